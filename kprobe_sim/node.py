@@ -1,0 +1,101 @@
+"""Nodes and open files: what every way of exposing the simulated tracefs stands on.
+
+A node is a directory entry.  An `OpenFile` is one open file description (one open(2)).  Neither ever blocks and
+neither keeps a position: an adapter (in-process, patched Python, FUSE) owns the position, the waiting and the file
+descriptor.  Every refusal is an `OSError` with the kernel's errno and no path; the adapter adds the path.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import ClassVar
+
+
+def refuse(number: int) -> OSError:
+    """Return the `OSError` for an errno, without a path (the adapter knows the path)."""
+    return OSError(number, os.strerror(number))
+
+
+class Seek(Enum):
+    """What lseek(2) does on an open file."""
+
+    SEQ = "seq"  # seq_file: SEEK_SET and SEEK_CUR; SEEK_END is EINVAL
+    DEFAULT = "default"  # default_llseek/generic: all three; size is 0
+    NONE = "none"  # no_llseek: ESPIPE
+    TRACING = "tracing"  # tracing_lseek: as SEQ when open for reading, else position 0 always
+
+
+class OpenFile:
+    """One open file description: positionless, non-blocking."""
+
+    seek: ClassVar[Seek] = Seek.DEFAULT
+
+    def __init__(self, flags: int) -> None:
+        self.flags = flags
+
+    @property
+    def readable(self) -> bool:
+        return self.flags & os.O_ACCMODE in (os.O_RDONLY, os.O_RDWR)
+
+    @property
+    def writable(self) -> bool:
+        return self.flags & os.O_ACCMODE in (os.O_WRONLY, os.O_RDWR)
+
+    def read(self, size: int, position: int) -> bytes:
+        """Return at most `size` bytes at `position`; b"" is the end.  Raise BlockingIOError when data may yet come."""
+        raise refuse(errno.EINVAL)
+
+    def write(self, data: bytes, position: int) -> int:
+        """Take one write(2); return the bytes consumed (may be fewer than given)."""
+        raise refuse(errno.EINVAL)
+
+    def poll(self) -> int:
+        """Return the poll(2) mask that holds now."""
+        return select.POLLIN | select.POLLOUT
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` when `read` or `poll` may answer differently; return the function that ends it."""
+        return lambda: None
+
+    def release(self) -> None:
+        """The last reference is gone (close)."""
+
+
+class Node:
+    """A directory entry: a file or a directory of the tracefs."""
+
+    is_dir: ClassVar[bool] = False
+
+    def __init__(self, mode: int) -> None:
+        self.mode = mode  # permission bits, as `ls` of the real kernel shows them
+
+    def open(self, flags: int) -> OpenFile:
+        """Open the node; O_TRUNC acts here, and may refuse."""
+        raise refuse(errno.EINVAL)
+
+
+class DirNode(Node):
+    """A directory: a lookup and a listing; mkdir and rmdir only where the kernel has them."""
+
+    is_dir = True
+
+    def lookup(self, name: str) -> Node | None:
+        """Return the entry of that name, or None."""
+        raise NotImplementedError
+
+    def names(self) -> Iterable[str]:
+        """Yield the names, in the order in which the kernel's readdir gives them (without . and ..)."""
+        raise NotImplementedError
+
+    def open(self, flags: int) -> OpenFile:
+        raise refuse(errno.EISDIR)
+
+    def mkdir(self, name: str) -> None:
+        raise refuse(errno.EPERM)
+
+    def rmdir(self, name: str) -> None:
+        raise refuse(errno.EPERM)
