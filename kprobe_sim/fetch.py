@@ -1,0 +1,206 @@
+"""One fetch argument of a probe: NAME=EXPR:TYPE read into what is fetched, from where and how it is kept.
+
+The order of the checks is the kernel's, because the first fault decides errno, message and column.
+Sources: kernel reference 1.5 and 1.6; fixtures/definitions.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Collection
+from enum import Enum
+from typing import NamedTuple
+
+from kprobe_sim.expression import LAST_SLOT, Expression, From, Scope, read_expression
+from kprobe_sim.fetch_types import STRING_TYPE, FetchType, find_type
+from kprobe_sim.kstrto import is_name, kstrtouint, simple_strtoul
+from kprobe_sim.refusal import Refusal
+
+MAX_ARGUMENTS = 128
+_MAX_NAME = 32
+_MAX_ARRAY = 64
+_MAX_EVENT_SIZE = 3072
+_RESERVED = frozenset(
+    ("common_type", "common_flags", "common_preempt_count", "common_pid", "common_tgid")
+    + ("__probe_ip", "__probe_ret_ip", "__probe_func")
+)
+_SYMSTR_SOURCES = (From.REGISTER, From.STACK, From.RETURN_VALUE, From.ARGUMENT)
+_STRING_SOURCES = (From.IMMEDIATE, From.COMM, From.TEXT)
+
+
+class Store(Enum):
+    """How the fetched value is kept in the record."""
+
+    RAW = "raw"  # the value itself
+    MEMORY = "memory"  # what stands at the last dereference
+    USER_MEMORY = "user memory"
+    STRING = "string"
+    USER_STRING = "user string"
+    SYMBOL_NAME = "symbol name"
+
+
+class FetchArg(NamedTuple):
+    """A compiled argument; `length` is that of an array, 0 for none; `offset` and `size` are bytes within the arguments of the record.
+
+    `text` is the expression as written (with its type).  `last_is_stored` says that the last dereference is done by
+    the store itself (memory and plain strings); otherwise the store works on the value that all of them lead to.
+    `bits` is a bitfield's (width, position).
+    """
+
+    name: str
+    text: str
+    type: FetchType
+    length: int
+    expression: Expression
+    store: Store
+    last_is_stored: bool
+    bits: tuple[int, int] | None
+    offset: int
+    size: int
+
+    @property
+    def is_dynamic(self) -> bool:
+        """True for strings, whose text stands behind the fixed part of the record."""
+        return self.type.is_string
+
+
+class _TypeText(NamedTuple):
+    text: str | None  # None: no type given
+    column: int  # where a fault of the type is shown
+    length: int
+
+
+def _split_type(body: str, column: int) -> tuple[str, _TypeText]:
+    """Split EXPR from TYPE and array suffix."""
+    colon = body.find(":")
+    if colon < 0:
+        return body, _TypeText(None, column, 0)
+    start = colon + 1
+    bracket = body.find("[", start)
+    if bracket < 0:
+        return body[:colon], _TypeText(body[start:], column + start, 0)
+    close = body.find("]", bracket + 1)
+    if close < 0:
+        raise Refusal(errno.EINVAL, "ARRAY_NO_CLOSE", column + len(body))
+    if close + 1 != len(body):
+        raise Refusal(errno.EINVAL, "BAD_ARRAY_SUFFIX", column + close + 1)
+    try:
+        count = kstrtouint(body[bracket + 1 : close])
+    except OSError:
+        count = 0
+    if not count:
+        raise Refusal(errno.EINVAL, "BAD_ARRAY_NUM", column + bracket + 1)
+    if count > _MAX_ARRAY:
+        raise Refusal(errno.EINVAL, "ARRAY_TOO_BIG", column + bracket + 1)
+    return body[:colon], _TypeText(body[start:bracket], column + start, count)
+
+
+def _choose_type(expression: str, written: _TypeText, scope: Scope) -> FetchType:
+    if expression in ("$comm", "$COMM") or expression.startswith('\\"'):
+        if written.length or written.text not in (None, "string"):
+            raise Refusal(errno.EINVAL, scope.gates.string_type_message, written.column)
+        return STRING_TYPE
+    found = find_type(written.text, scope.gates)
+    if found is None:
+        raise Refusal(errno.EINVAL, "BAD_TYPE", written.column)
+    return found
+
+
+def _string_store(
+    fetch_type: FetchType, length: int, expression: Expression, column: int, type_column: int
+) -> tuple[Store, bool, int]:
+    """Return how a string is kept, whether the last dereference belongs to the store, and the slot it takes."""
+    derefs = expression.derefs
+    kind = expression.source.kind
+    symbol_name = fetch_type.name == "symstr"
+    if symbol_name:
+        if derefs[-1].user if derefs else kind not in _SYMSTR_SOURCES:
+            raise Refusal(errno.EINVAL, "BAD_SYMSTRING", type_column)
+    elif not derefs and kind not in _STRING_SOURCES:
+        raise Refusal(errno.EINVAL, "BAD_STRING", type_column)
+    slot = expression.slot
+    own_slot = symbol_name or not derefs or length > 0
+    if own_slot:
+        slot += 1
+        if slot == LAST_SLOT:
+            raise Refusal(errno.EINVAL, "TOO_MANY_OPS", column)
+    if fetch_type.name == "ustring" or (not own_slot and derefs[-1].user):
+        return Store.USER_STRING, not own_slot, slot
+    return (Store.SYMBOL_NAME if symbol_name else Store.STRING), not own_slot, slot
+
+
+def _bitfield(written: _TypeText, size: int, slot: int) -> tuple[int, int] | None:
+    """Read bWIDTH@POSITION/SIZE; the size is already known to be good."""
+    text = written.text
+    if text is None or not text.startswith("b"):
+        return None
+    bad = Refusal(errno.EINVAL, "BAD_BITFIELD", written.column)
+    width, end = simple_strtoul(text, 1)
+    if not width or text[end : end + 1] != "@":
+        raise bad
+    position, after = simple_strtoul(text, end + 1)
+    if after == end + 1 or text[after : after + 1] != "/" or slot + 1 == LAST_SLOT or width + position > size * 8:
+        raise bad
+    return width, position
+
+
+def _shift(body: str, scope: Scope) -> int:
+    """Return how far right of its place a late fault is shown: by the outermost dereference from 6.5 on."""
+    if not scope.gates.caret_shift or body[:1] not in ("+", "-"):
+        return 0
+    prefix = body[: body.find("(") + 1]
+    return len(prefix) - (prefix[1:2] == "u")
+
+
+def _compile_body(name: str, body: str, column: int, offset: int, scope: Scope) -> FetchArg:
+    gates = scope.gates
+    if len(body) > gates.argument_size:
+        raise Refusal(gates.argument_size_errno, "ARG_TOO_LONG", column)
+    if not body:
+        raise Refusal(errno.EINVAL, "NO_ARG_BODY", column)
+    text, written = _split_type(body, column)
+    fetch_type = _choose_type(text, written, scope)
+    size = fetch_type.size * (written.length or 1)
+    shift = _shift(body, scope)
+    too_big = offset + size > _MAX_EVENT_SIZE
+    if too_big and not gates.caret_shift:  # later kernels look at the size after the expression
+        raise Refusal(errno.E2BIG, "EVENT_TOO_BIG", column)
+    expression = read_expression(text, scope, column)
+    if too_big:
+        raise Refusal(errno.E2BIG, "EVENT_TOO_BIG", column + shift)
+    type_column = written.column + shift
+    if fetch_type.is_string:
+        store, stored, slot = _string_store(fetch_type, written.length, expression, column + shift, type_column)
+    elif expression.derefs:
+        store = Store.USER_MEMORY if expression.derefs[-1].user else Store.MEMORY
+        stored, slot = True, expression.slot
+    else:
+        store, stored, slot = Store.RAW, False, expression.slot + 1
+    bits = _bitfield(written._replace(column=type_column), fetch_type.size, slot)
+    if written.length:
+        if store in (Store.RAW, Store.USER_MEMORY, Store.SYMBOL_NAME):
+            raise Refusal(errno.EINVAL, "BAD_STRING", type_column)
+        if slot + (bits is not None) + 1 == LAST_SLOT:
+            raise Refusal(errno.EINVAL, "TOO_MANY_OPS", column + shift)
+    return FetchArg(name, body, fetch_type, written.length, expression, store, stored, bits, offset, size)
+
+
+def compile_argument(token: str, position: int, offset: int, names: Collection[str], scope: Scope) -> FetchArg:
+    """Compile argument number `position` (from 0) whose field stands at `offset` of the record's arguments.
+
+    `names` are those of the arguments before it.  Raises Refusal with the column within the token.
+    """
+    name, equals, body = token.partition("=")
+    if equals:
+        if len(name) > _MAX_NAME:
+            raise Refusal(errno.EINVAL, "ARG_NAME_TOO_LONG")
+        if not name:
+            raise Refusal(errno.EINVAL, "NO_ARG_NAME")
+        column = len(name) + 1
+    else:
+        name, body, column = f"arg{position + 1}", token, 0
+    if not is_name(name):
+        raise Refusal(errno.EINVAL, "BAD_ARG_NAME")
+    if name in _RESERVED or name in names:
+        raise Refusal(errno.EINVAL, "USED_ARG_NAME")
+    return _compile_body(name, body, column, offset, scope)

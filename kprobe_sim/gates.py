@@ -1,0 +1,171 @@
+"""What differs between kernel versions: one table, one row per feature, each with its source.
+
+A row lists values by the first version that has them.  Stable kernels carry backports, so thresholds may name a point
+release (6.1.190).  The exactly known builds are 5.10.262, 6.1.190, 6.12.117, 7.2.13 and 7.3.4; any other version takes
+the value of the nearest older row.
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+Version = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """The answers of one kernel version; every attribute is a row of `ROWS`."""
+
+    version: Version
+    # the line
+    delete_is_raw: bool  # a delete needs "-" as the very first byte (else blanks may stand before it)
+    delete_group: bool  # -:GRP/ deletes a group
+    dot_separates_group: bool  # p:GRP.EVENT
+    hyphen_in_group: bool
+    empty_event_is_auto: bool  # p:GRP/ takes the default event name
+    sanitized: str  # characters of a default event name that become _
+    maxactive_on_probe: str  # message id for p<digit>
+    maxactive_floor: bool  # default maxactive is max(10, 2 * cpus), else cpus
+    # the place
+    unknown_symbol_errno: int
+    ambiguous_symbol_errno: int
+    module_symbols_counted: bool  # MOD:SYM of a loaded module is looked for when the line is read
+    vmlinux_wins: bool  # modules count for ambiguity only when vmlinux has no such symbol
+    uncovered_address_errno: int  # registering at an address that no symbol covers
+    int3_errno: int  # a breakpoint instruction in the code itself
+    unsupported_instruction_errno: int  # far or memory-indirect branch
+    endbr: bool  # entries may start with ENDBR: probes go behind it
+    # arguments
+    argument_size: int  # longest expression, in bytes
+    argument_size_errno: int
+    too_many_arguments: str | None  # more than 128: None drops them, "" refuses silently, else message id
+    string_type_message: str | None  # $comm with another type than string
+    retval_prefix: bool  # anything that begins with $retval is $retval
+    entry_arguments_at_return: bool  # $argN on return probes
+    btf: bool
+    caret_shift: bool  # errors after the expression point right of its outermost dereference
+    nesting: int | None  # deepest nesting of dereferences
+    symstr: bool
+    char: bool
+    dentry_types: bool  # %pd and %pD
+    file_offset_text: str
+    empty_user_string_is_fault: bool
+    # what is shown
+    array_length_in_format: bool  # format shows u8 a[4], not u8 a[]
+    error_log_command_size: int | None
+    unmatched_is_logged: bool  # dynamic_events logs "No matching dynamic event type"
+    lowest_free_id: bool  # freed event ids are reused at once
+
+
+class Row(NamedTuple):
+    """One feature: (first version, value) pairs in rising order, and where that is known from."""
+
+    name: str
+    values: tuple[tuple[Version, Any], ...]
+    source: str
+
+
+_START: Version = (0, 0, 0)
+
+
+def _since(name: str, version: Version, source: str) -> Row:
+    return Row(name, ((_START, False), (version, True)), source)
+
+
+ROWS: tuple[Row, ...] = (
+    _since("delete_is_raw", (5, 12, 0), "commit d262271d0483; definitions 5.10 and 6.1: ' -:foo'"),
+    _since("delete_group", (6, 0, 0), "commit 95c104c378dc; definitions 6.1: '-:kprobes/'"),
+    _since("dot_separates_group", (5, 18, 0), "kernel reference 1.3; definitions 6.1: 'p:my.ev'"),
+    _since("hyphen_in_group", (5, 15, 0), "kernel reference 8; definitions 6.1: 'p:g-h/ev'"),
+    _since("empty_event_is_auto", (6, 0, 0), "commit 95c104c378dc; definitions 6.1: 'p:grp/'"),
+    Row("sanitized", ((_START, ":."), ((6, 5, 0), ":.*")), "kernel reference 1.3"),
+    Row(
+        "maxactive_on_probe",
+        ((_START, "MAXACT_NO_KPROBE"), ((6, 5, 0), "BAD_MAXACT_TYPE")),
+        "definitions 6.1 and 6.12: 'p10:x'",
+    ),
+    _since("maxactive_floor", (5, 11, 0), "commit 3b7ddab8a19a; definitions 5.10 (r2:) and 6.1 (r10:)"),
+    Row(
+        "unknown_symbol_errno",
+        ((_START, errno.ENOENT), ((6, 12, 0), errno.EINVAL)),
+        "definitions 6.1 and 6.12: 'p:x no_such_function_xyz'",
+    ),
+    Row(
+        "ambiguous_symbol_errno",
+        ((_START, errno.EADDRNOTAVAIL), ((6, 12, 0), errno.EINVAL)),
+        "definitions 6.1 and 6.12: 'p:x t_show'",
+    ),
+    _since("module_symbols_counted", (6, 12, 0), "kernel reference 1.4"),
+    _since("vmlinux_wins", (7, 3, 0), "kernel reference 1.4"),
+    Row(
+        "uncovered_address_errno",
+        ((_START, errno.EINVAL), ((5, 18, 0), errno.ENOENT)),
+        "definitions 5.10 and 6.1: 'p:x 12345'",
+    ),
+    Row(
+        "int3_errno", ((_START, errno.EINVAL), ((6, 2, 0), errno.EILSEQ)), "arch/x86/kernel/kprobes/core.c 6.1 and 6.12"
+    ),
+    Row(
+        "unsupported_instruction_errno",
+        ((_START, errno.EINVAL), ((5, 13, 0), errno.EOPNOTSUPP)),
+        "commit 6256e668b7af",
+    ),
+    _since("endbr", (6, 12, 0), "kernel reference 0, rule 19 (CONFIG_X86_KERNEL_IBT of the recorded builds)"),
+    Row("argument_size", ((_START, 63), ((7, 3, 0), 255)), "kernel reference 1.5"),
+    Row(
+        "argument_size_errno",
+        ((_START, errno.EINVAL), ((6, 12, 0), errno.E2BIG)),
+        "definitions 6.1 and 6.12",
+    ),
+    Row(
+        "too_many_arguments",
+        ((_START, None), ((6, 12, 0), ""), ((7, 0, 0), "TOO_MANY_ARGS")),
+        "definitions 6.1, 6.12 and 7.2 with 129 arguments",
+    ),
+    Row(
+        "string_type_message",
+        ((_START, None), ((6, 7, 0), "NEED_STRING_TYPE")),
+        "definitions 6.1 and 6.12: '$comm:u32'",
+    ),
+    _since("retval_prefix", (6, 5, 0), "kernel reference 1.5"),
+    _since("entry_arguments_at_return", (6, 9, 0), "kernel reference 8"),
+    _since("btf", (6, 5, 0), "kernel reference 8"),
+    _since("caret_shift", (6, 5, 0), "kernel reference 1.6"),
+    Row("nesting", ((_START, None), ((7, 3, 0), 8)), "kernel reference 1.5"),
+    _since("symstr", (6, 1, 190), "kernel reference 1.6 (6.2, and 6.1.190 by backport)"),
+    _since("char", (6, 2, 0), "kernel reference 1.6"),
+    _since("dentry_types", (6, 10, 0), "kernel reference 1.6"),
+    Row(
+        "file_offset_text",
+        (
+            (_START, "File offset is not available with kprobe"),
+            ((7, 3, 0), "File offset is not available for kernel probes"),
+        ),
+        "kernel reference 2.3",
+    ),
+    Row(
+        "empty_user_string_is_fault",
+        ((_START, False), ((5, 10, 0), True), ((6, 19, 0), False)),
+        "recorded traces 4.19, 5.10, 6.1, 6.12, 6.19: an empty path",
+    ),
+    Row(
+        "array_length_in_format",
+        ((_START, True), ((5, 19, 0), False)),
+        "recorded formats 5.10 and 6.1: +0(%si):u8[4]",
+    ),
+    Row(
+        "error_log_command_size",
+        ((_START, 256), ((5, 17, 0), None)),
+        "commit 1581a884b7ca; kernel reference 2.1",
+    ),
+    _since("unmatched_is_logged", (7, 0, 0), "kernel reference 1.9"),
+    _since("lowest_free_id", (6, 3, 0), "commit 96d5c0d0c3dd; kernel reference 0, rule 12"),
+)
+
+
+def gates_for(version: Version) -> Gates:
+    """Return the gates of a kernel version, as (6, 1, 190)."""
+    values = {row.name: [value for first, value in row.values if first <= version][-1] for row in ROWS}
+    return Gates(version=version, **values)

@@ -1,0 +1,24 @@
+"""Why a probe definition is refused, before it becomes an errno and an entry of the error log."""
+
+from __future__ import annotations
+
+
+class Refusal(Exception):
+    """A definition can't be accepted.
+
+    `errno` is what write(2) gives; `message` the id of the text in `messages` or None when the kernel logs nothing;
+    `offset` the caret's column within token number `token` (None until the reader of the line knows the token).
+    """
+
+    __slots__ = ("errno", "message", "offset", "token")
+
+    def __init__(self, errno: int, message: str | None = None, offset: int = 0, token: int | None = None) -> None:
+        super().__init__(errno, message, offset, token)
+        self.errno = errno
+        self.message = message
+        self.offset = offset
+        self.token = token
+
+
+class Declined(Exception):
+    """The line is no kprobe definition at all (the kernel's ECANCELED): another kind of event may take it."""

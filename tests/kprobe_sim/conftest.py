@@ -1,0 +1,79 @@
+"""A probe registry without the kernel around it, on the recorded symbols of 6.1."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import pytest
+
+from kprobe_sim.errlog import ErrorLog
+from kprobe_sim.gates import gates_for
+from kprobe_sim.probe_event import ProbeEvent
+from kprobe_sim.probes import ProbeRegistry
+from kprobe_sim.symbols import SymbolTable
+
+PROFILES = Path(__file__).parents[2] / "kprobe_sim" / "profiles"
+VERSIONS = {"5.10": (5, 10, 262), "6.1": (6, 1, 190), "6.12": (6, 12, 117), "7.2": (7, 2, 13), "7.3": (7, 3, 4)}
+STATIC_EVENTS = {
+    ("sched", "sched_switch"),
+    ("ftrace", "print"),
+    ("ftrace", "function"),
+    ("syscalls", "sys_enter_openat"),
+}
+
+
+class Host:
+    """The kernel around a registry: static events, ids that only grow, and a set of busy events."""
+
+    def __init__(self, first_id: int = 1396) -> None:
+        self.next_id = first_id
+        self.busy: set[tuple[str, str]] = set()
+        self.present: list[ProbeEvent] = []
+
+    def event_exists(self, system: str, name: str) -> bool:
+        return (system, name) in STATIC_EVENTS
+
+    def add_event(self, event: ProbeEvent) -> None:
+        event.id = self.next_id
+        self.next_id += 1
+        self.present.append(event)
+
+    def remove_event(self, event: ProbeEvent) -> None:
+        self.present.remove(event)
+
+    def is_busy(self, event: ProbeEvent) -> bool:
+        return (event.system, event.name) in self.busy
+
+
+def hash_pointer(address: int) -> int:
+    """A stand-in for the boot's secret hash."""
+    return (address * 0x9E3779B1 + 0x1234567) & 0xFFFFFFFF
+
+
+class Registry(ProbeRegistry):
+    """A registry with what a test wants to see of it."""
+
+    def __init__(self, series: str, symbols: SymbolTable, cpus: int) -> None:
+        self.host = Host()
+        self.gates = gates_for(VERSIONS[series])
+        self.log = ErrorLog(lambda: 27_094_289_123, self.gates.error_log_command_size)
+        super().__init__(symbols, self.gates, self.log, self.host, hash_pointer, cpus)
+
+    def lines(self) -> list[str]:
+        return self.listing().decode("latin-1").splitlines()
+
+
+@functools.cache
+def symbol_table() -> SymbolTable:
+    return SymbolTable(next(PROFILES.glob("6.1*")) / "symbols.bin")
+
+
+@pytest.fixture(scope="session")
+def symbols() -> SymbolTable:
+    return symbol_table()
+
+
+@pytest.fixture
+def registry(symbols: SymbolTable) -> Registry:
+    return Registry("6.1", symbols, 2)

@@ -1,0 +1,151 @@
+"""Definitions written to real kernels, written to the simulator: the same errno, listing, format, error log."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "definitions"
+HEAD = (
+    "name: {name}\nID: {number}\nformat:\n"
+    "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
+    "\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
+    "\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n"
+    "\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n"
+)
+HASHED = re.compile(r"0x00000000[0-9a-f]{8}")
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    path = FIXTURES / f"{name}.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()]
+
+
+def normal(text: str) -> str:
+    """Hide hashed pointers: they differ from boot to boot."""
+    return HASHED.sub("0xHASHED", text)
+
+
+def runs(series: str) -> list[list[dict[str, Any]]]:
+    """Group rows so that each group starts with everything removed."""
+    groups: list[list[dict[str, Any]]] = []
+    for row in rows(series):
+        if row["state"].startswith("clean"):
+            groups.append([])
+        groups[-1].append(row)
+    return groups
+
+
+def play(registry: Any, row: dict[str, Any]) -> int:
+    """Do what the row did; other files than the two of the registry are stood in for by the host's busy set."""
+    data = row["input"].encode("latin-1")
+    target = row["target"]
+    if target == "events/kprobes/ev1/enable" or target == "set_event":
+        on = data in (b"1", b"kprobes:ev1", b"kprobes:*", b"ev1")
+        if row["errno"] is None:
+            registry.host.busy = {("kprobes", "ev1")} if on else set()
+        return int(row["ret"])
+    if target not in ("kprobe_events", "dynamic_events"):
+        return int(row["ret"])
+    if row["mode"] == "trunc":
+        registry.truncate()
+    return int(registry.write(data, dynamic_events=target == "dynamic_events"))
+
+
+def check(registry: Any, row: dict[str, Any]) -> None:
+    registry.log.clear()
+    if row["errno"] is None:
+        assert play(registry, row) == row["ret"]
+    elif row["target"] in ("kprobe_events", "dynamic_events"):
+        with pytest.raises(OSError) as refused:
+            play(registry, row)
+        assert errno.errorcode[refused.value.errno or 0] == row["errno"]
+    assert normal(registry.listing().decode("latin-1")) == normal(row["readback"])
+    for name, recorded in row.get("format", {}).items():
+        if recorded is None:
+            continue
+        event = registry.event(*name.split("/"))
+        head = HEAD.format(name=name.partition("/")[2], number=event.id)
+        assert event.format().decode("latin-1") == head + recorded[1]
+    expected = "".join(
+        f"[   27.094289] {head}\n  Command: {command}\n{' ' * (11 + column)}^\n"
+        for head, command, column, *_ in row.get("errlog", [])
+    )
+    assert registry.log.text().decode("latin-1") == expected
+
+
+def is_ours(row: dict[str, Any]) -> bool:
+    """Uprobes, event probes and synthetic events have their own readers, and so do event files."""
+    if row["target"] == "dynamic_events":
+        return row["input"][:2] not in ("s:", "e:") and "/bin/" not in row["input"] and row["input"] != "-:syn\n"
+    return not row["target"].startswith("uprobe")
+
+
+def expectation(run: list[dict[str, Any]]) -> Any:
+    return pytest.param(run, id=f"{run[0]['n']}-{run[0]['input'][:40]!r}")
+
+
+def ours(series: str) -> list[list[dict[str, Any]]]:
+    return [kept for run in runs(series) if (kept := list(itertools.takewhile(is_ours, run)))]
+
+
+def test_every_recorded_row_is_accounted_for() -> None:
+    assert len(rows("6.1")) == 664
+    played = sum(len(run) for run in ours("6.1"))
+    left = [row["input"] for run in runs("6.1") for row in itertools.dropwhile(is_ours, run)]
+    assert played + len(left) == 664
+    assert len(left) == 26 + 9  # uprobe_events, and uprobes, event probes and synthetic events in dynamic_events
+
+
+@pytest.mark.parametrize("run", [expectation(run) for run in ours("6.1")])
+def test_recorded_6_1(run: list[dict[str, Any]], registry: Any) -> None:
+    for row in run:
+        check(registry, row)
+
+
+def test_ids_rise_as_on_6_1_refused_registrations_included(registry: Any) -> None:
+    """Every event takes an id when it is made known, even if the kernel can't place its probe afterwards."""
+    for run in ours("6.1"):
+        registry.host.busy.clear()
+        registry.truncate()
+        for row in run:
+            if row["n"] > 613:  # from here on events of other kinds take ids too
+                return
+            try:
+                play(registry, row)
+            except OSError as error:
+                assert errno.errorcode[error.errno or 0] == row["errno"]
+            for name, recorded in row.get("format", {}).items():
+                if recorded is not None:
+                    assert registry.event(*name.split("/")).id == recorded[0]
+
+
+def observed(series: str) -> list[Any]:
+    found = [row for row in rows("observed") if series in row["versions"]]
+    return [pytest.param(row, id=f"{index}-{row['input'][:40]!r}") for index, row in enumerate(found)]
+
+
+def check_observed(registry: Any, row: dict[str, Any]) -> None:
+    data = row["input"].encode("latin-1")
+    if row["result"].isdigit():
+        assert registry.write(data) == int(row["result"])
+    else:
+        with pytest.raises(OSError) as refused:
+            registry.write(data)
+        assert refused.value.errno == getattr(errno, row["result"])
+    assert [normal(line) for line in registry.lines()] == [normal(line) for line in row["listing"]]
+    log = registry.log.text().decode("latin-1").splitlines()
+    heads = [line.partition("] ")[2] for line in log[::3]]
+    carets = [len(line) - 12 for line in log[2::3]]
+    assert list(map(list, zip(heads, carets, strict=True))) == row["errors"]
+
+
+@pytest.mark.parametrize("row", observed("6.1"))
+def test_observed_6_1(row: dict[str, Any], registry: Any) -> None:
+    check_observed(registry, row)
