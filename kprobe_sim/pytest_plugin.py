@@ -1,0 +1,161 @@
+"""pytest plugin: one test body on a simulated kernel, on a guest, or on the machine's own tracefs.
+
+    pytest                                        the simulator, newest profile
+    pytest --tracefs sim:6.1 --tracefs vm:6.1     every test that asks for `tracefs` runs twice
+
+Fixtures: `tracefs` (pristine for each test), `tracer` (kprobe.Tracer on it), `workload` (a task that opens files and
+forks there), `kernel` (the SimulatedKernel; the test is skipped elsewhere: "simulator only").
+Markers: `needs("text", …)` (skipped where the kernel's README lacks a text), `vm` (only run if a guest was asked for).
+
+A real kernel that was asked for and can't run is an error, never a skip.  This module is imported in every run of
+pytest, so it imports the rest when a fixture needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from kprobe import Tracer
+    from kprobe.tracefs import Tracefs
+
+    from .kernel import SimulatedKernel
+    from .workload import Workload
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("kprobe", "kernel probes").addoption(
+        "--tracefs",
+        action="append",
+        default=[],
+        metavar="SPEC",
+        help="where tests that ask for a tracefs run; may be given several times: sim (the default), sim:6.1, "
+        "vm:6.1 (a real kernel in QEMU), vm:/path/to/bzImage, local",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "vm: runs on a real kernel in QEMU; deselected unless one is asked for")
+    config.addinivalue_line("markers", "needs(*texts): skip where the README of the tracefs lacks one of the texts")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "tracefs_backend" not in metafunc.fixturenames:
+        return
+    parameters = []
+    for spec in metafunc.config.getoption("tracefs") or ["sim"]:
+        marks = []
+        if _kind(spec) == "vm":
+            marks.append(pytest.mark.vm)
+        if _kind(spec) != "sim" and "kernel" in metafunc.fixturenames:
+            marks.append(pytest.mark.skip(reason="simulator only"))
+        parameters.append(pytest.param(spec, marks=marks, id=_full_spec(spec)))
+    metafunc.parametrize("tracefs_backend", parameters, indirect=True, scope="session")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "vm" in config.getoption("markexpr") or any(_kind(spec) == "vm" for spec in config.getoption("tracefs")):
+        return
+    dropped = [item for item in items if item.get_closest_marker("vm")]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if not item.get_closest_marker("vm")]
+
+
+@pytest.fixture(scope="session")
+def tracefs_backend(request: pytest.FixtureRequest) -> Iterator[Callable[[], Any]]:
+    """The backend of one spec: a function that gives a pristine tracefs each time it is called."""
+    spec: str = request.param
+    if _kind(spec) == "sim":
+        from kprobe.backends import open_tracefs
+
+        yield lambda: open_tracefs(spec)
+        return
+    try:
+        from kprobe.backends import open_tracefs
+
+        opened: Any = open_tracefs(spec)
+    except Exception as error:
+        raise pytest.UsageError(f"--tracefs {spec} was asked for and can't run: {error}") from error
+    from .pristine import Pristine
+
+    close = getattr(opened, "close", None)
+    try:
+        pristine = Pristine(opened)
+        if pristine.is_in_use():
+            raise pytest.UsageError(f"--tracefs {spec}: somebody traces there; tests would end their work")
+
+        def fresh() -> Pristine:
+            pristine.reset()
+            return pristine
+
+        yield fresh
+        pristine.reset()
+    finally:
+        if close is not None:
+            close()
+
+
+@pytest.fixture
+def tracefs(request: pytest.FixtureRequest, tracefs_backend: Callable[[], Any]) -> Iterator[Tracefs]:
+    """A tracefs in the state in which the kernel boots, on each backend that was asked for."""
+    fresh = tracefs_backend()
+    needed = [text for mark in request.node.iter_markers("needs") for text in mark.args]
+    if needed:
+        readme = fresh.read("README").decode("utf-8", "replace")
+        missing = [text for text in needed if text not in readme]
+        if missing:
+            pytest.skip(f"unsupported: the README lacks {', '.join(map(repr, missing))}")
+    yield fresh
+    if _kind(request.node.callspec.params["tracefs_backend"]) == "sim":
+        close = getattr(fresh, "close", None)
+        if close is not None:
+            close()
+
+
+@pytest.fixture
+def tracer(tracefs: Tracefs) -> Tracer:
+    """A `kprobe.Tracer` on `tracefs`."""
+    from kprobe import Tracer
+
+    return Tracer(tracefs)
+
+
+@pytest.fixture
+def kernel(tracefs: Tracefs) -> SimulatedKernel:
+    """The simulated kernel under `tracefs`; a test that asks for it is skipped on every other backend."""
+    found: SimulatedKernel = tracefs.kernel  # type: ignore[attr-defined]  # only the simulator's has it
+    return found
+
+
+@pytest.fixture
+def workload(tracefs: Any) -> Iterator[Workload]:
+    """A task of the traced machine that opens files, forks … when the test says so; its name and pid are known."""
+    from .workload import GuestWorkload, SimulatedWorkload
+
+    task: Workload
+    if hasattr(tracefs, "kernel"):
+        from .task import Task
+
+        task = SimulatedWorkload(tracefs.kernel.call, Task, tracefs.kernel.profile.release)
+    elif hasattr(tracefs, "machine"):
+        task = GuestWorkload(tracefs.machine.run)
+    else:
+        raise pytest.UsageError("the workload fixture needs a simulator or a guest")
+    yield task
+    task.close()
+
+
+def _kind(spec: str) -> str:
+    return spec.partition(":")[0]
+
+
+def _full_spec(spec: str) -> str:
+    if spec != "sim":
+        return spec
+    from .profile import newest
+
+    return f"sim:{newest()}"

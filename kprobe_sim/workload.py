@@ -1,0 +1,179 @@
+"""A task that makes the traced machine do what a test says: in the simulator, and in a guest.
+
+Everything a probe can see of it is known beforehand and is the same on both: its name, its user memory at `MEMORY`, the
+descriptor an open returns (3), the arguments in the registers, the call chain of the recorded kernel build.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+MEMORY = 0x10000000  # where the task's data lies: mmap(MAP_FIXED) in the guest's task, see kprobe_vm/workload.c
+AT_FDCWD = -100
+
+_ROOM = 1792  # bytes of data one request to the guest's task can carry
+_KERNEL_STACK = 0xFFFFC90000123E80
+_LARGEFILE = 0x8000  # force_o_largefile() of a 64-bit task
+_HERE = ("/", "/dev/null", "/etc/hostname")  # the files that both machines have
+
+
+class Workload(Protocol):
+    """A task of the traced machine; every call is one system call of it, and returns its result (or -errno)."""
+
+    comm: str
+    pid: int
+
+    def open(self, path: str | bytes, flags: int = 0, mode: int = 0, dfd: int = AT_FDCWD, *, repeat: int = 1) -> int:
+        """Call openat(2) `repeat` times, closing what it opened; the path lies at `MEMORY`.
+
+        Both machines have the files /, /dev/null and /etc/hostname.
+        """
+        ...
+
+    def fork(self) -> int:
+        """Fork a child that exits at once; return its pid."""
+        ...
+
+    def fadvise(self, fd: int, offset: int, length: int, advice: int = 0, *, data: bytes = b"") -> int:
+        """Call fadvise64(2) on a descriptor that isn't open, after putting `data` at `MEMORY`.
+
+        It is here for its registers: ksys_fadvise64_64 gets any 32 bits in %di and %cx, any 64 in %si and %dx.
+        """
+        ...
+
+    def rename(self, comm: str | bytes) -> None:
+        """Change the task's name (prctl PR_SET_NAME)."""
+        ...
+
+    def close(self) -> None:
+        """End the task."""
+        ...
+
+
+class Frames(NamedTuple):
+    """Return addresses in the call chain of the system calls, which differ from build to build."""
+
+    openat: str
+    fork: str
+    fadvise: str
+    syscall: tuple[str, ...]
+
+
+# Recorded from the builds named, with the options stacktrace and sym-offset.
+FRAMES = {
+    "6.1.0-54-cloud-amd64": Frames(
+        openat="__x64_sys_openat+0x6a",
+        fork="__do_sys_fork+0x3a",
+        fadvise="__x64_sys_fadvise64+0x18",
+        syscall=("do_syscall_64+0x5d", "entry_SYSCALL_64_after_hwframe+0x6e"),
+    ),
+}
+
+
+class SimulatedWorkload:
+    """The task on a simulated kernel; `call` is SimulatedKernel.call, `task` makes a Task of (pid, comm)."""
+
+    def __init__(self, call: Callable[..., Any], task: Callable[[int, str | bytes], Any], release: str) -> None:
+        if release not in FRAMES:
+            raise LookupError(f"no call chain is recorded for {release}; there are {', '.join(FRAMES)}")
+        self.comm = "workload"
+        self.pid = 100
+        self._call = call
+        self._task = task
+        self._name: str | bytes = self.comm
+        self._frames = FRAMES[release]
+        self._children = self.pid
+
+    def open(self, path: str | bytes, flags: int = 0, mode: int = 0, dfd: int = AT_FDCWD, *, repeat: int = 1) -> int:
+        name = os.fsencode(path)
+        result = _opened(os.fsdecode(name), flags, dfd)
+        how = struct.pack("<QQQ", flags | _LARGEFILE, mode & 0o7777 if flags & os.O_CREAT else 0, 0)
+        for _ in range(repeat):
+            self._enter(
+                "do_sys_openat2",
+                (dfd & 0xFFFFFFFF, MEMORY, _KERNEL_STACK),
+                result,
+                self._frames.openat,
+                {MEMORY: name + b"\0", _KERNEL_STACK: how},
+            )
+        return result
+
+    def fork(self) -> int:
+        self._children += 1
+        arguments = struct.pack("<QQQQi", 0, 0, 0, 0, 17)  # struct kernel_clone_args: flags … exit_signal = SIGCHLD
+        self._enter("kernel_clone", (_KERNEL_STACK,), self._children, self._frames.fork, {_KERNEL_STACK: arguments})
+        return self._children
+
+    def fadvise(self, fd: int, offset: int, length: int, advice: int = 0, *, data: bytes = b"") -> int:
+        whole = (1 << 64) - 1
+        registers = (fd & 0xFFFFFFFF, offset & whole, length & whole, advice & 0xFFFFFFFF)
+        result = -errno.EBADF & 0xFFFFFFFF  # an int: the upper half of %ax is zero
+        self._enter("ksys_fadvise64_64", registers, result, self._frames.fadvise, {MEMORY: data} if data else {})
+        return -errno.EBADF
+
+    def rename(self, comm: str | bytes) -> None:
+        self._name = comm
+
+    def close(self) -> None:
+        pass
+
+    def _enter(
+        self, function: str, arguments: Sequence[int], result: int, caller: str, memory: dict[int, bytes]
+    ) -> None:
+        self._call(
+            function,
+            task=self._task(self.pid, self._name),
+            args=arguments,
+            returns=result,
+            stack=[caller, *self._frames.syscall],
+            memory=memory,
+        )
+
+
+def _opened(path: str, flags: int, dfd: int) -> int:
+    if path in _HERE or flags & os.O_CREAT:
+        return 3
+    return -errno.EBADF if path and not path.startswith("/") and dfd != AT_FDCWD else -errno.ENOENT
+
+
+class GuestWorkload:
+    """The task in a guest: /bin/workload, run by `run`, which gives (exit status, output) of a command in the guest."""
+
+    def __init__(self, run: Callable[[Sequence[str]], tuple[int, bytes]]) -> None:
+        self.comm = "workload"
+        self._run = run
+        self.pid = int(self._answer("serve"))
+
+    def open(self, path: str | bytes, flags: int = 0, mode: int = 0, dfd: int = AT_FDCWD, *, repeat: int = 1) -> int:
+        data = os.fsencode(path) + b"\0"
+        return self._ask("call", 257, (dfd, MEMORY, flags, mode), data, repeat)
+
+    def fork(self) -> int:
+        return self._ask("fork")
+
+    def fadvise(self, fd: int, offset: int, length: int, advice: int = 0, *, data: bytes = b"") -> int:
+        return self._ask("call", 221, (fd, offset, length, advice), data)
+
+    def rename(self, comm: str | bytes) -> None:
+        self._ask("name", data=os.fsencode(comm)[:15] + b"\0")
+
+    def close(self) -> None:
+        self._ask("quit")
+
+    def _ask(
+        self, kind: str, number: int = 0, arguments: Sequence[int] = (), data: bytes = b"", repeat: int = 1
+    ) -> int:
+        if len(data) > _ROOM:
+            raise ValueError(f"at most {_ROOM} bytes of data")
+        words = [str(argument) for argument in (*arguments, *(0,) * (6 - len(arguments)), repeat)]
+        return int(self._answer("ask", kind, str(number), *words, data.hex()))
+
+    def _answer(self, *words: str) -> bytes:
+        status, output = self._run(["/bin/workload", *words])
+        if status:
+            raise RuntimeError(f"/bin/workload {words[0]} ended with status {status}: {output!r}")
+        return output

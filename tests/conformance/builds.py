@@ -1,0 +1,38 @@
+"""What a kernel build shows of itself in a trace: the sizes of functions, return addresses, its banner.
+
+These are facts of one build, not of a version; a new build gets a row here, recorded from it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Build(NamedTuple):
+    """Facts of one build; `openat2` and so on are places as a trace prints them, without the parentheses."""
+
+    openat2: str
+    openat: str
+    clone: str
+    fork: str
+    fadvise: str
+    fadvise_entry: str
+    stack: tuple[str, str]
+    boundary: int  # offset of the second instruction of do_sys_openat2 that a probe may be placed on
+    banner: str
+
+
+BUILDS = {
+    "6.1.0-54-cloud-amd64": Build(
+        openat2="do_sys_openat2+0x0/0x170",
+        openat="__x64_sys_openat+0x6a/0xa0",
+        clone="kernel_clone+0x0/0x430",
+        fork="__do_sys_fork+0x3a/0x60",
+        fadvise="ksys_fadvise64_64+0x0/0xa0",
+        fadvise_entry="__x64_sys_fadvise64+0x18/0x20",
+        stack=("do_syscall_64+0x5d/0x90", "entry_SYSCALL_64_after_hwframe+0x6e/0xd8"),
+        boundary=5,
+        banner="Linux version 6.1.0-54-cloud-amd64 (debian-kernel@lists.debian.org) (gcc-12 (Debian 12.2.0-14+deb12u1) "
+        "12.2.0, GNU ld (GNU Binutils for Debian) 2.40) #1 SMP PREEMPT_DYNAMIC Debian 6.1.190-1 (2026-10-16)\n",
+    ),
+}

@@ -1,0 +1,37 @@
+"""Fixtures of the conformance suite: what differs between kernels is looked up by what the README offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import pytest
+
+from .builds import BUILDS, Build
+
+T = TypeVar("T")
+
+
+@pytest.fixture
+def choose(tracefs: Any) -> Callable[[Mapping[str, T]], T]:
+    """Return a function: from {README text: expectation} the last one whose text the README has ("" always)."""
+    readme = tracefs.read("README").decode()
+
+    def chosen(expectations: Mapping[str, T]) -> T:
+        return [value for text, value in expectations.items() if text in readme][-1]
+
+    return chosen
+
+
+@pytest.fixture
+def build(tracefs: Any) -> Build:
+    """The facts of the kernel build under test, which says its release in the heading of the latency format.
+
+    The heading isn't printed over an empty buffer, so there is a marker for as long.
+    """
+    tracefs.write("trace_marker", b"x")
+    tracefs.write("options/latency-format", b"1")
+    heading = tracefs.read("trace").decode()
+    tracefs.write("options/latency-format", b"0")
+    tracefs.write("trace", b"", truncate=True)
+    return BUILDS[heading.partition(" latency trace v1.1.5 on ")[2].partition("\n")[0]]
