@@ -1,0 +1,361 @@
+"""The symbols of one kernel: where its functions are, and where a probe may stand.
+
+The table is a recorded file (`symbols.bin` of a profile, written by `kprobe-vm record`), mapped into memory and
+searched in place: opening it reads nothing but its directory.  Functions that the recorded kernel doesn't have can be
+added, so that an activity may speak of another era's names.
+
+Rules and their source: symbol search and sizes as kernel/kallsyms.c and kernel/module/kallsyms.c do; notrace as
+`within_notrace_func` of kernel/trace/trace_kprobe.c; the order of refusals as `check_kprobe_address_safe` and
+`arch_prepare_kprobe` (kernel/kprobes.c, arch/x86/kernel/kprobes/core.c), held to answers of the recorded kernel.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple
+
+MAGIC = b"kprobsym"
+HIGH = 0xFFFF_FFFF_8000_0000  # image and modules live above it: recorded addresses are 32-bit offsets of it
+LOW = 0x100_0000  # smaller offsets are absolute addresses (per-CPU symbols of kernels before 6.15)
+SYNTHETIC = 0xFFFF_FFFF_B000_0000  # an address range that neither image nor modules use: functions that were added
+SYNTHETIC_MODULE = 0xFFFF_FFFF_D000_0000  # the same for functions of added modules
+ENDBR = 4  # bytes of the instruction that a function starts with on kernels with IBT; its ftrace location follows
+FENTRY = 5  # bytes of the call to __fentry__, a nop while nobody traces
+
+
+class Symbol(NamedTuple):
+    """A symbol as /proc/kallsyms has it; `size` is the distance in bytes to the next different address."""
+
+    name: str
+    address: int
+    size: int
+    type: str  # the letter of /proc/kallsyms
+    module: str = ""  # "" for the kernel's image
+    traceable: bool = False  # its entry is an ftrace location
+    blacklisted: bool = False  # its entry lies in the kprobe blacklist
+
+
+class Placement(Enum):
+    """Whether the kernel can put a kprobe on an address, and if not, what stands against it, in the kernel's order."""
+
+    OK = "ok"
+    NOTRACE = "notrace"  # the function that covers it has no ftrace location: EINVAL before registration
+    NO_SYMBOL = "no symbol"  # no symbol covers it
+    NOT_TEXT = "not text"  # data, or init code that was freed: EINVAL
+    BLACKLISTED = "blacklisted"  # EINVAL
+    RESERVED = "reserved"  # jump label, static call or BUG instruction: EINVAL
+    NOT_BOUNDARY = "not boundary"  # EILSEQ
+    INT3 = "int3"  # a breakpoint instruction in the code itself (padding): EINVAL up to 6.1
+    NOT_COPIED = "not copied"  # can't be single-stepped elsewhere: EINVAL
+    UNSUPPORTED = "unsupported"  # far or memory-indirect branch, iret: EOPNOTSUPP since int3 single-stepping (5.13)
+
+
+# What the recorder writes as the kind of a special range.
+KINDS = {
+    1: Placement.RESERVED,
+    2: Placement.INT3,
+    3: Placement.NOT_COPIED,
+    4: Placement.UNSUPPORTED,
+}
+
+
+class _Added(NamedTuple):
+    symbol: Symbol
+    boundaries: frozenset[int] | None  # offsets; None: all but those inside the fentry call
+
+
+class SymbolTable:
+    """The symbols of a recorded kernel, plus what was added."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as file:
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        view = memoryview(self._map)
+        magic, count = struct.unpack_from("<8sI4x", view, 0)
+        if magic != MAGIC:
+            raise ValueError(f"{path} isn't a recorded symbol table")
+        sections: dict[str, memoryview] = {}
+        for index in range(count):
+            tag, start, length = struct.unpack_from("<8sII", view, 16 + 16 * index)
+            sections[tag.rstrip(b"\0").decode()] = view[start : start + length]
+        self._address = sections["address"].cast("I")
+        self._name = sections["name"].cast("I")
+        self._names = sections["names"]
+        self._order = sections["order"].cast("I")
+        self._flags = sections["flags"]
+        self._types = sections["types"]
+        self._module = sections["module"]
+        self._bits = sections["bits"]
+        self._special = sections["special"].cast("I")
+        self._special_length = sections["speclen"]
+        self._special_kind = sections["speckind"]
+        self._black = sections["black"].cast("I")
+        self._locations = sections["ftrace"].cast("I")
+        self._module_names = ["", *bytes(sections["modules"]).decode().split()]
+        regions = sections["regions"].cast("I").tolist()
+        self._regions = [(regions[i], regions[i + 1], regions[i + 2]) for i in range(0, len(regions), 3)]
+        text = sections["text"].cast("I").tolist()
+        self._text = [(text[i], text[i + 1], text[i + 2]) for i in range(0, len(text), 3)]
+        self._modules = set(self._module_names[1:])
+        self._added: dict[str, list[_Added]] = {}
+        self._added_at: list[tuple[int, int, str]] = []  # (address, position in the list of that name, name)
+
+    # ------------------------------------------------------------------------------------------- names and addresses
+
+    def __len__(self) -> int:
+        return len(self._address) + len(self._added_at)
+
+    def __iter__(self) -> Iterator[Symbol]:
+        """Yield all symbols in the order of /proc/kallsyms (by address), then the added ones."""
+        for index in range(len(self._address)):
+            yield self._symbol(index)
+        for symbols in self._added.values():
+            for added in symbols:
+                yield added.symbol
+
+    def lookup(self, name: str) -> list[Symbol]:
+        """Return all symbols of that name: the image's by address, then modules', then added ones; [] if unknown."""
+        found = [self._symbol(index) for index in self.positions(name)]
+        return found + [added.symbol for added in self._added.get(name, ())]
+
+    def positions(self, name: str) -> list[int]:
+        """Return the positions of all recorded symbols of that name in the table, ascending."""
+        wanted = name.encode()
+        found = []
+        for place in range(bisect_left(self._order, wanted, key=self._name_at), len(self._order)):
+            if self._name_at(self._order[place]) != wanted:
+                break
+            found.append(self._order[place])
+        return found
+
+    def at(self, address: int) -> Symbol | None:
+        """Return the symbol that covers an address, of aliases the first, as the kernel's `%pS` would name it."""
+        added = self._added_covering(address)
+        if added is not None:
+            return added.symbol
+        index = self._covering(address)
+        return None if index is None else self._symbol(index)
+
+    def modules(self) -> frozenset[str]:
+        """Return the names of the loaded modules."""
+        return frozenset(self._modules)
+
+    def traceable_names(self) -> Iterator[str]:
+        """Yield the lines of available_filter_functions, in its order (by address; modules and added ones last)."""
+        for offset in self._locations:
+            address = HIGH + offset
+            symbol = self.at(address)
+            if symbol is None:
+                continue
+            if address - symbol.address > ENDBR:
+                # a weak function that another replaced (FTRACE_INVALID_FUNCTION, kernel/trace/ftrace.c, 6.1)
+                yield f"__ftrace_invalid_address___{address - symbol.address}"
+            elif symbol.module:
+                yield f"{symbol.name} [{symbol.module}]"
+            else:
+                yield symbol.name
+        for symbols in self._added.values():
+            for symbol, _ in symbols:
+                if symbol.traceable:
+                    yield f"{symbol.name} [{symbol.module}]" if symbol.module else symbol.name
+
+    # --------------------------------------------------------------------------------------------------- placement
+
+    def is_boundary(self, address: int) -> bool:
+        """Return whether an instruction starts at an address, counted from the symbol that covers it."""
+        added = self._added_covering(address)
+        if added is not None:
+            offset = address - added.symbol.address
+            if added.boundaries is not None:
+                return offset in added.boundaries
+            return not 0 < offset < FENTRY
+        offset = address - HIGH
+        for start, length, base in self._text:
+            if start <= offset < start + length:
+                bit = offset - start
+                return bool(self._bits[base + (bit >> 3)] >> (bit & 7) & 1)
+        return False
+
+    def is_text(self, address: int) -> bool:
+        """Return whether an address is in the kernel's or a module's text (freed init text isn't)."""
+        if self._added_covering(address) is not None:
+            return True
+        offset = address - HIGH
+        return any(start <= offset < start + length for start, length, _ in self._text)
+
+    def is_traceable(self, address: int) -> bool:
+        """Return whether an address is an ftrace location."""
+        added = self._added_covering(address)
+        if added is not None:
+            return added.symbol.traceable and added.symbol.address == address
+        return self._has_location(address - HIGH, address - HIGH + 1)
+
+    def is_notrace(self, address: int) -> bool:
+        """Return whether the function around an address has no ftrace location (so that no kprobe event may be there).
+
+        False where no symbol covers the address.  For `name.suffix` the function `name` counts as well.
+        """
+        added = self._added_covering(address)
+        if added is not None:
+            return not added.symbol.traceable
+        index = self._covering(address)
+        if index is None:
+            return False
+        if self._traced(index):
+            return False
+        return not any(self._traced(base) for base in self._unsuffixed(index))
+
+    def is_blacklisted(self, address: int) -> bool:
+        """Return whether an address is in the kprobe blacklist; for `name.suffix`, also whether `name` is."""
+        added = self._added_covering(address)
+        if added is not None:
+            return added.symbol.blacklisted
+        if self._in_blacklist(address - HIGH):
+            return True
+        index = self._covering(address)
+        if index is None:
+            return False
+        return any(self._in_blacklist(self._address[base]) for base in self._unsuffixed(index))
+
+    def is_reserved(self, address: int) -> bool:
+        """Return whether an address belongs to a jump label, a static call or a BUG instruction."""
+        return self._special_at(address) is Placement.RESERVED
+
+    def placement(self, address: int) -> Placement:
+        """Return what the kernel finds when a kprobe event is to stand on an address."""
+        if self._added_covering(address) is None and self._covering(address) is None:
+            return Placement.NO_SYMBOL
+        if self.is_notrace(address):
+            return Placement.NOTRACE
+        if not self.is_text(address):
+            return Placement.NOT_TEXT
+        if self.is_blacklisted(address):
+            return Placement.BLACKLISTED
+        special = self._special_at(address)
+        if special is Placement.RESERVED:
+            return special
+        if self.is_traceable(address):
+            return Placement.OK
+        if not self.is_boundary(address):
+            return Placement.NOT_BOUNDARY
+        return special or Placement.OK
+
+    # ------------------------------------------------------------------------------------------------------ adding
+
+    def add(
+        self,
+        name: str,
+        address: int | None = None,
+        size: int = 0x100,
+        module: str = "",
+        *,
+        type: str = "t",
+        traceable: bool = True,
+        blacklisted: bool = False,
+        boundaries: Iterable[int] | None = None,
+    ) -> Symbol:
+        """Add a function that the recorded kernel doesn't have; return its symbol.
+
+        Without `address` it gets one in a range that nothing else uses.  `boundaries` are the offsets at which
+        instructions start; by default any offset but +1 to +4, the inside of the call to __fentry__.
+        """
+        if size <= 0:
+            raise ValueError(f"size {size} of {name!r} isn't positive")
+        if address is None:
+            address = SYNTHETIC_MODULE if module else SYNTHETIC
+            for start, position, other in self._added_at:
+                end = start + self._added[other][position].symbol.size
+                if (start >= SYNTHETIC_MODULE) == bool(module) and end > address:
+                    address = (end + 15) & ~15
+        if module:
+            self._modules.add(module)
+        symbol = Symbol(name, address, size, type, module, traceable, blacklisted)
+        known = self._added.setdefault(name, [])
+        insort(self._added_at, (address, len(known), name))
+        known.append(_Added(symbol, None if boundaries is None else frozenset(boundaries) | {0}))
+        return symbol
+
+    def add_module(self, name: str) -> None:
+        """Have a module loaded; its functions come with `add(..., module=name)`."""
+        self._modules.add(name)
+
+    # ------------------------------------------------------------------------------------------------------ within
+
+    def _name_at(self, index: int) -> bytes:
+        return bytes(self._names[self._name[index] : self._name[index + 1]])
+
+    def _symbol(self, index: int) -> Symbol:
+        offset = self._address[index]
+        flags = self._flags[index]
+        return Symbol(
+            self._name_at(index).decode(),
+            offset if offset < LOW else HIGH + offset,
+            self._end(index) - offset,
+            chr(self._types[index]),
+            self._module_names[self._module[index]],
+            bool(flags & 1),
+            bool(flags & 2),
+        )
+
+    def _end(self, index: int) -> int:
+        """Return the offset where a symbol ends: the next different address, or its region's end."""
+        offset = self._address[index]
+        following = bisect_right(self._address, offset, index)
+        limit = next((end for start, end, _ in self._regions if start <= offset < end), 0)
+        if following < len(self._address):
+            next_offset = self._address[following]
+            return next_offset if not limit else min(next_offset, limit)
+        return limit or offset
+
+    def _covering(self, address: int) -> int | None:
+        offset = address - HIGH
+        for start, end, _ in self._regions:
+            if start <= offset < end:
+                break
+        else:
+            return None
+        index = bisect_right(self._address, offset) - 1
+        if index < 0 or self._address[index] < start:
+            return None
+        return bisect_left(self._address, self._address[index], 0, index + 1)
+
+    def _added_covering(self, address: int) -> _Added | None:
+        if not self._added_at:
+            return None
+        place = bisect_right(self._added_at, address, key=lambda entry: entry[0]) - 1
+        if place < 0:
+            return None
+        start, position, name = self._added_at[place]
+        added = self._added[name][position]
+        return added if address < start + added.symbol.size else None
+
+    def _unsuffixed(self, index: int) -> Iterator[int]:
+        """Yield the symbol `name` for one called `name.suffix`: the first of that name, as the kernel looks it up."""
+        stem, dot, _ = self._name_at(index).decode().partition(".")
+        if dot:
+            yield from self.positions(stem)[:1]
+
+    def _traced(self, index: int) -> bool:
+        return self._has_location(self._address[index], self._end(index))
+
+    def _has_location(self, start: int, end: int) -> bool:
+        place = bisect_left(self._locations, start) if start >= 0 else 0
+        return place < len(self._locations) and self._locations[place] < end
+
+    def _in_blacklist(self, offset: int) -> bool:
+        """The list holds starts and ends by turns; ranges don't overlap (the recorder merges them)."""
+        return bool(bisect_right(self._black, offset) & 1) if offset >= 0 else False
+
+    def _special_at(self, address: int) -> Placement | None:
+        if self._added_covering(address) is not None:
+            return None
+        offset = address - HIGH
+        place = bisect_right(self._special, offset) - 1
+        if place >= 0 and offset < self._special[place] + self._special_length[place]:
+            return KINDS[self._special_kind[place]]
+        return None

@@ -1,0 +1,208 @@
+"""Where instructions start in a kernel's text, and which of them take no kprobe.
+
+The bytes are those of the running kernel (read from /proc/kcore), after it has patched its alternatives, paravirt
+calls, retpolines and returns: those are what the kernel itself decodes when a probe is placed.  Only `kprobe-vm record`
+uses this module: capstone comes with the extra `[record]` and is imported here only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from itertools import pairwise
+from struct import iter_unpack
+from typing import Any
+
+
+class Kind(IntEnum):
+    """Why an instruction takes no probe; the numbers are those of the recorded symbol table."""
+
+    RESERVED = 1  # jump label, static call, BUG
+    INT3 = 2
+    NOT_COPIED = 3  # exception masking (mov/pop to ss), forced-emulation prefix
+    UNSUPPORTED = 4  # prepare_emulation() of arch/x86/kernel/kprobes/core.c refuses it
+
+
+@dataclass(slots=True)
+class Special:
+    """A range of text that takes no probe."""
+
+    start: int
+    length: int
+    kind: Kind
+
+
+@dataclass(slots=True)
+class Text:
+    """One range of text: its bytes, where instructions start, what is special in it."""
+
+    start: int
+    code: bytes
+    bits: bytearray = field(default_factory=bytearray)
+    special: list[Special] = field(default_factory=list)
+    undecoded: list[int] = field(default_factory=list)  # where decoding stopped before the next symbol
+
+
+PREFIXES = frozenset(b"\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0\xf2\xf3")
+
+
+def opcode_kind(code: bytes) -> Kind | None:
+    """Return the kind of an instruction by its first bytes; None for one that can be probed."""
+    at = 0
+    address_size = False
+    while at < len(code) and code[at] in PREFIXES:
+        address_size |= code[at] == 0x67
+        at += 1
+    if at < len(code) and code[at] & 0xF0 == 0x40:
+        at += 1
+    rest = code[at:]
+    if not rest:
+        return None
+    opcode = rest[0]
+    kind = None
+    if opcode == 0xCC:
+        kind = Kind.INT3
+    elif opcode in (0x17, 0x8E) and (opcode == 0x17 or (len(rest) > 1 and rest[1] >> 3 & 7 == 2)):
+        kind = Kind.NOT_COPIED
+    elif opcode in (0x9A, 0xEA, 0xCF):
+        kind = Kind.UNSUPPORTED
+    elif opcode == 0x0F and len(rest) > 2 and rest[1] == 0x01 and rest[2] >> 6 == 3 and not rest[2] >> 3 & 7:
+        kind = Kind.UNSUPPORTED  # VM extensions
+    elif opcode == 0xFF and len(rest) > 1 and rest[1] >> 3 & 7 in (2, 3, 4, 5):
+        far = rest[1] >> 3 & 1
+        if far or address_size or rest[1] >> 6 != 3:
+            kind = Kind.UNSUPPORTED  # far, or through memory
+    return kind
+
+
+def decode(start: int, code: bytes, starts: Iterable[int]) -> Text:
+    """Decode the text from each symbol's start to the next, as can_probe() does; return what was found.
+
+    `starts` are addresses; those outside the text are left out.
+    """
+    import capstone  # only here: an extra of the recorder
+
+    text = Text(start, code, bytearray((len(code) + 7) // 8))
+    machine: Any = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    end = start + len(code)
+    places = sorted({address for address in starts if start <= address < end} | {start})
+    places.append(end)
+    for first, following in pairwise(places):
+        address = first
+        while address < following:
+            # one call per run: capstone stops where it can't decode
+            for at, size, _, _ in machine.disasm_lite(code[address - start : following - start + 15], address):
+                if at >= following:
+                    break
+                _mark(text, at, size)
+                address = at + size
+            if address < following:
+                length = _undecodable_length(code[address - start : address - start + 15])
+                if not length:
+                    _mark(text, address, 1)  # its own start is reached; nothing after it
+                    text.undecoded.append(address)
+                    break
+                _mark(text, address, length)
+                address += length
+    return text
+
+
+def _mark(text: Text, address: int, size: int) -> None:
+    bit = address - text.start
+    text.bits[bit >> 3] |= 1 << (bit & 7)
+    kind = opcode_kind(text.code[bit : bit + size])
+    if kind is None:
+        return
+    last = text.special[-1] if text.special else None
+    if last and kind is Kind.INT3 and last.kind is kind and last.start + last.length == address and last.length < 255:
+        last.length += 1
+    else:
+        text.special.append(Special(address, 1 if kind is not Kind.INT3 else size, kind))
+
+
+def _undecodable_length(code: bytes) -> int:
+    """Return the length of what the kernel's decoder takes and capstone doesn't; 0 where neither does.
+
+    UD0 and UD1 with their operand, the register forms of 0F 01 (SERIALIZE, PVALIDATE and such), tile instructions.
+    """
+    at = 0
+    while at < len(code) and code[at] in PREFIXES:
+        at += 1
+    if code[at : at + 1] == b"\xc4" and code[at + 4 : at + 5] >= b"\xc0":
+        return at + 5
+    if code[at : at + 1] and code[at] & 0xF0 == 0x40:
+        at += 1
+    if len(code) < at + 3 or code[at] != 0x0F or code[at + 1] not in (0x01, 0xB9, 0xFF):
+        return 0
+    mode, memory = code[at + 2] >> 6, code[at + 2] & 7
+    length = at + 3
+    if mode == 3:
+        return length
+    if memory == 4:
+        length += 1
+        if mode == 0 and code[at + 3] & 7 == 5:
+            length += 4
+    elif mode == 0 and memory == 5:
+        length += 4
+    return length + {0: 0, 1: 1, 2: 4}[mode]
+
+
+Read = Callable[[int, int], bytes]
+
+
+def jump_labels(read: Read, first: int, last: int, text: Text) -> list[Special]:
+    """Return the ranges of the jump labels in a text; `first` and `last` bound the table `__jump_table`.
+
+    An entry is s32 code, s32 target, s64 key, each relative to itself (include/linux/jump_label.h, since 4.19).
+    """
+    found = []
+    for index, (code, _, _) in enumerate(iter_unpack("<iiq", read(first, last - first))):
+        address = first + 16 * index + code
+        offset = address - text.start
+        if 0 <= offset < len(text.code):
+            # arch_jump_entry_size(): a short jump or a two-byte nop, else the long form
+            short = text.code[offset] == 0xEB or text.code[offset : offset + 2] == b"\x66\x90"
+            found.append(Special(address, 2 if short else 5, Kind.RESERVED))
+    return found
+
+
+def static_calls(read: Read, first: int, last: int, text: Text) -> list[Special]:
+    """Return the ranges of the static calls in a text; an entry is s32 address, s32 key, relative to itself."""
+    found = []
+    for index, (address, _) in enumerate(iter_unpack("<ii", read(first, last - first))):
+        address += first + 8 * index
+        if 0 <= address - text.start < len(text.code):
+            found.append(Special(address, 5, Kind.RESERVED))
+    return found
+
+
+def bugs(read: Read, first: int, last: int, text: Text) -> list[Special]:
+    """Return the addresses of BUG and WARN instructions in a text.
+
+    An entry starts with the s32 distance to the instruction; its size differs between kernels and configurations, so
+    the one is taken with which every entry in the text points at UD1 or UD2.
+    """
+    table = read(first, last - first)
+    for size in (12, 16, 8, 20, 24):
+        if len(table) % size:
+            continue
+        addresses = [
+            first + at + int.from_bytes(table[at : at + 4], "little", signed=True) for at in range(0, len(table), size)
+        ]
+        inside = [address for address in addresses if 0 <= address - text.start < len(text.code)]
+        if inside and all(_is_undefined(text.code[a - text.start : a - text.start + 4]) for a in inside):
+            return [Special(address, 1, Kind.RESERVED) for address in inside]
+    raise ValueError("no entry size fits the table of BUG instructions")
+
+
+def _is_undefined(code: bytes) -> bool:
+    return b"\x0f\x0b" in code[:3] or b"\x0f\xb9" in code[:4]
+
+
+def merge(special: Sequence[Special]) -> list[Special]:
+    """Return the ranges sorted; where two start at one address the reserved one stays."""
+    kept: dict[int, Special] = {}
+    for entry in sorted(special, key=lambda item: (item.start, item.kind)):
+        kept.setdefault(entry.start, entry)
+    return [kept[start] for start in sorted(kept)]

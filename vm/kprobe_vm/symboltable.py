@@ -1,0 +1,217 @@
+"""Write the symbol table of a profile: what /proc/kallsyms, ftrace and the code bytes say, to be searched in place.
+
+The file: 8 bytes `kprobsym`, u32 number of sections, u32 zero; per section an 8-byte name, u32 start, u32 length; the
+sections, each at a multiple of 8.  Everything is little endian.  An address is a u32 offset of 0xffffffff80000000;
+offsets under 0x1000000 are absolute addresses (per-CPU symbols before 6.15).
+
+    address   u32[n]    offsets, ascending, aliases in the order of /proc/kallsyms
+    name      u32[n+1]  where a name starts in `names`; the last is the end
+    order     u32[n]    symbols sorted by name, then by position
+    flags     u8[n]     1 its entry is an ftrace location, 2 its entry is blacklisted
+    types     u8[n]     the letter; module u8[n] index into `modules` (one name a line; 0 is the image)
+    regions   u32[3*k]  start, end, module: where a symbol can cover an address
+    text      u32[3*k]  start, length, byte in `bits` where its bitmap of instruction starts begins
+    special   u32[m]    starts of ranges that take no probe, `speclen` u8[m], `speckind` u8[m] (see instructions.Kind)
+    black     u32[2*k]  starts and ends of blacklisted ranges, merged
+    ftrace    u32[k]    ftrace locations, ascending
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from kprobe_vm.instructions import Special, Text
+
+HIGH = 0xFFFF_FFFF_8000_0000
+LOW = 0x100_0000
+ENDBR = b"\xf3\x0f\x1e\xfa"
+NOP5 = b"\x0f\x1f\x44\x00\x00"
+
+
+class Entry(NamedTuple):
+    """A line of /proc/kallsyms."""
+
+    address: int
+    type: str
+    name: str
+    module: str
+
+
+class Module(NamedTuple):
+    """A loaded module: where its text is."""
+
+    name: str
+    start: int
+    end: int
+
+
+def parse_kallsyms(text: str) -> list[Entry]:
+    """Return the symbols sorted by address, aliases in the order given; those of BPF and of trampolines are left out.
+
+    They come and go while a kernel runs ([bpf], [__builtin__ftrace], [__builtin__kprobes]).
+    """
+    entries = []
+    for line in text.splitlines():
+        place, letter, rest = line.split(" ", 2)
+        name, _, module = rest.partition("\t")
+        module = module.strip("[]")
+        if module == "bpf" or module.startswith("__builtin__"):
+            continue
+        entries.append(Entry(int(place, 16), letter, name, module))
+    entries.sort(key=lambda entry: entry.address)
+    return entries
+
+
+def parse_blacklist(text: str) -> list[tuple[int, int]]:
+    """Return the ranges of debugfs' kprobes/blacklist, merged and sorted."""
+    ranges = []
+    for line in text.splitlines():
+        start, _, rest = line.partition("-")
+        ranges.append((int(start, 16), int(rest.split()[0], 16)))
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+        else:
+            merged.append((first, last))
+    return merged
+
+
+class Locations:
+    """Finds the ftrace locations that the lines of available_filter_functions stand for.
+
+    The lines are in the order of addresses, so a name that several functions have is resolved by what surrounds it,
+    and by a five-byte nop where the call would be.
+    """
+
+    def __init__(self, entries: Sequence[Entry], texts: Sequence[Text]) -> None:
+        self._entries = entries
+        self._texts = texts
+        self._addresses = [entry.address for entry in entries]
+        self._by_name: dict[tuple[str, str], list[int]] = {}
+        for entry in entries:
+            self._by_name.setdefault((entry.name, entry.module), []).append(entry.address)
+
+    def find(self, lines: Iterable[str]) -> list[int]:
+        """Return the addresses in the order of the lines; raise ValueError for a line that nothing fits."""
+        found: list[int] = []
+        last: dict[str, int] = {}
+        for line in lines:
+            name, _, module = line.partition(" [")
+            module = module.rstrip("]")
+            after = last.get(module, 0)
+            if name.startswith("__ftrace_invalid_address___"):
+                place = self._orphan(int(name.rpartition("___")[2]), after)
+            else:
+                place = self._entry(name, module, after)
+            if place is None:
+                raise ValueError(f"no function fits the ftrace line {line!r} after {after:#x}")
+            last[module] = place
+            found.append(place)
+        return found
+
+    def _code(self, address: int, size: int) -> bytes:
+        for text in self._texts:
+            if text.start <= address < text.start + len(text.code):
+                return text.code[address - text.start : address - text.start + size]
+        return b""
+
+    def _entry(self, name: str, module: str, after: int) -> int | None:
+        for address in self._by_name.get((name, module), ()):
+            code = self._code(address, 9)
+            if code[:5] == NOP5 and address > after:
+                return address
+            if code[:4] == ENDBR and code[4:9] == NOP5 and address + 4 > after:
+                return address + 4
+        return None
+
+    def _orphan(self, offset: int, after: int) -> int | None:
+        """Find a location whose function is gone (a weak one): the nop that far behind the symbol before it."""
+        at = bisect_right(self._addresses, after - offset)
+        while at < len(self._addresses):
+            place = self._addresses[at] + offset
+            following = bisect_right(self._addresses, self._addresses[at])
+            if (
+                place > after
+                and (following == len(self._addresses) or place < self._addresses[following])
+                and self._code(place, 5) == NOP5
+            ):
+                return place
+            at = following
+        return None
+
+
+def build(
+    entries: Sequence[Entry],
+    image: tuple[int, int],
+    modules: Sequence[Module],
+    texts: Sequence[Text],
+    special: Sequence[Special],
+    blacklist: Sequence[tuple[int, int]],
+    locations: Sequence[int],
+) -> bytes:
+    """Return the bytes of a symbol table; `image` is [_stext, _end)."""
+    offsets = [_offset(entry.address) for entry in entries]
+    names = [entry.name.encode() for entry in entries]
+    starts, at = array("I"), 0
+    for name in names:
+        starts.append(at)
+        at += len(name)
+    starts.append(at)
+    module_names = sorted({entry.module for entry in entries if entry.module} | {module.name for module in modules})
+    number = {name: index for index, name in enumerate(["", *module_names])}
+    traced = sorted(locations)
+    flags = bytearray()
+    for entry in entries:
+        place = bisect_left(traced, entry.address)
+        entered = place < len(traced) and traced[place] - entry.address in (0, 4)
+        black = any(first <= entry.address < last for first, last in blacklist)
+        flags.append(entered | black << 1)
+    regions = array("I", [image[0] - HIGH, image[1] - HIGH, 0])
+    for module in modules:
+        regions.extend([module.start - HIGH, module.end - HIGH, number[module.name]])
+    bits, text_table = bytearray(), array("I")
+    for text in texts:
+        text_table.extend([text.start - HIGH, len(text.code), len(bits)])
+        bits += text.bits
+    sections = {
+        "address": array("I", offsets).tobytes(),
+        "name": starts.tobytes(),
+        "names": b"".join(names),
+        "order": array("I", sorted(range(len(names)), key=lambda index: (names[index], index))).tobytes(),
+        "flags": bytes(flags),
+        "types": "".join(entry.type for entry in entries).encode(),
+        "module": bytes(number[entry.module] for entry in entries),
+        "modules": "\n".join(module_names).encode(),
+        "regions": regions.tobytes(),
+        "text": text_table.tobytes(),
+        "bits": bytes(bits),
+        "special": array("I", (entry.start - HIGH for entry in special)).tobytes(),
+        "speclen": bytes(entry.length for entry in special),
+        "speckind": bytes(entry.kind for entry in special),
+        "black": array("I", (bound - HIGH for pair in blacklist for bound in pair)).tobytes(),
+        "ftrace": array("I", (address - HIGH for address in traced)).tobytes(),
+    }
+    return pack(b"kprobsym", sections)
+
+
+def pack(magic: bytes, sections: dict[str, bytes]) -> bytes:
+    """Return a file of sections: its directory, then each section at a multiple of 8."""
+    head = struct.pack("<8sII", magic, len(sections), 0)
+    at = len(head) + 16 * len(sections)
+    body = bytearray()
+    for tag, data in sections.items():
+        head += struct.pack("<8sII", tag.encode(), at + len(body), len(data))
+        body += data + b"\0" * (-len(data) % 8)
+    return head + bytes(body)
+
+
+def _offset(address: int) -> int:
+    offset = address if address < LOW else address - HIGH
+    if not 0 <= offset < 1 << 32 or (address >= HIGH and offset < LOW):
+        raise ValueError(f"address {address:#x} doesn't fit the table")
+    return offset
