@@ -1,0 +1,94 @@
+"""Trace a Linux kernel probe through tracefs: the machine's own, a simulated one, or that of a guest.
+
+    from kprobe import Tracer, open_tracefs
+    with Tracer(open_tracefs()).trace("p:myopen do_sys_openat2 filename=+0(%si):string") as trace:
+        for event in trace: ...
+
+Importing this package needs no rights and touches no file; a name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .backends import open_tracefs
+    from .definition import Place, Probe, parse
+    from .errors import (
+        AlreadyExists,
+        AmbiguousSymbol,
+        Busy,
+        DefinitionError,
+        FilterRefused,
+        KprobeError,
+        NoSuchProcess,
+        NotABoundary,
+        NotPermitted,
+        Refused,
+        TracefsMissing,
+        UndoFailed,
+        UnknownBackend,
+        UnknownSymbol,
+        Unsupported,
+    )
+    from .mounts import find_tracefs
+    from .session import Trace, Tracer
+    from .text import Event, Lost, Parser, StackTrace, Unparsed
+    from .tracefs import Handle, LocalTracefs, Stream, Tracefs
+
+__all__ = [
+    "AlreadyExists",
+    "AmbiguousSymbol",
+    "Busy",
+    "DefinitionError",
+    "Event",
+    "FilterRefused",
+    "Handle",
+    "KprobeError",
+    "LocalTracefs",
+    "Lost",
+    "NoSuchProcess",
+    "NotABoundary",
+    "NotPermitted",
+    "Parser",
+    "Place",
+    "Probe",
+    "Refused",
+    "StackTrace",
+    "Stream",
+    "Trace",
+    "Tracefs",
+    "TracefsMissing",
+    "Tracer",
+    "UndoFailed",
+    "UnknownBackend",
+    "UnknownSymbol",
+    "Unparsed",
+    "Unsupported",
+    "find_tracefs",
+    "open_tracefs",
+    "parse",
+]
+
+_HOMES = {
+    "backends": ("open_tracefs",),
+    "definition": ("Place", "Probe", "parse"),
+    "mounts": ("find_tracefs",),
+    "session": ("Trace", "Tracer"),
+    "text": ("Event", "Lost", "Parser", "StackTrace", "Unparsed"),
+    "tracefs": ("Handle", "LocalTracefs", "Stream", "Tracefs"),
+}
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f".{_MODULE_OF.get(name, 'errors')}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

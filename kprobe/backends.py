@@ -1,0 +1,42 @@
+"""From a backend spec ("local", "sim:6.1", "vm:6.12") to a tracefs."""
+
+from __future__ import annotations
+
+import os
+
+from .errors import UnknownBackend
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .tracefs import Tracefs
+
+GROUP = "kprobe.tracefs"
+VARIABLE = "KPROBE_TRACEFS"
+
+
+def chosen(spec: str | None = None) -> str:
+    """Return the spec that `open_tracefs` would use."""
+    return spec or os.environ.get(VARIABLE) or "local"
+
+
+def open_tracefs(spec: str | None = None) -> Tracefs:
+    """Open the tracefs that `spec` names; without one, that of $KPROBE_TRACEFS, else the machine's own.
+
+    A spec is the name of a backend, and, after a colon, its argument.  A backend is an entry point of the group
+    kprobe.tracefs: a function of the argument ("" if there is none).
+
+    Raise `UnknownBackend`, or what the backend raises.
+    """
+    name, _, argument = chosen(spec).partition(":")
+    if name == "local":  # always there, and not worth the import that finds the others
+        from .tracefs import open_local
+
+        return open_local(argument)
+    from importlib.metadata import entry_points
+
+    points = entry_points(group=GROUP)
+    for point in points:
+        if point.name == name:
+            tracefs: Tracefs = point.load()(argument)
+            return tracefs
+    raise UnknownBackend(name, sorted({"local", *points.names}))

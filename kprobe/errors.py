@@ -1,0 +1,172 @@
+"""What can go wrong, as one small tree.
+
+KprobeError
+ +-- DefinitionError     the text cannot mean a probe              .text .column
+ +-- UnknownBackend      no such kind of tracefs                   .name .known
+ +-- TracefsMissing      this machine shows no tracefs             .looked_at
+ +-- NotPermitted        it is there, but not for us               .path .errno .hint
+ +-- NoSuchProcess       -p or -L names nobody                     .pid
+ +-- Refused             the kernel said no to a write             .path .command .errno .says .column .hint
+ |    +-- UnknownSymbol      no function of that name (ENOENT; EINVAL from 6.12)
+ |    +-- AmbiguousSymbol    several of that name (EADDRNOTAVAIL; EINVAL from 6.12)
+ |    +-- NotABoundary       no instruction starts there (EILSEQ)
+ |    +-- AlreadyExists      an event of that group and name is there (EEXIST)
+ |    +-- FilterRefused      the filter, not the probe
+ |    +-- Busy               somebody is using it (EBUSY)
+ +-- Unsupported         this kernel lacks what was asked for      .feature .evidence
+ +-- UndoFailed          the trace is over, but something of it is left behind   .failures
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class KprobeError(Exception):
+    """Anything that this package raises of its own."""
+
+
+class DefinitionError(KprobeError, ValueError):
+    """The text cannot mean a probe; `column` counts characters of `text` from 0."""
+
+    def __init__(self, message: str, text: str, column: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.text = text
+        self.column = column
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{caret(self.text, self.column)}"
+
+
+class UnknownBackend(KprobeError):
+    """No backend of that name is installed; `known` lists those that are."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        super().__init__(f"no tracefs backend {name!r}; known: {', '.join(known)}")
+        self.name = name
+        self.known = tuple(known)
+
+
+class TracefsMissing(KprobeError):
+    """No tracefs was found; `looked_at` is a tuple of (place, what was found there)."""
+
+    def __init__(self, looked_at: Sequence[tuple[str, str]], hint: str = "") -> None:
+        places = "".join(f"\n  {place}: {found}" for place, found in looked_at)
+        super().__init__(f"no tracefs found. Looked at:{places}{_hint(hint)}")
+        self.looked_at = tuple(looked_at)
+        self.hint = hint
+
+
+class NotPermitted(KprobeError):
+    """The kernel has it, but denies it to this process (EACCES, EPERM, EROFS)."""
+
+    def __init__(self, path: str, number: int, hint: str = "") -> None:
+        super().__init__(f"{path}: {os.strerror(number)}{_hint(hint)}")
+        self.path = path
+        self.errno = number
+        self.hint = hint
+
+
+class NoSuchProcess(KprobeError):
+    """There is no process or thread of that id on the traced machine."""
+
+    def __init__(self, pid: int, kind: str = "process") -> None:
+        super().__init__(f"no {kind} {pid}")
+        self.pid = pid
+
+
+class Refused(KprobeError):
+    """The kernel refused a write.
+
+    `path` is the file, `command` what was written, `errno` the kernel's number.  `says` is the kernel's own sentence
+    for this very command, "" if it gave none, and `source` who in the kernel says it.  `column` is its caret: an offset
+    into `shown`, the command as the kernel repeats it; None if it gave none.  `hint` is ours.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        command: str,
+        number: int,
+        *,
+        says: str = "",
+        source: str = "",
+        shown: str = "",
+        column: int | None = None,
+        hint: str = "",
+    ) -> None:
+        self.path = path
+        self.command = command
+        self.errno = number
+        self.says = says
+        self.source = source
+        self.shown = shown or command
+        self.column = column
+        self.hint = hint
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        name = errno.errorcode.get(self.errno, str(self.errno))
+        text = f"{self.path} refused {self.command!r}: {os.strerror(self.errno)} ({name})"
+        if self.says:
+            text += f"\n{self.source}: error: {self.says}" if self.source else f"\n{self.says}"
+        if self.column is not None:
+            text += "\n" + caret(self.shown, self.column, "  Command: ")
+        return text + _hint(self.hint)
+
+
+class UnknownSymbol(Refused):
+    """The kernel has no function of that name."""
+
+
+class AmbiguousSymbol(Refused):
+    """The kernel has several functions of that name."""
+
+
+class NotABoundary(Refused):
+    """No instruction starts at that offset."""
+
+
+class AlreadyExists(Refused):
+    """An event of that group and name exists; it is left alone."""
+
+
+class FilterRefused(Refused):
+    """The kernel did not take the filter."""
+
+
+class Busy(Refused):
+    """Somebody else is using it; for trace_pipe: another reader."""
+
+
+class Unsupported(KprobeError):
+    """This kernel lacks the feature; `evidence` says where that was seen."""
+
+    def __init__(self, feature: str, evidence: str) -> None:
+        super().__init__(f"this kernel has no {feature} ({evidence})")
+        self.feature = feature
+        self.evidence = evidence
+
+
+class UndoFailed(KprobeError):
+    """The trace is over, but the named steps of tidying up failed; `failures` is a tuple of (step, error)."""
+
+    def __init__(self, failures: Sequence[tuple[str, OSError]]) -> None:
+        steps = "".join(f"\n  {step}: {error}" for step, error in failures)
+        super().__init__(f"left behind, because undoing it failed:{steps}")
+        self.failures = tuple(failures)
+
+
+def caret(text: str, column: int, lead: str = "  ") -> str:
+    """Return `text` and, on a second line, a caret below `column`."""
+    return f"{lead}{text}\n{' ' * (len(lead) + column)}^"
+
+
+def _hint(hint: str) -> str:
+    return f"\nhint: {hint}" if hint else ""

@@ -1,0 +1,172 @@
+"""The command line: perf-tools' options, and a few long ones."""
+
+from __future__ import annotations
+
+SHORT = "Fd:hHp:L:sv"  # as in getopt(3): a colon after those that take a value
+LONG = ("help", "version", "tracefs=", "top-level", "follow")
+
+USAGE = """\
+USAGE: kprobe [-FhHsv] [-d secs] [-p PID] [-L TID] [--tracefs SPEC] definition [filter]
+"""
+
+HELP = (
+    USAGE
+    + """\
+
+Trace one kernel probe, print what the kernel records, and leave nothing behind.
+
+  -F               force: no warnings before the kernel has decided
+  -d secs          trace that long; events stay in the kernel and are printed at the end
+  -p PID           only this process, with all its threads
+  -L TID           only this thread
+  -v               show the event's format (the fields for a filter); don't trace
+  -H               print the column headings first
+  -s               kernel stack traces
+  -h, --help       this text
+  --tracefs SPEC   where: local (the machine's own), local:DIR, sim:6.1 (simulated), vm:6.1 (a guest);
+                   the default is $KPROBE_TRACEFS, else local
+  --follow         with -p: also what the process forks
+  --top-level      don't make an instance of its own below instances/
+  --version        the version
+
+definition: p:FUNCTION or r:FUNCTION [ARGUMENT ...], or with a name of your own p:NAME FUNCTION [ARGUMENT ...];
+  also rN:, p:GROUP/NAME, MODULE:FUNCTION+OFFSET, an address. p: is at the entry, r: at the return.
+filter: the kernel's event filter, such as 'file ~ "*stat"'
+
+  kprobe p:do_sys_openat2                                               opens
+  kprobe 'r:myopen do_sys_openat2 fd=$retval:s32'                       what they return, under a name of your own
+  kprobe 'p:do_sys_openat2 file=+0(%si):string' 'file ~ "*stat"'        files whose name ends in "stat"
+  kprobe -s p:tcp_retransmit_skb                                        with the kernel stack
+  kprobe --tracefs sim:6.1 p:do_sys_openat2                             on a simulated kernel: no root, no risk
+
+The kernel's lines go to stdout unchanged, everything else to stderr.
+Exit status: 0 done, also after Ctrl-C; 1 the kernel refused; 2 a wrong command line or definition; 3 no tracefs, no
+permission, no such backend; 4 traced, but something could not be undone; 129, 143 ended by SIGHUP, SIGTERM (130:
+SIGINT before tracing); 141 nobody reads the output any more.
+"""
+)
+
+
+class UsageError(Exception):
+    """The command line makes no sense; the text says why."""
+
+
+class Request:
+    """What the command line asks for."""
+
+    def __init__(self) -> None:
+        self.definition = ""
+        self.filter = ""
+        self.duration: float | None = None
+        self.duration_text = ""
+        self.pid: int | None = None
+        self.tid: int | None = None
+        self.tracefs: str | None = None
+        self.force = False
+        self.headers = False
+        self.stacktrace = False
+        self.view = False
+        self.top_level = False
+        self.follow = False
+        self.help = False
+        self.version = False
+
+
+def read_options(argv: list[str]) -> Request:
+    """Read the arguments of the command; raise `UsageError`."""
+    request = Request()
+    options, words = _split(argv)
+    for option, value in options:
+        match option:
+            case "-F":
+                request.force = True
+            case "-d":
+                request.duration, request.duration_text = _seconds(value), value
+            case "-p":
+                request.pid = _id(option, value)
+            case "-L":
+                request.tid = _id(option, value)
+            case "-H":
+                request.headers = True
+            case "-s":
+                request.stacktrace = True
+            case "-v":
+                request.view = True
+            case "-h" | "--help":
+                request.help = True
+            case "--version":
+                request.version = True
+            case "--tracefs":
+                request.tracefs = value
+            case "--top-level":
+                request.top_level = True
+            case "--follow":
+                request.follow = True
+    if request.help or request.version:
+        return request
+    if not words:
+        raise UsageError("a definition is missing")
+    if len(words) > 2:
+        raise UsageError("too many arguments: quote the definition, and the filter")
+    request.definition, request.filter = (*words, "")[:2]
+    if request.pid is not None and request.tid is not None:
+        raise UsageError("use at most one of -p and -L.")
+    if request.duration is not None and request.view:
+        raise UsageError("use either -d or -v.")
+    if request.follow and request.pid is None:
+        raise UsageError("--follow needs -p.")
+    return request
+
+
+def _split(argv: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    """Split the arguments into options and the rest, as getopt(3) does: the first word that is none ends the options.
+
+    Python's own getopt would cost more time than all of this package, by what it imports.
+    """
+    options: list[tuple[str, str]] = []
+    rest = list(argv)
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        word = rest.pop(0)
+        if word == "--":
+            break
+        if word.startswith("--"):
+            name, equals, value = word.partition("=")
+            if name[2:] + "=" in LONG:
+                options.append((name, value if equals else _value(name, rest)))
+            elif name[2:] in LONG and not equals:
+                options.append((name, ""))
+            else:
+                raise UsageError(f"unknown option {word}")
+            continue
+        letters = word[1:]
+        while letters:
+            name, letters = "-" + letters[0], letters[1:]
+            if name[1] not in SHORT.replace(":", ""):
+                raise UsageError(f"unknown option {name}")
+            if name[1] + ":" in SHORT:
+                options.append((name, letters or _value(name, rest)))
+                break
+            options.append((name, ""))
+    return options, rest
+
+
+def _value(name: str, rest: list[str]) -> str:
+    if not rest:
+        raise UsageError(f"{name} takes a value")
+    return rest.pop(0)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 1e9:
+        raise UsageError(f"-d takes a number of seconds, not {text!r}")
+    return seconds
+
+
+def _id(option: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 9:
+        raise UsageError(f"{option} takes a number, not {text!r}")
+    return int(text)

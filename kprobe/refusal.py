@@ -1,0 +1,154 @@
+"""From the kernel's errno to an error that explains itself."""
+
+from __future__ import annotations
+
+import errno
+
+from . import symbols
+from .errorlog import explain, parse_filter_error, read_log
+from .errors import (
+    AlreadyExists,
+    AmbiguousSymbol,
+    Busy,
+    FilterRefused,
+    KprobeError,
+    NotABoundary,
+    NotPermitted,
+    Refused,
+    UnknownSymbol,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .definition import Probe
+    from .tracefs import Tracefs
+
+DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+# The kernel's sentence is surer than the errno: 6.12 answers EINVAL where 6.1 has an errno for each.
+BY_SENTENCE = {
+    "Invalid probed address or symbol": UnknownSymbol,
+    "The symbol is not unique": AmbiguousSymbol,
+    "Probe point is not an instruction boundary": NotABoundary,
+}
+BY_ERRNO = {
+    errno.EADDRNOTAVAIL: AmbiguousSymbol,
+    errno.EILSEQ: NotABoundary,
+    errno.EEXIST: AlreadyExists,
+    errno.EBUSY: Busy,
+}
+HINTS = {
+    "Invalid register name": "x86-64 registers are written %ax %bx %cx %dx %si %di %bp %sp %ip %r8 … %r15",
+    "String accepts only memory argument": "a string is read from memory: +0(%si):string, not %si:string",
+    "$retval is not available on probe": "$retval needs a return probe: r:…",
+    "Retprobe address must be an function entry": "a return probe sits at a function, without an offset",
+    "Probe type is different from existing probe": "the event exists with the other kind of probe",
+    "Invalid $-variable specified": "known are $stack, $stackN, $retval, $comm, and on newer kernels $argN",
+}
+
+
+def denied(tracefs: Tracefs, path: str, error: OSError) -> KprobeError:
+    """Return the error for a refusal that isn't about a command: to open, to read, to make a directory."""
+    number = error.errno or errno.EIO
+    name = str(error.filename or path)
+    if number in DENIED:
+        root = getattr(tracefs, "root", None)
+        if root is None:
+            return NotPermitted(name, number)
+        from .mounts import permission_hint
+
+        return NotPermitted(name, number, permission_hint(root))
+    if number == errno.EBUSY:
+        return Busy(name, "", number, hint="somebody else is reading it: a file of events has one reader at a time")
+    return Refused(name, "", number)
+
+
+def probe_refused(tracefs: Tracefs, path: str, probe: Probe, error: OSError, log_before: bytes) -> KprobeError:
+    """Return the error for a refused line of kprobe_events; `log_before` is error_log as it was before the write."""
+    number = error.errno or errno.EIO
+    if number in DENIED:
+        return denied(tracefs, path, error)
+    command = str(probe)
+    entry = explain(log_before, read_log(tracefs), command)
+    says = entry.text if entry else ""
+    kind = BY_SENTENCE.get(says) or BY_ERRNO.get(number)
+    if kind is None:
+        kind = UnknownSymbol if number == errno.ENOENT and not says else Refused
+    return kind(
+        str(error.filename or path),
+        command,
+        number,
+        says=says,
+        source=entry.source if entry else "",
+        shown=entry.command if entry else "",
+        column=entry.column if entry else None,
+        hint=HINTS.get(says) or _place_hint(tracefs, probe, kind, says),
+    )
+
+
+def _place_hint(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) -> str:
+    place = probe.place
+    if says == "Unknown type is specified":
+        return _types(tracefs)
+    if kind is NotABoundary:
+        return f"no instruction starts at {place}; {place.symbol}+0 is one, others are in its disassembly"
+    if kind is AmbiguousSymbol:
+        return f"several functions are called {place.symbol}; name the module (MODULE:SYMBOL) or give an address"
+    if kind is AlreadyExists:
+        return f"choose another name, or remove the event: echo '-:{probe.event}' >> kprobe_events"
+    if kind is UnknownSymbol and place.symbol:
+        names = symbols.functions(tracefs)
+        if names is not None and place.symbol in names and any("@" in arg for arg in probe.args):
+            return f"{place.symbol} exists, so the symbol after @ doesn't"
+        near = symbols.suggest(place.symbol, names)
+        if not near:
+            return f"this kernel has no function {place.symbol}; {symbols.LIST} lists those it can probe"
+        return f"this kernel has no function {place.symbol}; did you mean {' or '.join(near)}?"
+    if says == "Failed to register probe event" and place.symbol:
+        names = symbols.functions(tracefs)
+        if names is not None and place.symbol not in names:
+            return f"{place.symbol} is not in {symbols.LIST}: it is data, or code that can't be probed"
+    return ""
+
+
+def _types(tracefs: Tracefs) -> str:
+    """Return the types that this kernel's README lists for fetch arguments."""
+    try:
+        readme = tracefs.read("README").decode(errors="replace")
+    except OSError:
+        return ""
+    # "type: s8/16/32/64, u8/..." and its continuation lines, once for kprobes and uprobes together
+    _, found, rest = readme.partition("type: ")
+    lines = []
+    for line in rest.splitlines():
+        lines.append(line.strip())
+        if not line.rstrip().endswith(","):
+            break
+    return f"this kernel's types: {' '.join(lines)}" if found else ""
+
+
+def filter_refused(tracefs: Tracefs, path: str, text: str, error: OSError) -> KprobeError:
+    """Return the error for a refused filter, with what the filter file now says about it."""
+    number = error.errno or errno.EIO
+    if number in (errno.EACCES, errno.EROFS):
+        return denied(tracefs, path, error)
+    try:
+        said = tracefs.read(path)
+    except OSError:
+        said = b""
+    says, column = parse_filter_error(said)
+    hint = ""
+    if not says:
+        hint = "a filter is FIELD OPERATOR VALUE, joined with && and ||; kprobe -v lists the fields"
+        if len(text) >= 4095:
+            hint = "a filter must be shorter than a page (4096 bytes)"
+    elif says == "Field not found":
+        hint = "kprobe -v lists the fields of this event"
+    return FilterRefused(
+        str(error.filename or path),
+        text,
+        number,
+        says=says,
+        source="event filter parse error" if says else "",
+        column=column,
+        hint=hint,
+    )

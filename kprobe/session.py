@@ -1,0 +1,328 @@
+"""The life of a trace: add the probe, filter, enable, read, and undo it all on every way out."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from . import refusal
+from .definition import Probe, parse
+from .errors import UndoFailed, Unsupported
+from .instance import TOP_NOTICE, Instance, open_instance, pick
+from .processes import PROC, check_thread, threads
+from .registration import add_probe, missed
+from .undo import Undo
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+
+    from .text import Record
+    from .tracefs import Stream, Tracefs
+    from .undo import Step
+
+TICK = 0.1  # seconds; how soon a `stop` is noticed
+THREADS_EVERY = 1.0  # seconds between two looks for new threads
+
+
+class Tracer:
+    """Traces with one tracefs.
+
+    `proc` is where this machine's processes are listed, `owner` the id that our instances carry (by default, of this
+    process), `clock` gives seconds and `sleep` waits for them.
+    """
+
+    def __init__(
+        self,
+        tracefs: Tracefs,
+        *,
+        proc: str = PROC,
+        owner: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.tracefs = tracefs
+        self.proc = proc
+        self.owner = os.getpid() if owner is None else owner
+        self.clock = clock
+        self.sleep = sleep
+
+    def trace(
+        self,
+        definition: str | Probe,
+        *,
+        filter: str | None = None,
+        pid: int | None = None,
+        tid: int | None = None,
+        stacktrace: bool = False,
+        duration: float | None = None,
+        top_level: bool = False,
+        follow: bool = False,
+    ) -> Trace:
+        """Return the trace of one probe; it begins with `with`, or with iteration.
+
+        `filter` is the kernel's event filter; `pid` and `tid` pick one process (all its threads) or one thread,
+        together with the filter.  `follow` takes in what the process forks, too.  `stacktrace` has the kernel stack
+        recorded after every event.  With a `duration` (seconds) events stay in the kernel's buffer until it is over.
+        `top_level` works without an instance of its own.
+
+        Raise `DefinitionError`; what the kernel refuses is raised when the trace begins.
+        """
+        if pid is not None and tid is not None:
+            raise ValueError("pid or tid, not both")
+        probe = definition if isinstance(definition, Probe) else parse(definition)
+        return Trace(self, probe, filter or "", pid, tid, stacktrace, duration, top_level, follow)
+
+    def format(self, definition: str | Probe) -> bytes:
+        """Return the `format` file that the probe's event would have; add the probe for that long only."""
+        probe = definition if isinstance(definition, Probe) else parse(definition)
+        undo = Undo()
+        path = f"events/{probe.event}/format"
+        try:
+            add_probe(self.tracefs, undo, probe)
+            data = self.tracefs.read(path)
+        except OSError as error:
+            raise refusal.denied(self.tracefs, path, error) from error
+        finally:
+            undo.run()
+        if undo.failures:
+            raise UndoFailed(undo.failures)
+        return data
+
+
+class Trace:
+    """One trace, from the adding of its probe to the last undo.
+
+    `probe` is what is traced, `instance` where.  `notices` are sentences for the user, ours, about what may surprise;
+    `undo_failures`, after the end, the steps that could not be undone.
+    """
+
+    instance: Instance
+
+    def __init__(
+        self,
+        tracer: Tracer,
+        probe: Probe,
+        filter: str,
+        pid: int | None,
+        tid: int | None,
+        stacktrace: bool,
+        duration: float | None,
+        top_level: bool,
+        follow: bool,
+    ) -> None:
+        self.tracefs = tracer.tracefs
+        self.probe = probe
+        self.notices: list[str] = []
+        self._tracer = tracer
+        self._filter = filter
+        self._pid = pid
+        self._tid = tid
+        self._stacktrace = stacktrace
+        self._duration = duration
+        self._top_level = top_level
+        self._follow = follow
+        self._undo = Undo()
+        self._enabled: Step | None = None
+        self._stream: Stream | None = None
+        self._began = 0.0
+        self._is_open = False
+        self._is_stopped = False
+        self._known_threads: set[int] = set()
+        self._looks_for_threads = False
+        self._looked = 0.0
+
+    def __enter__(self) -> Trace:
+        if self._is_open:
+            raise ValueError("this trace has begun already")
+        self._is_open = True
+        try:
+            self._begin()
+        except BaseException as error:
+            self._end(error)
+            if isinstance(error, OSError):
+                raise refusal.denied(self.tracefs, str(error.filename), error) from error
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end(error)
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yield every record as it comes; a trace that hasn't begun begins here and ends with the iteration."""
+        if self._is_open:
+            yield from self._records()
+        else:
+            with self:
+                yield from self._records()
+
+    @property
+    def undo_failures(self) -> tuple[tuple[str, OSError], ...]:
+        """What could not be undone: (step, error)."""
+        return tuple(self._undo.failures)
+
+    def read(self, timeout: float | None = None) -> bytes:
+        """Return the kernel's text as it comes, unchanged; b"" at the end.
+
+        Raise `TimeoutError` after `timeout` seconds with none.  After `stop`, return what the kernel still holds.
+        """
+        if self._stream is None:
+            raise ValueError("a trace with a duration is read with read_buffer()")
+        clock = self._tracer.clock
+        deadline = None if timeout is None else clock() + timeout
+        while not self._is_stopped:
+            self._look_for_threads()
+            wait = TICK if deadline is None else max(0.0, min(TICK, deadline - clock()))
+            try:
+                return self._stream.read(wait)
+            except TimeoutError:
+                if deadline is not None and clock() >= deadline:
+                    raise
+        self._disable()
+        try:
+            return self._stream.read(0)
+        except TimeoutError:
+            return b""
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the kernel's text unchanged: as it comes or, with a duration, the whole buffer at its end."""
+        if self._duration is not None:
+            self.wait()
+            yield self.read_buffer()
+            return
+        while data := self.read():
+            yield data
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the kernel's lines unchanged, each with its newline."""
+        rest = b""
+        for data in self.chunks():
+            *whole, rest = (rest + data).split(b"\n")
+            for line in whole:
+                yield line + b"\n"
+        if rest:
+            yield rest
+
+    def wait(self) -> None:
+        """Wait until the duration is over, or `stop`; then let no more events in."""
+        if self._duration is not None:
+            end = self._began + self._duration
+            while not self._is_stopped and (left := end - self._tracer.clock()) > 0:
+                self._look_for_threads()
+                self._tracer.sleep(min(TICK, left))
+        self._disable()
+
+    def read_buffer(self) -> bytes:
+        """Return the `trace` file: the header, and every event that is in the buffer now; they stay there."""
+        path = self.instance.path("trace")
+        try:
+            return self.tracefs.read(path)
+        except OSError as error:
+            raise refusal.denied(self.tracefs, path, error) from error
+
+    def header(self) -> bytes:
+        """Return the column headings: the lines at the start of `trace` that begin with "#"."""
+        return split_header(self.read_buffer())[0]
+
+    def missed(self) -> int:
+        """Return how many hits of the probe the kernel missed (a return probe needs a higher maxactive then)."""
+        return missed(self.tracefs, self.probe)
+
+    def stop(self) -> None:
+        """End the trace soon, from a signal handler or any thread: reading goes on with what the kernel still holds."""
+        self._is_stopped = True
+
+    @property
+    def is_stopped(self) -> bool:
+        """True after `stop`."""
+        return self._is_stopped
+
+    def _begin(self) -> None:
+        tracefs, tids = self.tracefs, self._threads()
+        self.instance = open_instance(tracefs, self._undo, self._tracer.owner, top_level=self._top_level)
+        add_probe(tracefs, self._undo, self.probe)
+        text, by_filter = pick(self.instance, tids, self._filter)
+        self._known_threads = set(tids)
+        self._looks_for_threads = self._pid is not None and not by_filter
+        if text:
+            self._set_filter(text)
+        if self._follow:
+            if by_filter or not tids:
+                raise Unsupported("way to follow forks here", "it needs pid, and an instance with set_event_pid")
+            self.instance.set_option("event-fork", True)
+        if self._stacktrace or (self.instance.is_own and self.instance.state("options/stacktrace") == "1"):
+            self.instance.set_option("stacktrace", self._stacktrace)  # a new instance has the top level's options
+        self.notices += [text for text in self.instance.notices() if not (self._top_level and text == TOP_NOTICE)]
+        if by_filter and self._pid is not None:
+            self.notices.append("threads that the process starts from now on are not seen")
+        if self._duration is None:
+            path = self.instance.path("trace_pipe")
+            self._stream = tracefs.stream(path)
+            self._undo.push(f"close {path}", self._stream.close)
+        self._enable()
+        self._began = self._looked = self._tracer.clock()
+
+    def _set_filter(self, text: str) -> None:
+        path = self.instance.path(f"events/{self.probe.event}/filter")
+        try:
+            self.tracefs.write(path, text.encode(errors="surrogateescape") + b"\n")
+        except OSError as error:
+            raise refusal.filter_refused(self.tracefs, path, text, error) from error
+
+    def _enable(self) -> None:
+        path = self.instance.path(f"events/{self.probe.event}/enable")
+        self._enabled = self._undo.push(f"disable {self.probe.event}", lambda: self.tracefs.write(path, b"0\n"))
+        self.tracefs.write(path, b"1\n")
+
+    def _disable(self) -> None:
+        if self._enabled is not None:
+            self._undo.now(self._enabled)
+
+    def _threads(self) -> list[int]:
+        if self._tid is not None:
+            check_thread(self.tracefs, self._tid, self._tracer.proc)
+            return [self._tid]
+        return [] if self._pid is None else threads(self.tracefs, self._pid, self._tracer.proc)
+
+    def _look_for_threads(self) -> None:
+        """Let in the threads that the process has started since."""
+        if not self._looks_for_threads or self._tracer.clock() < self._looked + THREADS_EVERY:
+            return
+        self._looked = self._tracer.clock()
+        try:
+            new = set(self._threads()) - self._known_threads
+        except Exception:  # the process is gone, or its machine; the reader will see
+            self._looks_for_threads = False
+            return
+        self.instance.add_threads(new)
+        self._known_threads |= new
+
+    def _records(self) -> Iterator[Record]:
+        from .text import Parser
+
+        path = self.instance.path(f"events/{self.probe.event}/format")
+        formats = {self.probe.name: self.tracefs.read(path).decode(errors="surrogateescape")}
+        parser = Parser(formats.get, live=self._duration is None)
+        for data in self.chunks():
+            yield from parser.feed(data)
+        yield from parser.close()
+
+    def _end(self, error: BaseException | None) -> None:
+        self._undo.run()
+        if self._undo.failures:
+            failed = UndoFailed(self._undo.failures)
+            if error is None:
+                raise failed
+            error.add_note(str(failed))
+
+
+def split_header(data: bytes) -> tuple[bytes, bytes]:
+    """Split the text of a `trace` file into its header lines ("#") and the rest."""
+    end = 0
+    while data.startswith(b"#", end):
+        newline = data.find(b"\n", end)
+        end = len(data) if newline < 0 else newline + 1
+    return data[:end], data[end:]
