@@ -1,0 +1,49 @@
+# make without an argument tells what there is
+.DEFAULT_GOAL := help
+.PHONY: help demo test vm-test check format bench clean
+KERNEL ?= 6.1
+VENV := .venv
+PY := $(VENV)/bin/python
+SOURCES := kprobe kprobe_sim vm tests tools
+
+help:
+	@echo 'make demo                 trace opens on the simulator for a moment'
+	@echo 'make test                 all tests that need no VM'
+	@echo 'make vm-test [KERNEL=6.1] the same suite on a real kernel in QEMU, and the tests of the VM itself'
+	@echo 'make check                lint, format, types'
+	@echo 'make format               put the code into its format'
+	@echo 'make bench                benchmarks, as ratios measured side by side'
+	@echo 'make clean                remove the virtual environment and caches'
+
+# the demo needs python3 and nothing else; the rest needs the tools of the extra [dev]
+$(VENV)/.bare:
+	@python3 tools/venv.py && touch $@
+
+$(VENV)/.dev: pyproject.toml tools/venv.py
+	@python3 tools/venv.py --dev && touch $(VENV)/.bare $@
+
+demo: $(VENV)/.bare
+	@$(PY) tools/demo.py
+
+test: $(VENV)/.dev
+	$(PY) -m pytest -q
+
+vm-test: $(VENV)/.dev
+	@$(PY) -m kprobe_vm check
+	$(PY) -m pytest -q -m 'vm or not vm' --tracefs vm:$(KERNEL) tests/conformance tests/kprobe_vm
+
+check: $(VENV)/.dev
+	$(PY) -m ruff check $(SOURCES)
+	$(PY) -m ruff format --check $(SOURCES)
+	$(PY) -m mypy
+
+format: $(VENV)/.dev
+	$(PY) -m ruff check --fix $(SOURCES)
+	$(PY) -m ruff format $(SOURCES)
+
+bench: $(VENV)/.dev
+	$(PY) tools/bench.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,160 @@
+"""Activities: what a simulated machine does, as a TOML file of calls.
+
+    repeat = true                     # start again at the end, when played live
+    [[function]]                      # a function that the recorded kernel hasn't
+    name = "do_sys_open"
+    size = 0x220
+    [[call]]
+    function = "do_sys_open"          # or "name+0x10"
+    task = "supervise-1689"           # comm-pid; pid/tgid for a thread: "worker-1690/1689"
+    args = [0xffffff9c, "/etc/hosts", { hex = "0080" }]
+    returns = 9                       # absent: 0; false: doesn't return
+    caller = "SyS_open+0x1e/0x20"     # the size makes the symbol, if there is none
+    stack = ["do_syscall_64+0x5d"]    # return addresses behind the caller
+    registers = { ax = 0xffff880064acc8d0 }
+    cpu = 1
+    known = false                     # the task's lines print <...>
+    at = 6593279.228756               # seconds since boot, or
+    after = 0.25                      # seconds after the call before (live default 0.05)
+    times = 3                         # do it that often
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kprobe_sim.task import Task
+
+if TYPE_CHECKING:
+    from kprobe_sim.kernel import SimulatedKernel
+
+_TASK = re.compile(r"(?P<comm>.*)-(?P<pid>[0-9]+)(?:/(?P<tgid>[0-9]+))?\Z", re.DOTALL)
+_CALL_KEYS = frozenset(
+    "function task args returns caller stack registers memory cpu known at after times offset duration".split()
+)
+_PAUSE = 0.05  # seconds between calls played live
+
+
+class Step(NamedTuple):
+    """One call of an activity: the pause before it in seconds, and the arguments of `SimulatedKernel.call`."""
+
+    after: float
+    function: str
+    options: Mapping[str, Any]
+
+
+class Activity(NamedTuple):
+    """A sequence of calls, and the functions that they need."""
+
+    functions: tuple[tuple[str, int, str], ...]  # name, size, module
+    steps: tuple[Step, ...]
+    repeat: bool
+
+    def prepare(self, kernel: SimulatedKernel) -> None:
+        """Add the functions that the kernel hasn't."""
+        for name, size, module in self.functions:
+            if not kernel.symbols.lookup(name):
+                kernel.add_function(name, size, module)
+
+    def play(self, kernel: SimulatedKernel) -> None:
+        """Make all calls at once, at the times that the file says."""
+        self.prepare(kernel)
+        for step in self.steps:
+            kernel.call(step.function, **step.options)
+
+    def play_live(self, kernel: SimulatedKernel, stop: threading.Event) -> None:
+        """Make the calls in real time, now instead of at their times, until the end or until `stop` is set."""
+        while not stop.is_set():
+            for step in self.steps:
+                if stop.wait(step.after):
+                    return
+                kernel.call(step.function, **{key: value for key, value in step.options.items() if key != "at"})
+            if not self.repeat:
+                return
+
+
+def load(name: str) -> Activity:
+    """Read an activity from a file, or one of the built-in ones by its name.
+
+    Raises OSError if there is none, ValueError for a file that doesn't say what an activity needs.
+    """
+    path = Path(name)
+    if not path.suffix and not path.exists():
+        built_in = resources.files("kprobe_sim") / "activities" / f"{name}.toml"
+        if not built_in.is_file():
+            raise ValueError(f"no activity {name!r}: give a TOML file, or one of {', '.join(built_in_names())}")
+        return parse(built_in.read_text("utf-8"), name)
+    return parse(path.read_text("utf-8"), name)
+
+
+def built_in_names() -> list[str]:
+    """Return the names of the activities that come with the simulator."""
+    directory = resources.files("kprobe_sim") / "activities"
+    return sorted(entry.name.removesuffix(".toml") for entry in directory.iterdir() if entry.name.endswith(".toml"))
+
+
+def parse(text: str, name: str = "activity") -> Activity:
+    """Read an activity from its TOML text; `name` is for the errors.  Raises ValueError."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{name}: not TOML: {error}") from None
+    functions = []
+    for number, entry in enumerate(table.get("function", []), 1):
+        if not isinstance(entry.get("name"), str):
+            raise ValueError(f"{name}: function {number} has no name")
+        functions.append((entry["name"], int(entry.get("size", 0x100)), str(entry.get("module", ""))))
+    steps = []
+    for number, entry in enumerate(table.get("call", []), 1):
+        try:
+            steps += _steps(entry)
+        except (KeyError, TypeError, ValueError) as error:
+            reason = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+            raise ValueError(f"{name}: call {number}: {reason}") from None
+    if not steps:
+        raise ValueError(f"{name}: no calls")
+    return Activity(tuple(functions), tuple(steps), bool(table.get("repeat", False)))
+
+
+def _steps(entry: Mapping[str, Any]) -> Iterator[Step]:
+    unknown = sorted(set(entry) - _CALL_KEYS)
+    if unknown:
+        raise ValueError(f"unknown key {unknown[0]!r}")
+    match = _TASK.match(entry["task"])
+    if match is None:
+        raise ValueError(f"task {entry['task']!r} isn't COMM-PID")
+    options: dict[str, Any] = {
+        "task": Task(
+            int(match["pid"]),
+            match["comm"],
+            int(match["tgid"]) if match["tgid"] else None,
+            bool(entry.get("known", True)),
+        ),
+        "args": tuple(_argument(argument) for argument in entry.get("args", [])),
+        "returns": None if entry.get("returns") is False else entry.get("returns", 0),
+        "caller": entry.get("caller", ""),
+        "stack": tuple(entry.get("stack", [])),
+        "registers": {name: int(value) for name, value in entry.get("registers", {}).items()},
+        "memory": {int(address, 0): bytes.fromhex(data) for address, data in entry.get("memory", {}).items()},
+        "cpu": int(entry.get("cpu", 0)),
+        "offset": int(entry.get("offset", 0)),
+    }
+    for key in ("at", "duration"):
+        if key in entry:
+            options[key] = round(float(entry[key]) * 1_000_000_000)
+    for _ in range(int(entry.get("times", 1))):
+        yield Step(float(entry.get("after", _PAUSE)), entry["function"], options)
+
+
+def _argument(value: Any) -> int | str | bytes:
+    if isinstance(value, dict) and set(value) == {"hex"}:
+        return bytes.fromhex(value["hex"])
+    if isinstance(value, int | str):
+        return value
+    raise ValueError(f"argument {value!r} is neither a number, a string nor {{ hex = ... }}")

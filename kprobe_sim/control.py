@@ -1,0 +1,231 @@
+"""What reads and writes of an instance's control files do (the fops of trace.c, 6.1)."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from kprobe_sim.event_file import EventFile
+from kprobe_sim.instance import BUFFER_SIZE
+from kprobe_sim.kstrto import kstrtoul
+from kprobe_sim.node import refuse
+from kprobe_sim.render import ns2usecs
+from kprobe_sim.words import BLANKS, next_word, number_from_user
+
+if TYPE_CHECKING:
+    from kprobe_sim.instance import Instance
+
+_EVENT_WORD = 127  # EVENT_BUF_SIZE
+_PID_WORD = 127  # PID_BUF_SIZE
+_PID_LIMIT = 1 << 30
+
+
+def put_tracing_on(instance: Instance, data: bytes) -> None:
+    instance.set_tracing(number_from_user(data) != 0)
+
+
+def put_options(instance: Instance, data: bytes) -> None:
+    instance.set_option(*instance.options.write(data))
+
+
+def put_option(instance: Instance, name: str, data: bytes) -> None:
+    value = number_from_user(data)
+    if value not in (0, 1):
+        raise refuse(errno.EINVAL)
+    instance.set_option(name, bool(value))
+
+
+def put_clock(instance: Instance, data: bytes) -> None:
+    if len(data) >= 64:
+        raise refuse(errno.EINVAL)
+    instance.set_clock(data.split(b"\0", 1)[0].strip(BLANKS).decode("latin-1"))
+
+
+def clock_text(instance: Instance) -> bytes:
+    names = instance.kernel.profile.clocks
+    return (" ".join(f"[{name}]" if name == instance.clock.name else name for name in names) + "\n").encode()
+
+
+def put_tracer(instance: Instance, data: bytes) -> None:
+    name = data[:100].split(b"\0", 1)[0].strip(BLANKS).decode("latin-1")
+    if name not in instance.kernel.profile.tracers:
+        raise refuse(errno.EINVAL)
+    if name != "nop":
+        raise refuse(errno.ENOSYS)  # a real tracer isn't simulated: say so, no kernel answers this
+    instance.current_tracer = name
+
+
+# buffer sizes
+
+
+def size_text(instance: Instance) -> bytes:
+    sizes = {instance.size_of(cpu) for cpu in range(instance.cpus)}
+    if len(sizes) > 1:
+        return b"X\n"
+    return _size(sizes.pop() >> 10, 1, instance.kernel.expanded)
+
+
+def total_size_text(instance: Instance) -> bytes:
+    total = sum(instance.size_of(cpu) >> 10 for cpu in range(instance.cpus))
+    return _size(total, instance.cpus, instance.kernel.expanded)
+
+
+def _size(kilobytes: int, cpus: int, expanded: bool) -> bytes:
+    if expanded:
+        return b"%d\n" % kilobytes
+    return b"%d (expanded: %d)\n" % (kilobytes, (BUFFER_SIZE >> 10) * cpus)
+
+
+def put_size(instance: Instance, cpu: int | None, data: bytes) -> None:
+    kilobytes = number_from_user(data)
+    if not kilobytes:
+        raise refuse(errno.EINVAL)
+    if kilobytes > 1 << 32:
+        raise refuse(errno.ENOMEM)
+    instance.kernel.expanded = True
+    instance.resize(kilobytes << 10, cpu)
+
+
+def stats_text(instance: Instance, cpu: int) -> bytes:
+    buffer = instance.buffer.cpus[cpu]
+    oldest, now = buffer.oldest_stamp, instance.clock.stamp()
+    if instance.clock.in_ns:
+        times = tuple("%5d.%06d" % divmod(ns2usecs(stamp), 1_000_000) for stamp in (oldest, now))
+    else:
+        times = (str(oldest), str(now))
+    return (
+        f"entries: {buffer.entries}\noverrun: {buffer.overrun}\ncommit overrun: 0\nbytes: {buffer.bytes}\n"
+        f"oldest event ts: {times[0]}\nnow ts: {times[1]}\ndropped events: {buffer.dropped}\n"
+        f"read events: {buffer.read}\n"
+    ).encode()
+
+
+# events by name and by pid
+
+
+def set_event_text(instance: Instance) -> bytes:
+    return "".join(
+        f"{file.event.system}:{file.event.name}\n" for file in instance.event_files() if file.enabled
+    ).encode()
+
+
+def clear_events(instance: Instance) -> None:
+    for file in instance.event_files():
+        file.enable(False)
+
+
+def put_set_event(instance: Instance, data: bytes) -> int:
+    """Take one word of a write to set_event: a system, an event, or SYSTEM:EVENT, `!` to disable."""
+    if not data:
+        return 0
+    instance.kernel.expand()
+    word = next_word(data, _EVENT_WORD)
+    text = word.text.decode("latin-1")
+    if text:
+        switch_events(instance, text.lstrip("!") if text.startswith("!!") else text.removeprefix("!"), text[0] != "!")
+    return word.consumed
+
+
+def switch_events(instance: Instance, pattern: str, on: bool) -> None:
+    """Enable or disable the events that a word names; OSError EINVAL if it names none."""
+    match, colon, event = pattern.partition(":")
+    system = match if colon and match not in ("", "*") else None
+    name = event if colon and event not in ("", "*") else None
+    found = False
+    for file in instance.event_files():
+        if not file.event.can_enable:
+            continue
+        if not colon and match not in (file.event.name, file.event.system):
+            continue
+        if (system is not None and system != file.event.system) or (name is not None and name != file.event.name):
+            continue
+        file.enable(on)
+        found = True
+    if not found:
+        raise refuse(errno.EINVAL)
+
+
+def pids_text(pids: set[int] | None) -> bytes:
+    return b"".join(b"%d\n" % pid for pid in sorted(pids or ()))
+
+
+def put_pids(instance: Instance, attribute: str, data: bytes) -> int:
+    """Take one write of pids to set_event_pid or set_event_notrace_pid: all of them or none."""
+    if not data:
+        return 0
+    instance.kernel.expand()
+    pids = set(getattr(instance, attribute) or ())
+    consumed = 0
+    while consumed < len(data):
+        word = next_word(data[consumed:], _PID_WORD)
+        consumed += word.consumed
+        if not word.text:
+            break
+        try:
+            pid = kstrtoul(word.text.decode("latin-1"))
+        except OSError:
+            raise refuse(errno.EINVAL) from None
+        if pid & 0xFFFFFFFF >= _PID_LIMIT:
+            raise refuse(errno.EPERM)
+        pids.add(pid & 0xFFFFFFFF)
+    setattr(instance, attribute, pids or None)
+    return min(consumed, len(data))
+
+
+# enable files
+
+
+def enable_text(file: EventFile) -> bytes:
+    if file.freed:
+        raise refuse(errno.ENODEV)
+    return b"1\n" if file.enabled else b"0\n"
+
+
+def put_enable(file: EventFile, data: bytes) -> None:
+    value = number_from_user(data)
+    file.instance.kernel.expand()
+    if value not in (0, 1):
+        raise refuse(errno.EINVAL)
+    if file.freed:
+        raise refuse(errno.ENODEV)
+    file.enable(bool(value))
+
+
+def group_enable_text(instance: Instance, system: str | None) -> bytes:
+    states = {file.enabled for file in instance.event_files() if _counts(file, system)}
+    if len(states) == 2:
+        return b"X\n"
+    return {None: b"?\n", False: b"0\n", True: b"1\n"}[states.pop() if states else None]
+
+
+def put_group_enable(instance: Instance, system: str | None, data: bytes) -> None:
+    value = number_from_user(data)
+    instance.kernel.expand()
+    if value not in (0, 1):
+        raise refuse(errno.EINVAL)
+    files = [file for file in instance.event_files() if _counts(file, system)]
+    if not files:
+        raise refuse(errno.EINVAL)
+    for file in files:
+        file.enable(bool(value))
+
+
+def _counts(file: EventFile, system: str | None) -> bool:
+    return file.event.can_enable and (system is None or file.event.system == system)
+
+
+# numbers that are kept, checked as the kernel checks them, and change nothing that is simulated
+
+
+def put_number(instance: Instance, path: str, low: int, high: int, data: bytes) -> None:
+    value = number_from_user(data)
+    if not low <= value <= high:
+        raise refuse(errno.EINVAL)
+    instance.knobs[path] = b"%d\n" % value
+
+
+def put_saved_cmdlines_size(instance: Instance, data: bytes) -> None:
+    value = number_from_user(data)
+    if not 1 <= value <= 0x8000:  # PID_MAX_DEFAULT
+        raise refuse(errno.EINVAL)
+    instance.cmdlines.resize(value)

@@ -1,0 +1,145 @@
+"""The `events` tree of an instance: systems, events and their files."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from kprobe_sim import control
+from kprobe_sim.event_file import EventFile
+from kprobe_sim.filtering import group_filter_text, put_filter, put_group_filter
+from kprobe_sim.node import DirNode, Node, OpenFile, refuse
+from kprobe_sim.openfile import Get, Put, Seq, Simple
+
+if TYPE_CHECKING:
+    from kprobe_sim.instance import Instance
+    from kprobe_sim.tree import Modes
+
+# files of an event's directory in the kernel's readdir order (newest first), and whether they can be written
+EVENT_FILES = ("format", "hist", "trigger", "filter", "id", "enable")
+
+
+class EventsDir(DirNode):
+    """events/: one directory per system, and the files for all events."""
+
+    def __init__(self, instance: Instance, modes: Modes) -> None:
+        super().__init__(modes.directory)
+        self._instance = instance
+        self._modes = modes
+
+    def lookup(self, name: str) -> Node | None:
+        instance, modes, kernel = self._instance, self._modes, self._instance.kernel
+        if name == "enable":
+            return modes.node(
+                instance,
+                modes.write,
+                lambda flags: Simple(
+                    flags,
+                    lambda: control.group_enable_text(instance, None),
+                    lambda data: control.put_group_enable(instance, None, data),
+                ),
+            )
+        if name in ("header_page", "header_event"):
+            text = kernel.profile.file_text(f"events/{name}")
+            return modes.node(instance, modes.read, lambda flags: Simple(flags, lambda: text, None))
+        if kernel.has_system(name):
+            return SystemDir(instance, name, modes)
+        return None
+
+    def names(self) -> Iterable[str]:
+        yield from self._instance.kernel.systems()
+        yield from ("enable", "header_event", "header_page")
+
+
+class SystemDir(DirNode):
+    """events/SYSTEM/: one directory per event, and enable and filter for the system."""
+
+    def __init__(self, instance: Instance, system: str, modes: Modes) -> None:
+        super().__init__(modes.directory)
+        self._instance = instance
+        self._system = system
+        self._modes = modes
+
+    def lookup(self, name: str) -> Node | None:
+        instance, system, modes = self._instance, self._system, self._modes
+        if name == "enable" and system != "ftrace":
+            return self._file(
+                lambda: control.group_enable_text(instance, system),
+                lambda data: control.put_group_enable(instance, system, data),
+            )
+        if name == "filter" and system != "ftrace":
+            return self._file(
+                lambda: group_filter_text(instance, system), lambda data: put_group_filter(instance, system, data)
+            )
+        file = instance.find(system, name)
+        return None if file is None else EventDir(file, modes)
+
+    def names(self) -> Iterable[str]:
+        yield from self._instance.kernel.event_names(self._system)
+        if self._system != "ftrace":
+            yield from ("enable", "filter")
+
+    def _file(self, get: Get, put: Put) -> Node:
+        return self._modes.node(self._instance, self._modes.write, lambda flags: Simple(flags, get, put))
+
+
+class EventDir(DirNode):
+    """events/SYSTEM/EVENT/: the files of one event."""
+
+    def __init__(self, file: EventFile, modes: Modes) -> None:
+        super().__init__(modes.directory)
+        self._file = file
+        self._modes = modes
+        self._openers: dict[str, tuple[int, Callable[[int], OpenFile]]] = {
+            "format": (modes.read, lambda flags: Seq(flags, self._format, None)),
+            "id": (modes.read, lambda flags: Simple(flags, self._id, None)),
+        }
+        if "hist" in modes.event_files:
+            self._openers["hist"] = (modes.read, lambda flags: Seq(flags, lambda: b"", None))
+        if file.event.can_enable:
+            self._openers["enable"] = (
+                modes.write,
+                lambda flags: Simple(
+                    flags, lambda: control.enable_text(file), lambda data: control.put_enable(file, data)
+                ),
+            )
+            self._openers["filter"] = (
+                modes.write,
+                lambda flags: Simple(flags, self._filter, lambda data: put_filter(file, data)),
+            )
+        if file.event.can_enable or file.event.name == "print":
+            self._openers["trigger"] = (modes.write, self._open_trigger)
+
+    def lookup(self, name: str) -> Node | None:
+        found = self._openers.get(name)
+        return None if found is None else self._modes.node(self._file.instance, *found)
+
+    def names(self) -> Iterable[str]:
+        return [name for name in EVENT_FILES if name in self._openers]
+
+    def _live(self) -> EventFile:
+        if self._file.freed:
+            raise refuse(errno.ENODEV)
+        return self._file
+
+    def _format(self) -> bytes:
+        return self._live().event.format()
+
+    def _id(self) -> bytes:
+        return b"%d\n" % self._live().event.id
+
+    def _filter(self) -> bytes:
+        return self._live().filter_text
+
+    def _open_trigger(self, flags: int) -> OpenFile:
+        def put(data: bytes) -> int:
+            if not data:
+                return 0
+            if len(data) >= 4096:
+                raise refuse(errno.EINVAL)
+            raise refuse(errno.ENOSYS)  # triggers aren't simulated yet: say so, no kernel answers this
+
+        # a trigger file read after O_TRUNC shows none either
+        return Seq(flags & ~os.O_TRUNC, lambda: self._modes.triggers, put)

@@ -1,0 +1,1 @@
+"""Ways to show the simulated tracefs to code: in-process so far."""

@@ -1,0 +1,50 @@
+"""The `filter` files of the tree: of an event, and of a system; what is refused goes to the instance's error_log."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from kprobe_sim.event_file import EventFile
+from kprobe_sim.filter_errors import LOG_LOCATION
+from kprobe_sim.filter_file import GROUP_TEXT, FilterState, write_filter, write_group_filter
+from kprobe_sim.node import refuse
+from kprobe_sim.predicate_term import Machine
+
+if TYPE_CHECKING:
+    from kprobe_sim.instance import Instance
+
+
+def put_filter(file: EventFile, data: bytes) -> None:
+    """Set an event's filter; a refused one replaces the old filter all the same, and filters nothing."""
+    if file.freed:
+        raise refuse(errno.ENODEV)
+    state = write_filter(data, tuple(file.event.filter_fields()), _machine(file.instance))
+    _adopt(file, state)
+    if state.refused is not None:
+        raise refuse(state.refused.errno or errno.EINVAL)
+
+
+def group_filter_text(instance: Instance, system: str) -> bytes:
+    """Return the text of a system's filter file: the same whatever was written, for no write to it fails."""
+    return GROUP_TEXT
+
+
+def put_group_filter(instance: Instance, system: str, data: bytes) -> None:
+    """Set the filter of every event of a system; an event that can't take it filters nothing, and says so."""
+    files = [file for file in instance.event_files() if file.event.system == system]
+    fields = [tuple(file.event.filter_fields()) for file in files]
+    for file, state in zip(files, write_group_filter(data, fields, _machine(instance)), strict=True):
+        _adopt(file, state)
+
+
+def _machine(instance: Instance) -> Machine:
+    return Machine(instance.kernel.filter_gates, instance.cpus, None, None)
+
+
+def _adopt(file: EventFile, state: FilterState) -> None:
+    file.filter = state.predicate
+    file.filter_text = state.shown
+    refused = state.refused
+    if refused is not None:
+        file.instance.error_log.log(LOG_LOCATION, refused.log_message, refused.command, refused.log_position)

@@ -1,0 +1,213 @@
+"""A trace instance (struct trace_array): a ring buffer, options, and the state of every event in it."""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from kprobe_sim.clock import TraceClock
+from kprobe_sim.errlog import ErrorLog
+from kprobe_sim.event_file import EventFile
+from kprobe_sim.node import refuse
+from kprobe_sim.options import TraceOptions
+from kprobe_sim.render import TRACE_PRINT, TRACE_RAW_DATA, TRACE_STACK
+from kprobe_sim.ring import PAGE_DATA, Entry, RingBuffer
+from kprobe_sim.task import SavedCmdlines, Task
+
+if TYPE_CHECKING:
+    from kprobe_sim.kernel import SimulatedKernel
+    from kprobe_sim.probe_event import ProbeEvent
+
+BUFFER_SIZE = 1_441_792  # trace_buf_size: what a buffer has once an event is enabled
+_MINIMUM_PAGES = 2
+_MARKER_LIMIT = 1024  # TRACE_BUF_SIZE
+_RAW_MARKER_LIMIT = 1024 * 3
+
+
+class Instance:
+    """One trace instance; the top one has no name."""
+
+    def __init__(self, kernel: SimulatedKernel, name: str, options: dict[str, bool]) -> None:
+        self.kernel = kernel
+        self.name = name
+        self.options = TraceOptions(options)
+        self.cpus = kernel.cpus
+        pages = _MINIMUM_PAGES if not name else _pages(BUFFER_SIZE)
+        self.buffer = RingBuffer(kernel.cpus, pages)
+        self.buffer.overwrite = self.options["overwrite"]
+        self.clock = TraceClock(kernel.clock, kernel.profile.default_clock)
+        self.tracing_on = True
+        self.current_tracer = "nop"
+        self.error_log = ErrorLog(kernel.clock)
+        self.probe_files: dict[ProbeEvent, EventFile] = {}  # in the order of their coming
+        self._static_files: dict[tuple[str, str], EventFile] | None = None
+        self.knobs: dict[str, bytes] = {}  # numbers written to files that nothing simulated depends on
+        self.pids: set[int] | None = None
+        self.no_pids: set[int] | None = None
+        self.pipes: set[int | None] = set()  # CPUs whose trace_pipe is open; None stands for all
+        self.open_files = 0
+        self.removed = False
+        self.started = 0  # time_start of the buffer
+
+    # facts that the renderer asks for
+
+    @property
+    def cmdlines(self) -> SavedCmdlines:
+        return self.kernel.cmdlines
+
+    @property
+    def release(self) -> str:
+        return self.kernel.release
+
+    @property
+    def preempt_model(self) -> str:
+        return self.kernel.profile.preempt_model
+
+    def counts(self, cpu: int | None = None) -> tuple[int, int]:
+        """Return (entries in the buffer, entries written) as the header of `trace` counts them."""
+        buffers = self.buffer.cpus if cpu is None else [self.buffer.cpus[cpu]]
+        entries = sum(buffer.entries for buffer in buffers)
+        return entries, entries + sum(buffer.overrun for buffer in buffers)
+
+    # events
+
+    def add_event(self, event: ProbeEvent) -> None:
+        """An event exists now: give it a file in this instance."""
+        self.probe_files[event] = EventFile(self, event)
+
+    def remove_event(self, event: ProbeEvent) -> None:
+        """The event is gone; an instance in which it was ever enabled loses its whole trace."""
+        file = self.probe_files.pop(event, None)
+        if file is not None:
+            file.freed = True
+            if file.was_enabled:
+                self.clear()
+
+    @property
+    def static_files(self) -> dict[tuple[str, str], EventFile]:
+        """The files of the static events, by (system, name); made when they are first asked for."""
+        if self._static_files is None:
+            static = self.kernel.events.static
+            self._static_files = {key: EventFile(self, event) for key, event in static.items()}
+        return self._static_files
+
+    def event_files(self) -> Iterator[EventFile]:
+        """Yield the event files, newest first as the kernel lists them (tr->events)."""
+        yield from reversed(list(self.probe_files.values()))
+        yield from self.static_files.values()
+
+    def find(self, system: str, name: str) -> EventFile | None:
+        """Return the file of an event, or None."""
+        event = self.kernel.probes.event(system, name)
+        if event is not None:
+            return self.probe_files.get(event)
+        return self.static_files.get((system, name))
+
+    def traces(self, task: Task) -> bool:
+        """True unless set_event_pid or set_event_notrace_pid excludes the task."""
+        if self.pids is not None and task.pid not in self.pids:
+            return False
+        return self.no_pids is None or task.pid not in self.no_pids
+
+    def follow_fork(self, parent: int, child: int) -> None:
+        """Let the pid filters cover a new child, where event-fork is set."""
+        if self.options["event-fork"]:
+            for pids in (self.pids, self.no_pids):
+                if pids is not None and parent in pids:
+                    pids.add(child)
+
+    # the buffer
+
+    def write(self, cpu: int, data: bytes, at: int | None = None) -> bool:
+        """Put a record into the buffer, unless tracing is off; wake whoever waits for data."""
+        if not self.tracing_on:
+            return False
+        stored = self.buffer.write(cpu, self.clock.stamp(at), data)
+        if stored:
+            self.kernel.wake()
+        return stored
+
+    def write_stack(self, cpu: int, header: bytes, addresses: list[int], at: int | None) -> None:
+        """Put a kernel stack behind an event, as options/stacktrace does."""
+        data = struct.pack("<H", TRACE_STACK) + header[2:8] + struct.pack("<II", len(addresses), 0)
+        self.write(cpu, data + b"".join(struct.pack("<Q", address) for address in addresses), at)
+
+    def mark(self, text: bytes, task: Task, cpu: int = 0) -> int:
+        """Take one write to trace_marker; return the bytes consumed (at most 1024 up to 6.1)."""
+        if not self.options["markers"]:
+            raise refuse(errno.EINVAL)
+        text = text[:_MARKER_LIMIT]
+        size = len(text) + 2 + max(0, len(b"<faulted>") - len(text))
+        body = text + (b"\0" if text.endswith(b"\n") else b"\n\0")
+        data = self._builtin(TRACE_PRINT, task) + struct.pack("<Q", self.kernel.marker_ip) + body.ljust(size, b"\0")
+        if not self.write(cpu, data):
+            raise refuse(errno.EBADF)
+        return len(text)
+
+    def mark_raw(self, blob: bytes, task: Task, cpu: int = 0) -> int:
+        """Take one write to trace_marker_raw: a 4-byte id and data."""
+        if not self.options["markers"] or not 4 <= len(blob) <= _RAW_MARKER_LIMIT:
+            raise refuse(errno.EINVAL)
+        blob = blob[:_MARKER_LIMIT]
+        data = self._builtin(TRACE_RAW_DATA, task) + blob
+        data += b"\0" * max(len(b"<faulted>") + 4 - len(blob), -len(data) % 4)
+        if not self.write(cpu, data):
+            raise refuse(errno.EBADF)
+        return len(blob)
+
+    def _builtin(self, kind: int, task: Task) -> bytes:
+        return struct.pack("<HBBi", kind, 0, 0, task.pid)
+
+    def clear(self, cpu: int | None = None) -> None:
+        """Empty the buffer of one CPU, or of all."""
+        self.buffer.reset(cpu)
+        self.started = self.kernel.clock()
+
+    def resize(self, size: int, cpu: int | None = None) -> None:
+        """Give the buffer `size` bytes a CPU, in whole pages and at least two."""
+        self.buffer.resize(max(_pages(size), _MINIMUM_PAGES), cpu)
+
+    def size_of(self, cpu: int) -> int:
+        """Return the bytes that one CPU's buffer can hold."""
+        return self.buffer.cpus[cpu].nr_pages * PAGE_DATA
+
+    def set_tracing(self, on: bool) -> None:
+        """Switch recording on or off; a reader that waits looks again."""
+        self.tracing_on = on
+        self.kernel.wake()
+
+    def set_option(self, name: str, value: bool) -> None:
+        """Set an option and do what it entails."""
+        self.options.set(name, value)
+        if name == "overwrite":
+            self.buffer.overwrite = value
+
+    def set_clock(self, name: str) -> None:
+        """Choose the trace clock; the buffer is cleared, since stamps of two clocks can't be compared."""
+        if name not in self.kernel.profile.clocks:
+            raise refuse(errno.EINVAL)
+        self.clock = TraceClock(self.kernel.clock, name)
+        self.clear()
+
+    # consuming readers
+
+    def open_pipe(self, cpu: int | None) -> None:
+        """Claim the consuming read of one CPU or all; OSError EBUSY if somebody has it."""
+        if cpu in self.pipes or (self.pipes and (cpu is None or None in self.pipes)):
+            raise refuse(errno.EBUSY)
+        self.pipes.add(cpu)
+
+    def close_pipe(self, cpu: int | None) -> None:
+        """Give the consuming read back."""
+        self.pipes.discard(cpu)
+
+    def consume(self, cpu: int | None, take: Callable[[Entry], bool]) -> None:
+        """Offer entries in order of time to `take` until it refuses one or none is left."""
+        while (entry := self.buffer.peek(cpu)) is not None and take(entry):
+            self.buffer.consume(entry)
+
+
+def _pages(size: int) -> int:
+    return -(-size // PAGE_DATA)

@@ -1,0 +1,57 @@
+"""The trace options of an instance: names in the kernel's order, their state, and who may set them."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Mapping
+
+from kprobe_sim.node import refuse
+
+# options whose files exist only at the top (trace.c TOP_LEVEL_TRACE_FLAGS)
+TOP_LEVEL_ONLY = frozenset({"trace_printk", "printk-msg-only", "record-cmd"})
+# options that a new instance doesn't inherit (trace.c ZEROED_TRACE_FLAGS)
+NOT_INHERITED = frozenset({"event-fork", "function-fork"})
+# options of the nop tracer (trace_nop.c): accept takes any value, refuse none
+TRACER_OPTIONS = ("test_nop_accept", "test_nop_refuse")
+
+
+class TraceOptions:
+    """The option flags of one instance."""
+
+    def __init__(self, state: Mapping[str, bool]) -> None:
+        self._state = dict(state)
+
+    def __getitem__(self, name: str) -> bool:
+        return self._state.get(name, False)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._state
+
+    def names(self) -> Iterable[str]:
+        """Yield the option names in the order of trace_options."""
+        return self._state
+
+    def set(self, name: str, value: bool) -> None:
+        """Set one option; OSError EINVAL if there is none of that name, or the tracer refuses it."""
+        if name not in self._state or (name == "test_nop_refuse" and value):
+            raise refuse(errno.EINVAL)
+        self._state[name] = value
+
+    def write(self, data: bytes) -> tuple[str, bool]:
+        """Read one write to trace_options (`name` or `noname`, under 64 bytes); return what it sets."""
+        if len(data) >= 64:
+            raise refuse(errno.EINVAL)
+        word = data.split(b"\0", 1)[0].strip(b" \t\n\v\f\r").decode("latin-1")
+        value = not word.startswith("no")
+        name = word if value else word[2:]
+        if name not in self._state or (name == "test_nop_refuse" and value):
+            raise refuse(errno.EINVAL)
+        return name, value
+
+    def text(self) -> bytes:
+        """Return the text of trace_options."""
+        return "".join(f"{'' if value else 'no'}{name}\n" for name, value in self._state.items()).encode()
+
+    def inherited(self) -> dict[str, bool]:
+        """Return the state that a new instance starts with."""
+        return {name: value and name not in NOT_INHERITED for name, value in self._state.items()}

@@ -1,0 +1,75 @@
+"""Tasks of the simulated machine, and what the tracer remembers of their names."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+_COMM = 15  # TASK_COMM_LEN - 1
+
+
+class Task(NamedTuple):
+    """A task: thread id, command name (cut to 15 bytes), thread group id (default: the pid).
+
+    `known` False: the task never went through the scheduler while traced, so its lines print `<...>`.
+    """
+
+    pid: int
+    comm: str | bytes
+    tgid: int | None = None
+    known: bool = True
+
+    @property
+    def name(self) -> bytes:
+        """The command name in bytes, as the kernel keeps it."""
+        comm = self.comm if isinstance(self.comm, bytes) else self.comm.encode("utf-8", "surrogateescape")
+        return comm.split(b"\0", 1)[0][:_COMM]
+
+
+class SavedCmdlines:
+    """The kernel's cache of pid -> comm (trace.c `savedcmd`): newest `size` pids, keyed by the low 15 bits."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._slots: OrderedDict[int, tuple[int, bytes]] = OrderedDict()
+        self._tgids: dict[int, int] = {}
+
+    def save(self, task: Task) -> None:
+        """Remember a task's name; the oldest goes when the cache is full."""
+        if not task.pid:
+            return
+        key = task.pid & 0x7FFF
+        if key not in self._slots and len(self._slots) >= self.size:
+            self._slots.popitem(last=False)
+        self._slots[key] = (task.pid, task.name)
+
+    def save_tgid(self, task: Task) -> None:
+        """Remember a task's thread group."""
+        if task.pid:
+            self._tgids[task.pid] = task.pid if task.tgid is None else task.tgid
+
+    def find(self, pid: int) -> bytes:
+        """Return the name to print for a pid."""
+        if pid == 0:
+            return b"<idle>"
+        if pid < 0:
+            return b"<XXX>"
+        saved = self._slots.get(pid & 0x7FFF)
+        return saved[1] if saved is not None and saved[0] == pid else b"<...>"
+
+    def tgid(self, pid: int) -> int:
+        """Return the thread group of a pid, 0 if not recorded."""
+        return self._tgids.get(pid, 0)
+
+    def resize(self, size: int) -> None:
+        """Replace the cache by an empty one of another size, as a write to saved_cmdlines_size does."""
+        self.size = size
+        self._slots.clear()
+
+    def text(self) -> bytes:
+        """Return the text of saved_cmdlines."""
+        return b"".join(b"%d %s\n" % (pid, self.find(pid)) for pid, _ in self._slots.values())
+
+    def tgids_text(self) -> bytes:
+        """Return the text of saved_tgids."""
+        return b"".join(b"%d %d\n" % item for item in sorted(self._tgids.items()))

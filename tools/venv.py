@@ -1,0 +1,117 @@
+"""Make the checkout's virtual environment: with nothing but python3 for the demo, with the tools for development.
+
+    python3 tools/venv.py           the three packages and their commands, from the checkout; needs no network
+    python3 tools/venv.py --dev     as well the extra [dev], installed by pip
+
+A Debian python3 comes without ensurepip; then pip is taken from Debian's package python3-pip-whl, fetched by apt under a
+private configuration, so that neither root nor python3-venv is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WHEELS = "usr/share/python-wheels"
+
+
+def site_packages(environment: Path) -> Path:
+    """Return the environment's site-packages directory."""
+    return environment / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+
+
+def link_checkout(environment: Path) -> None:
+    """Make packages, entry points and commands of the checkout visible in the environment, as pip -e would."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    site = site_packages(environment)
+    (site / "kprobe-sim-checkout.pth").write_text(f"{ROOT}\n{ROOT / 'vm'}\n")
+    facts = site / f"kprobe_sim-{project['version']}.dist-info"
+    facts.mkdir(exist_ok=True)
+    (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    groups = {"console_scripts": project["scripts"], **project["entry-points"]}
+    (facts / "entry_points.txt").write_text(
+        "".join(
+            f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in entries.items())
+            for group, entries in groups.items()
+        )
+    )
+    for name, target in project["scripts"].items():
+        module, function = target.split(":")
+        script = environment / "bin" / name
+        script.write_text(
+            f"#!{environment / 'bin' / 'python'}\nimport sys\nfrom {module} import {function}\nsys.exit({function}())\n"
+        )
+        script.chmod(0o755)
+
+
+def unlink_checkout(environment: Path) -> None:
+    """Take back what `link_checkout` wrote, for pip to install the same properly."""
+    site = site_packages(environment)
+    (site / "kprobe-sim-checkout.pth").unlink(missing_ok=True)
+    for facts in site.glob("kprobe_sim-*.dist-info"):
+        shutil.rmtree(facts)
+
+
+def bring_pip(environment: Path) -> None:
+    """Put pip into the environment: by ensurepip, else from Debian's wheel."""
+    python = environment / "bin" / "python"
+    if subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode == 0:
+        return
+    if subprocess.run([python, "-m", "ensurepip", "--upgrade"], capture_output=True).returncode == 0:
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        wheel = debian_wheel(Path(scratch))
+        subprocess.run([python, f"{wheel}/pip", "install", "--quiet", "--no-index", wheel], check=True)
+
+
+def debian_wheel(scratch: Path) -> Path:
+    """Fetch Debian's pip wheel with apt under a private configuration; return its path."""
+    if shutil.which("apt-get") is None:
+        sys.exit("python3 has no ensurepip and there is no apt-get: install pip or the venv package of your system")
+    for name in ("lists/partial", "cache/archives/partial"):
+        (scratch / name).mkdir(parents=True)
+    (scratch / "status").touch()
+    apt = [
+        "apt-get",
+        "-qq",
+        *("-o", f"Dir::State::lists={scratch / 'lists'}", "-o", f"Dir::State::status={scratch / 'status'}"),
+        *("-o", f"Dir::Cache={scratch / 'cache'}", "-o", "APT::Sandbox::User="),
+        *("-o", "Debug::NoLocking=1"),
+    ]
+    subprocess.run([*apt, "update"], check=True)
+    subprocess.run([*apt, "download", "python3-pip-whl"], check=True, cwd=scratch)
+    package = next(scratch.glob("python3-pip-whl_*.deb"))
+    subprocess.run(["dpkg-deb", "-x", package, scratch / "root"], check=True)
+    return next((scratch / "root" / WHEELS).glob("pip-*.whl"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dev", action="store_true", help="install the extra [dev] as well")
+    parser.add_argument("directory", nargs="?", default=ROOT / ".venv", type=Path)
+    options = parser.parse_args()
+    environment = options.directory.absolute()
+    if not (environment / "bin" / "python").exists():
+        venv.create(environment, with_pip=False, symlinks=os.name != "nt")
+    if not options.dev:
+        if not any(site_packages(environment).glob("kprobe_sim-*.dist-info")):
+            link_checkout(environment)
+        return
+    bring_pip(environment)
+    unlink_checkout(environment)
+    subprocess.run(
+        [environment / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-e", f"{ROOT}[dev]"],
+        check=True,
+    )
+
+
+if __name__ == "__main__":
+    main()
