@@ -1,0 +1,91 @@
+"""What the event filters of a kernel version know: one row per difference, each with its source."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+Version = tuple[int, int, int]
+
+
+class FilterGates(NamedTuple):
+    """The answers of one kernel version.  Without arguments: those of 6.1.190."""
+
+    ustring: bool = True  # FIELD.ustring
+    function: bool = False  # FIELD.function == NAME
+    cpulist: bool = False  # FIELD & CPUS{LIST}
+    stacktrace_field: bool = False  # the generic fields stacktrace and STACKTRACE
+    incomplete_refused: bool = False  # a trailing && or || is an error, not as if absent
+    full_match_bounded: bool = True  # a pattern longer than the field can't match its unterminated head
+    glob_bounded: bool = True  # a glob reads no further than the field
+    glob_class_stops: bool = False  # [!x] doesn't take the end of the string for a character
+    message_space: int = 4096  # bytes of the buffer in which the text of the filter file is made
+    trigger_errors_logged: bool = False  # a refused filter of a trigger is in error_log too
+
+
+class _Row(NamedTuple):
+    gate: str
+    before: bool | int
+    since: Version  # first mainline release with the other answer
+    after: bool | int
+    stable: dict[tuple[int, int], int]  # series: patch level that took it over
+    source: str
+
+
+NEVER = (999, 0, 0)
+
+GATES = (
+    _Row("ustring", False, (5, 17, 0), True, {(5, 10): 0}, "recorded: 4.19 refuses, 5.10.262 and later take it"),
+    _Row("function", False, (6, 3, 0), True, {}, "recorded: 6.1.190 refuses, 6.12.117 takes; 6.3 from the change log"),
+    _Row("cpulist", False, (6, 7, 0), True, {}, "recorded: 6.1.190 refuses, 6.12.117 takes; 6.7 from the change log"),
+    _Row("stacktrace_field", False, (6, 3, 0), True, {}, "observed: not on 6.1.190, on 6.12.117"),
+    _Row(
+        "incomplete_refused",
+        False,
+        (7, 3, 1),
+        True,
+        {(6, 1): 191, (6, 12): 115},
+        "recorded: 5.10.262, 6.1.190, 7.2.13 and 7.3-rc7 take a trailing &&, 6.12.117 and 7.3.4 don't; "
+        "'tracing: Reject incomplete event filter expressions' in ChangeLog-6.1.191 and -6.12.115",
+    ),
+    _Row(
+        "full_match_bounded",
+        False,
+        (7, 2, 0),  # assumed: the change logs of the newest series weren't looked at
+        True,
+        {(6, 1): 183, (6, 12): 103},
+        "'tracing/filters: Fix false positive match in regex_match_full()' in ChangeLog-6.1.183 and -6.12.103",
+    ),
+    _Row(
+        "glob_bounded",
+        False,
+        (7, 2, 0),  # assumed, as above
+        True,
+        {(6, 1): 178, (6, 12): 96},
+        "'tracing: Prevent out-of-bounds read in glob matching' in ChangeLog-6.1.178 and -6.12.96",
+    ),
+    _Row("glob_class_stops", False, (6, 12, 0), True, {}, "'lib: glob.c: added null check for character class', 2024"),
+    _Row(
+        "message_space",
+        4096,
+        (6, 8, 0),
+        8156,
+        {},
+        "observed: the message of a 3005-byte filter is cut on 5.10 and 6.1, whole on 6.12 and later; "
+        "include/linux/trace_seq.h of 6.12: 8192 less its own fields",
+    ),
+    _Row("trigger_errors_logged", False, (6, 12, 0), True, {}, "observed: not on 6.1.190, on 6.12.117"),
+)
+
+
+def filter_gates(version: Version) -> FilterGates:
+    """Return what the filters of kernel `version`, as (6, 1, 190), know.
+
+    4.17 and later: earlier kernels had another parser, with other messages.
+    """
+    known = {
+        row.gate: row.after
+        if version >= row.since or version[2] >= row.stable.get(version[:2], NEVER[0])
+        else row.before
+        for row in GATES
+    }
+    return FilterGates(**known)  # type: ignore[arg-type]  # the rows' names are the fields' (a test holds them together)
