@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kprobe_sim.call import Call, Frame, as_passed, place_frame
 from kprobe_sim.clock import VirtualClock
-from kprobe_sim.evaluate import compile_arguments
 from kprobe_sim.probe_event import Probe
 from kprobe_sim.render import FLAG_HARDIRQ, FLAG_NMI
 from kprobe_sim.state import State
@@ -39,15 +38,12 @@ class Hits:
 
     def __init__(self, kernel: SimulatedKernel) -> None:
         self._kernel = kernel
-        self._compiled: dict[Probe, Callable[[State], bytes]] = {}
 
     def run(self, call: Call) -> None:
         """Run one call: its entry (or the instruction at its offset), then its return."""
         kernel = self._kernel
         frame = place_frame(kernel, call)
         armed = [probe for probe in kernel.probes if probe.address is not None and kernel.is_busy(probe.event)]
-        if len(self._compiled) > 2 * len(armed) + 64:
-            self._compiled.clear()
         here = frame.entry + call.offset
         # the newest probe of an address runs first; a return probe armed there has replaced the return address
         # for those that run behind it
@@ -117,7 +113,7 @@ class Hits:
             if not record:
                 head = (event.id, context.flags, context.preempt_count, task.pid)
                 packed = _ENTRY_HEAD.pack(*head, ip) if func is None else _RETURN_HEAD.pack(*head, func, ip)
-                record = packed + self._evaluate(probe)(state)
+                record = packed + probe.evaluate(state)
             if file.filter is not None and not file.filter.match(record, cpu=call.cpu, comm=task.name):
                 continue
             if task.known and instance.options["record-cmd"]:
@@ -127,11 +123,3 @@ class Hits:
             if instance.write(call.cpu, record, at) and instance.options["stacktrace"]:
                 frames = list(chain) if func is not None else [ip + 1, *chain]
                 instance.write_stack(call.cpu, record, frames, at)
-
-    def _evaluate(self, probe: Probe) -> Callable[[State], bytes]:
-        found = self._compiled.get(probe)
-        if found is None:
-            kernel = self._kernel
-            found = compile_arguments(probe.arguments, probe.event.start, kernel.symbols, kernel.gates)
-            self._compiled[probe] = found
-        return found
