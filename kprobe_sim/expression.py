@@ -15,8 +15,10 @@ from kprobe_sim.kstrto import is_digit, kstrtol, kstrtoul
 from kprobe_sim.refusal import Refusal
 
 REGISTERS = frozenset(
-    ("r15", "r14", "r13", "r12", "r11", "r10", "r9", "r8", "bx", "cx", "dx", "si", "di", "bp", "ax")
-    + ("orig_ax", "ip", "cs", "flags", "sp", "ss")
+    {
+        *("r15", "r14", "r13", "r12", "r11", "r10", "r9", "r8", "bx", "cx", "dx", "si", "di", "bp", "ax"),
+        *("orig_ax", "ip", "cs", "flags", "sp", "ss"),
+    }
 )
 LAST_SLOT = 15  # an argument compiles to at most 16 fetch instructions, the last of which only marks the end
 _MAX_STACK = 2048  # words of a 16 KiB kernel stack

@@ -21,8 +21,10 @@ _MAX_NAME = 32
 _MAX_ARRAY = 64
 _MAX_EVENT_SIZE = 3072
 _RESERVED = frozenset(
-    ("common_type", "common_flags", "common_preempt_count", "common_pid", "common_tgid")
-    + ("__probe_ip", "__probe_ret_ip", "__probe_func")
+    {
+        *("common_type", "common_flags", "common_preempt_count", "common_pid", "common_tgid"),
+        *("__probe_ip", "__probe_ret_ip", "__probe_func"),
+    }
 )
 _SYMSTR_SOURCES = (From.REGISTER, From.STACK, From.RETURN_VALUE, From.ARGUMENT)
 _STRING_SOURCES = (From.IMMEDIATE, From.COMM, From.TEXT)
@@ -40,8 +42,9 @@ class Store(Enum):
 
 
 class FetchArg(NamedTuple):
-    """A compiled argument; `length` is that of an array, 0 for none; `offset` and `size` are bytes within the arguments of the record.
+    """A compiled argument.
 
+    `length` is that of an array, 0 for none; `offset` and `size` are bytes within the arguments of the record.
     `text` is the expression as written (with its type).  `last_is_stored` says that the last dereference is done by
     the store itself (memory and plain strings); otherwise the store works on the value that all of them lead to.
     `bits` is a bitfield's (width, position).

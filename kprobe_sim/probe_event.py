@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kprobe_sim.command import Creation, Deletion
 from kprobe_sim.event_format import argument_field, format_text, head_fields, print_format
 from kprobe_sim.fetch import FetchArg
+from kprobe_sim.fetch_text import compile_text
 from kprobe_sim.field import Field
+from kprobe_sim.gates import Gates
 from kprobe_sim.probe_point import Place
+from kprobe_sim.state import State
+from kprobe_sim.symbol_text import Covering
 
 
 class Probe:
     """One probe: a place, what it fetches, and how often it was hit or missed.
 
-    `address` is None while the probe waits for its module; `maxactive` is 0 there when none was given.
+    `address` is None while the probe waits for its module; `maxactive` is 0 there when none was given.  `evaluate`
+    gives a record's bytes from the event's `start` on; what stands before them is common to all events.
     """
 
-    __slots__ = ("address", "arguments", "event", "hits", "maxactive", "misses", "place", "place_text")
+    __slots__ = ("address", "arguments", "evaluate", "event", "hits", "maxactive", "misses", "place", "place_text")
 
     def __init__(self, event: ProbeEvent, creation: Creation, place_text: str) -> None:
         self.event = event
@@ -26,6 +31,7 @@ class Probe:
         self.arguments: tuple[FetchArg, ...] = creation.arguments
         self.maxactive = creation.maxactive
         self.address: int | None = None
+        self.evaluate: Callable[[State], bytes] = _never_hit
         self.hits = 0
         self.misses = 0
 
@@ -63,17 +69,34 @@ class Probe:
         )
 
 
+def _never_hit(_: State) -> bytes:
+    raise RuntimeError("a probe that waits for its module isn't hit")
+
+
 class ProbeEvent:
     """An event that one or more probes feed; all have the same arguments by name, type and count.
 
-    `id` is set by the host when the event is added.  `start` is where the arguments begin in the record.
+    `id` is set by the host when the event is added.  `start` is where the arguments begin in the record; `args_text`
+    turns a record into what the trace shows behind the probe's place; `label` is the name as the trace shows it.
     """
 
-    __slots__ = ("_array_length", "fields", "id", "is_return", "name", "print_fmt", "probes", "start", "system")
+    __slots__ = (
+        "_array_length",
+        "args_text",
+        "fields",
+        "id",
+        "is_return",
+        "label",
+        "name",
+        "print_fmt",
+        "probes",
+        "start",
+        "system",
+    )
 
     can_enable = True
 
-    def __init__(self, creation: Creation, *, array_length: bool) -> None:
+    def __init__(self, creation: Creation, symbols: Covering, gates: Gates) -> None:
         self.system = creation.group
         self.name = creation.event
         self.is_return = creation.is_return
@@ -83,7 +106,9 @@ class ProbeEvent:
         self.start = 8 + 8 * len(head)
         self.fields: tuple[Field, ...] = (*head, *[argument_field(a, self.start) for a in creation.arguments])
         self.print_fmt = print_format(creation.arguments, is_return=creation.is_return)
-        self._array_length = array_length
+        self.label = self.name.encode("latin-1")
+        self.args_text = compile_text(creation.arguments, self.start, symbols)
+        self._array_length = gates.array_length_in_format
 
     def format(self) -> bytes:
         """Return the text of the `format` file."""

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from kprobe_sim.command import Creation, Deletion, read_creation, read_deletion
 from kprobe_sim.errlog import ErrorLog
+from kprobe_sim.evaluate import compile_arguments
 from kprobe_sim.gates import Gates
 from kprobe_sim.kstrto import ULONG_MAX, tokens
 from kprobe_sim.messages import message_text
@@ -50,7 +51,7 @@ class ProbeRegistry:
     `hashed_pointer` gives what printk's %p makes of an address.  `cpus` is the number of possible CPUs.
     """
 
-    __slots__ = ("_cpus", "_errlog", "_events", "_gates", "_hashed_pointer", "_host", "_points", "_probes")
+    __slots__ = ("_cpus", "_errlog", "_events", "_gates", "_hashed_pointer", "_host", "_points", "_probes", "_symbols")
 
     def __init__(
         self,
@@ -66,6 +67,7 @@ class ProbeRegistry:
         self._host = host
         self._hashed_pointer = hashed_pointer
         self._cpus = cpus
+        self._symbols = symbols
         self._points = ProbePoints(symbols, gates)
         self._probes: dict[Probe, None] = {}  # an ordered set
         self._events: dict[tuple[str, str], ProbeEvent] = {}
@@ -170,7 +172,7 @@ class ProbeRegistry:
         if old is None:
             if self._host.event_exists(*key):
                 raise Refusal(errno.EEXIST, "EVENT_EXIST", 0, 0)
-            event = ProbeEvent(creation, array_length=self._gates.array_length_in_format)
+            event = ProbeEvent(creation, self._symbols, self._gates)
             probe = Probe(event, creation, self._place_text(creation.place))
             self._host.add_event(event)
             try:
@@ -211,6 +213,7 @@ class ProbeRegistry:
             message = {errno.EILSEQ: "BAD_INSN_BNDRY", errno.ENOENT: "BAD_PROBE_ADDR"}.get(number, "FAIL_REG_PROBE")
             raise Refusal(number, message, 0, 1) from None
         probe.address, probe.arguments = found
+        probe.evaluate = compile_arguments(found.arguments, probe.event.start, self._symbols, self._gates)
         if is_return and not probe.maxactive:
             probe.maxactive = max(10, 2 * self._cpus) if self._gates.maxactive_floor else self._cpus
 

@@ -1,0 +1,179 @@
+"""Fetch arguments evaluated: a machine state into the bytes of a record.
+
+An argument is compiled once into a closure.  What a failed read leaves behind is 0 here; the kernel leaves whatever
+bytes the ring buffer held.  Sources: trace_probe_tmpl.h and trace_probe_kernel.h of 6.1; recorded traces.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+
+from kprobe_sim.expression import Deref, From, Source
+from kprobe_sim.fetch import FetchArg, Store
+from kprobe_sim.fetch_strings import Text, compile_string, place_texts
+from kprobe_sim.gates import Gates
+from kprobe_sim.kstrto import ULONG_MAX
+from kprobe_sim.state import State, fetch
+from kprobe_sim.symbol_text import Covering
+
+Value = Callable[[State], int | None]
+_ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
+_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+def _stack_word(index: int) -> Value:
+    def value(state: State) -> int:
+        return state.stack[index] if index < len(state.stack) else 0
+
+    return value
+
+
+def _register(name: str) -> Value:
+    return lambda state: state.registers.get(name, 0)
+
+
+def _source(source: Source) -> Value:
+    """Return the closure for where a fetch starts; comm and text have no address here and are handled as strings."""
+    number = source.number & ULONG_MAX
+    match source.kind:
+        case From.REGISTER:
+            return _register(source.text)
+        case From.STACK_POINTER:
+            return _register("sp")
+        case From.STACK:
+            return _stack_word(number)
+        case From.ARGUMENT if number < len(_ARGUMENT_REGISTERS):
+            return _register(_ARGUMENT_REGISTERS[number])
+        case From.ARGUMENT:  # word 0 is the return address
+            return _stack_word(number - len(_ARGUMENT_REGISTERS) + 1)
+        case From.RETURN_VALUE:
+            return lambda state: state.return_value & ULONG_MAX
+        case _:
+            return lambda state: number
+
+
+def _follow(value: Value, deref: Deref) -> Value:
+    offset, user = deref
+
+    def followed(state: State) -> int | None:
+        start = value(state)
+        if start is None:
+            return None
+        content = fetch(state.memory, (start + offset) & ULONG_MAX, 8, user=user)
+        return None if content is None else int.from_bytes(content, "little")
+
+    return followed
+
+
+def _value(argument: FetchArg) -> Value:
+    """Return the closure for the value that the store works on; an array's begins before the last dereference."""
+    derefs = argument.expression.derefs
+    value = _source(argument.expression.source)
+    for deref in derefs[:-1] if argument.last_is_stored or argument.length else derefs:
+        value = _follow(value, deref)
+    return value
+
+
+def _bits(argument: FetchArg) -> Callable[[int], int]:
+    """Return what takes a bitfield out of a number of the type's width."""
+    mask = (1 << 8 * argument.type.size) - 1
+    if argument.bits is None:
+        return lambda number: number & mask
+    width, position = argument.bits
+    low = (1 << width) - 1
+    return lambda number: (number & mask) >> position & low
+
+
+def _number(argument: FetchArg) -> Callable[[State], int]:
+    """Compile a single number."""
+    source = argument.expression.source
+    if argument.store is Store.RAW and source.kind is From.REGISTER and argument.bits is None:
+        name = source.text
+        mask = (1 << 8 * argument.type.size) - 1
+        return lambda state: state.registers.get(name, 0) & mask  # the most common argument of all
+    value = _value(argument)
+    take = _bits(argument)
+    if argument.store is Store.RAW:
+
+        def raw(state: State) -> int:
+            number = value(state)
+            return 0 if number is None else take(number)
+
+        return raw
+
+    size = argument.type.size
+    offset, user = argument.expression.derefs[-1]
+
+    def memory(state: State) -> int:
+        start = value(state)
+        if start is None:
+            return 0
+        content = fetch(state.memory, (start + offset) & ULONG_MAX, size, user=user)
+        return 0 if content is None else take(int.from_bytes(content, "little"))
+
+    return memory
+
+
+def _array(argument: FetchArg) -> Callable[[State], bytes]:
+    """Compile an array of numbers, each read by itself."""
+    value = _value(argument)
+    take = _bits(argument)
+    size = argument.type.size
+    length = argument.length
+    offset = argument.expression.derefs[-1].offset
+    nothing = bytes(size)
+
+    def array(state: State) -> bytes:
+        start = value(state)
+        if start is None:
+            return nothing * length
+        content = state.memory.read((start + offset) & ULONG_MAX, size * length)
+        if content is not None and argument.bits is None:
+            return content
+        items = []
+        for index in range(length):
+            item = state.memory.read((start + offset + size * index) & ULONG_MAX, size)
+            number = 0 if item is None else take(int.from_bytes(item, "little"))
+            items.append(number.to_bytes(size, "little"))
+        return b"".join(items)
+
+    return array
+
+
+def compile_arguments(
+    arguments: Sequence[FetchArg], start: int, symbols: Covering, gates: Gates
+) -> Callable[[State], bytes]:
+    """Compile the arguments of a probe, which begin at byte `start` of its record.
+
+    The result gives the record from `start` on: the fields and the texts behind them.
+    """
+    codes = ["<"]
+    numbers: list[Callable[[State], int | bytes]] = []
+    texts: list[tuple[int, Callable[[State], Text]]] = []  # place among the values
+    for argument in arguments:
+        if argument.is_dynamic:
+            count = argument.length or 1
+            texts.append((len(numbers), compile_string(argument, _value(argument), symbols, gates)))
+            codes.append(f"{4 * count}s")
+            numbers.append(lambda state: b"")
+        elif argument.length:
+            codes.append(f"{argument.size}s")
+            numbers.append(_array(argument))
+        else:
+            codes.append(_CODES[argument.type.size])
+            numbers.append(_number(argument))
+    layout = struct.Struct("".join(codes))
+    pack = layout.pack
+    if not texts:
+        return lambda state: pack(*[number(state) for number in numbers])
+    fixed_end = start + layout.size
+
+    def evaluate(state: State) -> bytes:
+        values = [number(state) for number in numbers]
+        locations, tail = place_texts([text(state) for _, text in texts], fixed_end)
+        for (place, _), location in zip(texts, locations, strict=True):
+            values[place] = location
+        return pack(*values) + tail
+
+    return evaluate

@@ -1,0 +1,196 @@
+"""Strings of a record: how long the kernel thinks they are, and where they come to stand.
+
+The kernel measures all strings first, then writes them one after the other into the room it measured; a string that
+grows, fails or isn't measured changes where the others stand.  The oddities are its own (trace_probe_tmpl.h, 6.1):
+the text of a symbol name is followed by the next string without its NUL, and a string whose address can't be
+followed shows the one after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from kprobe_sim.expression import From
+from kprobe_sim.fetch import FetchArg, Store
+from kprobe_sim.gates import Gates
+from kprobe_sim.kstrto import ULONG_MAX
+from kprobe_sim.state import TASK_SIZE, State, fetch
+from kprobe_sim.symbol_text import Covering, symbol_text
+
+_MAX_STRING = 4096  # what is measured at most, the NUL included
+
+
+class Written(NamedTuple):
+    """What writing one string into `room` bytes gave: the bytes, the room used up, and the length recorded."""
+
+    content: bytes
+    used: int
+    length: int
+
+
+class Item(NamedTuple):
+    """One string: the bytes measured for it, and what writes it into the room that is left."""
+
+    measured: int
+    write: Callable[[int], Written]
+
+
+class Text(NamedTuple):
+    """The strings of one argument.
+
+    `fails` says that the fetch ended with an error behind the items: then nothing was measured, and the room that
+    was used is used again.  `length` locations are recorded.
+    """
+
+    items: Sequence[Item]
+    length: int
+    fails: bool = False
+
+
+_NOTHING = Written(b"", 0, 0)
+
+
+def _fault(room: int) -> Written:
+    return _NOTHING
+
+
+_FAULT = Item(0, _fault)
+
+
+def _plain(content: bytes) -> Item:
+    """A string that is there as a whole: shorter than what is measured at most."""
+    whole = Written(content + b"\0", len(content) + 1, len(content) + 1)
+
+    def write(room: int) -> Written:
+        if room > len(content):
+            return whole
+        return Written(content[: room - 1] + b"\0", room, room) if room else _NOTHING
+
+    return Item(len(content) + 1, write)
+
+
+def _long(state: State, address: int, measured: int) -> Item:
+    """A string longer than what is measured: it takes all the room there is."""
+
+    def write(room: int) -> Written:
+        content = state.memory.string(address, room) if room else None
+        if content is None:
+            return _NOTHING
+        if len(content) < room:
+            return Written(content + b"\0", len(content) + 1, len(content) + 1)
+        return Written(content[: room - 1] + b"\0", room, room)
+
+    return Item(measured, write)
+
+
+def _read(state: State, address: int, *, user: bool, empty_is_fault: bool) -> Item:
+    """Measure the string at an address; kernel reads of user addresses are done by the user-space reader."""
+    if user and address >= TASK_SIZE:
+        return _FAULT
+    user = address < TASK_SIZE
+    content = state.memory.string(address, _MAX_STRING)
+    if content is None:
+        return _FAULT
+    if len(content) >= _MAX_STRING:
+        return _long(state, address, _MAX_STRING + user)
+    if not content and user and empty_is_fault:
+        return Item(1, _fault)
+    return _plain(content)
+
+
+def _symbol(text: str) -> Item:
+    content = text.encode("latin-1")
+    # The kernel doesn't write down the length: the room stays in its place.
+    return Item(len(content) + 1, lambda room: Written((content + b"\0")[:room], len(content), room))
+
+
+def compile_string(
+    argument: FetchArg, value: Callable[[State], int | None], symbols: Covering, gates: Gates
+) -> Callable[[State], Text]:
+    """Compile a string argument; `value` gives the address, or the value whose symbol is named."""
+    source = argument.expression.source
+    derefs = argument.expression.derefs
+    empty_is_fault = gates.empty_user_string_is_fault
+    user = argument.store is Store.USER_STRING
+    offset = derefs[-1].offset if argument.last_is_stored else 0
+    count = argument.length or 1
+    unfollowed = Text((), count, fails=True)
+    if not derefs and source.kind is From.TEXT:
+        fixed = Text((_plain(source.text.encode("latin-1")),), 1)
+        return lambda state: fixed
+    if not derefs and source.kind is From.COMM:
+        return lambda state: Text((_plain(state.comm),), 1)
+    if argument.length:
+        return _compile_array(argument, value, user=user, empty_is_fault=empty_is_fault)
+
+    def single(state: State) -> Text:
+        number = value(state)
+        if number is None:
+            return unfollowed
+        if argument.store is Store.SYMBOL_NAME:
+            return Text((_symbol(symbol_text(symbols, number)),), 1)
+        address = (number + offset) & ULONG_MAX
+        return Text((_read(state, address, user=user, empty_is_fault=empty_is_fault),), 1)
+
+    return single
+
+
+def _compile_array(
+    argument: FetchArg, value: Callable[[State], int | None], *, user: bool, empty_is_fault: bool
+) -> Callable[[State], Text]:
+    """Compile an array of strings: the last dereference reads pointers that stand one behind the other."""
+    count = argument.length
+    derefs = argument.expression.derefs
+    if not derefs:  # an immediate address: the kernel gives up behind the first element
+
+        def immediate(state: State) -> Text:
+            item = _read(state, value(state) or 0, user=user, empty_is_fault=empty_is_fault)
+            return Text((item,), count, fails=count > 1)
+
+        return immediate
+
+    offset, user_pointers = derefs[-1]
+
+    def array(state: State) -> Text:
+        start = value(state)
+        items: list[Item] = []
+        for index in range(count if start is not None else 0):
+            address = ((start or 0) + offset + 8 * index) & ULONG_MAX
+            pointer = fetch(state.memory, address, 8, user=user_pointers)
+            if pointer is None:
+                break
+            items.append(_read(state, int.from_bytes(pointer, "little"), user=user, empty_is_fault=empty_is_fault))
+        return Text(items, count, fails=len(items) < count)
+
+    return array
+
+
+def place_texts(texts: Sequence[Text], start: int) -> tuple[list[bytes], bytes]:
+    """Write strings behind the fixed part of a record, which ends at byte `start`.
+
+    Returns the data locations of each text (length << 16 | offset) and the bytes behind the fixed part.
+    """
+    room = sum(item.measured for text in texts if not text.fails for item in text.items)
+    tail = bytearray(room)
+    at = 0
+    locations = []
+    for text in texts:
+        location = bytearray(4 * text.length)
+        here, left = at, room
+        for index in range(text.length):
+            location[4 * index : 4 * index + 4] = ((left << 16 | start + here & 0xFFFF) & 0xFFFFFFFF).to_bytes(
+                4, "little"
+            )
+            if index == len(text.items):
+                break  # the fetch failed here: the room stays written down, what comes behind is never set
+            written = text.items[index].write(left)
+            tail[here : here + len(written.content)] = written.content
+            word = written.length << 16 | start + here & 0xFFFF
+            location[4 * index : 4 * index + 4] = (word & 0xFFFFFFFF).to_bytes(4, "little")
+            here += written.used
+            left -= written.used
+        if not text.fails:
+            at, room = here, left
+        locations.append(bytes(location))
+    return locations, bytes(tail)

@@ -1,0 +1,44 @@
+"""The state of the machine when a probe is hit: what fetch arguments read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+TASK_SIZE = 0x7FFF_FFFF_F000  # the first address that user space can't have
+
+
+class Memory(Protocol):
+    """Memory, kernel's and user's in one address space."""
+
+    def read(self, address: int, size: int) -> bytes | None:
+        """Return `size` bytes, or None if any of them can't be read."""
+        ...
+
+    def string(self, address: int, limit: int) -> bytes | None:
+        """Return the bytes before the first NUL, at most `limit`; None if one that can't be read comes before."""
+        ...
+
+
+def fetch(memory: Memory, address: int, size: int, *, user: bool) -> bytes | None:
+    """Read memory as a fetch instruction does: the user-space reader goes to no address beyond a task's."""
+    if user and address + size > TASK_SIZE:
+        return None
+    return memory.read(address, size)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Registers, memory and task at one hit.
+
+    `registers` has the kernel's names (r15 … ss, orig_ax) with 64-bit unsigned values; those left out are 0.  `stack`
+    are the words from the stack pointer up ($stack0 …); beyond them $stackN is 0.  `return_value` is what $retval
+    reads, at a return probe.
+    """
+
+    registers: Mapping[str, int]
+    memory: Memory
+    stack: Sequence[int] = ()
+    comm: bytes = b""
+    return_value: int = 0

@@ -1,0 +1,22 @@
+"""Addresses as the kernel's %pS prints them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kprobe_sim.symbols import Symbol
+
+
+class Covering(Protocol):
+    """What knows which symbol covers an address."""
+
+    def at(self, address: int) -> Symbol | None: ...
+
+
+def symbol_text(symbols: Covering, address: int) -> str:
+    """Return NAME+0xOFFSET/0xSIZE, with " [MODULE]" for a module's symbol, or 0xADDRESS where no symbol is."""
+    symbol = symbols.at(address)
+    if symbol is None:
+        return f"0x{address:x}"
+    text = f"{symbol.name}+0x{address - symbol.address:x}/0x{symbol.size:x}"
+    return f"{text} [{symbol.module}]" if symbol.module else text
