@@ -1,0 +1,48 @@
+"""Trace text -> typed records: ``Parser`` for a stream, ``parse`` for a whole trace."""
+
+from kprobe.text.format import Format, FormatField, parse_format
+from kprobe.text.parser import Parser, parse
+from kprobe.text.records import (
+    FAULT,
+    Bare,
+    BufferStarted,
+    Coded,
+    Event,
+    Fault,
+    Function,
+    Header,
+    Lost,
+    Marker,
+    Place,
+    RawMarker,
+    Record,
+    StackTrace,
+    Unnamed,
+    Unparsed,
+    Value,
+)
+
+__all__ = [
+    "FAULT",
+    "Bare",
+    "BufferStarted",
+    "Coded",
+    "Event",
+    "Fault",
+    "Format",
+    "FormatField",
+    "Function",
+    "Header",
+    "Lost",
+    "Marker",
+    "Parser",
+    "Place",
+    "RawMarker",
+    "Record",
+    "StackTrace",
+    "Unnamed",
+    "Unparsed",
+    "Value",
+    "parse",
+    "parse_format",
+]

@@ -1,0 +1,158 @@
+"""The arguments of a probe's event, read by the ``print fmt`` of its format file."""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from kprobe.text.place import find_place
+from kprobe.text.records import FAULT, Value
+
+# Only the group of a string can be None.
+Convert: TypeAlias = Callable[[Any], Value]
+
+_LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"', re.S)
+_PLACES = re.compile(r"\(%lx(?: <- %lx)?\)")
+_SPEC = r"\"%s\"|'%c'|%pS|(?:0x)?%(?:hh|h|ll|l|L)?[dux]"
+_ITEM = re.compile(rf" (\w+)=({_SPEC}|\{{(?:{_SPEC})(?:,(?:{_SPEC}))*\}})")
+_ELEMENT = re.compile(_SPEC)
+
+
+def decode(text: bytes) -> str:
+    """Turn the kernel's bytes into text that can be turned back."""
+    return text.decode("utf-8", "surrogateescape")
+
+
+def _text(text: bytes | None) -> Value:
+    return FAULT if text is None else text.decode("utf-8", "surrogateescape")
+
+
+_decimal: Final[Convert] = int
+_hexadecimal: Final[Convert] = partial(int, base=16)
+
+
+def _symbol(text: bytes) -> Value:
+    place = find_place(decode(text))
+    if place is None:
+        return decode(text)
+    return place if place.symbol or place.address is None else place.address
+
+
+def _numbers(convert: Convert) -> Convert:
+    return lambda text: tuple(convert(part) for part in text.split(b","))
+
+
+def _characters(text: bytes) -> Value:
+    return tuple(decode(text[i : i + 1]) for i in range(1, len(text), 4))
+
+
+def _strings(length: int) -> Convert:
+    one = rb'(?>"(.*?)"(?=,["(]|\Z)|\(fault\))'
+    pattern = re.compile(rb",".join([one] * length), re.S)
+
+    def convert(text: bytes) -> Value:
+        parts = pattern.fullmatch(text)
+        return decode(text) if parts is None else tuple(_text(part) for part in parts.groups())
+
+    return convert
+
+
+def _scalar(spec: str) -> tuple[bytes, Convert]:
+    """Give the pattern, with one group, and the meaning of that group, for a conversion that isn't a string."""
+    if spec == "'%c'":
+        return rb"'(.)'", _text
+    if spec == "%pS":
+        return rb"([^\s,{}]+(?: \[[^\]\s]+\])?)", _symbol
+    if spec[-1] == "x":
+        return (rb"0x" if spec.startswith("0x") else rb"") + rb"([0-9a-f]++)", _hexadecimal
+    return rb"(-?\d{1,20}+)", _decimal
+
+
+def _array(specs: list[str]) -> tuple[bytes, Convert]:
+    if specs[0] == '"%s"':
+        # as below: the end once found is kept, since trying all of them has no bound worth having
+        return rb"\{(?>(.*?)\}(?= \w+=|\Z))", _strings(len(specs))
+    if specs[0] == "'%c'":
+        return rb"\{(" + rb",".join([rb"'.'"] * len(specs)) + rb")\}", _characters
+    pattern, convert = _scalar(specs[0])
+    # int(…, 16) reads the 0x of each element too
+    pattern = pattern.replace(b"(", b"(?:", 1)
+    return rb"\{(" + b",".join([pattern] * len(specs)) + rb")\}", _numbers(convert)
+
+
+def _builder(names: list[str], converts: list[Convert]) -> Callable[[re.Match[bytes]], dict[str, Value]]:
+    """Write the function that makes a dict of a match: spelled out, it takes half the time of a loop."""
+    items = []
+    for i, (name, convert) in enumerate(zip(names, converts, strict=True)):
+        if convert is _decimal:
+            call = f"int(p[{i + 1}])"
+        elif convert is _hexadecimal:
+            call = f"int(p[{i + 1}], 16)"
+        else:
+            call = f"c[{i}](p[{i + 1}])"
+        items.append(f"{name!r}: {call}")
+    # the names are words (_ITEM); nothing else comes from outside
+    built: Callable[[re.Match[bytes]], dict[str, Value]] = eval(f"lambda p: {{{', '.join(items)}}}", {"c": converts})
+    return built
+
+
+class Arguments:
+    """Reads the text behind a probe's place into its arguments.
+
+    A single string argument is exact whatever it holds, since what stands before and after it is known. Of several, the
+    ones before the last end at the first place where the rest still fits.
+    """
+
+    __slots__ = ("_build", "_fullmatch", "_opening")
+
+    def __init__(self, items: list[tuple[str, str]]) -> None:
+        strings = [i for i, (_, spec) in enumerate(items) if spec == '"%s"']
+        pattern = b""
+        opening = None
+        converts: list[Convert] = []
+        for i, (name, spec) in enumerate(items):
+            pattern += b" " + name.encode() + b"="
+            if spec == '"%s"':
+                opening = opening or pattern + b'"'
+                if i == strings[-1]:
+                    pattern += rb'(?:"(.*)"|\(fault\))'
+                elif len(strings) < 3:
+                    pattern += rb'(?:"(.*?)"|\(fault\))'
+                else:
+                    # no way back into a string: with many of them, trying all ends has no bound worth having
+                    follow = b" " + items[i + 1][0].encode() + b"="
+                    pattern += rb'(?>"(.*?)"(?=' + follow + rb")|\(fault\))"
+                converts.append(_text)
+                continue
+            part, convert = _array(_ELEMENT.findall(spec)) if spec[0] == "{" else _scalar(spec)
+            pattern += part
+            converts.append(convert)
+        self._fullmatch = re.compile(pattern, re.S).fullmatch
+        self._opening = re.compile(opening, re.S).match if opening else None
+        self._build = _builder([name for name, _ in items], converts)
+
+    def read(self, body: bytes) -> dict[str, Value] | None:
+        """Read the arguments; None if the text isn't theirs, whole."""
+        parts = self._fullmatch(body)
+        return None if parts is None else self._build(parts)
+
+    def opens(self, body: bytes) -> bool:
+        """Say whether text that can't be read may be the beginning of a string with a newline in it."""
+        return self._opening is not None and self._opening(body) is not None
+
+
+def arguments_of(print_fmt: str) -> Arguments | None:
+    """Make a reader from a print fmt; None if it isn't that of a probe or holds a conversion that isn't known."""
+    literal = _LITERAL.match(print_fmt)
+    if literal is None:
+        return None
+    shown = re.sub(r"\\(.)", r"\1", literal[1])
+    places = _PLACES.match(shown)
+    if places is None:
+        return None
+    items: list[tuple[str, str]] = []
+    position = places.end()
+    while (item := _ITEM.match(shown, position)) is not None:
+        items.append((item[1], item[2]))
+        position = item.end()
+    return Arguments(items) if position == len(shown) else None

@@ -1,0 +1,37 @@
+"""Places in code as the kernel prints them."""
+
+import re
+
+from kprobe.text.records import Place
+
+# seq_print_ip_sym() and %pS: symbol+0xOFFSET/0xSIZE [module] <address>, each part but the first optional.
+_PLACE = re.compile(
+    r"(?P<symbol>[^\s()<>\[\]]+?)"
+    r"(?:\+0x(?P<offset>[0-9a-f]+)/0x(?P<size>[0-9a-f]+))?"
+    r"(?: \[(?P<module>[^\s\[\]]+)\])?"
+    r"(?: <(?P<address>[0-9a-f]+)>)?"
+)
+_ADDRESS = re.compile(r"(?:0x([0-9a-f]+)| ?<([0-9a-f]+)>)")
+
+
+def find_place(text: str) -> Place | None:
+    """Read a place; None if the text isn't one."""
+    if (number := _ADDRESS.fullmatch(text)) is not None:
+        return Place("", None, None, "", int(number[1] or number[2], 16), text)
+    parts = _PLACE.fullmatch(text)
+    if parts is None:
+        return None
+    offset, size, address = parts["offset"], parts["size"], parts["address"]
+    return Place(
+        parts["symbol"],
+        int(offset, 16) if offset else None,
+        int(size, 16) if size else None,
+        parts["module"] or "",
+        int(address, 16) if address else None,
+        text,
+    )
+
+
+def frame(text: str) -> Place:
+    """Read a line of a stack; what isn't a place, like ``[unknown/kretprobe'd]``, is kept as the symbol."""
+    return find_place(text) or Place(text, None, None, "", None, text)

@@ -1,0 +1,241 @@
+"""What the lines of a trace say, as values.
+
+Every record carries ``raw``, the bytes it was read from; the ``raw`` of all records, joined, is the input.
+Text is decoded as UTF-8 with ``surrogateescape``, so ``text.encode("utf-8", "surrogateescape")`` gives the bytes back.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+
+class Fault(Enum):
+    """The type of FAULT."""
+
+    FAULT = "(fault)"
+
+    def __str__(self) -> str:
+        return self.value
+
+    def __repr__(self) -> str:
+        return "FAULT"
+
+
+FAULT: Final = Fault.FAULT
+"""The value of an argument whose memory the kernel could not read: it prints ``(fault)``, without quotes."""
+
+
+class Place(NamedTuple):
+    """A place in code, as the kernel names it: ``do_sys_openat2+0x1/0x170 [module] <ffffffff813485a1>``.
+
+    Parts that the kernel did not print are None (module: empty). ``symbol`` is empty where only an address is known.
+    """
+
+    symbol: str
+    offset: int | None
+    size: int | None
+    module: str
+    address: int | None
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Value: TypeAlias = "int | str | Place | Fault | tuple[Value, ...]"
+
+Clock: TypeAlias = Literal["time", "count", "elapsed", "elapsed count"]
+"""What a timestamp counts.
+
+``time``: nanoseconds of the trace clock; the kernel prints whole microseconds (verbose: see Event).
+``count``: ticks of a clock that isn't in nanoseconds (counter, uptime, x86-tsc).
+``elapsed`` and ``elapsed count``: the same, since the start of the buffer (latency-format).
+"""
+
+
+def _seconds(timestamp: int, clock: Clock) -> float | None:
+    return timestamp / 1_000_000_000 if clock in ("time", "elapsed") else None
+
+
+class Header(NamedTuple):
+    """A line of the block of ``#`` lines that opens a trace file."""
+
+    raw: bytes
+
+
+class Event(NamedTuple):
+    """One hit of an event.
+
+    ``task`` is the comm as printed, without leading blanks, ``<...>`` if the kernel forgot it. ``flags`` is the column
+    as printed, empty where there is none (3.2, option noirq-info); in a verbose trace it is the two numbers of the
+    flags and the preemption count. ``timestamp`` is an integer in the unit that ``clock`` names. ``address`` is the
+    probed place, ``caller`` where a return probe returns to; both None if the event prints no place. ``tgid`` is None
+    without option record-tgid and where the kernel doesn't know it.
+    """
+
+    task: str
+    pid: int
+    cpu: int
+    flags: str
+    timestamp: int
+    name: str
+    address: Place | None
+    caller: Place | None
+    fields: Mapping[str, Value]
+    tgid: int | None
+    clock: Clock
+    raw: bytes
+
+    @property
+    def seconds(self) -> float | None:
+        """The timestamp in seconds; None if the clock doesn't count time."""
+        return _seconds(self.timestamp, self.clock)
+
+    @property
+    def text(self) -> str:
+        """What stands after the event's name."""
+        mark = self.name.encode("utf-8", "surrogateescape") + b": "
+        # a comm can imitate the mark, so look behind it
+        start = 9 if self.clock.startswith("elapsed") else 17
+        body = self.raw[self.raw.index(mark, start) + len(mark) :]
+        return body.removesuffix(b"\n").decode("utf-8", "surrogateescape")
+
+
+class Bare(NamedTuple):
+    """One hit of an event in a trace without context (option nocontext-info)."""
+
+    name: str
+    address: Place | None
+    caller: Place | None
+    fields: Mapping[str, Value]
+    raw: bytes
+
+
+class Coded(NamedTuple):
+    """One hit of an event in a trace with option raw or hex, where the kernel prints only the event's number."""
+
+    pid: int
+    cpu: int
+    timestamp: int
+    event_id: int
+    raw: bytes
+
+
+class Marker(NamedTuple):
+    """What a program wrote to trace_marker; ``text`` is without the last newline."""
+
+    task: str
+    pid: int
+    cpu: int
+    flags: str
+    timestamp: int
+    text: str
+    tgid: int | None
+    clock: Clock
+    raw: bytes
+
+    @property
+    def seconds(self) -> float | None:
+        """The timestamp in seconds; None if the clock doesn't count time."""
+        return _seconds(self.timestamp, self.clock)
+
+
+class RawMarker(NamedTuple):
+    """What a program wrote to trace_marker_raw: an identifier and bytes (some kernels pad them with zeros)."""
+
+    task: str
+    pid: int
+    cpu: int
+    flags: str
+    timestamp: int
+    identifier: int
+    data: bytes
+    tgid: int | None
+    clock: Clock
+    raw: bytes
+
+
+class StackTrace(NamedTuple):
+    """The call stack of the event before it, innermost frame first; ``user`` if it is that of the program."""
+
+    task: str
+    pid: int
+    cpu: int
+    flags: str
+    timestamp: int
+    frames: tuple[Place, ...]
+    user: bool
+    tgid: int | None
+    clock: Clock
+    raw: bytes
+
+    @property
+    def seconds(self) -> float | None:
+        """The timestamp in seconds; None if the clock doesn't count time."""
+        return _seconds(self.timestamp, self.clock)
+
+
+class Function(NamedTuple):
+    """One call that tracer function saw."""
+
+    task: str
+    pid: int
+    cpu: int
+    flags: str
+    timestamp: int
+    function: Place
+    parent: Place
+    tgid: int | None
+    clock: Clock
+    raw: bytes
+
+
+class Unnamed(NamedTuple):
+    """A hit of an event that no longer exists: the kernel prints ``Unknown type 922`` (seen on 3.13 to 4.19)."""
+
+    task: str
+    pid: int
+    cpu: int
+    flags: str
+    timestamp: int
+    event_id: int
+    tgid: int | None
+    clock: Clock
+    raw: bytes
+
+
+class Lost(NamedTuple):
+    """The kernel overwrote events of a CPU before they were read; ``count`` is None where it doesn't know how many."""
+
+    cpu: int
+    count: int | None  # type: ignore[assignment]  # hides tuple.count, which is of no use on a record
+    raw: bytes
+
+
+class BufferStarted(NamedTuple):
+    """From here on the trace holds a CPU's events; what it did before was overwritten."""
+
+    cpu: int
+    raw: bytes
+
+
+class Unparsed(NamedTuple):
+    """A line that isn't understood, or one that ends without a newline."""
+
+    raw: bytes
+
+
+Record: TypeAlias = (
+    Header
+    | Event
+    | Bare
+    | Coded
+    | Marker
+    | RawMarker
+    | StackTrace
+    | Function
+    | Unnamed
+    | Lost
+    | BufferStarted
+    | Unparsed
+)
