@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import mmap
 import struct
+import zlib
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from enum import Enum
@@ -22,6 +23,7 @@ from typing import NamedTuple
 MAGIC = b"kprobsym"
 HIGH = 0xFFFF_FFFF_8000_0000  # image and modules live above it: recorded addresses are 32-bit offsets of it
 LOW = 0x100_0000  # smaller offsets are absolute addresses (per-CPU symbols of kernels before 6.15)
+CHUNK = 8192  # bytes of the bitmap of instruction starts that are compressed together
 SYNTHETIC = 0xFFFF_FFFF_B000_0000  # an address range that neither image nor modules use: functions that were added
 SYNTHETIC_MODULE = 0xFFFF_FFFF_D000_0000  # the same for functions of added modules
 ENDBR = 4  # bytes of the instruction that a function starts with on kernels with IBT; its ftrace location follows
@@ -91,6 +93,8 @@ class SymbolTable:
         self._types = sections["types"]
         self._module = sections["module"]
         self._bits = sections["bits"]
+        self._chunks = sections["chunks"].cast("I")
+        self._unpacked: dict[int, bytes] = {}
         self._special = sections["special"].cast("I")
         self._special_length = sections["speclen"]
         self._special_kind = sections["speckind"]
@@ -147,18 +151,19 @@ class SymbolTable:
 
     def traceable_names(self) -> Iterator[str]:
         """Yield the lines of available_filter_functions, in its order (by address; modules and added ones last)."""
+        addresses, modules, names = self._address, self._module, self._module_names
         for offset in self._locations:
-            address = HIGH + offset
-            symbol = self.at(address)
-            if symbol is None:
-                continue
-            if address - symbol.address > ENDBR:
+            index = bisect_right(addresses, offset) - 1
+            start = addresses[index]
+            while index and addresses[index - 1] == start:
+                index -= 1
+            if offset - start > ENDBR:
                 # a weak function that another replaced (FTRACE_INVALID_FUNCTION, kernel/trace/ftrace.c, 6.1)
-                yield f"__ftrace_invalid_address___{address - symbol.address}"
-            elif symbol.module:
-                yield f"{symbol.name} [{symbol.module}]"
+                yield f"__ftrace_invalid_address___{offset - start}"
+            elif modules[index]:
+                yield f"{self._name_at(index).decode()} [{names[modules[index]]}]"
             else:
-                yield symbol.name
+                yield self._name_at(index).decode()
         for symbols in self._added.values():
             for symbol, _ in symbols:
                 if symbol.traceable:
@@ -178,7 +183,7 @@ class SymbolTable:
         for start, length, base in self._text:
             if start <= offset < start + length:
                 bit = offset - start
-                return bool(self._bits[base + (bit >> 3)] >> (bit & 7) & 1)
+                return bool(self._bitmap(base + (bit >> 3)) >> (bit & 7) & 1)
         return False
 
     def is_text(self, address: int) -> bool:
@@ -350,6 +355,15 @@ class SymbolTable:
     def _in_blacklist(self, offset: int) -> bool:
         """The list holds starts and ends by turns; ranges don't overlap (the recorder merges them)."""
         return bool(bisect_right(self._black, offset) & 1) if offset >= 0 else False
+
+    def _bitmap(self, place: int) -> int:
+        """Return a byte of the bitmap of instruction starts; it is stored in compressed chunks."""
+        number, within = divmod(place, CHUNK)
+        chunk = self._unpacked.get(number)
+        if chunk is None:
+            chunk = zlib.decompress(self._bits[self._chunks[number] : self._chunks[number + 1]])
+            self._unpacked[number] = chunk
+        return chunk[within]
 
     def _special_at(self, address: int) -> Placement | None:
         if self._added_covering(address) is not None:

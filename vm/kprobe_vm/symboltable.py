@@ -10,7 +10,8 @@ offsets under 0x1000000 are absolute addresses (per-CPU symbols before 6.15).
     flags     u8[n]     1 its entry is an ftrace location, 2 its entry is blacklisted
     types     u8[n]     the letter; module u8[n] index into `modules` (one name a line; 0 is the image)
     regions   u32[3*k]  start, end, module: where a symbol can cover an address
-    text      u32[3*k]  start, length, byte in `bits` where its bitmap of instruction starts begins
+    text      u32[3*k]  start, length, byte at which its bitmap of instruction starts begins
+    bits                the bitmaps, in compressed chunks of 8192 bytes; `chunks` u32[k+1] where each begins
     special   u32[m]    starts of ranges that take no probe, `speclen` u8[m], `speckind` u8[m] (see instructions.Kind)
     black     u32[2*k]  starts and ends of blacklisted ranges, merged
     ftrace    u32[k]    ftrace locations, ascending
@@ -19,6 +20,7 @@ offsets under 0x1000000 are absolute addresses (per-CPU symbols before 6.15).
 from __future__ import annotations
 
 import struct
+import zlib
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
@@ -28,6 +30,7 @@ from kprobe_vm.instructions import Special, Text
 
 HIGH = 0xFFFF_FFFF_8000_0000
 LOW = 0x100_0000
+CHUNK = 8192
 ENDBR = b"\xf3\x0f\x1e\xfa"
 NOP5 = b"\x0f\x1f\x44\x00\x00"
 
@@ -178,6 +181,10 @@ def build(
     for text in texts:
         text_table.extend([text.start - HIGH, len(text.code), len(bits)])
         bits += text.bits
+    chunks, packed = array("I", [0]), bytearray()
+    for at in range(0, len(bits), CHUNK):
+        packed += zlib.compress(bits[at : at + CHUNK], 9)
+        chunks.append(len(packed))
     sections = {
         "address": array("I", offsets).tobytes(),
         "name": starts.tobytes(),
@@ -189,7 +196,8 @@ def build(
         "modules": "\n".join(module_names).encode(),
         "regions": regions.tobytes(),
         "text": text_table.tobytes(),
-        "bits": bytes(bits),
+        "bits": bytes(packed),
+        "chunks": chunks.tobytes(),
         "special": array("I", (entry.start - HIGH for entry in special)).tobytes(),
         "speclen": bytes(entry.length for entry in special),
         "speckind": bytes(entry.kind for entry in special),
