@@ -1,0 +1,40 @@
+"""Whether KVM is of use here.  A /dev/kvm that opens may still run no kernel: only a boot tells."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from kprobe_vm.cache import Cache, digest
+
+__all__ = ["FIRST_BYTE_DEADLINE", "Verdict", "can_open_kvm"]
+
+FIRST_BYTE_DEADLINE = 5.0  # seconds; a kernel that runs on KVM prints its first line in a fraction of one
+
+
+def can_open_kvm(device: str = "/dev/kvm") -> bool:
+    """Whether the device can be opened for reading and writing."""
+    return os.access(device, os.R_OK | os.W_OK)
+
+
+class Verdict:
+    """What the first boot with KVM showed, remembered until the host boots again or QEMU changes."""
+
+    def __init__(self, cache: Cache, qemu_version: str, boot_id: str | None = None) -> None:
+        if boot_id is None:
+            boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        name = digest(boot_id.encode(), qemu_version.encode())[:24]
+        self._cache = cache
+        self._path = cache.directory("kvm") / f"{name}.json"
+
+    def read(self) -> bool | None:
+        """Return whether KVM works, None if it wasn't tried."""
+        try:
+            return bool(json.loads(self._path.read_text())["works"])
+        except (FileNotFoundError, ValueError, KeyError):
+            return None
+
+    def write(self, works: bool, reason: str) -> None:
+        """Remember the verdict."""
+        self._cache.replace(self._path, json.dumps({"works": works, "reason": reason}).encode())

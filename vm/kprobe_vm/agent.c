@@ -1,0 +1,903 @@
+/*
+ * The guest's process 1: it mounts what a tracer needs, loads the modules of the root image, and answers the host's
+ * requests over one virtio-serial port.
+ *
+ * Frames, little endian, both ways: u32 payload length, u32 request id, u8 kind, payload.  A request's kind is an
+ * operation (enum op); a reply's kind is enum reply.  Every request but CREDIT ends with exactly one DONE reply that
+ * carries an s64 result (or minus the errno) and data.  Operations with output of unknown length (READ_FILE, LIST,
+ * STREAM, RUN) send DATA frames before it, as many bytes as the host has given credit for: an unread stream stops its
+ * own source in the kernel and nothing else.
+ *
+ * Each request runs on a thread of its own (threads are reused), so that a blocking read holds up nobody.  CANCEL
+ * interrupts the thread with a signal, so the system call itself gives EINTR.  Requests that can't block are answered
+ * by the thread that reads the port.  A frame longer than FRAME_CAP, or of an unknown kind, closes the port for good.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PROTOCOL 1
+#define FRAME_CAP (1u << 20)
+#define HEADER 9
+#define CHUNK 32768
+#define WINDOW (256 * 1024)
+#define WORKERS_MAX 200
+#define FILES_MAX 4096
+#define PORT_NAME "kprobe.agent"
+
+enum op {
+	OP_PING = 1, OP_OPEN, OP_CLOSE, OP_READ, OP_WRITE, OP_LSEEK, OP_POLL, OP_LIST, OP_STAT, OP_MKDIR, OP_RMDIR,
+	OP_TRUNCATE, OP_UNLINK, OP_WRITE_FILE, OP_READ_FILE, OP_STREAM, OP_RUN, OP_KILL, OP_CANCEL, OP_CREDIT,
+	OP_SET_CLOCK, OP_LAST = OP_SET_CLOCK,
+};
+enum reply { REPLY_DONE = 0, REPLY_DATA = 1, REPLY_HELLO = 2 };
+enum data { DATA_STARTED = 0, DATA_OUT = 1, DATA_ERR = 2 };
+
+struct job {
+	struct job *next;		/* in the list of all unfinished jobs */
+	struct job *queued;		/* in the queue that workers take from */
+	pthread_cond_t changed;		/* credit, cancelled or exited changed */
+	pthread_t thread;
+	uint32_t id;
+	uint8_t op;
+	int running, cancelled, exited, status;
+	int64_t credit;
+	pid_t child;
+	uint32_t length;
+	uint8_t payload[];		/* always followed by a NUL */
+};
+
+static int port = -1;
+static int console = -1;
+static pthread_mutex_t out_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint8_t out_buffer[HEADER + 9 + FRAME_CAP];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* of everything below */
+static pthread_cond_t work_waits = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t child_born = PTHREAD_COND_INITIALIZER;
+static struct job *jobs, *queue_head, **queue_tail = &queue_head;
+static int workers, idle_workers, queue_length, children;
+static uint8_t ours[FILES_MAX];		/* descriptors that OPEN handed out */
+
+static void say(const char *format, ...)
+{
+	char text[512];
+	va_list arguments;
+	int length = snprintf(text, sizeof text, "kprobe-vm agent: ");
+
+	va_start(arguments, format);
+	length += vsnprintf(text + length, sizeof text - length - 2, format, arguments);
+	va_end(arguments);
+	if (length > (int)sizeof text - 2)
+		length = sizeof text - 2;
+	text[length++] = '\n';
+	if (write(console, text, length) < 0)
+		return;
+}
+
+static void give_up(const char *what)
+{
+	say("%s: %s", what, strerror(errno));
+	_exit(1);	/* the kernel panics: "Attempted to kill init" */
+}
+
+/* ---- numbers in frames ---- */
+
+static uint32_t u32_at(const uint8_t *p)
+{
+	return p[0] | p[1] << 8 | p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static int64_t s64_at(const uint8_t *p)
+{
+	return (int64_t)((uint64_t)u32_at(p + 4) << 32 | u32_at(p));
+}
+
+static void put_u32(uint8_t *p, uint32_t v)
+{
+	p[0] = v, p[1] = v >> 8, p[2] = v >> 16, p[3] = v >> 24;
+}
+
+static void put_s64(uint8_t *p, int64_t v)
+{
+	put_u32(p, (uint64_t)v);
+	put_u32(p + 4, (uint64_t)v >> 32);
+}
+
+/* ---- sending ---- */
+
+static void send_frame(uint32_t id, uint8_t kind, const void *head, size_t head_length, const void *data, size_t length)
+{
+	size_t total = HEADER + head_length + length, sent = 0;
+
+	pthread_mutex_lock(&out_lock);
+	put_u32(out_buffer, head_length + length);
+	put_u32(out_buffer + 4, id);
+	out_buffer[8] = kind;
+	memcpy(out_buffer + HEADER, head, head_length);
+	if (length)
+		memcpy(out_buffer + HEADER + head_length, data, length);
+	while (sent < total) {
+		ssize_t n = write(port, out_buffer + sent, total - sent);
+
+		if (n > 0)
+			sent += n;
+		else if (n < 0 && errno != EINTR)
+			break;	/* the port is closed: the host is gone */
+	}
+	pthread_mutex_unlock(&out_lock);
+}
+
+static void send_done(uint32_t id, int64_t result, const void *data, size_t length)
+{
+	uint8_t head[8];
+
+	put_s64(head, result);
+	send_frame(id, REPLY_DONE, head, sizeof head, data, length);
+}
+
+static int64_t outcome(int64_t result)
+{
+	return result < 0 ? -errno : result;
+}
+
+/* Send output as far as credit goes; wait for more; give -1 if the job is cancelled. */
+static int send_data(struct job *job, uint8_t which, const uint8_t *data, size_t length)
+{
+	while (length) {
+		size_t part;
+
+		pthread_mutex_lock(&lock);
+		while (job->credit <= 0 && !job->cancelled)
+			pthread_cond_wait(&job->changed, &lock);
+		if (job->cancelled) {
+			pthread_mutex_unlock(&lock);
+			return -1;
+		}
+		part = length < (size_t)job->credit ? length : (size_t)job->credit;
+		if (part > CHUNK)
+			part = CHUNK;
+		job->credit -= part;
+		pthread_mutex_unlock(&lock);
+		send_frame(job->id, REPLY_DATA, &which, 1, data, part);
+		data += part;
+		length -= part;
+	}
+	return 0;
+}
+
+static int is_cancelled(struct job *job)
+{
+	int cancelled;
+
+	pthread_mutex_lock(&lock);
+	cancelled = job->cancelled;
+	pthread_mutex_unlock(&lock);
+	return cancelled;
+}
+
+/* ---- files ---- */
+
+static int64_t open_file(const uint8_t *p, uint32_t length)
+{
+	int fd;
+
+	if (length < 9)
+		return -EINVAL;
+	fd = open((const char *)p + 8, u32_at(p) | O_CLOEXEC, u32_at(p + 4));
+	if (fd < 0)
+		return -errno;
+	if (fd >= FILES_MAX) {
+		close(fd);
+		return -EMFILE;
+	}
+	pthread_mutex_lock(&lock);
+	ours[fd] = 1;
+	pthread_mutex_unlock(&lock);
+	return fd;
+}
+
+static int descriptor(const uint8_t *p, uint32_t length, uint32_t needed, int forget)
+{
+	uint32_t fd;
+	int known = 0;
+
+	if (length >= needed && (fd = u32_at(p)) < FILES_MAX) {
+		pthread_mutex_lock(&lock);
+		known = ours[fd];
+		if (forget)
+			ours[fd] = 0;
+		pthread_mutex_unlock(&lock);
+	}
+	return known ? (int)fd : -1;	/* -1: the kernel itself then says EBADF */
+}
+
+static int64_t write_file(const uint8_t *p, uint32_t length)
+{
+	uint32_t path_length = length >= 8 ? u32_at(p + 4) : 0;
+	int64_t result;
+	int fd;
+
+	/* u32 flags, u32 length of the path with its NUL, path, data */
+	if (length < 8 || path_length < 1 || path_length > length - 8 || p[8 + path_length - 1])
+		return -EINVAL;
+	fd = open((const char *)p + 8, u32_at(p) | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return -errno;
+	result = outcome(write(fd, p + 8 + path_length, length - 8 - path_length));
+	if (close(fd) < 0 && result >= 0)
+		result = -errno;
+	return result;
+}
+
+static void read_file(struct job *job, int is_stream)
+{
+	static __thread uint8_t buffer[CHUNK];
+	int64_t result = 0;
+	size_t held = 0;
+	int fd = open((const char *)job->payload, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0) {
+		send_done(job->id, -errno, NULL, 0);
+		return;
+	}
+	if (is_stream) {
+		uint8_t started = DATA_STARTED;
+
+		send_frame(job->id, REPLY_DATA, &started, 1, NULL, 0);
+	}
+	for (;;) {
+		ssize_t n = is_cancelled(job) ? (errno = EINTR, -1) : read(fd, buffer + held, CHUNK - held);
+
+		if (n < 0) {
+			result = -errno;
+			break;
+		}
+		if (n == 0)
+			break;
+		held += n;
+		/* a whole file travels in full frames; a stream's reader must have each piece at once */
+		if (is_stream || held == CHUNK) {
+			if (send_data(job, DATA_OUT, buffer, held) < 0) {
+				result = -EINTR;
+				held = 0;
+				break;
+			}
+			held = 0;
+		}
+	}
+	close(fd);
+	send_done(job->id, result, buffer, result < 0 ? 0 : held);
+}
+
+static void list_directory(struct job *job)
+{
+	uint8_t *names = NULL;
+	size_t used = 0, room = 0;
+	int64_t result = 0;
+	struct dirent *entry;
+	DIR *directory = opendir((const char *)job->payload);
+
+	if (!directory) {
+		send_done(job->id, -errno, NULL, 0);
+		return;
+	}
+	while (errno = 0, (entry = readdir(directory))) {
+		size_t length = strlen(entry->d_name) + 1;
+
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+			continue;
+		if (used + length > room) {
+			uint8_t *more = realloc(names, room = room * 2 + 4096);
+
+			if (!more) {
+				result = -ENOMEM;
+				break;
+			}
+			names = more;
+		}
+		memcpy(names + used, entry->d_name, length);
+		used += length;
+		result++;
+	}
+	if (!entry && errno)
+		result = -errno;
+	closedir(directory);
+	if (result >= 0 && used && send_data(job, DATA_OUT, names, used) < 0)
+		result = -EINTR;
+	free(names);
+	send_done(job->id, result, NULL, 0);
+}
+
+static void stat_path(struct job *job)
+{
+	uint8_t reply[48];
+	struct stat status;
+
+	if (stat((const char *)job->payload, &status) < 0) {
+		send_done(job->id, -errno, NULL, 0);
+		return;
+	}
+	put_s64(reply, status.st_mode);
+	put_s64(reply + 8, status.st_size);
+	put_s64(reply + 16, status.st_uid);
+	put_s64(reply + 24, status.st_gid);
+	put_s64(reply + 32, status.st_ino);
+	put_s64(reply + 40, status.st_mtim.tv_sec);
+	send_done(job->id, 0, reply, sizeof reply);
+}
+
+static void read_descriptor(struct job *job)
+{
+	int fd = descriptor(job->payload, job->length, 8, 0);
+	uint32_t size = job->length >= 8 ? u32_at(job->payload + 4) : 0;
+	uint8_t *buffer = NULL;
+	int64_t result;
+
+	if (size > FRAME_CAP - 64)
+		size = FRAME_CAP - 64;
+	buffer = malloc(size ? size : 1);
+	result = buffer ? outcome(read(fd, buffer, size)) : -ENOMEM;
+	send_done(job->id, result, buffer, result > 0 ? result : 0);
+	free(buffer);
+}
+
+static int64_t poll_descriptor(const uint8_t *p, uint32_t length)
+{
+	struct pollfd one = { .fd = descriptor(p, length, 12, 0) };
+	int n;
+
+	if (one.fd < 0)
+		return -EBADF;
+	one.events = u32_at(p + 4);
+	n = poll(&one, 1, (int32_t)u32_at(p + 8));
+	return n < 0 ? -errno : n ? one.revents : 0;
+}
+
+/* ---- processes ---- */
+
+static void exec_child(struct job *job, char **argv, char **envp, const char *directory, const char *input, int out,
+		       int err, int failed)
+{
+	sigset_t none;
+	int error, fd;
+
+	sigemptyset(&none);
+	setsid();
+	signal(SIGPIPE, SIG_DFL);
+	signal(SIGUSR1, SIG_DFL);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)job;
+	if ((fd = open(input, O_RDONLY)) < 0 || dup2(fd, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0 ||
+	    chdir(directory) < 0)
+		goto fail;
+	if (fd > 2)
+		close(fd);
+	execvpe(argv[0], argv, envp);
+fail:
+	error = errno;
+	if (write(failed, &error, sizeof error) < 0)
+		_exit(126);
+	_exit(127);
+}
+
+/* u32 flags (1: capture), u32 argc, u32 envc, then strings with NUL: directory, input file, argv, environment */
+static void run(struct job *job)
+{
+	static __thread uint8_t buffer[CHUNK];
+	int out[2] = { -1, -1 }, err[2] = { -1, -1 }, failed[2] = { -1, -1 };
+	uint32_t capture, argc, envc, i;
+	char **strings = NULL, **argv, **envp, *at, *end;
+	int error = 0, started = 0;
+	uint8_t head[5];
+	pid_t child;
+
+	if (job->length < 12)
+		goto invalid;
+	capture = u32_at(job->payload) & 1;
+	argc = u32_at(job->payload + 4);
+	envc = u32_at(job->payload + 8);
+	if (argc < 1 || argc > 4096 || envc > 4096 || !(strings = calloc(argc + envc + 4, sizeof *strings)))
+		goto invalid;
+	at = (char *)job->payload + 12;
+	end = (char *)job->payload + job->length;
+	argv = strings + 2;
+	envp = argv + argc + 1;
+	for (i = 0; i < 2 + argc + envc; i++) {
+		if (at >= end)
+			goto invalid;
+		strings[i < 2 + argc ? i : i + 1] = at;
+		at += strlen(at) + 1;
+	}
+	if (pipe2(failed, O_CLOEXEC) < 0)
+		goto fail;
+	if (capture ? pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0
+		    : (out[1] = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0 || (err[1] = dup(out[1])) < 0)
+		goto fail;
+	pthread_mutex_lock(&lock);
+	child = fork();
+	if (child == 0)
+		exec_child(job, argv, envp, strings[0], strings[1], out[1], err[1], failed[1]);
+	if (child < 0)
+		error = errno;
+	else {
+		job->child = child;
+		children++;
+		pthread_cond_broadcast(&child_born);
+	}
+	pthread_mutex_unlock(&lock);
+	close(out[1]), close(err[1]), close(failed[1]);
+	out[1] = err[1] = failed[1] = -1;
+	if (child < 0) {
+		errno = error;
+		goto fail;
+	}
+	while (read(failed[0], &error, sizeof error) < 0 && errno == EINTR)
+		;
+	if (!error) {
+		head[0] = DATA_STARTED;
+		put_u32(head + 1, child);
+		send_frame(job->id, REPLY_DATA, head, sizeof head, NULL, 0);
+		started = 1;
+	}
+	while (started && (out[0] >= 0 || err[0] >= 0)) {
+		struct pollfd both[2] = { { .fd = out[0], .events = POLLIN }, { .fd = err[0], .events = POLLIN } };
+
+		if (is_cancelled(job))
+			break;
+		if (poll(both, 2, -1) < 0)
+			continue;
+		for (i = 0; i < 2; i++) {
+			int *source = i ? &err[0] : &out[0];
+			ssize_t n;
+
+			if (!both[i].revents)
+				continue;
+			n = read(*source, buffer, CHUNK);
+			if (n <= 0) {
+				if (n == 0 || errno != EINTR)
+					close(*source), *source = -1;
+			} else if (send_data(job, i ? DATA_ERR : DATA_OUT, buffer, n) < 0)
+				break;
+		}
+	}
+	pthread_mutex_lock(&lock);
+	while (!job->exited) {
+		if (job->cancelled)
+			kill(-child, SIGKILL), kill(child, SIGKILL);
+		pthread_cond_wait(&job->changed, &lock);
+	}
+	if (job->cancelled)
+		kill(-child, SIGKILL);
+	pthread_mutex_unlock(&lock);
+	send_done(job->id, error ? -error : job->status, NULL, 0);
+	goto clean;
+invalid:
+	errno = EINVAL;
+fail:
+	send_done(job->id, -errno, NULL, 0);
+clean:
+	for (i = 0; i < 2; i++) {
+		if (out[i] >= 0)
+			close(out[i]);
+		if (err[i] >= 0)
+			close(err[i]);
+		if (failed[i] >= 0)
+			close(failed[i]);
+	}
+	free(strings);
+}
+
+/* Process 1 inherits every orphan; the jobs learn of their own children from here. */
+static void *reap(void *unused)
+{
+	(void)unused;
+	for (;;) {
+		struct job *job;
+		int status;
+		pid_t pid = waitpid(-1, &status, 0);
+
+		pthread_mutex_lock(&lock);
+		if (pid > 0) {
+			for (job = jobs; job; job = job->next)
+				if (job->child == pid && !job->exited) {
+					job->exited = 1;
+					job->status = status;
+					children--;
+					pthread_cond_broadcast(&job->changed);
+				}
+		} else if (errno == ECHILD && !children)
+			pthread_cond_wait(&child_born, &lock);
+		pthread_mutex_unlock(&lock);
+	}
+	return NULL;
+}
+
+/* ---- jobs ---- */
+
+static void perform(struct job *job)
+{
+	const uint8_t *p = job->payload;
+	const char *path = (const char *)p;
+	uint32_t length = job->length;
+	int64_t result;
+
+	if (is_cancelled(job)) {
+		send_done(job->id, -EINTR, NULL, 0);
+		return;
+	}
+	switch (job->op) {
+	case OP_OPEN: result = open_file(p, length); break;
+	case OP_CLOSE: result = outcome(close(descriptor(p, length, 4, 1))); break;
+	case OP_READ: read_descriptor(job); return;
+	case OP_WRITE:
+		result = outcome(write(descriptor(p, length, 4, 0), p + 4, length < 4 ? 0 : length - 4));
+		break;
+	case OP_LSEEK:
+		result = outcome(lseek(descriptor(p, length, 16, 0), length < 16 ? 0 : s64_at(p + 8),
+				       length < 16 ? -1 : (int)u32_at(p + 4)));
+		break;
+	case OP_POLL: result = poll_descriptor(p, length); break;
+	case OP_LIST: list_directory(job); return;
+	case OP_STAT: stat_path(job); return;
+	case OP_MKDIR: result = length < 5 ? -EINVAL : outcome(mkdir(path + 4, u32_at(p))); break;
+	case OP_RMDIR: result = outcome(rmdir(path)); break;
+	case OP_TRUNCATE: result = length < 9 ? -EINVAL : outcome(truncate(path + 8, s64_at(p))); break;
+	case OP_UNLINK: result = outcome(unlink(path)); break;
+	case OP_WRITE_FILE: result = write_file(p, length); break;
+	case OP_READ_FILE: read_file(job, 0); return;
+	case OP_STREAM: read_file(job, 1); return;
+	case OP_RUN: run(job); return;
+	default: result = -ENOSYS;
+	}
+	send_done(job->id, result, NULL, 0);
+}
+
+static void *work(void *unused)
+{
+	(void)unused;
+	pthread_mutex_lock(&lock);
+	for (;;) {
+		struct job *job, **link;
+
+		while (!queue_head) {
+			idle_workers++;
+			pthread_cond_wait(&work_waits, &lock);
+			idle_workers--;
+		}
+		job = queue_head;
+		queue_head = job->queued;
+		if (!queue_head)
+			queue_tail = &queue_head;
+		queue_length--;
+		job->thread = pthread_self();
+		job->running = 1;
+		pthread_mutex_unlock(&lock);
+		perform(job);
+		pthread_mutex_lock(&lock);
+		for (link = &jobs; *link != job; link = &(*link)->next)
+			;
+		*link = job->next;
+		pthread_cond_destroy(&job->changed);
+		free(job);
+	}
+	return NULL;
+}
+
+static void enqueue(uint32_t id, uint8_t op, const uint8_t *payload, uint32_t length)
+{
+	struct job *job = calloc(1, sizeof *job + length + 1);
+	pthread_attr_t attributes;
+	pthread_t thread;
+
+	if (!job) {
+		send_done(id, -ENOMEM, NULL, 0);
+		return;
+	}
+	job->id = id;
+	job->op = op;
+	job->length = length;
+	job->credit = WINDOW;
+	memcpy(job->payload, payload, length);
+	pthread_cond_init(&job->changed, NULL);
+	pthread_mutex_lock(&lock);
+	if (queue_length >= idle_workers) {
+		int failed = workers >= WORKERS_MAX;
+
+		if (!failed) {
+			pthread_attr_init(&attributes);
+			pthread_attr_setstacksize(&attributes, 256 * 1024);
+			pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+			failed = pthread_create(&thread, &attributes, work, NULL) != 0;
+			pthread_attr_destroy(&attributes);
+			workers += !failed;
+		}
+		if (failed) {
+			pthread_mutex_unlock(&lock);
+			pthread_cond_destroy(&job->changed);
+			free(job);
+			send_done(id, -EAGAIN, NULL, 0);
+			return;
+		}
+	}
+	job->next = jobs;
+	jobs = job;
+	*queue_tail = job;
+	queue_tail = &job->queued;
+	queue_length++;
+	pthread_cond_signal(&work_waits);
+	pthread_mutex_unlock(&lock);
+}
+
+static struct job *find_job(uint32_t id)
+{
+	struct job *job;
+
+	for (job = jobs; job && job->id != id; job = job->next)
+		;
+	return job;
+}
+
+static int64_t cancel(const uint8_t *p, uint32_t length)
+{
+	struct job *job = NULL;
+
+	pthread_mutex_lock(&lock);
+	if (length >= 4 && (job = find_job(u32_at(p)))) {
+		job->cancelled = 1;
+		if (job->running)
+			pthread_kill(job->thread, SIGUSR1);
+		pthread_cond_broadcast(&job->changed);
+	}
+	pthread_mutex_unlock(&lock);
+	return job ? 0 : -ESRCH;
+}
+
+/* A signal that came just before the system call was lost: send it again until the job has ended. */
+static int nudge_cancelled(void)
+{
+	struct job *job;
+	int any = 0;
+
+	pthread_mutex_lock(&lock);
+	for (job = jobs; job; job = job->next)
+		if (job->cancelled) {
+			any = 1;
+			if (job->running)
+				pthread_kill(job->thread, SIGUSR1);
+			pthread_cond_broadcast(&job->changed);
+		}
+	pthread_mutex_unlock(&lock);
+	return any;
+}
+
+static int64_t kill_job(const uint8_t *p, uint32_t length)
+{
+	struct job *job;
+	int64_t result = -ESRCH;
+
+	pthread_mutex_lock(&lock);
+	if (length >= 8 && (job = find_job(u32_at(p))) && job->child > 0)
+		result = outcome(kill(-job->child, (int)u32_at(p + 4)));
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+static void give_credit(uint32_t id, const uint8_t *p, uint32_t length)
+{
+	struct job *job;
+
+	pthread_mutex_lock(&lock);
+	if (length >= 4 && (job = find_job(id))) {
+		job->credit += u32_at(p);
+		pthread_cond_broadcast(&job->changed);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static int64_t set_clock(const uint8_t *p, uint32_t length)
+{
+	struct timespec now;
+
+	if (length < 16)
+		return -EINVAL;
+	now.tv_sec = s64_at(p);
+	now.tv_nsec = s64_at(p + 8);
+	return outcome(clock_settime(CLOCK_REALTIME, &now));
+}
+
+static int dispatch(uint32_t id, uint8_t op, const uint8_t *p, uint32_t length)
+{
+	if (op < OP_PING || op > OP_LAST)
+		return -1;
+	switch (op) {
+	case OP_PING: send_done(id, 0, p, length); break;
+	case OP_CANCEL: send_done(id, cancel(p, length), NULL, 0); break;
+	case OP_KILL: send_done(id, kill_job(p, length), NULL, 0); break;
+	case OP_SET_CLOCK: send_done(id, set_clock(p, length), NULL, 0); break;
+	case OP_CREDIT: give_credit(id, p, length); break;
+	default: enqueue(id, op, p, length);
+	}
+	return 0;
+}
+
+static void serve(void)
+{
+	static uint8_t buffer[HEADER + FRAME_CAP];
+	size_t held = 0;
+	int nudge = 0;
+
+	for (;;) {
+		struct pollfd one = { .fd = port, .events = POLLIN };
+		size_t at = 0;
+		ssize_t n;
+
+		if (nudge && poll(&one, 1, 5) == 0) {
+			nudge = nudge_cancelled();
+			continue;
+		}
+		n = read(port, buffer + held, sizeof buffer - held);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			struct timespec pause = { .tv_nsec = 10000000 };
+
+			nanosleep(&pause, NULL);	/* no host at the other end: it may come back */
+			continue;
+		}
+		held += n;
+		while (held - at >= HEADER) {
+			uint32_t length = u32_at(buffer + at);
+
+			if (length > FRAME_CAP) {
+				say("frame of %u bytes is longer than %u: port closed", length, FRAME_CAP);
+				return;
+			}
+			if (held - at < HEADER + length)
+				break;
+			if (dispatch(u32_at(buffer + at + 4), buffer[at + 8], buffer + at + HEADER, length) < 0) {
+				say("unknown operation %u: port closed", buffer[at + 8]);
+				return;
+			}
+			nudge |= buffer[at + 8] == OP_CANCEL;
+			at += HEADER + length;
+		}
+		memmove(buffer, buffer + at, held - at);
+		held -= at;
+	}
+}
+
+/* ---- process 1 ---- */
+
+static void mount_at(const char *type, const char *place, const char *options)
+{
+	mkdir(place, 0755);
+	if (mount(type, place, type, 0, options) < 0 && errno != EBUSY)
+		say("mount %s on %s: %s", type, place, strerror(errno));
+}
+
+static void load_modules(void)
+{
+	struct dirent **entries;
+	int count = scandir("/modules", &entries, NULL, alphasort), i;
+
+	for (i = 0; i < count; i++) {
+		char path[512];
+		int fd;
+
+		if (entries[i]->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof path, "/modules/%s", entries[i]->d_name);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0 || (syscall(SYS_finit_module, fd, "", 0) < 0 && errno != EEXIST))
+			say("module %s: %s", path, strerror(errno));
+		close(fd);
+	}
+}
+
+static int open_port(void)
+{
+	struct timespec pause = { .tv_nsec = 10000000 };
+	int attempt;
+
+	for (attempt = 0; attempt < 1000; attempt++) {
+		DIR *ports = opendir("/sys/class/virtio-ports");
+		struct dirent *entry;
+
+		while (ports && (entry = readdir(ports))) {
+			char path[300], name[64] = "";
+			int fd, n;
+
+			snprintf(path, sizeof path, "/sys/class/virtio-ports/%s/name", entry->d_name);
+			fd = open(path, O_RDONLY | O_CLOEXEC);
+			n = fd < 0 ? 0 : read(fd, name, sizeof name - 1);
+			close(fd);
+			if (n <= 0 || strncmp(name, PORT_NAME, strlen(PORT_NAME)))
+				continue;
+			snprintf(path, sizeof path, "/dev/%s", entry->d_name);
+			fd = open(path, O_RDWR | O_CLOEXEC);
+			if (fd >= 0) {
+				closedir(ports);
+				return fd;
+			}
+		}
+		if (ports)
+			closedir(ports);
+		nanosleep(&pause, NULL);
+	}
+	errno = ENODEV;
+	return -1;
+}
+
+static void hello(void)
+{
+	uint8_t head[16], text[2 * sizeof(((struct utsname *)0)->release)];
+	struct utsname name;
+	size_t first, second;
+
+	uname(&name);
+	first = strlen(name.release) + 1;
+	second = strlen(name.version) + 1;
+	put_u32(head, PROTOCOL);
+	put_u32(head + 4, sysconf(_SC_PAGESIZE));
+	put_u32(head + 8, sysconf(_SC_NPROCESSORS_ONLN));
+	put_u32(head + 12, WINDOW);
+	memcpy(text, name.release, first);
+	memcpy(text + first, name.version, second);
+	send_frame(0, REPLY_HELLO, head, sizeof head, text, first + second);
+}
+
+static void on_signal(int number)
+{
+	(void)number;	/* only there to interrupt a system call */
+}
+
+int main(void)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+	pthread_attr_t attributes;
+	pthread_t reaper;
+	sigset_t cancel_signal;
+
+	console = open("/dev/console", O_RDWR | O_CLOEXEC | O_NOCTTY);
+	umask(022);
+	mount_at("proc", "/proc", NULL);
+	mount_at("sysfs", "/sys", NULL);
+	mount_at("devtmpfs", "/dev", NULL);
+	mount_at("tmpfs", "/tmp", "mode=1777");
+	mount_at("tmpfs", "/run", "mode=0755");
+	mount_at("debugfs", "/sys/kernel/debug", NULL);
+	mount_at("tracefs", "/sys/kernel/tracing", NULL);
+	sigaction(SIGUSR1, &action, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	sethostname("guest", 5);
+	load_modules();
+	port = open_port();
+	if (port < 0)
+		give_up("no port " PORT_NAME);
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, 256 * 1024);
+	if (pthread_create(&reaper, &attributes, reap, NULL))
+		give_up("thread");
+	sigemptyset(&cancel_signal);
+	hello();
+	serve();
+	close(port);
+	for (;;)
+		pause();
+}

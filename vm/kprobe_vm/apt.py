@@ -1,0 +1,221 @@
+"""Debian packages through the system's apt under a private configuration.
+
+apt's state, cache and sources are directories of our own, so it needs no privilege and touches nothing of the system;
+the system's own apt settings (proxies, certificates) still hold.  apt itself verifies: signature of the index, hash of the
+index and hash of each package.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kprobe_vm import programs
+from kprobe_vm.cache import Cache, digest
+from kprobe_vm.errors import FetchFailed, PackageMissing
+
+__all__ = ["Archive", "Mirrors", "Package", "Progress", "mirrors_of", "parse_stanzas", "version_key"]
+
+Progress = Callable[[str], None]
+
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+INDEX_AGE = 6 * 3600.0  # seconds for which a fetched index is good enough to choose from
+CODENAMES = ("bullseye", "bookworm", "trixie", "forky", "sid", "experimental")
+ALIASES = ("oldoldstable", "oldstable", "stable", "testing", "unstable")
+
+
+class Package(NamedTuple):
+    """One version of a binary package, as the archive's index describes it."""
+
+    name: str
+    version: str
+    size: int
+    sha256: str
+    filename: str
+
+
+class Mirrors(NamedTuple):
+    """Where the archive and its security updates are fetched from."""
+
+    main: str = "http://deb.debian.org/debian"
+    security: str = "http://deb.debian.org/debian-security"
+
+
+def mirrors_of(targets: str) -> Mirrors:
+    """Return the Debian mirrors among the lines "URI|suite" that `apt-get indextargets` prints."""
+    found = Mirrors()
+    for line in reversed(targets.splitlines()):  # the first of a kind wins
+        uri, _, suite = line.strip().partition("|")
+        uri = uri.rstrip("/")
+        base = suite.partition("-")[0].partition("/")[0]
+        if base not in CODENAMES + ALIASES or "debian" not in uri:
+            continue
+        if suite.endswith(("-security", "/updates")):
+            found = found._replace(security=uri)
+        elif suite == base or suite.endswith("-updates"):
+            found = found._replace(main=uri)
+    return found
+
+
+def parse_stanzas(text: str) -> list[dict[str, str]]:
+    """Return the stanzas of a package index; a continued field keeps its lines."""
+    stanzas = []
+    for block in re.split(r"\n\s*\n", text.strip()):
+        stanza: dict[str, str] = {}
+        last = ""
+        for line in block.splitlines():
+            if line[:1] in " \t" and last:
+                stanza[last] += "\n" + line.strip()
+            elif ":" in line:
+                last, _, value = line.partition(":")
+                stanza[last] = value.strip()
+        if stanza:
+            stanzas.append(stanza)
+    return stanzas
+
+
+def _order(part: str) -> tuple[object, ...]:
+    """Return a key that sorts as dpkg does: "~" before the end, letters before other signs, numbers by value."""
+    key: list[object] = []
+    for text, number in re.findall(r"([^0-9]*)([0-9]*)", part):
+        key.append(tuple(-1 if sign == "~" else ord(sign) + (0 if sign.isalpha() else 256) for sign in text) + (0,))
+        key.append(int(number or 0))
+    return tuple(key)
+
+
+def version_key(version: str) -> tuple[object, ...]:
+    """Return a sort key for a Debian version (deb-version(7))."""
+    epoch, _, rest = version.rpartition(":")
+    upstream, _, revision = rest.rpartition("-") if "-" in rest else (rest, "", "")
+    return (int(epoch or 0), _order(upstream), _order(revision))
+
+
+class Archive:
+    """The packages that some Debian suites offer."""
+
+    def __init__(self, cache: Cache, suites: Sequence[str], progress: Progress) -> None:
+        self.cache = cache
+        self.suites = tuple(suites)
+        self.progress = progress
+        self.home = cache.directory("apt/" + "+".join(s for s in self.suites))
+        self._configured = False
+
+    def update(self, *, at_most_old: float = INDEX_AGE) -> None:
+        """Fetch the suites' indexes unless they are younger than `at_most_old` seconds; raise `FetchFailed`."""
+        stamp = self.home / "updated"
+        with self.cache.lock("apt-" + digest(str(self.home).encode())[:16]):
+            self._configure()
+            try:
+                fresh = time.time() - stamp.stat().st_mtime < at_most_old
+            except FileNotFoundError:
+                fresh = False
+            if fresh:
+                return
+            self.progress(f"fetching the package index of {', '.join(self.suites)}")
+            self._apt("apt-get", "update", "-qq", "--error-on=any", deadline=600)
+            stamp.touch()
+
+    def packages(self, pattern: str) -> list[Package]:
+        """Return all versions of all packages whose name matches the regular expression."""
+        names = [n for n in self._apt("apt-cache", "pkgnames").split() if re.fullmatch(pattern, n)]
+        if not names:
+            return []
+        shown = self._apt("apt-cache", "show", *sorted(names))
+        return [
+            Package(s["Package"], s["Version"], int(s.get("Size", 0)), s.get("SHA256", ""), s.get("Filename", ""))
+            for s in parse_stanzas(shown)
+            if "Package" in s and "Version" in s
+        ]
+
+    def fetch(self, package: Package) -> Path:
+        """Return the verified package file, from the cache if it is there; raise `FetchFailed`."""
+
+        def download() -> bytes:
+            self.progress(f"fetching {package.name} {package.version} ({package.size / 1e6:.1f} MB)")
+            directory = self.cache.directory("apt/download-" + package.sha256[:16])
+            self._apt("apt-get", "download", "-qq", f"{package.name}={package.version}", deadline=1800, cwd=directory)
+            files = list(directory.glob("*.deb"))
+            if len(files) != 1:
+                raise FetchFailed(f"apt-get download {package.name} left {len(files)} files")
+            data = files[0].read_bytes()
+            files[0].unlink()
+            directory.rmdir()
+            return data
+
+        return self.cache.file("packages", f"{package.sha256}.deb", download)
+
+    def _sources(self, mirrors: Mirrors) -> Iterable[str]:
+        for suite in self.suites:
+            uri = mirrors.security if suite.endswith("-security") else mirrors.main
+            yield (
+                f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nArchitectures: amd64\nSigned-By: {KEYRING}\n"
+            )
+
+    def _configure(self) -> None:
+        programs.find("apt-get")
+        if not os.path.exists(KEYRING):
+            raise PackageMissing(KEYRING, "debian-archive-keyring", "verifies Debian's packages")
+        for name in ("sources", "lists/partial", "archives/partial"):
+            (self.home / name).mkdir(parents=True, exist_ok=True)
+        targets = subprocess.run(
+            ["apt-get", "indextargets", "--format", "$(REPO_URI)|$(RELEASE)", "Identifier: Packages"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        ).stdout
+        self._write(self.home / "sources/debian.sources", "\n".join(self._sources(mirrors_of(targets))))
+        self._write(self.home / "status", "")
+        hooks = ("APT::Update::Pre-Invoke", "APT::Update::Post-Invoke", "APT::Update::Post-Invoke-Success")
+        settings = {
+            "Dir::State": self.home,
+            "Dir::State::lists": self.home / "lists",
+            "Dir::State::status": self.home / "status",
+            "Dir::Cache": self.home,
+            "Dir::Cache::archives": self.home / "archives",
+            "Dir::Cache::pkgcache": self.home / "pkgcache.bin",
+            "Dir::Cache::srcpkgcache": "",
+            "Dir::Etc::sourcelist": "/dev/null",
+            "Dir::Etc::sourceparts": self.home / "sources",
+            "Dir::Etc::preferences": "/dev/null",
+            "Dir::Etc::preferencesparts": "/dev/null",
+            "APT::Architecture": "amd64",
+            "APT::Sandbox::User": "root",  # only matters to root: apt would else drop to a user who can't write here
+            "Acquire::Languages": "none",
+            "Acquire::Retries": "2",
+            "Acquire::IndexTargets::deb::Packages::KeepCompressedAs": "lz4",
+        }
+        lines = [f"#clear {name};" for name in (*hooks, "APT::Architectures", "Acquire::Languages")]
+        lines += [f'{name} "{value}";' for name, value in settings.items()]
+        self._write(self.home / "apt.conf", "\n".join([*lines, 'APT::Architectures { "amd64"; };', ""]))
+        self._configured = True
+
+    def _write(self, path: Path, text: str) -> None:
+        if not path.exists() or path.read_text() != text:
+            self.cache.replace(path, text.encode())
+
+    def _apt(self, program: str, *arguments: str, deadline: float = 120, cwd: Path | None = None) -> str:
+        if not self._configured:
+            self._configure()
+        try:
+            done = subprocess.run(
+                [program, "-c", str(self.home / "apt.conf"), *arguments],
+                capture_output=True,
+                text=True,
+                timeout=deadline,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "LC_ALL": "C.UTF-8"},
+                cwd=cwd,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise FetchFailed(f"{program} {arguments[0]} did not end within {deadline:.0f} s") from error
+        if done.returncode:
+            raise FetchFailed(f"{program} {' '.join(arguments[:3])}: {done.stderr.strip() or done.stdout.strip()}")
+        return done.stdout

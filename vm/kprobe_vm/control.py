@@ -1,0 +1,113 @@
+"""QEMU's own control: the QMP connection, on a thread of its own with qemu.qmp's event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Mapping
+
+from qemu.qmp import QMPClient, QMPError, Runstate
+
+__all__ = ["Control", "ControlLost"]
+
+CONNECT_DEADLINE = 30.0
+
+
+class ControlLost(Exception):
+    """QEMU no longer answers on its control connection, or refused a command."""
+
+
+class Control:
+    """Executes QMP commands from any thread and remembers why QEMU shut down."""
+
+    def __init__(self, connection: socket.socket, *, port_closed: Callable[[], None]) -> None:
+        self._socket = connection
+        self._port_closed = port_closed
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._client: QMPClient | None = None
+        self._stop: asyncio.Event | None = None
+        self._settled = threading.Event()  # connected, or failed to
+        self.shutdown_reason = ""
+        self.ended = threading.Event()  # nothing more will be learnt
+        self._thread = threading.Thread(target=self._run, name="kprobe-vm control", daemon=True)
+        self._thread.start()
+
+    def execute(self, command: str, arguments: Mapping[str, object] | None = None, *, deadline: float = 10.0) -> object:
+        """Return QEMU's answer to a command; raise `ControlLost`."""
+        if not self._settled.wait(CONNECT_DEADLINE) or self._client is None or self._loop is None:
+            raise ControlLost("no control connection")
+        try:
+            future = asyncio.run_coroutine_threadsafe(self._client.execute(command, arguments), self._loop)
+        except RuntimeError as error:  # the loop has ended
+            raise ControlLost(str(error)) from error
+        try:
+            return future.result(deadline)
+        except concurrent.futures.TimeoutError as error:
+            future.cancel()
+            raise ControlLost(f"no answer to {command} in {deadline:.0f} s") from error
+        except (QMPError, concurrent.futures.CancelledError) as error:
+            raise ControlLost(str(error)) from error
+
+    def state(self) -> str:
+        """Return what QEMU says of its virtual machine, such as "running, RIP=ffffffff81c0f1ab"."""
+        try:
+            status = self.execute("query-status", deadline=3.0)
+            words = str(status.get("status")) if isinstance(status, dict) else str(status)
+            registers = self.execute("human-monitor-command", {"command-line": "info registers"}, deadline=3.0)
+        except ControlLost as error:
+            return f"no answer from QEMU: {error}"
+        counter = [word for word in str(registers).split() if word.startswith(("RIP=", "EIP="))]
+        return ", ".join([words, *counter[:1]])
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._loop is not None and self._stop is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(5)
+        self._socket.close()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        finally:
+            self._settled.set()
+            self.ended.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        client = QMPClient("kprobe-vm")
+        client.logger.setLevel("CRITICAL")  # the end of QEMU is told by what we raise
+        self._socket.setblocking(False)
+        try:
+            await asyncio.wait_for(client.connect(self._socket), CONNECT_DEADLINE)
+        except (QMPError, OSError, EOFError, TimeoutError):
+            return
+        self._client = client
+        self._settled.set()
+        listener = asyncio.ensure_future(self._listen(client))
+        ends = [asyncio.ensure_future(self._stop.wait()), asyncio.ensure_future(client.runstate_changed())]
+        if client.runstate is Runstate.RUNNING:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        with contextlib.suppress(QMPError, OSError, EOFError):
+            await client.disconnect()
+        for task in (listener, *ends):
+            task.cancel()
+        for event in client.events.clear():
+            self._take(event)
+
+    async def _listen(self, client: QMPClient) -> None:
+        async for event in client.events:
+            self._take(event)
+
+    def _take(self, event: Mapping[str, object]) -> None:
+        data = event.get("data")
+        details = data if isinstance(data, dict) else {}
+        if event["event"] == "SHUTDOWN":
+            self.shutdown_reason = str(details.get("reason", ""))
+        elif event["event"] == "VSERPORT_CHANGE" and details.get("open") is False:
+            self._port_closed()

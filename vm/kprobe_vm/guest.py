@@ -1,0 +1,102 @@
+"""The guest's root: an initial RAM disk with our agent as process 1 and busybox for everything else."""
+
+from __future__ import annotations
+
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+from kprobe_vm import programs
+from kprobe_vm.apt import Archive, Progress, version_key
+from kprobe_vm.cache import Cache, digest
+from kprobe_vm.cpio import Entry, archive, device, directory, regular, symlink
+from kprobe_vm.errors import BuildFailed, FetchFailed
+from kprobe_vm.kernels import BOOKWORM, Kernel
+
+__all__ = ["agent", "busybox", "root_image"]
+
+AGENT_FLAGS = ("-static", "-O2", "-Wall", "-s", "-pthread")
+DIRECTORIES = ("bin", "dev", "etc", "modules", "proc", "root", "run", "sbin", "sys", "tmp", "usr", "usr/bin", "var")
+FILES = {
+    "etc/hostname": "guest\n",
+    "etc/hosts": "127.0.0.1\tlocalhost\n127.0.1.1\tguest\n",
+    "etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n",
+    "etc/group": "root:x:0:\nnogroup:x:65534:\n",
+    "etc/os-release": 'ID=kprobe-vm\nNAME="kprobe-vm guest"\n',
+    "etc/profile": "export PATH=/bin:/sbin:/usr/bin\n",
+}
+APPLETS = ["[", "ash", "awk", "basename", "cat", "chmod", "chown", "chrt", "clear", "cmp", "cp", "cut", "date", "dd", "df", "diff", "dirname", "dmesg", "du", "echo", "env", "expr", "false", "find", "free", "grep", "head", "hexdump", "hostname", "id", "ionice", "kill", "killall", "ln", "ls", "lsmod", "mkdir", "mkfifo", "mknod", "mktemp", "mount", "mv", "nice", "nohup", "od", "pgrep", "pidof", "pkill", "poweroff", "printenv", "printf", "ps", "pwd", "readlink", "realpath", "reboot", "renice", "rm", "rmdir", "sed", "seq", "setsid", "sh", "sleep", "sort", "stat", "stty", "sync", "sysctl", "tail", "taskset", "tee", "test", "time", "timeout", "top", "touch", "tr", "true", "tty", "umount", "uname", "uniq", "uptime", "usleep", "vi", "watch", "wc", "which", "xargs", "yes"]
+
+
+def agent(cache: Cache) -> Path:
+    """Return the compiled agent; raise `PackageMissing` without a compiler, `BuildFailed` if it refuses."""
+    source = (resources.files("kprobe_vm") / "agent.c").read_bytes()
+
+    def build() -> bytes:
+        compiler = programs.find("cc")
+        with tempfile.TemporaryDirectory(prefix="kprobe-vm-") as place:
+            source_file, program = Path(place, "agent.c"), Path(place, "agent")
+            source_file.write_bytes(source)
+            command = [compiler, *AGENT_FLAGS, "-o", str(program), str(source_file)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+            if done.returncode:
+                reason = done.stderr.strip().splitlines() or ["no message"]
+                raise BuildFailed(
+                    f"the guest's agent does not compile (needs: apt-get install gcc libc6-dev): {reason[0]}"
+                )
+            return program.read_bytes()
+
+    return cache.file("agent", digest(source, " ".join(AGENT_FLAGS).encode())[:24], build, mode=0o755)
+
+
+def busybox(cache: Cache, progress: Progress) -> Path:
+    """Return a static busybox from Debian's archive."""
+    pinned = sorted(cache.directory("busybox").glob("busybox-*"))
+    if pinned:
+        return pinned[-1]
+    suites = Archive(cache, BOOKWORM, progress)
+    suites.update()
+    offers = suites.packages("busybox-static")
+    if not offers:
+        raise FetchFailed(f"no busybox-static in {', '.join(suites.suites)}")
+    package = max(offers, key=lambda offer: version_key(offer.version))
+
+    def unpack() -> bytes:
+        command = [programs.find("dpkg-deb"), "--fsys-tarfile", str(suites.fetch(package))]
+        done = subprocess.run(command, capture_output=True, timeout=120, check=False)
+        with tempfile.TemporaryFile() as handle:
+            handle.write(done.stdout)
+            handle.seek(0)
+            with tarfile.open(fileobj=handle) as files:
+                for member in files:
+                    if member.isreg() and member.name.endswith("bin/busybox"):
+                        content = files.extractfile(member)
+                        assert content is not None
+                        return content.read()
+        raise FetchFailed(f"{package.name} {package.version} holds no busybox")
+
+    return cache.file("busybox", f"busybox-{package.sha256[:12]}", unpack, mode=0o755)
+
+
+def _entries(kernel: Kernel, agent_path: Path, busybox_path: Path) -> Iterator[Entry]:
+    for name in DIRECTORIES:
+        yield directory(name, 0o1777 if name == "tmp" else 0o755)
+    yield device("dev/console", 5, 1)
+    yield device("dev/null", 1, 3, 0o666)
+    yield regular("init", agent_path.read_bytes(), 0o755)
+    yield regular("bin/busybox", busybox_path.read_bytes(), 0o755)
+    for applet in APPLETS:
+        yield symlink(f"bin/{applet}", "busybox")
+    for name, text in FILES.items():
+        yield regular(name, text.encode())
+    for number, module in enumerate(kernel.modules):
+        yield regular(f"modules/{number:02}-{module.name}", module.read_bytes())
+
+
+def root_image(cache: Cache, kernel: Kernel, progress: Progress) -> Path:
+    """Return the root image that fits a kernel, made if its content isn't cached; raise `NotReady`."""
+    image = archive(_entries(kernel, agent(cache), busybox(cache, progress)))
+    return cache.file("roots", f"{digest(image)[:24]}.cpio", lambda: image)

@@ -1,0 +1,93 @@
+"""Programs that run in the guest."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import struct
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from kprobe_vm.channel import Channel
+from kprobe_vm.frames import Data, Op
+from kprobe_vm.tracefs import refuse
+
+__all__ = ["ENVIRONMENT", "GuestProcess"]
+
+ENVIRONMENT = {"PATH": "/bin:/sbin:/usr/bin", "HOME": "/root", "TERM": "dumb", "LC_ALL": "C"}
+START_DEADLINE = 60.0
+
+
+class GuestProcess:
+    """A program that was started in the guest; `pid` is its process id there.
+
+    With `capture` its output is collected as `wait` goes on; a program that writes more than 256 KiB while nobody waits
+    for it blocks, as with a pipe.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        stdin: str = "/dev/null",
+        capture: bool = True,
+    ) -> None:
+        self.args = list(argv)
+        self._channel = channel
+        environment = {**ENVIRONMENT, **(env or {})}
+        strings = [cwd or "/", stdin, *self.args, *(f"{name}={value}" for name, value in environment.items())]
+        if not self.args or any("\0" in text for text in strings):
+            raise ValueError("an empty command, or a null byte in it")
+        self._request = channel.send(
+            Op.RUN,
+            struct.pack("<III", int(capture), len(self.args), len(environment)),
+            b"".join(os.fsencode(text) + b"\0" for text in strings),
+        )
+        if not channel.wait_started(self._request, START_DEADLINE):
+            raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self.args[0])
+        if self._request.started is None:
+            refuse(self._request, self.args[0])
+        self.pid = int.from_bytes(self._request.started, "little")
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status, minus the signal that ended it, or None while it runs."""
+        if not self._request.done:
+            return None
+        if self._request.result < 0:  # cancelled before it was reaped
+            return -int(signal.SIGKILL)
+        return os.waitstatus_to_exitcode(self._request.result)
+
+    @property
+    def stdout(self) -> bytes:
+        """What it has written to its standard output so far."""
+        return self._output(Data.OUT)
+
+    @property
+    def stderr(self) -> bytes:
+        """What it has written to its standard error so far."""
+        return self._output(Data.ERR)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end and return `returncode`; raise `subprocess.TimeoutExpired`."""
+        if not self._channel.wait(self._request, timeout):
+            raise subprocess.TimeoutExpired(self.args, timeout or 0, self.stdout, self.stderr)
+        status = self.returncode
+        assert status is not None
+        return status
+
+    def kill(self, signal_number: int = signal.SIGKILL) -> None:
+        """Send a signal to it and what it started (its process group); nothing if it has ended."""
+        request = self._channel.call(
+            Op.KILL, struct.pack("<Ii", self._request.id, signal_number), deadline=START_DEADLINE
+        )
+        if request.result < 0 and request.result != -errno.ESRCH:
+            refuse(request, self.args[0])
+
+    def _output(self, which: Data) -> bytes:
+        with self._request.changed:
+            return bytes(self._request.out.get(which, b""))

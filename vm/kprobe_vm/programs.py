@@ -1,0 +1,80 @@
+"""The host's programs that machines need: which package has each, and what to say if it isn't there."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from typing import NamedTuple
+
+from kprobe_vm.errors import PackageMissing, QemuMissing, QemuTooOld
+
+__all__ = ["OPTIONAL", "REQUIRED", "Program", "find", "missing", "qemu", "qemu_version"]
+
+QEMU = "qemu-system-x86_64"
+QEMU_OLDEST = (5, 2)  # Debian bullseye's; -chardev socket,fd= of a connected socket and virtio-serial are older
+
+
+class Program(NamedTuple):
+    """A program, the Debian packages that bring it, and what it is for."""
+
+    name: str
+    packages: str
+    purpose: str
+
+
+REQUIRED = (
+    Program(QEMU, "qemu-system-x86", "runs the guest kernels"),
+    Program("cc", "gcc libc6-dev", "compiles the guest's agent"),
+    Program("apt-get", "apt", "fetches Debian's kernels"),
+    Program("dpkg-deb", "dpkg", "unpacks Debian's kernels"),
+    Program("setpriv", "util-linux", "ends QEMU when its parent dies"),
+)
+OPTIONAL = (
+    Program("lz4", "lz4", "unpacks kernels up to 6.6, which then start faster"),
+    Program("zstd", "zstd", "unpacks kernels from 6.7 on, which then start faster"),
+)
+
+
+def find(name: str) -> str:
+    """Return the path of a program of the table; raise `PackageMissing` with the one line that helps."""
+    if path := shutil.which(name):
+        return path
+    program = next(program for program in REQUIRED + OPTIONAL if program.name == name)
+    if name == QEMU:
+        raise QemuMissing
+    raise PackageMissing(*program)
+
+
+def missing() -> list[PackageMissing]:
+    """Return one error for each required program that isn't there."""
+    found = []
+    for program in REQUIRED:
+        try:
+            find(program.name)
+        except PackageMissing as error:
+            found.append(error)
+    return found
+
+
+def qemu_version(path: str) -> str:
+    """Return what QEMU calls itself, such as "7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)"."""
+    try:
+        answer = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL, check=True
+        ).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise QemuTooOld(f"{path} --version does not run: {error}") from error
+    found = re.search(r"version (\S+.*)", answer)
+    return found.group(1).strip() if found else "unknown"
+
+
+def qemu() -> tuple[str, str]:
+    """Return QEMU's path and version; raise `QemuMissing` or `QemuTooOld`."""
+    path = find(QEMU)
+    version = qemu_version(path)
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    if not numbers or (int(numbers[1]), int(numbers[2])) < QEMU_OLDEST:
+        oldest = ".".join(map(str, QEMU_OLDEST))
+        raise QemuTooOld(f"{path} is version {version}; {oldest} or newer is needed: apt-get install qemu-system-x86")
+    return path, version
