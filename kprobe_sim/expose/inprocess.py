@@ -201,11 +201,11 @@ class SimTracefs:
 
     def mkdir(self, path: str) -> None:
         """Make a directory (an instance)."""
-        self._change(path, DirNode.mkdir, exists=errno.EEXIST)
+        self._change(path, lambda directory, name: directory.mkdir(name), exists=errno.EEXIST)
 
     def rmdir(self, path: str) -> None:
         """Remove a directory (an instance)."""
-        self._change(path, DirNode.rmdir, exists=None)
+        self._change(path, lambda directory, name: directory.rmdir(name), exists=None)
 
     def stream(self, path: str) -> SimStream:
         """Open a file that is read as it comes, `trace_pipe` above all."""
