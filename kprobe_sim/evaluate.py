@@ -150,7 +150,7 @@ def compile_arguments(
     """
     codes = ["<"]
     numbers: list[Callable[[State], int | bytes]] = []
-    texts: list[tuple[int, Callable[[State], Text]]] = []  # place among the values
+    texts: list[tuple[int, Callable[[State], bytes | Text]]] = []  # place among the values
     for argument in arguments:
         if argument.is_dynamic:
             count = argument.length or 1

@@ -9,7 +9,7 @@ followed shows the one after it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from kprobe_sim.expression import From
 from kprobe_sim.fetch import FetchArg, Store
@@ -43,7 +43,7 @@ class Text(NamedTuple):
     was used is used again.  `length` locations are recorded.
     """
 
-    items: Sequence[Item]
+    items: Sequence[bytes | Item]
     length: int
     fails: bool = False
 
@@ -59,15 +59,14 @@ _FAULT = Item(0, _fault)
 
 
 def _plain(content: bytes) -> Item:
-    """A string that is there as a whole: shorter than what is measured at most."""
-    whole = Written(content + b"\0", len(content) + 1, len(content) + 1)
+    """A string, its NUL included, that is there as a whole: no longer than what is measured at most."""
 
     def write(room: int) -> Written:
-        if room > len(content):
-            return whole
+        if room >= len(content):
+            return Written(content, len(content), len(content))
         return Written(content[: room - 1] + b"\0", room, room) if room else _NOTHING
 
-    return Item(len(content) + 1, write)
+    return Item(len(content), write)
 
 
 def _long(state: State, address: int, measured: int) -> Item:
@@ -84,8 +83,11 @@ def _long(state: State, address: int, measured: int) -> Item:
     return Item(measured, write)
 
 
-def _read(state: State, address: int, *, user: bool, empty_is_fault: bool) -> Item:
-    """Measure the string at an address; kernel reads of user addresses are done by the user-space reader."""
+def _read(state: State, address: int, user: bool, empty_is_fault: bool) -> bytes | Item:
+    """Measure the string at an address; return it, NUL included, if it is an ordinary one.
+
+    Kernel reads of user addresses are done by the user-space reader.
+    """
     if user and address >= TASK_SIZE:
         return _FAULT
     user = address < TASK_SIZE
@@ -96,7 +98,7 @@ def _read(state: State, address: int, *, user: bool, empty_is_fault: bool) -> It
         return _long(state, address, _MAX_STRING + user)
     if not content and user and empty_is_fault:
         return Item(1, _fault)
-    return _plain(content)
+    return content + b"\0"
 
 
 def _symbol(text: str) -> Item:
@@ -107,8 +109,11 @@ def _symbol(text: str) -> Item:
 
 def compile_string(
     argument: FetchArg, value: Callable[[State], int | None], symbols: Covering, gates: Gates
-) -> Callable[[State], Text]:
-    """Compile a string argument; `value` gives the address, or the value whose symbol is named."""
+) -> Callable[[State], bytes | Text]:
+    """Compile a string argument; `value` gives the address, or the value whose symbol is named.
+
+    The result is the string itself, NUL included, where nothing is odd about it.
+    """
     source = argument.expression.source
     derefs = argument.expression.derefs
     empty_is_fault = gates.empty_user_string_is_fault
@@ -117,21 +122,27 @@ def compile_string(
     count = argument.length or 1
     unfollowed = Text((), count, fails=True)
     if not derefs and source.kind is From.TEXT:
-        fixed = Text((_plain(source.text.encode("latin-1")),), 1)
+        fixed = source.text.encode("latin-1") + b"\0"
         return lambda state: fixed
     if not derefs and source.kind is From.COMM:
-        return lambda state: Text((_plain(state.comm),), 1)
+        return lambda state: state.comm + b"\0"
     if argument.length:
         return _compile_array(argument, value, user=user, empty_is_fault=empty_is_fault)
 
-    def single(state: State) -> Text:
+    if argument.store is Store.SYMBOL_NAME:
+
+        def symbol_name(state: State) -> Text:
+            number = value(state)
+            return unfollowed if number is None else Text((_symbol(symbol_text(symbols, number)),), 1)
+
+        return symbol_name
+
+    def single(state: State) -> bytes | Text:
         number = value(state)
         if number is None:
             return unfollowed
-        if argument.store is Store.SYMBOL_NAME:
-            return Text((_symbol(symbol_text(symbols, number)),), 1)
-        address = (number + offset) & ULONG_MAX
-        return Text((_read(state, address, user=user, empty_is_fault=empty_is_fault),), 1)
+        content = _read(state, (number + offset) & ULONG_MAX, user, empty_is_fault)
+        return content if type(content) is bytes else Text((content,), 1)
 
     return single
 
@@ -145,7 +156,7 @@ def _compile_array(
     if not derefs:  # an immediate address: the kernel gives up behind the first element
 
         def immediate(state: State) -> Text:
-            item = _read(state, value(state) or 0, user=user, empty_is_fault=empty_is_fault)
+            item = _read(state, value(state) or 0, user, empty_is_fault)
             return Text((item,), count, fails=count > 1)
 
         return immediate
@@ -154,24 +165,39 @@ def _compile_array(
 
     def array(state: State) -> Text:
         start = value(state)
-        items: list[Item] = []
+        items: list[bytes | Item] = []
         for index in range(count if start is not None else 0):
             address = ((start or 0) + offset + 8 * index) & ULONG_MAX
             pointer = fetch(state.memory, address, 8, user=user_pointers)
             if pointer is None:
                 break
-            items.append(_read(state, int.from_bytes(pointer, "little"), user=user, empty_is_fault=empty_is_fault))
+            items.append(_read(state, int.from_bytes(pointer, "little"), user, empty_is_fault))
         return Text(items, count, fails=len(items) < count)
 
     return array
 
 
-def place_texts(texts: Sequence[Text], start: int) -> tuple[list[bytes], bytes]:
+def _item(content: bytes | Item) -> Item:
+    return _plain(content) if isinstance(content, bytes) else content
+
+
+def place_texts(texts: Sequence[bytes | Text], start: int) -> tuple[list[bytes], bytes]:
     """Write strings behind the fixed part of a record, which ends at byte `start`.
 
     Returns the data locations of each text (length << 16 | offset) and the bytes behind the fixed part.
     """
-    room = sum(item.measured for text in texts if not text.fails for item in text.items)
+    if all(type(text) is bytes for text in texts):
+        plain = cast("Sequence[bytes]", texts)
+        locations = []
+        for content in plain:
+            locations.append((len(content) << 16 | start & 0xFFFF).to_bytes(4, "little"))
+            start += len(content)
+        return locations, b"".join(plain)
+    return _place_odd_texts([Text((text,), 1) if isinstance(text, bytes) else text for text in texts], start)
+
+
+def _place_odd_texts(texts: Sequence[Text], start: int) -> tuple[list[bytes], bytes]:
+    room = sum(_item(item).measured for text in texts if not text.fails for item in text.items)
     tail = bytearray(room)
     at = 0
     locations = []
@@ -184,7 +210,7 @@ def place_texts(texts: Sequence[Text], start: int) -> tuple[list[bytes], bytes]:
             )
             if index == len(text.items):
                 break  # the fetch failed here: the room stays written down, what comes behind is never set
-            written = text.items[index].write(left)
+            written = _item(text.items[index]).write(left)
             tail[here : here + len(written.content)] = written.content
             word = written.length << 16 | start + here & 0xFFFF
             location[4 * index : 4 * index + 4] = (word & 0xFFFFFFFF).to_bytes(4, "little")
