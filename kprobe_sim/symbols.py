@@ -310,12 +310,11 @@ class SymbolTable:
     def _end(self, index: int) -> int:
         """Return the offset where a symbol ends: the next different address, or its region's end."""
         offset = self._address[index]
+        limit = next((end for start, end, _ in self._regions if start <= offset < end), HIGH)
         following = bisect_right(self._address, offset, index)
-        limit = next((end for start, end, _ in self._regions if start <= offset < end), 0)
-        if following < len(self._address):
-            next_offset = self._address[following]
-            return next_offset if not limit else min(next_offset, limit)
-        return limit or offset
+        if following < len(self._address) and self._module[following] == self._module[index]:
+            return min(self._address[following], limit)
+        return offset if limit == HIGH else limit
 
     def _covering(self, address: int) -> int | None:
         offset = address - HIGH

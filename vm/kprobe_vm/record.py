@@ -1,0 +1,138 @@
+"""`kprobe-vm record`: boot a kernel and write down what a simulated one must know of it.
+
+Recording needs no knowledge of the kernel's version.  The code bytes come from the running kernel, so they are as its
+alternatives were patched for the machine that QEMU emulates: the machine that `vm:` specs run on.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from kprobe_vm import btf, profilefile
+from kprobe_vm.instructions import Special, Text, bugs, decode, jump_labels, merge, static_calls
+from kprobe_vm.machine import Machine
+from kprobe_vm.questions import File, Guest, Memory, ask
+from kprobe_vm.symboltable import Entry, Locations, Module, build, parse_blacklist, parse_kallsyms
+from kprobe_vm.tracefs import GuestTracefs
+
+__all__ = ["record", "write_profile"]
+
+PAGE = 4096
+Progress = Callable[[str], None]
+Read = Callable[[int, int], bytes]
+
+
+class _Booted:
+    """A `Machine` as the recorder asks it."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._root: GuestTracefs = machine.files
+
+    def read(self, path: str) -> bytes:
+        return self._root.read(path)
+
+    def write(self, path: str, data: bytes) -> None:
+        self._root.write(path, data)
+
+    def mkdir(self, path: str) -> None:
+        self._root.mkdir(path)
+
+    def rmdir(self, path: str) -> None:
+        self._root.rmdir(path)
+
+    def open(self, path: str) -> File:
+        return self._root.open(path, os.O_RDONLY)
+
+    def shell(self, script: str) -> bytes:
+        return bytes(self._machine.run(["sh", "-c", script], check=True).stdout)
+
+
+def record(kernel: str, into: Path, *, config: Path | None = None, progress: Progress = lambda text: None) -> Path:
+    """Boot a kernel, record its profile in a directory below `into`, named for its release; return that directory.
+
+    `config` is the kernel's configuration file, for a kernel that doesn't have /proc/config.gz.  An older recording of
+    the same release is replaced, and only once the new one is whole.
+    """
+    with Machine(kernel) as machine:
+        guest: Guest = _Booted(machine)
+        answers = ask(guest, progress)
+        memory = Memory(guest)
+        try:
+            text = config.read_text() if config else None
+            if text is None and "config.gz" in answers:
+                text = gzip.decompress(answers["config.gz"]).decode()
+            return write_profile(into, answers, memory.read, text, progress)
+        finally:
+            memory.close()
+
+
+def write_profile(into: Path, answers: Mapping[str, bytes], read: Read, config: str | None, progress: Progress) -> Path:
+    """Write a profile from a guest's answers and its memory; return its directory."""
+    release = answers["version"].decode().split()[2]
+    with tempfile.TemporaryDirectory(dir=into, prefix=".recording-") as place:
+        fresh = Path(place, release)
+        fresh.mkdir()
+        profilefile.write(fresh, answers, config)
+        entries = parse_kallsyms(answers["kallsyms"].decode())
+        (fresh / "symbols.bin").write_bytes(symbols(entries, answers, read, progress))
+        if "btf" in answers:
+            progress("reading prototypes")
+            names = [entry.name for entry in entries]
+            (fresh / "prototypes.bin").write_bytes(btf.prototypes(btf.Btf(answers["btf"]), names))
+        target = into / release
+        if target.exists():
+            shutil.rmtree(target)
+        fresh.rename(target)
+    return target
+
+
+def symbols(entries: list[Entry], answers: Mapping[str, bytes], read: Read, progress: Progress) -> bytes:
+    """Return the symbol table of a guest."""
+    where: dict[str, int] = {}
+    for entry in entries:
+        if not entry.module:
+            where.setdefault(entry.name, entry.address)
+    progress("decoding the kernel's text")
+    starts = [entry.address for entry in entries]
+    image = decode(where["_stext"], read(where["_stext"], where["_etext"] - where["_stext"]), starts)
+    texts = [image]
+    special = list(image.special) + list(_reserved(where, read, image))
+    modules = _modules(answers["modules"].decode(), entries)
+    for module in modules:
+        text = decode(module.start, read(module.start, module.end - module.start), starts)
+        texts.append(text)
+        special += text.special
+    progress("finding the ftrace locations")
+    lines = answers["files/available_filter_functions"].decode().splitlines()
+    locations = Locations(entries, texts).find(lines)
+    blacklist = parse_blacklist(answers["blacklist"].decode())
+    return build(entries, (where["_stext"], where["_end"]), modules, texts, merge(special), blacklist, locations)
+
+
+def _reserved(where: Mapping[str, int], read: Read, text: Text) -> Iterable[Special]:
+    tables: tuple[tuple[str, str, Callable[[Read, int, int, Text], list[Special]]], ...] = (
+        ("__start___jump_table", "__stop___jump_table", jump_labels),
+        ("__start_static_call_sites", "__stop_static_call_sites", static_calls),
+        ("__start___bug_table", "__stop___bug_table", bugs),
+    )
+    for first, last, reader in tables:
+        if first in where and last in where:
+            yield from reader(read, where[first], where[last], text)
+
+
+def _modules(text: str, entries: Iterable[Entry]) -> list[Module]:
+    """Return where the text of each loaded module is: from its base to the page behind its last function."""
+    modules = []
+    for line in text.splitlines():
+        name, size, *_, base = line.split()[:6]
+        start = int(base, 16)
+        last = max((entry.address for entry in entries if entry.module == name and entry.type in "tTwW"), default=start)
+        end = min((last + PAGE) & -PAGE, start + (int(size) + PAGE - 1) // PAGE * PAGE)
+        modules.append(Module(name, start, end))
+    return modules
