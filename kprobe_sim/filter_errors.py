@@ -42,6 +42,8 @@ class FilterRefused(OSError):
     the kernel's own, `command` the stored text (latin-1: one character is one byte).
     """
 
+    errno: int
+
     def __init__(self, number: int, fault: Fault | None, position: int, command: str, space: int) -> None:
         super().__init__(number, os.strerror(number))
         self.fault = fault

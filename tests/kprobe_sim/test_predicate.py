@@ -66,7 +66,7 @@ def outcome(row: Row, fields: list[Field], machine: Machine) -> tuple[int, str, 
     try:
         state = write_filter(row["input"].encode("latin-1"), fields, machine)
     except OSError as refused:
-        return refused.errno, "none\n", FilterState()
+        return refused.errno or 0, "none\n", FilterState()
     return (state.refused.errno if state.refused else 0), state.shown.decode("latin-1"), state
 
 
@@ -570,7 +570,7 @@ def test_function() -> None:
         ("mask & CPUS{2-3}", {"mask": 3}, 0, False),
     ],
 )
-def test_match_of_cpu_sets(text: str, values: dict[str, int], cpu: int, expected: bool) -> None:
+def test_match_of_cpu_sets(text: str, values: dict[str, Any], cpu: int, expected: bool) -> None:
     assert passes(text, record(**values), NEW, cpu=cpu, cpus=4) is expected
 
 
