@@ -15,16 +15,20 @@ if TYPE_CHECKING:
     from .undo import Undo
 
 ROOM = "instances"
-TOP_NOTICE = "working at the top level of the tracefs: its buffer and options are shared with everybody"
+TOP_NOTICE = "working at the top level, whose buffer and options are everybody's"
 
 
 class Instance:
-    """A buffer with its events and options; `prefix` is "" at the top level, else "instances/NAME/"."""
+    """A buffer with its events and options; `prefix` is "" at the top level, else "instances/NAME/".
 
-    def __init__(self, tracefs: Tracefs, undo: Undo, prefix: str = "") -> None:
+    `reason` says why it is the top level; "" if that was asked for.
+    """
+
+    def __init__(self, tracefs: Tracefs, undo: Undo, prefix: str = "", reason: str = "") -> None:
         self._tracefs = tracefs
         self._undo = undo
         self.prefix = prefix
+        self.reason = reason
 
     @property
     def is_own(self) -> bool:
@@ -86,7 +90,8 @@ class Instance:
             found.append(f"tracing is off (tracing_on is 0 in {where}): nothing will be recorded")
         if self.is_own:
             return found
-        found.append(TOP_NOTICE)
+        if self.reason:
+            found.append(f"{TOP_NOTICE} ({self.reason})")
         tracer = self.state("current_tracer")
         if tracer not in ("", "nop"):
             found.append(f"the tracer {tracer} is at work there: its lines come too")
@@ -99,8 +104,10 @@ class Instance:
 
 def open_instance(tracefs: Tracefs, undo: Undo, owner: int, *, top_level: bool = False) -> Instance:
     """Make an instance of our own, instances/kprobe_OWNER_N; where there can't be one, use the top level."""
-    if top_level or not tracefs.exists(ROOM):
+    if top_level:
         return Instance(tracefs, undo)
+    if not tracefs.exists(ROOM):
+        return Instance(tracefs, undo, reason="this kernel has no instances")
     number = 0
     while True:
         directory = f"{ROOM}/kprobe_{owner}_{number}"
@@ -115,7 +122,7 @@ def open_instance(tracefs: Tracefs, undo: Undo, owner: int, *, top_level: bool =
             if error.errno == errno.EEXIST:
                 number += 1
                 continue
-            return Instance(tracefs, undo)
+            return Instance(tracefs, undo, reason=f"{directory}: {error.strerror}")
         return Instance(tracefs, undo, directory + "/")
 
 

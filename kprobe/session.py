@@ -8,7 +8,7 @@ import time
 from . import refusal
 from .definition import Probe, parse
 from .errors import UndoFailed, Unsupported
-from .instance import TOP_NOTICE, Instance, open_instance, pick
+from .instance import Instance, open_instance, pick
 from .processes import PROC, check_thread, threads
 from .registration import add_probe, missed
 from .undo import Undo
@@ -255,7 +255,7 @@ class Trace:
             self.instance.set_option("event-fork", True)
         if self._stacktrace or (self.instance.is_own and self.instance.state("options/stacktrace") == "1"):
             self.instance.set_option("stacktrace", self._stacktrace)  # a new instance has the top level's options
-        self.notices += [text for text in self.instance.notices() if not (self._top_level and text == TOP_NOTICE)]
+        self.notices += self.instance.notices()
         if by_filter and self._pid is not None:
             self.notices.append("threads that the process starts from now on are not seen")
         if self._duration is None:

@@ -56,7 +56,7 @@ def suggest(symbol: str, names: Iterable[str] | None) -> list[str]:
     if len(found) < SUGGESTIONS:
         from difflib import get_close_matches
 
-        near = [name for name in names if name[:2] == symbol[:2] and abs(len(name) - len(symbol)) <= 3]
+        near = [name for name in names if name[:2] == symbol[:2] and abs(len(name) - len(symbol)) <= 6]
         found += get_close_matches(symbol, sorted(near), SUGGESTIONS, 0.75)
     return [name for name in dict.fromkeys(found) if name != symbol][:SUGGESTIONS]
 

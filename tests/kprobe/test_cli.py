@@ -1,0 +1,228 @@
+"""The command, in process, on a scripted tracefs."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from kprobe.cli import main
+from kprobe.output import Output
+
+LINE = b"             cat-2841    [000] .....  2148.505110: myopen: (do_sys_openat2+0x0/0x170)\n"
+HEADER = b"# tracer: nop\n#\n"
+
+
+def state(scripted: Any) -> tuple[dict[str, bytes], set[str]]:
+    return dict(scripted.files), set(scripted.directories)
+
+
+def test_the_kernels_bytes_on_stdout_the_rest_on_stderr(scripted: Any, capfdbinary: Any) -> None:
+    before = state(scripted)
+    odd = b"  \xff\x00 not text\n"
+    scripted.data.extend([LINE, odd, b""])
+    assert main(["p:myopen do_sys_openat2"], tracefs=scripted) == 0
+    out, err = capfdbinary.readouterr()
+    assert out == LINE + odd
+    assert err == b"Tracing kprobe myopen. Ctrl-C to end.\n\nEnding tracing...\n"
+    assert state(scripted) == before
+
+
+def test_headings(scripted: Any, capfdbinary: Any) -> None:
+    scripted.files["trace"] = HEADER
+    scripted.data.extend([LINE, b""])
+    assert main(["-H", "p:myopen do_sys_openat2"], tracefs=scripted) == 0
+    assert capfdbinary.readouterr().out == HEADER + LINE
+
+
+@pytest.mark.parametrize(("options", "head"), [([], b""), (["-H"], HEADER)])
+def test_a_duration_prints_the_buffer_at_the_end(
+    scripted: Any, capfdbinary: Any, options: list[str], head: bytes
+) -> None:
+    scripted.files["trace"] = HEADER + LINE + LINE
+    assert main([*options, "-d", "0.0", "p:myopen do_sys_openat2"], tracefs=scripted) == 0
+    out, err = capfdbinary.readouterr()
+    assert out == head + LINE + LINE
+    assert err == b"Tracing kprobe myopen for 0.0 seconds (buffered)...\n\nEnding tracing...\n"
+
+
+def test_view(scripted: Any, capfdbinary: Any) -> None:
+    assert main(["-v", "p:myopen do_sys_openat2"], tracefs=scripted) == 0
+    assert capfdbinary.readouterr() == (b"name: x\nformat:\n", b"")
+
+
+def test_options_reach_the_trace(scripted: Any, capfdbinary: Any) -> None:
+    def look() -> bytes:
+        (event,) = (path for path in scripted.files if path.startswith("instances/") and path.endswith("/filter"))
+        place = event.partition("/events")[0]
+        assert scripted.files[event] == b"a == 1\n"
+        assert scripted.files[f"{place}/options/stacktrace"] == b"1\n"
+        assert b"%d\n" % os.getpid() in scripted.files[f"{place}/set_event_pid"]
+        return b""
+
+    scripted.data.append(look)
+    assert main(["-s", "-p", str(os.getpid()), "p:myopen do_sys_openat2", "a == 1"], tracefs=scripted) == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=["INT", "TERM", "HUP"]
+)
+def test_a_signal_drains_and_tidies(scripted: Any, capfdbinary: Any, number: int, status: int) -> None:
+    before = state(scripted)
+    handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    scripted.data.extend([LINE, lambda: signal.raise_signal(number), LINE, None])
+    assert main(["p:myopen do_sys_openat2"], tracefs=scripted) == status
+    out, err = capfdbinary.readouterr()
+    assert out == LINE + LINE
+    assert err.endswith(b"\nEnding tracing...\n")
+    assert state(scripted) == before
+    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == handlers
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_during_the_set_up_or_the_undo_cuts_nothing_in_half(
+    scripted: Any, capfdbinary: Any, number: int
+) -> None:
+    before = state(scripted)
+    for path in ("kprobe_events", "error_log"):
+        scripted.on_write[path] = lambda _: signal.raise_signal(number)
+    main(["p:myopen do_sys_openat2"], tracefs=scripted)
+    assert state(scripted) == before
+
+
+def test_a_reader_that_goes_away(scripted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = state(scripted)
+    read_end, write_end = os.pipe()
+    with os.fdopen(write_end, "w") as out:
+        monkeypatch.setattr("sys.stdout", out)
+        scripted.data.extend([LINE, lambda: os.close(read_end), LINE])
+        assert main(["p:myopen do_sys_openat2"], tracefs=scripted) == 141
+    assert state(scripted) == before
+
+
+def test_a_reader_that_goes_away_while_nothing_fires(scripted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = state(scripted)
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "w") as out:
+        monkeypatch.setattr("sys.stdout", out)
+        assert main(["p:myopen do_sys_openat2"], tracefs=scripted) == 141
+    assert state(scripted) == before
+
+
+def test_a_reader_that_sleeps_does_not_hold_up_the_end() -> None:
+    read_end, write_end = os.pipe()
+    with os.fdopen(write_end, "wb") as out:
+        assert not Output(out).write(b"x" * (1 << 20), lambda: True)
+    os.close(read_end)
+
+
+@pytest.mark.parametrize(
+    ("argv", "status", "said"),
+    [
+        ([], 2, "ERROR: a definition is missing"),
+        (["-x", "p:a"], 2, "ERROR: unknown option -x"),
+        (["--nosuch", "p:a"], 2, "ERROR: unknown option --nosuch"),
+        (["-p"], 2, "ERROR: -p takes a value"),
+        (["-p", "x", "p:a"], 2, "ERROR: -p takes a number, not 'x'"),
+        (["-d", "-1", "p:a"], 2, "ERROR: -d takes a number of seconds, not '-1'"),
+        (["-d", "nan", "p:a"], 2, "ERROR: -d takes a number of seconds, not 'nan'"),
+        (["-p", "1", "-L", "1", "p:a"], 2, "ERROR: use at most one of -p and -L."),
+        (["-vd1", "p:a"], 2, "ERROR: use either -d or -v."),
+        (["--follow", "p:a"], 2, "ERROR: --follow needs -p."),
+        (["p:a", "b", "c"], 2, "ERROR: too many arguments"),
+        (["q:a"], 2, "ERROR: a probe starts with p: or r:\n  q:a\n  ^"),
+        (["-p", "999999999", "p:a"], 2, "ERROR: no process 999999999"),
+    ],
+)
+def test_usage(scripted: Any, capfd: Any, argv: list[str], status: int, said: str) -> None:
+    assert main(argv, tracefs=scripted) == status
+    out, err = capfd.readouterr()
+    assert said in err
+    assert out == ""
+    assert scripted.log == []
+
+
+def test_help(capfd: Any) -> None:
+    assert main(["-h"]) == 0
+    assert capfd.readouterr().out.startswith(
+        "USAGE: kprobe [-FhHsv] [-d secs] [-p PID] [-L TID] [--tracefs SPEC] definition [filter]\n"
+    )
+    assert main(["--version"]) == 0
+    assert capfd.readouterr().out.startswith("kprobe ")
+
+
+def test_a_refusal(scripted: Any, capfd: Any) -> None:
+    before = state(scripted)
+    scripted.refuse["write kprobe_events"] = errno.EILSEQ
+    assert main(["-F", "p:x vfs_read+1"], tracefs=scripted) == 1
+    assert capfd.readouterr().err == (
+        "ERROR: kprobe_events refused 'p:x vfs_read+1': Invalid or incomplete multibyte or wide character (EILSEQ)\n"
+        "hint: no instruction starts at vfs_read+1; vfs_read+0 is one, others are in its disassembly\n"
+    )
+    assert state(scripted) == before
+
+
+def test_no_permission(scripted: Any, capfd: Any) -> None:
+    scripted.refuse["write kprobe_events"] = errno.EACCES
+    assert main(["p:vfs_read"], tracefs=scripted) == 3
+    assert "ERROR: kprobe_events: Permission denied" in capfd.readouterr().err
+
+
+def test_no_tracefs(capfd: Any) -> None:
+    assert main(["--tracefs", "local:/nosuch", "p:vfs_read"]) == 3
+    assert "no tracefs found. Looked at:\n  /nosuch: No such file or directory" in capfd.readouterr().err
+
+
+def test_the_environment_names_the_tracefs(capfd: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KPROBE_TRACEFS", "local:/from-the-environment")
+    assert main(["p:vfs_read"]) == 3
+    assert "/from-the-environment" in capfd.readouterr().err
+
+
+def test_no_such_backend(capfd: Any) -> None:
+    assert main(["--tracefs", "nosuch:1", "p:vfs_read"]) == 3
+    assert "ERROR: no tracefs backend 'nosuch'; known: " in capfd.readouterr().err
+
+
+def test_something_left_behind(scripted: Any, capfd: Any) -> None:
+    scripted.data.extend([lambda: scripted.refuse.update({"write kprobe_events": errno.EBUSY}), b""])
+    assert main(["p:myopen do_sys_openat2"], tracefs=scripted) == 4
+    assert "left behind, because undoing it failed:\n  remove kprobes/myopen" in capfd.readouterr().err
+
+
+def test_warnings_and_force(scripted: Any, capfd: Any) -> None:
+    scripted.data.extend([b"", b""])
+    assert main(["p:vfs_rea"], tracefs=scripted) == 0
+    assert "WARNING: vfs_rea is not in available_filter_functions" in capfd.readouterr().err
+    assert main(["-F", "p:vfs_rea"], tracefs=scripted) == 0
+    assert "WARNING" not in capfd.readouterr().err
+
+
+def test_missed_hits(scripted: Any, capfd: Any) -> None:
+    scripted.files["kprobe_profile"] = b"  vfs_read     5         2\n"
+    scripted.data.append(b"")
+    assert main(["r:vfs_read"], tracefs=scripted) == 0
+    assert "WARNING: the kernel missed 2 hits of vfs_read: give it more instances (r100:...)" in capfd.readouterr().err
+
+
+def test_silence_is_explained_once(scripted: Any, capfd: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kprobe.cli.TICK", 0.0)
+    monkeypatch.setattr("kprobe.cli.SILENCE", 0.0)
+    scripted.data.extend([None, None, None, b""])
+    assert main(["p:vfs_read"], tracefs=scripted) == 0
+    assert capfd.readouterr().err.count("NOTE: nothing has fired") == 1
+
+
+def test_the_machine_plays_once_tracing_is_on(scripted: Any) -> None:
+    def play() -> None:
+        scripted.log.append("play")
+
+    scripted.play = play
+    scripted.data.append(b"")
+    assert main(["p:vfs_read"], tracefs=scripted) == 0
+    enabled = next(index for index, line in enumerate(scripted.log) if line.endswith("enable 1"))
+    assert scripted.log[enabled + 1] == "play"
