@@ -16,6 +16,7 @@ _PLACES = re.compile(r"\(%lx(?: <- %lx)?\)")
 _SPEC = r"\"%s\"|'%c'|%pS|(?:0x)?%(?:hh|h|ll|l|L)?[dux]"
 _ITEM = re.compile(rf" (\w+)=({_SPEC}|\{{(?:{_SPEC})(?:,(?:{_SPEC}))*\}})")
 _ELEMENT = re.compile(_SPEC)
+_UNNAMED = re.compile(rb" \w+=\Z")
 
 
 def decode(text: bytes) -> str:
@@ -103,7 +104,7 @@ class Arguments:
     ones before the last end at the first place where the rest still fits.
     """
 
-    __slots__ = ("_build", "_fullmatch", "_opening")
+    __slots__ = ("_build", "_fullmatch", "_items", "_opening", "_shorter")
 
     def __init__(self, items: list[tuple[str, str]]) -> None:
         strings = [i for i, (_, spec) in enumerate(items) if spec == '"%s"']
@@ -130,11 +131,20 @@ class Arguments:
         self._fullmatch = re.compile(pattern, re.S).fullmatch
         self._opening = re.compile(opening, re.S).match if opening else None
         self._build = _builder([name for name, _ in items], converts)
+        self._items = items
+        self._shorter: list[Arguments] | None = None
 
     def read(self, body: bytes) -> dict[str, Value] | None:
         """Read the arguments; None if the text isn't theirs, whole."""
         parts = self._fullmatch(body)
         return None if parts is None else self._build(parts)
+
+    def begin(self, body: bytes) -> dict[str, Value] | None:
+        """Read as many of the arguments as a record broken off by the kernel has; None if it isn't such a record."""
+        if self._shorter is None:
+            self._shorter = [Arguments(self._items[:count]) for count in range(len(self._items) - 1, 0, -1)]
+        whole = _UNNAMED.sub(b"", body)
+        return next((found for shorter in self._shorter if (found := shorter.read(whole)) is not None), None)
 
     def opens(self, body: bytes) -> bool:
         """Say whether text that can't be read may be the beginning of a string with a newline in it."""

@@ -46,6 +46,7 @@ LOST: Final = re.compile(rb"CPU:(\d{1,9}) \[LOST (?:(\d{1,20}) )?EVENTS\]\n")
 BUFFER_STARTED: Final = re.compile(rb"##### CPU (\d{1,9}) buffer started ####\n")
 TRACER: Final = b"# tracer: "
 FRAME: Final = b" => "
+STACKS: Final = (b"<stack trace>", b"<user stack trace>")
 
 
 def preferred(header: bytes) -> re.Pattern[bytes] | None:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from kprobe.text.arguments import Arguments, arguments_of, decode
 from kprobe.text.format import parse_format
-from kprobe.text.layout import BARE, FRAME, STANDARD, STANDARD_CONTEXT, VERBOSE
+from kprobe.text.layout import BARE, FRAME, STACKS, STANDARD, STANDARD_CONTEXT, VERBOSE
 from kprobe.text.place import find_place, frame
 from kprobe.text.records import (
     Bare,
@@ -117,7 +117,8 @@ class Lines:
             return self._without_name(line, rest, raw)
         site = self._sites.get(cells[-2]) or self._site(cells[-2])
         if site.address is not None:
-            return self._event(line, site, probe_arguments(rest)[0], raw)
+            known = site.arguments.begin(rest) if site.arguments is not None else None
+            return self._event(line, site, probe_arguments(rest)[0] if known is None else known, raw)
         if site.mark and line.re is not BARE:
             task, pid, tgid, cpu, flags, stamp, clock = self._context(line)
             text = decode(cells[-2][len(MARKER_NAME) + 2 :] + rest)
@@ -188,7 +189,7 @@ class Lines:
     def _without_name(self, line: re.Match[bytes], rest: bytes, raw: bytes) -> Record:
         task, pid, tgid, cpu, flags, stamp, clock = self._context(line)
         first, _, more = rest.partition(b"\n")
-        if first in (b"<stack trace>", b"<user stack trace>"):
+        if first in STACKS:
             lines = more.split(b"\n") if more else []
             frames = tuple(self._frames.get(text) or self._frame(text) for text in lines)
             return StackTrace(task, pid, cpu, flags, stamp, frames, first == b"<user stack trace>", tgid, clock, raw)

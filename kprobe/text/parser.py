@@ -11,6 +11,7 @@ from kprobe.text.layout import (
     HEX,
     LOST,
     RAW,
+    STACKS,
     STANDARD,
     TRACER,
     preferred,
@@ -21,6 +22,10 @@ from kprobe.text.records import BufferStarted, Coded, Header, Lost, Record, Unpa
 # The kernel makes a record in a buffer of one page, 8 KiB since 6.8: a longer one isn't one record.
 _LONGEST: Final = 16384
 
+# Where it is full, and the longest piece of a record that isn't a string.
+_FULL: Final = (4096, 8192)
+_PIECE: Final = 64
+
 # Without a newline for so long, the input is no text; it is passed on in pieces rather than gathered.
 _LONGEST_LINE: Final = 1 << 20
 
@@ -29,6 +34,8 @@ _COMM: Final = 17
 
 # How many records of a format may turn out to be broken off before such records are no longer waited for.
 _PATIENCE: Final = 3
+
+_NAME = re.compile(rb" \w+=")
 
 Match = re.Match[bytes]
 
@@ -179,34 +186,62 @@ class Parser:
     def _long(self, line: Match, text: bytes, limit: int, *, whole: bool, final: bool) -> Record | None:
         """Read a record that isn't followed by another of its layout at once; None if the text must go on first."""
         start, body, end = line.start(), line.start(line.re.groups), line.end()
-        stack = line[line.re.groups - 1] is None and line[line.re.groups] in (b"<stack trace>", b"<user stack trace>")
         site = line[line.re.groups - 1] or b""
-        waits = self._broken.get(site, 0) < _PATIENCE
+        if not site and line[line.re.groups] in STACKS:
+            while end < limit and text.startswith(FRAME, end):
+                end = text.index(b"\n", end) + 1
+            if end == limit and not whole:
+                return None
+            return self._lines.record(line, text[body : end - 1], text[start:end])
         joined = 0  # where the first line ends that was joined although it looks like a record
-        complete = False
         while end < limit and end - start < _LONGEST:
-            if stack:
-                if not text.startswith(FRAME, end):
-                    complete = True
+            if self._starts(text, end, limit):
+                if self._reads(line, text[body : end - 1]):
                     break
-            elif self._starts(text, end, limit):
-                rest = text[body : end - 1]
-                if self._lines.record(line, rest, b"") is not None or not (waits and self._lines.opens(line, rest)):
-                    complete = True
-                    break
-                joined = joined or end
+                if not joined:
+                    if (torn := self._torn(line, text, end)) > 0:
+                        return self._lines.uncertain(line, text[body:torn], text[start:torn])
+                    if self._broken.get(site, 0) >= _PATIENCE or not self._lines.opens(line, text[body : end - 1]):
+                        break
+                    joined = end
             end = text.index(b"\n", end) + 1
-        if not complete and end - start < _LONGEST and not final:
-            # all that there is belongs to the record, and more may
-            if not whole:
+        # whether all that there is belongs to the record, so that more may
+        open_end = end == limit and end - start < _LONGEST and not final
+        if open_end and not whole:
+            return None
+        if not self._reads(line, text[body : end - 1]):
+            if open_end and joined:
                 return None
-            rest = text[body : end - 1]
-            if self._lines.record(line, rest, b"") is None and self._lines.opens(line, rest):
+            if joined:
+                self._broken[site] = self._broken.get(site, 0) + 1
+                end = joined
+            elif (torn := self._torn(line, text, end)) > 0:
+                return self._lines.uncertain(line, text[body:torn], text[start:torn])
+            elif open_end and self._lines.opens(line, text[body : end - 1]):
                 return None
-        if joined and self._lines.record(line, text[body : end - 1], b"") is None:
-            self._broken[site] = self._broken.get(site, 0) + 1
-            end = joined
         return self._longest(line, text, body, end)
+
+    def _reads(self, line: Match, rest: bytes) -> bool:
+        return self._lines.record(line, rest, b"") is not None
+
+    def _torn(self, line: Match, text: bytes, end: int) -> int:
+        """Say where the kernel broke a record off for want of room; 0 if it didn't.
+
+        It leaves out what doesn't fit, the newline too, so the next record follows on the same line: at the end of a
+        buffer of one or two pages, or earlier where a long string would have come
+        (fixtures/text/6.1/02_comms.trace: 4095 bytes).
+        """
+        start, body = line.start(), line.start(line.re.groups)
+        match = self._layout.match
+        for full in _FULL:
+            for position in range(start + full - _PIECE, min(start + full, end) + 1):
+                if match(text, position, end):
+                    return position
+        quote = text.find(b'"', body, end)
+        for name in _NAME.finditer(text, body, end if quote < 0 else quote):
+            if match(text, name.end(), end):
+                return name.end()
+        return 0
 
     def _longest(self, line: Match, text: bytes, body: int, end: int) -> Record:
         """Build a record of as many of the lines as can be read as one; if none can, of all of them."""
