@@ -65,6 +65,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("vm")]
 
 
+@pytest.fixture
+def tracefs_spec(request: pytest.FixtureRequest, tracefs_backend: object) -> str:
+    """The backend spec that this test runs on: "sim:6.1"."""
+    spec: str = request.node.callspec.params["tracefs_backend"]
+    return spec
+
+
 @pytest.fixture(scope="session")
 def tracefs_backend(request: pytest.FixtureRequest) -> Iterator[Callable[[], Any]]:
     """The backend of one spec: a function that gives a pristine tracefs each time it is called."""
@@ -100,7 +107,9 @@ def tracefs_backend(request: pytest.FixtureRequest) -> Iterator[Callable[[], Any
 
 
 @pytest.fixture
-def tracefs(request: pytest.FixtureRequest, tracefs_backend: Callable[[], Any]) -> Iterator[Tracefs]:
+def tracefs(
+    request: pytest.FixtureRequest, tracefs_backend: Callable[[], Any], tracefs_spec: str
+) -> Iterator[Tracefs]:
     """A tracefs in the state in which the kernel boots, on each backend that was asked for."""
     fresh = tracefs_backend()
     needed = [text for mark in request.node.iter_markers("needs") for text in mark.args]
@@ -110,7 +119,7 @@ def tracefs(request: pytest.FixtureRequest, tracefs_backend: Callable[[], Any]) 
         if missing:
             pytest.skip(f"unsupported: the README lacks {', '.join(map(repr, missing))}")
     yield fresh
-    if _kind(request.node.callspec.params["tracefs_backend"]) == "sim":
+    if _kind(tracefs_spec) == "sim":
         close = getattr(fresh, "close", None)
         if close is not None:
             close()
@@ -132,19 +141,14 @@ def kernel(tracefs: Tracefs) -> SimulatedKernel:
 
 
 @pytest.fixture
-def workload(tracefs: Any) -> Iterator[Workload]:
+def workload(tracefs: Tracefs, tracefs_spec: str) -> Iterator[Workload]:
     """A task of the traced machine that opens files, forks … when the test says so; its name and pid are known."""
-    from .workload import GuestWorkload, SimulatedWorkload
+    from importlib.metadata import entry_points
 
-    task: Workload
-    if hasattr(tracefs, "kernel"):
-        from .task import Task
-
-        task = SimulatedWorkload(tracefs.kernel.call, Task, tracefs.kernel.profile.release)
-    elif hasattr(tracefs, "machine"):
-        task = GuestWorkload(tracefs.machine.run)
-    else:
-        raise pytest.UsageError("the workload fixture needs a simulator or a guest")
+    found = [point for point in entry_points(group="kprobe.workload") if point.name == _kind(tracefs_spec)]
+    if not found:
+        raise pytest.UsageError(f"no workload for --tracefs {tracefs_spec}: a simulator or a guest is needed")
+    task: Workload = found[0].load()(tracefs)
     yield task
     task.close()
 

@@ -9,13 +9,17 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from kprobe_sim.task import Task
+
+if TYPE_CHECKING:
+    from kprobe_sim.kernel import SimulatedKernel
 
 MEMORY = 0x10000000  # where the task's data lies: mmap(MAP_FIXED) in the guest's task, see kprobe_vm/workload.c
 AT_FDCWD = -100
 
-_ROOM = 1792  # bytes of data one request to the guest's task can carry
 _KERNEL_STACK = 0xFFFFC90000123E80
 _LARGEFILE = 0x8000  # force_o_largefile() of a 64-bit task
 _HERE = ("/", "/dev/null", "/etc/hostname")  # the files that both machines have
@@ -75,15 +79,15 @@ FRAMES = {
 
 
 class SimulatedWorkload:
-    """The task on a simulated kernel; `call` is SimulatedKernel.call, `task` makes a Task of (pid, comm)."""
+    """The task on a simulated kernel; raise `LookupError` if no call chain is recorded for its build."""
 
-    def __init__(self, call: Callable[..., Any], task: Callable[[int, str | bytes], Any], release: str) -> None:
+    def __init__(self, kernel: SimulatedKernel) -> None:
+        release = kernel.profile.release
         if release not in FRAMES:
             raise LookupError(f"no call chain is recorded for {release}; there are {', '.join(FRAMES)}")
         self.comm = "workload"
         self.pid = 100
-        self._call = call
-        self._task = task
+        self._kernel = kernel
         self._name: str | bytes = self.comm
         self._frames = FRAMES[release]
         self._children = self.pid
@@ -124,9 +128,9 @@ class SimulatedWorkload:
     def _enter(
         self, function: str, arguments: Sequence[int], result: int, caller: str, memory: dict[int, bytes]
     ) -> None:
-        self._call(
+        self._kernel.call(
             function,
-            task=self._task(self.pid, self._name),
+            task=Task(self.pid, self._name),
             args=arguments,
             returns=result,
             stack=[caller, *self._frames.syscall],
@@ -140,40 +144,6 @@ def _opened(path: str, flags: int, dfd: int) -> int:
     return -errno.EBADF if path and not path.startswith("/") and dfd != AT_FDCWD else -errno.ENOENT
 
 
-class GuestWorkload:
-    """The task in a guest: /bin/workload, run by `run`, which gives (exit status, output) of a command in the guest."""
-
-    def __init__(self, run: Callable[[Sequence[str]], tuple[int, bytes]]) -> None:
-        self.comm = "workload"
-        self._run = run
-        self.pid = int(self._answer("serve"))
-
-    def open(self, path: str | bytes, flags: int = 0, mode: int = 0, dfd: int = AT_FDCWD, *, repeat: int = 1) -> int:
-        data = os.fsencode(path) + b"\0"
-        return self._ask("call", 257, (dfd, MEMORY, flags, mode), data, repeat)
-
-    def fork(self) -> int:
-        return self._ask("fork")
-
-    def fadvise(self, fd: int, offset: int, length: int, advice: int = 0, *, data: bytes = b"") -> int:
-        return self._ask("call", 221, (fd, offset, length, advice), data)
-
-    def rename(self, comm: str | bytes) -> None:
-        self._ask("name", data=os.fsencode(comm)[:15] + b"\0")
-
-    def close(self) -> None:
-        self._ask("quit")
-
-    def _ask(
-        self, kind: str, number: int = 0, arguments: Sequence[int] = (), data: bytes = b"", repeat: int = 1
-    ) -> int:
-        if len(data) > _ROOM:
-            raise ValueError(f"at most {_ROOM} bytes of data")
-        words = [str(argument) for argument in (*arguments, *(0,) * (6 - len(arguments)), repeat)]
-        return int(self._answer("ask", kind, str(number), *words, data.hex()))
-
-    def _answer(self, *words: str) -> bytes:
-        status, output = self._run(["/bin/workload", *words])
-        if status:
-            raise RuntimeError(f"/bin/workload {words[0]} ended with status {status}: {output!r}")
-        return output
+def open_workload(tracefs: Any) -> SimulatedWorkload:
+    """Return the task on the simulated kernel under a tracefs (entry point group kprobe.workload)."""
+    return SimulatedWorkload(tracefs.kernel)

@@ -12,7 +12,7 @@
  *       name  set the task's name to HEX
  *       quit  end
  *
- * Build: cc -Os -static -nostdlib -fno-pie -no-pie workload.c
+ * Built by workload.py: cc -Os -static -nostdlib -fno-pie -no-pie
  */
 
 #pragma GCC optimize("no-stack-protector")
@@ -27,7 +27,7 @@ typedef long s64;
 #define ANSWERS "/tmp/workload.answers"
 
 enum { READ = 0, WRITE = 1, OPEN = 2, CLOSE = 3, MMAP = 9, DUP2 = 33, GETPID = 39, FORK = 57, EXIT = 60, WAIT4 = 61,
-       SETSID = 112, MKNOD = 133, PRCTL = 157, OPENAT = 257, OPENAT2 = 437 };
+       UNLINK = 87, SETSID = 112, MKNOD = 133, PRCTL = 157, OPENAT = 257, OPENAT2 = 437 };
 
 static s64 call(u64 number, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
 {
@@ -104,6 +104,8 @@ static void serve(void)
     volatile unsigned char *memory = (unsigned char *)MEMORY; /* volatile: no memset call is made of the loops */
     s64 result, null;
 
+    call(UNLINK, (u64)REQUESTS, 0, 0, 0, 0, 0);
+    call(UNLINK, (u64)ANSWERS, 0, 0, 0, 0, 0);
     call(MKNOD, (u64)REQUESTS, 010600, 0, 0, 0, 0);
     call(MKNOD, (u64)ANSWERS, 010600, 0, 0, 0, 0);
     /* Open for both directions, so that neither side ever waits for the other to come. */
