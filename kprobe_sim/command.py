@@ -150,12 +150,25 @@ def _default_event(place: Place, pointer: Callable[[int], str], *, is_return: bo
     return name
 
 
+def _expand_dentry(word: str, position: int) -> str:
+    """Rewrite EXPR:%pd (a dentry) and EXPR:%pD (a file) into the read of the name; offsets are the structs' own."""
+    for suffix, prefix in ((":%pd", "+0x0(+0x28("), (":%pD", "+0x0(+0x28(+0x48(")):
+        if word.endswith(suffix):
+            name, equals, body = word.removesuffix(suffix).partition("=")
+            if not equals:
+                name, body = f"arg{position + 1}", name
+            return f"{name}={prefix}{body}{')' * prefix.count('(')}:string"
+    return word
+
+
 def _arguments(words: list[str], scope: Scope) -> tuple[FetchArg, ...]:
     if len(words) > MAX_ARGUMENTS:
         message = scope.gates.too_many_arguments
         if message is not None:
             raise Refusal(errno.E2BIG, message or None, 0, 2)
         words = words[:MAX_ARGUMENTS]
+    if scope.gates.dentry_types:
+        words = [_expand_dentry(word, position) for position, word in enumerate(words)]
     arguments: list[FetchArg] = []
     names: set[str] = set()
     offset = 0

@@ -82,21 +82,24 @@ def _variable(text: str, scope: Scope, column: int) -> Source:
             return Source(From.STACK_POINTER)
         if not is_digit(text, 5):
             raise bad
-        return Source(From.STACK, number=_index(text[5:], "BAD_STACK_NUM", column, 0))
+        return Source(From.STACK, number=_index(text[5:], "BAD_STACK_NUM", column, 0, scope.gates))
     if text in ("comm", "COMM"):
         return Source(From.COMM)
     if text.startswith("arg"):
         reachable = scope.gates.entry_arguments_at_return if scope.is_return else scope.at_entry
         if reachable:
-            return Source(From.ARGUMENT, number=_index(text[3:], "BAD_ARG_NUM", column, 1) - 1)
+            return Source(From.ARGUMENT, number=_index(text[3:], "BAD_ARG_NUM", column, 1, scope.gates) - 1)
+        if scope.gates.names_missing_entry:
+            raise Refusal(errno.EINVAL, "NOFENTRY_ARGS", column)
     raise bad
 
 
-def _index(text: str, message: str, column: int, least: int) -> int:
+def _index(text: str, message: str, column: int, least: int, gates: Gates) -> int:
     try:
         number = kstrtoul(text, 10)
-    except OSError:
-        raise Refusal(errno.EINVAL, "BAD_VAR", column) from None
+    except OSError as error:
+        overflow = error.errno == errno.ERANGE and gates.variable_overflow_is_told
+        raise Refusal(errno.ERANGE if overflow else errno.EINVAL, "BAD_VAR", column) from None
     if not least <= number <= _MAX_STACK:
         raise Refusal(errno.EINVAL, message, column)
     return number
@@ -133,7 +136,7 @@ def _immediate(text: str, column: int) -> Source:
     raise Refusal(errno.EINVAL, "BAD_IMM", column + 1)
 
 
-def _dereference(text: str, scope: Scope, column: int) -> Expression:
+def _dereference(text: str, scope: Scope, column: int, level: int) -> Expression:
     user = text[1:2] == "u"
     if user:
         text = text[0] + text[2:]
@@ -147,7 +150,9 @@ def _dereference(text: str, scope: Scope, column: int) -> Expression:
     inner, brace, _ = rest.rpartition(")")
     if not brace:
         raise Refusal(errno.EINVAL, "DEREF_OPEN_BRACE", column + len(rest))
-    expression = read_expression(inner, scope, column)
+    if scope.gates.nesting is not None and level >= scope.gates.nesting:
+        raise Refusal(errno.E2BIG, "TOO_MANY_NESTED", column)
+    expression = read_expression(inner, scope, column, level + 1)
     if not expression.derefs and expression.source.kind in (From.COMM, From.TEXT):
         raise Refusal(errno.EINVAL, "COMM_CANT_DEREF", column)
     if expression.slot + 1 == LAST_SLOT:
@@ -155,8 +160,11 @@ def _dereference(text: str, scope: Scope, column: int) -> Expression:
     return Expression(expression.source, (*expression.derefs, Deref(offset, user)), expression.slot + 1)
 
 
-def read_expression(text: str, scope: Scope, column: int) -> Expression:
-    """Read an expression (without :TYPE) that stands at `column` of its token.  Raises Refusal."""
+def read_expression(text: str, scope: Scope, column: int, level: int = 1) -> Expression:
+    """Read an expression (without :TYPE) that stands at `column` of its token.  Raises Refusal.
+
+    `level` counts the expressions around it, itself included.
+    """
     first = text[:1]
     if first == "$":
         return Expression(_variable(text[1:], scope, column), (), 0)
@@ -167,7 +175,7 @@ def read_expression(text: str, scope: Scope, column: int) -> Expression:
     if first == "@":
         return _memory(text[1:], column)
     if first in ("+", "-"):
-        return _dereference(text, scope, column)
+        return _dereference(text, scope, column, level)
     if first == "\\":
         return Expression(_immediate(text[1:], column), (), 0)
     raise Refusal(errno.EINVAL, "BAD_FETCH_ARG", column)

@@ -33,7 +33,8 @@ class Gates:
     ambiguous_symbol_errno: int
     module_symbols_counted: bool  # MOD:SYM of a loaded module is looked for when the line is read
     vmlinux_wins: bool  # modules count for ambiguity only when vmlinux has no such symbol
-    uncovered_address_errno: int  # registering at an address that no symbol covers
+    looks_up_address: bool  # registration asks first which symbol covers an address
+    names_missing_entry: bool  # $argN behind the entry has a message of its own
     int3_errno: int  # a breakpoint instruction in the code itself
     unsupported_instruction_errno: int  # far or memory-indirect branch
     endbr: bool  # entries may start with ENDBR: probes go behind it
@@ -44,9 +45,10 @@ class Gates:
     string_type_message: str | None  # $comm with another type than string
     retval_prefix: bool  # anything that begins with $retval is $retval
     entry_arguments_at_return: bool  # $argN on return probes
-    btf: bool
+    variable_overflow_is_told: bool  # $stack<huge> is ERANGE, not EINVAL
+    btf: bool  # parameters by name, types of parameters and return values; not simulated yet
     caret_shift: bool  # errors after the expression point right of its outermost dereference
-    nesting: int | None  # deepest nesting of dereferences
+    nesting: int | None  # expressions within each other, the innermost included
     symstr: bool
     char: bool
     dentry_types: bool  # %pd and %pD
@@ -99,11 +101,8 @@ ROWS: tuple[Row, ...] = (
     ),
     _since("module_symbols_counted", (6, 12, 0), "kernel reference 1.4"),
     _since("vmlinux_wins", (7, 3, 0), "kernel reference 1.4"),
-    Row(
-        "uncovered_address_errno",
-        ((_START, errno.EINVAL), ((5, 18, 0), errno.ENOENT)),
-        "definitions 5.10 and 6.1: 'p:x 12345'",
-    ),
+    _since("looks_up_address", (5, 18, 0), "definitions 5.10 and 6.1: 'p:x 12345', 'p:x 0xffffffffffffffff'"),
+    _since("names_missing_entry", (6, 9, 0), "definitions 6.1 and 6.12: 'p:x do_sys_openat2+5 a=$arg1'"),
     Row(
         "int3_errno", ((_START, errno.EINVAL), ((6, 2, 0), errno.EILSEQ)), "arch/x86/kernel/kprobes/core.c 6.1 and 6.12"
     ),
@@ -131,6 +130,7 @@ ROWS: tuple[Row, ...] = (
     ),
     _since("retval_prefix", (6, 5, 0), "kernel reference 1.5"),
     _since("entry_arguments_at_return", (6, 9, 0), "kernel reference 8"),
+    _since("variable_overflow_is_told", (7, 3, 0), "observed definitions 7.3: '$stack99999999999999999999'"),
     _since("btf", (6, 5, 0), "kernel reference 8"),
     _since("caret_shift", (6, 5, 0), "kernel reference 1.6"),
     Row("nesting", ((_START, None), ((7, 3, 0), 8)), "kernel reference 1.5"),

@@ -15,6 +15,7 @@ from kprobe_sim.kstrto import ULONG_MAX, kstrtol
 from kprobe_sim.node import refuse
 from kprobe_sim.symbols import Placement, Symbol, SymbolTable
 
+MAX_ERRNO = 4095  # the highest addresses are error numbers when they are pointers
 _ENDBR_SIZE = 4
 _NO_RETURN_PROBE = frozenset({"__switch_to"})  # the kernel's kretprobe_blacklist on x86
 
@@ -51,7 +52,7 @@ class ProbePoints:
         self._symbols = symbols
         self._gates = gates
         self._refusals = {
-            Placement.NO_SYMBOL: gates.uncovered_address_errno,
+            Placement.NO_SYMBOL: errno.ENOENT if gates.looks_up_address else errno.EINVAL,
             Placement.NOT_BOUNDARY: errno.EILSEQ,
             Placement.INT3: gates.int3_errno,
             Placement.UNSUPPORTED: gates.unsupported_instruction_errno,
@@ -128,6 +129,8 @@ class ProbePoints:
                 raise refuse(number)
         if address is None:
             raise refuse(errno.EINVAL if place.symbol is None else errno.ENOENT)
+        if not self._gates.looks_up_address and address > ULONG_MAX - MAX_ERRNO:
+            raise refuse(ULONG_MAX + 1 - address)  # the address is taken for an error pointer
         symbol = self._symbols.at(address)
         if symbol is not None:
             if is_return and symbol.name in _NO_RETURN_PROBE:

@@ -17,12 +17,11 @@ from kprobe_sim.kstrto import ULONG_MAX, tokens
 from kprobe_sim.messages import message_text
 from kprobe_sim.node import refuse
 from kprobe_sim.probe_event import Probe, ProbeEvent, first_difference
-from kprobe_sim.probe_point import Place, ProbePoints
+from kprobe_sim.probe_point import MAX_ERRNO, Place, ProbePoints
 from kprobe_sim.refusal import Declined, Refusal
 from kprobe_sim.symbols import SymbolTable
 
 _WINDOW = 4095  # bytes of a write that are looked at together; a line has to end within them
-_MAX_ERRNO = 4095
 
 
 class EventHost(Protocol):
@@ -158,7 +157,7 @@ class ProbeRegistry:
 
     def _pointer(self, address: int) -> str:
         """Return an address as 0x%p prints it: hashed, but error pointers as they are."""
-        shown = address if address > ULONG_MAX - _MAX_ERRNO else self._hashed_pointer(address)
+        shown = address if address > ULONG_MAX - MAX_ERRNO else self._hashed_pointer(address)
         return f"0x{shown:016x}"
 
     def _place_text(self, place: Place) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,9 @@ def symbols() -> SymbolTable:
 @pytest.fixture
 def registry(symbols: SymbolTable) -> Registry:
     return Registry("6.1", symbols, 2)
+
+
+@pytest.fixture
+def registry_of(symbols: SymbolTable) -> Callable[[str, int], Registry]:
+    """Make a registry of another series: (series, cpus)."""
+    return lambda series, cpus: Registry(series, symbols, cpus)

@@ -1,0 +1,46 @@
+"""The table of version gates: complete, in order, and telling the known builds apart."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+
+import pytest
+
+from kprobe_sim.gates import ROWS, Gates, gates_for
+from kprobe_sim.messages import message_text
+
+
+def test_every_gate_has_one_row_with_a_source() -> None:
+    names = [field.name for field in dataclasses.fields(Gates) if field.name != "version"]
+    assert sorted(row.name for row in ROWS) == sorted(names)
+    for row in ROWS:
+        assert row.source
+        versions = [version for version, _ in row.values]
+        assert versions == sorted(versions)
+        assert versions[0] == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("version", "unknown", "symstr", "maxactive", "size"),
+    [
+        ((5, 10, 262), errno.ENOENT, False, "MAXACT_NO_KPROBE", 63),
+        ((6, 1, 20), errno.ENOENT, False, "MAXACT_NO_KPROBE", 63),
+        ((6, 1, 190), errno.ENOENT, True, "MAXACT_NO_KPROBE", 63),
+        ((6, 12, 117), errno.EINVAL, True, "BAD_MAXACT_TYPE", 63),
+        ((7, 2, 13), errno.EINVAL, True, "BAD_MAXACT_TYPE", 63),
+        ((7, 3, 4), errno.EINVAL, True, "BAD_MAXACT_TYPE", 255),
+    ],
+)
+def test_builds(version: tuple[int, int, int], unknown: int, symstr: bool, maxactive: str, size: int) -> None:
+    gates = gates_for(version)
+    assert gates.unknown_symbol_errno == unknown
+    assert gates.symstr is symstr
+    assert gates.maxactive_on_probe == maxactive
+    assert gates.argument_size == size
+
+
+def test_one_message_changes_its_words() -> None:
+    assert message_text("FILE_ON_KPROBE", gates_for((7, 2, 13))) == "File offset is not available with kprobe"
+    assert message_text("FILE_ON_KPROBE", gates_for((7, 3, 4))) == "File offset is not available for kernel probes"
+    assert message_text("BAD_REG_NAME", gates_for((6, 1, 190))) == "Invalid register name"
