@@ -1,4 +1,4 @@
-"""A simulated Linux kernel whose tracefs behaves: for testing tools that place probes, without root and without a kernel."""
+"""A simulated Linux kernel whose tracefs behaves: test tools that place probes without root and without a kernel."""
 
 from kprobe_sim.kernel import SimulatedKernel
 from kprobe_sim.task import Task

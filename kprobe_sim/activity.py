@@ -1,22 +1,22 @@
 """Activities: what a simulated machine does, as a TOML file of calls.
 
-    repeat = true                     # start again at the end, when played live
-    [[function]]                      # a function that the recorded kernel hasn't
-    name = "do_sys_open"
-    size = 0x220
-    [[call]]
-    function = "do_sys_open"          # or "name+0x10"
-    task = "supervise-1689"           # comm-pid; pid/tgid for a thread: "worker-1690/1689"
-    args = [0xffffff9c, "/etc/hosts", { hex = "0080" }]
-    returns = 9                       # absent: 0; false: doesn't return
-    caller = "SyS_open+0x1e/0x20"     # the size makes the symbol, if there is none
-    stack = ["do_syscall_64+0x5d"]    # return addresses behind the caller
-    registers = { ax = 0xffff880064acc8d0 }
-    cpu = 1
-    known = false                     # the task's lines print <...>
-    at = 6593279.228756               # seconds since boot, or
-    after = 0.25                      # seconds after the call before (live default 0.05)
-    times = 3                         # do it that often
+repeat = true                     # start again at the end, when played live
+[[function]]                      # a function that the recorded kernel hasn't
+name = "do_sys_open"
+size = 0x220
+[[call]]
+function = "do_sys_open"          # or "name+0x10"
+task = "supervise-1689"           # comm-pid; pid/tgid for a thread: "worker-1690/1689"
+args = [0xffffff9c, "/etc/hosts", { hex = "0080" }]
+returns = 9                       # absent: 0; false: doesn't return
+caller = "SyS_open+0x1e/0x20"     # the size makes the symbol, if there is none
+stack = ["do_syscall_64+0x5d"]    # return addresses behind the caller
+registers = { ax = 0xffff880064acc8d0 }
+cpu = 1
+known = false                     # the task's lines print <...>
+at = 6593279.228756               # seconds since boot, or
+after = 0.25                      # seconds after the call before (live default 0.05)
+times = 3                         # do it that often
 """
 
 from __future__ import annotations
@@ -36,7 +36,23 @@ if TYPE_CHECKING:
 
 _TASK = re.compile(r"(?P<comm>.*)-(?P<pid>[0-9]+)(?:/(?P<tgid>[0-9]+))?\Z", re.DOTALL)
 _CALL_KEYS = frozenset(
-    "function task args returns caller stack registers memory cpu known at after times offset duration".split()
+    [
+        "function",
+        "task",
+        "args",
+        "returns",
+        "caller",
+        "stack",
+        "registers",
+        "memory",
+        "cpu",
+        "known",
+        "at",
+        "after",
+        "times",
+        "offset",
+        "duration",
+    ]
 )
 _PAUSE = 0.05  # seconds between calls played live
 
@@ -110,7 +126,7 @@ def parse(text: str, name: str = "activity") -> Activity:
         if not isinstance(entry.get("name"), str):
             raise ValueError(f"{name}: function {number} has no name")
         functions.append((entry["name"], int(entry.get("size", 0x100)), str(entry.get("module", ""))))
-    steps = []
+    steps: list[Step] = []
     for number, entry in enumerate(table.get("call", []), 1):
         try:
             steps += _steps(entry)

@@ -45,7 +45,7 @@ def open_sim(argument: str) -> SimBackend:
     cpus: int | None = None
     activity = "opens"
     for option in options:
-        name, equals, value = option.partition("=")
+        name, _, value = option.partition("=")
         if name == "activity" and value:
             activity = value
         elif name == "cpus" and value.isdigit() and int(value):

@@ -89,15 +89,18 @@ def put_size(instance: Instance, cpu: int | None, data: bytes) -> None:
 def stats_text(instance: Instance, cpu: int) -> bytes:
     buffer = instance.buffer.cpus[cpu]
     oldest, now = buffer.oldest_stamp, instance.clock.stamp()
-    if instance.clock.in_ns:
-        times = tuple("%5d.%06d" % divmod(ns2usecs(stamp), 1_000_000) for stamp in (oldest, now))
-    else:
-        times = (str(oldest), str(now))
+    show = _seconds if instance.clock.in_ns else str
+    times = (show(oldest), show(now))
     return (
-        f"entries: {buffer.entries}\noverrun: {buffer.overrun}\ncommit overrun: 0\nbytes: {buffer.bytes}\n"
+        f"entries: {buffer.entries}\noverrun: {buffer.overrun}\ncommit overrun: 0\nbytes: {buffer.unread_bytes}\n"
         f"oldest event ts: {times[0]}\nnow ts: {times[1]}\ndropped events: {buffer.dropped}\n"
         f"read events: {buffer.read}\n"
     ).encode()
+
+
+def _seconds(stamp: int) -> str:
+    seconds, micros = divmod(ns2usecs(stamp), 1_000_000)
+    return f"{seconds:5d}.{micros:06d}"
 
 
 # events by name and by pid

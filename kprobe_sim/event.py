@@ -114,4 +114,6 @@ class EventTable:
         if not self._reuse_ids:
             self._next += 1
             return self._next - 1
-        return next(number for number in range(self._first, self._first + len(self._dynamic) + 1) if number not in self._dynamic)
+        return next(
+            number for number in range(self._first, self._first + len(self._dynamic) + 1) if number not in self._dynamic
+        )

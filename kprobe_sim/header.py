@@ -36,9 +36,12 @@ def header(instance: Instance, latency: bool) -> bytes:
 
 
 def _plain(tgid: bool) -> bytes:
-    return b"#           TASK-PID    %s CPU#     TIMESTAMP  FUNCTION\n#              | |      %s   |         |         |\n" % (
-        b"   TGID   " if tgid else b"",
-        b"     |    " if tgid else b"",
+    return (
+        b"#           TASK-PID    %s CPU#     TIMESTAMP  FUNCTION\n#              | |      %s   |         |         |\n"
+        % (
+            b"   TGID   " if tgid else b"",
+            b"     |    " if tgid else b"",
+        )
     )
 
 

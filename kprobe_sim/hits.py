@@ -80,7 +80,7 @@ class Hits:
             self._hit(probe, call, state, caller, _PLAIN, frame.chain, at, func=probe.address)
 
     def _behind_entry(self, entry: int) -> int | None:
-        """Return the address behind a function's call to __fentry__: whoever enters comes there with the same registers."""
+        """Return the address behind the call to __fentry__: who enters comes there with the same registers."""
         return entry + 5 if self._kernel.symbols.is_traceable(entry) else None
 
     def _state(self, call: Call, frame: Frame, here: int, replaced: bool) -> State:

@@ -38,9 +38,9 @@ class Instance:
         self.buffer = RingBuffer(kernel.cpus, pages)
         self.buffer.overwrite = self.options["overwrite"]
         self.clock = TraceClock(kernel.clock, kernel.profile.default_clock)
-        self.tracing_on = True
-        self.current_tracer = "nop"
-        self.error_log = ErrorLog(kernel.clock)
+        self.tracing_on: bool = True
+        self.current_tracer: str = "nop"
+        self.error_log: ErrorLog = ErrorLog(kernel.clock)
         self.probe_files: dict[ProbeEvent, EventFile] = {}  # in the order of their coming
         self._static_files: dict[tuple[str, str], EventFile] | None = None
         self.knobs: dict[str, bytes] = {}  # numbers written to files that nothing simulated depends on

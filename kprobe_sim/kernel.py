@@ -50,14 +50,14 @@ class SimulatedKernel:
         self.expanded = False  # ring_buffer_expanded: the buffers have their full size
         self.cmdlines = SavedCmdlines(self.profile.saved_cmdlines_size)
         self.memory = Memory(self.symbols, {"linux_banner": self.profile.banner.encode() + b"\n\0"})
-        self.writer = _INIT  # the task that uses the tracefs (it marks the trace)
+        self.writer: Task = _INIT  # the task that uses the tracefs (it marks the trace)
         self.tasks: dict[int, Task] = {}
         self._subscribers: dict[object, Callable[[], None]] = {}
         self._hash_key = self.release.encode()
         self.events = EventTable(self._static_events, self.profile.first_dynamic_id, self.gates.lowest_free_id)
         self.instances: dict[str, Instance] = {}
         self.top = Instance(self, "", dict(self.profile.options))
-        self.probes = ProbeRegistry(
+        self.probes: ProbeRegistry = ProbeRegistry(
             self.symbols, self.gates, self.top.error_log, self, self.hashed_pointer, self.cpus
         )
         self.hits = Hits(self)
@@ -93,7 +93,20 @@ class SimulatedKernel:
 
         Raises ValueError for what the kernel has no symbol for, or a CPU that it hasn't.
         """
-        call = Call(function, task, tuple(args), returns, caller, dict(registers or {}), dict(memory or {}), tuple(stack), offset, cpu, at, duration)
+        call = Call(
+            function,
+            task,
+            tuple(args),
+            returns,
+            caller,
+            dict(registers or {}),
+            dict(memory or {}),
+            tuple(stack),
+            offset,
+            cpu,
+            at,
+            duration,
+        )
         with self.condition:
             self.tasks[task.pid] = task
             self.hits.run(call)
@@ -227,7 +240,13 @@ class SimulatedKernel:
 
     def _static_events(self) -> list[StaticEvent]:
         return [
-            StaticEvent(facts.system, facts.name, facts.id, partial(self.profile.event_format, facts.system, facts.name), facts.files)
+            StaticEvent(
+                facts.system,
+                facts.name,
+                facts.id,
+                partial(self.profile.event_format, facts.system, facts.name),
+                facts.files,
+            )
             for facts in self.profile.static_events()
         ]
 

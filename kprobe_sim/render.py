@@ -112,7 +112,14 @@ class Renderer:
         return text + b" %12d: " % entry.stamp
 
     def _latency_context(
-        self, entry: Entry, following: Entry | None, index: int, flags: int, preempt_count: int, pid: int, letters: bytes
+        self,
+        entry: Entry,
+        following: Entry | None,
+        index: int,
+        flags: int,
+        preempt_count: int,
+        pid: int,
+        letters: bytes,
     ) -> bytes:
         instance = self._instance
         in_ns = instance.clock.in_ns

@@ -1,7 +1,7 @@
 """The ring buffer of one trace instance: per-CPU pages, overwrite, consuming reads and the counts of `stats`.
 
-Sizes follow kernel/trace/ring_buffer.c (6.1): sub-buffers of 4080 data bytes, a 4-byte event header, 4-byte alignment, a
-length word for data over 112 bytes, 8 bytes of time extend after a pause of 2**27 ns; the reader owns one page more.
+Sizes follow kernel/trace/ring_buffer.c (6.1): sub-buffers of 4080 data bytes, a 4-byte event header, 4-byte alignment,
+a length word for data over 112 bytes, 8 bytes of time extend after a pause of 2**27 ns; the reader owns one page more.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class CpuBuffer:
         return self.written - self.overrun - self.read
 
     @property
-    def bytes(self) -> int:
+    def unread_bytes(self) -> int:
         """Bytes that can still be read, headers included."""
         return self.written_bytes - self.read_bytes
 

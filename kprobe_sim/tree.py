@@ -37,7 +37,11 @@ class Modes(NamedTuple):
         top = profile.directory("")
         event = profile.directory("events/*/*")
         return cls(
-            top["events"], top["kprobe_events"], top["README"], frozenset(event), profile.file_text("events/*/*/trigger")
+            top["events"],
+            top["kprobe_events"],
+            top["README"],
+            frozenset(event),
+            profile.file_text("events/*/*/trigger"),
         )
 
     def node(
@@ -117,9 +121,7 @@ CONTROL: dict[str, Control] = {
         _simple(control.size_text, lambda instance, data: control.put_size(instance, None, data))
     ),
     "buffer_total_size_kb": Control(_simple(control.total_size_text)),
-    "current_tracer": Control(
-        _simple(lambda instance: f"{instance.current_tracer}\n".encode(), control.put_tracer)
-    ),
+    "current_tracer": Control(_simple(lambda instance: f"{instance.current_tracer}\n".encode(), control.put_tracer)),
     "error_log": Control(
         _seq(lambda instance: instance.error_log.text(), _ignore), lambda instance: instance.error_log.clear()
     ),
@@ -133,9 +135,7 @@ CONTROL: dict[str, Control] = {
     "trace_marker_raw": Control(_mark(lambda instance, data: instance.mark_raw(data, instance.kernel.writer))),
     "trace_options": Control(_seq(lambda instance: instance.options.text(), control.put_options)),
     "trace_pipe": Control(lambda instance, flags: TracePipe(flags, instance, None)),
-    "tracing_on": Control(
-        _simple(lambda instance: b"1\n" if instance.tracing_on else b"0\n", control.put_tracing_on)
-    ),
+    "tracing_on": Control(_simple(lambda instance: b"1\n" if instance.tracing_on else b"0\n", control.put_tracing_on)),
 }
 
 # files of the top only
@@ -354,5 +354,3 @@ class InstancesDir(DirNode):
         if instance.open_files:
             raise refuse(errno.EBUSY)
         self._kernel.remove_instance(name)
-
-

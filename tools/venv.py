@@ -3,8 +3,8 @@
     python3 tools/venv.py           the three packages and their commands, from the checkout; needs no network
     python3 tools/venv.py --dev     as well the extra [dev], installed by pip
 
-A Debian python3 comes without ensurepip; then pip is taken from Debian's package python3-pip-whl, fetched by apt under a
-private configuration, so that neither root nor python3-venv is needed.
+A Debian python3 comes without ensurepip; then pip is taken from Debian's package python3-pip-whl, fetched by apt
+under a private configuration, so that neither root nor python3-venv is needed.
 """
 
 from __future__ import annotations
@@ -108,7 +108,16 @@ def main() -> None:
     bring_pip(environment)
     unlink_checkout(environment)
     subprocess.run(
-        [environment / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-e", f"{ROOT}[dev]"],
+        [
+            environment / "bin" / "python",
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "-e",
+            f"{ROOT}[dev]",
+        ],
         check=True,
     )
 

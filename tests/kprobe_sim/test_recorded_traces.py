@@ -55,7 +55,11 @@ def recorded_calls(lines: list[bytes]) -> Iterator[Call]:
         if match is None:
             continue
         facts = match.groupdict()
-        micros = int(facts["hex"], 16) if facts.get("hex") else int(facts.get("s") or 0) * 1_000_000 + int(facts.get("us") or 0)
+        micros = (
+            int(facts["hex"], 16)
+            if facts.get("hex")
+            else int(facts.get("s") or 0) * 1_000_000 + int(facts.get("us") or 0)
+        )
         task = Task(int(facts.get("pid") or 1), facts.get("comm") or b"init")
         stack = []
         for follower in lines[number + 2 :]:
@@ -79,7 +83,13 @@ def replayed(kernel: SimulatedKernel, lines: list[bytes]) -> None:
                 int(values[b"flags"], 16),
             )
             kernel.call(
-                "do_sys_openat2", task=call.task, args=args, returns=None, stack=call.stack[1:], cpu=call.cpu, at=call.at
+                "do_sys_openat2",
+                task=call.task,
+                args=args,
+                returns=None,
+                stack=call.stack[1:],
+                cpu=call.cpu,
+                at=call.at,
             )
         else:
             caller = re.match(rb"\((\S+?)/", call.rest)
