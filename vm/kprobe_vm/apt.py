@@ -1,8 +1,8 @@
 """Debian packages through the system's apt under a private configuration.
 
 apt's state, cache and sources are directories of our own, so it needs no privilege and touches nothing of the system;
-the system's own apt settings (proxies, certificates) still hold.  apt itself verifies: signature of the index, hash of the
-index and hash of each package.
+the system's own apt settings (proxies, certificates) still hold.  apt itself verifies: the index by its signature, each
+package by its hash in the index.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def mirrors_of(targets: str) -> Mirrors:
         uri, _, suite = line.strip().partition("|")
         uri = uri.rstrip("/")
         base = suite.partition("-")[0].partition("/")[0]
-        if base not in CODENAMES + ALIASES or "debian" not in uri:
+        if base not in (*CODENAMES, *ALIASES) or "debian" not in uri:
             continue
         if suite.endswith(("-security", "/updates")):
             found = found._replace(security=uri)
@@ -153,7 +153,8 @@ class Archive:
         for suite in self.suites:
             uri = mirrors.security if suite.endswith("-security") else mirrors.main
             yield (
-                f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nArchitectures: amd64\nSigned-By: {KEYRING}\n"
+                f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nArchitectures: amd64\n"
+                f"Signed-By: {KEYRING}\n"
             )
 
     def _configure(self) -> None:

@@ -1,4 +1,4 @@
-"""The uncompressed kernel inside a bzImage (Documentation/arch/x86/boot.rst), which QEMU starts directly through PVH."""
+"""The uncompressed kernel inside a bzImage (Documentation/arch/x86/boot.rst): QEMU starts it directly, through PVH."""
 
 from __future__ import annotations
 

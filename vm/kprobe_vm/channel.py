@@ -25,11 +25,12 @@ _RESULT = struct.Struct("<q")
 class Request:
     """One request that was sent, and what has come back so far."""
 
-    __slots__ = ("changed", "done", "failure", "id", "op", "out", "result", "started", "tail", "uncredited")
+    __slots__ = ("changed", "done", "eager", "failure", "id", "op", "out", "result", "started", "tail", "uncredited")
 
     def __init__(self, number: int, op: Op) -> None:
         self.id = number
         self.op = op
+        self.eager = op is Op.STREAM  # whether somebody waits for each piece of output
         self.changed = threading.Condition()
         self.done = False
         self.result = 0
@@ -43,8 +44,8 @@ class Request:
 class Channel:
     """The one connection to an agent.
 
-    `lost` is called by the reading thread when the other side has closed, and returns the error that says why; all waiting
-    requests and all later ones raise that.  `stuck` is called when a system call can't be interrupted.
+    `lost` is called by the reading thread when the other side has closed, and returns the error that says why; all
+    waiting requests and all later ones raise that.  `stuck` is called when a system call can't be interrupted.
     """
 
     def __init__(
@@ -260,7 +261,7 @@ class Channel:
                 else:
                     request.out.setdefault(which, bytearray()).extend(memoryview(frame.payload)[1:])
                     request.uncredited += len(frame.payload) - 1
-                    if request.uncredited < WINDOW // 2 and request.op is not Op.STREAM:
+                    if request.uncredited < WINDOW // 2 and not request.eager:
                         return  # nobody need wake for that
             else:
                 raise Broken(f"frame of kind {frame.kind}")

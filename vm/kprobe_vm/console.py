@@ -17,9 +17,8 @@ __all__ = ["Console"]
 
 KEPT_LINES = 400
 PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
-OOPS = re.compile(
-    r"\b(BUG: .*|Oops: .*|general protection fault.*|kernel BUG at .*|stack segment: .*|divide error: .*)"
-)
+# die() numbers its reports, as in "invalid opcode: 0000 [#1] PREEMPT SMP"; a line before may say more.
+OOPS = re.compile(r"(BUG: .*|kernel BUG at .*|\w[\w ,]+.*: [0-9a-f]{4} \[#\d+\].*)")
 NO_MEMORY = re.compile(r"System is deadlocked on memory|Out of memory and no killable processes|[Oo]ut of memory")
 _SOME = re.compile(rb".+", re.DOTALL)
 
@@ -45,12 +44,11 @@ class Console:
         return "\n".join(kept[-lines:] if kept[-1] else kept[-lines - 1 : -1])
 
     def find(self, pattern: re.Pattern[str]) -> str:
-        """Return the first group of the last match in the kept lines, or ""."""
-        found = ""
+        """Return the first group of the first match in the kept lines, or ""."""
         for line in [*self._lines, self._partial.decode("utf-8", "replace")]:
             if match := pattern.search(line):
-                found = match.group(match.lastindex or 0)
-        return found
+                return str(match.group(1))
+        return ""
 
     def write(self, data: bytes) -> None:
         """Type something."""

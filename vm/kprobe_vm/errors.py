@@ -49,7 +49,12 @@ __all__ = [
 
 
 class MachineError(Exception):
-    """The machine, not what runs on it, has failed."""
+    """The machine, not what runs on it, has failed.
+
+    `exit_status` is what a command ends with that could not do its work for this reason.
+    """
+
+    exit_status = 125
 
 
 class NotReady(MachineError):
@@ -121,34 +126,52 @@ class MachineDied(MachineError):
 class BootTimeout(MachineDied):
     """The guest's agent did not say hello within the deadline."""
 
+    exit_status = 119
+
 
 class GuestPanic(MachineDied):
     """The guest's kernel panicked."""
+
+    exit_status = 120
 
 
 class GuestOops(GuestPanic):
     """The guest's kernel panicked after an oops (the machines boot with oops=panic)."""
 
+    exit_status = 121
+
 
 class GuestOutOfMemory(GuestPanic):
     """The guest's kernel panicked for want of memory."""
+
+    exit_status = 122
 
 
 class GuestHang(MachineDied):
     """The guest stopped answering, or did not finish an operation that can't take that long."""
 
+    exit_status = 123
+
 
 class GuestStopped(MachineDied):
     """The guest powered off or rebooted."""
+
+    exit_status = 118
 
 
 class QemuDied(MachineDied):
     """The QEMU process ended by itself or was killed."""
 
+    exit_status = 124
+
 
 class ChannelClosed(MachineDied):
     """The guest's agent closed its port, or one side broke the protocol."""
 
+    exit_status = 117
+
 
 class MachineClosed(MachineDied):
     """The machine was used after it had been closed."""
+
+    exit_status = 116

@@ -28,7 +28,13 @@ FILES = {
     "etc/os-release": 'ID=kprobe-vm\nNAME="kprobe-vm guest"\n',
     "etc/profile": "export PATH=/bin:/sbin:/usr/bin\n",
 }
-APPLETS = ["[", "ash", "awk", "basename", "cat", "chmod", "chown", "chrt", "clear", "cmp", "cp", "cut", "date", "dd", "df", "diff", "dirname", "dmesg", "du", "echo", "env", "expr", "false", "find", "free", "grep", "head", "hexdump", "hostname", "id", "ionice", "kill", "killall", "ln", "ls", "lsmod", "mkdir", "mkfifo", "mknod", "mktemp", "mount", "mv", "nice", "nohup", "od", "pgrep", "pidof", "pkill", "poweroff", "printenv", "printf", "ps", "pwd", "readlink", "realpath", "reboot", "renice", "rm", "rmdir", "sed", "seq", "setsid", "sh", "sleep", "sort", "stat", "stty", "sync", "sysctl", "tail", "taskset", "tee", "test", "time", "timeout", "top", "touch", "tr", "true", "tty", "umount", "uname", "uniq", "uptime", "usleep", "vi", "watch", "wc", "which", "xargs", "yes"]
+APPLETS = (
+    "[ ash awk basename cat chmod chown chrt clear cmp cp cut date dd df diff dirname dmesg du echo env "
+    "expr false find free grep head hexdump hostname id insmod kill killall ln ls lsmod mkdir mkfifo "
+    "mknod mktemp mount mv nice nohup od pgrep pidof pkill poweroff printenv printf ps pwd readlink "
+    "realpath reboot renice rm rmdir sed seq setsid sh sleep sort stat stty sync sysctl tail taskset tee "
+    "test time timeout top touch tr true tty umount uname uniq uptime usleep vi watch wc which xargs yes"
+)  # links to busybox, separated by blanks
 
 
 def agent(cache: Cache) -> Path:
@@ -88,7 +94,7 @@ def _entries(kernel: Kernel, agent_path: Path, busybox_path: Path) -> Iterator[E
     yield device("dev/null", 1, 3, 0o666)
     yield regular("init", agent_path.read_bytes(), 0o755)
     yield regular("bin/busybox", busybox_path.read_bytes(), 0o755)
-    for applet in APPLETS:
+    for applet in APPLETS.split():
         yield symlink(f"bin/{applet}", "busybox")
     for name, text in FILES.items():
         yield regular(name, text.encode())

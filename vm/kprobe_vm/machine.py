@@ -31,13 +31,13 @@ CONSOLE_FILES_KEPT = 20
 
 
 class Machine:
-    """A guest with a kernel: a series ("6.1": the newest Debian has), a release, or a path to a bzImage or vmlinux.
+    """A guest with a kernel: a series ("6.1": Debian's newest), a release, or a path to a bzImage or vmlinux.
 
-    Use it as a context manager, or call `start` and `close`.  `memory` is in MiB.  `progress` is called with one line of
-    text at each step that takes time.  `accelerator` "kvm" or "tcg" takes the choice out of our hands (so does the
-    environment variable `KPROBE_VM_ACCELERATOR`).  Starting raises `NotReady` if the host lacks something and `MachineDied`
-    if the guest doesn't come up; using it raises `MachineDied` once it is gone, and `OSError` for the guest kernel's
-    refusals.  All methods may be called from any thread.
+    Use it as a context manager, or call `start` and `close`. `memory` is in MiB. `progress` is called with one line
+    of text at each step that takes time. `accelerator` "kvm" or "tcg" takes the choice out of our hands (so does
+    the environment variable `KPROBE_VM_ACCELERATOR`). Starting raises `NotReady` if the host lacks something and
+    `MachineDied` if the guest doesn't come up; using it raises `MachineDied` once it is gone, and `OSError` for the
+    guest kernel's refusals. All methods may be called from any thread.
     """
 
     def __init__(

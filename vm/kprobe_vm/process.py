@@ -7,7 +7,7 @@ import os
 import signal
 import struct
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kprobe_vm.channel import Channel
 from kprobe_vm.frames import Data, Op
@@ -79,6 +79,21 @@ class GuestProcess:
         status = self.returncode
         assert status is not None
         return status
+
+    def relay(self, out: Callable[[bytes], object], err: Callable[[bytes], object]) -> int:
+        """Hand on the output as it comes, until the end; return `returncode`."""
+        request = self._request
+        while True:
+            with request.changed:
+                request.eager = True
+                request.changed.wait_for(lambda: request.out or request.done or request.failure is not None)
+                pieces = {which: bytes(data) for which, data in request.out.items()}
+                request.out.clear()
+            for which, data in pieces.items():
+                (err if which == Data.ERR else out)(data)
+            if not pieces:
+                return self.wait()
+            self._channel.give_credit(request)
 
     def kill(self, signal_number: int = signal.SIGKILL) -> None:
         """Send a signal to it and what it started (its process group); nothing if it has ended."""

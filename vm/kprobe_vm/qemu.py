@@ -54,16 +54,16 @@ def arguments(hardware: Hardware, *, agent: int, console: int, control: int) -> 
         *("-mon", "chardev=control,mode=control"),
         *("-chardev", f"socket,id=agent,fd={agent}"),
         *("-device", "virtio-serial-pci"),
-        *("-device", "virtserialport,chardev=agent,name=kprobe.agent"),
+        *("-device", "virtserialport,chardev=agent,name=kprobe.agent,id=agent"  # an id: QEMU tells of a close only then),
     ]
 
 
 class Qemu:
     """A running QEMU, connected by inherited socket pairs: there is no name in any file system to clash or to be left.
 
-    The kernel kills it (PR_SET_PDEATHSIG) when the thread that started it ends; that is a thread of our own that waits for
-    QEMU, so this happens when our process dies and not before.  QEMU has its own session: a Ctrl-C in the terminal is not
-    for it.
+    The kernel kills it (PR_SET_PDEATHSIG) when the thread that started it ends; that is a thread of our own that waits
+    for QEMU, so this happens when our process dies and not before.  QEMU has its own session: a Ctrl-C in the terminal
+    is not for it.
     """
 
     def __init__(self, program: str, hardware: Hardware) -> None:
