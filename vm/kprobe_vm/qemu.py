@@ -54,7 +54,8 @@ def arguments(hardware: Hardware, *, agent: int, console: int, control: int) -> 
         *("-mon", "chardev=control,mode=control"),
         *("-chardev", f"socket,id=agent,fd={agent}"),
         *("-device", "virtio-serial-pci"),
-        *("-device", "virtserialport,chardev=agent,name=kprobe.agent,id=agent"  # an id: QEMU tells of a close only then),
+        # with an id, as QEMU tells of a port's close only then
+        *("-device", "virtserialport,chardev=agent,name=kprobe.agent,id=agent"),
     ]
 
 
