@@ -53,7 +53,7 @@ def main(argv: list[str] | None = None, *, tracefs: Tracefs | None = None) -> in
         try:
             return _run(request, tracefs, signals)
         except BrokenPipeError:
-            return BROKEN_PIPE
+            return 128 + signals.received if signals.received else BROKEN_PIPE
         except Signalled as signalled:
             return 128 + signalled.number
         except (KprobeError, OSError) as error:

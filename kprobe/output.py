@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import sys
@@ -30,7 +31,10 @@ class Output:
             self._descriptor = -1
 
     def write(self, data: bytes, is_stopping: Callable[[], bool]) -> bool:
-        """Write all of it; False if `is_stopping` and nobody took it for a second.  Raise `BrokenPipeError`."""
+        """Write all of it; False if `is_stopping` and nobody took it for a second.
+
+        Raise `BrokenPipeError` if nobody ever will, and `OSError` (a full disk).
+        """
         if self._descriptor < 0:
             self._file.write(data)
             self._file.flush()
@@ -39,13 +43,21 @@ class Output:
         stuck = 0.0
         while rest:
             if self._poller.poll(TICK * 1000):
-                rest = rest[os.write(self._descriptor, rest[:CHUNK]) :]
+                rest = rest[self._write(rest[:CHUNK]) :]
                 stuck = 0.0
             elif is_stopping():
                 stuck += TICK
                 if stuck > GRACE:
                     return False
         return True
+
+    def _write(self, data: memoryview) -> int:
+        try:
+            return os.write(self._descriptor, data)
+        except OSError as error:
+            if error.errno == errno.EIO:  # the terminal has gone
+                raise BrokenPipeError(error.errno, error.strerror) from error
+            raise
 
     def is_broken(self) -> bool:
         """True once nobody can read any more (the other end of the pipe is closed, the terminal is gone)."""

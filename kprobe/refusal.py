@@ -38,7 +38,7 @@ BY_ERRNO = {
 }
 HINTS = {
     "Invalid register name": "x86-64 registers are written %ax %bx %cx %dx %si %di %bp %sp %ip %r8 … %r15",
-    "String accepts only memory argument": "a string is read from memory: +0(%si):string, not %si:string",
+    "String accepts only memory argument": "strings and arrays are read from memory: +0(%si):string, not %si:string",
     "$retval is not available on probe": "$retval needs a return probe: r:…",
     "Retprobe address must be an function entry": "a return probe sits at a function, without an offset",
     "Probe type is different from existing probe": "the event exists with the other kind of probe",

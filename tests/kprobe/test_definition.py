@@ -153,11 +153,13 @@ def test_a_probe_survives_being_written_and_read(
 
 @given(st.text(st.sampled_from("pr:/ +-%x0109ab_.=$@(),\t\n") | st.characters(), max_size=40))
 def test_any_text_means_a_probe_or_says_where_it_fails(text: str) -> None:
+    column, probe = 0, None
     try:
         probe = parse(text)
     except DefinitionError as error:
-        assert 0 <= error.column <= len(text)
-    else:
+        column = error.column
+    assert 0 <= column <= len(text)
+    if probe is not None:
         assert parse(str(probe)) == probe
         assert probe.name.isidentifier()
         assert len(probe.name) <= NAME_MAX

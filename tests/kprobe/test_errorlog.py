@@ -35,7 +35,11 @@ def test_what_is_no_record_is_skipped() -> None:
 
 
 def test_a_command_of_two_lines() -> None:
-    log = b"[    1.000000] event filter parse error: error: Field not found\n  Command: a == 1 ||\nb == 2\n" + b" " * 23 + b"^\n"
+    log = (
+        b"[    1.000000] event filter parse error: error: Field not found\n  Command: a == 1 ||\nb == 2\n"
+        + b" " * 23
+        + b"^\n"
+    )
     (entry,) = parse_error_log(log)
     assert (entry.command, entry.column) == ("a == 1 ||\nb == 2", 12)
 

@@ -9,8 +9,19 @@ from kprobe.definition import Place
 from kprobe.symbols import doubt, functions, successors, suggest
 
 NAMES = frozenset(
-    """do_sys_open do_sys_openat2 kernel_clone __x64_sys_openat ksys_read vfs_read vfs_readv vfs_write
-    tcp_init_cwnd.isra.0 bio_alloc_bioset ext4_file_open""".split()
+    {
+        "do_sys_open",
+        "do_sys_openat2",
+        "kernel_clone",
+        "__x64_sys_openat",
+        "ksys_read",
+        "vfs_read",
+        "vfs_readv",
+        "vfs_write",
+        "tcp_init_cwnd.isra.0",
+        "bio_alloc_bioset",
+        "ext4_file_open",
+    }
 )
 
 

@@ -1,0 +1,213 @@
+"""The real command, in a real terminal, on a simulated 6.1 kernel."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pexpect
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COMMAND = "import sys; from kprobe.cli import main; sys.exit(main())"  # what the installed script does
+OPEN = "p:myopen do_sys_openat2 filename=+0(%si):string"
+LINE = r" +cat-2841 +\[000\] \.\.\.\.\. +\d+\.\d{6}: myopen: \(do_sys_openat2\+0x0/0x170\) filename=\"/etc/hostname\""
+SIM = ["--tracefs", "sim:6.1"]
+PATIENCE = 30  # seconds; only a broken command ever waits so long
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return an environment in which the checkout's packages and entry points are found, installed or not."""
+    path = [str(ROOT), str(ROOT / "vm")]
+    if not any(point.name == "sim" for point in entry_points(group="kprobe.tracefs")):
+        with open(ROOT / "pyproject.toml", "rb") as file:
+            groups = tomllib.load(file)["project"]["entry-points"]
+        info = tmp_path_factory.mktemp("site") / "kprobe_sim-0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: kprobe-sim\nVersion: 0\n")
+        points = "".join(f"{name} = {value}\n" for name, value in groups["kprobe.tracefs"].items())
+        (info / "entry_points.txt").write_text(f"[kprobe.tracefs]\n{points}")
+        path.append(str(info.parent))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONWARNINGS": "error"}
+
+
+@pytest.fixture
+def spawn(environment: dict[str, str]) -> Iterator[Callable[..., pexpect.spawn]]:
+    """Start the command with these arguments in a terminal of its own."""
+    started: list[pexpect.spawn] = []
+
+    def start(*args: str) -> pexpect.spawn:
+        child = pexpect.spawn(
+            sys.executable,
+            ["-c", COMMAND, *args],
+            env=environment,
+            timeout=PATIENCE,
+            encoding="utf-8",
+            dimensions=(24, 200),
+        )
+        started.append(child)
+        return child
+
+    yield start
+    for child in started:
+        child.close(force=True)
+
+
+def run(environment: dict[str, str], *args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", COMMAND, *args], env=environment, capture_output=True, text=True, timeout=PATIENCE
+    )
+
+
+def status(child: pexpect.spawn) -> int:
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.signalstatus is None
+    return int(child.exitstatus)
+
+
+def test_opens_are_printed_until_ctrl_c(spawn: Callable[..., pexpect.spawn]) -> None:
+    child = spawn(*SIM, OPEN, 'filename ~ "*host*"')
+    child.expect_exact("Tracing kprobe myopen. Ctrl-C to end.\r\n")
+    child.expect(LINE + "\r\n")
+    child.expect(LINE + "\r\n")
+    child.sendintr()
+    child.expect_exact("\r\nEnding tracing...\r\n")
+    assert status(child) == 0
+
+
+@pytest.mark.parametrize(("number", "expected"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=["TERM", "HUP"])
+def test_it_tidies_up_when_told_to_end(spawn: Callable[..., pexpect.spawn], number: int, expected: int) -> None:
+    child = spawn(*SIM, OPEN)
+    child.expect(LINE)
+    child.kill(number)
+    child.expect_exact("\r\nEnding tracing...\r\n")
+    assert status(child) == expected
+
+
+def test_a_terminal_that_goes_away_ends_it(spawn: Callable[..., pexpect.spawn]) -> None:
+    child = spawn(*SIM, OPEN)
+    child.expect(LINE)
+    child.ptyproc.fileobj.close()  # the terminal: SIGHUP to the command, and nobody reads what it says
+    child.ptyproc.closed = True
+    child.ptyproc.wait()
+    assert child.ptyproc.exitstatus == 129
+
+
+def test_ctrl_c_cuts_a_duration_short_and_prints_what_there_is(spawn: Callable[..., pexpect.spawn]) -> None:
+    child = spawn(*SIM, "-d", "600", OPEN)
+    child.expect_exact("Tracing kprobe myopen for 600 seconds (buffered)...\r\n")
+    with pytest.raises(pexpect.TIMEOUT):
+        child.expect("myopen: ", timeout=0.5)  # the machine opens files all the time; they stay in the kernel
+    child.sendintr()
+    child.expect(LINE)
+    child.expect_exact("\r\nEnding tracing...\r\n")
+    assert status(child) == 0
+
+
+def test_a_duration(environment: dict[str, str]) -> None:
+    done = run(environment, *SIM, "-d", "0.5", OPEN, 'filename ~ "*host*"')
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines
+    assert all(re.fullmatch(LINE, line) for line in lines)
+    assert done.stderr == "Tracing kprobe myopen for 0.5 seconds (buffered)...\n\nEnding tracing...\n"
+
+
+def test_head(environment: dict[str, str], tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
+    with open(errors, "wb") as file:
+        command = subprocess.Popen(
+            [sys.executable, "-c", COMMAND, *SIM, OPEN], env=environment, stdout=subprocess.PIPE, stderr=file
+        )
+        head = subprocess.run(
+            ["head", "-1"], stdin=command.stdout, capture_output=True, text=True, check=True, timeout=PATIENCE
+        )
+        assert command.stdout is not None
+        command.stdout.close()
+        assert command.wait(PATIENCE) == 141
+    assert "myopen: (do_sys_openat2+0x0/0x170)" in head.stdout
+    assert errors.read_text() == "Tracing kprobe myopen. Ctrl-C to end.\n"
+
+
+def test_headings(spawn: Callable[..., pexpect.spawn]) -> None:
+    child = spawn(*SIM, "-H", OPEN)
+    child.expect_exact("# tracer: nop\r\n#\r\n# entries-in-buffer/entries-written: 0/0   #P:")
+    child.expect_exact("#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION\r\n")
+    child.expect_exact("#              | |         |   |||||     |         |\r\n")
+    child.expect(LINE)
+    child.sendintr()
+    assert status(child) == 0
+
+
+def test_stacks(spawn: Callable[..., pexpect.spawn]) -> None:
+    child = spawn(*SIM, "-s", OPEN, 'filename ~ "*host*"')
+    child.expect(LINE + "\r\n")
+    child.expect(r" +cat-2841 +\[000\] \.\.\.\.\. +\d+\.\d{6}: <stack trace>\r\n => do_sys_openat2\r\n")
+    child.sendintr()
+    assert status(child) == 0
+
+
+def test_view(environment: dict[str, str]) -> None:
+    done = run(environment, *SIM, "-v", OPEN)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("name: myopen\nID: ")
+    assert done.stdout.endswith(
+        'print fmt: "(%lx) filename=\\"%s\\"", REC->__probe_ip, __get_str(filename)\n',
+    )
+
+
+def test_a_process(spawn: Callable[..., pexpect.spawn]) -> None:
+    child = spawn(*SIM, "-p", "1172", OPEN)
+    child.expect(r"postgres-1172 .* filename=\"pg_stat_tmp/pgstat.stat\"\r\n")
+    child.expect("postgres-1172 ")
+    child.sendintr()
+    child.expect_exact("Ending tracing...")
+    assert "cat-2841" not in child.before
+    assert status(child) == 0
+
+
+def test_a_refusal(environment: dict[str, str]) -> None:
+    done = run(environment, *SIM, "p:myopen do_sys_openat2 filename=%si:string")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert (
+        "  Command: p:myopen do_sys_openat2 filename=%si:string\n                                                ^\n"
+    ) in done.stderr
+
+
+def test_backends_that_can_not_be_opened(environment: dict[str, str]) -> None:
+    done = run(environment, "--tracefs", "sim:1.0", OPEN)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("ERROR: sim:1.0: ")
+    done = run(environment, "--tracefs", "nosuch", OPEN)
+    assert done.returncode == 3
+    assert done.stderr == "ERROR: no tracefs backend 'nosuch'; known: local, sim, vm\n"
+
+
+def test_the_module_runs_too(environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kprobe", "-h"], env=environment, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert (done.returncode, done.stdout[:14]) == (0, "USAGE: kprobe ")
+
+
+def test_it_starts_without_the_heavy_modules(environment: dict[str, str]) -> None:
+    """Start time is mostly imports; these cost more than all of the command's own code."""
+    check = (
+        "import sys\nfrom kprobe.cli import main\n"
+        "assert main(['--tracefs', 'local:/nosuch', 'p:x']) == 3\n"
+        "print(*sorted({'re', 'typing', 'inspect', 'dataclasses', 'argparse', 'asyncio', 'threading', 'subprocess', "
+        "'importlib.metadata', 'kprobe.text', 'kprobe_sim'} & set(sys.modules)))"
+    )
+    bare = subprocess.run([sys.executable, "-c", "import sys; print(*sys.modules)"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", check], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) <= set(bare.stdout.split())
