@@ -73,10 +73,13 @@ class Activity(NamedTuple):
     repeat: bool
 
     def prepare(self, kernel: SimulatedKernel) -> None:
-        """Add the functions that the kernel hasn't."""
+        """Add the functions that the kernel hasn't, and let the tasks exist."""
         for name, size, module in self.functions:
             if not kernel.symbols.lookup(name):
                 kernel.add_function(name, size, module)
+        for step in self.steps:
+            task = step.options["task"]
+            kernel.tasks.setdefault(task.pid, task)
 
     def play(self, kernel: SimulatedKernel) -> None:
         """Make all calls at once, at the times that the file says."""

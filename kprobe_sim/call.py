@@ -103,9 +103,10 @@ def _chain(kernel: SimulatedKernel, call: Call) -> tuple[int, ...]:
 def _address(kernel: SimulatedKernel, place: str, what: str) -> int:
     match = _PLACE.match(place)
     found = kernel.symbols.lookup(match.group(1)) if match else []
-    if match and not found and match.group(3):
+    if match and match.group(3):
         # SYMBOL+OFFSET/SIZE tells all that is needed to have the symbol: listings of other kernels are full of them
-        found = [kernel.symbols.add(match.group(1), size=int(match.group(3), 0))]
+        size = int(match.group(3), 0)
+        found = [symbol for symbol in found if symbol.size == size] or [kernel.symbols.add(match.group(1), size=size)]
     if not match or not found:
         raise ValueError(
             f"no symbol for the {what} {place!r} in {kernel.release}: add it with add_function(), or give +OFFSET/SIZE"
