@@ -87,7 +87,8 @@ def said(run: Run) -> list[str]:
         (
             "p:myopen do_sys_open filename=+0(%si):string",
             [
-                '          kprobe-26386   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x80) filename="/etc/ld.so.cache"',
+                "          kprobe-26386   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x80) "
+                'filename="/etc/ld.so.cache"',
                 "           <...>-26387   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x80) "
                 'filename="/lib/x86_64-linux-gnu/libc.so.6"',
             ],
