@@ -21,9 +21,11 @@ def add_probe(tracefs: Tracefs, undo: Undo, probe: Probe) -> None:
     """Append the probe to kprobe_events, with the undo that removes it.
 
     Raise `AlreadyExists` if there is an event of that group and name: another probe of the same event would be
-    added to it, and be removed with it.  Raise `Refused`, or `Unsupported` if the kernel made another event of it
-    (before Linux 4.12 it takes `r10:name` but doesn't know the 10).
+    added to it, and be removed with it.  Raise `Refused`, or `Unsupported` if the kernel has no kprobe events, or made
+    another event of it (before Linux 4.12 it takes `r10:name` but doesn't know the 10).
     """
+    if not tracefs.exists(PATH):
+        raise Unsupported("kprobe events", f"there is no {PATH}: it was built without CONFIG_KPROBE_EVENTS")
     directory = f"events/{probe.event}"
     if tracefs.exists(directory):
         raise AlreadyExists(

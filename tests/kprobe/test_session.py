@@ -365,6 +365,14 @@ def test_a_kernel_that_takes_a_definition_for_another(scripted: Any, trace: Call
     assert scripted.files["kprobe_events"] == b""
 
 
+def test_a_kernel_without_kprobe_events(scripted: Any, trace: Callable[..., Trace]) -> None:
+    del scripted.files["kprobe_events"]
+    before = state(scripted)
+    with pytest.raises(Unsupported, match="no kprobe events"), trace():
+        pass
+    assert state(scripted) == before
+
+
 def test_stop_drains_and_ends(scripted: Any, trace: Callable[..., Trace]) -> None:
     with trace() as running:
         scripted.data.extend([LINE, LINE])
