@@ -6,7 +6,7 @@ from kprobe.text.records import Place
 
 # seq_print_ip_sym() and %pS: symbol+0xOFFSET/0xSIZE [module] <address>, each part but the first optional.
 _PLACE = re.compile(
-    r"(?P<symbol>[^\s()<>\[\]]+?)"
+    r"(?P<symbol>[^\s()<>\[\]]+?|\[unknown/kretprobe'd\])"
     r"(?:\+0x(?P<offset>[0-9a-f]+)/0x(?P<size>[0-9a-f]+))?"
     r"(?: \[(?P<module>[^\s\[\]]+)\])?"
     r"(?: <(?P<address>[0-9a-f]+)>)?"
@@ -33,5 +33,5 @@ def find_place(text: str) -> Place | None:
 
 
 def frame(text: str) -> Place:
-    """Read a line of a stack; what isn't a place, like ``[unknown/kretprobe'd]``, is kept as the symbol."""
+    """Read a line of a stack; what isn't a place is kept as the symbol."""
     return find_place(text) or Place(text, None, None, "", None, text)
