@@ -1,0 +1,134 @@
+"""Activities: TOML files of calls, played at once or live."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from kprobe_sim import SimulatedKernel, Task, activity
+from kprobe_sim.backend import open_sim
+
+OPENS = """
+[[function]]
+name = "SyS_open"
+size = 0x20
+[[call]]
+function = "do_sys_open"
+task = "super-vise-1689/1680"
+args = [-100, "/etc/hosts", { hex = "0080" }]
+returns = 9
+caller = "SyS_open+0x1e/0x20"
+cpu = 1
+at = 6593279.228756
+times = 2
+"""
+
+
+def test_played_at_once_the_calls_have_the_times_of_the_file() -> None:
+    kernel = SimulatedKernel("6.1", cpus=2)
+    kernel.tracefs.write("kprobe_events", b"r:e do_sys_open $retval file=+0(%si):string")
+    kernel.tracefs.write("events/kprobes/e/enable", b"1")
+    activity.parse(OPENS).play(kernel)
+    lines = kernel.tracefs.read("trace").decode().splitlines()[12:]
+    assert (
+        lines
+        == [
+            "      super-vise-1689    [001] ..... 6593279.228757: e: (SyS_open+0x1e/0x20 <- do_sys_open) arg1=0x9 "
+            'file="/etc/hosts"'
+        ]
+        * 2
+    )
+    assert kernel.threads(1680) == [1689]
+
+
+def test_played_live_it_repeats_until_it_is_stopped() -> None:
+    kernel = SimulatedKernel("6.1")
+    kernel.tracefs.write("kprobe_events", b"p:e do_sys_open")
+    kernel.tracefs.write("events/kprobes/e/enable", b"1")
+    live = activity.parse('repeat = true\n[[call]]\nfunction = "do_sys_open"\ntask = "cat-42"\nafter = 0.0\n', "live")
+    stop = threading.Event()
+    player = threading.Thread(target=live.play_live, args=(kernel, stop))
+    with kernel.tracefs.stream("trace_pipe") as stream:
+        player.start()
+        text = b""
+        while text.count(b"\n") < 5:
+            text += stream.read(10)
+        stop.set()
+        player.join(10)
+    assert not player.is_alive()
+    assert b"             cat-42      [000] ....." in text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[call", "a: not TOML: "),
+        ("", "a: no calls"),
+        ('[[call]]\ntask = "cat-1"', "a: call 1: 'function' is missing"),
+        ('[[call]]\nfunction = "f"', "a: call 1: 'task' is missing"),
+        ('[[call]]\nfunction = "f"\ntask = "cat"', "a: call 1: task 'cat' isn't COMM-PID"),
+        ('[[call]]\nfunction = "f"\ntask = "cat-1"\nfoo = 1', "a: call 1: unknown key 'foo'"),
+        ('[[call]]\nfunction = "f"\ntask = "cat-1"\nargs = [[1]]', "a: call 1: argument [1] is neither a number"),
+        ("[[function]]\nsize = 1", "a: function 1 has no name"),
+    ],
+)
+def test_a_bad_file_is_told_what_is_wrong(text: str, said: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is compared below
+        activity.parse(text, "a")
+    assert str(caught.value).startswith(said)
+
+
+def test_an_unknown_name_lists_the_built_in_ones() -> None:
+    with pytest.raises(ValueError, match="no activity 'nope': give a TOML file, or one of opens, perf-tools"):
+        activity.load("nope")
+
+
+@pytest.mark.parametrize("name", activity.built_in_names())
+def test_the_built_in_activities_play(name: str) -> None:
+    kernel = SimulatedKernel("6.1", cpus=2)
+    activity.load(name).play(kernel)
+    assert kernel.tasks
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("9.9", "no profile of kernel '9.9'"),
+        ("6.1,cpus=0", "sim: option 'cpus=0'"),
+        ("6.1,colour=red", "sim: option 'colour=red': there are activity=NAME-OR-FILE and cpus=N"),
+        ("6.1,activity=nope", "no activity 'nope'"),
+    ],
+)
+def test_a_bad_spec_is_told_what_is_wrong(argument: str, said: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is compared below
+        open_sim(argument)
+    assert str(caught.value).startswith(said)
+
+
+def test_a_backend_works_only_from_play_to_close() -> None:
+    backend = open_sim("6.1")
+    backend.write("kprobe_events", b"p:e do_sys_openat2")
+    backend.write("events/kprobes/e/enable", b"1")
+    with backend.stream("trace_pipe") as stream:
+        with pytest.raises(TimeoutError):
+            stream.read(0.15)
+        backend.play()
+        assert b": e: (do_sys_openat2+0x0/0x170)" in stream.read(10)
+        backend.close()
+        backend.close()
+
+
+def test_a_call_of_an_unknown_function_says_what_to_do() -> None:
+    kernel = SimulatedKernel("6.1")
+    with pytest.raises(ValueError, match=r"no symbol for the function 'nope' in 6\.1\.0-\d+-cloud-amd64: add it with"):
+        kernel.call("nope")
+    with pytest.raises(ValueError, match="no CPU 3: this kernel has 1"):
+        kernel.call("vfs_read", cpu=3)
+    with pytest.raises(ValueError, match="no register 'eax'"):
+        kernel.call("vfs_read", registers={"eax": 1})
+
+
+def test_comm_is_cut_to_fifteen_bytes() -> None:
+    assert Task(1, "0123456789abcdefg").name == b"0123456789abcde"
+    assert Task(1, b"a\0b").name == b"a"
