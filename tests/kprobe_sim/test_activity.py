@@ -74,7 +74,7 @@ def test_played_live_it_repeats_until_it_is_stopped() -> None:
     ],
 )
 def test_a_bad_file_is_told_what_is_wrong(text: str, said: str) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is compared below
+    with pytest.raises(ValueError) as caught:
         activity.parse(text, "a")
     assert str(caught.value).startswith(said)
 
@@ -101,7 +101,7 @@ def test_the_built_in_activities_play(name: str) -> None:
     ],
 )
 def test_a_bad_spec_is_told_what_is_wrong(argument: str, said: str) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is compared below
+    with pytest.raises(ValueError) as caught:
         open_sim(argument)
     assert str(caught.value).startswith(said)
 
