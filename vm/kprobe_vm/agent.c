@@ -754,6 +754,8 @@ static void serve(void)
 		n = read(port, buffer + held, sizeof buffer - held);
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n == 0 && getpid() != 1)
+			return;
 		if (n <= 0) {
 			struct timespec pause = { .tv_nsec = 10000000 };
 
@@ -867,14 +869,8 @@ static void on_signal(int number)
 	(void)number;	/* only there to interrupt a system call */
 }
 
-int main(void)
+static void become_init(void)
 {
-	struct sigaction action = { .sa_handler = on_signal };
-	pthread_attr_t attributes;
-	pthread_t reaper;
-	sigset_t cancel_signal;
-
-	console = open("/dev/console", O_RDWR | O_CLOEXEC | O_NOCTTY);
 	umask(022);
 	mount_at("proc", "/proc", NULL);
 	mount_at("sysfs", "/sys", NULL);
@@ -883,21 +879,42 @@ int main(void)
 	mount_at("tmpfs", "/run", "mode=0755");
 	mount_at("debugfs", "/sys/kernel/debug", NULL);
 	mount_at("tracefs", "/sys/kernel/tracing", NULL);
-	sigaction(SIGUSR1, &action, NULL);
-	signal(SIGPIPE, SIG_IGN);
 	sethostname("guest", 5);
 	load_modules();
 	port = open_port();
 	if (port < 0)
 		give_up("no port " PORT_NAME);
+}
+
+/* Not as process 1 but with a descriptor as its argument, it serves that: so the tests need no guest. */
+int main(int argc, char **argv)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+	pthread_attr_t attributes;
+	pthread_t reaper;
+
+	if (getpid() != 1) {
+		console = STDERR_FILENO;
+		port = argc == 2 ? atoi(argv[1]) : -1;
+		if (fcntl(port, F_SETFD, FD_CLOEXEC) < 0) {
+			say("usage: agent DESCRIPTOR (or be process 1)");
+			return 2;
+		}
+	} else {
+		console = open("/dev/console", O_RDWR | O_CLOEXEC | O_NOCTTY);
+		become_init();
+	}
+	sigaction(SIGUSR1, &action, NULL);
+	signal(SIGPIPE, SIG_IGN);
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, 256 * 1024);
 	if (pthread_create(&reaper, &attributes, reap, NULL))
 		give_up("thread");
-	sigemptyset(&cancel_signal);
 	hello();
 	serve();
 	close(port);
+	if (getpid() != 1)
+		return 1;
 	for (;;)
 		pause();
 }

@@ -29,11 +29,12 @@ FILES = {
     "etc/profile": "export PATH=/bin:/sbin:/usr/bin\n",
 }
 APPLETS = (
-    "[ ash awk basename cat chmod chown chrt clear cmp cp cut date dd df diff dirname dmesg du echo env "
-    "expr false find free grep head hexdump hostname id insmod kill killall ln ls lsmod mkdir mkfifo "
-    "mknod mktemp mount mv nice nohup od pgrep pidof pkill poweroff printenv printf ps pwd readlink "
-    "realpath reboot renice rm rmdir sed seq setsid sh sleep sort stat stty sync sysctl tail taskset tee "
-    "test time timeout top touch tr true tty umount uname uniq uptime usleep vi watch wc which xargs yes"
+    "[ ash awk basename cat chmod chown clear cmp cp cut date dd df diff dirname dmesg du echo env expr "
+    "false find free grep halt head hexdump hostname id insmod kill killall less ln ls lsmod md5sum mkdir "
+    "mkfifo mknod mktemp modprobe mount mv nproc nsenter od pidof poweroff printf ps pwd readlink "
+    "realpath reboot renice rm rmdir rmmod sed seq setsid sh sha256sum sleep sort stat stty sync sysctl "
+    "tac tail tar taskset tee test time timeout top touch tr true truncate tty umount uname uniq unshare "
+    "uptime usleep vi watch wc which whoami xargs xxd yes"
 )  # links to busybox, separated by blanks
 
 
