@@ -143,7 +143,7 @@ def test_no_context(recorded: Recorded) -> None:
         ("hex", b"00000001 00000001 00000004daa9627e type: 1443\n\n", (1, 1, 0x4DAA9627E, 1443)),
     ],
 )
-def test_numbers_only(recorded: Recorded, option: str, raw: bytes, rest: tuple[int, ...]) -> None:
+def test_numbers_only(recorded: Recorded, option: str, raw: bytes, rest: tuple[int, int, int, int]) -> None:
     assert body(recorded("6.1", f"03_opt_{option}.trace"))[0] == Coded(*rest, raw)
 
 

@@ -189,7 +189,8 @@ def pieces(data: bytes, sizes: Iterator[int]) -> Iterator[bytes]:
 
 LINES = st.sampled_from(
     [
-        ENT + b'"/tmp/x" flags=0x1\n', ENT + b'"a\nb" flags=0x1\n', ENT + b'"a\n', b'" flags=0x2\n', RET, STACK, b"odd\n",
+        ENT + b'"/tmp/x" flags=0x1\n', ENT + b'"a\nb" flags=0x1\n', ENT + b'"a\n', b'" flags=0x2\n', RET, STACK,
+        b"odd\n",
         b"\n",
         ENT + b'"a\n' + RET + b'b" flags=0x1\n', b"        new\nline-42      [001] .....    11.791146: ent: (f) a=1\n",
         HEAD + b"tracing_mark_write: two\nlines\n", b"CPU:1 [LOST 5 EVENTS]\n", b"# tracer: nop\n", b"#\n",
