@@ -1,0 +1,65 @@
+"""A guest for the tests that only look, and an agent on this very machine for those that need no kernel."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kprobe_vm import Machine
+from kprobe_vm.cache import Cache
+from kprobe_vm.channel import Channel
+from kprobe_vm.errors import MachineClosed, MachineDied
+from kprobe_vm.guest import agent
+
+
+@pytest.fixture(scope="session")
+def series() -> str:
+    """The kernel that the tests with a guest run on."""
+    return os.environ.get("KERNEL", "6.1")
+
+
+@pytest.fixture(scope="session")
+def machine(series: str) -> Iterator[Machine]:
+    """A guest that tests share: they undo what they do."""
+    with Machine(series) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def agent_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("cc") is None:
+        pytest.skip("the agent needs a C compiler: apt-get install gcc libc6-dev")
+    return agent(Cache(tmp_path_factory.mktemp("cache")))
+
+
+class Lost(list[str]):
+    """Notes what the channel told of its end."""
+
+    def lost(self, reason: str) -> MachineDied:
+        self.append(reason)
+        return MachineClosed("lost")
+
+    def stuck(self, reason: str) -> MachineDied:
+        self.append(reason)
+        return MachineClosed("stuck")
+
+
+@pytest.fixture
+def local_channel(agent_program: Path) -> Iterator[Channel]:
+    """A channel to an agent that runs here, as an ordinary process."""
+    ours, theirs = socket.socketpair()
+    with subprocess.Popen([agent_program, str(theirs.fileno())], pass_fds=[theirs.fileno()]) as process:
+        theirs.close()
+        notes = Lost()
+        channel = Channel(ours, lost=notes.lost, stuck=notes.stuck)
+        try:
+            yield channel
+        finally:
+            channel.fail(MachineClosed("the test has ended"))
+            channel.close()
+            process.wait(10)

@@ -1,0 +1,64 @@
+import gzip
+import lzma
+import shutil
+import struct
+import subprocess
+
+import pytest
+from kprobe_vm.bzimage import KernelImage, boot_header_version, extract_vmlinux
+
+VMLINUX = b"\x7fELF" + b"kernel " * 1000
+
+
+def bzimage(payload: bytes, protocol: int = 0x20F) -> bytes:
+    """A boot header with one set-up sector, as Documentation/arch/x86/boot.rst lays it out, and a payload."""
+    image = bytearray(2048)
+    image[0x1F1] = 1
+    image[0x202:0x206] = b"HdrS"
+    struct.pack_into("<H", image, 0x206, protocol)
+    struct.pack_into("<H", image, 0x20E, 0x400 - 0x200)
+    image[0x400 : 0x400 + 27] = b"6.1.0-54-cloud-amd64 (x) #1"
+    struct.pack_into("<II", image, 0x248, 1024, len(payload))
+    return bytes(image) + payload
+
+
+def sized(packed: bytes) -> bytes:
+    return packed + struct.pack("<I", len(VMLINUX))  # the build appends the unpacked size
+
+
+def test_the_version_is_in_the_header() -> None:
+    assert boot_header_version(bzimage(b"")) == "6.1.0-54-cloud-amd64 (x) #1"
+
+
+@pytest.mark.parametrize("payload", [sized(gzip.compress(VMLINUX)), sized(lzma.compress(VMLINUX)), VMLINUX])
+def test_what_python_can_unpack(payload: bytes) -> None:
+    assert extract_vmlinux(bzimage(payload)) == VMLINUX
+
+
+@pytest.mark.parametrize("command", [["lz4", "-l", "-c"], ["zstd", "-c"]])
+def test_what_takes_a_command(command: list[str]) -> None:
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"no {command[0]} command")
+    packed = subprocess.run(command, input=VMLINUX, capture_output=True, check=True).stdout
+    assert extract_vmlinux(bzimage(sized(packed))) == VMLINUX
+
+
+def test_without_the_command_the_image_stays_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(KernelImage, match="no lz4 command"):
+        extract_vmlinux(bzimage(b"\x02\x21\x4c\x18...."))
+
+
+@pytest.mark.parametrize(
+    ("image", "words"),
+    [
+        (b"", "no boot header"),
+        (bytes(4096), "no boot header"),
+        (bzimage(b"", protocol=0x207), "protocol 2.07 names no payload"),
+        (bzimage(b"????...."), "unknown compression 3f3f3f3f"),
+        (bzimage(sized(gzip.compress(b"no kernel"))), "no ELF file"),
+    ],
+)
+def test_what_is_no_kernel_image(image: bytes, words: str) -> None:
+    with pytest.raises(KernelImage, match=words):
+        extract_vmlinux(image)

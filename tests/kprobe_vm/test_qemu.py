@@ -1,0 +1,44 @@
+from pathlib import Path
+
+from kprobe_vm.accelerator import Verdict
+from kprobe_vm.cache import Cache
+from kprobe_vm.qemu import Hardware, arguments
+
+HARDWARE = Hardware(Path("/k/vmlinux"), Path("/k/root.cpio"), "tcg", command_line="quiet")
+
+
+def following(line: list[str], option: str) -> list[str]:
+    return [line[at + 1] for at, word in enumerate(line) if word == option]
+
+
+def test_a_dead_kernel_ends_qemu() -> None:
+    line = arguments(HARDWARE, agent=4, console=5, control=6)
+    assert "-no-reboot" in line
+    (append,) = following(line, "-append")
+    assert {"panic=-1", "oops=panic", "nokaslr", "quiet"} <= set(append.split())
+    assert "mitigations=off" not in append
+
+
+def test_the_three_connections_are_inherited() -> None:
+    line = arguments(HARDWARE, agent=4, console=5, control=6)
+    assert following(line, "-chardev") == [
+        "socket,id=console,fd=5",
+        "socket,id=control,fd=6",
+        "socket,id=agent,fd=4",
+    ]
+
+
+def test_kvm_shows_the_host_processor() -> None:
+    assert following(arguments(HARDWARE, agent=4, console=5, control=6), "-cpu") == []
+    line = arguments(HARDWARE._replace(accelerator="kvm"), agent=4, console=5, control=6)
+    assert following(line, "-cpu") == ["host"]
+
+
+def test_the_verdict_on_kvm_holds_for_one_boot_of_the_host_and_one_qemu(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    verdict = Verdict(cache, "7.2.22", "boot-1")
+    assert verdict.read() is None
+    verdict.write(False, "no byte on the console in 5 s")
+    assert Verdict(cache, "7.2.22", "boot-1").read() is False
+    assert Verdict(cache, "7.2.22", "boot-2").read() is None
+    assert Verdict(cache, "8.0.0", "boot-1").read() is None
