@@ -41,8 +41,8 @@ class Handle(Protocol):
     def read(self, size: int) -> bytes: ...
     def write(self, data: bytes) -> int: ...
     def lseek(self, offset: int, whence: int = 0) -> int: ...
-    def poll(self, timeout: float | None = 0) -> int:
-        """Wait up to `timeout` seconds (None: for ever) for reading or writing not to block; return the mask."""
+    def poll(self, timeout: float | None = 0, events: int = 1) -> int:
+        """Wait up to `timeout` seconds (None: for ever) for one of `events` (POLLIN); return the mask, 0 for none."""
 
     def close(self) -> None: ...
 
@@ -143,9 +143,9 @@ class LocalHandle:
         except OSError as error:
             raise _with_path(error, self.path) from None
 
-    def poll(self, timeout: float | None = 0) -> int:
+    def poll(self, timeout: float | None = 0, events: int = 1) -> int:
         poller = select.poll()
-        poller.register(self._descriptor, select.POLLIN | select.POLLOUT)
+        poller.register(self._descriptor, events)
         ready = poller.poll(None if timeout is None else timeout * 1000)
         return ready[0][1] if ready else 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -76,12 +77,12 @@ class SimFile:
             self._position = base + offset
             return self._position
 
-    def poll(self, timeout: float | None = 0) -> int:
-        """poll(2): wait up to `timeout` seconds (None: for ever) for a non-empty mask; return it."""
+    def poll(self, timeout: float | None = 0, events: int = select.POLLIN) -> int:
+        """poll(2): wait up to `timeout` seconds (None: for ever) for one of `events`; return the mask, 0 for none."""
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._kernel.condition:
             while True:
-                mask = self._live(lambda _: True).poll()
+                mask = self._live(lambda _: True).poll() & (events | select.POLLERR | select.POLLHUP)
                 if mask:
                     return mask
                 try:
