@@ -44,8 +44,10 @@ def test_a_panic_is_seen_across_pieces(wire: tuple[socket.socket, Console]) -> N
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("[    2.1] BUG: kernel NULL pointer dereference, address: 0000000000000000",) * 1
-        + ("BUG: kernel NULL pointer dereference, address: 0000000000000000",),
+        (
+            "[    2.1] BUG: kernel NULL pointer dereference, address: 0000000000000000",
+            "BUG: kernel NULL pointer dereference, address: 0000000000000000",
+        ),
         ("[    2.1] Oops: 0002 [#1] PREEMPT SMP NOPTI", "Oops: 0002 [#1] PREEMPT SMP NOPTI"),
         ("[    2.1] invalid opcode: 0000 [#1] PREEMPT SMP NOPTI", "invalid opcode: 0000 [#1] PREEMPT SMP NOPTI"),
         (
