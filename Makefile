@@ -17,10 +17,10 @@ help:
 
 # the demo needs python3 and nothing else; the rest needs the tools of the extra [dev]
 $(VENV)/.bare:
-	@python3 tools/venv.py && touch $@
+	@python3 tools/environment.py && touch $@
 
-$(VENV)/.dev: pyproject.toml tools/venv.py
-	@python3 tools/venv.py --dev && touch $(VENV)/.bare $@
+$(VENV)/.dev: pyproject.toml tools/environment.py
+	@python3 tools/environment.py --dev && touch $(VENV)/.bare $@
 
 demo: $(VENV)/.bare
 	@$(PY) tools/demo.py

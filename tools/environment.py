@@ -1,7 +1,7 @@
 """Make the checkout's virtual environment: with nothing but python3 for the demo, with the tools for development.
 
-    python3 tools/venv.py           the three packages and their commands, from the checkout; needs no network
-    python3 tools/venv.py --dev     as well the extra [dev], installed by pip
+    python3 tools/environment.py           the three packages and their commands, from the checkout; needs no network
+    python3 tools/environment.py --dev     as well the extra [dev], installed by pip
 
 A Debian python3 comes without ensurepip; then pip is taken from Debian's package python3-pip-whl, fetched by apt
 under a private configuration, so that neither root nor python3-venv is needed.
