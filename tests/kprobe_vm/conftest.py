@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from kprobe_vm import Machine
+from kprobe_vm.backend import Spec
 from kprobe_vm.cache import Cache
 from kprobe_vm.channel import Channel
 from kprobe_vm.errors import MachineClosed, MachineDied
@@ -18,9 +19,11 @@ from kprobe_vm.guest import agent
 
 
 @pytest.fixture(scope="session")
-def series() -> str:
-    """The kernel that the tests with a guest run on."""
-    return os.environ.get("KERNEL", "6.1")
+def series(pytestconfig: pytest.Config) -> str:
+    """The kernel that the tests with a guest run on: that of `--tracefs vm:...`, else $KERNEL, else 6.1."""
+    specs = [spec.partition(":") for spec in pytestconfig.getoption("tracefs", None) or []]
+    asked = [Spec.parse(argument).kernel for name, _, argument in specs if name == "vm"]
+    return asked[0] if asked else os.environ.get("KERNEL", "6.1")
 
 
 @pytest.fixture(scope="session")
