@@ -20,6 +20,7 @@ UNREAD = ("trace_pipe", "trace_pipe_raw", "snapshot_raw")
 SAMPLE_EVENTS = ("events/sched/sched_switch", "events/ftrace")
 STAT = "-exec stat -c '%f %u %g %h %s %n' {} +"
 TASKS = "cd /proc; for p in [0-9]*; do [ $p = $$ ] || echo $p $(cat $p/comm 2>/dev/null); done; true"
+SECTIONS = "find /sys/module/*/sections -type f -exec grep -H . {} + 2>/dev/null; true"
 AT_PAGESZ = 6
 SAMPLE = "do_sys_openat2"
 LATENCY = "options/latency-format"
@@ -65,6 +66,7 @@ def ask(guest: Guest, progress: Callable[[str], None]) -> dict[str, bytes]:
         answers["config.gz"] = guest.read("proc/config.gz")
     answers["page_size"] = b"%d" % _auxv(guest.read("proc/self/auxv"), AT_PAGESZ)
     answers["tasks"] = guest.shell(TASKS)
+    answers["sections"] = guest.shell(SECTIONS)
     progress("making a probe, an instance, an enabled event")
     _probe(guest, answers)
     _instance(guest, answers)

@@ -107,7 +107,7 @@ def symbols(entries: list[Entry], answers: Mapping[str, bytes], read: Read, prog
     for module in modules:
         text = decode(module.start, read(module.start, module.end - module.start), starts)
         texts.append(text)
-        special += text.special
+        special += [*text.special, *_reserved_in_module(module, answers["sections"].decode(), read, text)]
     progress("finding the ftrace locations")
     lines = answers["files/available_filter_functions"].decode().splitlines()
     locations = Locations(entries, texts).find(lines)
@@ -115,24 +115,61 @@ def symbols(entries: list[Entry], answers: Mapping[str, bytes], read: Read, prog
     return build(entries, (where["_stext"], where["_end"]), modules, texts, merge(special), blacklist, locations)
 
 
+# Which functions of the image bound a table, which section of a module holds it, and who reads it.
+TABLES: tuple[tuple[str, str, str, Callable[[Read, int, int, Text], list[Special]]], ...] = (
+    ("__start___jump_table", "__stop___jump_table", "__jump_table", jump_labels),
+    ("__start_static_call_sites", "__stop_static_call_sites", ".static_call_sites", static_calls),
+    ("__start___bug_table", "__stop___bug_table", "__bug_table", bugs),
+)
+
+
 def _reserved(where: Mapping[str, int], read: Read, text: Text) -> Iterable[Special]:
-    tables: tuple[tuple[str, str, Callable[[Read, int, int, Text], list[Special]]], ...] = (
-        ("__start___jump_table", "__stop___jump_table", jump_labels),
-        ("__start_static_call_sites", "__stop_static_call_sites", static_calls),
-        ("__start___bug_table", "__stop___bug_table", bugs),
-    )
-    for first, last, reader in tables:
+    for first, last, _, reader in TABLES:
         if first in where and last in where:
             yield from reader(read, where[first], where[last], text)
 
 
+def _reserved_in_module(module: Module, sections: str, read: Read, text: Text) -> Iterable[Special]:
+    """As `_reserved`; a module's table is known by its start, and ends where the next section starts, or the page."""
+    starts: dict[str, int] = {}
+    for line in sections.splitlines():
+        path, _, address = line.rpartition(":")
+        if path.split("/")[-3:-1] == [module.name, "sections"]:
+            starts[path.rpartition("/")[2]] = int(address, 16)
+    for _, _, name, reader in TABLES:
+        if name in starts:
+            first = starts[name]
+            last = min([address for address in starts.values() if address > first], default=first | PAGE - 1)
+            yield from reader(read, first, min(last, _whole_pages(first + 1)), text)
+
+
 def _modules(text: str, entries: Iterable[Entry]) -> list[Module]:
-    """Return where the text of each loaded module is: from its base to the page behind its last function."""
+    """Return where the loaded modules are, by /proc/modules and their symbols.
+
+    The text goes from the base to the page behind the last function.  Up to 6.3 a module is one area of memory; later
+    its data may be elsewhere, and those areas are taken to be the pages that hold a symbol.
+    """
     modules = []
     for line in text.splitlines():
         name, size, *_, base = line.split()[:6]
         start = int(base, 16)
-        last = max((entry.address for entry in entries if entry.module == name and entry.type in "tTwW"), default=start)
-        end = min((last + PAGE) & -PAGE, start + (int(size) + PAGE - 1) // PAGE * PAGE)
-        modules.append(Module(name, start, end))
+        own = [entry for entry in entries if entry.module == name]
+        last = max((entry.address for entry in own if entry.type in "tTwW"), default=start)
+        end = start + _whole_pages(int(size))
+        areas = [(start, end)]
+        for entry in own:
+            if not start <= entry.address < end:
+                page = entry.address & -PAGE
+                if page > areas[-1][1]:
+                    areas.append((page, page + PAGE))
+                else:
+                    areas[-1] = (areas[-1][0], max(areas[-1][1], page + PAGE))
+        if len(areas) > 1:  # the size is that of all areas
+            inside = [entry.address for entry in own if start <= entry.address < end]
+            areas[0] = (start, _whole_pages(max([*inside, last]) + 1))
+        modules.append(Module(name, start, min(_whole_pages(last + 1), end), tuple(areas)))
     return modules
+
+
+def _whole_pages(size: int) -> int:
+    return (size + PAGE - 1) & -PAGE

@@ -45,11 +45,12 @@ class Entry(NamedTuple):
 
 
 class Module(NamedTuple):
-    """A loaded module: where its text is."""
+    """A loaded module: where its text is, and the areas of memory in which its symbols are."""
 
     name: str
     start: int
     end: int
+    areas: tuple[tuple[int, int], ...]
 
 
 def parse_kallsyms(text: str) -> list[Entry]:
@@ -176,7 +177,8 @@ def build(
         flags.append(entered | black << 1)
     regions = array("I", [image[0] - HIGH, image[1] - HIGH, 0])
     for module in modules:
-        regions.extend([module.start - HIGH, module.end - HIGH, number[module.name]])
+        for first, last in module.areas:
+            regions.extend([first - HIGH, last - HIGH, number[module.name]])
     bits, text_table = bytearray(), array("I")
     for text in texts:
         text_table.extend([text.start - HIGH, len(text.code), len(bits)])
