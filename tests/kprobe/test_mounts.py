@@ -77,6 +77,7 @@ def test_every_place_looked_at_is_in_the_error(fs: Any) -> None:
 
 
 def test_one_that_is_closed_to_us(fs: Any) -> None:
+    set_uid(0)
     table(fs, "nodev /sys/kernel/tracing tracefs rw 0 0")
     fs.create_dir("/sys/kernel/tracing/events")
     fs.chmod("/sys/kernel/tracing", 0o700)
