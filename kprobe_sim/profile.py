@@ -270,5 +270,5 @@ def load(spec: str = "") -> Profile:
 
 
 def _in_series(release: str, spec: str) -> bool:
-    """Return whether a release is of a series: "6.1" fits 6.1.0-54-cloud-amd64 and not 6.12."""
-    return re.match(re.escape(spec) + r"(?![0-9])", release) is not None
+    """Return whether a release is of a series: "6.1" fits 6.1.0-54-cloud-amd64 and not 6.12, "6" fits none."""
+    return "." in spec[:-1] and re.match(re.escape(spec) + r"(?![0-9])", release) is not None
