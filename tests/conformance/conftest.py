@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from .builds import BUILDS, Build
+from .builds import Build, build_of
 
 T = TypeVar("T")
 
@@ -34,4 +34,4 @@ def build(tracefs: Any) -> Build:
     heading = tracefs.read("trace").decode()
     tracefs.write("options/latency-format", b"0")
     tracefs.write("trace", b"", truncate=True)
-    return BUILDS[heading.partition(" latency trace v1.1.5 on ")[2].partition("\n")[0]]
+    return build_of(heading.partition(" latency trace v1.1.5 on ")[2].partition("\n")[0])
