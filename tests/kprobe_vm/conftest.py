@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from kprobe_vm import Machine
 from kprobe_vm.backend import Spec
 from kprobe_vm.cache import Cache

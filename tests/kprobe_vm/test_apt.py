@@ -1,6 +1,7 @@
 import random
 
 import pytest
+
 from kprobe_vm.apt import Mirrors, mirrors_of, parse_stanzas, version_key
 
 SHOWN = """\
@@ -25,7 +26,9 @@ def test_stanzas_of_an_index() -> None:
     first, second = parse_stanzas(SHOWN)
     assert first["Package"] == "linux-image-6.1.0-54-cloud-amd64"
     assert first["Size"] == "26685156"
-    assert first["Description"].splitlines()[1] == "The Linux kernel 6.1 and modules for use on cloud platforms supporting"
+    assert (
+        first["Description"].splitlines()[1] == "The Linux kernel 6.1 and modules for use on cloud platforms supporting"
+    )
     assert second == {"Package": "busybox-static", "Version": "1:1.35.0-4+deb12u1+b1"}
 
 

@@ -1,4 +1,5 @@
 import pytest
+
 from kprobe_vm.backend import Spec
 
 

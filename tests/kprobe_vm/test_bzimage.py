@@ -5,6 +5,7 @@ import struct
 import subprocess
 
 import pytest
+
 from kprobe_vm.bzimage import KernelImage, boot_header_version, extract_vmlinux
 
 VMLINUX = b"\x7fELF" + b"kernel " * 1000

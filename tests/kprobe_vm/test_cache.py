@@ -3,6 +3,7 @@ import stat
 from pathlib import Path
 
 import pytest
+
 from kprobe_vm.cache import Cache, digest
 
 

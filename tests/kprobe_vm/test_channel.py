@@ -8,10 +8,10 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pytest
+
 from kprobe_vm.channel import Channel
 from kprobe_vm.errors import MachineClosed, MachineDied
 from kprobe_vm.frames import FRAME_CAP, WINDOW, Data, Op
@@ -327,9 +327,8 @@ def test_an_agent_that_dies_fails_whoever_waits(agent_program: Path, tmp_path: P
 def test_a_broken_protocol_closes_the_connection(local_channel: Channel) -> None:
     local_channel.wait_hello(10)
     local_channel._socket.sendall(b"\xff" * 9)
-    deadline = time.monotonic() + 10
     with pytest.raises(MachineDied):
-        while time.monotonic() < deadline:
+        for _ in range(1000):  # until the end is noticed
             local_channel.call(Op.PING, deadline=10)
 
 

@@ -3,6 +3,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from kprobe_vm.console import NO_MEMORY, OOPS, PANIC, Console
 
 

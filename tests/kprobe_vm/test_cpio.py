@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from kprobe_vm.cpio import archive, device, directory, regular, symlink
 
 
@@ -26,7 +27,7 @@ def test_the_archive_ends_with_the_trailer_on_a_block() -> None:
 def test_a_console_needs_no_mknod() -> None:
     written = archive([device("dev/console", 5, 1)])
     assert written[14:22] == b"00002180"  # S_IFCHR | 0600
-    assert written[78:94] == b"00000005" b"00000001"
+    assert written[78:94] == b"0000000500000001"
 
 
 def test_equal_content_gives_equal_archives() -> None:

@@ -1,4 +1,5 @@
 import pytest
+
 from kprobe_vm import errors
 from kprobe_vm.errors import GuestOops, GuestPanic, MachineDied, MachineError, NotReady, QemuMissing
 

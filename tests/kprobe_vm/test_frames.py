@@ -1,11 +1,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from kprobe_vm.frames import FRAME_CAP, Broken, Decoder, Frame, Hello, Op, encode
 
 
 def test_a_frame_is_length_id_kind_payload() -> None:
-    assert encode(7, Op.PING, b"ab", b"c") == b"\x03\0\0\0" b"\x07\0\0\0" b"\x01" b"abc"
+    assert encode(7, Op.PING, b"ab", b"c") == b"\x03\0\0\0\x07\0\0\0\x01abc"
 
 
 def test_a_payload_over_the_cap_is_refused_here() -> None:
@@ -29,7 +30,7 @@ def test_frames_survive_any_cut(frames: list[tuple[int, int, bytes]], data: st.D
 
 
 def test_a_hello_tells_the_kernel() -> None:
-    payload = b"\x01\0\0\0" b"\0\x10\0\0" b"\x02\0\0\0" b"\0\0\x04\0" b"6.1.0-54-cloud-amd64\0#1 SMP\0"
+    payload = b"\x01\0\0\0\0\x10\0\0\x02\0\0\0\0\0\x04\06.1.0-54-cloud-amd64\0#1 SMP\0"
     assert Hello.parse(payload) == Hello("6.1.0-54-cloud-amd64", "#1 SMP", 4096, 2)
 
 

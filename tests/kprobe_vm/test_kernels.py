@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+
 from kprobe_vm.cache import Cache
 from kprobe_vm.errors import NoSuchKernel
 from kprobe_vm.kernels import SERIES, Kernels, load_order, series_of, suites_for

@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
 import pexpect
 import pytest
+
 from kprobe_vm import Machine
 from kprobe_vm.backend import open_vm
 from kprobe_vm.guest import APPLETS
@@ -145,7 +147,9 @@ def test_an_unread_stream_holds_up_nothing(machine: Machine) -> None:
     tracefs = machine.tracefs
     line = b"x" * 200
     with tracefs.stream("trace_pipe") as pipe:
-        script = f"i=0; while [ $i -lt 3000 ]; do echo {line.decode()} >/sys/kernel/tracing/trace_marker; i=$((i+1)); done"
+        script = (
+            f"i=0; while [ $i -lt 3000 ]; do echo {line.decode()} >/sys/kernel/tracing/trace_marker; i=$((i+1)); done"
+        )
         assert machine.run(["sh", "-c", script]).returncode == 0
         assert tracefs.read("tracing_on") == b"1\n"
         text = b""
@@ -235,21 +239,14 @@ def test_a_kernel_from_a_file(machine: Machine, tmp_path: Path) -> None:
     assert kernel.image == copy
 
 
-def kprobe_vm(*arguments: str) -> str:
-    return " ".join(["-m", "kprobe_vm", *arguments])
-
-
 def test_the_command_gives_cmds_output_and_status(series: str) -> None:
-    command = ["python3", "-m", "kprobe_vm", "-q", "run", series, "--", "sh", "-c", "echo out; echo err >&2; exit 7"]
-    import sys
-
-    done = subprocess.run([sys.executable, *command[1:]], capture_output=True, timeout=110, check=False)
+    script = ["sh", "-c", "echo out; echo err >&2; exit 7"]
+    command = [sys.executable, "-m", "kprobe_vm", "-q", "run", series, "--", *script]
+    done = subprocess.run(command, capture_output=True, timeout=110, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (7, b"out\n", b"err\n")
 
 
 def test_a_shell_on_the_console(series: str) -> None:
-    import sys
-
     terminal = pexpect.spawn(sys.executable, ["-m", "kprobe_vm", "shell", series], timeout=60)
     try:
         terminal.expect("Ctrl-] leaves it")

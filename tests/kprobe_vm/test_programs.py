@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+
 from kprobe_vm import Machine, programs
 from kprobe_vm.cache import Cache
 from kprobe_vm.cli import main
