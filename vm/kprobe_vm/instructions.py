@@ -95,6 +95,8 @@ def decode(start: int, code: bytes, starts: Iterable[int]) -> Text:
             for at, size, _, _ in machine.disasm_lite(code[address - start : following - start + 15], address):
                 if at >= following:
                     break
+                if size == 2 and code[at - start : at - start + 2] == b"\x0f\xb9":
+                    break  # UD1: capstone leaves its operand out
                 _mark(text, at, size)
                 address = at + size
             if address < following:
@@ -124,7 +126,7 @@ def _mark(text: Text, address: int, size: int) -> None:
 def _undecodable_length(code: bytes) -> int:
     """Return the length of what the kernel's decoder takes and capstone doesn't; 0 where neither does.
 
-    UD0 and UD1 with their operand, the register forms of 0F 01 (SERIALIZE, PVALIDATE and such), tile instructions.
+    UD0, UD1 with its operand, the register forms of 0F 01 (SERIALIZE, PVALIDATE and such), tile instructions.
     """
     at = 0
     while at < len(code) and code[at] in PREFIXES:
@@ -135,6 +137,8 @@ def _undecodable_length(code: bytes) -> int:
         at += 1
     if len(code) < at + 3 or code[at] != 0x0F or code[at + 1] not in (0x01, 0xB9, 0xFF):
         return 0
+    if code[at + 1] == 0xFF:
+        return at + 2  # the kernel's table knows no operand of UD0
     mode, memory = code[at + 2] >> 6, code[at + 2] & 7
     length = at + 3
     if mode == 3:
@@ -181,20 +185,22 @@ def bugs(read: Read, first: int, last: int, text: Text) -> list[Special]:
     """Return the addresses of BUG and WARN instructions in a text.
 
     An entry starts with the s32 distance to the instruction; its size differs between kernels and configurations, so
-    the one is taken with which every entry in the text points at UD1 or UD2.
+    that one is taken with which most entries point into the text, and all of those at UD1 or UD2.
     """
     table = read(first, last - first)
+    best: list[int] = []
     mismatched = False
     for size in (12, 16, 8, 20, 24):
         whole = range(0, len(table) - size + 1, size)
         addresses = [first + at + int.from_bytes(table[at : at + 4], "little", signed=True) for at in whole]
         inside = [address for address in addresses if 0 <= address - text.start < len(text.code)]
-        if inside and all(_is_undefined(text.code[a - text.start : a - text.start + 4]) for a in inside):
-            return [Special(address, 1, Kind.RESERVED) for address in inside]
-        mismatched |= bool(inside)
-    if mismatched:
+        if all(_is_undefined(text.code[a - text.start : a - text.start + 4]) for a in inside):
+            best = max(best, inside, key=len)
+        else:
+            mismatched = True
+    if mismatched and not best:
         raise ValueError("no entry size fits the table of BUG instructions")
-    return []
+    return [Special(address, 1, Kind.RESERVED) for address in best]
 
 
 def _is_undefined(code: bytes) -> bool:

@@ -107,7 +107,8 @@ def write(directory: Path, answers: Mapping[str, bytes], config: str | None) -> 
     """Write all files of a profile but the binary ones.  `answers` are the recorder's, by the names it gave them."""
     text = {name: data.decode("latin-1") for name, data in answers.items()}
     files = {name.removeprefix("files/"): value for name, value in text.items() if name.startswith("files/")}
-    files.pop("available_filter_functions", None)  # the symbol table has it
+    for name in ("available_filter_functions", "available_filter_functions_addrs"):
+        files.pop(name, None)  # the symbol table has it
     banner = text["version"].strip()
     formats = {"events/" + name: value for name, value in _formats(text).items()}
     directories = parse_tree(text["tree"])

@@ -17,7 +17,7 @@ from kprobe_vm import btf, profilefile
 from kprobe_vm.instructions import Special, Text, bugs, decode, jump_labels, merge, static_calls
 from kprobe_vm.machine import Machine
 from kprobe_vm.questions import File, Guest, Memory, ask
-from kprobe_vm.symboltable import Entry, Locations, Module, build, parse_blacklist, parse_kallsyms
+from kprobe_vm.symboltable import Entry, Locations, Module, build, parse_blacklist, parse_kallsyms, parse_locations
 from kprobe_vm.tracefs import GuestTracefs
 
 __all__ = ["record", "write_profile"]
@@ -109,8 +109,11 @@ def symbols(entries: list[Entry], answers: Mapping[str, bytes], read: Read, prog
         texts.append(text)
         special += [*text.special, *_reserved_in_module(module, answers["sections"].decode(), read, text)]
     progress("finding the ftrace locations")
-    lines = answers["files/available_filter_functions"].decode().splitlines()
-    locations = Locations(entries, texts).find(lines)
+    if "files/available_filter_functions_addrs" in answers:
+        locations = parse_locations(answers["files/available_filter_functions_addrs"].decode())
+    else:
+        lines = answers["files/available_filter_functions"].decode().splitlines()
+        locations = Locations(entries, texts).find(lines)
     blacklist = parse_blacklist(answers["blacklist"].decode())
     return build(entries, (where["_stext"], where["_end"]), modules, texts, merge(special), blacklist, locations)
 

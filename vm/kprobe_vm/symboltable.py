@@ -31,7 +31,8 @@ from kprobe_vm.instructions import Special, Text
 HIGH = 0xFFFF_FFFF_8000_0000
 LOW = 0x100_0000
 CHUNK = 8192
-ENDBR = b"\xf3\x0f\x1e\xfa"
+# What stands before a function's ftrace nop on kernels with IBT: ENDBR64, or what the kernel puts over needless ones.
+ENDBR = (b"\xf3\x0f\x1e\xfa", b"\x66\x0f\x1f\x00", b"\x0f\x1f\x40\xd6")
 NOP5 = b"\x0f\x1f\x44\x00\x00"
 
 
@@ -85,6 +86,11 @@ def parse_blacklist(text: str) -> list[tuple[int, int]]:
     return merged
 
 
+def parse_locations(text: str) -> list[int]:
+    """Return the addresses of available_filter_functions_addrs (6.5+): lines `address name`."""
+    return [int(line.split(" ", 1)[0], 16) for line in text.splitlines()]
+
+
 class Locations:
     """Finds the ftrace locations that the lines of available_filter_functions stand for.
 
@@ -129,7 +135,7 @@ class Locations:
             code = self._code(address, 9)
             if code[:5] == NOP5 and address > after:
                 return address
-            if code[:4] == ENDBR and code[4:9] == NOP5 and address + 4 > after:
+            if code[:4] in ENDBR and code[4:9] == NOP5 and address + 4 > after:
                 return address + 4
         return None
 
