@@ -91,6 +91,7 @@ class EventDir(DirNode):
     def __init__(self, file: EventFile, modes: Modes) -> None:
         super().__init__(modes.directory)
         self._file = file
+        self.identity = file
         self._modes = modes
         self._openers: dict[str, tuple[int, Callable[[int], OpenFile]]] = {
             "format": (modes.read, lambda flags: Seq(flags, self._format, None)),

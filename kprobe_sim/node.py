@@ -69,6 +69,7 @@ class Node:
     """A directory entry: a file or a directory of the tracefs."""
 
     is_dir: ClassVar[bool] = False
+    identity: object = None  # another object after the directory was removed and made again
 
     def __init__(self, mode: int) -> None:
         self.mode = mode  # permission bits, as `ls` of the real kernel shows them

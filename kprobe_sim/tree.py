@@ -212,6 +212,7 @@ class InstanceDir(DirNode):
     def __init__(self, instance: Instance, modes: Modes) -> None:
         super().__init__(modes.directory)
         self._instance = instance
+        self.identity = instance
         self._modes = modes
         self._table = instance.kernel.profile.directory("instances/*" if instance.name else "")
 

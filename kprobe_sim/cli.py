@@ -1,0 +1,109 @@
+"""The command `kprobe-sim`: programs on a simulated kernel."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kprobe_sim.backend import SimBackend
+
+OK, USAGE_ERROR = 0, 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    parser = _parser()
+    arguments = parser.parse_args(sys.argv[1:] if argv is None else list(argv))
+    verb: str = arguments.verb
+    if verb == "profiles":
+        return _profiles()
+    command: list[str] = arguments.command[arguments.command[:1] == ["--"] :] if verb == "run" else []
+    if verb == "run" and not command:
+        parser.error("run: a COMMAND is needed: kprobe-sim run -- COMMAND...")
+    from kprobe_sim.expose.fuse_mount import CannotMount
+
+    try:
+        machine = _machine(arguments)
+    except (OSError, ValueError) as error:
+        print(f"kprobe-sim: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    try:
+        if verb == "run":
+            return _run(machine, command)
+        return _mount(machine, arguments.directory)
+    except CannotMount as error:
+        print(f"kprobe-sim: {verb}: {error}", file=sys.stderr)
+        return 125
+    finally:
+        machine.close()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("kprobe-sim", description="Run programs on a simulated kernel's tracefs.")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    run = verbs.add_parser(
+        "run",
+        help="run a command that sees a simulated /sys/kernel/tracing; needs no root",
+        usage="kprobe-sim run [--kernel K] [--activity A] -- COMMAND...",
+        description="Run a command that sees a simulated /sys/kernel/tracing, and exit with its status.",
+    )
+    mount = verbs.add_parser(
+        "mount",
+        help="mount a simulated tracefs on a directory, until Ctrl-C",
+        description="Mount a simulated tracefs on a directory; unmount it when told to end.",
+    )
+    for verb in (run, mount):
+        verb.add_argument(
+            "--kernel", default="", metavar="K", help="a release or series, such as 6.1 (default: newest)"
+        )
+        verb.add_argument(
+            "--activity",
+            default="opens",
+            metavar="A",
+            help="what the simulated machine does: a TOML file, a built-in name, or none (default: %(default)s)",
+        )
+    run.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
+    mount.add_argument("directory", metavar="DIR", help="an existing directory")
+    verbs.add_parser("profiles", help="list the kernels that can be simulated, and the built-in activities")
+    return parser
+
+
+def _profiles() -> int:
+    from kprobe_sim.activity import built_in_names
+    from kprobe_sim.profile import available
+
+    for release in available():
+        print(release)
+    print(f"activities: {', '.join(built_in_names())}")
+    return OK
+
+
+def _machine(arguments: argparse.Namespace) -> SimBackend:
+    import time
+
+    from kprobe_sim.activity import Activity, load
+    from kprobe_sim.backend import SimBackend
+    from kprobe_sim.kernel import SimulatedKernel
+
+    activity = Activity((), (), False) if arguments.activity == "none" else load(arguments.activity)
+    return SimBackend(SimulatedKernel(arguments.kernel, clock=time.monotonic_ns), activity)
+
+
+def _run(machine: SimBackend, command: Sequence[str]) -> int:
+    from kprobe_sim.expose.fuse_run import run
+
+    return run(machine.kernel, command, machine.play)
+
+
+def _mount(machine: SimBackend, directory: str) -> int:
+    from kprobe_sim.expose.fuse_serve import serve
+
+    return serve(machine.kernel, directory, machine.play)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

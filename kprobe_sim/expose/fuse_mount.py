@@ -1,0 +1,151 @@
+"""Mounting: the system calls that Python hasn't, and errors that say what to do."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from typing import NamedTuple
+
+DEVICE = "/dev/fuse"
+CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 4096, 16384, 1 << 18
+_MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8
+_PR_SET_PDEATHSIG = 1
+
+SUBTYPE = "fuse.tracefs"  # what /proc/mounts shows; the kernel allows no type without the prefix
+
+
+class CannotMount(Exception):
+    """A mount can't be had here; the text says why and what would help."""
+
+
+class SystemCalls:
+    """mount(2), umount2(2), unshare(2) and prctl(2)."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+
+    def mount(self, source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+        """Call mount(2)."""
+        arguments = (os.fsencode(source), os.fsencode(target), kind.encode() or None)
+        self._check(self._libc.mount(*arguments, ctypes.c_ulong(flags), options.encode() or None), target)
+
+    def unmount(self, target: str) -> None:
+        """Take a mount away even if it is busy."""
+        self._check(self._libc.umount2(os.fsencode(target), _MNT_DETACH | _UMOUNT_NOFOLLOW), target)
+
+    def unshare(self, flags: int) -> None:
+        """Move this process into namespaces of its own."""
+        self._check(self._libc.unshare(flags), "")
+
+    def die_with_parent(self, signal: int) -> None:
+        """Have the kernel send this process a signal when its parent ends."""
+        self._check(self._libc.prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0), "")
+
+    def _check(self, result: int, target: str) -> None:
+        if result:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), target or None)
+
+
+def open_device() -> int:
+    """Open /dev/fuse; CannotMount says what is wrong with it."""
+    try:
+        return os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise CannotMount(
+            f"there is no {DEVICE}: load the kernel module fuse, or give the container the device "
+            "(docker run --device /dev/fuse)"
+        ) from None
+    except PermissionError:
+        raise CannotMount(
+            f"{DEVICE} can't be opened by this user (mode {_mode(DEVICE)}): the administrator can allow it with "
+            f"'chmod 666 {DEVICE}', its mode on most distributions"
+        ) from None
+    except OSError as error:
+        raise CannotMount(f"{DEVICE} can't be opened: {error.strerror}; is the kernel module fuse there?") from None
+
+
+def _mode(path: str) -> str:
+    return f"{os.stat(path).st_mode & 0o7777:04o}"
+
+
+def mount_options(descriptor: int, root_mode: int, *, uid: int = 0, gid: int = 0) -> str:
+    """Return the data of mount(2): permissions are checked by the kernel, for all users, as on tracefs."""
+    return (
+        f"fd={descriptor},rootmode={0o40000 | root_mode:o},user_id={uid},group_id={gid},default_permissions,allow_other"
+    )
+
+
+def mount_fuse(calls: SystemCalls, descriptor: int, directory: str, root_mode: int) -> None:
+    """Mount the file system that will be served on `descriptor`; OSError if it isn't allowed."""
+    options = mount_options(descriptor, root_mode)
+    calls.mount("tracefs", directory, SUBTYPE, MS_NOSUID | MS_NODEV | MS_NOEXEC, options)
+
+
+class HelperMount(NamedTuple):
+    """A mount made by fusermount3, which unmounts it when `keeper` is closed."""
+
+    descriptor: int
+    keeper: socket.socket
+
+
+def mount_with_helper(directory: str) -> HelperMount:
+    """Mount through the set-user-id program fusermount3; CannotMount if there is none or it refuses."""
+    program = shutil.which("fusermount3")
+    if program is None:
+        raise CannotMount(
+            "only root may mount here: install fuse3, whose fusermount3 mounts for users, or use "
+            "'kprobe-sim run -- COMMAND', which needs neither"
+        )
+    ours, theirs = socket.socketpair()
+    with theirs:
+        options = "auto_unmount,default_permissions,nosuid,nodev,subtype=tracefs,fsname=tracefs"
+        process = subprocess.Popen(
+            [program, "-o", options, "--", directory],
+            pass_fds=[theirs.fileno()],
+            env={**os.environ, "_FUSE_COMMFD": str(theirs.fileno())},
+        )
+    _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
+    if not descriptors:
+        process.wait()
+        raise CannotMount(f"fusermount3 refused to mount on {directory}")
+    return HelperMount(descriptors[0], ours)
+
+
+class MountPoint(NamedTuple):
+    """A line of the mount table."""
+
+    source: str
+    directory: str
+    kind: str
+
+
+def mount_table(path: str = "/proc/self/mounts") -> Iterator[MountPoint]:
+    """Yield what is mounted in this mount namespace."""
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            source, directory, kind, *_ = line.split(" ")
+            for escape in ("\\040", "\\011", "\\012", "\\134"):
+                directory = directory.replace(escape, chr(int(escape[1:], 8)))
+            yield MountPoint(source, directory, kind)
+
+
+def explain(error: OSError) -> str:
+    """Return why a mount or a namespace was refused, and what would help."""
+    if error.errno in (errno.EPERM, errno.EACCES):
+        return (
+            "it isn't allowed here: user namespaces are switched off (sysctl kernel.unprivileged_userns_clone, "
+            "user.max_user_namespaces or kernel.apparmor_restrict_unprivileged_userns), or the container's seccomp "
+            "profile forbids unshare and mount (docker run --security-opt seccomp=unconfined)"
+        )
+    if error.errno in (errno.ENOSPC, errno.EUSERS):
+        return "no more user namespaces are allowed (sysctl user.max_user_namespaces)"
+    if error.errno == errno.ENODEV:
+        return "this kernel has no FUSE: load the kernel module fuse"
+    return error.strerror or str(error)

@@ -1,0 +1,283 @@
+"""`kprobe-sim run`: a command that sees the simulator where the kernel's tracefs is, without root.
+
+The command gets a user namespace, in which it is root, and a mount namespace, in which the simulator lies at
+/sys/kernel/tracing and /sys/kernel/debug/tracing.  Nobody else sees that, and it is gone with the last process in it.
+A second pair of namespaces inside the first locks these mounts, and what they hide: the command can't take them away
+and reach the machine's own tracefs, nor mount that.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from kprobe_sim.expose.fuse import FuseServer
+from kprobe_sim.expose.fuse_mount import (
+    CLONE_NEWNS,
+    CLONE_NEWUSER,
+    MS_BIND,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_REC,
+    CannotMount,
+    SystemCalls,
+    explain,
+    mount_fuse,
+    mount_table,
+    open_device,
+)
+
+if TYPE_CHECKING:
+    from kprobe_sim.kernel import SimulatedKernel
+
+TRACING = "/sys/kernel/tracing"
+DEBUG = "/sys/kernel/debug"
+NOT_FOUND, NOT_EXECUTABLE, NO_MOUNT = 127, 126, 125  # exit statuses, as env(1) and chroot(1) have them
+
+_FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT)
+_IGNORED = (signal.SIGINT, signal.SIGQUIT)  # the terminal sends them to the command as well; it decides
+
+
+def run(kernel: SimulatedKernel, command: Sequence[str], started: Callable[[], None] = lambda: None) -> int:
+    """Run a command on a simulated kernel and return its exit status (128 + N if signal N ended it).
+
+    `started` is called when the command is about to start; threads that work for the simulated machine may be started
+    there, not before.  Raises CannotMount if this machine doesn't allow what it takes.
+    """
+    calls = SystemCalls()
+    ours, theirs = socket.socketpair()
+    error_out, error_in = os.pipe()
+    child = os.fork()
+    if not child:
+        ours.close()
+        os.close(error_out)
+        _become(calls, theirs, error_in, kernel.root.mode, command)
+    theirs.close()
+    os.close(error_in)
+    signals = _Signals(child)
+    try:
+        return _supervise(kernel, child, ours, error_out, started)
+    finally:
+        signals.restore()
+
+
+def _supervise(
+    kernel: SimulatedKernel, child: int, channel: socket.socket, error_out: int, started: Callable[[], None]
+) -> int:
+    server: FuseServer | None = None
+    thread: threading.Thread | None = None
+    try:
+        with channel:
+            if _answered(channel):  # the child is in its user namespace
+                _map_ids(child, _ids_of_all())
+                channel.sendall(b"1")
+                _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
+                if descriptors:
+                    server = FuseServer(kernel, descriptors[0])
+                    thread = threading.Thread(target=server.serve, name="fuse", daemon=True)
+                    thread.start()
+                    if _answered(channel):
+                        started()
+                        channel.sendall(b"1")
+        with open(error_out, encoding="utf-8", errors="replace") as pipe:
+            trouble = pipe.read()
+        _, status = os.waitpid(child, 0)
+    finally:
+        if server is not None and thread is not None:
+            server.stop()
+            thread.join()
+    if trouble:
+        code, _, text = trouble.partition(" ")
+        if int(code) == NO_MOUNT:
+            raise CannotMount(text)
+        print(f"kprobe-sim: {text}", file=sys.stderr)
+        return int(code)
+    return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+
+
+def _answered(channel: socket.socket) -> bool:
+    return channel.recv(1) != b""
+
+
+class _Signals:
+    """While the command runs, signals to this process are the command's."""
+
+    def __init__(self, child: int) -> None:
+        self._old = {number: signal.signal(number, signal.SIG_IGN) for number in _IGNORED}
+        for number in _FORWARDED:
+            self._old[number] = signal.signal(number, lambda received, _: _pass_on(child, received))
+
+    def restore(self) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+
+
+def _pass_on(child: int, number: int) -> None:
+    try:
+        os.kill(child, number)
+    except ProcessLookupError:
+        return
+
+
+# ids: who may be whom inside
+
+
+def _ids_of_all() -> list[str] | None:
+    """Return the uid and gid maps that leave every id as it is, for a process that may write them; else None."""
+    if os.geteuid() != 0:
+        return None
+    maps = []
+    for name in ("uid_map", "gid_map"):
+        with open(f"/proc/self/{name}", encoding="ascii") as file:
+            lines = [line.split() for line in file]
+        maps.append("".join(f"{inside} {inside} {count}\n" for inside, _, count in lines))
+    return maps
+
+
+def _map_ids(pid: int, maps: list[str] | None) -> None:
+    """Give a process in a new user namespace its ids: all of them, or root there for this user alone."""
+    if maps is not None:
+        try:
+            _write(f"/proc/{pid}/uid_map", maps[0])
+            _write(f"/proc/{pid}/gid_map", maps[1])
+        except PermissionError:  # root without CAP_SETUID: like any user
+            maps = None
+        else:
+            return
+    _write(f"/proc/{pid}/setgroups", "deny")
+    _write(f"/proc/{pid}/uid_map", f"0 {os.geteuid()} 1\n")
+    _write(f"/proc/{pid}/gid_map", f"0 {os.getegid()} 1\n")
+
+
+def _write(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
+# in the child
+
+
+def _become(
+    calls: SystemCalls, channel: socket.socket, error_in: int, root_mode: int, command: Sequence[str]
+) -> NoReturn:
+    """Make the namespaces and the mounts, and turn into the command."""
+    code, text = NO_MOUNT, ""
+    try:
+        _enter(calls, channel, root_mode)
+        calls.die_with_parent(signal.SIGKILL)
+        os.execvp(command[0], list(command))
+    except CannotMount as error:
+        text = str(error)
+    except FileNotFoundError:
+        code, text = NOT_FOUND, f"{command[0]}: command not found"
+    except OSError as error:
+        if error.filename == command[0]:
+            code, text = NOT_EXECUTABLE, f"{command[0]}: {error.strerror}"
+        else:
+            text = f"{error.filename or 'mount'}: {error.strerror}"
+    except BaseException as error:
+        text = repr(error)
+    os.write(error_in, f"{code} {text}".encode())
+    os._exit(code)
+
+
+def _enter(calls: SystemCalls, channel: socket.socket, root_mode: int) -> None:
+    here = os.getcwd()
+    try:
+        calls.unshare(CLONE_NEWUSER | CLONE_NEWNS)
+    except OSError as error:
+        raise CannotMount(f"no user and mount namespace: {explain(error)}") from None
+    channel.sendall(b"1")
+    if not _answered(channel):
+        raise CannotMount("no ids in the user namespace")
+    descriptor = open_device()
+    try:
+        calls.mount("none", "/", "", MS_REC | MS_PRIVATE)
+        _cover(calls, channel, descriptor, root_mode)
+        _lock(calls)
+    except OSError as error:
+        raise CannotMount(f"mounting on {error.filename or TRACING}: {explain(error)}") from None
+    os.close(descriptor)
+    os.chdir(here)  # through the new mounts
+    channel.sendall(b"1")
+    if not _answered(channel):
+        raise CannotMount("the simulator ended")
+
+
+def _cover(calls: SystemCalls, channel: socket.socket, descriptor: int, root_mode: int) -> None:
+    """Mount the simulator where tracefs is expected and over each tracefs of the machine; hide its debugfs."""
+    found = list(mount_table())
+    if not os.path.isdir(TRACING) or not os.path.isdir(DEBUG):
+        _remake_parent(calls)
+    mount_fuse(calls, descriptor, TRACING, root_mode)
+    socket.send_fds(channel, [b"1"], [descriptor])
+    for directory in {DEBUG, *(point.directory for point in found if point.kind == "debugfs")}:
+        calls.mount("debugfs", directory, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=64k")
+        os.mkdir(f"{directory}/tracing", 0o700)
+        calls.mount(TRACING, f"{directory}/tracing", "", MS_BIND)
+    for point in found:
+        hidden = point.directory in (TRACING, f"{DEBUG}/tracing")
+        if point.kind == "tracefs" and not hidden and os.path.isdir(point.directory):
+            calls.mount(TRACING, point.directory, "", MS_BIND)
+
+
+def _remake_parent(calls: SystemCalls) -> None:
+    """On a kernel without tracing there is no directory to mount on: make /sys/kernel anew, with all it has."""
+    parent = os.path.dirname(TRACING)
+    held = os.open(parent, os.O_PATH | os.O_DIRECTORY)
+    names = os.listdir(parent)
+    calls.mount("kernel", parent, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=64k")
+    for name in names:
+        source = f"/proc/self/fd/{held}/{name}"
+        if os.path.isdir(source):
+            os.mkdir(f"{parent}/{name}")
+            calls.mount(source, f"{parent}/{name}", "", MS_BIND | MS_REC)
+        else:
+            os.close(os.open(f"{parent}/{name}", os.O_CREAT | os.O_WRONLY, 0o444))
+            calls.mount(source, f"{parent}/{name}", "", MS_BIND)
+    os.close(held)
+    for path in (TRACING, DEBUG):
+        os.makedirs(path, exist_ok=True)
+
+
+def _lock(calls: SystemCalls) -> None:
+    """Enter a second pair of namespaces with the same ids: what was mounted in the first can't be unmounted here."""
+    maps = []
+    for name in ("uid_map", "gid_map"):
+        with open(f"/proc/self/{name}", encoding="ascii") as file:
+            maps.append("".join(f"{inside} {inside} {count}\n" for inside, _, count in map(str.split, file)))
+    ready_out, ready_in = os.pipe()
+    done_out, done_in = os.pipe()
+    this = os.getpid()
+    helper = os.fork()
+    if not helper:  # the ids are given from outside
+        status = 1
+        try:
+            os.close(ready_in)
+            if os.read(ready_out, 1):
+                _write(f"/proc/{this}/uid_map", maps[0])
+                _write(f"/proc/{this}/gid_map", maps[1])
+                os.write(done_in, b"1")
+                status = 0
+        finally:
+            os._exit(status)
+    os.close(done_in)
+    os.close(ready_out)
+    calls.unshare(CLONE_NEWUSER | CLONE_NEWNS)
+    os.write(ready_in, b"1")
+    mapped = os.read(done_out, 1)
+    os.close(ready_in)
+    os.close(done_out)
+    os.waitpid(helper, 0)
+    if not mapped:
+        raise CannotMount("no ids in the inner user namespace")
