@@ -33,7 +33,8 @@ LOW = 0x100_0000
 CHUNK = 8192
 # What stands before a function's ftrace nop on kernels with IBT: ENDBR64, or what the kernel puts over needless ones.
 ENDBR = (b"\xf3\x0f\x1e\xfa", b"\x66\x0f\x1f\x00", b"\x0f\x1f\x40\xd6")
-NOP5 = b"\x0f\x1f\x44\x00\x00"
+# The five-byte nops that kernels put at ftrace locations; up to 5.12 the processor's vendor chose.
+NOP5 = (b"\x0f\x1f\x44\x00\x00", b"\x66\x66\x66\x66\x90", b"\x3e\x8d\x74\x26\x00")
 
 
 class Entry(NamedTuple):
@@ -133,9 +134,9 @@ class Locations:
     def _entry(self, name: str, module: str, after: int) -> int | None:
         for address in self._by_name.get((name, module), ()):
             code = self._code(address, 9)
-            if code[:5] == NOP5 and address > after:
+            if code[:5] in NOP5 and address > after:
                 return address
-            if code[:4] in ENDBR and code[4:9] == NOP5 and address + 4 > after:
+            if code[:4] in ENDBR and code[4:9] in NOP5 and address + 4 > after:
                 return address + 4
         return None
 
@@ -148,7 +149,7 @@ class Locations:
             if (
                 place > after
                 and (following == len(self._addresses) or place < self._addresses[following])
-                and self._code(place, 5) == NOP5
+                and self._code(place, 5) in NOP5
             ):
                 return place
             at = following
