@@ -1,3 +1,5 @@
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +32,8 @@ def test_frames_survive_any_cut(frames: list[tuple[int, int, bytes]], data: st.D
 
 
 def test_a_hello_tells_the_kernel() -> None:
-    payload = b"\x01\0\0\0\0\x10\0\0\x02\0\0\0\0\0\x04\06.1.0-54-cloud-amd64\0#1 SMP\0"
+    numbers = struct.pack("<IIII", 1, 4096, 2, 256 * 1024)
+    payload = numbers + b"6.1.0-54-cloud-amd64\0#1 SMP\0"
     assert Hello.parse(payload) == Hello("6.1.0-54-cloud-amd64", "#1 SMP", 4096, 2)
 
 

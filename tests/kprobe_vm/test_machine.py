@@ -16,7 +16,6 @@ import pytest
 from kprobe_vm import Machine
 from kprobe_vm.backend import open_vm
 from kprobe_vm.guest import APPLETS
-from kprobe_vm.kernels import Kernels
 
 pytestmark = pytest.mark.vm
 
@@ -235,8 +234,11 @@ def test_a_kernel_from_a_file(machine: Machine, tmp_path: Path) -> None:
     assert machine.kernel is not None
     copy = tmp_path / "vmlinux"
     copy.write_bytes(machine.kernel.image.read_bytes())
-    kernel = Kernels(machine._cache, lambda _line: None).get(str(copy))
-    assert kernel.image == copy
+    with Machine(str(copy)) as other:
+        assert other.release == machine.release
+        assert other.kernel is not None
+        assert other.kernel.image == copy
+        assert other.tracefs.exists("kprobe_events")
 
 
 def test_the_command_gives_cmds_output_and_status(series: str) -> None:

@@ -7,6 +7,7 @@ package by its hash in the index.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -83,7 +84,8 @@ def _order(part: str) -> tuple[object, ...]:
     """Return a key that sorts as dpkg does: "~" before the end, letters before other signs, numbers by value."""
     key: list[object] = []
     for text, number in re.findall(r"([^0-9]*)([0-9]*)", part):
-        key.append(tuple(-1 if sign == "~" else ord(sign) + (0 if sign.isalpha() else 256) for sign in text) + (0,))
+        signs = [-1 if sign == "~" else ord(sign) + (0 if sign.isalpha() else 256) for sign in text]
+        key.append((*signs, 0))
         key.append(int(number or 0))
     return tuple(key)
 
@@ -145,6 +147,8 @@ class Archive:
             data = files[0].read_bytes()
             files[0].unlink()
             directory.rmdir()
+            if hashlib.sha256(data).hexdigest() != package.sha256:
+                raise FetchFailed(f"{package.name} {package.version} is not the file that the index names")
             return data
 
         return self.cache.file("packages", f"{package.sha256}.deb", download)

@@ -66,7 +66,7 @@ SERIES = (
 class Kernel(NamedTuple):
     """A kernel that is on this machine's disk, ready to start."""
 
-    release: str  # uname -r; of a file without a boot header: ""
+    release: str  # uname -r; "" if the file doesn't tell
     series: str  # "6.1"; "" if not known
     image: Path  # what QEMU starts: a vmlinux where unpacking it was possible, else the bzImage
     digest: str  # names the content
@@ -175,7 +175,9 @@ class Kernels:
             raise NoSuchKernel(f"{path}: {error.strerror}") from error
         name = hashlib.sha256(image).hexdigest()
         if image.startswith(ELF):
-            return Kernel("", "", path.absolute(), name)
+            found = re.search(rb"Linux version ([\w.+~-]+) \(", image)
+            release = found[1].decode() if found else ""
+            return Kernel(release, series_of(release), path.absolute(), name, self._modules_of(release))
         try:
             release = boot_header_version(image).partition(" ")[0]
         except KernelImage as error:
@@ -185,7 +187,17 @@ class Kernels:
         except KernelImage as error:
             self.progress(f"{path}: started as it is, which is slower: {error}")
             start = path.absolute()
-        return Kernel(release, series_of(release), start, name)
+        return Kernel(release, series_of(release), start, name, self._modules_of(release))
+
+    def _modules_of(self, release: str) -> tuple[Path, ...]:
+        """Return modules for a kernel that came alone: those of a cached kernel of that release, else this host's."""
+        for kernel in self.cached():
+            if kernel.release == release:
+                return kernel.modules
+        drivers = Path("/lib/modules", release, "kernel/drivers") if release else Path("/nonexistent")
+        found = {file.stem: file for place in ("virtio", "char") for file in (drivers / place).glob("*.ko")}
+        order = load_order({name: file.read_bytes() for name, file in found.items()}, list(WANTED_MODULES))
+        return tuple(found[name] for name in order)
 
 
 def _unpack(deb: Path, tree: Path, package: Package) -> None:
