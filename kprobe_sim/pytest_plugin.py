@@ -107,9 +107,7 @@ def tracefs_backend(request: pytest.FixtureRequest) -> Iterator[Callable[[], Any
 
 
 @pytest.fixture
-def tracefs(
-    request: pytest.FixtureRequest, tracefs_backend: Callable[[], Any], tracefs_spec: str
-) -> Iterator[Tracefs]:
+def tracefs(request: pytest.FixtureRequest, tracefs_backend: Callable[[], Any], tracefs_spec: str) -> Iterator[Tracefs]:
     """A tracefs in the state in which the kernel boots, on each backend that was asked for."""
     fresh = tracefs_backend()
     needed = [text for mark in request.node.iter_markers("needs") for text in mark.args]

@@ -1,1 +1,1 @@
-"""One body for every tracefs: these tests run on the simulator and on real kernels, with the same literal expectations."""
+"""One body for every tracefs: the same literal expectations for the simulator and for real kernels."""

@@ -20,6 +20,7 @@ class Build(NamedTuple):
     stack: tuple[str, str]
     boundary: int  # offset of the second instruction of do_sys_openat2 that a probe may be placed on
     banner: str
+    dangling: bool  # whether a filter may end in && or || (the refusal went into some stable kernels)
 
 
 _DEBIAN_6_1 = Build(
@@ -33,17 +34,18 @@ _DEBIAN_6_1 = Build(
     boundary=5,
     banner="Linux version {} (debian-kernel@lists.debian.org) (gcc-12 (Debian 12.2.0-14+deb12u1) 12.2.0, "
     "GNU ld (GNU Binutils for Debian) 2.40) #1 SMP PREEMPT_DYNAMIC Debian {}\n",
+    dangling=True,
 )
 
 
-def _debian_6_1(release: str, package: str) -> tuple[str, Build]:
-    return release, _DEBIAN_6_1._replace(banner=_DEBIAN_6_1.banner.format(release, package))
+def _debian_6_1(release: str, package: str, *, dangling: bool) -> tuple[str, Build]:
+    return release, _DEBIAN_6_1._replace(banner=_DEBIAN_6_1.banner.format(release, package), dangling=dangling)
 
 
 BUILDS = dict(
     [
-        _debian_6_1("6.1.0-54-cloud-amd64", "6.1.190-1 (2026-10-16)"),
-        _debian_6_1("6.1.0-56-cloud-amd64", "6.1.192-2 (2026-11-16)"),
+        _debian_6_1("6.1.0-54-cloud-amd64", "6.1.190-1 (2026-10-16)", dangling=True),
+        _debian_6_1("6.1.0-56-cloud-amd64", "6.1.192-2 (2026-11-16)", dangling=False),
     ]
 )
 

@@ -28,7 +28,27 @@ def test_taken(tracefs: Any, written: str, read: str) -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ["2", "-1", "x", "", " 1", "1 ", "0x1", "1\n1", "1\n\n", "10", "y", "Y", "n", "on", "off", "\n", "1x", "0b1", "1" + " " * 40],
+    [
+        "2",
+        "-1",
+        "x",
+        "",
+        " 1",
+        "1 ",
+        "0x1",
+        "1\n1",
+        "1\n\n",
+        "10",
+        "y",
+        "Y",
+        "n",
+        "on",
+        "off",
+        "\n",
+        "1x",
+        "0b1",
+        "1" + " " * 40,
+    ],
 )
 def test_refused(tracefs: Any, written: str) -> None:
     define(tracefs, "p:a do_sys_openat2")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from .builds import Build
 from .text import Record, define, errors, refused, switch, traced
 
 FIELDS = (
@@ -34,9 +35,11 @@ TAKEN = [
     "u1==1", "u1 == 1", "u4!=5", "u4<5", "u4<=5", "u4>5", "u4>=5", "u4&5", "u4 & 0x1", "u4\t==\t5", "u4== 5", "u4 ==5",
     "u1==0x10", "u1==010", "u1==256", "u1==99999999999", "u4==4294967296", "u8==18446744073709551615",
     "s8==-9223372036854775808", "s4==-1", "s4<-1", "s4&1", "u4==00000000000000000000005",
-    "(u4==5)", "((u4==5))", "u4==5 && u1==1", "u4==5&&u1==1", "u4==5 || u1==1 && s4==2", "!(u4==5)", "!u4==5", "! u4==5",
-    "!!u4==5", "u4==5 && !u1==1", "(" * 50 + "u4==5" + ")" * 50, " && ".join(["u4==5"] * 100),
-    'st=="a"', 'st == "a b"', "st=='a'", "st=='a\"'", 'st~"a*"', 'st~"*a"', 'st~"*a*"', 'st~"a*b"', 'st~"[ab]*"', 'st~"a?"',
+    "(u4==5)", "((u4==5))", "u4==5 && u1==1", "u4==5&&u1==1", "u4==5 || u1==1 && s4==2", "!(u4==5)", "!u4==5",
+    "! u4==5", "!!u4==5", "u4==5 && !u1==1", "(" * 50 + "u4==5" + ")" * 50,
+    " && ".join(["u4==5"] * 100),
+    'st=="a"', 'st == "a b"', "st=='a'", "st=='a\"'", 'st~"a*"', 'st~"*a"', 'st~"*a*"', 'st~"a*b"',
+    'st~"[ab]*"', 'st~"a?"',
     'st!="a"', 'st==""', 'st~""', 'st~"*"', 'st~"!a"', 'us=="a"', 'us.ustring=="a"', 'st.ustring=="a"', 'sa=="a"',
     'st=="' + "a" * 255 + '"',
     "sy==0", "ar==1", "ar&1", "bf==1", 'co=="sh"', 'comm=="sh"', 'COMM=="sh"', 'comm~"s*"',
@@ -140,7 +143,18 @@ def test_refused(tracefs: Any, text: str, number: int, message: str) -> None:
     assert tracefs.read(FILTER).decode() == f"{written}\n{' ' * column}^\nparse_error: {message}\n\n"
 
 
-@pytest.mark.parametrize(("text", "number"), [("", EINVAL), ("\n", EINVAL), ("==1", EPERM), ("&& u4==5", EPERM), ("u4==5 &&& u1==1", EPERM), ("()", EINVAL), ('"u4"==5', EPERM)])
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("", EINVAL),
+        ("\n", EINVAL),
+        ("==1", EPERM),
+        ("&& u4==5", EPERM),
+        ("u4==5 &&& u1==1", EPERM),
+        ("()", EINVAL),
+        ('"u4"==5', EPERM),
+    ],
+)
 @pytest.mark.usefixtures("event")
 def test_refused_without_a_reason(tracefs: Any, text: str, number: int) -> None:
     assert refused(tracefs, FILTER, text) == number
@@ -177,11 +191,31 @@ def test_cleared(tracefs: Any, text: str) -> None:
     assert tracefs.read(FILTER) == b"none\n"
 
 
-@pytest.mark.parametrize(("written", "shown"), [("u4==5\n", "u4==5\n"), ("u4==5  ", "u4==5\n"), ("  u4==5", "  u4==5\n"), ("\nu4==5", "\nu4==5\n"), ("u4==5 &&", "u4==5 &&\n")])
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("u4==5\n", "u4==5\n"),
+        ("u4==5  ", "u4==5\n"),
+        ("  u4==5", "  u4==5\n"),
+        ("\nu4==5", "\nu4==5\n"),
+    ],
+)
 @pytest.mark.usefixtures("event")
 def test_shown(tracefs: Any, written: str, shown: str) -> None:
     tracefs.write(FILTER, written.encode())
     assert tracefs.read(FILTER).decode() == shown
+
+
+@pytest.mark.usefixtures("event")
+def test_a_dangling_operator(tracefs: Any, build: Build) -> None:
+    if build.dangling:
+        tracefs.write(FILTER, b"u4==5 && ")
+        assert tracefs.read(FILTER) == b"u4==5 &&\n"
+    else:
+        assert refused(tracefs, FILTER, "u4==5 && ") == EINVAL
+        assert errors(tracefs) == [
+            Record("event filter parse error: error: Meaningless filter expression", "u4==5 &&^")
+        ]
 
 
 @pytest.mark.usefixtures("event")

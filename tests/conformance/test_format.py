@@ -62,7 +62,12 @@ def test_no_arguments(tracefs: Any) -> None:
 )
 def test_a_type(tracefs: Any, type_: str, declaration: str, size: int, signed: int, printed: str) -> None:
     define(tracefs, f"p:a do_sys_openat2 v=%di:{type_}")
-    check(tracefs, "a", ENTRY + field(f"{declaration} v", 16, size, signed), f'"(%lx) v={printed}", REC->__probe_ip, REC->v')
+    check(
+        tracefs,
+        "a",
+        ENTRY + field(f"{declaration} v", 16, size, signed),
+        f'"(%lx) v={printed}", REC->__probe_ip, REC->v',
+    )
 
 
 def test_untyped(tracefs: Any) -> None:

@@ -316,7 +316,9 @@ def test_refused_without_a_word(tracefs: Any, command: str, number: int) -> None
     assert errors(tracefs) == []
 
 
-@pytest.mark.parametrize("expression", ["$comm:u8", "$comm:ustring", "$comm:string[2]", '\\"abc":u8', '\\"abc":string[2]'])
+@pytest.mark.parametrize(
+    "expression", ["$comm:u8", "$comm:ustring", "$comm:string[2]", '\\"abc":u8', '\\"abc":string[2]']
+)
 def test_comm_and_immediate_strings_take_only_string(
     tracefs: Any, choose: Callable[..., list[Record]], expression: str
 ) -> None:

@@ -121,7 +121,7 @@ def test_tracing_on_refused(tracefs: Any, written: str) -> None:
         ("hello", ["hello"]),
         ("hello\n", ["hello"]),
         ("two\nlines", ["two\nlines"]),
-        (" a:\tb \"q\" \\ %s", [" a:\tb \"q\" \\ %s"]),
+        (' a:\tb "q" \\ %s', [' a:\tb "q" \\ %s']),
         ("", [""]),
         ("\n", [""]),
     ],
@@ -279,12 +279,13 @@ def test_an_option_file_takes_0_and_1(tracefs: Any, written: str) -> None:
 def test_trace_options(tracefs: Any, choose: Any) -> None:
     """The list and its defaults; later kernels have more."""
     options = tracefs.read("trace_options").decode().split()
-    known = (
-        "print-parent nosym-offset nosym-addr noverbose noraw nohex nobin noblock trace_printk annotate "
-        "nouserstacktrace nosym-userobj noprintk-msg-only context-info nolatency-format record-cmd norecord-tgid "
-        "overwrite nodisable_on_free irq-info markers noevent-fork nopause-on-trace hash-ptr function-trace "
-        "nofunction-fork nodisplay-graph nostacktrace notest_nop_accept notest_nop_refuse"
-    ).split()
+    known = [
+        "print-parent", "nosym-offset", "nosym-addr", "noverbose", "noraw", "nohex", "nobin", "noblock",
+        "trace_printk", "annotate", "nouserstacktrace", "nosym-userobj", "noprintk-msg-only", "context-info",
+        "nolatency-format", "record-cmd", "norecord-tgid", "overwrite", "nodisable_on_free", "irq-info", "markers",
+        "noevent-fork", "nopause-on-trace", "hash-ptr", "function-trace", "nofunction-fork", "nodisplay-graph",
+        "nostacktrace", "notest_nop_accept", "notest_nop_refuse",
+    ]  # fmt: skip
     assert [option for option in options if option in known] == known
     assert choose({"": options == known, "$arg*": True})
 
@@ -301,7 +302,7 @@ def test_buffer_size(tracefs: Any) -> None:
 
 def test_trace_clock(tracefs: Any) -> None:
     clocks = tracefs.read("trace_clock").decode().replace("[", "").replace("]", "").split()
-    assert clocks == "local global counter uptime perf mono mono_raw boot tai x86-tsc".split()
+    assert clocks == ["local", "global", "counter", "uptime", "perf", "mono", "mono_raw", "boot", "tai", "x86-tsc"]
     tracefs.write("trace_marker", b"x")
     tracefs.write("trace_clock", b"mono\n")
     assert b"[mono]" in tracefs.read("trace_clock")

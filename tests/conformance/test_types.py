@@ -13,12 +13,14 @@ from .builds import Build
 from .text import define, show_only, traced
 
 MEMORY = 0x10000000  # where the workload's data lies
-DATA = bytes(range(0xF0, 0x100)) + b"hello world\0" + b"\x01\x80" + MEMORY.to_bytes(8, "little") + b"\n\"\t\0"
+DATA = bytes(range(0xF0, 0x100)) + b"hello world\0" + b"\x01\x80" + MEMORY.to_bytes(8, "little") + b'\n"\t\0'
 STRING = MEMORY + 16
 POINTER = MEMORY + 30
 
 
-def fetch(tracefs: Any, workload: Any, expressions: str, *, place: str = "p:e ksys_fadvise64_64", offset: int = MEMORY) -> str:
+def fetch(
+    tracefs: Any, workload: Any, expressions: str, *, place: str = "p:e ksys_fadvise64_64", offset: int = MEMORY
+) -> str:
     """Return what an event of these arguments prints of fadvise(-2, offset, -3, 0x12345678)."""
     define(tracefs, f"{place} {expressions}")
     show_only(tracefs, "workload", "kprobes/e")
@@ -175,12 +177,16 @@ def test_comm(tracefs: Any, workload: Any) -> None:
 
 
 def test_immediates(tracefs: Any, workload: Any) -> None:
-    printed = fetch(tracefs, workload, 'a=\\1 b=\\-1 c=\\0x10:u8 d=\\"foo" e=\\"f":string f=\\300:u8 g=\\-1:s16 h=\\+5:u64')
+    printed = fetch(
+        tracefs, workload, 'a=\\1 b=\\-1 c=\\0x10:u8 d=\\"foo" e=\\"f":string f=\\300:u8 g=\\-1:s16 h=\\+5:u64'
+    )
     assert printed == 'a=0x1 b=0xffffffffffffffff c=16 d="foo" e="f" f=44 g=-1 h=5'
 
 
 def test_memory_at_a_symbol(tracefs: Any, workload: Any, build: Build) -> None:
-    printed = fetch(tracefs, workload, "a=@linux_banner:string b=@linux_banner+6:string c=@linux_banner:x32 d=@linux_banner:u8[5]")
+    printed = fetch(
+        tracefs, workload, "a=@linux_banner:string b=@linux_banner+6:string c=@linux_banner:x32 d=@linux_banner:u8[5]"
+    )
     banner = build.banner
     assert printed == f'a="{banner}" b="{banner[6:]}" c=0x756e694c d={{76,105,110,117,120}}'
 
@@ -199,7 +205,9 @@ def test_many_arguments(tracefs: Any, workload: Any) -> None:
 
 def test_the_return(tracefs: Any, workload: Any, build: Build) -> None:
     place = "r:e ksys_fadvise64_64"
-    printed = fetch(tracefs, workload, "a=$retval b=$retval:s32 c=$retval:u8 d=$retval:x64 e=%ax:s16 f=$comm", place=place)
+    printed = fetch(
+        tracefs, workload, "a=$retval b=$retval:s32 c=$retval:u8 d=$retval:x64 e=%ax:s16 f=$comm", place=place
+    )
     assert printed == 'a=0xfffffff7 b=-9 c=247 d=0xfffffff7 e=-9 f="workload"'
 
 
@@ -207,9 +215,7 @@ def test_the_return(tracefs: Any, workload: Any, build: Build) -> None:
     ("path", "flags", "returned"),
     [("/dev/null", 0, "3 0x3"), ("/no/such/file", 0, "-2 0xfffffffffffffffe"), ("", 0, "-2 0xfffffffffffffffe")],
 )
-def test_the_return_of_an_open(
-    tracefs: Any, workload: Any, build: Build, path: str, flags: int, returned: str
-) -> None:
+def test_the_return_of_an_open(tracefs: Any, workload: Any, build: Build, path: str, flags: int, returned: str) -> None:
     define(tracefs, "r:e do_sys_openat2 $retval:s64 $retval:x64")
     show_only(tracefs, "workload", "kprobes/e")
     result = workload.open(path, flags)
@@ -221,10 +227,10 @@ def test_the_return_of_an_open(
 @pytest.mark.parametrize(
     ("path", "flags", "mode", "printed"),
     [
-        ("/etc/hostname", 0, 0, "dfd=-100 f=\"/etc/hostname\" flags=0x8000 mode=0"),
-        ("/dev/null", 2, 0, "dfd=-100 f=\"/dev/null\" flags=0x8002 mode=0"),
-        ("/tmp/made", 0o1101, 0o640, "dfd=-100 f=\"/tmp/made\" flags=0x8241 mode=416"),
-        ("/", 0o200000, 0o777, "dfd=-100 f=\"/\" flags=0x18000 mode=0"),
+        ("/etc/hostname", 0, 0, 'dfd=-100 f="/etc/hostname" flags=0x8000 mode=0'),
+        ("/dev/null", 2, 0, 'dfd=-100 f="/dev/null" flags=0x8002 mode=0'),
+        ("/tmp/made", 0o1101, 0o640, 'dfd=-100 f="/tmp/made" flags=0x8241 mode=416'),
+        ("/", 0o200000, 0o777, 'dfd=-100 f="/" flags=0x18000 mode=0'),
     ],
 )
 def test_the_arguments_of_an_open(

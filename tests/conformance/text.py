@@ -6,7 +6,11 @@ import os
 import re
 from typing import Any, NamedTuple
 
-LINE = re.compile(rb" *(?P<comm>.{0,15})-(?P<pid>\d+) +\[(?P<cpu>\d{3})\] (?P<flags>.{5}) +(?P<time>\d+\.\d{6}): (?P<body>.*)")
+import pytest
+
+LINE = re.compile(
+    rb" *(?P<comm>.{0,15})-(?P<pid>\d+) +\[(?P<cpu>\d{3})\] (?P<flags>.{5}) +(?P<time>\d+\.\d{6}): (?P<body>.*)"
+)
 
 HEADER = """\
 # tracer: nop
@@ -95,10 +99,8 @@ def errors(tracefs: Any) -> list[Record]:
 
 def refused(tracefs: Any, path: str, data: str | bytes) -> int:
     """Write, and return the errno of the refusal; the error must carry the path."""
-    try:
+    with pytest.raises(OSError) as refusal:
         tracefs.write(path, data if isinstance(data, bytes) else data.encode("latin-1"))
-    except OSError as error:
-        assert error.filename is not None
-        assert os.fspath(error.filename).endswith(path)
-        return int(error.errno or 0)
-    raise AssertionError(f"{data!r} was accepted by {path}")
+    assert refusal.value.filename is not None
+    assert os.fspath(refusal.value.filename).endswith(path)
+    return int(refusal.value.errno or 0)

@@ -1,0 +1,195 @@
+"""The pytest plugin: where tests run, what is skipped, deselected, or an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from kprobe_sim.pristine import Pristine
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, request: pytest.FixtureRequest):  # type: ignore[no-untyped-def]
+    """Run pytest on a test file, with the plugin and without the other plugins of this run."""
+    plugin = ["-p", "kprobe_sim.pytest_plugin"] if not _is_installed() else []
+
+    def run(source: str, *arguments: str) -> pytest.RunResult:
+        pytester.makepyfile(source)
+        return pytester.runpytest_subprocess(*plugin, "-v", "-rs", *arguments)
+
+    return run
+
+
+def _is_installed() -> bool:
+    from importlib.metadata import entry_points
+
+    return any(point.value == "kprobe_sim.pytest_plugin" for point in entry_points(group="pytest11"))
+
+
+USES_KERNEL = """
+    def test_it(kernel, tracefs):
+        tracefs.write("kprobe_events", b"p:a do_sys_openat2")
+        tracefs.write("events/kprobes/a/enable", b"1")
+        kernel.call("do_sys_openat2")
+        assert b": a: (do_sys_openat2+0x0/" in tracefs.read("trace")
+"""
+
+
+def test_the_simulator_is_the_default(run) -> None:  # type: ignore[no-untyped-def]
+    result = run(USES_KERNEL)
+    result.stdout.re_match_lines([r".*::test_it\[sim:\d+\.\d+\] PASSED.*"])
+    result.assert_outcomes(passed=1)
+
+
+def test_several_backends(run) -> None:  # type: ignore[no-untyped-def]
+    source = "def test_it(tracefs):\n    assert tracefs.read('tracing_on') == b'1\\n'\n"
+    result = run(source, "--tracefs", "sim:6.1", "--tracefs", "sim")
+    result.assert_outcomes(passed=2)
+
+
+def test_each_test_has_a_pristine_tracefs(run) -> None:  # type: ignore[no-untyped-def]
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("n", range(3))
+        def test_it(tracefs, n):
+            assert tracefs.read("kprobe_events") == b""
+            tracefs.write("kprobe_events", b"p:a do_sys_openat2")
+        """
+    )
+    result.assert_outcomes(passed=3)
+
+
+def test_the_workload(run) -> None:  # type: ignore[no-untyped-def]
+    result = run(
+        """
+        def test_it(tracefs, workload):
+            tracefs.write("kprobe_events", b"p:a do_sys_openat2 f=+0(%si):string")
+            tracefs.write("events/kprobes/a/enable", b"1")
+            assert workload.open("/dev/null") == 3
+            assert b'f="/dev/null"' in tracefs.read("trace")
+        """
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_the_simulated_kernel_elsewhere_is_skipped(run, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    result = run(USES_KERNEL, "--tracefs", f"local:{tmp_path}")
+    result.stdout.fnmatch_lines(["*simulator only*"])
+    result.assert_outcomes(skipped=1)
+
+
+def test_a_backend_that_cannot_run_is_an_error(run, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    result = run("def test_it(tracefs): pass", "--tracefs", f"local:{tmp_path}/nosuch")
+    result.stdout.fnmatch_lines(["*local:*/nosuch was asked for and can't run: *"])
+    result.assert_outcomes(errors=1)
+
+
+def test_an_unknown_backend_is_an_error(run) -> None:  # type: ignore[no-untyped-def]
+    result = run("def test_it(tracefs): pass", "--tracefs", "nosuch:1")
+    result.assert_outcomes(errors=1)
+
+
+def test_vm_tests_run_only_when_asked_for(run) -> None:  # type: ignore[no-untyped-def]
+    source = "import pytest\n@pytest.mark.vm\ndef test_it(): pass\ndef test_other(): pass\n"
+    run(source).assert_outcomes(passed=1, deselected=1)
+    run(source, "-m", "vm").assert_outcomes(passed=1, deselected=1)
+    run(source, "--tracefs", "vm:6.1").assert_outcomes(passed=2)
+
+
+def test_needs(run) -> None:  # type: ignore[no-untyped-def]
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.needs("kprobe_events", "ustring")
+        def test_there(tracefs): pass
+
+        @pytest.mark.needs("no such feature")
+        def test_missing(tracefs): pass
+        """
+    )
+    result.stdout.fnmatch_lines(["*unsupported: the README lacks 'no such feature'*"])
+    result.assert_outcomes(passed=1, skipped=1)
+
+
+class Files:
+    """A tracefs of plain values, which notes the order of writes."""
+
+    def __init__(self) -> None:
+        self.values = {
+            "tracing_on": b"1\n",
+            "current_tracer": b"nop\n",
+            "trace_options": b"nostacktrace\nirq-info\n",
+            "trace_clock": b"[local] global mono\n",
+            "set_event": b"",
+            "dynamic_events": b"",
+            "error_log": b"",
+            "trace": b"",
+        }
+        self.written: list[tuple[str, bytes, bool]] = []
+
+    def read(self, path: str) -> bytes:
+        return self.values[path]
+
+    def exists(self, path: str) -> bool:
+        return path in self.values
+
+    def write(self, path: str, data: bytes, *, truncate: bool = False) -> None:
+        self.written.append((path, data, truncate))
+
+    def rmdir(self, path: str) -> None:
+        self.written.append((path, b"rmdir", False))
+
+    def mkdir(self, path: str) -> None:
+        self.values[path] = b""
+
+
+def test_an_untouched_tracefs_is_hardly_written() -> None:
+    files = Files()
+    Pristine(files).reset()
+    assert files.written == [
+        ("tracing_on", b"0", False),
+        ("error_log", b"", True),
+        ("trace", b"", True),
+        ("tracing_on", b"1", False),
+    ]
+
+
+def test_what_was_touched_is_put_back_in_the_order_of_the_selftests() -> None:
+    files = Files()
+    pristine = Pristine(files)
+    pristine.mkdir("instances/x")
+    for name in ("filter", "trigger", "enable"):
+        files.values[f"events/sched/sched_switch/{name}"] = b""
+        pristine.write(f"events/sched/sched_switch/{name}", b"1")
+    files.values["events/sched/sched_switch/trigger"] = b"traceoff:unlimited\n"
+    files.values["set_event"] = b"sched:sched_switch\n"
+    files.values["dynamic_events"] = b"p:kprobes/a do_sys_openat2\n"
+    files.values["trace_options"] = b"stacktrace\nirq-info\n"
+    files.values["trace_clock"] = b"local global [mono]\n"
+    files.written.clear()
+    pristine.reset()
+    assert files.written == [
+        ("tracing_on", b"0", False),
+        ("instances/x", b"rmdir", False),
+        ("events/sched/sched_switch/trigger", b"!traceoff:unlimited", False),
+        ("events/sched/sched_switch/filter", b"0", False),
+        ("set_event", b"", True),
+        ("events/sched/sched_switch/enable", b"0", False),
+        ("dynamic_events", b"", True),
+        ("trace_clock", b"local", False),
+        ("trace_options", b"nostacktrace", False),
+        ("error_log", b"", True),
+        ("trace", b"", True),
+        ("tracing_on", b"1", False),
+    ]
+
+
+def test_a_tracefs_in_use_is_recognised() -> None:
+    files = Files()
+    assert not Pristine(files).is_in_use()
+    files.values["set_event"] = b"sched:sched_switch\n"
+    assert Pristine(files).is_in_use()
