@@ -100,6 +100,7 @@ class SymbolTable:
         self._special_kind = sections["speckind"]
         self._black = sections["black"].cast("I")
         self._locations = sections["ftrace"].cast("I")
+        self._shows_lost = "weak" in sections
         self._module_names = ["", *bytes(sections["modules"]).decode().split()]
         regions = sections["regions"].cast("I").tolist()
         self._regions = [(regions[i], regions[i + 1], regions[i + 2]) for i in range(0, len(regions), 3)]
@@ -157,7 +158,7 @@ class SymbolTable:
             start = addresses[index]
             while index and addresses[index - 1] == start:
                 index -= 1
-            if offset - start > ENDBR:
+            if offset - start > ENDBR and not self._shows_lost:
                 # a weak function that another replaced (FTRACE_INVALID_FUNCTION, kernel/trace/ftrace.c, 6.1)
                 yield f"__ftrace_invalid_address___{offset - start}"
             elif modules[index]:

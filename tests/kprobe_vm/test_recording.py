@@ -189,6 +189,25 @@ def test_what_is_written_is_read_by_the_simulator(tmp_path: Path) -> None:
     assert not table.is_blacklisted(BASE + 18)
 
 
+def test_what_is_reserved_covers_the_breakpoints_in_it() -> None:
+    ranges = [Special(BASE, 5, Kind.RESERVED), Special(BASE + 1, 9, Kind.INT3), Special(BASE + 20, 4, Kind.INT3)]
+    assert merge([*ranges, Special(BASE + 22, 1, Kind.RESERVED)]) == [
+        Special(BASE, 5, Kind.RESERVED),
+        Special(BASE + 5, 5, Kind.INT3),
+        Special(BASE + 20, 2, Kind.INT3),
+        Special(BASE + 22, 1, Kind.RESERVED),
+    ]
+
+
+def test_before_6_1_a_lost_function_has_the_name_of_the_one_before() -> None:
+    code = bytearray(0x40)
+    for place in (0x00, 0x20):
+        code[place : place + 5] = NOP5
+    entries = [Entry(BASE, "t", "one", ""), Entry(BASE + 0x40, "t", "end", "")]
+    found = Locations(entries, [Text(BASE, bytes(code))]).find(["one", "one"])
+    assert [address - BASE for address in found] == [0, 0x20]
+
+
 def test_an_address_out_of_range_is_an_error() -> None:
     with pytest.raises(ValueError, match="doesn't fit the table"):
         build([Entry(0xFFFF_8880_0000_0000, "t", "x", "")], (BASE, BASE), [], [], [], [], [])

@@ -208,8 +208,19 @@ def _is_undefined(code: bytes) -> bool:
 
 
 def merge(special: Sequence[Special]) -> list[Special]:
-    """Return the ranges sorted; where two start at one address the reserved one stays."""
-    kept: dict[int, Special] = {}
+    """Return the ranges sorted and without overlaps: where two kinds meet, the reserved one stays.
+
+    A static call that returns is patched to `ret` and four `int3`, so its breakpoints are reserved first of all.
+    """
+    merged: list[Special] = []
+    reserved_until = 0
     for entry in sorted(special, key=lambda item: (item.start, item.kind)):
-        kept.setdefault(entry.start, entry)
-    return [kept[start] for start in sorted(kept)]
+        start, end = max(entry.start, reserved_until), entry.start + entry.length
+        if start >= end:
+            continue
+        if entry.kind is Kind.RESERVED:
+            reserved_until = end
+            if merged and merged[-1].start + merged[-1].length > start:
+                merged[-1].length = start - merged[-1].start
+        merged.append(Special(start, end - start, entry.kind))
+    return merged

@@ -115,7 +115,9 @@ def symbols(entries: list[Entry], answers: Mapping[str, bytes], read: Read, prog
         lines = answers["files/available_filter_functions"].decode().splitlines()
         locations = Locations(entries, texts).find(lines)
     blacklist = parse_blacklist(answers["blacklist"].decode())
-    return build(entries, (where["_stext"], where["_end"]), modules, texts, merge(special), blacklist, locations)
+    bounds = where["_stext"], where["_end"]
+    shows_lost = b"__ftrace_invalid" not in answers["files/available_filter_functions"]
+    return build(entries, bounds, modules, texts, merge(special), blacklist, locations, shows_lost=shows_lost)
 
 
 # Which functions of the image bound a table, which section of a module holds it, and who reads it.

@@ -15,6 +15,7 @@ offsets under 0x1000000 are absolute addresses (per-CPU symbols before 6.15).
     special   u32[m]    starts of ranges that take no probe, `speclen` u8[m], `speckind` u8[m] (see instructions.Kind)
     black     u32[2*k]  starts and ends of blacklisted ranges, merged
     ftrace    u32[k]    ftrace locations, ascending
+    weak                there if lost weak functions are listed by the name of the function before them
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class Locations:
             if name.startswith("__ftrace_invalid_address___"):
                 place = self._orphan(int(name.rpartition("___")[2]), after)
             else:
-                place = self._entry(name, module, after)
+                place = self._entry(name, module, after) or self._inside(name, module, after)
             if place is None:
                 raise ValueError(f"no function fits the ftrace line {line!r} after {after:#x}")
             last[module] = place
@@ -138,6 +139,16 @@ class Locations:
                 return address
             if code[:4] in ENDBR and code[4:9] in NOP5 and address + 4 > after:
                 return address + 4
+        return None
+
+    def _inside(self, name: str, module: str, after: int) -> int | None:
+        """Find a location of a lost function where the kernel (before 6.1) shows the name of the one before it."""
+        for address in self._by_name.get((name, module), ()):
+            following = bisect_right(self._addresses, address)
+            end = self._addresses[following] if following < len(self._addresses) else address
+            for place in range(address + 16, end, 16):
+                if place > after and self._code(place, 5) in NOP5:
+                    return place
         return None
 
     def _orphan(self, offset: int, after: int) -> int | None:
@@ -164,8 +175,13 @@ def build(
     special: Sequence[Special],
     blacklist: Sequence[tuple[int, int]],
     locations: Sequence[int],
+    *,
+    shows_lost: bool = False,
 ) -> bytes:
-    """Return the bytes of a symbol table; `image` is [_stext, _end)."""
+    """Return the bytes of a symbol table; `image` is [_stext, _end).
+
+    `shows_lost`: available_filter_functions shows a lost (weak) function by the name of the one before it (until 6.0).
+    """
     offsets = [_offset(entry.address) for entry in entries]
     names = [entry.name.encode() for entry in entries]
     starts, at = array("I"), 0
@@ -213,6 +229,8 @@ def build(
         "black": array("I", (bound - HIGH for pair in blacklist for bound in pair)).tobytes(),
         "ftrace": array("I", (address - HIGH for address in traced)).tobytes(),
     }
+    if shows_lost:
+        sections["weak"] = b"shown"
     return pack(b"kprobsym", sections)
 
 
