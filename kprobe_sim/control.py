@@ -181,7 +181,7 @@ def put_pids(instance: Instance, attribute: str, data: bytes) -> int:
 def enable_text(file: EventFile) -> bytes:
     if file.freed:
         raise refuse(errno.ENODEV)
-    return b"1\n" if file.enabled else b"0\n"
+    return file.state + b"\n"
 
 
 def put_enable(file: EventFile, data: bytes) -> None:

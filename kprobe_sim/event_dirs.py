@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kprobe_sim import control
 from kprobe_sim.event_file import EventFile
 from kprobe_sim.filtering import group_filter_text, put_filter, put_group_filter
-from kprobe_sim.node import DirNode, Node, OpenFile, refuse
+from kprobe_sim.node import DirNode, Node, OpenFile, Seek, refuse
 from kprobe_sim.openfile import Get, Put, Seq, Simple
+from kprobe_sim.trigger_file import put_trigger, trigger_text
 
 if TYPE_CHECKING:
     from kprobe_sim.instance import Instance
@@ -85,6 +85,12 @@ class SystemDir(DirNode):
         return self._modes.node(self._instance, self._modes.write, lambda flags: Simple(flags, get, put))
 
 
+class _TriggerFile(Seq):
+    """`trigger`: a list of triggers, written to one at a time."""
+
+    seek = Seek.TRACING
+
+
 class EventDir(DirNode):
     """events/SYSTEM/EVENT/: the files of one event."""
 
@@ -135,12 +141,7 @@ class EventDir(DirNode):
         return self._live().filter_text
 
     def _open_trigger(self, flags: int) -> OpenFile:
-        def put(data: bytes) -> int:
-            if not data:
-                return 0
-            if len(data) >= 4096:
-                raise refuse(errno.EINVAL)
-            raise refuse(errno.ENOSYS)  # triggers aren't simulated yet: say so, no kernel answers this
-
-        # a trigger file read after O_TRUNC shows none either
-        return Seq(flags & ~os.O_TRUNC, lambda: self._modes.triggers, put)
+        available = self._modes.triggers
+        return _TriggerFile(
+            flags, lambda: trigger_text(self._file, available), lambda data: put_trigger(self._file, data, available)
+        )

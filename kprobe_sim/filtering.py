@@ -19,7 +19,7 @@ def put_filter(file: EventFile, data: bytes) -> None:
     """Set an event's filter; a refused one replaces the old filter all the same, and filters nothing."""
     if file.freed:
         raise refuse(errno.ENODEV)
-    state = write_filter(data, tuple(file.event.filter_fields()), _machine(file.instance))
+    state = write_filter(data, tuple(file.event.filter_fields()), machine(file.instance))
     _adopt(file, state)
     if state.refused is not None:
         raise refuse(state.refused.errno or errno.EINVAL)
@@ -34,11 +34,12 @@ def put_group_filter(instance: Instance, system: str, data: bytes) -> None:
     """Set the filter of every event of a system; an event that can't take it filters nothing, and says so."""
     files = [file for file in instance.event_files() if file.event.system == system]
     fields = [tuple(file.event.filter_fields()) for file in files]
-    for file, state in zip(files, write_group_filter(data, fields, _machine(instance)), strict=True):
+    for file, state in zip(files, write_group_filter(data, fields, machine(instance)), strict=True):
         _adopt(file, state)
 
 
-def _machine(instance: Instance) -> Machine:
+def machine(instance: Instance) -> Machine:
+    """Return what compiling a filter needs to know of the machine."""
     return Machine(instance.kernel.filter_gates, instance.cpus, None, None)
 
 

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kprobe_sim.call import Call, Frame, as_passed, place_frame
 from kprobe_sim.clock import VirtualClock
+from kprobe_sim.event_file import EventFile
 from kprobe_sim.probe_event import Probe
 from kprobe_sim.render import FLAG_HARDIRQ, FLAG_NMI
+from kprobe_sim.ring import RingBuffer
 from kprobe_sim.state import State
+from kprobe_sim.tracer_frames import TracerFrames
+from kprobe_sim.trigger import Hit, run_triggers
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
 _ENTRY_HEAD = struct.Struct("<HBBiQ")
 _RETURN_HEAD = struct.Struct("<HBBiQQ")
 _TRAMPOLINE = "arch_rethook_trampoline"
+_FENTRY_SIZE = 5
 
 
 class _Context(NamedTuple):
@@ -33,55 +38,83 @@ _PLAIN = _Context(0, 0)
 _BREAKPOINT = _Context(FLAG_NMI | FLAG_HARDIRQ, 0xFF)
 
 
+class _Armed(NamedTuple):
+    """A probe whose event some instance wants, and the files of the event there."""
+
+    probe: Probe
+    is_return: bool
+    files: tuple[EventFile, ...]
+
+
 class Hits:
     """Runs calls against the registered probes."""
 
     def __init__(self, kernel: SimulatedKernel) -> None:
         self._kernel = kernel
+        self._armed: dict[int, list[_Armed]] | None = None  # by address, newest first
+        self._version = -1  # of the registry when `_armed` was made
+        self.tracer_frames = TracerFrames(kernel.release, kernel.symbols)
+
+    def rearm(self) -> None:
+        """Look again which events are wanted: one was enabled or disabled, or an instance is gone."""
+        self._armed = None
 
     def run(self, call: Call) -> None:
         """Run one call: its entry (or the instruction at its offset), then its return."""
         kernel = self._kernel
         frame = place_frame(kernel, call)
-        armed = [probe for probe in kernel.probes if probe.address is not None and kernel.is_busy(probe.event)]
+        armed = self._armed
+        if armed is None or self._version != kernel.probes.version:
+            armed = self._arm()
         here = frame.entry + call.offset
+        hit = armed.get(here, ())
         # the newest probe of an address runs first; a return probe armed there has replaced the return address
         # for those that run behind it
         replaced = False
-        entered = call.at
-        returning: list[Probe] = []
-        for probe in reversed(armed):
-            if probe.event.is_return:
-                if probe.address == here:
-                    replaced = True
-                    returning.append(probe)
-            elif probe.address == here:
+        returning: list[_Armed] = []
+        for one in hit:
+            if one.is_return:
+                replaced = True
+                returning.append(one)
+            else:
                 context = _PLAIN if kernel.symbols.is_traceable(here) else _BREAKPOINT
-                self._hit(probe, call, self._state(call, frame, here, replaced), here, context, frame.chain, entered)
-        behind = self._behind_entry(here)
-        if not call.offset and behind:
-            for probe in reversed(armed):
-                if probe.address == behind and not probe.event.is_return:
+                self._hit(one, call, self._state(call, frame, here, replaced), here, context, frame.chain, call.at)
+        if not call.offset:
+            # who enters comes with the same registers to the address behind the call to __fentry__
+            behind = here + _FENTRY_SIZE
+            for one in armed.get(behind, ()):
+                if not one.is_return and kernel.symbols.is_traceable(here):
                     state = self._state(call, frame, behind, replaced)
-                    self._hit(probe, call, state, behind, _BREAKPOINT, frame.chain, entered)
+                    self._hit(one, call, state, behind, _BREAKPOINT, frame.chain, call.at)
         if call.returns is not None:
             self._return(call, frame, returning)
 
-    def _return(self, call: Call, frame: Frame, probes: Sequence[Probe]) -> None:
+    def _arm(self) -> dict[int, list[_Armed]]:
+        kernel = self._kernel
+        armed: dict[int, list[_Armed]] = {}
+        instances = kernel.all_instances()
+        for probe in reversed(list(kernel.probes)):
+            found = [file for instance in instances if (file := instance.probe_files.get(probe.event)) is not None]
+            files = tuple(file for file in found if file.enabled)
+            if probe.address is not None and files:
+                armed.setdefault(probe.address, []).append(_Armed(probe, probe.event.is_return, files))
+        self._armed = armed
+        self._version = kernel.probes.version
+        return armed
+
+    def _return(self, call: Call, frame: Frame, probes: Sequence[_Armed]) -> None:
+        at = None if call.at is None else call.at + (1_000 if call.duration is None else call.duration)
+        if call.at is None and call.duration is not None and isinstance(self._kernel.clock, VirtualClock):
+            self._kernel.clock.advance(call.duration)
+        if not probes:
+            return
         caller = frame.chain[0] if frame.chain else 0
         prototype = self._kernel.profile.prototype(call.function)
         value = as_passed(call.returns or 0, prototype.returns if prototype else None)
         registers = {**frame.registers, "ax": value, "ip": caller, "sp": frame.registers["sp"] + 8}
         state = State(registers, frame.memory, frame.stack[1:], call.task.name, value)
-        at = None if call.at is None else call.at + (1_000 if call.duration is None else call.duration)
-        if call.at is None and call.duration is not None and isinstance(self._kernel.clock, VirtualClock):
-            self._kernel.clock.advance(call.duration)
-        for probe in probes:
-            self._hit(probe, call, state, caller, _PLAIN, frame.chain, at, func=probe.address)
-
-    def _behind_entry(self, entry: int) -> int | None:
-        """Return the address behind the call to __fentry__: who enters comes there with the same registers."""
-        return entry + 5 if self._kernel.symbols.is_traceable(entry) else None
+        for one in probes:
+            self._hit(one, call, state, caller, _PLAIN, frame.chain, at, func=one.probe.address)
 
     def _state(self, call: Call, frame: Frame, here: int, replaced: bool) -> State:
         stack = frame.stack
@@ -92,7 +125,7 @@ class Hits:
 
     def _hit(
         self,
-        probe: Probe,
+        one: _Armed,
         call: Call,
         state: State,
         ip: int,
@@ -101,25 +134,74 @@ class Hits:
         at: int | None,
         func: int | None = None,
     ) -> None:
-        kernel = self._kernel
-        event = probe.event
+        probe = one.probe
         task = call.task
         probe.hits += 1
         record = b""
-        for instance in kernel.all_instances():
-            file = instance.probe_files.get(event)
-            if file is None or not file.enabled or not instance.tracing_on or not instance.traces(task):
+        for file in one.files:
+            instance = file.instance
+            is_plain = not file.triggers and not file.soft_disabled
+            if is_plain and not (instance.tracing_on and call.cpu not in instance.masked and instance.traces(task)):
                 continue
             if not record:
-                head = (event.id, context.flags, context.preempt_count, task.pid)
+                head = (probe.event.id, context.flags, context.preempt_count, task.pid)
                 packed = _ENTRY_HEAD.pack(*head, ip) if func is None else _RETURN_HEAD.pack(*head, func, ip)
                 record = packed + probe.evaluate(state)
-            if file.filter is not None and not file.filter.match(record, cpu=call.cpu, comm=task.name):
-                continue
-            if task.known and instance.options["record-cmd"]:
-                kernel.cmdlines.save(task)
-            if instance.options["record-tgid"]:
-                kernel.cmdlines.save_tgid(task)
-            if instance.write(call.cpu, record, at) and instance.options["stacktrace"]:
-                frames = list(chain) if func is not None else [ip + 1, *chain]
-                instance.write_stack(call.cpu, record, frames, at)
+            if not is_plain:
+                frames = self._tracer_stack(probe, context, ip, chain, func)
+                hit = Hit(call.cpu, state.comm, record[:8], frames, at, context is _BREAKPOINT)
+                self._triggered(file, call, record, hit, ip, chain, func)
+            elif file.filter is None or file.filter.match(record, cpu=call.cpu, comm=state.comm):
+                self._record(file, call, record, ip, chain, func, at)
+
+    def _record(
+        self,
+        file: EventFile,
+        call: Call,
+        record: bytes,
+        ip: int,
+        chain: Sequence[int],
+        func: int | None,
+        at: int | None,
+        buffer: RingBuffer | None = None,
+    ) -> None:
+        """Put a record into the buffer, with what the options make of it."""
+        instance, task = file.instance, call.task
+        if task.known and instance.options["record-cmd"]:
+            self._kernel.cmdlines.save(task)
+        if instance.options["record-tgid"]:
+            self._kernel.cmdlines.save_tgid(task)
+        if instance.write(call.cpu, record, at, buffer=buffer) and instance.options["stacktrace"]:
+            instance.write_stack(call.cpu, record, list(chain) if func is not None else [ip + 1, *chain], at)
+
+    def _triggered(
+        self, file: EventFile, call: Call, record: bytes, hit: Hit, ip: int, chain: Sequence[int], func: int | None
+    ) -> None:
+        """Let an event's triggers act, and put its record into the buffer if the event isn't softly disabled.
+
+        Source: trace_trigger_soft_disabled(), trace_event_buffer_lock_reserve() and event_trigger_unlock_commit().
+        """
+        instance = file.instance
+        if not file.triggers_need_record:
+            run_triggers(file, hit, record)
+        # what may be discarded is written once that is known; all else has its place from here on, or none
+        buffered = file.filter is not None or file.soft_disabled
+        buffer = instance.buffer
+        has_place = buffered or (instance.tracing_on and hit.cpu not in instance.masked)
+        later = run_triggers(file, hit, record) if file.triggers_need_record else []
+        passes = file.filter is None or file.filter.match(record, cpu=hit.cpu, comm=hit.comm)
+        if has_place and passes and not file.soft_disabled and instance.traces(call.task):
+            self._record(file, call, record, ip, chain, func, hit.at, buffer)
+        for trigger in later:
+            trigger.fire(hit, record)
+
+    def _tracer_stack(
+        self, probe: Probe, context: _Context, ip: int, chain: Sequence[int], func: int | None
+    ) -> list[int]:
+        frames = self.tracer_frames
+        if func is not None:
+            return frames.returning(chain)
+        if context is _BREAKPOINT:
+            return frames.breakpoint(ip, chain)
+        shared = sum(other.address == ip for other in self._kernel.probes) > 1
+        return frames.entry(ip, shared, chain)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kprobe_sim.clock import TraceClock
@@ -15,6 +15,7 @@ from kprobe_sim.options import TraceOptions
 from kprobe_sim.render import TRACE_PRINT, TRACE_RAW_DATA, TRACE_STACK
 from kprobe_sim.ring import PAGE_DATA, Entry, RingBuffer
 from kprobe_sim.task import SavedCmdlines, Task
+from kprobe_sim.trigger import Hit, run_triggers
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
@@ -37,6 +38,10 @@ class Instance:
         pages = _MINIMUM_PAGES if not name else _pages(BUFFER_SIZE)
         self.buffer = RingBuffer(kernel.cpus, pages)
         self.buffer.overwrite = self.options["overwrite"]
+        self.spare = RingBuffer(kernel.cpus, 1)  # the other half of the snapshot (tr->max_buffer)
+        self.spare.overwrite = self.options["overwrite"]
+        self.has_snapshot = False
+        self.masked: frozenset[int] = frozenset()  # CPUs that tracing_cpumask leaves out
         self.clock = TraceClock(kernel.clock, kernel.profile.default_clock)
         self.tracing_on: bool = True
         self.current_tracer: str = "nop"
@@ -84,6 +89,7 @@ class Instance:
             file.freed = True
             if file.was_enabled:
                 self.clear()
+                self.spare.reset()
 
     @property
     def static_files(self) -> dict[tuple[str, str], EventFile]:
@@ -120,16 +126,24 @@ class Instance:
 
     # the buffer
 
-    def write(self, cpu: int, data: bytes, at: int | None = None) -> bool:
-        """Put a record into the buffer, unless tracing is off; wake whoever waits for data."""
-        if not self.tracing_on:
+    def write(self, cpu: int, data: bytes, at: int | None = None, *, buffer: RingBuffer | None = None) -> bool:
+        """Put a record into the buffer, unless tracing is off there; wake whoever waits for data.
+
+        `buffer` is where the record was reserved, if a snapshot may have swapped the buffers since.
+        """
+        if not self.tracing_on or cpu in self.masked:
             return False
-        stored = self.buffer.write(cpu, self.clock.stamp(at), data)
+        stored = (buffer or self.buffer).write(cpu, self.clock.stamp(at), data)
         if stored:
             self.kernel.wake()
         return stored
 
-    def write_stack(self, cpu: int, header: bytes, addresses: list[int], at: int | None) -> None:
+    def print(self, cpu: int, address: int, text: bytes, header: bytes, at: int | None) -> None:
+        """Put a text of the tracer's own into the buffer (trace_array_puts)."""
+        data = struct.pack("<H", TRACE_PRINT) + header[2:8] + struct.pack("<Q", address) + text + b"\0"
+        self.write(cpu, data, at)
+
+    def write_stack(self, cpu: int, header: bytes, addresses: Sequence[int], at: int | None) -> None:
         """Put a kernel stack behind an event, as options/stacktrace does."""
         data = struct.pack("<H", TRACE_STACK) + header[2:8] + struct.pack("<II", len(addresses), 0)
         self.write(cpu, data + b"".join(struct.pack("<Q", address) for address in addresses), at)
@@ -144,7 +158,21 @@ class Instance:
         size = len(text) + 2 + max(0, len(b"<faulted>") - len(text))
         body = text + (b"\0" if text.endswith(b"\n") else b"\n\0")
         data = self._builtin(TRACE_PRINT, task) + struct.pack("<Q", self.kernel.marker_ip) + body.ljust(size, b"\0")
-        if not self.write(cpu, data):
+        if not self.tracing_on or cpu in self.masked:
+            raise refuse(errno.EBADF)
+        event = self._static_files["ftrace", "print"] if self._static_files else None
+        if event is None or not event.triggers:
+            stored = self.write(cpu, data)
+        else:
+            buffer = self.buffer
+            hit = Hit(cpu, task.name, data, self.kernel.hits.tracer_frames.marker(), None)
+            # triggers see the text as it was written, without a newline of ours
+            later = run_triggers(event, hit, data[:16] + (text + b"\0").ljust(size, b"\0"))
+            stored = self.write(cpu, data, buffer=buffer)
+            # where preemption is on the kernel counts its depth down to -1, and all flags with it
+            for trigger in later:
+                trigger.fire(hit._replace(head=data[:2] + b"\xff\xff" + data[4:8]), data)
+        if not stored:
             raise refuse(errno.EBADF)
         return len(text)
 
@@ -162,14 +190,36 @@ class Instance:
     def _builtin(self, kind: int, task: Task) -> bytes:
         return struct.pack("<HBBi", kind, 0, 0, task.pid)
 
+    # the snapshot
+
+    def allocate_snapshot(self) -> None:
+        """Give the spare buffer the size of the buffer, so that the two can be swapped."""
+        for spare, used in zip(self.spare.cpus, self.buffer.cpus, strict=True):
+            spare.resize(used.nr_pages)
+        self.has_snapshot = True
+
+    def free_snapshot(self) -> None:
+        """Drop the spare buffer's entries and pages."""
+        self.spare.reset()
+        self.spare.resize(1)
+        self.has_snapshot = False
+
+    def swap_snapshot(self) -> None:
+        """Take a snapshot: the spare buffer, with whatever it holds, is written to from now on."""
+        self.buffer, self.spare = self.spare, self.buffer
+        self.kernel.wake()
+
     def clear(self, cpu: int | None = None) -> None:
         """Empty the buffer of one CPU, or of all."""
         self.buffer.reset(cpu)
         self.started = self.kernel.clock()
 
     def resize(self, size: int, cpu: int | None = None) -> None:
-        """Give the buffer `size` bytes a CPU, in whole pages and at least two."""
-        self.buffer.resize(max(_pages(size), _MINIMUM_PAGES), cpu)
+        """Give the buffer `size` bytes a CPU, in whole pages and at least two; the snapshot's too."""
+        pages = max(_pages(size), _MINIMUM_PAGES)
+        self.buffer.resize(pages, cpu)
+        if self.has_snapshot:
+            self.spare.resize(pages, cpu)
 
     def size_of(self, cpu: int) -> int:
         """Return the bytes that one CPU's buffer can hold."""
@@ -184,7 +234,7 @@ class Instance:
         """Set an option and do what it entails."""
         self.options.set(name, value)
         if name == "overwrite":
-            self.buffer.overwrite = value
+            self.buffer.overwrite = self.spare.overwrite = value
 
     def set_clock(self, name: str) -> None:
         """Choose the trace clock; the buffer is cleared, since stamps of two clocks can't be compared."""
@@ -192,6 +242,7 @@ class Instance:
             raise refuse(errno.EINVAL)
         self.clock = TraceClock(self.kernel.clock, name)
         self.clear()
+        self.spare.reset()
 
     # consuming readers
 

@@ -149,6 +149,7 @@ class SimulatedKernel:
     def remove_instance(self, name: str) -> None:
         """Remove an instance, with what it had enabled."""
         self.instances.pop(name).removed = True
+        self.hits.rearm()
 
     def expand(self) -> None:
         """Give the top buffer its full size, which it gets when an event is first enabled (tracing_update_buffers)."""

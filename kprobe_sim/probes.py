@@ -50,7 +50,18 @@ class ProbeRegistry:
     `hashed_pointer` gives what printk's %p makes of an address.  `cpus` is the number of possible CPUs.
     """
 
-    __slots__ = ("_cpus", "_errlog", "_events", "_gates", "_hashed_pointer", "_host", "_points", "_probes", "_symbols")
+    __slots__ = (
+        "_cpus",
+        "_errlog",
+        "_events",
+        "_gates",
+        "_hashed_pointer",
+        "_host",
+        "_points",
+        "_probes",
+        "_symbols",
+        "version",
+    )
 
     def __init__(
         self,
@@ -69,6 +80,7 @@ class ProbeRegistry:
         self._symbols = symbols
         self._points = ProbePoints(symbols, gates)
         self._probes: dict[Probe, None] = {}  # an ordered set
+        self.version = 0  # changes with every probe that comes or goes
         self._events: dict[tuple[str, str], ProbeEvent] = {}
 
     def __iter__(self) -> Iterator[Probe]:
@@ -186,6 +198,7 @@ class ProbeRegistry:
             self._register(probe)
         event.probes.append(probe)
         self._probes[probe] = None
+        self.version += 1
 
     def _sibling(self, event: ProbeEvent, creation: Creation) -> Probe:
         """Return another probe for an event that exists already, if it fits."""
@@ -232,3 +245,4 @@ class ProbeRegistry:
             self._host.remove_event(event)
         event.probes.remove(probe)
         del self._probes[probe]
+        self.version += 1

@@ -1,0 +1,165 @@
+"""The `trigger` file of an event: read a trigger, set it, remove it, list them.
+
+    [!]NAME[:COUNT][ if FILTER]      [!]enable_event:SYSTEM:EVENT[:COUNT][ if FILTER]
+
+Sources: event_trigger_parse(), event_enable_trigger_parse() and what they call in kernel/trace/trace_events_trigger.c
+of 6.1; fixtures/triggers.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from kprobe_sim.filter_errors import LOG_LOCATION, FilterRefused
+from kprobe_sim.filtering import machine
+from kprobe_sim.kstrto import is_digit, kstrtoul
+from kprobe_sim.node import refuse
+from kprobe_sim.predicate import compile_filter
+from kprobe_sim.trigger import Snapshot, StackTrace, Switch, TraceOff, TraceOn, Trigger
+
+if TYPE_CHECKING:
+    from kprobe_sim.event_file import EventFile
+
+_PAGE = 4096
+_BLANKS = "\t\n\v\f\r \xa0"  # the kernel's isspace()
+_COMMAND_END = re.compile("[: \t]")
+_WORD_END = re.compile("[ \t]")
+_PLAIN: dict[str, type[Trigger]] = {
+    "traceon": TraceOn,
+    "traceoff": TraceOff,
+    "snapshot": Snapshot,
+    "stacktrace": StackTrace,
+}
+_SWITCHES = ("enable_event", "disable_event")
+
+
+class _Line(NamedTuple):
+    """A line of the file, taken apart."""
+
+    name: str
+    removes: bool
+    rest: str | None  # behind the name
+
+
+def put_trigger(file: EventFile, data: bytes, available: bytes) -> int:
+    """Take one write to the file; `available` is what it reads without a trigger, which names those there are.
+
+    Raises OSError: EINVAL, EEXIST, what the filter's compiler says; ENOSYS for what isn't simulated.
+    """
+    if not data:
+        return 0
+    if len(data) >= _PAGE:
+        raise refuse(errno.EINVAL)
+    if file.freed:
+        raise refuse(errno.ENODEV)
+    line = _read(data)
+    if line.name not in available.decode("ascii").split()[3:]:
+        raise refuse(errno.EINVAL)
+    if line.name in _PLAIN:
+        _put_plain(file, line)
+    elif line.name in _SWITCHES:
+        _put_switch(file, line)
+    else:
+        raise refuse(errno.ENOSYS)  # hist triggers aren't simulated: say so, no kernel answers this
+    return len(data)
+
+
+def trigger_text(file: EventFile, available: bytes) -> bytes:
+    """Return what the file reads."""
+    if file.freed:
+        raise refuse(errno.ENODEV)
+    return "".join(f"{trigger.line()}\n" for trigger in file.triggers).encode("latin-1") or available
+
+
+def _read(data: bytes) -> _Line:
+    text = data.decode("latin-1").partition("\0")[0].strip(_BLANKS)
+    end = _COMMAND_END.search(text)
+    name = text if end is None else text[: end.start()]
+    rest = None if end is None else text[end.end() :].lstrip(_BLANKS) or None
+    return _Line(name.removeprefix("!"), name.startswith("!"), rest)
+
+
+def _put_plain(file: EventFile, line: _Line) -> None:
+    count, condition = None, line.rest
+    if line.rest is not None and is_digit(line.rest, 0):
+        count, condition = _split(line.rest)
+    if line.removes:
+        _remove(file, _PLAIN[line.name](file, line.name, None))
+        return
+    trigger = _PLAIN[line.name](file, line.name, _count(count))
+    _set_filter(trigger, condition)
+    trigger.prepare()
+    _add(trigger)
+
+
+def _put_switch(file: EventFile, line: _Line) -> None:
+    if line.rest is None:
+        raise refuse(errno.EINVAL)
+    parameter, condition = _split(line.rest)
+    system, colon, name = parameter.partition(":")
+    if not colon:
+        raise refuse(errno.EINVAL)
+    name, colon, count = name.partition(":")
+    target = file.instance.find(system, name)
+    if target is None or not target.event.can_enable:
+        raise refuse(errno.EINVAL)
+    if line.removes:
+        _remove(file, Switch(file, line.name, None, target))
+        return
+    trigger = Switch(file, line.name, _count(count if colon else None), target)
+    _set_filter(trigger, condition)
+    target.enable(True, soft=True)
+    try:
+        _add(trigger)
+    except OSError:
+        target.enable(False, soft=True)
+        raise
+
+
+def _split(text: str) -> tuple[str, str | None]:
+    """Take the first word; return it and what follows, None if nothing does."""
+    end = _WORD_END.search(text)
+    return (text, None) if end is None else (text[: end.start()], text[end.end() :].lstrip(_BLANKS) or None)
+
+
+def _count(text: str | None) -> int | None:
+    if text is None:
+        return None
+    number = text.partition(":")[0]
+    if not number:
+        raise refuse(errno.EINVAL)
+    return kstrtoul(number)
+
+
+def _set_filter(trigger: Trigger, condition: str | None) -> None:
+    if condition is None:
+        return
+    end = _WORD_END.search(condition)
+    if end is None or condition[: end.start()] != "if":
+        raise refuse(errno.EINVAL)
+    file = trigger.file
+    text = condition[end.end() :]
+    context = machine(file.instance)
+    try:
+        trigger.filter = compile_filter(text.encode("latin-1"), tuple(file.event.filter_fields()), **context._asdict())
+    except FilterRefused as refused:
+        if context.gates.trigger_errors_logged:
+            file.instance.error_log.log(LOG_LOCATION, refused.log_message, refused.command, refused.log_position)
+        raise refuse(refused.errno or errno.EINVAL) from None
+    trigger.filter_text = text
+
+
+def _add(trigger: Trigger) -> None:
+    if any(trigger.is_rival(other) for other in trigger.file.triggers):
+        raise refuse(errno.EEXIST)
+    trigger.file.add_trigger(trigger)
+
+
+def _remove(file: EventFile, like: Trigger) -> None:
+    """Remove the trigger of the same group and target, whatever its name; none is no error."""
+    for trigger in file.triggers:
+        if trigger.is_rival(like):
+            file.drop_trigger(trigger)
+            return
