@@ -18,7 +18,7 @@ ALLOWED = [
     ("kprobe_sim", "expose/*.py", {"pyfakefs", "fuse"}),
     ("kprobe_vm", "*.py", {"qemu", "pexpect"}),
     ("kprobe_vm", "record*.py", {"capstone"}),
-    ("kprobe_vm", "instructions.py", {"capstone"}),
+    ("kprobe_vm", "instructions.py", {"capstone"}),  # the recorder's disassembler
 ]
 
 
