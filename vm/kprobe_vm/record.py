@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from kprobe_vm import btf, profilefile
-from kprobe_vm.instructions import Special, Text, bugs, decode, jump_labels, merge, static_calls
+from kprobe_vm.instructions import Kind, Special, Text, bugs, decode, jump_labels, merge, static_calls
 from kprobe_vm.machine import Machine
 from kprobe_vm.questions import File, Guest, Memory, ask
 from kprobe_vm.symboltable import Entry, Locations, Module, build, parse_blacklist, parse_kallsyms, parse_locations
@@ -113,7 +113,8 @@ def symbols(entries: list[Entry], answers: Mapping[str, bytes], read: Read, prog
         locations = parse_locations(answers["files/available_filter_functions_addrs"].decode())
     else:
         lines = answers["files/available_filter_functions"].decode().splitlines()
-        locations = Locations(entries, texts).find(lines)
+        reserved = (entry.start for entry in special if entry.kind is Kind.RESERVED)
+        locations = Locations(entries, texts, reserved).find(lines)
     blacklist = parse_blacklist(answers["blacklist"].decode())
     bounds = where["_stext"], where["_end"]
     shows_lost = b"__ftrace_invalid" not in answers["files/available_filter_functions"]

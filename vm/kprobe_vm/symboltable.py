@@ -100,9 +100,9 @@ class Locations:
     and by a five-byte nop where the call would be.
     """
 
-    def __init__(self, entries: Sequence[Entry], texts: Sequence[Text]) -> None:
-        self._entries = entries
+    def __init__(self, entries: Sequence[Entry], texts: Sequence[Text], reserved: Iterable[int] = ()) -> None:
         self._texts = texts
+        self._reserved = frozenset(reserved)  # where jump labels are: nops of the same look
         self._addresses = [entry.address for entry in entries]
         self._by_name: dict[tuple[str, str], list[int]] = {}
         for entry in entries:
@@ -119,7 +119,8 @@ class Locations:
             if name.startswith("__ftrace_invalid_address___"):
                 place = self._orphan(int(name.rpartition("___")[2]), after)
             else:
-                place = self._entry(name, module, after) or self._inside(name, module, after)
+                both = (self._entry(name, module, after), self._inside(name, module, after))
+                place = min((found for found in both if found is not None), default=None)
             if place is None:
                 raise ValueError(f"no function fits the ftrace line {line!r} after {after:#x}")
             last[module] = place
@@ -143,12 +144,12 @@ class Locations:
 
     def _inside(self, name: str, module: str, after: int) -> int | None:
         """Find a location of a lost function where the kernel (before 6.1) shows the name of the one before it."""
-        for address in self._by_name.get((name, module), ()):
-            following = bisect_right(self._addresses, address)
-            end = self._addresses[following] if following < len(self._addresses) else address
-            for place in range(address + 16, end, 16):
-                if place > after and self._code(place, 5) in NOP5:
-                    return place
+        at = bisect_right(self._addresses, after) - 1
+        if at < 0 or self._addresses[at] not in self._by_name.get((name, module), ()) or at + 1 == len(self._addresses):
+            return None
+        for place in range(self._addresses[at] + 16, self._addresses[at + 1], 16):
+            if place > after and place not in self._reserved and self._code(place, 5) in NOP5:
+                return place
         return None
 
     def _orphan(self, offset: int, after: int) -> int | None:
