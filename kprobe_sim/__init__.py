@@ -1,6 +1,29 @@
-"""A simulated Linux kernel whose tracefs behaves: test tools that place probes without root and without a kernel."""
+"""A simulated Linux kernel whose tracefs behaves: test tools that place probes without root and without a kernel.
 
-from kprobe_sim.kernel import SimulatedKernel
-from kprobe_sim.task import Task
+A name is loaded when it is first used: pytest imports this package in every run, for the plugin.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kprobe_sim.kernel import SimulatedKernel
+    from kprobe_sim.task import Task
 
 __all__ = ["SimulatedKernel", "Task"]
+
+_HOMES = {"SimulatedKernel": "kernel", "Task": "task"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

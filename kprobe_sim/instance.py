@@ -150,8 +150,6 @@ class Instance:
 
     def mark(self, text: bytes, task: Task, cpu: int = 0) -> int:
         """Take one write to trace_marker; return the bytes consumed (at most 1024 up to 6.1)."""
-        if not text:
-            return 0
         if not self.options["markers"]:
             raise refuse(errno.EINVAL)
         text = text[:_MARKER_LIMIT]

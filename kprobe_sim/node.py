@@ -65,6 +65,13 @@ class OpenFile:
         """The last reference is gone (close)."""
 
 
+class OpenDirectory(OpenFile):
+    """A directory opened for reading: it lists through the adapter, and can't be read."""
+
+    def read(self, size: int, position: int) -> bytes:
+        raise refuse(errno.EISDIR)
+
+
 class Node:
     """A directory entry: a file or a directory of the tracefs."""
 
@@ -93,7 +100,9 @@ class DirNode(Node):
         raise NotImplementedError
 
     def open(self, flags: int) -> OpenFile:
-        raise refuse(errno.EISDIR)
+        if flags & os.O_ACCMODE != os.O_RDONLY or flags & os.O_CREAT:
+            raise refuse(errno.EISDIR)
+        return OpenDirectory(flags)
 
     def mkdir(self, name: str) -> None:
         raise refuse(errno.EPERM)

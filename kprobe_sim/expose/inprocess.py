@@ -215,12 +215,20 @@ class SimTracefs:
     def open(self, path: str, flags: int) -> SimFile:
         """open(2) with any flags; return the open file."""
         with self.kernel.condition:
-            node = self._node(path)
             try:
+                node = self._node(path)
+            except FileNotFoundError:
+                if flags & os.O_CREAT and self.is_dir(path.rpartition("/")[0]):
+                    raise OSError(errno.EACCES, os.strerror(errno.EACCES), path) from None
+                raise
+            try:
+                if flags & os.O_CREAT and flags & os.O_EXCL:
+                    raise refuse(errno.EEXIST)
+                if flags & os.O_DIRECTORY and not node.is_dir:
+                    raise refuse(errno.ENOTDIR)
                 return SimFile(self.kernel, path, node.open(flags))
             except OSError as error:
-                error.filename = path
-                raise
+                raise OSError(error.errno, error.strerror, path) from None
 
     def threads(self, pid: int) -> list[int]:
         """Return the thread ids of a simulated process (its /proc/PID/task); ENOENT if there is none."""
@@ -228,6 +236,12 @@ class SimTracefs:
         if not threads:
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), f"/proc/{pid}/task")
         return threads
+
+    def _refuse_creation(self, path: str) -> None:
+        parent, _, name = path.rpartition("/")
+        directory = self._node(parent)
+        if isinstance(directory, DirNode) and directory.lookup(name) is None:  # a directory without ->create
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
 
     def _node(self, path: str) -> Node:
         node: Node = self.kernel.root
@@ -245,11 +259,11 @@ class SimTracefs:
     def _change(self, path: str, change: Callable[[DirNode, str], None], exists: int | None) -> None:
         parent, _, name = path.rstrip("/").rpartition("/")
         with self.kernel.condition:
-            directory = self._node(parent)
-            if not isinstance(directory, DirNode):
-                raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-            found = directory.lookup(name)
             try:
+                directory = self._node(parent)
+                if not isinstance(directory, DirNode):
+                    raise refuse(errno.ENOTDIR)
+                found = directory.lookup(name)
                 if found is not None and exists is not None:
                     raise refuse(exists)
                 if found is None and exists is None:
@@ -258,5 +272,4 @@ class SimTracefs:
                     raise refuse(errno.ENOTDIR)
                 change(directory, name)
             except OSError as error:
-                error.filename = path
-                raise
+                raise OSError(error.errno, error.strerror, path) from None
