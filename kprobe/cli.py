@@ -72,16 +72,17 @@ def _run(request: Request, tracefs: Tracefs | None, signals: Signals) -> int:
     spec = chosen(request.tracefs)
     try:
         opened = _open(spec)
-    except KprobeError:
+        try:
+            return _use(request, probe, opened, signals)
+        finally:
+            close: Callable[[], None] = getattr(opened, "close", lambda: None)
+            close()
+    except (KprobeError, OSError, Signalled):
         raise
-    except Exception as error:  # a backend's own; whatever it is, there is no tracefs
+    except Exception as error:  # the backend's own: there is no tracefs, or it has died with its machine
         say(f"ERROR: {spec}: {error}")
-        return NO_TRACEFS
-    try:
-        return _use(request, probe, opened, signals)
-    finally:
-        close: Callable[[], None] = getattr(opened, "close", lambda: None)
-        close()
+        status: int = getattr(error, "exit_status", NO_TRACEFS)
+        return status
 
 
 def _open(spec: str) -> Tracefs:

@@ -226,3 +226,24 @@ def test_the_machine_plays_once_tracing_is_on(scripted: Any) -> None:
     assert main(["p:vfs_read"], tracefs=scripted) == 0
     enabled = next(index for index, line in enumerate(scripted.log) if line.endswith("enable 1"))
     assert scripted.log[enabled + 1] == "play"
+
+
+class Dead(Exception):
+    exit_status = 121
+
+
+def test_a_machine_that_dies_is_told_with_its_own_status(
+    scripted: Any, capfd: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(spec: str) -> Any:
+        return scripted
+
+    def dies() -> None:
+        raise Dead("the guest panicked: Attempted to kill init")
+
+    scripted.play = dies
+    monkeypatch.setattr("kprobe.backends.open_tracefs", opened)
+    before = state(scripted)
+    assert main(["--tracefs", "vm:6.1", "p:myopen do_sys_openat2"]) == 121
+    assert "ERROR: vm:6.1: the guest panicked: Attempted to kill init\n" in capfd.readouterr().err
+    assert state(scripted) == before
