@@ -66,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
             metavar="A",
             help="what the simulated machine does: a TOML file, a built-in name, or none (default: %(default)s)",
         )
+        verb.add_argument("--cpus", type=int, metavar="N", help="default: as recorded, or what the activity needs")
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
     mount.add_argument("directory", metavar="DIR", help="an existing directory")
     verbs.add_parser("profiles", help="list the kernels that can be simulated, and the built-in activities")
@@ -85,12 +86,15 @@ def _profiles() -> int:
 def _machine(arguments: argparse.Namespace) -> SimBackend:
     import time
 
+    from kprobe_sim import profile
     from kprobe_sim.activity import Activity, load
     from kprobe_sim.backend import SimBackend
     from kprobe_sim.kernel import SimulatedKernel
 
     activity = Activity((), (), False) if arguments.activity == "none" else load(arguments.activity)
-    return SimBackend(SimulatedKernel(arguments.kernel, clock=time.monotonic_ns), activity)
+    needed = 1 + max((int(step.options["cpu"]) for step in activity.steps), default=0)
+    cpus: int = arguments.cpus or max(needed, profile.load(arguments.kernel).cpus)
+    return SimBackend(SimulatedKernel(arguments.kernel, cpus=cpus, clock=time.monotonic_ns), activity)
 
 
 def _run(machine: SimBackend, command: Sequence[str]) -> int:

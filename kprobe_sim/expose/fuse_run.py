@@ -171,20 +171,19 @@ def _become(
     calls: SystemCalls, channel: socket.socket, error_in: int, root_mode: int, command: Sequence[str]
 ) -> NoReturn:
     """Make the namespaces and the mounts, and turn into the command."""
-    code, text = NO_MOUNT, ""
+    code = NO_MOUNT
     try:
         _enter(calls, channel, root_mode)
         calls.die_with_parent(signal.SIGKILL)
+        code = NOT_EXECUTABLE
         os.execvp(command[0], list(command))
     except CannotMount as error:
         text = str(error)
-    except FileNotFoundError:
-        code, text = NOT_FOUND, f"{command[0]}: command not found"
+    except FileNotFoundError as error:
+        text = f"{command[0]}: command not found" if code == NOT_EXECUTABLE else str(error)
+        code = NOT_FOUND if code == NOT_EXECUTABLE else code
     except OSError as error:
-        if error.filename == command[0]:
-            code, text = NOT_EXECUTABLE, f"{command[0]}: {error.strerror}"
-        else:
-            text = f"{error.filename or 'mount'}: {error.strerror}"
+        text = f"{command[0]}: {error.strerror}" if code == NOT_EXECUTABLE else str(error)
     except BaseException as error:
         text = repr(error)
     os.write(error_in, f"{code} {text}".encode())

@@ -1,0 +1,72 @@
+"""Commands inside `kprobe-sim run`, and the reason where this machine doesn't allow it.
+
+Nothing here ever mounts or opens the machine's own tracefs: whatever looks for one runs inside `kprobe-sim run`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+KPROBE_SIM = [sys.executable, "-m", "kprobe_sim.cli"]
+TRACING = "/sys/kernel/tracing"
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@functools.cache
+def why_not() -> str:
+    """Return why `kprobe-sim run` can't work here, or nothing."""
+    done = subprocess.run([*KPROBE_SIM, "run", "--", "true"], capture_output=True, text=True, env=environment())
+    return "" if done.returncode == 0 else done.stderr.strip() or f"exit status {done.returncode}"
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH") or str(ROOT)}
+
+
+@pytest.fixture(scope="session")
+def can_mount() -> None:
+    """Needs /dev/fuse and a user namespace (or root)."""
+    if why_not():
+        pytest.skip(f"no mount on this machine: {why_not()}")
+
+
+@pytest.fixture(scope="session")
+def run(can_mount: None) -> Run:
+    """Run a command inside `kprobe-sim run`: run(COMMAND, options=[...])."""
+
+    def start(command: Sequence[str], options: Sequence[str] = ("--activity", "none")) -> object:
+        return subprocess.run(
+            [*KPROBE_SIM, "run", *options, "--", *command],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=environment(),
+        )
+
+    return start  # type: ignore[return-value]
+
+
+@pytest.fixture
+def start(can_mount: None) -> Callable[..., subprocess.Popen[str]]:
+    """Start a command inside `kprobe-sim run`, with pipes."""
+
+    def start(command: Sequence[str], options: Sequence[str] = ("--activity", "none")) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*KPROBE_SIM, "run", *options, "--", *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        )
+
+    return start

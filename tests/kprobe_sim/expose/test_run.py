@@ -1,0 +1,271 @@
+"""`kprobe-sim run`: what a command sees, what comes back of it, and what is left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .conftest import KPROBE_SIM, ROOT, TRACING, Run, environment
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def mounts() -> str:
+    return Path("/proc/self/mounts").read_text()
+
+
+def test_the_command_sees_the_simulator_in_both_places(run: Run) -> None:
+    script = f"cat {TRACING}/current_tracer /sys/kernel/debug/tracing/tracing_on; stat -c %a,%U,%s {TRACING}/trace"
+    done = run(["sh", "-c", script])
+    assert (done.stdout, done.stderr, done.returncode) == ("nop\n1\n640,root,0\n", "", 0)
+
+
+def test_nobody_else_sees_it(start: Start) -> None:
+    before = mounts()
+    child = start(["sh", "-c", "echo ready; read line"])
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    assert mounts() == before
+    child.communicate("\n", timeout=20)
+    assert mounts() == before
+
+
+@pytest.mark.parametrize("status", [0, 1, 7, 255])
+def test_exit_status(run: Run, status: int) -> None:
+    assert run(["sh", "-c", f"exit {status}"]).returncode == status
+
+
+def test_exit_by_a_signal(run: Run) -> None:
+    assert run(["sh", "-c", "kill -USR1 $$"]).returncode == 128 + signal.SIGUSR1
+
+
+def test_no_such_command(run: Run) -> None:
+    done = run(["/nosuch/command"])
+    assert (done.returncode, done.stderr) == (127, "kprobe-sim: /nosuch/command: command not found\n")
+
+
+def test_a_command_that_is_no_program(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("text")
+    done = run([f"{tmp_path}/text"])
+    assert (done.returncode, done.stderr) == (126, f"kprobe-sim: {tmp_path}/text: Permission denied\n")
+
+
+def test_the_directory_and_the_input_stay(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["pwd"]).stdout == f"{tmp_path}\n"
+
+
+@pytest.mark.parametrize("command", ["umount /sys/kernel/tracing", "umount -l /sys/kernel/debug/tracing"])
+def test_the_command_cannot_take_it_away(run: Run, command: str) -> None:
+    done = run(
+        ["sh", "-c", f"{command}; cat /sys/kernel/tracing/current_tracer /sys/kernel/debug/tracing/current_tracer"]
+    )
+    assert done.stdout == "nop\nnop\n"
+
+
+@pytest.mark.parametrize("kind", ["tracefs", "debugfs"])
+def test_the_command_cannot_mount_the_machines_own(run: Run, tmp_path: Path, kind: str) -> None:
+    done = run(["mount", "-t", kind, "nodev", str(tmp_path)])
+    assert done.returncode == 32, "mount(8): failure"
+    assert "permission denied" in done.stderr
+
+
+def test_terminate_ends_the_command(start: Start) -> None:
+    child = start(["sh", "-c", "trap 'echo ended; exit 3' TERM; echo ready; while :; do sleep 0.02; done"])
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    child.terminate()
+    assert child.communicate(timeout=20)[0] == "ended\n"
+    assert child.returncode == 3
+
+
+def test_the_command_is_killed(start: Start) -> None:
+    child = start(["sh", "-c", "echo $$; exec cat /sys/kernel/tracing/trace_pipe"])
+    assert child.stdout is not None
+    os.kill(int(child.stdout.readline()), signal.SIGKILL)
+    child.communicate(timeout=20)
+    assert child.returncode == 128 + signal.SIGKILL
+
+
+def test_the_simulator_is_killed(start: Start) -> None:
+    """The command ends with it, and what it has started gets an error instead of an answer."""
+    child = start(["sh", "-c", "cat /sys/kernel/tracing/trace_pipe & echo ready; wait"])
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    child.kill()
+    _, errors = child.communicate(timeout=20)  # the pipes' ends: nobody holds them any more
+    assert errors in ("cat: /sys/kernel/tracing/trace_pipe: Software caused connection abort\n", "")
+
+
+WAITERS = """
+import os, select, signal, sys
+fd = os.open('/sys/kernel/tracing/trace_pipe', os.O_RDONLY)
+marker = os.open('/sys/kernel/tracing/trace_marker', os.O_WRONLY)
+def mark(*_): os.write(marker, b'hello')
+signal.signal(signal.SIGALRM, mark)
+"""
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "os.read(fd, 4096)",
+        "select.select([fd], [], [])",
+        "p = select.poll(); p.register(fd, select.POLLIN); p.poll()",
+        "p = select.epoll(); p.register(fd, select.EPOLLIN); p.poll()",
+    ],
+)
+def test_an_event_wakes(run: Run, wait: str) -> None:
+    """A child marks the trace while its parent waits."""
+    program = (
+        WAITERS
+        + f"""
+if not os.fork():
+    import time
+    while b's' not in open(f'/proc/{{os.getppid()}}/stat', 'rb').read().split()[2].lower(): pass
+    mark(); os._exit(0)
+{wait}
+os.set_blocking(fd, False)
+try: os.read(fd, 1)
+except BlockingIOError: print('read')
+else: print('ready')
+"""
+    )
+    done = run([sys.executable, "-c", program])
+    assert (done.stdout, done.stderr) == ("read\n" if "os.read" in wait else "ready\n", "")
+
+
+def test_a_signal_breaks_a_waiting_read(run: Run) -> None:
+    program = (
+        WAITERS
+        + """
+class Alarm(Exception): pass
+def ring(*_): raise Alarm
+signal.signal(signal.SIGALRM, ring)
+signal.setitimer(signal.ITIMER_REAL, 0.05)
+try: os.read(fd, 4096)
+except Alarm: print('broken')
+mark()
+print(os.read(fd, 4096)[-6:])
+"""
+    )
+    assert run([sys.executable, "-c", program]).stdout == "broken\nb'hello\\n'\n"
+
+
+def test_interrupt_frees_cat(start: Start) -> None:
+    """Ctrl-C reaches all of the terminal's group; the simulator waits for the command's own end."""
+    child = start(
+        ["sh", "-c", "trap 'echo over; exit 5' INT; echo ready; cat /sys/kernel/tracing/trace_pipe; echo after"]
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
+    shell = int(children.read_text())
+    while not (below := Path(f"/proc/{shell}/task/{shell}/children").read_text().split()):
+        pass
+    for pid in (child.pid, shell, int(below[0])):
+        os.kill(pid, signal.SIGINT)
+    assert child.communicate(timeout=20)[0] == "over\n"
+    assert child.returncode == 5
+
+
+def test_o_nonblock_after_open(run: Run) -> None:
+    program = (
+        WAITERS
+        + """
+os.set_blocking(fd, False)
+try: os.read(fd, 10)
+except BlockingIOError as error: print(error.errno)
+"""
+    )
+    assert run([sys.executable, "-c", program]).stdout == "11\n"
+
+
+def test_what_marks_the_trace_has_its_own_pid(run: Run) -> None:
+    done = run(
+        ["bash", "-c", "echo $$; echo hello > /sys/kernel/tracing/trace_marker; tail -1 /sys/kernel/tracing/trace"]
+    )
+    pid, line = done.stdout.split("\n", 1)
+    assert f"<...>-{pid} " in line, "the kernel keeps names when it traces events, not marks"
+
+
+def test_chmod_stays(run: Run) -> None:
+    done = run(["sh", "-c", f"cd {TRACING}; chmod 600 trace; stat -c %a trace; truncate -s 10 trace; stat -c %s trace"])
+    assert (done.stdout, done.stderr) == ("600\n0\n", "")
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("rm README", "Operation not permitted"),
+        ("mv README other", "Operation not permitted"),
+        ("ln README other", "Operation not permitted"),
+        ("ln -s README other", "Operation not permitted"),
+        ("mknod pipe p", "Operation not permitted"),
+        ("touch other", "Permission denied"),
+    ],
+)
+def test_what_tracefs_has_not(run: Run, command: str, message: str) -> None:
+    done = run(["sh", "-c", f"cd {TRACING}; {command}"])
+    assert done.returncode == 1
+    assert message in done.stderr
+
+
+def test_all_files_are_found_and_read(run: Run) -> None:
+    done = run(["sh", "-c", f"cd {TRACING}; find . -type f | wc -l; cat events/*/*/format | grep -c ^name:"])
+    files, formats = map(int, done.stdout.split())
+    assert files > 5000
+    assert formats > 900
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+def test_as_nobody(can_mount: None, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A user without any right gets it as well, where /dev/fuse has its usual mode."""
+    place = Path("/tmp") / f"kprobe-sim-{os.getpid()}"  # tmp_path is for its owner only
+    try:
+        shutil.copytree(ROOT / "kprobe_sim", place / "kprobe_sim", ignore=shutil.ignore_patterns("__pycache__"))
+        place.chmod(0o755)
+        python = next(name for name in ("/usr/bin/python3", sys.executable) if os.access(name, os.X_OK))
+        script = (
+            f"mknod {place}/fuse c 10 229 && chmod 666 {place}/fuse && mount --bind {place}/fuse /dev/fuse && cd / && "
+            f"exec setpriv --reuid 65534 --regid 65534 --clear-groups env PYTHONPATH={place} "
+            f"{python} -m kprobe_sim.cli run -- sh -c 'grep -c . /sys/kernel/tracing/README; id -u; exit 9'"
+        )
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    assert done.stderr == ""
+    assert int(done.stdout.split()[0]) > 100
+    assert (done.stdout.split()[1], done.returncode) == ("0", 9)
+
+
+def test_without_the_device(can_mount: None) -> None:
+    """A container without /dev/fuse: a clear error; the verbs that need none still work."""
+    script = f"mount -t tmpfs none /dev && {sys.executable} -m kprobe_sim.cli "
+    inside = ["unshare", "-Urm", "sh", "-c"]
+    done = subprocess.run([*inside, script + "run -- true"], capture_output=True, text=True, env=environment())
+    assert done.returncode == 125
+    assert done.stderr.startswith("kprobe-sim: run: there is no /dev/fuse: load the kernel module fuse, or give")
+    done = subprocess.run([*inside, script + "profiles"], capture_output=True, text=True, env=environment())
+    assert "6.1.0-54-cloud-amd64\n" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run"], "a COMMAND is needed"),
+        (["run", "--kernel", "2.4", "--", "true"], "2.4"),
+        (["run", "--activity", "nosuch", "--", "true"], "no activity 'nosuch'"),
+    ],
+)
+def test_usage(arguments: list[str], message: str) -> None:
+    done = subprocess.run([*KPROBE_SIM, *arguments], capture_output=True, text=True, env=environment())
+    assert done.returncode == 2
+    assert message in done.stderr
