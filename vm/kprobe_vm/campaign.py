@@ -1,0 +1,245 @@
+"""Generated operations on a simulator and on a kernel, compared answer by answer."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, NamedTuple, TextIO
+
+from kprobe_vm.backend import VmTracefs, open_vm
+from kprobe_vm.cases import AREAS, Cases
+from kprobe_vm.grammar import Places
+from kprobe_vm.operation import Operation, Outcome
+from kprobe_vm.shrink import shrink
+from kprobe_vm.side import Side, open_backend
+from kprobe_vm.workload import GuestWorkload
+
+__all__ = ["Campaign", "Difference", "add_parser"]
+
+
+_SHRINK_SECONDS = 8.0
+
+
+class Difference(NamedTuple):
+    """The first answers in which two sides differ, after the operations that lead there."""
+
+    area: str
+    operations: list[Operation]
+    asked: str
+    simulator: Any
+    kernel: Any
+
+    def signature(self) -> tuple[str, str, str, str]:
+        """Return what tells one difference from another: answers without numbers and names."""
+        last = self.operations[-1]
+        kind = f"{type(last).__name__} {getattr(last, 'path', '').rpartition('/')[2]}"
+        return (
+            self.area,
+            f"{kind} {self.asked.rpartition('/')[2]}",
+            _sketch(self.simulator, self.kernel),
+            _sketch(self.kernel, self.simulator),
+        )
+
+    def text(self) -> str:
+        """Return it in words."""
+        lines = [f"--- {self.area}: {self.asked}", *(f"    {operation!r}" for operation in self.operations)]
+        ours, theirs = _contrast(self.simulator, self.kernel)
+        return "\n".join([*lines, f"  sim:    {ours}", f"  kernel: {theirs}"])
+
+
+def _lines(answer: Any) -> list[Any]:
+    return answer.splitlines() if isinstance(answer, bytes) else answer if isinstance(answer, list) else [answer]
+
+
+def _contrast(ours: Any, theirs: Any) -> tuple[Any, Any]:
+    if not isinstance(ours, bytes) or not isinstance(theirs, bytes):
+        return ours, theirs
+    mine, yours = _lines(ours), _lines(theirs)
+    return (
+        [line for line in mine if line not in yours] or ours,
+        [line for line in yours if line not in mine] or theirs,
+    )
+
+
+def _sketch(ours: Any, theirs: Any) -> str:
+    if isinstance(ours, bytes) and isinstance(theirs, bytes):
+        shown = _contrast(ours, theirs)[0]
+        first = shown[0] if isinstance(shown, list) and shown else shown
+        return (
+            "".join("0" if chr(c).isdigit() else chr(c) for c in first[-40:])
+            if isinstance(first, bytes)
+            else str(first)
+        )
+    return str(ours)[:30] if isinstance(ours, bytes | list) else str(ours)
+
+
+def first_difference(area: str, operations: Sequence[Operation], left: Side, right: Side) -> Difference | None:
+    """Run operations on two sides until an answer differs."""
+    for index, operation in enumerate(operations):
+        ours, theirs = _guarded(left, operation), right.run(operation)
+        found = _unequal(ours, theirs)
+        if found is not None:
+            return Difference(area, list(operations[: index + 1]), *found)
+    return None
+
+
+def _guarded(side: Side, operation: Operation) -> Outcome:
+    """Run an operation on the simulator; a fault of its own is an answer like another, and no kernel's."""
+    try:
+        return side.run(operation)
+    except Exception as error:
+        return [("", f"{type(error).__name__}: {error}")]
+
+
+def _unequal(ours: Outcome, theirs: Outcome) -> tuple[str, Any, Any] | None:
+    for mine, yours in zip(ours, theirs, strict=False):
+        if mine[0] != yours[0]:
+            return f"{mine[0]} | {yours[0]}", mine[1], yours[1]
+        if mine[1] != yours[1]:
+            return mine[0], mine[1], yours[1]
+    if len(ours) != len(theirs):
+        return "count of answers", len(ours), len(theirs)
+    return None
+
+
+class Campaign:
+    """A guest, a simulator made anew when the two have parted, and a source of cases."""
+
+    def __init__(self, kernel: str, seed: int, *, progress: Callable[[str], None] = lambda line: None) -> None:
+        self._spec = f"sim:{kernel}"
+        simulated = open_backend("kprobe.tracefs", self._spec)
+        build = simulated.kernel.release  # answers are those of one build, so the guest runs no other
+        simulated.close()
+        self._guest: VmTracefs = open_vm(build, progress=progress)
+        _seed_hashes(self._guest)
+        self._vm = Side(self._guest, GuestWorkload(self._guest.machine))
+        self._places = Places.read(self._guest.machine.files.read("proc/kallsyms"))
+        self._cases = Cases(Random(seed), self._places)
+        self._sim = self._fresh()
+        self.operations = 0
+        self.differences: Counter[str] = Counter()
+        self.seen: dict[tuple[str, ...], Difference] = {}
+
+    def _fresh(self) -> Side:
+        tracefs = open_backend("kprobe.tracefs", self._spec)
+        return Side(tracefs, open_backend_workload(tracefs))
+
+    def step(self, area: str = "", *, shrunk: bool = True) -> Difference | None:
+        """Run one case; return a difference that was not seen before, shrunk."""
+        case = self._cases.next(area)
+        self._sim.reset()
+        self._vm.reset()
+        found = first_difference(case.area, case.operations, self._sim, self._vm)
+        self.operations += len(case.operations)
+        if found is None:
+            return None
+        self.differences[case.area] += 1
+        known = found.signature() in self.seen
+        self.seen.setdefault(found.signature(), found)
+        self._sim = self._fresh()
+        if known:
+            return None
+        return self._shrunk(found) if shrunk else found
+
+    def _shrunk(self, found: Difference) -> Difference | None:
+        wanted = found.signature()[1:]
+        best = found
+
+        end = time.monotonic() + _SHRINK_SECONDS
+
+        def differs(operations: Sequence[Operation]) -> bool:
+            nonlocal best
+            if time.monotonic() > end:
+                return False
+            self._sim = self._fresh()
+            self._vm.reset()
+            difference = first_difference(found.area, operations, self._sim, self._vm)
+            if difference is None or difference.signature()[1:3:2] != wanted[0:2:2]:
+                return False
+            best = difference
+            return True
+
+        if not differs(found.operations):
+            return found._replace(area=f"{found.area} (not seen again)")
+        shrink(best.operations, differs)
+        self._sim = self._fresh()
+        known = best.signature() in self.seen and best.signature() != found.signature()
+        self.seen[best.signature()] = best
+        return None if known else best
+
+    def close(self) -> None:
+        """End the guest."""
+        self._sim.close()
+        self._vm.close()
+
+
+def _seed_hashes(guest: VmTracefs) -> None:
+    """Let the kernel gather random bytes: before that its %p prints (____ptrval____).
+
+    Nobody in a guest asks for any; who reads /dev/random sets it to work (wait_for_random_bytes).
+    """
+    with guest.machine.files.open("dev/random", os.O_RDONLY) as file:
+        file.read(1, 60.0)
+    for _ in range(600):
+        guest.write("kprobe_events", b"p:zz_id/zz_id 1")
+        ready = b"ptrval" not in guest.read("kprobe_events")
+        guest.write("kprobe_events", b"-:zz_id/zz_id")
+        if ready:
+            return
+        time.sleep(0.05)  # a kernel work does it; nothing tells when
+    raise TimeoutError("the guest prints no hashed pointers")
+
+
+def open_backend_workload(tracefs: Any) -> Any:
+    """Return the task on a simulated kernel, through its entry point; None where that isn't installed."""
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group="kprobe.workload"):
+        if point.name == "sim":
+            return point.load()(tracefs)
+    return None
+
+
+def add_parser(verbs: Any) -> None:
+    """Add the verb `diff` to the command."""
+    verb = verbs.add_parser("diff", help="do generated operations on a simulator and on a kernel, and compare")
+    verb.add_argument("--kernel", default="6.1", metavar="KERNEL")
+    verb.add_argument("--seconds", type=float, default=60.0, metavar="N", help="end after that time (60)")
+    verb.add_argument("--operations", type=int, default=0, metavar="N", help="end after that many operations")
+    verb.add_argument("--seed", type=int, default=0, metavar="S", help="the same seed gives the same operations (0)")
+    verb.add_argument("--area", choices=list(AREAS), default="", help="only operations of one kind")
+    verb.add_argument("--no-shrink", action="store_true", help="show differences as they were found")
+    verb.set_defaults(function=_diff)
+
+
+def _diff(options: argparse.Namespace) -> int:
+    start = time.monotonic()
+    campaign = Campaign(options.kernel, options.seed, progress=options.progress)
+    shown = time.monotonic()
+    try:
+        while time.monotonic() - start < options.seconds and not (
+            options.operations and campaign.operations >= options.operations
+        ):
+            found = campaign.step(options.area, shrunk=not options.no_shrink)
+            if found is not None:
+                print(found.text(), flush=True)
+            if sys.stderr.isatty() and time.monotonic() - shown > 1:
+                shown = time.monotonic()
+                _show(sys.stderr, campaign)
+    finally:
+        campaign.close()
+    print(
+        f"{campaign.operations} operations in {time.monotonic() - start:.0f} s, seed {options.seed}; differences: "
+        + (", ".join(f"{area} {count}" for area, count in campaign.differences.items()) or "none")
+    )
+    return 1 if campaign.differences else 0
+
+
+def _show(stream: TextIO, campaign: Campaign) -> None:
+    stream.write(f"\r{campaign.operations} operations, {campaign.differences.total()} differences ")
+    stream.flush()

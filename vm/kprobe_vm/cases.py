@@ -1,0 +1,506 @@
+"""Cases of a campaign: short sequences of operations, each kind about one part of the tracefs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from random import Random
+from typing import NamedTuple
+
+from kprobe_vm.filterwords import Filters
+from kprobe_vm.grammar import Definitions, Places
+from kprobe_vm.operation import Call, Handle, List, Make, Operation, Read, Remove, Sweep, Write
+
+__all__ = ["AREAS", "Case", "Cases"]
+
+_W, _RW = os.O_WRONLY, os.O_RDWR
+_SWITCHES = (
+    b"1",
+    b"0",
+    b"1\n",
+    b"0\n",
+    b"2",
+    b"",
+    b"x",
+    b" 1",
+    b"1 ",
+    b"01",
+    b"+1",
+    b"-1",
+    b"1\0",
+    b"1\n\n",
+    b"1" * 30,
+)
+_MEMORY = 0x10000000
+_OPTIONS = (
+    *("sym-offset", "sym-addr", "stacktrace", "overwrite", "markers", "irq-info", "context-info", "record-cmd"),
+    *("record-tgid", "annotate", "pause-on-trace", "event-fork", "hash-ptr", "disable_on_free", "function-fork"),
+    *("test_nop_accept", "test_nop_refuse", "userstacktrace", "sym-userobj", "print-parent", "display-graph", "nosuch"),
+    *(
+        "trace_printk",
+        "printk-msg-only",
+        "block",
+        "verbose",
+        "latency-format",
+        "raw",
+        "hex",
+        "bin",
+        "function-trace",
+        "",
+    ),
+)
+_CONTROL = (
+    *("trace_clock", "tracing_on", "buffer_size_kb", "buffer_total_size_kb", "set_event_pid", "set_event_notrace_pid"),
+    *("saved_cmdlines_size", "current_tracer", "trace_options", "set_event", "error_log", "kprobe_profile"),
+    *("available_tracers", "timestamp_mode", "tracing_thresh", "max_graph_depth", "buffer_percent", "saved_tgids"),
+    *("per_cpu/cpu0/buffer_size_kb", "per_cpu/cpu0/trace", "options/sym-offset", "events/enable", "README", "trace"),
+    *(
+        "tracing_cpumask",
+        "tracing_max_latency",
+        "stack_max_size",
+        "snapshot",
+        "events/header_page",
+        "events/header_event",
+    ),
+)
+_VALUES = (
+    *(
+        b"0",
+        b"1",
+        b"1\n",
+        b"2",
+        b"4",
+        b"5",
+        b"100",
+        b"4096",
+        b"-1",
+        b"x",
+        b"",
+        b"\n",
+        b" 1",
+        b"1 ",
+        b"1 2",
+        b"0x10",
+        b"08",
+    ),
+    *(b"99999999999999999999", b"4294967296", b"1\0", b"1\n2", b"+5", b"1 x", b"local", b"mono"),
+)
+
+
+class Case(NamedTuple):
+    """A sequence of operations, to be run on a tracefs that was put back."""
+
+    area: str
+    operations: list[Operation]
+
+
+class Cases:
+    """A source of random cases."""
+
+    def __init__(self, random: Random, places: Places) -> None:
+        self._random = random
+        self._definitions = Definitions(random, places)
+        self._filters = Filters(random)
+
+    def next(self, area: str = "") -> Case:
+        """Return a case, of that area or of any."""
+        names = list(AREAS)
+        area = area or self._random.choices(names, [AREAS[name][0] for name in names])[0]
+        return Case(area, AREAS[area][1](self))
+
+    def _event(self) -> str:
+        return f"{self._random.choice(('kprobes', 'g', 'my', 'sched'))}/{self._random.choice('abc')}"
+
+    # areas
+
+    def definitions(self) -> list[Operation]:
+        """Lines for kprobe_events, most of them refused, and what is then to be seen."""
+        random = self._random
+        events = [f"{group}/{event}" for group in ("kprobes", "g", "my") for event in ("a", "b", "c")]
+        operations: list[Operation] = []
+        for _ in range(random.choice((1, 4, 8, 16))):
+            path = "dynamic_events" if random.random() < 0.15 else "kprobe_events"
+            flags = random.choice(
+                (_W,) * 12 + (_W | os.O_APPEND, _RW, _W | os.O_TRUNC, _W | os.O_CREAT, _RW | os.O_TRUNC)
+            )
+            operations.append(Write(path, self._definitions.lines(events), flags))
+            if random.random() < 0.3:
+                operations.append(Read("error_log"))
+        return [*operations, Sweep()]
+
+    def lives(self) -> list[Operation]:
+        """Good probes: siblings, deletes, enables, filters, reads."""
+        random = self._random
+        events: list[str] = []
+        operations: list[Operation] = []
+        for _ in range(random.randrange(2, 14)):
+            roll = random.random()
+            event = random.choice(events) if events and random.random() < 0.8 else self._event()
+            if roll < 0.3 or not events:
+                event = self._event() if random.random() < 0.7 or not events else event
+                operations.append(Write("kprobe_events", self._definitions.quiet(event)))
+                events.append(event)
+            elif roll < 0.42:
+                operations.append(Write("kprobe_events", self._definitions.delete(events)))
+            elif roll < 0.58:
+                operations.append(Write(f"events/{event}/enable", self._switch()))
+            elif roll < 0.66:
+                group = event.partition("/")[0]
+                if group != "sched":
+                    operations.append(Write(f"events/{group}/enable", self._switch()))
+            elif roll < 0.76:
+                operations.append(self._set_event(events))
+            elif roll < 0.8:
+                path = random.choice(("kprobe_events", "dynamic_events"))
+                operations.append(Write(path, random.choice((b"", b"-:" + event.encode())), _W | os.O_TRUNC))
+            elif roll < 0.86:
+                operations.append(Write("dynamic_events", self._definitions.delete(events)))
+            elif roll < 0.93:
+                operations.append(Call("fadvise", (-2, _MEMORY, random.randrange(99), 0, b"text\0")))
+            else:
+                operations.append(random.choice((Read("trace"), Read("set_event"), Sweep(), Read("kprobe_profile"))))
+        return [*operations, Sweep(), Read("trace")]
+
+    def _switch(self) -> bytes:
+        return self._random.choice(_SWITCHES[:2] if self._random.random() < 0.8 else _SWITCHES)
+
+    def _set_event(self, events: list[str]) -> Operation:
+        random = self._random
+        words = []
+        for _ in range(random.choice((1, 1, 2, 3))):
+            group, _, event = random.choice(events).partition("/")
+            if group == "sched" and random.random() < 0.9:
+                group = "g"
+            forms = [
+                f"{group}:{event}",
+                f"*:{event}",
+                f":{event}",
+                event,
+                f"{group}:{event}:x",
+                f"{group}/{event}",
+                "nosuch",
+            ]
+            if group != "sched":
+                forms += [f"{group}:*", group, f"{group}:", f" {group}:{event}", f"{group}:{event} "]
+            words.append(random.choice(("", "", "!", "!!")) + random.choice(forms))
+        data = random.choice((" ", "\n", "\t", "  ")).join(words) + random.choice(("\n", "", " ", "\n\n", "\0"))
+        return Write("set_event", data.encode(), random.choice((_W, _W, _W, _W | os.O_APPEND, _W | os.O_TRUNC)))
+
+    def filters(self) -> list[Operation]:
+        """Filters on events with fields of all kinds, and on groups."""
+        random = self._random
+        operations: list[Operation] = []
+        events = []
+        for event in random.sample(("g/a", "g/b", "my/a", "my/b"), random.choice((1, 1, 2, 3))):
+            operations.append(Write("kprobe_events", self._definitions.quiet(event, random.randrange(1, 5))))
+            events.append(event)
+        fields = ("a0", "a1", "a2", "a3")
+        if random.random() < 0.3:
+            static = random.choice(("sched/sched_switch", "syscalls/sys_enter_openat", "skb/kfree_skb", "ftrace/print"))
+            events.append(static)
+            if static != "ftrace/print":
+                fields += ("prev_comm", "next_pid", "filename", "flags", "skbaddr", "protocol")
+        static = random.choice(
+            ("timer/timer_start", "irq/irq_handler_entry", "task/task_newtask", "module/module_load")
+        )
+        if random.random() < 0.2:
+            events.append(static)
+            fields += ("name", "ret", "irq", "comm", "clone_flags", "taints", "timer", "now")
+        instance = ""
+        if random.random() < 0.1:
+            instance = "instances/i1/"
+            operations.append(Make("instances/i1"))
+        for _ in range(random.choice((3, 8, 20))):
+            event = random.choice(events)
+            if random.random() < 0.1:
+                event = event.partition("/")[0]
+                if event not in ("g", "my"):
+                    continue
+            path = f"{instance}events/{event}/filter"
+            operations.append(Write(path, self._filters.text(fields)))
+            operations.append(Read(path))
+            if random.random() < 0.3:
+                operations.append(Read(f"{instance}error_log"))
+            if random.random() < 0.05:
+                operations.append(Write(f"events/{random.choice(events)}/enable", b"0"))
+        operations += [Read(f"{instance}events/{event}/filter") for event in events]
+        operations += [Write(f"{instance}events/{event}/filter", b"0") for event in events]
+        return [*operations, Sweep(instance)]
+
+    def controls(self) -> list[Operation]:
+        """Control files: values good and bad, options, marks."""
+        random = self._random
+        operations: list[Operation] = []
+        prefix = ""
+        if random.random() < 0.3:
+            prefix = "instances/i1/"
+            operations.append(Make("instances/i1"))
+        written = []
+        for _ in range(random.randrange(2, 12)):
+            roll = random.random()
+            data = random.choice(_VALUES)
+            flags = random.choice((_W, _W, _W, _W | os.O_TRUNC, _RW, _W | os.O_APPEND))
+            if roll < 0.25:
+                word = random.choice(("", "no")) + random.choice(_OPTIONS[:24] if random.random() < 0.9 else _OPTIONS)
+                data = random.choice((b"%s", b"%s\n", b" %s ", b"%s x", b"%s\0x")) % word.encode()
+                path = "trace_options"
+            elif roll < 0.4:
+                path = f"options/{random.choice(_OPTIONS[:24])}"
+                data = self._switch()
+            elif roll < 0.5:
+                path = "trace_clock"
+                clocks = (
+                    "global",
+                    "local",
+                    "counter",
+                    "uptime",
+                    "perf",
+                    "mono",
+                    "mono_raw",
+                    "boot",
+                    "tai",
+                    "x86-tsc",
+                    "x",
+                )
+                form = random.choice((b"%s", b"%s\n", b" %s\t", b"%s x", b"[%s]", b"%s\0x"))
+                data = form % random.choice(clocks).encode()
+            elif roll < 0.6:
+                path = random.choice(("tracing_on", "trace_marker", "trace_marker", "trace_marker_raw"))
+                if path != "tracing_on":
+                    marks = (
+                        b"x",
+                        b"",
+                        b"x\n",
+                        b"x\n\n",
+                        b"a\nb",
+                        b"\n",
+                        b"\0",
+                        b"a\0b",
+                        b"y" * 1023,
+                        b"y" * 1024,
+                        b"y" * 1025,
+                    )
+                    data = random.choice((*marks, b"\xff", b"%s%n", b"abcdefg", b"abcdefgh", b"z" * 3000, b"z" * 5000))
+            elif roll < 0.7:
+                path = random.choice(("buffer_size_kb", "per_cpu/cpu0/buffer_size_kb", "buffer_size_kb"))
+            elif roll < 0.8:
+                path = random.choice(("set_event_pid", "set_event_notrace_pid"))
+                data = random.choice(
+                    (data, b"1 2 3", b"3\n2\n1\n", b"999999", b" 7", b"5 5 5", b"4194304", b"1 x 2", b"0")
+                )
+            elif roll < 0.85:
+                path = "saved_cmdlines_size"
+            else:
+                path = random.choice(_CONTROL)
+                if path in ("set_event", "events/enable", "snapshot", "tracing_cpumask", "stack_max_size"):
+                    operations.append(Read(prefix + path))
+                    continue
+            written.append(path)
+            operations.append(Write(prefix + path, data, flags))
+            operations.append(
+                Read(prefix + path) if path not in ("trace_marker", "trace_marker_raw") else Read(prefix + "trace")
+            )
+        operations += [Read(prefix + path) for path in dict.fromkeys(written)]
+        return [*operations, Read(prefix + "trace_options"), Read(prefix + "trace"), Read("per_cpu/cpu0/stats")]
+
+    def instances(self) -> list[Operation]:
+        """Instances made, used and removed."""
+        random = self._random
+        operations: list[Operation] = [Write("kprobe_events", self._definitions.quiet("g/a"))]
+        names = ("i1", "i2", "a.b", "-x", "x" * 64)
+        for _ in range(random.randrange(3, 12)):
+            name = random.choice(names[:2] if random.random() < 0.8 else names)
+            path = f"instances/{name}"
+            operations.append(
+                random.choice(
+                    (
+                        Make(path),
+                        Make(path),
+                        Remove(path),
+                        List("instances"),
+                        List(path),
+                        Read(f"{path}/trace"),
+                        Read(f"{path}/{random.choice(_CONTROL)}"),
+                        Read(
+                            f"{path}/{random.choice(('kprobe_events', 'dynamic_events', 'available_events', 'nosuch'))}"
+                        ),
+                        Write(f"{path}/trace_marker", b"hello"),
+                        Write(f"{path}/tracing_on", self._switch()),
+                        Write(f"{path}/events/g/a/enable", self._switch()),
+                        Write(f"{path}/events/g/a/filter", self._filters.text(("a0", "a1"))),
+                        Write(f"{path}/events/g/enable", self._switch()),
+                        Write(f"{path}/set_event", random.choice((b"g:a", b"!g:a", b"g", b"nosuch", b":a"))),
+                        Write(
+                            f"{path}/trace_options",
+                            random.choice((b"stacktrace", b"sym-addr", b"nooverwrite", b"hash-ptr")),
+                        ),
+                        Write(f"{path}/buffer_size_kb", random.choice((b"1", b"100", b"0"))),
+                        Write(f"{path}/kprobe_events", b"p:x ksys_fadvise64_64"),
+                        Write("kprobe_events", random.choice((b"-:g/a", b"p:g/b ksys_fadvise64_64 %di", b"-:g/"))),
+                        Write("events/g/a/enable", self._switch()),
+                        Call("fadvise", (-2, _MEMORY, 7, 0, b"text\0")),
+                        Sweep(f"{path}/"),
+                        Remove(f"{path}/options"),
+                        Make(f"{path}/x"),
+                        Make("x"),
+                        Remove("instances"),
+                        Remove("events"),
+                        List(f"{path}/events/g"),
+                        List(f"{path}/options"),
+                        List(f"{path}/per_cpu/cpu0"),
+                        Handle(
+                            f"{path}/{random.choice(('trace', 'tracing_on', 'trace_pipe'))}",
+                            os.O_RDONLY | os.O_NONBLOCK,
+                            (Remove(path),),
+                        ),
+                    )
+                )
+            )
+        return [*operations, List("instances"), Sweep()]
+
+    def handles(self) -> list[Operation]:
+        """Reads, writes and seeks on one open file."""
+        random = self._random
+        operations: list[Operation] = [
+            Write("kprobe_events", b"\n".join(self._definitions.quiet(event) for event in ("g/a", "g/b", "my/c"))),
+            Write("events/g/a/filter", self._filters.text(("a0",))),
+        ]
+        if random.random() < 0.5:
+            operations.append(Write("trace_marker", b"one\ntwo"))
+        for _ in range(random.randrange(1, 5)):
+            paths = (*_CONTROL, "kprobe_events", "dynamic_events", "events/g/a/filter", "events/g/a/enable")
+            path = random.choice((*paths, "events/g/filter", "events/g/enable", "trace_marker", "trace_pipe"))
+            flags = random.choice((os.O_RDONLY, os.O_RDONLY, _RW, _W, os.O_RDONLY | os.O_TRUNC)) | os.O_NONBLOCK
+            steps: list[object] = []
+            for _ in range(random.randrange(1, 8)):
+                steps.append(self._step(path))
+            operations.append(Handle(path, flags, tuple(steps)))
+        return [*operations, Sweep()]
+
+    def _step(self, path: str) -> object:
+        random = self._random
+        roll = random.random()
+        if roll < 0.5:
+            return ("read", random.choice((0, 1, 2, 3, 7, 10, 50, 100, 1000, 4096, 8192)))
+        if roll < 0.75:
+            return (
+                "lseek",
+                random.choice((0, 0, 1, 2, 5, 20, 100, 5000, -1, -5)),
+                random.choice((0, 0, 0, 1, 1, 2, 3)),
+            )
+        if roll < 0.9:
+            return ("write", random.choice((b"0", b"1", b"", b"p:g/z ksys_fadvise64_64\n", b"-:g/b\n", b"x", b"a0==1")))
+        return Write(
+            "kprobe_events",
+            random.choice((b"p:g/n ksys_fadvise64_64 %di", b"-:g/a", b"-:g/b", b"p:my/c ksys_fadvise64_64 $comm")),
+        )
+
+    def traces(self) -> list[Operation]:
+        """Events of calls whose registers and memory are known."""
+        random = self._random
+        operations: list[Operation] = []
+        block = self._block()
+        lines = []
+        for number in range(random.choice((4, 8, 16))):
+            kind = random.choice("pppr")
+            place = "ksys_fadvise64_64" if kind == "r" or random.random() < 0.85 else "ksys_fadvise64_64+5"
+            words = [f"{kind}:g/e{number}", place]
+            for index in range(random.choice((1, 2, 3, 6))):
+                words.append(f"f{index}={self._fetched(kind, place)}")
+            lines.append(" ".join(words).encode())
+        operations.append(Write("kprobe_events", b"\n".join(lines)))
+        operations += [Write(f"events/g/e{number}/filter", b'comm == "workload"') for number in range(len(lines))]
+        if random.random() < 0.3:
+            texts = [self._filters.text(("f0", "f1", "f2")) for _ in range(4)]
+            operations += [Write(f"events/g/e{random.randrange(len(lines))}/filter", text) for text in texts]
+        if random.random() < 0.3:
+            option = random.choice(("sym-addr", "sym-offset", "stacktrace", "noirq-info", "nocontext-info"))
+            operations.append(Write("trace_options", option.encode()))
+        operations.append(Write("events/g/enable", b"1"))
+        for _ in range(random.choice((1, 2))):
+            number = random.choice((0, 1, -1, 5, 255, 65536, 2**31, 2**63 - 1, random.getrandbits(63), _MEMORY + 16))
+            offset = random.choice((_MEMORY, _MEMORY + random.randrange(64), _MEMORY + 16))
+            fd = -2 if random.random() < 0.8 else random.choice((-1, -100, 1000, 0x7FFFFFF))
+            operations.append(Call("fadvise", (fd, offset, number, random.choice((0, 1, 5, 77)), block)))
+        operations += [Read("trace"), Read("kprobe_profile"), Write("events/g/enable", b"0")]
+        return [*operations, Read("kprobe_events"), Read("error_log")]
+
+    def _block(self) -> bytes:
+        random = self._random
+        texts = (b"hello", b"", b"a\nb", b"\xff\xfe", b"x" * 100, b'quo"te', b"y" * 300, b"tab\t")
+        head = b"".join(
+            random.choice((_MEMORY + random.randrange(64, 900), 0, 1, 2**63, random.getrandbits(64))).to_bytes(
+                8, "little"
+            )
+            for _ in range(8)
+        )
+        body = b"".join(random.choice(texts) + b"\0" for _ in range(12))
+        return (head + body + random.randbytes(1700))[:1790] + b"\0\0"
+
+    def _fetched(self, kind: str, place: str) -> str:
+        random = self._random
+        offset = random.choice((0, 8, 16, 24, 64, 70, 100, random.randrange(600)))
+        kinds = random.choice(("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "x8", "x16", "x32", "x64"))
+        bits = random.choice((8, 16, 32, 64))
+        width = random.randrange(1, bits + 1)
+        field = f"b{width}@{random.randrange(bits - width + 1)}/{bits}"
+        length = random.choice((1, 2, 3, 5, 16))
+        user = random.choice(("", "u"))
+        if kind == "r":
+            choices = [
+                "$retval",
+                f"$retval:{kinds}",
+                "$comm",
+                f"\\{random.randrange(1 << 40)}:{kinds}",
+                "@linux_banner:string",
+            ]
+            choices += [f"@linux_banner:{kinds}[{length}]", f"+{offset}(\\{_MEMORY}):{kinds}", "$retval:symbol"]
+            choices += [f"@{_MEMORY + offset}:string", f"@{_MEMORY + offset}:{kinds}", '\\"imm":string']
+            return random.choice(choices)
+        register = random.choice(("%di", "%si", "%dx", "%cx", "$arg1", "$arg2", "$arg3", "$arg4"))
+        if place.endswith("+5"):
+            register = random.choice(("%di", "%si", "%dx", "%cx"))
+        return random.choice(
+            (
+                register,
+                f"{register}:{kinds}",
+                f"{register}:{field}",
+                f"{register}:symbol",
+                f"{register}:symstr",
+                f"+{user}{offset}(%si):{kinds}",
+                f"+{offset}(%si):{kinds}[{length}]",
+                f"+{user}{offset}(%si):{field}",
+                f"+{offset}(%si):{field}[{length}]",
+                f"+{user}{offset}(%si):string",
+                f"+{offset}(%si):ustring",
+                f"+0(%si):string[{random.choice((1, 2, 4, 8))}]",
+                f"+0(%si):ustring[{random.choice((1, 2, 4))}]",
+                f"+{user}0(+{user}{random.randrange(8) * 8}(%si)):string",
+                f"+{random.randrange(8)}(%si):symbol",
+                "%ip:symbol",
+                "%cs",
+                "%ss:u16",
+                "$stack0:symbol",
+                "+0($stack):symbol",
+                "@linux_banner:string",
+                f"@linux_banner+{random.randrange(40)}:{kinds}",
+                f"@linux_banner:{kinds}[{length}]",
+                f"\\{random.choice(('', '-'))}{random.randrange(1 << 40)}:{kinds}",
+                f"\\{random.randrange(1 << 40)}:{field}",
+                '\\"imm":string',
+                "$comm",
+                "$comm:string",
+                f"+0({register}):string" if register not in ("%di", "$arg1", "%cx", "$arg4") else "$comm",
+            )
+        )
+
+
+AREAS: dict[str, tuple[float, Callable[[Cases], list[Operation]]]] = {
+    "definitions": (5, Cases.definitions),
+    "lives": (3, Cases.lives),
+    "filters": (3, Cases.filters),
+    "controls": (3, Cases.controls),
+    "instances": (1.5, Cases.instances),
+    "handles": (2, Cases.handles),
+    "traces": (2, Cases.traces),
+}

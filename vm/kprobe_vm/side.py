@@ -1,0 +1,193 @@
+"""One side of a comparison: a tracefs that is put back between cases, and answers freed of what differs by nature."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable
+from importlib.metadata import entry_points
+from typing import Any
+
+from kprobe_vm.operation import Handle, Make, Operation, Outcome, Write, perform
+
+__all__ = ["Side", "open_backend"]
+
+_LISTS = ("set_event", "set_event_pid", "set_event_notrace_pid", "error_log")
+_VALUES = (
+    *("trace_clock", "buffer_size_kb", "saved_cmdlines_size", "tracing_thresh", "max_graph_depth", "buffer_percent"),
+    *("tracing_cpumask", "stack_max_size", "tracing_max_latency"),
+)
+_HASHED = re.compile(rb"0x00000000[0-9a-f]{8}")
+_ID = re.compile(rb"(?m)^ID: (\d+)$")
+_LOGGED = re.compile(rb"(?m)^\[ *\d+\.\d{6}\] ")
+# comm-pid, CPU, flags, time of a trace line; the marks are written by some task of either side
+_TRACED = re.compile(rb"(?m)^.{16}-\d+ +((?:\(.{7}\) )?\[\d{3}\] (?:.{5} )?) *\d+(?:\.\d{6})?: ")
+_LATENCY = re.compile(rb"(?m)^.{8}-\d+ +(\d+.{5}) +-?\d+us.: ")
+_RAW = re.compile(rb"(?m): (# [0-9a-f]+ buf:)((?: [0-9a-f]{2})+)$")  # ends in what the buffer held before
+_RESCHED = re.compile(rb"(?m)^(task \[\d{3}\] .)[Nnp]")  # somebody else wants the CPU, or not
+_STATS = re.compile(rb"(?m)^(oldest event ts|now ts): .*$")
+_PLACEHOLDER = re.compile(rb"\x01(0x[0-9a-f]+)\x02")
+
+
+def open_backend(group: str, spec: str) -> Any:
+    """Open what the entry point of a spec's kind gives: ("kprobe.tracefs", "sim:6.1")."""
+    kind, _, argument = spec.partition(":")
+    for point in entry_points(group=group):
+        if point.name == kind:
+            return point.load()(argument)
+    raise LookupError(f"nothing is installed as {kind!r} in the entry points {group}")
+
+
+class Side:
+    """A tracefs under comparison; `workload` is its task that makes calls, or None."""
+
+    def __init__(self, tracefs: Any, workload: Any = None) -> None:
+        self.tracefs = tracefs
+        self.workload = workload
+        self._hashes: dict[bytes, bytes] = {}
+        self._hash_of: dict[bytes, bytes] = {}
+        self._touched: set[str] = set()
+        self._instances: list[str] = []
+        tracefs.write("buffer_size_kb", b"1408")  # from now on the buffers are expanded
+        self._options = self._option_states()
+        self._values = {name: self._value(name) for name in _VALUES}
+        self._first_id = self._measure_id()
+
+    def run(self, operation: Operation) -> Outcome:
+        """Do one operation; return its answers, with ids, hashed pointers, times and pids made equal."""
+        self._note(operation)
+        operation = self._filled(operation)
+        return [(self._plain_label(label), self._plain(label, answer)) for label, answer in self._perform(operation)]
+
+    def reset(self) -> None:
+        """Put everything back that was touched."""
+        touched, self._touched = self._touched, set()
+        for path in reversed(self._instances):
+            with contextlib.suppress(OSError):
+                self.tracefs.rmdir(path)
+        self._instances = []
+        if touched & {"set_event", "enable"}:
+            self._truncate("set_event")
+        for name in _LISTS[1:]:
+            if name in touched or name == "error_log":
+                self._truncate(name)
+        self._truncate("kprobe_events")
+        if "tracing_on" in touched:
+            self.tracefs.write("tracing_on", b"1")
+        if "options" in touched:
+            for name, value in self._option_states().items():
+                if value != self._options[name]:
+                    self.tracefs.write("trace_options", self._options[name].encode())
+        for name in _VALUES:
+            if name in touched and self._value(name) != self._values[name]:
+                self.tracefs.write(name, self._values[name])
+        if "trace" in touched or "enable" in touched:
+            self._truncate("trace")
+        self._hashes.clear()
+        self._first_id = self._measure_id()
+
+    def close(self) -> None:
+        """Let go of the backend."""
+        self.tracefs.close()
+
+    def _perform(self, operation: Operation) -> Outcome:
+        return perform(operation, self.tracefs, self.workload)
+
+    # what was touched
+
+    def _note(self, operation: Operation) -> None:
+        match operation:
+            case Make(path):
+                self._instances.append(path)
+            case Write(path, _, _):
+                self._note_path(path)
+            case Handle(path, flags, steps):
+                if flags & os.O_ACCMODE != os.O_RDONLY:
+                    self._note_path(path)
+                for step in steps:
+                    if isinstance(step, Write | Handle | Make):
+                        self._note(step)
+            case _:
+                pass
+
+    def _note_path(self, path: str) -> None:
+        name = path.rpartition("/")[2]
+        self._touched.add(name)
+        if path.startswith("options/") or name == "trace_options":
+            self._touched.add("options")
+        if name.startswith("trace_marker") or name in ("enable", "set_event"):
+            self._touched |= {"trace", "enable"}
+        if path.endswith("/buffer_size_kb") or name == "free_buffer":
+            self._touched.add("buffer_size_kb")
+
+    def _truncate(self, path: str) -> None:
+        self.tracefs.write(path, b"", truncate=True)
+
+    def _option_states(self) -> dict[str, str]:
+        words: list[str] = self.tracefs.read("trace_options").decode().split()
+        return {word.removeprefix("no"): word for word in words}
+
+    def _value(self, name: str) -> bytes:
+        text: bytes = self.tracefs.read(name)
+        chosen = re.search(rb"\[([^\]]+)\]", text)
+        return chosen[1] if chosen else text.strip()
+
+    def _measure_id(self) -> int:
+        self.tracefs.write("kprobe_events", b"p:zz_id/zz_id ksys_fadvise64_64")
+        number = int(self.tracefs.read("events/zz_id/zz_id/id"))
+        self.tracefs.write("kprobe_events", b"-:zz_id/zz_id")
+        return number
+
+    # hashed pointers in what is written: \x01ADDRESS\x02 stands for the address as this machine prints it
+
+    def _filled(self, operation: Operation) -> Operation:
+        match operation:
+            case Write(path, data, flags):
+                return Write(self._fill(path.encode("latin-1")).decode("latin-1"), self._fill(data), flags)
+            case _:
+                return operation
+
+    def _fill(self, data: bytes) -> bytes:
+        return _PLACEHOLDER.sub(lambda match: self._hashed(match[1]), data)
+
+    def _hashed(self, address: bytes) -> bytes:
+        found = self._hash_of.get(address)
+        if found is None:
+            self.tracefs.write("kprobe_events", b"p:zz_id/zz_id " + address)
+            lines = self.tracefs.read("kprobe_events").splitlines()
+            found = next(line.split()[1] for line in lines if line.startswith(b"p:zz_id/zz_id "))
+            self.tracefs.write("kprobe_events", b"-:zz_id/zz_id")
+            self._hash_of[address] = found
+        return found
+
+    # answers without what differs by nature
+
+    def _plain_label(self, label: str) -> str:
+        return self._unhash(label.encode("latin-1")).decode("latin-1")
+
+    def _unhash(self, text: bytes) -> bytes:
+        return _HASHED.sub(lambda match: self._hashes.setdefault(match[0], b"0xhashed%010d" % len(self._hashes)), text)
+
+    def _plain(self, label: str, answer: Any) -> Any:
+        if isinstance(answer, list):
+            return sorted(self._names(answer))
+        if not isinstance(answer, bytes):
+            return answer
+        answer = _ID.sub(self._relative_id, self._unhash(answer))
+        name = label.rpartition("/")[2]
+        if name == "id" and answer.strip().isdigit() and int(answer) >= self._first_id:
+            return b"id+%d\n" % (int(answer) - self._first_id)
+        answer = _LOGGED.sub(b"[time] ", answer)
+        answer = _RAW.sub(lambda match: b": %s %d bytes" % (match[1], len(match[2]) // 3), answer)
+        answer = _STATS.sub(rb"\1: time", answer)
+        if b"us" in answer:
+            answer = _LATENCY.sub(rb"task \1 time: ", answer)
+        return _RESCHED.sub(rb"\1.", _TRACED.sub(rb"task \1time: ", answer))
+
+    def _names(self, names: Iterable[str]) -> Iterable[str]:
+        return [self._plain_label(name) for name in names]
+
+    def _relative_id(self, match: re.Match[bytes]) -> bytes:
+        number = int(match[1])
+        return b"ID: +%d" % (number - self._first_id) if number >= self._first_id else match[0]
