@@ -1,0 +1,357 @@
+"""The documents are held to the code: their commands and examples are run, the names in them are looked up.
+
+In a block marked `console` a line after the prompt `$` is run and its output compared; `[...]` stands for any lines, ^C
+for Ctrl-C once what is above it has come.  Times, pids and the width of columns may differ.  All that follows a
+`make` command in its block is its output.  A line after the prompt `#` needs root and is only read.
+A block marked `python` is run; a block marked `text` behind it is its output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kprobe.definition import parse
+from kprobe.options import HELP, read_options
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")
+SECONDS = 30.0  # for a command; one in a guest has four times as long
+ANY = "[...]"
+INTERRUPT = "^C"
+TEST = re.compile(r"# (test_\w+\.py)\n")
+SPAN = re.compile(r"`([^`\n]+)`")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+
+# What of a line may be another in another run, as it stands in the text and as an expression.
+LOOSE = (
+    (r"-\d+ +\[\d{3}\] \S{5} +\d+\.\d{6}:", r"-\d+ +\[\d{3}\] \S{5} +\d+\.\d{6}:"),
+    (r"in \d+\.\d+s", r"in \d+\.\d+s"),
+    (r"-\d+-cloud-amd64", r"-\d+-cloud-amd64"),
+    (r" +", r" +"),
+)
+
+
+class Block(NamedTuple):
+    """A fenced block: where it stands, its language, its text, and the language and text of what follows at once."""
+
+    place: str
+    language: str
+    text: str
+    output: str | None
+
+
+class Command(NamedTuple):
+    """A command of a console block and the lines that it should print."""
+
+    place: str
+    line: str
+    output: tuple[str, ...]
+
+    @property
+    def needs_vm(self) -> bool:
+        return "vm:" in self.line or self.line.startswith("kprobe-vm")
+
+
+def document(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def blocks(name: str) -> list[Block]:
+    found: list[Block] = []
+    lines = document(name).split("\n")
+    at = 0
+    while at < len(lines):
+        if not lines[at].startswith("```"):
+            at += 1
+            continue
+        end = lines.index("```", at + 1)
+        language, text = lines[at][3:].strip(), "\n".join(lines[at + 1 : end]) + "\n"
+        if language == "text" and found and lines[at - 1] == "```":
+            found[-1] = found[-1]._replace(output=text)
+        else:
+            found.append(Block(f"{name}:{at + 1}", language, text, None))
+        at = end + 1
+    return found
+
+
+def commands(block: Block) -> Iterator[Command]:
+    lines = block.text.removesuffix("\n").split("\n")
+    assert lines[0].startswith("$ "), f"{block.place}: no prompt"
+    while lines:
+        line = lines.pop(0)[2:]
+        output = []
+        while lines and (line.startswith("make") or not lines[0].startswith("$ ")):
+            output.append(lines.pop(0))
+        yield Command(block.place, line, tuple(output))
+
+
+ALL = [block for name in DOCUMENTS for block in blocks(name)]
+AS_ROOT = [block for block in ALL if block.language == "console" and block.text.startswith("# ")]
+COMMANDS = [
+    command for block in ALL if block.language == "console" and block not in AS_ROOT for command in commands(block)
+]
+SCRIPTS = [block for block in ALL if block.language == "python" and not TEST.match(block.text)]
+TESTS = {match[1]: block for block in ALL if block.language == "python" and (match := TEST.match(block.text))}
+
+
+def expression(lines: tuple[str, ...]) -> str:
+    """Return the regular expression of lines of output."""
+    parts = []
+    for line in lines:
+        if line in (ANY, INTERRUPT):
+            parts.append(r"(?:[^\n]*\n)*?")
+        elif not line.strip(" ^") and line.endswith("^"):  # a caret stands under its column
+            parts.append(re.escape(line) + "\n")
+        else:
+            parts.append(loose(line) + "\n")
+    return "".join(parts)
+
+
+def loose(line: str) -> str:
+    pattern = "|".join(f"({text})" for text, _ in LOOSE)
+    result, at = "", 0
+    body = line.strip(" ")
+    for match in re.finditer(pattern, body):
+        result += re.escape(body[at : match.start()]) + LOOSE[int(match.lastindex or 0) - 1][1]
+        at = match.end()
+    return " *" + result + re.escape(body[at:]) + " *"
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """The environment of somebody who has put the commands of this Python into the PATH."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("KPROBE_TRACEFS", "PYTEST_", "COV", "MAKE"))
+    }
+    return {**kept, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "80"}
+
+
+def run(command: Command, directory: Path, environment: dict[str, str]) -> str:
+    """Run a command and return its output; where the document has a ^C, end it once what is above that has come."""
+    argv = shlex.split(command.line)
+    if argv[0] == "make":  # in the checkout, with this Python and its environment as they are
+        argv += [
+            "-C",
+            str(ROOT),
+            "--no-print-directory",
+            "-o",
+            ".venv/.bare",
+            "-o",
+            ".venv/.dev",
+            f"PY={sys.executable}",
+        ]
+    before = command.output[: command.output.index(INTERRUPT)] if INTERRUPT in command.output else None
+    process = subprocess.Popen(
+        argv,
+        cwd=directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    timer = threading.Timer(SECONDS * (4 if command.needs_vm else 1), lambda: os.killpg(process.pid, signal.SIGKILL))
+    timer.start()
+    text = ""
+    try:
+        assert process.stdout is not None
+        for data in process.stdout:
+            text += data.decode()
+            if before is not None and re.match(expression(before), text):
+                process.send_signal(signal.SIGINT)
+                before = None
+        process.wait()
+    finally:
+        timer.cancel()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        if process.stdout is not None:
+            process.stdout.close()
+    return text
+
+
+def _id(command: Command) -> str:
+    return f"{command.place} {command.line[:40]}"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(command, marks=[pytest.mark.vm] if command.needs_vm else [], id=_id(command))
+        for command in COMMANDS
+    ],
+)
+def test_command(command: Command, tmp_path: Path, environment: dict[str, str]) -> None:
+    if command.line.startswith("kprobe-sim run") and not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        pytest.skip("this machine has no /dev/fuse")
+    for name, block in TESTS.items():
+        (tmp_path / name).write_text(block.text, encoding="utf-8")
+    text = run(command, tmp_path, environment)
+    if command.output:
+        assert re.fullmatch(expression(command.output), text), f"{command.place}: {command.line}\n{text}"
+
+
+@pytest.mark.parametrize("block", [pytest.param(block, id=block.place) for block in SCRIPTS])
+def test_script(block: Block, tmp_path: Path, environment: dict[str, str]) -> None:
+    script = tmp_path / "example.py"
+    script.write_text(block.text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", script],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (block.output or "")
+
+
+def test_every_test_of_the_documents_is_run() -> None:
+    assert {name for name in TESTS if not any(name in command.line for command in COMMANDS)} == set()
+
+
+@pytest.mark.parametrize("block", [pytest.param(block, id=block.place) for block in AS_ROOT])
+def test_what_needs_root_is_written_well(block: Block) -> None:
+    for line in block.text.splitlines():
+        name, *arguments = shlex.split(line.removeprefix("# "))
+        assert name == "kprobe"
+        assert parse(read_options(arguments).definition).name
+
+
+def test_blocks_have_a_known_language() -> None:
+    assert {block.language for block in ALL} <= {"console", "python"}
+
+
+# the names
+
+
+def known_options(capsys: pytest.CaptureFixture[str]) -> set[str]:
+    """Return the long options of all commands and of the plugin, and those of others that the documents may name."""
+    from kprobe_sim import cli as sim
+    from kprobe_vm import cli as vm
+
+    helps = [HELP, document("kprobe_sim/pytest_plugin.py"), document("tools/environment.py")]
+    for main, verbs in (
+        (sim.main, ("", "run", "mount", "profiles")),
+        (vm.main, ("", "list", "boot", "run", "shell", "record", "check")),
+    ):
+        for verb in verbs:
+            with pytest.raises(SystemExit):
+                main([verb, "--help"] if verb else ["--help"])
+            helps.append(capsys.readouterr().out)
+    return {option for text in helps for option in OPTION.findall(text)} | {"--strict"}  # mypy's
+
+
+def test_options(capsys: pytest.CaptureFixture[str]) -> None:
+    named = {option for name in DOCUMENTS for option in OPTION.findall(document(name))}
+    assert "--tracefs" in named
+    assert named - known_options(capsys) == set()
+
+
+def targets() -> set[str]:
+    return set(re.findall(r"^([a-z][a-z-]*):", document("Makefile"), re.MULTILINE))
+
+
+def test_make() -> None:
+    named = {match for name in DOCUMENTS for match in re.findall(r"`make ([a-z-]+)", document(name))}
+    assert named >= {"demo", "test", "vm-test", "check", "bench"}
+    assert named - targets() == set()
+    shown = set(re.findall(r"echo 'make ([a-z-]+)", document("Makefile")))
+    assert shown == targets() - {"help"}
+
+
+def test_commands_are_named() -> None:
+    project = tomllib.loads(document("pyproject.toml"))["project"]
+    assert {name for name in project["scripts"] if f"`{name}" not in document("README.md")} == set()
+
+
+def test_variables() -> None:
+    sources = "".join(path.read_text(encoding="utf-8") for path in sources_of())
+    named = {word for name in DOCUMENTS for word in re.findall(r"\bKPROBE_[A-Z_]+\b", document(name))}
+    assert "KPROBE_TRACEFS" in named
+    assert {word for word in named if f'"{word}"' not in sources and f"`{word}`" not in sources} == set()
+
+
+def sources_of() -> list[Path]:
+    homes = (ROOT / "kprobe", ROOT / "kprobe_sim", ROOT / "vm" / "kprobe_vm")
+    return sorted(path for home in homes for path in home.rglob("*.py"))
+
+
+def is_there(path: str) -> bool:
+    return any(True for _ in ROOT.glob(path.rstrip("/"))) if path.strip("/") else True
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_paths(name: str) -> None:
+    """A path in a span or a link exists, if it begins in this repository."""
+    text = document(name)
+    first = {path.name for path in ROOT.iterdir()} - {"build", "dist"}
+    paths = {span for span in SPAN.findall(text) if re.fullmatch(r"[\w.*-]+(/[\w.*-]*)+", span)}
+    missing = {path for path in paths if path.partition("/")[0] in first and not is_there(path)}
+    here = (ROOT / name).parent
+    links = {link for link in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in link}
+    assert missing | {link for link in links if not (here / link).exists()} == set()
+
+
+def house() -> dict[str, set[str]]:
+    """Return the modules that ARCHITECTURE.md lists by their room: the lines `    module.py …` below `kprobe/ …`."""
+    rooms: dict[str, set[str]] = {}
+    room = ""
+    for line in document("ARCHITECTURE.md").splitlines():
+        if match := re.match(r"### `([\w/]+)/`", line):
+            room = match[1]
+        elif match := re.match(r" {4}(\S+(?:, \S+)*)  +\S", line):
+            names = [word for word in match[1].split(", ") if word.endswith((".py", ".c"))]
+            rooms.setdefault(room, set()).update(names)
+    return rooms
+
+
+def test_every_module_has_its_line_in_the_architecture() -> None:
+    rooms = house()
+    lacking = []
+    for path in sources_of():
+        room = str(path.parent.relative_to(ROOT))
+        if path.name != "__init__.py" and not any(path.match(name) for name in rooms.get(room, ())):
+            lacking.append(str(path.relative_to(ROOT)))
+    assert lacking == []
+
+
+def test_every_line_of_the_architecture_has_its_module() -> None:
+    assert [
+        f"{room}/{name}" for room, names in house().items() for name in names if not is_there(f"{room}/{name}")
+    ] == []
+
+
+# the comparison itself
+
+
+@pytest.mark.parametrize(
+    ("expected", "text", "is_same"),
+    [
+        (("a", ANY, "c"), "a\nc\n", True),
+        (("a", ANY, "c"), "a\nb\nb\nc\n", True),
+        (("a", "c"), "a\nb\nc\n", False),
+        (("  cat-1 [000] .....  1.000000: e: x=1",), "  cat-22   [001] d...1 31.123456: e: x=1\n", True),
+        (("  cat-1 [000] .....  1.000000: e: x=1",), "  cat-22   [001] d...1 31.123456: e: x=2\n", False),
+        (("  ^",), "  ^\n", True),
+        (("  ^",), "   ^\n", False),
+    ],
+)
+def test_the_comparison(expected: tuple[str, ...], text: str, is_same: bool) -> None:
+    assert bool(re.fullmatch(expression(expected), text)) == is_same
