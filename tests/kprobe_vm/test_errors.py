@@ -40,12 +40,14 @@ def test_every_error_is_drawn_in_the_tree() -> None:
         assert f"{name} " in errors.__doc__ or f"{name}\n" in errors.__doc__, name
 
 
-def test_every_way_to_die_has_an_exit_status_of_its_own() -> None:
-    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, MachineDied)]
-    statuses = {kind.exit_status for kind in kinds if kind is not MachineDied}
-    assert len(statuses) == len(kinds) - 1
+def test_every_fault_has_an_exit_status_of_its_own() -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, MachineError)]
+    named = [kind for kind in kinds if kind not in (MachineError, NotReady, MachineDied)]
+    statuses = {kind.exit_status for kind in named}
+    assert len(statuses) == len(named)
+    assert min(statuses) > 100  # few programs end so
+    assert max(statuses) < 125  # the shell's own begin there
     assert NotReady.exit_status == 125
-    assert NotReady.exit_status not in statuses
 
 
 @pytest.mark.parametrize("kind", [QemuMissing])

@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -18,12 +19,25 @@ from typing import NamedTuple
 
 from kprobe_vm import programs
 from kprobe_vm.cache import Cache, digest
-from kprobe_vm.errors import FetchFailed, PackageMissing
+from kprobe_vm.errors import (
+    ArchiveUnreachable,
+    BadSignature,
+    CacheCorrupt,
+    DiskFull,
+    FetchFailed,
+    NotReady,
+    PackageCorrupt,
+    PackageMissing,
+)
 
-__all__ = ["Archive", "Mirrors", "Package", "Progress", "mirrors_of", "parse_stanzas", "version_key"]
+__all__ = [
+    *("Absent", "Archive", "Mirrors", "Package", "Progress"),
+    *("failure", "mirrors_of", "parse_stanzas", "verified", "version_key"),
+]
 
 Progress = Callable[[str], None]
 
+HELPER = "/usr/lib/apt/apt-helper"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 INDEX_AGE = 6 * 3600.0  # seconds for which a fetched index is good enough to choose from
 CODENAMES = ("bullseye", "bookworm", "trixie", "forky", "sid", "experimental")
@@ -97,6 +111,57 @@ def version_key(version: str) -> tuple[object, ...]:
     return (int(epoch or 0), _order(upstream), _order(revision))
 
 
+class Absent(FetchFailed):
+    """The archive doesn't have that file (any more)."""
+
+
+# What apt says -> what it means; the first that is found counts.
+COMPLAINTS = (
+    (r"No space left on device|Disk quota exceeded", DiskFull),
+    (r"Hash Sum mismatch|unexpected size", PackageCorrupt),
+    (
+        r"NO_PUBKEY|BADSIG|EXPKEYSIG|REVKEYSIG|is not signed|no longer signed|[Ss]ignature|not valid yet|is expired",
+        BadSignature,
+    ),
+    (r"  404  ", Absent),
+    (r"resolv|[Cc]ould not connect|[Cc]onnection|[Uu]nable to connect|timed out|[Nn]etwork", ArchiveUnreachable),
+)
+
+
+def failure(what: str, complaint: str) -> NotReady:
+    """Return the error that apt's complaint stands for, with apt's words."""
+    lines = [line.removeprefix("E: ").strip() for line in complaint.splitlines()]
+    words = "; ".join(line for line in lines if line and not line.startswith("W: "))
+    kind = next((kind for pattern, kind in COMPLAINTS if re.search(pattern, complaint)), FetchFailed)
+    return kind(f"{what}: {words}")
+
+
+def verified(cache: Cache, package: Package, progress: Progress, download: Callable[[], bytes]) -> Path:
+    """Return a package's file in the cache if its hash is right, else the file of what `download` returns.
+
+    Raise `PackageCorrupt` if that isn't right either, `CacheCorrupt` if a damaged file can't be had anew.
+    """
+
+    def checked() -> bytes:
+        data = download()
+        if hashlib.sha256(data).hexdigest() != package.sha256:
+            raise PackageCorrupt(f"{package.name} {package.version} is not the file that the index or the lock names")
+        return data
+
+    name = f"{package.sha256}.deb"
+    path = cache.directory("packages") / name
+    damaged = path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() != package.sha256
+    if damaged:
+        progress(f"the cached {package.name} is damaged: fetching it anew")
+        path.unlink(missing_ok=True)
+    try:
+        return cache.file("packages", name, checked)
+    except FetchFailed as error:
+        if damaged:
+            raise CacheCorrupt(f"the cached {path} was damaged, and could not be had anew: {error}") from error
+        raise
+
+
 class Archive:
     """The packages that some Debian suites offer."""
 
@@ -106,6 +171,7 @@ class Archive:
         self.progress = progress
         self.home = cache.directory("apt/" + "+".join(s for s in self.suites))
         self._configured = False
+        self._targets = ""
 
     def update(self, *, at_most_old: float = INDEX_AGE) -> None:
         """Fetch the suites' indexes unless they are younger than `at_most_old` seconds; raise `FetchFailed`."""
@@ -135,23 +201,23 @@ class Archive:
         ]
 
     def fetch(self, package: Package) -> Path:
-        """Return the verified package file, from the cache if it is there; raise `FetchFailed`."""
+        """Return the verified package file, from the cache if it is there; raise `FetchFailed`.
+
+        The index isn't needed for it: the package's path and hash are enough.
+        """
 
         def download() -> bytes:
             self.progress(f"fetching {package.name} {package.version} ({package.size / 1e6:.1f} MB)")
-            directory = self.cache.directory("apt/download-" + package.sha256[:16])
-            self._apt("apt-get", "download", "-qq", f"{package.name}={package.version}", deadline=1800, cwd=directory)
-            files = list(directory.glob("*.deb"))
-            if len(files) != 1:
-                raise FetchFailed(f"apt-get download {package.name} left {len(files)} files")
-            data = files[0].read_bytes()
-            files[0].unlink()
-            directory.rmdir()
-            if hashlib.sha256(data).hexdigest() != package.sha256:
-                raise FetchFailed(f"{package.name} {package.version} is not the file that the index names")
-            return data
+            self._configure()
+            mirrors = mirrors_of(self._targets)
+            base = mirrors.security if self.suites[0].endswith("-security") else mirrors.main
+            with tempfile.TemporaryDirectory(dir=self.home, prefix="download-") as place:
+                file = Path(place, "package.deb")
+                url = f"{base}/{package.filename}"
+                self._apt(HELPER, "download-file", url, str(file), f"SHA256:{package.sha256}", deadline=1800)
+                return file.read_bytes()
 
-        return self.cache.file("packages", f"{package.sha256}.deb", download)
+        return verified(self.cache, package, self.progress, download)
 
     def _sources(self, mirrors: Mirrors) -> Iterable[str]:
         for suite in self.suites:
@@ -167,7 +233,7 @@ class Archive:
             raise PackageMissing(KEYRING, "debian-archive-keyring", "verifies Debian's packages")
         for name in ("sources", "lists/partial", "archives/partial"):
             (self.home / name).mkdir(parents=True, exist_ok=True)
-        targets = subprocess.run(
+        self._targets = subprocess.run(
             ["apt-get", "indextargets", "--format", "$(REPO_URI)|$(RELEASE)", "Identifier: Packages"],
             capture_output=True,
             text=True,
@@ -175,7 +241,7 @@ class Archive:
             stdin=subprocess.DEVNULL,
             check=False,
         ).stdout
-        self._write(self.home / "sources/debian.sources", "\n".join(self._sources(mirrors_of(targets))))
+        self._write(self.home / "sources/debian.sources", "\n".join(self._sources(mirrors_of(self._targets))))
         self._write(self.home / "status", "")
         hooks = ("APT::Update::Pre-Invoke", "APT::Update::Post-Invoke", "APT::Update::Post-Invoke-Success")
         settings = {
@@ -193,6 +259,7 @@ class Archive:
             "APT::Architecture": "amd64",
             "APT::Sandbox::User": "root",  # only matters to root: apt would else drop to a user who can't write here
             "Acquire::Languages": "none",
+            "Acquire::PDiffs": "false",
             "Acquire::Retries": "2",
             "Acquire::IndexTargets::deb::Packages::KeepCompressedAs": "lz4",
         }
@@ -222,5 +289,5 @@ class Archive:
         except subprocess.TimeoutExpired as error:
             raise FetchFailed(f"{program} {arguments[0]} did not end within {deadline:.0f} s") from error
         if done.returncode:
-            raise FetchFailed(f"{program} {' '.join(arguments[:3])}: {done.stderr.strip() or done.stdout.strip()}")
+            raise failure(f"{program.rpartition('/')[2]} {arguments[0]}", done.stderr.strip() or done.stdout.strip())
         return done.stdout

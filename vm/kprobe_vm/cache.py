@@ -7,6 +7,7 @@ sees half a file.  Whoever makes something holds a lock, so that two processes d
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -14,6 +15,8 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+
+from kprobe_vm.errors import DiskFull
 
 __all__ = ["Cache", "digest"]
 
@@ -24,6 +27,17 @@ def digest(*parts: bytes) -> str:
     for part in parts:
         hashed.update(len(part).to_bytes(8, "little") + part)
     return hashed.hexdigest()
+
+
+@contextlib.contextmanager
+def _room(place: Path) -> Iterator[None]:
+    """Make `DiskFull` of the two ways in which a file system says that it is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"no room in {place}: {os.strerror(error.errno)}") from error
+        raise
 
 
 class Cache:
@@ -43,7 +57,8 @@ class Cache:
     def directory(self, name: str) -> Path:
         """Return a directory in the cache, made if need be, for its user alone."""
         path = self.root / name
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _room(self.root):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
         return path
 
     @contextlib.contextmanager
@@ -63,24 +78,33 @@ class Cache:
                 self.replace(path, make(), mode=mode)
         return path
 
-    def tree(self, kind: str, name: str, fill: Callable[[Path], None]) -> Path:
-        """Return the cached directory, or the new one that `fill` was given to fill."""
+    def tree(
+        self, kind: str, name: str, fill: Callable[[Path], None], is_whole: Callable[[Path], bool] = Path.exists
+    ) -> Path:
+        """Return the cached directory if it is whole, or the new one that `fill` was given to fill."""
         path = self.directory(kind) / name
-        if path.exists():
+        if is_whole(path):
             return path
         with self.lock(f"{kind}-{name}"[:200]):
-            if not path.exists():
-                fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=path.parent))
-                try:
-                    fill(fresh)
-                    fresh.rename(path)
-                except BaseException:
-                    shutil.rmtree(fresh, ignore_errors=True)
-                    raise
+            if not is_whole(path):
+                with _room(self.root):
+                    fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=path.parent))
+                    try:
+                        fill(fresh)
+                        if path.exists():
+                            shutil.rmtree(path)
+                        fresh.rename(path)
+                    except BaseException:
+                        shutil.rmtree(fresh, ignore_errors=True)
+                        raise
         return path
 
     def replace(self, path: Path, data: bytes, *, mode: int = 0o644) -> None:
         """Write a file so that others see the old content or the new one."""
+        with _room(self.root):
+            self._replace(path, data, mode)
+
+    def _replace(self, path: Path, data: bytes, mode: int) -> None:
         handle, temporary = tempfile.mkstemp(prefix=".new-", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as out:

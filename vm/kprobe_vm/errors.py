@@ -3,10 +3,19 @@
     MachineError
     ├── NotReady                 the host lacks something; nothing was started
     │   ├── PackageMissing       a program of the host: one line that names the package
-    │   │   └── QemuMissing
+    │   │   ├── QemuMissing
+    │   │   └── CompilerMissing
+    │   ├── ExtraMissing         a Python package of the extra [vm]
     │   ├── QemuTooOld
     │   ├── NoSuchKernel         no configured suite has that kernel, or the file is none
-    │   ├── FetchFailed          apt could not fetch or verify a package
+    │   │   └── KernelGone       the lock names it, or it had that release, and the archive has it no more
+    │   ├── WrongArchitecture    a package, a kernel or a compiler for another processor
+    │   ├── FetchFailed          a package or an index could not be had
+    │   │   ├── ArchiveUnreachable
+    │   │   ├── BadSignature     the index isn't signed by who should have signed it, or has expired
+    │   │   ├── PackageCorrupt   what came isn't what the signed index or the lock names, or can't be unpacked
+    │   │   └── CacheCorrupt     a cached file was damaged, and could not be had anew
+    │   ├── DiskFull             no room for the cache
     │   └── BuildFailed          the compiler refused the agent
     └── MachineDied              a machine was started and is no more: console tail and QEMU's state are attached
         ├── BootTimeout          no hello from the guest within the deadline
@@ -27,24 +36,33 @@ from __future__ import annotations
 from typing import Self
 
 __all__ = [
+    "ArchiveUnreachable",
+    "BadSignature",
     "BootTimeout",
     "BuildFailed",
+    "CacheCorrupt",
     "ChannelClosed",
+    "CompilerMissing",
+    "DiskFull",
+    "ExtraMissing",
     "FetchFailed",
     "GuestHang",
     "GuestOops",
     "GuestOutOfMemory",
     "GuestPanic",
     "GuestStopped",
+    "KernelGone",
     "MachineClosed",
     "MachineDied",
     "MachineError",
     "NoSuchKernel",
     "NotReady",
+    "PackageCorrupt",
     "PackageMissing",
     "QemuDied",
     "QemuMissing",
     "QemuTooOld",
+    "WrongArchitecture",
 ]
 
 
@@ -64,6 +82,8 @@ class NotReady(MachineError):
 class PackageMissing(NotReady):
     """A program that the host needs isn't there; the text is one line that says how to get it."""
 
+    exit_status = 115
+
     def __init__(self, program: str, packages: str, purpose: str) -> None:
         self.program = program
         self.packages = packages
@@ -73,24 +93,94 @@ class PackageMissing(NotReady):
 class QemuMissing(PackageMissing):
     """There is no qemu-system-x86_64."""
 
+    exit_status = 114
+
     def __init__(self) -> None:
         super().__init__("qemu-system-x86_64", "qemu-system-x86", "runs the guest kernels")
+
+
+class CompilerMissing(PackageMissing):
+    """There is no C compiler."""
+
+    exit_status = 113
+
+    def __init__(self) -> None:
+        super().__init__("cc", "gcc libc6-dev", "compiles the guest's agent")
+
+
+class ExtraMissing(NotReady, ImportError):
+    """A Python package that machines need isn't there; the text is one line that says how to get it."""
+
+    exit_status = 112
+
+    def __init__(self, name: str | None) -> None:
+        super().__init__(f"kprobe_vm needs the Python package {name}: pip install 'kprobe-sim[vm]'")
 
 
 class QemuTooOld(NotReady):
     """The QEMU that is there lacks what the machines need."""
 
+    exit_status = 111
+
 
 class NoSuchKernel(NotReady):
     """No configured suite has the kernel that was asked for, or the file isn't a kernel."""
 
+    exit_status = 110
+
+
+class KernelGone(NoSuchKernel):
+    """The archive has this kernel no more; the text names the nearest that it has."""
+
+    exit_status = 109
+
+
+class WrongArchitecture(NotReady):
+    """A package, a kernel or a compiler is for another processor than x86-64."""
+
+    exit_status = 108
+
 
 class FetchFailed(NotReady):
-    """A package could not be fetched, or was not what the archive signed."""
+    """A package or an index could not be had."""
+
+    exit_status = 107
+
+
+class ArchiveUnreachable(FetchFailed):
+    """The archive's server doesn't answer."""
+
+    exit_status = 106
+
+
+class BadSignature(FetchFailed):
+    """The archive's index isn't signed by a key of the keyring, or its time has passed."""
+
+    exit_status = 105
+
+
+class PackageCorrupt(FetchFailed):
+    """What was fetched isn't what the signed index or the lock names, or can't be unpacked."""
+
+    exit_status = 104
+
+
+class CacheCorrupt(FetchFailed):
+    """A file in the cache was damaged, and could not be had anew."""
+
+    exit_status = 103
+
+
+class DiskFull(NotReady):
+    """There is no room where the cache is."""
+
+    exit_status = 102
 
 
 class BuildFailed(NotReady):
     """The guest's agent could not be compiled."""
+
+    exit_status = 101
 
 
 class MachineDied(MachineError):

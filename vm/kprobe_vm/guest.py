@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
-from kprobe_vm import programs
-from kprobe_vm.apt import Archive, Progress, version_key
+from kprobe_vm import deb, programs
+from kprobe_vm.apt import Archive, Progress
 from kprobe_vm.cache import Cache, digest
 from kprobe_vm.cpio import Entry, archive, device, directory, regular, symlink
-from kprobe_vm.errors import BuildFailed, FetchFailed
-from kprobe_vm.kernels import BOOKWORM, Kernel
+from kprobe_vm.errors import BuildFailed, PackageCorrupt
+from kprobe_vm.kerneltree import Kernel
+from kprobe_vm.lock import Locks
 
 __all__ = ["agent", "busybox", "root_image"]
 
@@ -60,32 +61,19 @@ def agent(cache: Cache) -> Path:
 
 
 def busybox(cache: Cache, progress: Progress) -> Path:
-    """Return a static busybox from Debian's archive."""
-    pinned = sorted(cache.directory("busybox").glob("busybox-*"))
-    if pinned:
-        return pinned[-1]
-    suites = Archive(cache, BOOKWORM, progress)
-    suites.update()
-    offers = suites.packages("busybox-static")
-    if not offers:
-        raise FetchFailed(f"no busybox-static in {', '.join(suites.suites)}")
-    package = max(offers, key=lambda offer: version_key(offer.version))
+    """Return the static busybox that the lock names, from Debian's archive."""
+    locked = Locks.of(os.environ, cache).package("busybox-static")
+    assert locked is not None  # the lock that comes with us names it
 
     def unpack() -> bytes:
-        command = [programs.find("dpkg-deb"), "--fsys-tarfile", str(suites.fetch(package))]
-        done = subprocess.run(command, capture_output=True, timeout=120, check=False)
-        with tempfile.TemporaryFile() as handle:
-            handle.write(done.stdout)
-            handle.seek(0)
-            with tarfile.open(fileobj=handle) as files:
-                for member in files:
-                    if member.isreg() and member.name.endswith("bin/busybox"):
-                        content = files.extractfile(member)
-                        assert content is not None
-                        return content.read()
-        raise FetchFailed(f"{package.name} {package.version} holds no busybox")
+        file = Archive(cache, (locked.suite,), progress).fetch(locked.package)
+        with deb.members(file) as members:
+            for member, content in members:
+                if content is not None and member.name.endswith("bin/busybox"):
+                    return content.read()
+        raise PackageCorrupt(f"{locked.package.name} {locked.package.version} holds no busybox")
 
-    return cache.file("busybox", f"busybox-{package.sha256[:12]}", unpack, mode=0o755)
+    return cache.file("busybox", f"busybox-{locked.package.sha256[:12]}", unpack, mode=0o755)
 
 
 def _entries(kernel: Kernel, agent_path: Path, busybox_path: Path) -> Iterator[Entry]:

@@ -1,52 +1,46 @@
-"""Which kernels there are, and how each is fetched, verified and unpacked.
+"""Which kernels there are, which of them a spec means, and where each is had from.
 
-A kernel is asked for by series ("6.1": the newest that Debian offers), by release ("6.1.0-54-cloud-amd64", also without
+A kernel is asked for by series ("6.1": the one that the lock names), by release ("6.1.0-54-cloud-amd64", also without
 the flavour), or by a path to a bzImage or vmlinux.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
+import os
 import re
-import subprocess
-import tarfile
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kprobe_vm import programs
-from kprobe_vm.apt import Archive, Package, Progress, version_key
+from kprobe_vm import kerneltree
+from kprobe_vm.apt import Absent, Archive, Package, Progress, version_key
 from kprobe_vm.bzimage import ELF, KernelImage, boot_header_version, extract_vmlinux
-from kprobe_vm.cache import Cache, digest
-from kprobe_vm.errors import FetchFailed, NoSuchKernel
+from kprobe_vm.cache import Cache
+from kprobe_vm.errors import CacheCorrupt, FetchFailed, KernelGone, NoSuchKernel, WrongArchitecture
+from kprobe_vm.kerneltree import Kernel, load_order, release_of, series_of
+from kprobe_vm.lock import NAME, Lock, Locked, Locks
 
-__all__ = ["SERIES", "Kernel", "Kernels", "Series", "series_of", "suites_for"]
+__all__ = ["BOOKWORM", "SERIES", "SUITES", "Kernel", "Kernels", "Series", "load_order", "series_of", "suites_for"]
 
 FLAVOUR = "cloud-amd64"
-# A metapackage of the same name pattern weighs 2 KB, a kernel 13 MB or more.
+# From 6.19 on linux-image is a metapackage of 2 KB and the kernel, 13 MB or more, is in linux-binary.
+PACKAGES = rf"linux-(?:image|binary)-\d+\.\d+.*-{FLAVOUR}"
 SMALLEST = 1_000_000
-# From the port to the bus: what the agent needs, where Debian builds it as modules.
-WANTED_MODULES = ("virtio_pci", "virtio_console")
 
 
 class Series(NamedTuple):
-    """Where a series of Debian kernels lives, and what is different about it.
-
-    `package` is the prefix of the package that holds the kernel: from 6.19 on linux-image is a 2 KB metapackage and the
-    kernel is in linux-binary; its path is /boot/vmlinuz-RELEASE up to 6.19 and /usr/lib/modules/RELEASE/vmlinuz from
-    7.2 on.
-    """
+    """Where a series of Debian kernels lives."""
 
     name: str
     suites: tuple[str, ...]
-    package: str = "linux-image"
 
 
 BULLSEYE = ("bullseye", "bullseye-security")
 BOOKWORM = ("bookworm", "bookworm-updates", "bookworm-security")
 TRIXIE = ("trixie", "trixie-updates", "trixie-security")
+NEWEST = ("trixie-backports", "forky", "sid", "experimental")
+SUITES = (*BULLSEYE, *BOOKWORM, *TRIXIE, *NEWEST)
 
 SERIES = (
     Series("5.10", BULLSEYE),
@@ -55,117 +49,131 @@ SERIES = (
     Series("6.16", ("trixie-backports",)),
     Series("6.17", ("trixie-backports",)),
     Series("6.18", ("trixie-backports",)),
-    Series("6.19", ("trixie-backports",), "linux-binary"),
-    Series("7.0", ("trixie-backports",), "linux-binary"),
-    Series("7.1", ("trixie-backports",), "linux-binary"),
-    Series("7.2", ("trixie-backports", "forky", "sid"), "linux-binary"),
-    Series("7.3", ("sid", "experimental"), "linux-binary"),
+    Series("6.19", ("trixie-backports",)),
+    Series("7.0", ("trixie-backports",)),
+    Series("7.1", ("trixie-backports",)),
+    Series("7.2", ("trixie-backports", "forky", "sid")),
+    Series("7.3", ("sid", "experimental")),
 )
-
-
-class Kernel(NamedTuple):
-    """A kernel that is on this machine's disk, ready to start."""
-
-    release: str  # uname -r; "" if the file doesn't tell
-    series: str  # "6.1"; "" if not known
-    image: Path  # what QEMU starts: a vmlinux where unpacking it was possible, else the bzImage
-    digest: str  # names the content
-    modules: tuple[Path, ...] = ()  # to be loaded in this order
-    package_version: str = ""
-    symbols: Path | None = None  # System.map, where the package has one
-
-
-def series_of(release: str) -> str:
-    """Return "6.1" of "6.1.0-54-cloud-amd64"; "" if it doesn't look like a release."""
-    found = re.match(r"(\d+)\.(\d+)(?![\d])", release)
-    return f"{found[1]}.{found[2]}" if found else ""
 
 
 def suites_for(name: str) -> Series:
     """Return the row of a series; a series that isn't in the table is looked for in the newest suites."""
-    for row in SERIES:
-        if row.name == name:
-            return row
-    return Series(name, ("trixie-backports", "sid", "experimental"), "linux-(?:image|binary)")
-
-
-def _release_of(package: Package) -> str:
-    found = re.fullmatch(r"linux-(?:image|binary)-(\d.*)", package.name)
-    return found[1] if found else ""
+    return next((row for row in SERIES if row.name == name), Series(name, NEWEST))
 
 
 class Kernels:
     """The kernels of Debian's archive and of the cache."""
 
-    def __init__(self, cache: Cache, progress: Progress) -> None:
+    def __init__(self, cache: Cache, progress: Progress, *, locks: Locks | None = None) -> None:
         self.cache = cache
         self.progress = progress
+        self.locks = locks or Locks.of(os.environ, cache)
 
     def get(self, spec: str) -> Kernel:
-        """Return the kernel of a series, a release or a path, fetched if need be; raise `NotReady`."""
+        """Return the kernel of a series, a release or a path, fetched if need be; raise `NotReady`.
+
+        A series that no lock names is the newest that there is, and that is locked from then on.
+        """
         if "/" in spec:
             return self._from_file(Path(spec).expanduser())
-        if not series_of(spec):
+        series = series_of(spec)
+        if not series:
             raise NoSuchKernel(f"{spec!r} is no kernel series (as 6.1), no release and no path (which has a /)")
-        pin = self.cache.directory("pins") / f"{spec}.json"
-        if pin.exists():
-            package = Package(*json.loads(pin.read_text()))
-            if self._tree(package).exists() or (self.cache.root / "packages" / f"{package.sha256}.deb").exists():
-                return self._unpacked(package, None)
-        archive, package = self.newest(spec)
-        kernel = self._unpacked(package, archive)
-        self.cache.replace(pin, json.dumps(package).encode())
-        return kernel
+        if spec == series:
+            locked = self.locks.kernel(series)
+            if locked is None:
+                locked = self.newest(series)
+                self.progress(f"no lock names {series}: it is {locked.package.version} from now on")
+                self.lock({series: locked})
+            return self._unpacked(locked)
+        fitting = [row for row in self.locks.kernels() if _fits(row.package, spec)]
+        if fitting:
+            return self._unpacked(fitting[0])
+        cached = [kernel for kernel in self.cached() if kernel.release in (spec, f"{spec}-{FLAVOUR}")]
+        return cached[-1] if cached else self._unpacked(self.newest(spec))
 
-    def newest(self, spec: str) -> tuple[Archive, Package]:
-        """Return the package of the newest kernel that fits a series or release, and the archive that has it."""
-        offers = self.offers(series_of(spec))
-        if spec != series_of(spec):
-            offers = [(a, p) for a, p in offers if _release_of(p) in (spec, f"{spec}-{FLAVOUR}")]
+    def newest(self, spec: str) -> Locked:
+        """Return the newest kernel that the archive offers for a series or a release; raise `NoSuchKernel`."""
+        series = series_of(spec)
+        offers = self.offers(series)
         if not offers:
-            suites = ", ".join(suites_for(series_of(spec)).suites)
-            raise NoSuchKernel(f"Debian offers no kernel {spec} for {FLAVOUR} in {suites}")
-        return max(offers, key=lambda offer: version_key(offer[1].version))
+            suites = ", ".join(suites_for(series).suites)
+            raise NoSuchKernel(f"Debian offers no kernel {series} for {FLAVOUR} in {suites}")
+        fitting = [row for row in offers if spec == series or _fits(row.package, spec)]
+        if not fitting:
+            version = re.match(r"[\d.]+", spec)
+            near = nearest(offers, version[0].rstrip(".") if version else spec)
+            raise KernelGone(f"Debian has no kernel {spec} (any more); the nearest is {release_of(near.package)}")
+        return fitting[-1]
 
-    def offers(self, series: str) -> list[tuple[Archive, Package]]:
+    def offers(self, series: str) -> list[Locked]:
         """Return the kernels of a series that its suites offer, oldest first."""
-        row = suites_for(series)
-        archive = Archive(self.cache, row.suites, self.progress)
+        found = [row for suite in suites_for(series).suites for row in self.offered_by(suite)]
+        return [row for row in found if series_of(release_of(row.package)) == series]
+
+    def offered_by(self, suite: str) -> list[Locked]:
+        """Return all the kernels that a suite offers, oldest first."""
+        archive = self._archive(suite)
         archive.update()
-        pattern = rf"{row.package}-{re.escape(series)}([.\-+~].*)?-{FLAVOUR}"
-        found = [package for package in archive.packages(pattern) if package.size >= SMALLEST]
-        return [(archive, package) for package in sorted(found, key=lambda package: version_key(package.version))]
+        packages = sorted(archive.packages(PACKAGES), key=lambda package: version_key(package.version))
+        return [Locked(suite, package) for package in packages if package.size >= SMALLEST]
 
     def cached(self) -> list[Kernel]:
         """Return the kernels that need no network, oldest first."""
-        trees = sorted(self.cache.directory("kernels").glob("*/kernel.json"))
-        kernels = [self._load(path.parent) for path in trees]
+        trees = [path.parent for path in self.cache.directory("kernels").glob("*/kernel.json")]
+        kernels = [kerneltree.load(tree) for tree in trees if kerneltree.is_whole(tree)]
         return sorted(kernels, key=lambda kernel: version_key(kernel.package_version))
 
-    def _tree(self, package: Package) -> Path:
-        return self.cache.directory("kernels") / f"{_release_of(package)}-{package.sha256[:12]}"
+    def lock(self, rows: dict[str, Locked], path: Path | None = None) -> Path:
+        """Write kernels into a lock file (the user's own, in the cache, if none is given); return its path."""
+        path = path or self.cache.directory(".") / NAME
+        with self.cache.lock(NAME):
+            lock = Lock.read(path)
+            lock.kernels.update(rows)
+            self.cache.replace(path, lock.text().encode())
+        return path
 
-    def _unpacked(self, package: Package, archive: Archive | None) -> Kernel:
-        tree = self._tree(package)
+    def _archive(self, suite: str) -> Archive:
+        return Archive(self.cache, (suite,), self.progress)
+
+    def _unpacked(self, locked: Locked) -> Kernel:
+        package = locked.package
+        name = f"{release_of(package)}-{package.sha256[:12]}"
 
         def fill(fresh: Path) -> None:
-            source = archive or Archive(self.cache, suites_for(series_of(_release_of(package))).suites, self.progress)
-            deb = source.fetch(package)
+            file = self._fetch(locked)
             self.progress(f"unpacking {package.name} {package.version}")
-            _unpack(deb, fresh, package)
+            kerneltree.fill(fresh, file, package)
 
-        return self._load(self.cache.tree("kernels", tree.name, fill))
+        damaged = (self.cache.root / "kernels" / name).exists()
+        try:
+            return kerneltree.load(self.cache.tree("kernels", name, fill, kerneltree.is_whole))
+        except FetchFailed as error:
+            if damaged:
+                raise CacheCorrupt(
+                    f"the cached kernel {name} was damaged, and could not be had anew: {error}"
+                ) from error
+            raise
 
-    def _load(self, tree: Path) -> Kernel:
-        facts = json.loads((tree / "kernel.json").read_text())
-        return Kernel(
-            release=facts["release"],
-            series=series_of(facts["release"]),
-            image=tree / facts["image"],
-            digest=facts["digest"],
-            modules=tuple(tree / name for name in facts["modules"]),
-            package_version=facts["version"],
-            symbols=tree / "System.map" if (tree / "System.map").exists() else None,
+    def _fetch(self, locked: Locked) -> Path:
+        """Return a locked package, wherever it is by now; raise `KernelGone` if it is nowhere."""
+        try:
+            return self._archive(locked.suite).fetch(locked.package)
+        except Absent:
+            pass
+        series = series_of(release_of(locked.package))
+        offers = self.offers(series)
+        for row in offers:
+            if row.package.sha256 == locked.package.sha256:
+                return self._archive(row.suite).fetch(row.package)
+        what = f"Debian has {locked.package.name} {locked.package.version} no more"
+        if not offers:
+            raise KernelGone(f"{what}, and no other kernel {series}")
+        near = nearest(offers, locked.package.version).package
+        raise KernelGone(
+            f"{what}; the nearest is {release_of(near)} ({near.version}): ask for that one, "
+            f"or renew the lock: kprobe-vm update {series}"
         )
 
     def _from_file(self, path: Path) -> Kernel:
@@ -173,6 +181,8 @@ class Kernels:
             image = path.read_bytes()
         except OSError as error:
             raise NoSuchKernel(f"{path}: {error.strerror}") from error
+        if (processor := kerneltree.architecture(image)) not in ("x86-64", ""):
+            raise WrongArchitecture(f"{path} is a kernel for {processor}, not for x86-64")
         name = hashlib.sha256(image).hexdigest()
         if image.startswith(ELF):
             found = re.search(rb"Linux version ([\w.+~-]+) \(", image)
@@ -196,81 +206,15 @@ class Kernels:
                 return kernel.modules
         drivers = Path("/lib/modules", release, "kernel/drivers") if release else Path("/nonexistent")
         found = {file.stem: file for place in ("virtio", "char") for file in (drivers / place).glob("*.ko")}
-        order = load_order({name: file.read_bytes() for name, file in found.items()}, list(WANTED_MODULES))
+        order = load_order({name: file.read_bytes() for name, file in found.items()}, list(kerneltree.WANTED_MODULES))
         return tuple(found[name] for name in order)
 
 
-def _unpack(deb: Path, tree: Path, package: Package) -> None:
-    """Take the kernel and the modules it needs out of a package."""
-    release = _release_of(package)
-    modules: dict[str, bytes] = {}
-    builtin = ""
-    kernel = b""
-    for name, data in _members(deb, release):
-        base = name.rpartition("/")[2]
-        if base.startswith("vmlinuz"):
-            kernel = data
-        elif base.startswith("System.map"):
-            (tree / "System.map").write_bytes(data)
-        elif base == "modules.builtin":
-            builtin = data.decode()
-        elif base.endswith(".ko"):
-            modules[base.removesuffix(".ko").replace("-", "_")] = data
-    if not kernel:
-        raise FetchFailed(f"{package.name} {package.version} holds no kernel")
-    try:
-        image, content = "vmlinux", extract_vmlinux(kernel)
-    except KernelImage:
-        image, content = "vmlinuz", kernel
-    (tree / image).write_bytes(content)
-    present = {Path(line).stem.replace("-", "_") for line in builtin.split()}
-    names = load_order(modules, [name for name in WANTED_MODULES if name not in present])
-    for name in names:
-        (tree / f"{name}.ko").write_bytes(modules[name])
-    facts = {
-        "release": release,
-        "version": package.version,
-        "image": image,
-        "digest": digest(content, *(modules[name] for name in names)),
-        "modules": [f"{name}.ko" for name in names],
-        "fetched": int(time.time()),
-    }
-    (tree / "kernel.json").write_text(json.dumps(facts, indent=1))
+def _fits(package: Package, release: str) -> bool:
+    return release_of(package) in (release, f"{release}-{FLAVOUR}")
 
 
-def _members(deb: Path, release: str) -> Iterator[tuple[str, bytes]]:
-    wanted = re.compile(
-        rf"\.?/?(boot/(vmlinuz|System\.map)-.*|(usr/)?lib/modules/{re.escape(release)}/"
-        r"(vmlinuz|System\.map|modules\.builtin|kernel/drivers/(virtio|char)/[^/]*\.ko))"
-    )
-    unpacker = [programs.find("dpkg-deb"), "--fsys-tarfile", str(deb)]
-    with subprocess.Popen(unpacker, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        try:
-            with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
-                for member in archive:
-                    if member.isreg() and wanted.fullmatch(member.name):
-                        handle = archive.extractfile(member)
-                        assert handle is not None
-                        yield member.name, handle.read()
-        except tarfile.TarError as error:
-            process.kill()
-            raise FetchFailed(f"{deb}: {error}: {process.stderr.read().decode(errors='replace')}") from error
-
-
-def load_order(modules: dict[str, bytes], wanted: list[str]) -> list[str]:
-    """Return the wanted modules and what they depend on, dependencies first, by the modules' own .modinfo."""
-    order: list[str] = []
-
-    def add(name: str) -> None:
-        if name in order or name not in modules:  # not there: built in, or absent from this kernel
-            return
-        found = re.search(rb"\0depends=([^\0]*)\0", modules[name])
-        for needed in found[1].decode().split(",") if found else []:
-            add(needed.replace("-", "_"))
-        order.append(name)
-
-    for name in wanted:
-        add(name)
-    return order
+def nearest(offers: Sequence[Locked], version: str) -> Locked:
+    """Return of some offers, oldest first, the first that is newer than a version, else the last."""
+    newer: Iterable[Locked] = (row for row in offers if version_key(row.package.version) > version_key(version))
+    return next(iter(newer), offers[-1])

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from typing import NamedTuple
 
-from kprobe_vm.errors import PackageMissing, QemuMissing, QemuTooOld
+from kprobe_vm.errors import CompilerMissing, PackageMissing, QemuMissing, QemuTooOld
 
 __all__ = ["OPTIONAL", "REQUIRED", "Program", "find", "missing", "qemu", "qemu_version"]
 
@@ -27,7 +27,6 @@ REQUIRED = (
     Program(QEMU, "qemu-system-x86", "runs the guest kernels"),
     Program("cc", "gcc libc6-dev", "compiles the guest's agent"),
     Program("apt-get", "apt", "fetches Debian's kernels"),
-    Program("dpkg-deb", "dpkg", "unpacks Debian's kernels"),
     Program("setpriv", "util-linux", "ends QEMU when its parent dies"),
 )
 OPTIONAL = (
@@ -43,6 +42,8 @@ def find(name: str) -> str:
     program = next(program for program in REQUIRED + OPTIONAL if program.name == name)
     if name == QEMU:
         raise QemuMissing
+    if name == "cc":
+        raise CompilerMissing
     raise PackageMissing(*program)
 
 
