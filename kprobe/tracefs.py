@@ -38,9 +38,15 @@ class Stream(Protocol):
 class Handle(Protocol):
     """One open file, at the level of system calls."""
 
-    def read(self, size: int) -> bytes: ...
-    def write(self, data: bytes) -> int: ...
-    def lseek(self, offset: int, whence: int = 0) -> int: ...
+    def read(self, size: int) -> bytes:
+        """Do one read(2) of at most `size` bytes; b"" at the end."""
+
+    def write(self, data: bytes) -> int:
+        """Do one write(2); return the bytes that the kernel took, which may be fewer."""
+
+    def lseek(self, offset: int, whence: int = 0) -> int:
+        """Do one lseek(2); return the new position."""
+
     def poll(self, timeout: float | None = 0, events: int = 1) -> int:
         """Wait up to `timeout` seconds (None: for ever) for one of `events` (POLLIN); return the mask, 0 for none."""
 
@@ -60,15 +66,27 @@ class Tracefs(Protocol):
     def write(self, path: str, data: bytes, *, truncate: bool = False) -> None:
         """Do exactly one open(2), one write(2) and one close(2); `truncate` adds O_TRUNC at open."""
 
-    def listdir(self, path: str) -> list[str]: ...
-    def exists(self, path: str) -> bool: ...
-    def mkdir(self, path: str) -> None: ...
-    def rmdir(self, path: str) -> None: ...
-    def stream(self, path: str) -> Stream: ...
+    def listdir(self, path: str) -> list[str]:
+        """Return the names in a directory, without . and .., in the order of readdir(3)."""
+
+    def exists(self, path: str) -> bool:
+        """Return True if there is a file or directory of that path; raise nothing if there is none."""
+
+    def mkdir(self, path: str) -> None:
+        """Make a directory, which the kernel allows in instances/ only."""
+
+    def rmdir(self, path: str) -> None:
+        """Remove a directory, though there are files in it; EBUSY while one of them is in use."""
+
+    def stream(self, path: str) -> Stream:
+        """Open a file that is read as it comes, trace_pipe above all; EBUSY if it has a reader already."""
 
 
 class LocalTracefs:
-    """The tracefs that is mounted at a directory of this machine."""
+    """The tracefs that is mounted at a directory of this machine; its methods are those of `Tracefs`.
+
+    The path in an `OSError` is the full one, below `root`.
+    """
 
     def __init__(self, root: str) -> None:
         self.root = root
