@@ -30,7 +30,7 @@ test: $(VENV)/.dev
 
 vm-test: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
-	$(PY) -m pytest -q -m 'vm or not vm' --tracefs vm:$(KERNEL) tests/conformance tests/kprobe_vm
+	$(PY) -m pytest -q -m 'vm or not vm' --tracefs vm:$(KERNEL) tests/conformance tests/kprobe_vm tests/test_docs.py
 
 check: $(VENV)/.dev
 	$(PY) -m ruff check $(SOURCES)
