@@ -13,10 +13,12 @@ from kprobe_sim.probe_event import Probe
 from kprobe_sim.render import FLAG_HARDIRQ, FLAG_NMI
 from kprobe_sim.ring import RingBuffer
 from kprobe_sim.state import State
+from kprobe_sim.task import Task
 from kprobe_sim.tracer_frames import TracerFrames
 from kprobe_sim.trigger import Hit, run_triggers
 
 if TYPE_CHECKING:
+    from kprobe_sim.instance import Instance
     from kprobe_sim.kernel import SimulatedKernel
 
 _ENTRY_HEAD = struct.Struct("<HBBiQ")
@@ -166,13 +168,16 @@ class Hits:
         buffer: RingBuffer | None = None,
     ) -> None:
         """Put a record into the buffer, with what the options make of it."""
-        instance, task = file.instance, call.task
+        instance = file.instance
+        self._remember(call.task, instance)
+        if instance.write(call.cpu, record, at, buffer=buffer) and instance.options["stacktrace"]:
+            instance.write_stack(call.cpu, record, list(chain) if func is not None else [ip + 1, *chain], at)
+
+    def _remember(self, task: Task, instance: Instance) -> None:
         if task.known and instance.options["record-cmd"]:
             self._kernel.cmdlines.save(task)
         if instance.options["record-tgid"]:
             self._kernel.cmdlines.save_tgid(task)
-        if instance.write(call.cpu, record, at, buffer=buffer) and instance.options["stacktrace"]:
-            instance.write_stack(call.cpu, record, list(chain) if func is not None else [ip + 1, *chain], at)
 
     def _triggered(
         self, file: EventFile, call: Call, record: bytes, hit: Hit, ip: int, chain: Sequence[int], func: int | None
@@ -192,6 +197,8 @@ class Hits:
         passes = file.filter is None or file.filter.match(record, cpu=hit.cpu, comm=hit.comm)
         if has_place and passes and not file.soft_disabled and instance.traces(call.task):
             self._record(file, call, record, ip, chain, func, hit.at, buffer)
+        elif later and instance.tracing_on:
+            self._remember(call.task, instance)  # a stack is an entry of the task's too
         for trigger in later:
             trigger.fire(hit, record)
 

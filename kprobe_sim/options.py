@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 
 from kprobe_sim.node import refuse
 
-# options whose files exist only at the top (trace.c TOP_LEVEL_TRACE_FLAGS)
-TOP_LEVEL_ONLY = frozenset({"trace_printk", "printk-msg-only", "record-cmd"})
 # options that a new instance doesn't inherit (trace.c ZEROED_TRACE_FLAGS)
 NOT_INHERITED = frozenset({"event-fork", "function-fork"})
 # options of the nop tracer (trace_nop.c): accept takes any value, refuse none
@@ -20,6 +18,8 @@ class TraceOptions:
 
     def __init__(self, state: Mapping[str, bool]) -> None:
         self._state = dict(state)
+        self._of_tracers: dict[str, bool] = {}
+        self.version = 0  # changes with every option that is set
 
     def __getitem__(self, name: str) -> bool:
         return self._state.get(name, False)
@@ -36,6 +36,7 @@ class TraceOptions:
         if name not in self._state or (name == "test_nop_refuse" and value):
             raise refuse(errno.EINVAL)
         self._state[name] = value
+        self.version += 1
 
     def write(self, data: bytes) -> tuple[str, bool]:
         """Read one write to trace_options (`name` or `noname`, under 64 bytes); return what it sets."""
@@ -44,13 +45,24 @@ class TraceOptions:
         word = data.split(b"\0", 1)[0].strip(b" \t\n\v\f\r").decode("latin-1")
         value = not word.startswith("no")
         name = word if value else word[2:]
-        if name not in self._state or (name == "test_nop_refuse" and value):
+        if name not in self._state or name == "test_nop_refuse":  # the tracer refuses that, set or not
             raise refuse(errno.EINVAL)
         return name, value
 
     def text(self) -> bytes:
         """Return the text of trace_options."""
         return "".join(f"{'' if value else 'no'}{name}\n" for name, value in self._state.items()).encode()
+
+    def of_tracer(self, name: str) -> bool | None:
+        """Return an option of any tracer, also of one that isn't current; None if nobody has set it.
+
+        Only its file in options/ shows such an option.
+        """
+        return self._state.get(name, self._of_tracers.get(name))
+
+    def set_of_tracer(self, name: str, value: bool) -> None:
+        """Set an option of a tracer that isn't current."""
+        self._of_tracers[name] = value
 
     def inherited(self) -> dict[str, bool]:
         """Return the state that a new instance starts with."""

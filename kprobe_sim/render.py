@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kprobe_sim.ring import Entry
 
 if TYPE_CHECKING:
     from kprobe_sim.instance import Instance
+    from kprobe_sim.probe_event import ProbeEvent
 
 # ids of the built-in entries (events/ftrace/*/id)
 TRACE_STACK = 4
@@ -29,7 +31,7 @@ FLAG_BH_OFF = 0x80
 _HEADER = struct.Struct("<HBBi")
 _ULONG_MAX = 2**64 - 1
 _ULONG = struct.Struct("<Q")
-_ULONGS = struct.Struct("<QQ")
+_CONTEXT = struct.Struct("<BBi")
 _MARKS = ((10**9, b"$"), (10**8, b"@"), (10**7, b"*"), (10**6, b"#"), (10**5, b"!"), (10**4, b"+"))
 
 
@@ -60,13 +62,35 @@ def flag_letters(flags: int, preempt_count: int) -> bytes:
     return (irqs + resched + context + depth + migrate).encode()
 
 
+def _nothing(_: bytes) -> bytes:
+    return b""
+
+
+class _Cache(dict[bytes, bytes]):
+    """Texts by the bytes of a record that they are made from, made once."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[bytes], bytes]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: bytes) -> bytes:
+        text = self[key] = self._make(key)
+        return text
+
+
 class Renderer:
-    """Renders entries with the options that its instance has when each line is printed."""
+    """Renders entries with the options that its instance has when `refresh` was last called.
+
+    `latency`: in the format of option latency-format.  `start` is when the buffer was last reset
+    (array_buffer->time_start).
+    """
 
     def __init__(self, instance: Instance, latency: bool, start: int = 0) -> None:
         self._instance = instance
         self._latency = latency
-        self._start = start  # array_buffer->time_start: when the buffer was last reset
+        self._start = start
         self._flags: dict[int, bytes] = {}
         self._builtin: dict[int, Callable[[bytes, bool], bytes]] = {
             TRACE_STACK: self._stack,
@@ -74,42 +98,95 @@ class Renderer:
             TRACE_PRINT: self._print,
             TRACE_RAW_DATA: self._raw_data,
         }
+        self._state: tuple[object, ...] = ()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look at the options, names, events and symbols anew, if any of them have changed."""
+        instance = self._instance
+        kernel = instance.kernel
+        state = (
+            instance.options.version,
+            instance.cmdlines.version,
+            kernel.probes.version,
+            len(kernel.symbols),
+            instance.clock.name,
+        )
+        if state == self._state:
+            return
+        self._state = state
+        options = instance.options
+        special = ("bin", "hex", "raw", "printk-msg-only")
+        self._is_plain = not self._latency and not any(options[name] for name in special)
+        self._in_ns = instance.clock.in_ns
+        self._contexts = [
+            _Cache(partial(self._context, cpu) if options["context-info"] else _nothing) for cpu in range(instance.cpus)
+        ]
+        self._places = _Cache(lambda key: self.symbol(_ULONG.unpack(key)[0], True))
+        self._bodies: dict[bytes, Callable[[bytes], bytes]] = {}
+
+    def lines(self, entries: Sequence[Entry]) -> list[bytes]:
+        """Return the texts of entries in order of time, all of them of a buffer."""
+        if not self._is_plain or not self._instance.options["context-info"]:
+            following = [*entries[1:], None]
+            return [self.line(*both, index) for index, both in enumerate(zip(entries, following, strict=True))]
+        contexts, bodies, in_ns = self._contexts, self._bodies, self._in_ns
+        texts = []
+        for stamp, cpu, data, lost, _ in entries:
+            body = bodies.get(data[:2])
+            if body is None:
+                body = self._body_of(data[:2])
+            if in_ns:
+                text = b"%b %5d.%06d: %b" % (
+                    contexts[cpu][data[2:8]],
+                    *divmod((stamp + 500) // 1000, 1_000_000),
+                    body(data),
+                )
+            else:
+                text = b"%b %12d: %b" % (contexts[cpu][data[2:8]], stamp, body(data))
+            texts.append(b"CPU:%d [LOST %d EVENTS]\n%b" % (cpu, lost, text) if lost else text)
+        return texts
 
     def line(self, entry: Entry, following: Entry | None, index: int) -> bytes:
         """Return one entry's text; `following` is the next entry in order of time, `index` counts from 0."""
         options = self._instance.options
+        data = entry.data
         lost = b"CPU:%d [LOST %d EVENTS]\n" % (entry.cpu, entry.lost) if entry.lost else b""
-        kind, flags, preempt_count, pid = _HEADER.unpack_from(entry.data)
+        kind, flags, preempt_count, pid = _HEADER.unpack_from(data)
         if kind == TRACE_PRINT and options["trace_printk"] and options["printk-msg-only"]:
-            return lost + self._print_text(entry.data)
+            return lost + self._print_text(data)
         if options["bin"] or options["hex"] or options["raw"]:
             return lost + self._unformatted(entry, kind, pid)
         context = b""
         if options["context-info"]:
-            letters = self._flags.get(flags << 8 | preempt_count)
-            if letters is None:
-                letters = self._flags[flags << 8 | preempt_count] = flag_letters(flags, preempt_count)
             if self._latency:
+                letters = self._letters(flags, preempt_count)
                 context = self._latency_context(entry, following, index, flags, preempt_count, pid, letters)
             else:
-                context = self._context(entry, pid, letters)
-        return lost + context + self._body(entry.data, kind)
+                context = self._contexts[entry.cpu][data[2:8]] + self._time(entry.stamp)
+        return lost + context + (self._bodies.get(data[:2]) or self._body_of(data[:2]))(data)
 
-    def _context(self, entry: Entry, pid: int, letters: bytes) -> bytes:
-        instance = self._instance
-        options = instance.options
-        cmdlines = instance.cmdlines
+    def _letters(self, flags: int, preempt_count: int) -> bytes:
+        letters = self._flags.get(flags << 8 | preempt_count)
+        if letters is None:
+            letters = self._flags[flags << 8 | preempt_count] = flag_letters(flags, preempt_count)
+        return letters
+
+    def _time(self, stamp: int) -> bytes:
+        if self._in_ns:
+            return b" %5d.%06d: " % divmod(ns2usecs(stamp), 1_000_000)
+        return b" %12d: " % stamp
+
+    def _context(self, cpu: int, head: bytes) -> bytes:
+        """Return what stands before the time: by the bytes of a record from the flags to the pid."""
+        flags, preempt_count, pid = _CONTEXT.unpack(head)
+        options, cmdlines = self._instance.options, self._instance.cmdlines
         text = b"%16s-%-7d " % (cmdlines.find(pid), pid)
         if options["record-tgid"]:
             tgid = cmdlines.tgid(pid)
             text += b"(%7d) " % tgid if tgid else b"(-------) "
-        text += b"[%03d] " % entry.cpu
-        if options["irq-info"]:
-            text += letters
-        if instance.clock.in_ns:
-            seconds, micros = divmod(ns2usecs(entry.stamp), 1_000_000)
-            return text + b" %5d.%06d: " % (seconds, micros)
-        return text + b" %12d: " % entry.stamp
+        text += b"[%03d] " % cpu
+        return text + self._letters(flags, preempt_count) if options["irq-info"] else text
 
     def _latency_context(
         self,
@@ -161,20 +238,29 @@ class Renderer:
             return context + self._raw_data(entry.data, False)
         return context + (b"type: %d\n" % kind if known else b"%d ?\n" % kind)
 
-    def _body(self, data: bytes, kind: int) -> bytes:
-        options = self._instance.options
+    def _body_of(self, key: bytes) -> Callable[[bytes], bytes]:
+        """Return what renders the entries of one kind, by the two bytes of its id."""
+        kind = int.from_bytes(key, "little")
         builtin = self._builtin.get(kind)
-        if builtin is not None:
-            return builtin(data, options["sym-offset"])
         event = self._instance.kernel.event_by_id(kind)
-        if event is None:
-            return b"Unknown type %d\n" % kind
-        if event.is_return:
-            func, return_ip = _ULONGS.unpack_from(data, 8)
-            place = self.symbol(return_ip, True) + b" <- " + self.symbol(func, False)
+        if builtin is not None:
+            offset = self._instance.options["sym-offset"]
+            body: Callable[[bytes], bytes] = lambda data: builtin(data, offset)  # noqa: E731 - one of several
+        elif event is None:
+            body = lambda data: b"Unknown type %d\n" % kind  # noqa: E731
         else:
-            place = self.symbol(_ULONG.unpack_from(data, 8)[0], True)
-        return event.label + b": (" + place + b")" + event.args_text(data) + b"\n"
+            body = self._event_body(event)
+        self._bodies[key] = body
+        return body
+
+    def _event_body(self, event: ProbeEvent) -> Callable[[bytes], bytes]:
+        arguments = event.args_text
+        label = event.label + b": ("
+        places = self._places
+        if not event.is_return:
+            return lambda data: b"%b%b)%b\n" % (label, places[data[8:16]], arguments(data))
+        functions = _Cache(lambda key: self.symbol(_ULONG.unpack(key)[0], False))
+        return lambda data: b"%b%b <- %b)%b\n" % (label, places[data[16:24]], functions[data[8:16]], arguments(data))
 
     def symbol(self, address: int, offset: bool) -> bytes:
         """Return an address as seq_print_ip_sym does, with the options sym-offset and sym-addr."""

@@ -1,7 +1,6 @@
 """The ring buffer of one trace instance: per-CPU pages, overwrite, consuming reads and the counts of `stats`.
 
-Sizes follow kernel/trace/ring_buffer.c (6.1): sub-buffers of 4080 data bytes, a 4-byte event header, 4-byte alignment,
-a length word for data over 112 bytes, 8 bytes of time extend after a pause of 2**27 ns; the reader owns one page more.
+Follows kernel/trace/ring_buffer.c (6.1); the reader owns one page more than the buffer has.
 """
 
 from __future__ import annotations
@@ -9,39 +8,27 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
+from itertools import chain
+from operator import itemgetter
 
-PAGE_DATA = 4080  # a page less its 16-byte header (events/header_page: data offset 16)
-_MAX_SMALL_DATA = 112
-_TIME_EXTEND_AFTER = 1 << 27
+from kprobe_sim.ring_page import (
+    EXTEND_AFTER,
+    EXTEND_SIZE,
+    PAGE_DATA,
+    PAGE_HEADER,
+    Entry,
+    Page,
+    event_bytes,
+    event_length,
+    events_bytes,
+    padding,
+    page_bytes,
+)
 
+__all__ = ["PAGE_DATA", "CpuBuffer", "Entry", "RingBuffer", "event_length"]
 
-class Entry(NamedTuple):
-    """One record as the buffer gives it back: time stamp in the buffer's clock, CPU, data, losses just before it."""
-
-    stamp: int
-    cpu: int
-    data: bytes
-    lost: int = 0
-
-
-def event_length(size: int) -> int:
-    """Return the bytes that an event with `size` bytes of data takes in the buffer."""
-    length = max(size, 1)
-    if length > _MAX_SMALL_DATA:
-        length += 4
-    length = (length + 4 + 3) & ~3
-    return 16 if length == 12 else length
-
-
-class _Page:
-    __slots__ = ("entries", "read", "stamp", "used")
-
-    def __init__(self) -> None:
-        self.entries: list[tuple[int, bytes, int]] = []  # stamp, data, length in the buffer
-        self.read = 0  # entries of this page that a reader has consumed
-        self.used = 0
-        self.stamp = 0
+_STAMP = itemgetter(0)
+_MAX_DATA = PAGE_DATA - 8  # BUF_MAX_DATA_SIZE: more is refused, and not counted
 
 
 class CpuBuffer:
@@ -54,11 +41,13 @@ class CpuBuffer:
 
     def reset(self) -> None:
         """Forget all entries and counts (ring_buffer_reset_cpu)."""
-        self._ring: deque[_Page] = deque([_Page()])  # from the head page to the tail page
-        self._reader = _Page()
+        self._ring: deque[Page] = deque([Page()])  # from the head page to the tail page
+        self._reader = Page()
         self._tail = self._ring[0]
         self._last_stamp = 0
         self._last_overrun = 0
+        self._lost = 0
+        self.in_order = True  # no entry is older than the one before it
         self.written = 0
         self.written_bytes = 0
         self.overrun = 0
@@ -88,25 +77,35 @@ class CpuBuffer:
         page = self._reader if self._tail is self._reader else self._ring[0]
         return page.stamp
 
+    def is_filled(self, percent: int) -> bool:
+        """True when that part of the pages has data, the one being written to counted as full (full_hit)."""
+        return not percent or max(len(self._ring), 1) * 100 >= percent * self.nr_pages
+
     def write(self, stamp: int, data: bytes, overwrite: bool) -> bool:
         """Append an entry; return False when it is dropped (full, and not in overwrite mode)."""
+        if len(data) > _MAX_DATA:
+            return False
         length = event_length(len(data))
         tail = self._tail
-        if tail.used and stamp - self._last_stamp >= _TIME_EXTEND_AFTER:
-            length += 8
-        if tail.used + length > PAGE_DATA:
+        used = tail.used
+        if used and stamp - self._last_stamp >= EXTEND_AFTER:
+            length += EXTEND_SIZE
+        if used + length > PAGE_DATA:
             length = event_length(len(data))
             if len(self._ring) >= self.nr_pages and tail is not self._reader:
                 if not overwrite:
                     self.dropped += 1
                     return False
                 self._drop_head()
-            tail = self._tail = _Page()
+            tail = self._tail = Page()
+            used = 0
             self._ring.append(tail)
-        if not tail.used:
+        if not used:
             tail.stamp = stamp
-        tail.entries.append((stamp, data, length))
-        tail.used += length
+        if stamp < self._last_stamp:
+            self.in_order = False
+        tail.entries.append(tuple.__new__(Entry, (stamp, self.cpu, data, 0, length)))
+        tail.used = used + length
         self._last_stamp = stamp
         self.written += 1
         self.written_bytes += length
@@ -117,16 +116,13 @@ class CpuBuffer:
         self.overrun += len(page.entries)
         self.written_bytes -= page.used
 
-    def pending(self) -> Iterator[Entry]:
-        """Yield what a non-consuming reader sees, oldest first."""
-        for stamp, data, _ in self._reader.entries[self._reader.read :]:
-            yield Entry(stamp, self.cpu, data)
-        for page in list(self._ring):
-            for stamp, data, _ in list(page.entries):
-                yield Entry(stamp, self.cpu, data)
+    def pending(self) -> list[Entry]:
+        """Return what a non-consuming reader sees, oldest first."""
+        reader = self._reader
+        return [*reader.entries[reader.read :], *chain.from_iterable([page.entries for page in self._ring])]
 
-    def peek(self) -> Entry | None:
-        """Return the next entry of the consuming reader, with the losses since the last page; None if empty."""
+    def _reader_page(self) -> Page | None:
+        """Return the page that a consuming reader reads, with something left; take the next if need be."""
         reader = self._reader
         if reader.read >= len(reader.entries):
             if not self.entries or not self._ring or not self._ring[0].entries:
@@ -134,18 +130,63 @@ class CpuBuffer:
             reader = self._reader = self._ring.popleft()
             self._lost = self.overrun - self._last_overrun
             self._last_overrun = self.overrun
-        stamp, data, _ = reader.entries[reader.read]
-        return Entry(stamp, self.cpu, data, self._lost)
+        return reader
+
+    def peek(self) -> Entry | None:
+        """Return the next entry of the consuming reader, with the losses since the last page; None if empty."""
+        reader = self._reader_page()
+        if reader is None:
+            return None
+        entry = reader.entries[reader.read]
+        return entry._replace(lost=self._lost) if self._lost else entry
 
     def consume(self) -> None:
         """Take away the entry that `peek` showed."""
         reader = self._reader
-        self.read_bytes += reader.entries[reader.read][2]
+        length = reader.entries[reader.read].length
         reader.read += 1
+        reader.read_bytes += length
         self.read += 1
+        self.read_bytes += length
         self._lost = 0
 
-    _lost = 0
+    def take_page(self, size: int) -> bytes | None:
+        """Consume and return a page in the kernel's layout, with what fits `size` bytes; None if nothing does.
+
+        Source: ring_buffer_read_page(): a whole page that nobody writes to any more is handed over, of others the
+        events are copied one by one.
+        """
+        room = size - PAGE_HEADER
+        if room <= 0:
+            return None
+        reader = self._reader_page()
+        if reader is None:
+            return None
+        missed = self._lost
+        stamp = reader.read_stamp()
+        if not reader.read and reader is not self._tail and room >= reader.used:
+            data = events_bytes(reader.entries, stamp)
+            while reader.read < len(reader.entries):
+                self.consume()
+            return page_bytes(stamp, data, missed)
+        taken: list[bytes] = []
+        used, before = 0, stamp
+        while reader.read < len(reader.entries):
+            entry = reader.entries[reader.read]
+            if used + entry.length > room:
+                break
+            taken.append(event_bytes(entry, before))
+            used += entry.length
+            before = entry.stamp
+            self.consume()
+        else:
+            rest = padding(PAGE_DATA - reader.used) if reader is not self._tail else b""
+            if len(rest) <= room - used:
+                taken.append(rest)
+        if not taken:
+            return None
+        self._lost = 0
+        return page_bytes(stamp, b"".join(taken), missed)
 
 
 class RingBuffer:
@@ -173,12 +214,24 @@ class RingBuffer:
         """True when nothing is left to read."""
         return not any(buffer.entries for buffer in self._selected(cpu))
 
+    def counts(self) -> tuple[int, int]:
+        """Return (entries in the buffer, entries written) as the header of `trace` counts them."""
+        entries = sum(buffer.entries for buffer in self.cpus)
+        return entries, entries + sum(buffer.overrun for buffer in self.cpus)
+
     def pending(self, cpu: int | None = None) -> Iterator[Entry]:
         """Yield all unread entries in order of time, without consuming them."""
-        buffers = self._selected(cpu)
+        return iter(self.unread(cpu))
+
+    def unread(self, cpu: int | None = None) -> list[Entry]:
+        """Return all unread entries in order of time, without consuming them."""
+        buffers = [buffer for buffer in self._selected(cpu) if buffer.entries]
         if len(buffers) == 1:
             return buffers[0].pending()
-        return heapq.merge(*(buffer.pending() for buffer in buffers), key=lambda entry: entry.stamp)
+        if all(buffer.in_order for buffer in buffers):
+            # runs that are in order already: sorting merges them, and faster than heapq does
+            return sorted(chain.from_iterable([buffer.pending() for buffer in buffers]), key=_STAMP)
+        return list(heapq.merge(*(buffer.pending() for buffer in buffers), key=_STAMP))
 
     def peek(self, cpu: int | None = None) -> Entry | None:
         """Return the oldest unread entry without consuming it."""

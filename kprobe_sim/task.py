@@ -31,6 +31,7 @@ class SavedCmdlines:
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.version = 0  # changes with what `find` and `tgid` answer
         self._slots: OrderedDict[int, tuple[int, bytes]] = OrderedDict()
         self._tgids: dict[int, int] = {}
 
@@ -39,14 +40,21 @@ class SavedCmdlines:
         if not task.pid:
             return
         key = task.pid & 0x7FFF
-        if key not in self._slots and len(self._slots) >= self.size:
+        known = self._slots.get(key)
+        named = (task.pid, task.name)
+        if known == named:
+            return
+        if known is None and len(self._slots) >= self.size:
             self._slots.popitem(last=False)
-        self._slots[key] = (task.pid, task.name)
+        self._slots[key] = named
+        self.version += 1
 
     def save_tgid(self, task: Task) -> None:
         """Remember a task's thread group."""
-        if task.pid:
-            self._tgids[task.pid] = task.pid if task.tgid is None else task.tgid
+        tgid = task.pid if task.tgid is None else task.tgid
+        if task.pid and self._tgids.get(task.pid) != tgid:
+            self._tgids[task.pid] = tgid
+            self.version += 1
 
     def find(self, pid: int) -> bytes:
         """Return the name to print for a pid."""
@@ -65,6 +73,7 @@ class SavedCmdlines:
         """Replace the cache by an empty one of another size, as a write to saved_cmdlines_size does."""
         self.size = size
         self._slots.clear()
+        self.version += 1
 
     def text(self) -> bytes:
         """Return the text of saved_cmdlines."""

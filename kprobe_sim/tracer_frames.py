@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from kprobe_sim.symbols import SymbolTable
 
-_TRAMPOLINE = 0xFFFFFFFFC02050C8  # in the ftrace trampoline, which has no symbol; differs from boot to boot
+_TRAMPOLINE = 0xFFFFFFFFC020E0C8  # in the ftrace trampoline, which has no symbol; differs from boot to boot
 _FENTRY_SIZE = 5
 
 
