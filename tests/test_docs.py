@@ -241,27 +241,37 @@ def test_blocks_have_a_known_language() -> None:
 # the names
 
 
-def known_options(capsys: pytest.CaptureFixture[str]) -> set[str]:
-    """Return the long options of all commands and of the plugin, and those of others that the documents may name."""
+def helps(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    """Return the help of kprobe-sim, kprobe-vm and all their verbs, by "COMMAND VERB"."""
     from kprobe_sim import cli as sim
     from kprobe_vm import cli as vm
 
-    helps = [HELP, document("kprobe_sim/pytest_plugin.py"), document("tools/environment.py")]
-    for main, verbs in (
-        (sim.main, ("", "run", "mount", "profiles")),
-        (vm.main, ("", "list", "boot", "run", "shell", "record", "check")),
-    ):
+    found = {}
+    for name, main in (("kprobe-sim", sim.main), ("kprobe-vm", vm.main)):
+        verbs = [""]
         for verb in verbs:
             with pytest.raises(SystemExit):
                 main([verb, "--help"] if verb else ["--help"])
-            helps.append(capsys.readouterr().out)
-    return {option for text in helps for option in OPTION.findall(text)} | {"--strict"}  # mypy's
+            found[f"{name} {verb}".strip()] = text = capsys.readouterr().out
+            if not verb:
+                verbs += re.findall(r"^ {4}([a-z]+)(?: |$)", text, re.MULTILINE)
+    return found
+
+
+def test_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every verb is named in the README, behind its command or in the sentence on it."""
+    found = helps(capsys)
+    assert {"kprobe-sim run", "kprobe-vm boot"} <= set(found)
+    named = set(re.findall(r"[\w-]+", " ".join(SPAN.findall(document("README.md")))))
+    assert {name for name in found if name.split()[-1] not in named} == set()
 
 
 def test_options(capsys: pytest.CaptureFixture[str]) -> None:
     named = {option for name in DOCUMENTS for option in OPTION.findall(document(name))}
+    texts = [HELP, document("kprobe_sim/pytest_plugin.py"), document("tools/environment.py"), *helps(capsys).values()]
+    known = {option for text in texts for option in OPTION.findall(text)} | {"--strict"}  # mypy's
     assert "--tracefs" in named
-    assert named - known_options(capsys) == set()
+    assert named - known == set()
 
 
 def targets() -> set[str]:
