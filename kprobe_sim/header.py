@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kprobe_sim.instance import Instance
+    from kprobe_sim.ring import RingBuffer
 
 _LATENCY_LEGEND = b"""\
 #                    _------=> CPU#            
@@ -20,17 +21,18 @@ _LATENCY_LEGEND = b"""\
 """  # noqa: W291 - the kernel prints these trailing blanks
 
 
-def header(instance: Instance, latency: bool) -> bytes:
-    """Return the header of `trace`, as the options of the instance have it now."""
+def header(instance: Instance, latency: bool, buffer: RingBuffer | None = None) -> bytes:
+    """Return the header of `trace` (or of `snapshot`, which has another buffer), as the options have it now."""
+    buffer = buffer or instance.buffer
     options = instance.options
     text = b"# tracer: %s\n#\n" % instance.current_tracer.encode()
     if not options["context-info"]:
         return text
     if latency:
-        return text + (_latency(instance, options["verbose"]) if not instance.buffer.is_empty() else b"")
+        return text + (b"" if buffer.is_empty() else _latency(instance, options["verbose"], buffer))
     if options["verbose"]:
         return text
-    entries, written = instance.counts()
+    entries, written = buffer.counts()
     text += b"# entries-in-buffer/entries-written: %d/%d   #P:%d\n#\n" % (entries, written, instance.cpus)
     return text + (_irq_info if options["irq-info"] else _plain)(options["record-tgid"])
 
@@ -62,8 +64,8 @@ def _irq_info(tgid: bool) -> bytes:
     return b"\n".join(lines) + b"\n"
 
 
-def _latency(instance: Instance, verbose: bool) -> bytes:
-    entries, written = instance.counts()
+def _latency(instance: Instance, verbose: bool, buffer: RingBuffer) -> bytes:
+    entries, written = buffer.counts()
     rule = b"#    -----------------\n"
     text = b"# nop latency trace v1.1.5 on %s\n" % instance.release.encode()
     text += b"# " + b"-" * 68 + b"\n"

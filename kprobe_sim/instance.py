@@ -70,12 +70,6 @@ class Instance:
     def preempt_model(self) -> str:
         return self.kernel.profile.preempt_model
 
-    def counts(self, cpu: int | None = None) -> tuple[int, int]:
-        """Return (entries in the buffer, entries written) as the header of `trace` counts them."""
-        buffers = self.buffer.cpus if cpu is None else [self.buffer.cpus[cpu]]
-        entries = sum(buffer.entries for buffer in buffers)
-        return entries, entries + sum(buffer.overrun for buffer in buffers)
-
     # events
 
     def add_event(self, event: ProbeEvent) -> None:

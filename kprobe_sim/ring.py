@@ -37,10 +37,12 @@ class CpuBuffer:
     def __init__(self, cpu: int, pages: int) -> None:
         self.cpu = cpu
         self.nr_pages = pages
+        self._resets = 0
         self.reset()
 
     def reset(self) -> None:
         """Forget all entries and counts (ring_buffer_reset_cpu)."""
+        self._resets += 1
         self._ring: deque[Page] = deque([Page()])  # from the head page to the tail page
         self._reader = Page()
         self._tail = self._ring[0]
@@ -60,6 +62,11 @@ class CpuBuffer:
         self.nr_pages = pages
         while len(self._ring) > pages:
             self._drop_head()
+
+    @property
+    def state(self) -> tuple[int, ...]:
+        """Something that is another whenever there is something else to read."""
+        return self._resets, self.written, self.overrun, self.read
 
     @property
     def entries(self) -> int:
