@@ -185,26 +185,26 @@ def bugs(read: Read, first: int, last: int, text: Text) -> list[Special]:
     """Return the addresses of BUG and WARN instructions in a text.
 
     An entry starts with the s32 distance to the instruction; its size differs between kernels and configurations, so
-    that one is taken with which most entries point into the text, and all of those at UD1 or UD2.
+    that one is taken with which most entries point at UD1 or UD2.  Since 6.19 a warning that takes arguments is a call:
+    its entry points at the instruction behind what loads them, which takes no probe either.
     """
     table = read(first, last - first)
     best: list[int] = []
-    mismatched = False
+    most = 0
     for size in (12, 16, 8, 20, 24):
         whole = range(0, len(table) - size + 1, size)
         addresses = [first + at + int.from_bytes(table[at : at + 4], "little", signed=True) for at in whole]
         inside = [address for address in addresses if 0 <= address - text.start < len(text.code)]
-        if all(_is_undefined(text.code[a - text.start : a - text.start + 4]) for a in inside):
-            best = max(best, inside, key=len)
-        else:
-            mismatched = True
-    if mismatched and not best:
+        undefined = sum(_is_undefined(text.code[a - text.start : a - text.start + 5]) for a in inside)
+        if undefined > most:
+            best, most = inside, undefined
+    if 2 * most < len(best):
         raise ValueError("no entry size fits the table of BUG instructions")
     return [Special(address, 1, Kind.RESERVED) for address in best]
 
 
 def _is_undefined(code: bytes) -> bool:
-    return b"\x0f\x0b" in code[:3] or b"\x0f\xb9" in code[:4]
+    return b"\x0f\x0b" in code[:3] or b"\x0f\xb9" in code
 
 
 def merge(special: Sequence[Special]) -> list[Special]:

@@ -121,6 +121,8 @@ class Locations:
             else:
                 both = (self._entry(name, module, after), self._inside(name, module, after))
                 place = min((found for found in both if found is not None), default=None)
+                if place is None:
+                    place = self._behind(name, module, after)
             if place is None:
                 raise ValueError(f"no function fits the ftrace line {line!r} after {after:#x}")
             last[module] = place
@@ -145,9 +147,19 @@ class Locations:
     def _inside(self, name: str, module: str, after: int) -> int | None:
         """Find a location of a lost function where the kernel (before 6.1) shows the name of the one before it."""
         at = bisect_right(self._addresses, after) - 1
-        if at < 0 or self._addresses[at] not in self._by_name.get((name, module), ()) or at + 1 == len(self._addresses):
+        if at < 0 or self._addresses[at] not in self._by_name.get((name, module), ()):
             return None
-        for place in range(self._addresses[at] + 16, self._addresses[at + 1], 16):
+        return self._lost(self._addresses[at], after)
+
+    def _behind(self, name: str, module: str, after: int) -> int | None:
+        """Find a lost function behind a named one that has no ftrace location of its own."""
+        found = (self._lost(address, after) for address in self._by_name.get((name, module), ()) if address > after)
+        return next((place for place in found if place is not None), None)
+
+    def _lost(self, address: int, after: int) -> int | None:
+        at = bisect_right(self._addresses, address)
+        end = self._addresses[at] if at < len(self._addresses) else address
+        for place in range(address + 16, end, 16):
             if place > after and place not in self._reserved and self._code(place, 5) in NOP5:
                 return place
         return None
