@@ -7,13 +7,12 @@ package by its hash in the index.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,36 +21,19 @@ from kprobe_vm.cache import Cache, digest
 from kprobe_vm.errors import (
     ArchiveUnreachable,
     BadSignature,
-    CacheCorrupt,
     DiskFull,
     FetchFailed,
     NotReady,
     PackageCorrupt,
     PackageMissing,
 )
+from kprobe_vm.packages import INDEX_AGE, Absent, Package, Progress, parse_stanzas, verified
 
-__all__ = [
-    *("Absent", "Archive", "Mirrors", "Package", "Progress"),
-    *("failure", "mirrors_of", "parse_stanzas", "verified", "version_key"),
-]
-
-Progress = Callable[[str], None]
+__all__ = ["AptArchive", "Mirrors", "Progress", "failure", "mirrors_of"]
 
 HELPER = "/usr/lib/apt/apt-helper"
-KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-INDEX_AGE = 6 * 3600.0  # seconds for which a fetched index is good enough to choose from
 CODENAMES = ("bullseye", "bookworm", "trixie", "forky", "sid", "experimental")
 ALIASES = ("oldoldstable", "oldstable", "stable", "testing", "unstable")
-
-
-class Package(NamedTuple):
-    """One version of a binary package, as the archive's index describes it."""
-
-    name: str
-    version: str
-    size: int
-    sha256: str
-    filename: str
 
 
 class Mirrors(NamedTuple):
@@ -77,53 +59,15 @@ def mirrors_of(targets: str) -> Mirrors:
     return found
 
 
-def parse_stanzas(text: str) -> list[dict[str, str]]:
-    """Return the stanzas of a package index; a continued field keeps its lines."""
-    stanzas = []
-    for block in re.split(r"\n\s*\n", text.strip()):
-        stanza: dict[str, str] = {}
-        last = ""
-        for line in block.splitlines():
-            if line[:1] in " \t" and last:
-                stanza[last] += "\n" + line.strip()
-            elif ":" in line:
-                last, _, value = line.partition(":")
-                stanza[last] = value.strip()
-        if stanza:
-            stanzas.append(stanza)
-    return stanzas
-
-
-def _order(part: str) -> tuple[object, ...]:
-    """Return a key that sorts as dpkg does: "~" before the end, letters before other signs, numbers by value."""
-    key: list[object] = []
-    for text, number in re.findall(r"([^0-9]*)([0-9]*)", part):
-        signs = [-1 if sign == "~" else ord(sign) + (0 if sign.isalpha() else 256) for sign in text]
-        key.append((*signs, 0))
-        key.append(int(number or 0))
-    return tuple(key)
-
-
-def version_key(version: str) -> tuple[object, ...]:
-    """Return a sort key for a Debian version (deb-version(7))."""
-    epoch, _, rest = version.rpartition(":")
-    upstream, _, revision = rest.rpartition("-") if "-" in rest else (rest, "", "")
-    return (int(epoch or 0), _order(upstream), _order(revision))
-
-
-class Absent(FetchFailed):
-    """The archive doesn't have that file (any more)."""
-
-
 # What apt says -> what it means; the first that is found counts.
 COMPLAINTS = (
     (r"No space left on device|Disk quota exceeded", DiskFull),
     (r"Hash Sum mismatch|unexpected size", PackageCorrupt),
     (
-        r"NO_PUBKEY|BADSIG|EXPKEYSIG|REVKEYSIG|is not signed|no longer signed|[Ss]ignature|not valid yet|is expired",
+        r"NO_PUBKEY|[A-Z]+SIG\b|(?:not|no longer) signed|[Ss]ignature|not valid yet|is expired",
         BadSignature,
     ),
-    (r"  404  ", Absent),
+    (r"  404  |does not have a Release file", Absent),
     (r"resolv|[Cc]ould not connect|[Cc]onnection|[Uu]nable to connect|timed out|[Nn]etwork", ArchiveUnreachable),
 )
 
@@ -136,57 +80,36 @@ def failure(what: str, complaint: str) -> NotReady:
     return kind(f"{what}: {words}")
 
 
-def verified(cache: Cache, package: Package, progress: Progress, download: Callable[[], bytes]) -> Path:
-    """Return a package's file in the cache if its hash is right, else the file of what `download` returns.
+class AptArchive:
+    """An `Archive` of one Debian suite, or of several together."""
 
-    Raise `PackageCorrupt` if that isn't right either, `CacheCorrupt` if a damaged file can't be had anew.
-    """
-
-    def checked() -> bytes:
-        data = download()
-        if hashlib.sha256(data).hexdigest() != package.sha256:
-            raise PackageCorrupt(f"{package.name} {package.version} is not the file that the index or the lock names")
-        return data
-
-    name = f"{package.sha256}.deb"
-    path = cache.directory("packages") / name
-    damaged = path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() != package.sha256
-    if damaged:
-        progress(f"the cached {package.name} is damaged: fetching it anew")
-        path.unlink(missing_ok=True)
-    try:
-        return cache.file("packages", name, checked)
-    except FetchFailed as error:
-        if damaged:
-            raise CacheCorrupt(f"the cached {path} was damaged, and could not be had anew: {error}") from error
-        raise
-
-
-class Archive:
-    """The packages that some Debian suites offer."""
-
-    def __init__(self, cache: Cache, suites: Sequence[str], progress: Progress) -> None:
+    def __init__(self, cache: Cache, suites: Sequence[str], progress: Progress, keyring: Path) -> None:
         self.cache = cache
         self.suites = tuple(suites)
         self.progress = progress
+        self.keyring = keyring
         self.home = cache.directory("apt/" + "+".join(s for s in self.suites))
         self._configured = False
         self._targets = ""
 
-    def update(self, *, at_most_old: float = INDEX_AGE) -> None:
-        """Fetch the suites' indexes unless they are younger than `at_most_old` seconds; raise `FetchFailed`."""
+    def update(self, *, at_most_old: float = INDEX_AGE) -> float:
+        """Fetch the suites' indexes unless they are younger than `at_most_old` seconds; return when that was."""
         stamp = self.home / "updated"
-        with self.cache.lock("apt-" + digest(str(self.home).encode())[:16]):
-            self._configure()
+
+        def fetched() -> float:
             try:
-                fresh = time.time() - stamp.stat().st_mtime < at_most_old
+                return stamp.stat().st_mtime
             except FileNotFoundError:
-                fresh = False
-            if fresh:
-                return
-            self.progress(f"fetching the package index of {', '.join(self.suites)}")
-            self._apt("apt-get", "update", "-qq", "--error-on=any", deadline=600)
-            stamp.touch()
+                return 0.0
+
+        if time.time() - fetched() >= at_most_old:
+            with self.cache.lock("apt-" + digest(str(self.home).encode())[:16]):
+                if time.time() - fetched() >= at_most_old:
+                    self._configure()
+                    self.progress(f"fetching the package index of {', '.join(self.suites)}")
+                    self._apt("apt-get", "update", "-qq", "--error-on=any", deadline=600)
+                    stamp.touch()
+        return fetched()
 
     def packages(self, pattern: str) -> list[Package]:
         """Return all versions of all packages whose name matches the regular expression."""
@@ -201,10 +124,7 @@ class Archive:
         ]
 
     def fetch(self, package: Package) -> Path:
-        """Return the verified package file, from the cache if it is there; raise `FetchFailed`.
-
-        The index isn't needed for it: the package's path and hash are enough.
-        """
+        """Return the verified package file, from the cache if it is there; raise `FetchFailed`."""
 
         def download() -> bytes:
             self.progress(f"fetching {package.name} {package.version} ({package.size / 1e6:.1f} MB)")
@@ -224,13 +144,13 @@ class Archive:
             uri = mirrors.security if suite.endswith("-security") else mirrors.main
             yield (
                 f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nArchitectures: amd64\n"
-                f"Signed-By: {KEYRING}\n"
+                f"Signed-By: {self.keyring}\n"
             )
 
     def _configure(self) -> None:
         programs.find("apt-get")
-        if not os.path.exists(KEYRING):
-            raise PackageMissing(KEYRING, "debian-archive-keyring", "verifies Debian's packages")
+        if not self.keyring.exists():
+            raise PackageMissing(str(self.keyring), "debian-archive-keyring", "verifies Debian's packages")
         for name in ("sources", "lists/partial", "archives/partial"):
             (self.home / name).mkdir(parents=True, exist_ok=True)
         self._targets = subprocess.run(
@@ -272,7 +192,7 @@ class Archive:
         if not path.exists() or path.read_text() != text:
             self.cache.replace(path, text.encode())
 
-    def _apt(self, program: str, *arguments: str, deadline: float = 120, cwd: Path | None = None) -> str:
+    def _apt(self, program: str, *arguments: str, deadline: float = 120) -> str:
         if not self._configured:
             self._configure()
         try:
@@ -283,7 +203,6 @@ class Archive:
                 timeout=deadline,
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, "LC_ALL": "C.UTF-8"},
-                cwd=cwd,
                 check=False,
             )
         except subprocess.TimeoutExpired as error:

@@ -12,10 +12,11 @@
     │   ├── WrongArchitecture    a package, a kernel or a compiler for another processor
     │   ├── FetchFailed          a package or an index could not be had
     │   │   ├── ArchiveUnreachable
-    │   │   ├── BadSignature     the index isn't signed by who should have signed it, or has expired
+    │   │   ├── BadSignature     the index isn't signed by a key of the keyring, or is that of another suite
     │   │   ├── PackageCorrupt   what came isn't what the signed index or the lock names, or can't be unpacked
     │   │   └── CacheCorrupt     a cached file was damaged, and could not be had anew
     │   ├── DiskFull             no room for the cache
+    │   ├── TemplateStale        a saved guest can't be used any more; machines then boot instead
     │   └── BuildFailed          the compiler refused the agent
     └── MachineDied              a machine was started and is no more: console tail and QEMU's state are attached
         ├── BootTimeout          no hello from the guest within the deadline
@@ -62,6 +63,7 @@ __all__ = [
     "QemuDied",
     "QemuMissing",
     "QemuTooOld",
+    "TemplateStale",
     "WrongArchitecture",
 ]
 
@@ -154,7 +156,7 @@ class ArchiveUnreachable(FetchFailed):
 
 
 class BadSignature(FetchFailed):
-    """The archive's index isn't signed by a key of the keyring, or its time has passed."""
+    """The archive's index isn't signed by a key of the keyring, or is that of another suite."""
 
     exit_status = 105
 
@@ -175,6 +177,12 @@ class DiskFull(NotReady):
     """There is no room where the cache is."""
 
     exit_status = 102
+
+
+class TemplateStale(NotReady):
+    """The saved memory of a booted guest can't be used: it is damaged, or QEMU doesn't take it."""
+
+    exit_status = 100
 
 
 class BuildFailed(NotReady):

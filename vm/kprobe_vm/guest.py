@@ -10,12 +10,13 @@ from importlib import resources
 from pathlib import Path
 
 from kprobe_vm import deb, programs
-from kprobe_vm.apt import Archive, Progress
+from kprobe_vm.archives import Archives
 from kprobe_vm.cache import Cache, digest
 from kprobe_vm.cpio import Entry, archive, device, directory, regular, symlink
 from kprobe_vm.errors import BuildFailed, PackageCorrupt
 from kprobe_vm.kerneltree import Kernel
 from kprobe_vm.lock import Locks
+from kprobe_vm.packages import Progress
 
 __all__ = ["agent", "busybox", "root_image"]
 
@@ -66,7 +67,7 @@ def busybox(cache: Cache, progress: Progress) -> Path:
     assert locked is not None  # the lock that comes with us names it
 
     def unpack() -> bytes:
-        file = Archive(cache, (locked.suite,), progress).fetch(locked.package)
+        file = Archives.of(os.environ, cache, progress).suite(locked.suite).fetch(locked.package)
         with deb.members(file) as members:
             for member, content in members:
                 if content is not None and member.name.endswith("bin/busybox"):

@@ -7,19 +7,21 @@ the flavour), or by a path to a bzImage or vmlinux.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kprobe_vm import kerneltree
-from kprobe_vm.apt import Absent, Archive, Package, Progress, version_key
+from kprobe_vm.archives import Archives
 from kprobe_vm.bzimage import ELF, KernelImage, boot_header_version, extract_vmlinux
 from kprobe_vm.cache import Cache
 from kprobe_vm.errors import CacheCorrupt, FetchFailed, KernelGone, NoSuchKernel, WrongArchitecture
 from kprobe_vm.kerneltree import Kernel, load_order, release_of, series_of
 from kprobe_vm.lock import NAME, Lock, Locked, Locks
+from kprobe_vm.packages import Absent, Package, Progress, version_key
 
 __all__ = ["BOOKWORM", "SERIES", "SUITES", "Kernel", "Kernels", "Series", "load_order", "series_of", "suites_for"]
 
@@ -65,9 +67,12 @@ def suites_for(name: str) -> Series:
 class Kernels:
     """The kernels of Debian's archive and of the cache."""
 
-    def __init__(self, cache: Cache, progress: Progress, *, locks: Locks | None = None) -> None:
+    def __init__(
+        self, cache: Cache, progress: Progress, *, locks: Locks | None = None, archives: Archives | None = None
+    ) -> None:
         self.cache = cache
         self.progress = progress
+        self.archives = archives or Archives.of(os.environ, cache, progress)
         self.locks = locks or Locks.of(os.environ, cache)
 
     def get(self, spec: str) -> Kernel:
@@ -110,14 +115,28 @@ class Kernels:
     def offers(self, series: str) -> list[Locked]:
         """Return the kernels of a series that its suites offer, oldest first."""
         found = [row for suite in suites_for(series).suites for row in self.offered_by(suite)]
-        return [row for row in found if series_of(release_of(row.package)) == series]
+        found = [row for row in found if series_of(release_of(row.package)) == series]
+        return sorted(found, key=lambda row: version_key(row.package.version))
 
-    def offered_by(self, suite: str) -> list[Locked]:
-        """Return all the kernels that a suite offers, oldest first."""
-        archive = self._archive(suite)
-        archive.update()
-        packages = sorted(archive.packages(PACKAGES), key=lambda package: version_key(package.version))
-        return [Locked(suite, package) for package in packages if package.size >= SMALLEST]
+    def offered_by(self, suite: str, *, offline: bool = False) -> list[Locked]:
+        """Return all the kernels that a suite offers, oldest first; none if the archive doesn't have the suite.
+
+        Offline: by the index that was fetched last, however old that is.
+        """
+        archive = self.archives.suite(suite)
+        digested = self.cache.directory("offers") / f"{self.archives.label}-{suite}.json"
+        known: dict[str, Any] = json.loads(digested.read_text()) if digested.exists() else {"index": 0, "rows": []}
+        if not offline:
+            try:
+                index = archive.update()
+            except Absent as error:
+                self.progress(f"{suite} is left out: {error}")
+                return []
+            if known["index"] != index:
+                rows = sorted(archive.packages(PACKAGES), key=lambda package: version_key(package.version))
+                known = {"index": index, "rows": [package for package in rows if package.size >= SMALLEST]}
+                self.cache.replace(digested, json.dumps(known).encode())
+        return [Locked(suite, Package(*row)) for row in known["rows"]]
 
     def cached(self) -> list[Kernel]:
         """Return the kernels that need no network, oldest first."""
@@ -133,9 +152,6 @@ class Kernels:
             lock.kernels.update(rows)
             self.cache.replace(path, lock.text().encode())
         return path
-
-    def _archive(self, suite: str) -> Archive:
-        return Archive(self.cache, (suite,), self.progress)
 
     def _unpacked(self, locked: Locked) -> Kernel:
         package = locked.package
@@ -159,14 +175,14 @@ class Kernels:
     def _fetch(self, locked: Locked) -> Path:
         """Return a locked package, wherever it is by now; raise `KernelGone` if it is nowhere."""
         try:
-            return self._archive(locked.suite).fetch(locked.package)
+            return self.archives.suite(locked.suite).fetch(locked.package)
         except Absent:
             pass
         series = series_of(release_of(locked.package))
         offers = self.offers(series)
         for row in offers:
             if row.package.sha256 == locked.package.sha256:
-                return self._archive(row.suite).fetch(row.package)
+                return self.archives.suite(row.suite).fetch(row.package)
         what = f"Debian has {locked.package.name} {locked.package.version} no more"
         if not offers:
             raise KernelGone(f"{what}, and no other kernel {series}")

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kprobe_vm import deb
-from kprobe_vm.apt import Package
 from kprobe_vm.bzimage import ELF, KernelImage, extract_vmlinux
 from kprobe_vm.cache import digest
 from kprobe_vm.errors import PackageCorrupt, WrongArchitecture
+from kprobe_vm.packages import Package
 
 __all__ = ["Kernel", "architecture", "fill", "is_whole", "load", "load_order", "release_of", "series_of"]
 

@@ -12,9 +12,9 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
-from kprobe_vm.apt import Package
 from kprobe_vm.cache import Cache
 from kprobe_vm.errors import NotReady
+from kprobe_vm.packages import Package
 
 __all__ = ["Lock", "Locked", "Locks", "shipped"]
 

@@ -31,6 +31,7 @@ REQUIRED = (
 )
 OPTIONAL = (
     Program("lz4", "lz4", "unpacks kernels up to 6.6, which then start faster"),
+    Program("gpgv", "gpgv", "verifies an archive's index"),
     Program("zstd", "zstd", "unpacks kernels from 6.7 on, which then start faster"),
 )
 
