@@ -70,6 +70,18 @@ class Instance:
     def preempt_model(self) -> str:
         return self.kernel.profile.preempt_model
 
+    @property
+    def render_state(self) -> tuple[object, ...]:
+        """Something that is another whenever the same entries may have other texts."""
+        kernel = self.kernel
+        return (
+            self.options.version,
+            kernel.cmdlines.version,
+            kernel.probes.version,
+            len(kernel.symbols),
+            self.clock.name,
+        )
+
     # events
 
     def add_event(self, event: ProbeEvent) -> None:

@@ -104,14 +104,7 @@ class Renderer:
     def refresh(self) -> None:
         """Look at the options, names, events and symbols anew, if any of them have changed."""
         instance = self._instance
-        kernel = instance.kernel
-        state = (
-            instance.options.version,
-            instance.cmdlines.version,
-            kernel.probes.version,
-            len(kernel.symbols),
-            instance.clock.name,
-        )
+        state = instance.render_state
         if state == self._state:
             return
         self._state = state
