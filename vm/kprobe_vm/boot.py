@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kprobe_vm.channel import Channel
 from kprobe_vm.console import NO_MEMORY, OOPS, PANIC, Console
-from kprobe_vm.control import Control
+from kprobe_vm.control import Control, Incoming
 from kprobe_vm.errors import (
     BootTimeout,
     ChannelClosed,
@@ -27,9 +27,9 @@ from kprobe_vm.errors import (
     QemuDied,
 )
 from kprobe_vm.frames import Hello, Op
-from kprobe_vm.qemu import Hardware, Qemu
+from kprobe_vm.qemu import Hardware, Qemu, Ram
 
-__all__ = ["Boot", "Deadlines"]
+__all__ = ["Boot", "Deadlines", "Saved", "clock_parts"]
 
 
 class Deadlines(NamedTuple):
@@ -41,22 +41,47 @@ class Deadlines(NamedTuple):
     silence: float = 2.0  # after that long without a word, while something is awaited, the guest is pinged
     ping: float = 10.0
     panic: float = 3.0  # from the panic's message to QEMU's end
+    resume: float = 20.0  # of a clone's first answer
 
     def scaled(self, factor: float) -> Deadlines:
         """Return all of them multiplied."""
         return Deadlines(*(value * factor for value in self))
 
 
-class Boot:
-    """A guest that was started; `wait_ready` before using its `channel`."""
+def clock_parts(seconds: float) -> list[bytes]:
+    """Return a wall clock time (seconds since 1970) as a SET_CLOCK request has it."""
+    return [value.to_bytes(8, "little") for value in divmod(int(seconds * 1e9), 10**9)]
 
-    def __init__(self, program: str, hardware: Hardware, console_file: Path, deadlines: Deadlines) -> None:
-        self._deadlines = deadlines
+
+class Saved(NamedTuple):
+    """What a clone starts from."""
+
+    ram: Ram
+    state: int  # descriptor, at the first byte of the devices' state
+    hello: Hello  # what the agent said when it started
+
+
+class Boot:
+    """A guest that was started, or resumed from `saved`; `wait_ready` before using its `channel`."""
+
+    def __init__(
+        self,
+        program: str,
+        hardware: Hardware,
+        console_file: Path,
+        deadlines: Deadlines,
+        *,
+        ram: Ram | None = None,
+        saved: Saved | None = None,
+    ) -> None:
+        self.deadlines = deadlines
         self._closing = False
-        self.qemu = Qemu(program, hardware)
+        self._saved = saved
+        self.qemu = Qemu(program, hardware, ram=saved.ram if saved else ram, state=saved.state if saved else None)
         try:
             self.console = Console(self.qemu.console, console_file)
-            self.control = Control(self.qemu.control, port_closed=self._port_closed)
+            incoming = saved and Incoming(saved.state, saved.ram.descriptor is not None, self._not_resumed)
+            self.control = Control(self.qemu.control, port_closed=self._port_closed, incoming=incoming)
             self.channel = Channel(self.qemu.agent, lost=self._autopsy, stuck=self._stuck)
             self._watcher = threading.Thread(target=self._watch, name="kprobe-vm watch", daemon=True)
             self._watcher.start()
@@ -64,18 +89,32 @@ class Boot:
             self.qemu.kill()
             raise
 
-    def wait_ready(self, *, prove: bool) -> Hello:
+    def wait_ready(self, *, prove: bool = False) -> Hello:
         """Wait until the agent speaks; with `prove` the console must speak within a few seconds.
 
         Raise `BootTimeout`, or what else ended the guest.
         """
+        if self._saved is not None:
+            return self._wait_resumed(self._saved.hello)
         started = time.monotonic()
-        if prove and not self.console.first_byte.wait(self._deadlines.first_byte):
-            raise self._give_up(BootTimeout, f"no byte on the console in {self._deadlines.first_byte:.0f} s")
+        if prove and not self.console.first_byte.wait(self.deadlines.first_byte):
+            raise self._give_up(BootTimeout, f"no byte on the console in {self.deadlines.first_byte:.0f} s")
         try:
-            return self.channel.wait_hello(self._deadlines.boot - (time.monotonic() - started))
+            return self.channel.wait_hello(self.deadlines.boot - (time.monotonic() - started))
         except TimeoutError:
-            raise self._give_up(BootTimeout, f"the guest was not up in {self._deadlines.boot:.0f} s") from None
+            raise self._give_up(BootTimeout, f"the guest was not up in {self.deadlines.boot:.0f} s") from None
+
+    def _wait_resumed(self, hello: Hello) -> Hello:
+        """Set the clone's clock, which still shows when its template was saved; its answer tells that it lives."""
+        request = self.channel.send(Op.SET_CLOCK, *clock_parts(time.time()))
+        if not self.channel.wait(request, self.deadlines.resume):
+            raise self._give_up(BootTimeout, f"the clone did not answer in {self.deadlines.resume:.0f} s")
+        self.channel.hello = hello
+        return hello
+
+    def _not_resumed(self, reason: str) -> None:
+        if not self._closing and not self.qemu.ended.wait(self.deadlines.panic):
+            self._give_up(QemuDied, f"QEMU does not resume: {reason}")
 
     def close(self) -> None:
         """End the guest at once (it has nothing to save) and let go of everything.  May be called twice."""
@@ -112,7 +151,7 @@ class Boot:
         """Say why the agent's connection has ended; called on the channel's reading thread."""
         if self._closing:
             return MachineClosed("the machine was closed")
-        if not self.qemu.ended.wait(self._deadlines.panic):
+        if not self.qemu.ended.wait(self.deadlines.panic):
             return self._give_up(ChannelClosed, f"the connection to the guest's agent was lost: {reason or 'closed'}")
         self.console.ended.wait(2)
         self.control.ended.wait(2)
@@ -134,22 +173,22 @@ class Boot:
         return self._error(kind, f"the guest's kernel panicked: {words}", state)
 
     def _watch(self) -> None:
-        while not self.qemu.ended.wait(min(1.0, self._deadlines.silence)) and not self._closing:
-            if self.console.panicked.is_set() and not self.qemu.ended.wait(self._deadlines.panic):
+        while not self.qemu.ended.wait(min(1.0, self.deadlines.silence)) and not self._closing:
+            if self.console.panicked.is_set() and not self.qemu.ended.wait(self.deadlines.panic):
                 self._give_up(GuestPanic, f"the guest's kernel panicked: {self.console.find(PANIC)}")
             channel = self.channel
             if channel.hello is None or channel.failure is not None or not channel.is_awaited:
                 continue
-            if time.monotonic() - channel.heard < self._deadlines.silence:
+            if time.monotonic() - channel.heard < self.deadlines.silence:
                 continue
             if not self._answers():
-                self._give_up(GuestHang, f"the guest has not answered for {self._deadlines.ping:.0f} s")
+                self._give_up(GuestHang, f"the guest has not answered for {self.deadlines.ping:.0f} s")
 
     def _answers(self) -> bool:
         before = self.channel.heard
         try:
             ping = self.channel.send(Op.PING)
-            answered = self.channel.wait(ping, self._deadlines.ping)
+            answered = self.channel.wait(ping, self.deadlines.ping)
             self.channel.forget(ping)
         except MachineDied:
             return True  # it has a worse trouble, which is known

@@ -5,15 +5,27 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import json
 import socket
 import threading
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from qemu.qmp import QMPClient, QMPError, Runstate
 
-__all__ = ["Control", "ControlLost"]
+__all__ = ["SHARED_RAM", "Control", "ControlLost", "Incoming"]
 
 CONNECT_DEADLINE = 30.0
+# the memory is a file that both sides have: only the devices' state travels
+SHARED_RAM: Mapping[str, object] = {"capabilities": [{"capability": "x-ignore-shared", "state": True}]}
+
+
+class Incoming(NamedTuple):
+    """What a machine that was started with `-incoming defer` resumes from."""
+
+    state: int  # descriptor, inherited by QEMU, at the first byte of the state
+    shared_ram: bool  # whether the memory is not in the state
+    refused: Callable[[str], object]  # called on the control thread with QEMU's words
 
 
 class ControlLost(Exception):
@@ -23,8 +35,11 @@ class ControlLost(Exception):
 class Control:
     """Executes QMP commands from any thread and remembers why QEMU shut down."""
 
-    def __init__(self, connection: socket.socket, *, port_closed: Callable[[], None]) -> None:
+    def __init__(
+        self, connection: socket.socket, *, port_closed: Callable[[], None], incoming: Incoming | None = None
+    ) -> None:
         self._socket = connection
+        self._incoming = incoming
         self._port_closed = port_closed
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client: QMPClient | None = None
@@ -51,6 +66,21 @@ class Control:
         except (QMPError, concurrent.futures.CancelledError) as error:
             raise ControlLost(str(error)) from error
 
+    def pass_descriptor(self, name: str, descriptor: int) -> None:
+        """Give QEMU a descriptor, under a name that commands can use (QMP's getfd); raise `ControlLost`."""
+        if not self._settled.wait(CONNECT_DEADLINE) or self._client is None or self._loop is None:
+            raise ControlLost("no control connection")
+        client = self._client
+
+        async def send() -> None:
+            client.send_fd_scm(descriptor)
+
+        try:
+            asyncio.run_coroutine_threadsafe(send(), self._loop).result(CONNECT_DEADLINE)
+        except (RuntimeError, OSError, QMPError, concurrent.futures.TimeoutError) as error:
+            raise ControlLost(f"QEMU takes no descriptor: {error}") from error
+        self.execute("getfd", {"fdname": name})
+
     def state(self) -> str:
         """Return what QEMU says of its virtual machine, such as "running, RIP=ffffffff81c0f1ab"."""
         try:
@@ -71,17 +101,54 @@ class Control:
         self._socket.close()
 
     def _run(self) -> None:
+        refusal = ""
         try:
+            if self._incoming is not None:
+                try:
+                    self._resume(self._incoming)
+                except (ControlLost, OSError, ValueError) as error:
+                    refusal = str(error) or type(error).__name__
+                    return
             asyncio.run(self._serve())
         finally:
             self._settled.set()
             self.ended.set()
+            if refusal and self._incoming is not None:
+                self._incoming.refused(refusal)
+
+    def _resume(self, incoming: Incoming) -> None:
+        """Send all commands before QEMU is there to read them, as every wait for it would be a wait for the clone."""
+        self._socket.settimeout(CONNECT_DEADLINE)
+        commands: list[tuple[str, Mapping[str, object]]] = [("qmp_capabilities", {})]
+        if incoming.shared_ram:
+            commands.append(("migrate-set-capabilities", SHARED_RAM))
+        commands.append(("migrate-incoming", {"uri": f"fd:{incoming.state}"}))
+        lines = [json.dumps({"execute": name, "arguments": arguments, "id": name}) for name, arguments in commands]
+        self._socket.sendall("\n".join(lines).encode() + b"\n")
+        answered = 0
+        while answered < len(commands):
+            answer = json.loads(self._line())
+            if "error" in answer:
+                raise ControlLost(f"{answer.get('id', '')}: {answer['error'].get('desc', '')}")
+            answered += "return" in answer
+
+    def _line(self) -> bytes:
+        """Take one line off the connection, and no byte of the next: that is for qemu.qmp."""
+        line = b""
+        while not line.endswith(b"\n"):
+            waiting = self._socket.recv(65536, socket.MSG_PEEK)
+            if not waiting:
+                raise ControlLost("QEMU has closed its control connection")
+            end = waiting.find(b"\n") + 1
+            line += self._socket.recv(end or len(waiting))
+        return line
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         client = QMPClient("kprobe-vm")
         client.logger.setLevel("CRITICAL")  # the end of QEMU is told by what we raise
+        client.await_greeting = client.negotiate = self._incoming is None
         self._socket.setblocking(False)
         try:
             await asyncio.wait_for(client.connect(self._socket), CONNECT_DEADLINE)

@@ -5,29 +5,24 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import re
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from kprobe_vm import programs
-from kprobe_vm.accelerator import Verdict, can_open_kvm
 from kprobe_vm.apt import Progress
-from kprobe_vm.boot import Boot, Deadlines
-from kprobe_vm.cache import Cache
+from kprobe_vm.boot import Boot, Deadlines, clock_parts
+from kprobe_vm.cache import Cache, digest
 from kprobe_vm.channel import Channel
-from kprobe_vm.errors import BootTimeout, MachineClosed, MachineDied, QemuDied
-from kprobe_vm.frames import Hello, Op
+from kprobe_vm.errors import MachineClosed, MachineDied, MachineError
+from kprobe_vm.frames import Op
 from kprobe_vm.guest import root_image
 from kprobe_vm.kernels import Kernel, Kernels
+from kprobe_vm.launch import Launch, Started
 from kprobe_vm.process import GuestProcess
 from kprobe_vm.qemu import Hardware
 from kprobe_vm.tracefs import GuestTracefs
 
 __all__ = ["Machine"]
-
-CONSOLE_FILES_KEPT = 20
 
 
 class Machine:
@@ -35,7 +30,10 @@ class Machine:
 
     Use it as a context manager, or call `start` and `close`. `memory` is in MiB. `progress` is called with one line
     of text at each step that takes time. `accelerator` "kvm" or "tcg" takes the choice out of our hands (so does
-    the environment variable `KPROBE_VM_ACCELERATOR`). Starting raises `NotReady` if the host lacks something and
+    the environment variable `KPROBE_VM_ACCELERATOR`). With `template` it is a clone of a guest that was saved when it
+    had just booted, made if there is none yet: it starts in a small part of the time of a boot, with its own memory and
+    the clock set, but its processes, its boot id and the time since its boot are those of the one that was saved.
+    Where that fails, it boots (see `faults`). Starting raises `NotReady` if the host lacks something and
     `MachineDied` if the guest doesn't come up; using it raises `MachineDied` once it is gone, and `OSError` for the
     guest kernel's refusals. All methods may be called from any thread.
     """
@@ -51,6 +49,7 @@ class Machine:
         deadlines: Deadlines | None = None,
         command_line: str = "",
         cache: Cache | None = None,
+        template: bool = False,
     ) -> None:
         self.spec = kernel
         self._memory = memory
@@ -61,65 +60,42 @@ class Machine:
         self._deadlines = (deadlines or Deadlines()).scaled(scale)
         self._command_line = command_line
         self._cache = cache or Cache.of(os.environ)
-        self._boot: Boot | None = None
-        self._hello: Hello | None = None
+        self._template = template
+        self._started: Started | None = None
         self._inputs = itertools.count()
         self.kernel: Kernel | None = None
-        self.accelerator = ""  # what it runs on once it is started
+        self.faults: list[MachineError] = []  # what went wrong at the start and was got round
 
     # ---- life ----
 
     def start(self) -> None:
-        """Fetch what is missing, boot, and return when the guest answers."""
-        if self._boot is not None:
+        """Fetch what is missing, boot or clone, and return when the guest answers."""
+        if self._started is not None:
             raise RuntimeError("the machine was started before")
-        program, version = programs.qemu()
+        program, version = _qemu(self._cache)
         self.kernel = Kernels(self._cache, self._progress).get(self.spec)
         root = root_image(self._cache, self.kernel, self._progress)
         # Several emulating threads corrupt the code patching of kernels from 6.12 on while probes come and go.
         tcg = "tcg" if self._cpus == 1 else "tcg,thread=single"
-        hardware = Hardware(self.kernel.image, root, tcg, self._memory, self._cpus, self._command_line)
-        verdict = Verdict(self._cache, version)
-        if self._accelerator == "kvm":
-            self._start(program, hardware._replace(accelerator="kvm"), prove=False)
-        elif self._accelerator is None and can_open_kvm() and verdict.read() is not False:
-            self._start_with_kvm(program, hardware, verdict)
-        else:
-            self._start(program, hardware, prove=False)
-
-    def _start_with_kvm(self, program: str, hardware: Hardware, verdict: Verdict) -> None:
-        proven = verdict.read() is True
-        try:
-            self._start(program, hardware._replace(accelerator="kvm"), prove=not proven)
-        except (BootTimeout, QemuDied) as error:
-            if proven:
-                raise
-            verdict.write(False, error.message)
-            self._progress(
-                f"/dev/kvm opens but runs no kernel ({error.message}): emulating from now on, which is slower"
-            )
-            self._start(program, hardware, prove=False)
-        else:
-            verdict.write(True, "booted")
-
-    def _start(self, program: str, hardware: Hardware, *, prove: bool) -> None:
-        # A kernel that must prove that it runs has to talk from its first moment on.
-        words = "earlyprintk=serial,ttyS0" if prove else "quiet"
-        hardware = hardware._replace(command_line=f"{words} {hardware.command_line}")
-        self._progress(f"booting {self.spec} ({hardware.accelerator.partition(',')[0]})")
-        boot = Boot(program, hardware, self._console_file(), self._deadlines)
-        try:
-            self._hello = boot.wait_ready(prove=prove)
-        except BaseException:  # Ctrl-C as well
-            boot.close()
-            raise
-        self._boot = boot
-        self.accelerator = hardware.accelerator
+        launch = Launch(
+            self.spec,
+            Hardware(self.kernel.image, root, tcg, self._memory, self._cpus, self._command_line),
+            self._deadlines,
+            self._cache,
+            self._progress,
+            program=program,
+            version=version,
+            accelerator=self._accelerator,
+            kernel_digest=self.kernel.digest if self._template else None,
+        )
+        self.faults = launch.faults
+        self._started = launch.start()
+        self._deadlines = self._started.boot.deadlines
 
     def close(self) -> None:
         """End the guest; whoever waits for it gets `MachineClosed`.  May be called twice."""
-        if self._boot is not None:
-            self._boot.close()
+        if self._started is not None:
+            self._started.boot.close()
 
     def __enter__(self) -> Machine:
         self.start()
@@ -133,12 +109,22 @@ class Machine:
     @property
     def release(self) -> str:
         """The guest's `uname -r`."""
-        return self._up().release
+        return self._up().hello.release
 
     @property
     def version(self) -> str:
         """The guest's `uname -v`."""
-        return self._up().version
+        return self._up().hello.version
+
+    @property
+    def accelerator(self) -> str:
+        """What it runs on: "kvm", "tcg" or "tcg,thread=single"."""
+        return self._up().accelerator
+
+    @property
+    def is_clone(self) -> bool:
+        """Whether it was cloned from a template."""
+        return self._up().is_clone
 
     @property
     def console(self) -> str:
@@ -148,9 +134,7 @@ class Machine:
     @property
     def boot(self) -> Boot:
         """The running guest's parts: QEMU, console, control, channel."""
-        if self._boot is None:
-            raise MachineClosed("the machine was not started")
-        return self._boot
+        return self._up().boot
 
     @property
     def channel(self) -> Channel:
@@ -218,18 +202,16 @@ class Machine:
 
     def set_clock(self, seconds: float) -> None:
         """Set the guest's wall clock (seconds since 1970)."""
-        whole, nanoseconds = divmod(int(seconds * 1e9), 10**9)
-        parts = [value.to_bytes(8, "little") for value in (whole, nanoseconds)]
-        request = self.channel.call(Op.SET_CLOCK, *parts, deadline=self._deadlines.operation)
+        request = self.channel.call(Op.SET_CLOCK, *clock_parts(seconds), deadline=self._deadlines.operation)
         if request.result < 0:
             raise OSError(-request.result, os.strerror(-request.result))
 
     # ---- within ----
 
-    def _up(self) -> Hello:
-        if self._hello is None:
+    def _up(self) -> Started:
+        if self._started is None:
             raise MachineClosed("the machine was not started")
-        return self._hello
+        return self._started
 
     @contextlib.contextmanager
     def _input_file(self, data: bytes | None) -> Iterator[str]:
@@ -244,13 +226,10 @@ class Machine:
             with contextlib.suppress(MachineDied, OSError):
                 self.files.unlink(name)
 
-    def _console_file(self) -> Path:
-        directory = self._cache.directory("console")
-        with contextlib.suppress(OSError):
-            old = sorted(directory.glob("*.log"), key=lambda path: path.stat().st_mtime)
-            for path in old[: -CONSOLE_FILES_KEPT + 1]:
-                path.unlink()
-        label = re.sub(r"[^\w.+-]+", "_", self.spec)[-40:]
-        handle, name = tempfile.mkstemp(prefix=f"{label}-", suffix=".log", dir=directory)
-        os.close(handle)
-        return Path(name)
+
+def _qemu(cache: Cache) -> tuple[str, str]:
+    """Return QEMU's path and version, remembered for as long as the program is the same; raise `NotReady`."""
+    program = programs.find(programs.QEMU)
+    binary = os.stat(program)
+    name = digest(f"{program} {binary.st_size} {binary.st_mtime_ns}".encode())[:24]
+    return program, cache.file("qemu", name, lambda: programs.qemu()[1].encode()).read_text()

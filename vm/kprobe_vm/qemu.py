@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kprobe_vm import programs
 from kprobe_vm.errors import QemuDied
 
-__all__ = ["COMMAND_LINE", "Hardware", "Qemu", "arguments"]
+__all__ = ["COMMAND_LINE", "Hardware", "Qemu", "Ram", "arguments"]
 
 # nokaslr: symbols stay at their addresses in every run.  cryptomgr.notests: 0.3 s less.  panic=-1 and oops=panic, with
 # QEMU's -no-reboot: a dead kernel ends QEMU at once.  Mitigations stay on: they are part of the kernel under test.
@@ -33,13 +33,35 @@ class Hardware(NamedTuple):
     command_line: str = ""  # added to COMMAND_LINE
 
 
-def arguments(hardware: Hardware, *, agent: int, console: int, control: int) -> list[str]:
-    """Return QEMU's arguments; the numbers are the descriptors of its ends of three socket pairs."""
+class Ram(NamedTuple):
+    """Guest memory that has a name of its own, as templates need it: of a template, or of a clone."""
+
+    descriptor: int | None = None  # of the file that is mapped; None: memory without a file
+    shared: bool = False  # whether the guest's writes go to the file; else the guest keeps them to itself
+
+    def arguments(self, memory: int) -> list[str]:
+        """Return QEMU's arguments for this as the machine's memory, of so many MiB."""
+        if self.descriptor is None:
+            return ["-object", f"memory-backend-ram,id=ram,size={memory}M"]
+        share = "on" if self.shared else "off"
+        path = f"/proc/self/fd/{self.descriptor}"
+        return ["-object", f"memory-backend-file,id=ram,mem-path={path},size={memory}M,share={share}"]
+
+
+def arguments(
+    hardware: Hardware, *, agent: int, console: int, control: int, ram: Ram | None = None, incoming: bool = False
+) -> list[str]:
+    """Return QEMU's arguments; the numbers are the descriptors of its ends of three socket pairs.
+
+    With `incoming` the machine does nothing until it is given another machine's state.
+    """
     return [
         "-nodefaults",
         "-no-user-config",
         *("-display", "none"),
-        *("-machine", "pc"),
+        *("-machine", "pc" if ram is None else "pc,memory-backend=ram"),
+        *([] if ram is None else ram.arguments(hardware.memory)),
+        *(("-incoming", "defer") if incoming else ()),
         *("-accel", hardware.accelerator),
         *(("-cpu", "host") if hardware.accelerator == "kvm" else ()),
         *("-m", f"{hardware.memory}M"),
@@ -67,23 +89,31 @@ class Qemu:
     is not for it.
     """
 
-    def __init__(self, program: str, hardware: Hardware) -> None:
+    def __init__(self, program: str, hardware: Hardware, *, ram: Ram | None = None, state: int | None = None) -> None:
+        """Start it; `ram` is the memory if that isn't ordinary, `state` a descriptor to resume from."""
         self.agent, agent = socket.socketpair()
         self.console, console = socket.socketpair()
         self.control, control = socket.socketpair()
         theirs = (agent, console, control)
         self._command = [
             *(programs.find("setpriv"), "--pdeathsig", "KILL", program),
-            *arguments(hardware, agent=agent.fileno(), console=console.fileno(), control=control.fileno()),
+            *arguments(
+                hardware,
+                agent=agent.fileno(),
+                console=console.fileno(),
+                control=control.fileno(),
+                ram=ram,
+                incoming=state is not None,
+            ),
         ]
+        inherited = [end.fileno() for end in theirs]
+        inherited += [number for number in (ram.descriptor if ram else None, state) if number is not None]
         self.ended = threading.Event()
         self.status: int | None = None
         self.complaint = ""
         self._process: subprocess.Popen[bytes] | None = None
         born: queue.SimpleQueue[OSError | None] = queue.SimpleQueue()
-        thread = threading.Thread(
-            target=self._keep, args=([end.fileno() for end in theirs], born), name="kprobe-vm qemu", daemon=True
-        )
+        thread = threading.Thread(target=self._keep, args=(inherited, born), name="kprobe-vm qemu", daemon=True)
         thread.start()
         try:
             error = born.get()

@@ -1,0 +1,91 @@
+"""How many guests run at once on this machine, whoever's they are.
+
+A place is an abstract socket address: all users and all test runners of the machine (of its network name space) see the
+same ones, no file is left behind, and the kernel frees a place when its process dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["Place", "limit", "take"]
+
+PREFIX = "\0kprobe-vm/guest/"
+PATIENCE = 60.0  # seconds that one waits; then a guest too many is better than none
+SHARE = 0.5  # of the machine's memory that guests may have
+
+
+class Place:
+    """The right to run one guest; give it back with `close`."""
+
+    def __init__(self, holder: socket.socket | None) -> None:
+        self._holder = holder
+
+    @property
+    def is_extra(self) -> bool:
+        """Whether it is one more than there should be."""
+        return self._holder is None
+
+    def close(self) -> None:
+        """Give it back."""
+        if self._holder is not None:
+            self._holder.close()
+
+
+def limit(environment: Mapping[str, str], memory: int) -> int:
+    """Return how many guests of so many MiB should run at once: `KPROBE_VM_GUESTS`, else by memory and cores."""
+    if own := environment.get("KPROBE_VM_GUESTS"):
+        return max(1, int(own))
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError, ValueError):  # "max", or no such file
+        total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return max(1, min(len(os.sched_getaffinity(0)), int(total * SHARE / 2**20 / memory)))
+
+
+def take(count: int, *, wait: bool = True, patience: float = PATIENCE, prefix: str = PREFIX) -> Place:
+    """Take one of `count` places, waiting for one that is given back.
+
+    Without `wait`, or after `patience` seconds, the place is an extra one: who holds a place already must not wait for
+    another, lest two of that kind wait for each other.
+    """
+    end = time.monotonic() + (patience if wait else 0.0)
+    while True:
+        for number in range(count):
+            holder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                holder.bind(f"{prefix}{number}")
+            except OSError as error:
+                holder.close()
+                if error.errno != errno.EADDRINUSE:
+                    return Place(None)  # no such sockets here: then nobody counts
+            else:
+                holder.listen(64)
+                return Place(holder)
+        left = end - time.monotonic()
+        if left <= 0:
+            return Place(None)
+        _wait_for_a_change(count, left, prefix)
+
+
+def _wait_for_a_change(count: int, seconds: float, prefix: str) -> None:
+    """Connect to all holders, who never accept; a holder's end ends its connections."""
+    with contextlib.ExitStack() as stack:
+        poll = select.poll()
+        for number in range(count):
+            waiter = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            waiter.setblocking(False)
+            try:
+                waiter.connect(f"{prefix}{number}")
+            except BlockingIOError:  # too many wait already
+                continue
+            except OSError:  # just freed, or bound and not yet listening
+                return
+            poll.register(waiter, select.POLLIN | select.POLLHUP)
+        poll.poll(min(seconds, 5.0) * 1000)
