@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from kprobe_vm import programs
 from kprobe_vm.cache import Cache, digest
@@ -29,7 +30,7 @@ from kprobe_vm.errors import (
 )
 from kprobe_vm.packages import INDEX_AGE, Absent, Package, Progress, parse_stanzas, verified
 
-__all__ = ["AptArchive", "Mirrors", "Progress", "failure", "mirrors_of"]
+__all__ = ["AptArchive", "Mirrors", "Progress", "Sourced", "failure", "mirrors_of"]
 
 HELPER = "/usr/lib/apt/apt-helper"
 CODENAMES = ("bullseye", "bookworm", "trixie", "forky", "sid", "experimental")
@@ -80,6 +81,13 @@ def failure(what: str, complaint: str) -> NotReady:
     return kind(f"{what}: {words}")
 
 
+class Sourced(NamedTuple):
+    """A package and the URL of its file."""
+
+    url: str
+    package: Package
+
+
 class AptArchive:
     """An `Archive` of one Debian suite, or of several together."""
 
@@ -116,12 +124,7 @@ class AptArchive:
         names = [n for n in self._apt("apt-cache", "pkgnames").split() if re.fullmatch(pattern, n)]
         if not names:
             return []
-        shown = self._apt("apt-cache", "show", *sorted(names))
-        return [
-            Package(s["Package"], s["Version"], int(s.get("Size", 0)), s.get("SHA256", ""), s.get("Filename", ""))
-            for s in parse_stanzas(shown)
-            if "Package" in s and "Version" in s
-        ]
+        return _packages(self._apt("apt-cache", "show", *sorted(names)))
 
     def fetch(self, package: Package) -> Path:
         """Return the verified package file, from the cache if it is there; raise `FetchFailed`."""
@@ -138,6 +141,38 @@ class AptArchive:
                 return file.read_bytes()
 
         return verified(self.cache, package, self.progress, download)
+
+    def closure(self, names: Sequence[str]) -> list[Sourced]:
+        """Return packages with all that they need (of "=NAME" that package alone), and where each is to be had."""
+        whole = [name for name in names if not name.startswith("=")]
+        lines = []
+        if whole:
+            options = ("--no-install-recommends", "--print-uris", "-qq", "-y")
+            lines += self._apt("apt-get", "install", *options, *whole).splitlines()
+        if alone := [name[1:] for name in names if name.startswith("=")]:
+            lines += self._apt("apt-get", "download", "--print-uris", "-qq", *alone).splitlines()
+        urls = {}
+        for line in lines:
+            if found := re.match(r"'([^']+)' (\S+)", line):
+                name, version, _ = found[2].split("_")
+                urls[name, unquote(version)] = found[1]
+        shown = self._apt("apt-cache", "show", *(f"{name}={version}" for name, version in urls))
+        packages = {(package.name, package.version): package for package in _packages(shown)}
+        return [Sourced(url, packages[which]) for which, url in urls.items()]
+
+    def fetch_all(self, sources: Sequence[Sourced]) -> list[Path]:
+        """Return the verified files, those that aren't cached fetched all at once; raise `FetchFailed`."""
+        lacking = [
+            source for source in sources if not (self.cache.root / "packages" / f"{source.package.sha256}.deb").exists()
+        ]
+        with tempfile.TemporaryDirectory(dir=self.home, prefix="download-") as place:
+            files = {source: Path(place, f"{source.package.sha256}.deb") for source in sources}
+            words = [(s.url, str(files[s]), f"SHA256:{s.package.sha256}") for s in lacking]
+            if lacking:
+                size = sum(source.package.size for source in lacking) / 1e6
+                self.progress(f"fetching {len(lacking)} packages for the guest ({size:.1f} MB)")
+                self._apt(HELPER, "download-file", *(word for row in words for word in row), deadline=1800)
+            return [verified(self.cache, source.package, self.progress, files[source].read_bytes) for source in sources]
 
     def _sources(self, mirrors: Mirrors) -> Iterable[str]:
         for suite in self.suites:
@@ -210,3 +245,11 @@ class AptArchive:
         if done.returncode:
             raise failure(f"{program.rpartition('/')[2]} {arguments[0]}", done.stderr.strip() or done.stdout.strip())
         return done.stdout
+
+
+def _packages(shown: str) -> list[Package]:
+    return [
+        Package(s["Package"], s["Version"], int(s.get("Size", 0)), s.get("SHA256", ""), s.get("Filename", ""))
+        for s in parse_stanzas(shown)
+        if "Package" in s and "Version" in s
+    ]

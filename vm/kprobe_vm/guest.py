@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 
 from kprobe_vm import deb, programs
+from kprobe_vm.additions import addition
 from kprobe_vm.archives import Archives
 from kprobe_vm.cache import Cache, digest
 from kprobe_vm.cpio import Entry, archive, device, directory, regular, symlink
@@ -28,7 +29,7 @@ FILES = {
     "etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n",
     "etc/group": "root:x:0:\nnogroup:x:65534:\n",
     "etc/os-release": 'ID=kprobe-vm\nNAME="kprobe-vm guest"\n',
-    "etc/profile": "export PATH=/bin:/sbin:/usr/bin\n",
+    "etc/profile": "export PATH=/bin:/sbin:/usr/bin:/usr/sbin\n",
 }
 APPLETS = (
     "[ ash awk basename cat chmod chown clear cmp cp cut date dd df diff dirname dmesg du echo env expr "
@@ -92,7 +93,12 @@ def _entries(kernel: Kernel, agent_path: Path, busybox_path: Path) -> Iterator[E
         yield regular(f"modules/{number:02}-{module.name}", module.read_bytes())
 
 
-def root_image(cache: Cache, kernel: Kernel, progress: Progress) -> Path:
-    """Return the root image that fits a kernel, made if its content isn't cached; raise `NotReady`."""
+def root_image(cache: Cache, kernel: Kernel, progress: Progress, packages: Sequence[str] = ()) -> Path:
+    """Return the root image that fits a kernel, made if its content isn't cached; raise `NotReady`.
+
+    `packages` are Debian packages (additions.py) that are laid over it.
+    """
     image = archive(_entries(kernel, agent(cache), busybox(cache, progress)))
+    if packages:
+        image += addition(cache, packages, Archives.of(os.environ, cache, progress)).read_bytes()
     return cache.file("roots", f"{digest(image)[:24]}.cpio", lambda: image)

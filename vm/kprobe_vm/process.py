@@ -15,7 +15,7 @@ from kprobe_vm.tracefs import refuse
 
 __all__ = ["ENVIRONMENT", "GuestProcess"]
 
-ENVIRONMENT = {"PATH": "/bin:/sbin:/usr/bin", "HOME": "/root", "TERM": "dumb", "LC_ALL": "C"}
+ENVIRONMENT = {"PATH": "/bin:/sbin:/usr/bin:/usr/sbin", "HOME": "/root", "TERM": "dumb", "LC_ALL": "C"}
 START_DEADLINE = 60.0
 
 
