@@ -11,19 +11,19 @@ Rules and their source: symbol search and sizes as kernel/kallsyms.c and kernel/
 
 from __future__ import annotations
 
-import mmap
-import struct
-import zlib
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
+from kprobe_sim.packed import Ascending, Numbers, Texts, open_sections
+
 MAGIC = b"kprobsym"
 HIGH = 0xFFFF_FFFF_8000_0000  # image and modules live above it: recorded addresses are 32-bit offsets of it
 LOW = 0x100_0000  # smaller offsets are absolute addresses (per-CPU symbols of kernels before 6.15)
-CHUNK = 8192  # bytes of the bitmap of instruction starts that are compressed together
+CHUNK = 8192  # bytes of the bitmap of instruction starts, and of kinds, that are compressed together
+BLOCK = 128  # symbols whose names are compressed together
 SYNTHETIC = 0xFFFF_FFFF_B000_0000  # an address range that neither image nor modules use: functions that were added
 SYNTHETIC_MODULE = 0xFFFF_FFFF_D000_0000  # the same for functions of added modules
 ENDBR = 4  # bytes of the instruction that a function starts with on kernels with IBT; its ftrace location follows
@@ -75,38 +75,31 @@ class SymbolTable:
     """The symbols of a recorded kernel, plus what was added."""
 
     def __init__(self, path: Path) -> None:
-        with path.open("rb") as file:
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        view = memoryview(self._map)
-        magic, count = struct.unpack_from("<8sI4x", view, 0)
-        if magic != MAGIC:
-            raise ValueError(f"{path} isn't a recorded symbol table")
-        sections: dict[str, memoryview] = {}
-        for index in range(count):
-            tag, start, length = struct.unpack_from("<8sII", view, 16 + 16 * index)
-            sections[tag.rstrip(b"\0").decode()] = view[start : start + length]
-        self._address = sections["address"].cast("I")
-        self._name = sections["name"].cast("I")
-        self._names = sections["names"]
-        self._order = sections["order"].cast("I")
-        self._flags = sections["flags"]
-        self._types = sections["types"]
-        self._module = sections["module"]
-        self._bits = sections["bits"]
-        self._chunks = sections["chunks"].cast("I")
-        self._unpacked: dict[int, bytes] = {}
-        self._special = sections["special"].cast("I")
-        self._special_length = sections["speclen"]
-        self._special_kind = sections["speckind"]
+        sections = open_sections(path, MAGIC)
+        self._address = Ascending(sections["address"])
+        self._rank = Numbers(sections["rank"])
+        self._heads_text = sections["heads"]
+        self._heads: list[bytes] = []
+        self._packed_names = Texts(sections["names"])
+        self._names: dict[int, list[bytes]] = {}
+        self._order = Numbers(sections["order"])
+        self._kinds = Texts(sections["kinds"])
+        self._bits = Texts(sections["bits"])
+        self._special = Ascending(sections["special"])
+        self._special_kind = Numbers(sections["speckind"])
         self._black = sections["black"].cast("I")
-        self._locations = sections["ftrace"].cast("I")
+        self._locations = Ascending(sections["ftrace"])
         self._shows_lost = "weak" in sections
-        self._module_names = ["", *bytes(sections["modules"]).decode().split()]
+        modules = ["", *bytes(sections["modules"]).decode().split()]
+        self._kind_table = [
+            (letter, modules[int(module)], bool(int(flags) & 1), bool(int(flags) & 2))
+            for letter, module, flags in (line.split() for line in bytes(sections["kindtab"]).decode().splitlines())
+        ]
         regions = sections["regions"].cast("I").tolist()
         self._regions = [(regions[i], regions[i + 1], regions[i + 2]) for i in range(0, len(regions), 3)]
         text = sections["text"].cast("I").tolist()
         self._text = [(text[i], text[i + 1], text[i + 2]) for i in range(0, len(text), 3)]
-        self._modules = set(self._module_names[1:])
+        self._modules = set(modules[1:])
         self._added: dict[str, list[_Added]] = {}
         self._added_at: list[tuple[int, int, str]] = []  # (address, position in the list of that name, name)
 
@@ -131,11 +124,17 @@ class SymbolTable:
     def positions(self, name: str) -> list[int]:
         """Return the positions of all recorded symbols of that name in the table, ascending."""
         wanted = name.encode()
+        if not self._heads:
+            self._heads = bytes(self._heads_text).split(b"\n")
         found = []
-        for place in range(bisect_left(self._order, wanted, key=self._name_at), len(self._order)):
-            if self._name_at(self._order[place]) != wanted:
+        for block in range(max(bisect_left(self._heads, wanted) - 1, 0), len(self._heads)):
+            names = self._block(block)
+            place = bisect_left(names, wanted)
+            while place < len(names) and names[place] == wanted:
+                found.append(self._order[block * BLOCK + place])
+                place += 1
+            if place < len(names):
                 break
-            found.append(self._order[place])
         return found
 
     def at(self, address: int) -> Symbol | None:
@@ -152,17 +151,16 @@ class SymbolTable:
 
     def traceable_names(self) -> Iterator[str]:
         """Yield the lines of available_filter_functions, in its order (by address; modules and added ones last)."""
-        addresses, modules, names = self._address, self._module, self._module_names
+        addresses = self._address
         for offset in self._locations:
-            index = bisect_right(addresses, offset) - 1
-            start = addresses[index]
-            while index and addresses[index - 1] == start:
-                index -= 1
+            start = addresses[addresses.right(offset) - 1]
+            index = addresses.left(start)
+            _, module, _, _ = self._kind(index)
             if offset - start > ENDBR and not self._shows_lost:
                 # a weak function that another replaced (FTRACE_INVALID_FUNCTION, kernel/trace/ftrace.c, 6.1)
                 yield f"__ftrace_invalid_address___{offset - start}"
-            elif modules[index]:
-                yield f"{self._name_at(index).decode()} [{names[modules[index]]}]"
+            elif module:
+                yield f"{self._name_at(index).decode()} [{module}]"
             else:
                 yield self._name_at(index).decode()
         for symbols in self._added.values():
@@ -293,27 +291,38 @@ class SymbolTable:
     # ------------------------------------------------------------------------------------------------------ within
 
     def _name_at(self, index: int) -> bytes:
-        return bytes(self._names[self._name[index] : self._name[index + 1]])
+        rank = self._rank[index]
+        return self._block(rank // BLOCK)[rank % BLOCK]
+
+    def _block(self, number: int) -> list[bytes]:
+        names = self._names.get(number)
+        if names is None:
+            names = self._names[number] = self._packed_names[number].split(b"\n")
+        return names
+
+    def _kind(self, index: int) -> tuple[str, str, bool, bool]:
+        """Return letter, module, and whether the entry is an ftrace location and blacklisted."""
+        return self._kind_table[self._kinds[index // CHUNK][index % CHUNK]]
 
     def _symbol(self, index: int) -> Symbol:
         offset = self._address[index]
-        flags = self._flags[index]
+        letter, module, traceable, blacklisted = self._kind(index)
         return Symbol(
             self._name_at(index).decode(),
             offset if offset < LOW else HIGH + offset,
             self._end(index) - offset,
-            chr(self._types[index]),
-            self._module_names[self._module[index]],
-            bool(flags & 1),
-            bool(flags & 2),
+            letter,
+            module,
+            traceable,
+            blacklisted,
         )
 
     def _end(self, index: int) -> int:
         """Return the offset where a symbol ends: the next different address, or its region's end."""
         offset = self._address[index]
         limit = next((end for start, end, _ in self._regions if start <= offset < end), HIGH)
-        following = bisect_right(self._address, offset, index)
-        if following < len(self._address) and self._module[following] == self._module[index]:
+        following = self._address.right(offset)
+        if following < len(self._address) and self._kind(following)[1] == self._kind(index)[1]:
             return min(self._address[following], limit)
         return offset if limit == HIGH else limit
 
@@ -324,10 +333,10 @@ class SymbolTable:
                 break
         else:
             return None
-        index = bisect_right(self._address, offset) - 1
+        index = self._address.right(offset) - 1
         if index < 0 or self._address[index] < start:
             return None
-        return bisect_left(self._address, self._address[index], 0, index + 1)
+        return self._address.left(self._address[index])
 
     def _added_covering(self, address: int) -> _Added | None:
         if not self._added_at:
@@ -349,7 +358,7 @@ class SymbolTable:
         return self._has_location(self._address[index], self._end(index))
 
     def _has_location(self, start: int, end: int) -> bool:
-        place = bisect_left(self._locations, start) if start >= 0 else 0
+        place = self._locations.left(start) if start >= 0 else 0
         return place < len(self._locations) and self._locations[place] < end
 
     def _in_blacklist(self, offset: int) -> bool:
@@ -359,17 +368,15 @@ class SymbolTable:
     def _bitmap(self, place: int) -> int:
         """Return a byte of the bitmap of instruction starts; it is stored in compressed chunks."""
         number, within = divmod(place, CHUNK)
-        chunk = self._unpacked.get(number)
-        if chunk is None:
-            chunk = zlib.decompress(self._bits[self._chunks[number] : self._chunks[number + 1]])
-            self._unpacked[number] = chunk
-        return chunk[within]
+        return self._bits[number][within]
 
     def _special_at(self, address: int) -> Placement | None:
         if self._added_covering(address) is not None:
             return None
         offset = address - HIGH
-        place = bisect_right(self._special, offset) - 1
-        if place >= 0 and offset < self._special[place] + self._special_length[place]:
-            return KINDS[self._special_kind[place]]
+        place = self._special.right(offset) - 1 if offset >= 0 else -1
+        if place >= 0:
+            length, kind = divmod(self._special_kind[place], 8)
+            if offset < self._special[place] + length:
+                return KINDS[kind]
         return None

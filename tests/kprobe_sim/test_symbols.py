@@ -194,5 +194,5 @@ def test_a_size_must_be_positive(table: SymbolTable) -> None:
 
 
 def test_a_file_of_another_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match="isn't a recorded symbol table"):
+    with pytest.raises(ValueError, match="isn't a recorded kprobsym file"):
         SymbolTable(load("6.1").path / "prototypes.bin")

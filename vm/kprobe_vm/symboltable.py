@@ -4,34 +4,34 @@ The file: 8 bytes `kprobsym`, u32 number of sections, u32 zero; per section an 8
 sections, each at a multiple of 8.  Everything is little endian.  An address is a u32 offset of 0xffffffff80000000;
 offsets under 0x1000000 are absolute addresses (per-CPU symbols before 6.15).
 
-    address   u32[n]    offsets, ascending, aliases in the order of /proc/kallsyms
-    name      u32[n+1]  where a name starts in `names`; the last is the end
-    order     u32[n]    symbols sorted by name, then by position
-    flags     u8[n]     1 its entry is an ftrace location, 2 its entry is blacklisted
-    types     u8[n]     the letter; module u8[n] index into `modules` (one name a line; 0 is the image)
+    address   offsets, ascending, aliases in the order of /proc/kallsyms (packed.py tells how numbers are packed)
+    order     symbols sorted by name, then by position; rank: where in that order a symbol is
+    names     in that order, lines, 128 to a chunk; heads: the first of each chunk, lines
+    kinds     u8[n], 8192 to a chunk: lines of `kindtab`, `letter module flags`
+              module: a line of `modules`, 0 the image; flags: 1 the entry is an ftrace location, 2 it is blacklisted
     regions   u32[3*k]  start, end, module: where a symbol can cover an address
     text      u32[3*k]  start, length, byte at which its bitmap of instruction starts begins
-    bits                the bitmaps, in compressed chunks of 8192 bytes; `chunks` u32[k+1] where each begins
-    special   u32[m]    starts of ranges that take no probe, `speclen` u8[m], `speckind` u8[m] (see instructions.Kind)
+    bits      the bitmaps, 8192 bytes to a chunk
+    special   starts of ranges that take no probe; speckind: 8 * length + kind (see instructions.Kind)
     black     u32[2*k]  starts and ends of blacklisted ranges, merged
-    ftrace    u32[k]    ftrace locations, ascending
+    ftrace    ftrace locations, ascending
     weak                there if lost weak functions are listed by the name of the function before them
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from kprobe_vm import packed
 from kprobe_vm.instructions import Special, Text
 
 HIGH = 0xFFFF_FFFF_8000_0000
 LOW = 0x100_0000
 CHUNK = 8192
+BLOCK = 128
 # What stands before a function's ftrace nop on kernels with IBT: ENDBR64, or what the kernel puts over needless ones.
 ENDBR = (b"\xf3\x0f\x1e\xfa", b"\x66\x0f\x1f\x00", b"\x0f\x1f\x40\xd6")
 # The five-byte nops that kernels put at ftrace locations; up to 5.12 the processor's vendor chose.
@@ -197,20 +197,22 @@ def build(
     """
     offsets = [_offset(entry.address) for entry in entries]
     names = [entry.name.encode() for entry in entries]
-    starts, at = array("I"), 0
-    for name in names:
-        starts.append(at)
-        at += len(name)
-    starts.append(at)
+    order = sorted(range(len(names)), key=lambda index: (names[index], index))
+    rank = [0] * len(order)
+    for place, index in enumerate(order):
+        rank[index] = place
+    blocks = [[names[index] for index in order[at : at + BLOCK]] for at in range(0, len(order), BLOCK)]
     module_names = sorted({entry.module for entry in entries if entry.module} | {module.name for module in modules})
     number = {name: index for index, name in enumerate(["", *module_names])}
     traced = sorted(locations)
-    flags = bytearray()
+    kinds: dict[str, int] = {}
+    kind_of = bytearray()
     for entry in entries:
         place = bisect_left(traced, entry.address)
         entered = place < len(traced) and traced[place] - entry.address in (0, 4)
         black = any(first <= entry.address < last for first, last in blacklist)
-        flags.append(entered | black << 1)
+        line = f"{entry.type} {number[entry.module]} {entered | black << 1}"
+        kind_of.append(kinds.setdefault(line, len(kinds)))
     regions = array("I", [image[0] - HIGH, image[1] - HIGH, 0])
     for module in modules:
         for first, last in module.areas:
@@ -219,43 +221,30 @@ def build(
     for text in texts:
         text_table.extend([text.start - HIGH, len(text.code), len(bits)])
         bits += text.bits
-    chunks, packed = array("I", [0]), bytearray()
-    for at in range(0, len(bits), CHUNK):
-        packed += zlib.compress(bits[at : at + CHUNK], 9)
-        chunks.append(len(packed))
     sections = {
-        "address": array("I", offsets).tobytes(),
-        "name": starts.tobytes(),
-        "names": b"".join(names),
-        "order": array("I", sorted(range(len(names)), key=lambda index: (names[index], index))).tobytes(),
-        "flags": bytes(flags),
-        "types": "".join(entry.type for entry in entries).encode(),
-        "module": bytes(number[entry.module] for entry in entries),
+        "address": packed.ascending(offsets),
+        "order": packed.numbers(order),
+        "rank": packed.numbers(rank),
+        "heads": b"\n".join(block[0] for block in blocks),
+        "names": packed.texts([b"\n".join(block) for block in blocks]),
+        "kinds": packed.texts(_chunks(bytes(kind_of))),
+        "kindtab": "\n".join(kinds).encode(),
         "modules": "\n".join(module_names).encode(),
         "regions": regions.tobytes(),
         "text": text_table.tobytes(),
-        "bits": bytes(packed),
-        "chunks": chunks.tobytes(),
-        "special": array("I", (entry.start - HIGH for entry in special)).tobytes(),
-        "speclen": bytes(entry.length for entry in special),
-        "speckind": bytes(entry.kind for entry in special),
+        "bits": packed.texts(_chunks(bytes(bits))),
+        "special": packed.ascending([entry.start - HIGH for entry in special]),
+        "speckind": packed.numbers([8 * entry.length + entry.kind for entry in special]),
         "black": array("I", (bound - HIGH for pair in blacklist for bound in pair)).tobytes(),
-        "ftrace": array("I", (address - HIGH for address in traced)).tobytes(),
+        "ftrace": packed.ascending([address - HIGH for address in traced]),
     }
     if shows_lost:
         sections["weak"] = b"shown"
-    return pack(b"kprobsym", sections)
+    return packed.file(b"kprobsym", sections)
 
 
-def pack(magic: bytes, sections: dict[str, bytes]) -> bytes:
-    """Return a file of sections: its directory, then each section at a multiple of 8."""
-    head = struct.pack("<8sII", magic, len(sections), 0)
-    at = len(head) + 16 * len(sections)
-    body = bytearray()
-    for tag, data in sections.items():
-        head += struct.pack("<8sII", tag.encode(), at + len(body), len(data))
-        body += data + b"\0" * (-len(data) % 8)
-    return head + bytes(body)
+def _chunks(data: bytes) -> list[bytes]:
+    return [data[at : at + CHUNK] for at in range(0, len(data), CHUNK)]
 
 
 def _offset(address: int) -> int:
