@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
+from kprobe_vm import places
 from kprobe_vm.apt import Progress
+from kprobe_vm.lab import Lab
 from kprobe_vm.machine import Machine
 from kprobe_vm.process import GuestProcess
 from kprobe_vm.tracefs import GuestTracefs
@@ -16,12 +19,16 @@ PLAY = "while :; do cat /etc/hostname >/dev/null; sleep 0.5; cat /etc/hosts >/de
 
 
 class Spec(NamedTuple):
-    """What stands after `vm:`: a kernel, then words after commas: `idle`, `cpus=N`, `memory=MiB`."""
+    """What stands after `vm:`: a kernel, then words after commas: `idle`, `cold`, `cpus=N`, `memory=MiB`.
+
+    A `cold` machine boots where others are cloned from a template.
+    """
 
     kernel: str = "6.1"
     idle: bool = False
     cpus: int = 1
     memory: int = 256
+    cold: bool = False
 
     @classmethod
     def parse(cls, argument: str) -> Spec:
@@ -32,39 +39,74 @@ class Spec(NamedTuple):
             name, equals, value = word.partition("=")
             if word == "idle":
                 spec = spec._replace(idle=True)
+            elif word == "cold":
+                spec = spec._replace(cold=True)
             elif name in ("cpus", "memory") and equals and value.isdecimal() and int(value) > 0:
                 spec = spec._replace(cpus=int(value)) if name == "cpus" else spec._replace(memory=int(value))
             else:
-                raise ValueError(f"vm:{argument}: {word!r} is none of idle, cpus=N, memory=MiB")
+                raise ValueError(f"vm:{argument}: {word!r} is none of idle, cold, cpus=N, memory=MiB")
         return spec
 
 
 class VmTracefs(GuestTracefs):
     """The tracefs of a machine of its own."""
 
-    def __init__(self, machine: Machine, *, idle: bool = False) -> None:
-        super().__init__(machine.channel)
+    def __init__(self, machine: Machine, spec: Spec, lab: Lab, place: places.Place) -> None:
+        super().__init__(machine.channel, deadline=machine.boot.deadlines.operation)
         self.machine = machine
-        self._idle = idle
+        self._spec = spec
+        self._lab = lab
+        self._place = place
         self._workload: GuestProcess | None = None
 
     def play(self) -> None:
         """Let the guest open files, about twice a second, until `close`; nothing for an idle machine."""
-        if not self._idle and self._workload is None:
+        if not self._spec.idle and self._workload is None:
             self._workload = self.machine.start_process(["sh", "-c", PLAY])
 
-    def close(self) -> None:
-        """End the machine."""
+    def renew(self) -> VmTracefs:
+        """End the machine, and return the tracefs of another that is as if it had just booted.
+
+        While that one is used the next gets ready, as who does this once does it again.
+        """
         self.machine.close()
+        place = self._place if self._place.is_held else _place(self._spec)
+        try:
+            machine = self._lab.machine()
+        except BaseException:
+            place.close()
+            raise
+        if machine.is_clone:
+            self._lab.prepare()
+        return VmTracefs(machine, self._spec, self._lab, place)
+
+    def close(self) -> None:
+        """End the machine, and the one that waits to be the next."""
+        self.machine.close()
+        self._lab.close()
+        self._place.close()
+
+
+def _place(spec: Spec) -> places.Place:
+    return places.take(places.limit(os.environ, spec.memory))
 
 
 def open_vm(argument: str, *, progress: Progress | None = None) -> VmTracefs:
-    """Boot the guest that a spec describes and return its tracefs, which must be closed.
+    """Start the guest that a spec describes and return its tracefs, which must be closed.
 
-    `progress` is called with one line at each step. Raise `ValueError` for a bad spec, `NotReady` if the host lacks
-    something (one line that says what), `MachineDied` if the guest doesn't come up.
+    If as many guests run on this host as it can bear, wait for one to end, but not for long.  `progress` is called with
+    one line at each step. Raise `ValueError` for a bad spec, `NotReady` if the host lacks something (one line that says
+    what), `MachineDied` if the guest doesn't come up.
     """
     spec = Spec.parse(argument)
-    machine = Machine(spec.kernel, cpus=spec.cpus, memory=spec.memory, progress=progress)
-    machine.start()
-    return VmTracefs(machine, idle=spec.idle)
+
+    def make() -> Machine:
+        return Machine(spec.kernel, cpus=spec.cpus, memory=spec.memory, progress=progress, template=not spec.cold)
+
+    lab = Lab(make)
+    place = _place(spec)
+    try:
+        return VmTracefs(lab.machine(), spec, lab, place)
+    except BaseException:
+        place.close()
+        raise

@@ -11,6 +11,7 @@ import errno
 import os
 import select
 import socket
+import struct
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +20,9 @@ __all__ = ["Place", "limit", "take"]
 
 PREFIX = "\0kprobe-vm/guest/"
 PATIENCE = 60.0  # seconds that one waits; then a guest too many is better than none
+WAITERS = 64  # that can be told at once
 SHARE = 0.5  # of the machine's memory that guests may have
+_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
 class Place:
@@ -29,12 +32,12 @@ class Place:
         self._holder = holder
 
     @property
-    def is_extra(self) -> bool:
-        """Whether it is one more than there should be."""
-        return self._holder is None
+    def is_held(self) -> bool:
+        """Whether it is one of those that are counted, and not given back."""
+        return self._holder is not None and self._holder.fileno() >= 0
 
     def close(self) -> None:
-        """Give it back."""
+        """Give it back.  May be called twice."""
         if self._holder is not None:
             self._holder.close()
 
@@ -49,13 +52,13 @@ def limit(environment: Mapping[str, str], memory: int) -> int:
     return max(1, min(len(os.sched_getaffinity(0)), int(total * SHARE / 2**20 / memory)))
 
 
-def take(count: int, *, wait: bool = True, patience: float = PATIENCE, prefix: str = PREFIX) -> Place:
+def take(count: int, *, patience: float = PATIENCE, prefix: str = PREFIX) -> Place:
     """Take one of `count` places, waiting for one that is given back.
 
-    Without `wait`, or after `patience` seconds, the place is an extra one: who holds a place already must not wait for
-    another, lest two of that kind wait for each other.
+    After `patience` seconds, and for a process that has a place already, it is one that isn't counted: two that each
+    hold a place and wait for another would wait for ever.
     """
-    end = time.monotonic() + (patience if wait else 0.0)
+    end = time.monotonic() + patience
     while True:
         for number in range(count):
             holder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -66,16 +69,15 @@ def take(count: int, *, wait: bool = True, patience: float = PATIENCE, prefix: s
                 if error.errno != errno.EADDRINUSE:
                     return Place(None)  # no such sockets here: then nobody counts
             else:
-                holder.listen(64)
+                holder.listen(WAITERS)
                 return Place(holder)
         left = end - time.monotonic()
-        if left <= 0:
+        if left <= 0 or not _wait_for_a_change(count, left, prefix):
             return Place(None)
-        _wait_for_a_change(count, left, prefix)
 
 
-def _wait_for_a_change(count: int, seconds: float, prefix: str) -> None:
-    """Connect to all holders, who never accept; a holder's end ends its connections."""
+def _wait_for_a_change(count: int, seconds: float, prefix: str) -> bool:
+    """Connect to all holders, who never accept: a holder's end ends its connections.  False if this process is one."""
     with contextlib.ExitStack() as stack:
         poll = select.poll()
         for number in range(count):
@@ -86,6 +88,12 @@ def _wait_for_a_change(count: int, seconds: float, prefix: str) -> None:
             except BlockingIOError:  # too many wait already
                 continue
             except OSError:  # just freed, or bound and not yet listening
-                return
+                return True
+            holder, _, _ = _CREDENTIALS.unpack(
+                waiter.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            )
+            if holder == os.getpid():
+                return False
             poll.register(waiter, select.POLLIN | select.POLLHUP)
         poll.poll(min(seconds, 5.0) * 1000)
+    return True
