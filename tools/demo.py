@@ -1,21 +1,33 @@
-"""The demo: the tracer traces opens on a simulated kernel for two seconds."""
+"""The demo: the tracer traces opens on a simulated kernel, and ends two seconds after the first."""
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import threading
 
 COMMAND = ["--tracefs", "sim", "p:myopen do_sys_openat2 filename=+0(%si):string"]
-SECONDS = 2
+SECONDS = 2.0
+DEADLINE = 60.0  # seconds for the first event, on the slowest machine
 
 
 def main() -> int:
     print("$ kprobe --tracefs sim 'p:myopen do_sys_openat2 filename=+0(%si):string'", flush=True)
-    with subprocess.Popen([sys.executable, "-m", "kprobe", *COMMAND]) as tracer:
-        try:
-            tracer.wait(SECONDS)
-        except subprocess.TimeoutExpired:
-            tracer.send_signal(2)  # as Ctrl-C in a terminal would
+    with subprocess.Popen([sys.executable, "-m", "kprobe", *COMMAND], stdout=subprocess.PIPE) as tracer:
+        assert tracer.stdout is not None
+        end = threading.Timer(DEADLINE, tracer.kill)
+        end.start()
+        shown = False
+        for line in tracer.stdout:
+            sys.stdout.buffer.write(line)
+            sys.stdout.flush()
+            if not shown:
+                shown = True
+                end.cancel()
+                end = threading.Timer(SECONDS, tracer.send_signal, [signal.SIGINT])  # as Ctrl-C in a terminal would
+                end.start()
+        end.cancel()
         return tracer.wait(10)
 
 
