@@ -3,17 +3,22 @@
     pytest                                        the simulator, newest profile
     pytest --tracefs sim:6.1 --tracefs vm:6.1     every test that asks for `tracefs` runs twice
 
+On guests (`vm:...`) each test module has a machine of its own, as it is after a boot, and what a test changes there is
+undone after it; `--guest-per test`, or the marker `own_guest` on a test, gives each test a new machine.  So many
+pytest-xdist workers as the host can bear have guests at once, the others wait a while for their turn.
+
 Fixtures: `tracefs` (pristine for each test), `tracer` (kprobe.Tracer on it), `workload` (a task that opens files and
 forks there), `kernel` (the SimulatedKernel; the test is skipped elsewhere: "simulator only").
-Markers: `needs("text", …)` (skipped where the kernel's README lacks a text), `vm` (only run if a guest was asked for).
+Markers: `needs("text", …)` (skipped where the kernel's README lacks a text), `vm` (only run if a guest was asked for),
+`own_guest`.
 
-A real kernel that was asked for and can't run is an error, never a skip.  This module is imported in every run of
-pytest, so it imports the rest when a fixture needs it.
+A real kernel that was asked for and can't run is an error, never a skip; a guest that died is shown as such.  This
+module is imported in every run of pytest, so it imports the rest when a fixture needs it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,11 +28,19 @@ if TYPE_CHECKING:
     from kprobe.tracefs import Tracefs
 
     from .kernel import SimulatedKernel
+    from .machines import Backend
     from .workload import Workload
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.getgroup("kprobe", "kernel probes").addoption(
+    group = parser.getgroup("kprobe", "kernel probes")
+    group.addoption(
+        "--guest-per",
+        choices=["module", "test"],
+        default="module",
+        help="how often tests get a new machine where that is a guest: with each module (the default) or each test",
+    )
+    group.addoption(
         "--tracefs",
         action="append",
         default=[],
@@ -39,6 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "vm: runs on a real kernel in QEMU; deselected unless one is asked for")
+    config.addinivalue_line("markers", "own_guest: has a machine of its own, as it is after a boot, if that is a guest")
     config.addinivalue_line("markers", "needs(*texts): skip where the README of the tracefs lacks one of the texts")
 
 
@@ -65,6 +79,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("vm")]
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
+    """Note on the report if what failed is the machine and not what runs on it."""
+    outcome = yield
+    if call.excinfo is not None:
+        kinds = type(call.excinfo.value).__mro__
+        if any(kind.__module__ == "kprobe_vm.errors" and kind.__name__ == "MachineError" for kind in kinds):
+            outcome.get_result().guest_fault = kinds[0].__name__
+
+
+def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
+    """Tell a machine that failed from a test that did; the run fails with both."""
+    fault = getattr(report, "guest_fault", "")
+    return ("guest failed", "G", f"GUEST FAILED ({fault})") if fault and report.failed else None
+
+
 @pytest.fixture
 def tracefs_spec(request: pytest.FixtureRequest, tracefs_backend: object) -> str:
     """The backend spec that this test runs on: "sim:6.1"."""
@@ -73,44 +103,35 @@ def tracefs_spec(request: pytest.FixtureRequest, tracefs_backend: object) -> str
 
 
 @pytest.fixture(scope="session")
-def tracefs_backend(request: pytest.FixtureRequest) -> Iterator[Callable[[], Any]]:
-    """The backend of one spec: a function that gives a pristine tracefs each time it is called."""
-    spec: str = request.param
-    if _kind(spec) == "sim":
-        from kprobe.backends import open_tracefs
+def tracefs_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    """The backend of one spec, which is opened when a test needs it."""
+    from kprobe.backends import open_tracefs
 
-        yield lambda: open_tracefs(spec)
-        return
-    try:
-        from kprobe.backends import open_tracefs
+    from .machines import Backend
 
-        opened: Any = open_tracefs(spec)
-    except Exception as error:
-        raise pytest.UsageError(f"--tracefs {spec} was asked for and can't run: {error}") from error
-    from .pristine import Pristine
+    with Backend(request.param, open_tracefs) as backend:
+        yield backend
 
-    close = getattr(opened, "close", None)
-    try:
-        pristine = Pristine(opened)
-        if pristine.is_in_use():
-            raise pytest.UsageError(f"--tracefs {spec}: somebody traces there; tests would end their work")
 
-        def fresh() -> Pristine:
-            pristine.reset()
-            return pristine
-
-        yield fresh
-        pristine.reset()
-    finally:
-        if close is not None:
-            close()
+@pytest.fixture(scope="module")
+def tracefs_module(tracefs_backend: Backend) -> Iterator[Backend]:
+    """The backend for one test module: a machine that can be had anew ends with it."""
+    yield tracefs_backend
+    tracefs_backend.end_module()
 
 
 @pytest.fixture
-def tracefs(request: pytest.FixtureRequest, tracefs_backend: Callable[[], Any], tracefs_spec: str) -> Iterator[Tracefs]:
+def tracefs(request: pytest.FixtureRequest, tracefs_module: Backend, tracefs_spec: str) -> Iterator[Tracefs]:
     """A tracefs in the state in which the kernel boots, on each backend that was asked for."""
-    fresh = tracefs_backend()
-    needed = [text for mark in request.node.iter_markers("needs") for text in mark.args]
+    node = request.node
+    own = node.get_closest_marker("own_guest") is not None or request.config.getoption("guest_per") == "test"
+    from .machines import Unusable
+
+    try:
+        fresh = tracefs_module.fresh(own=own)
+    except Unusable as error:
+        raise pytest.UsageError(str(error)) from error.__cause__
+    needed = [text for mark in node.iter_markers("needs") for text in mark.args]
     if needed:
         readme = fresh.read("README").decode("utf-8", "replace")
         missing = [text for text in needed if text not in readme]

@@ -64,6 +64,11 @@ class VmTracefs(GuestTracefs):
         if not self._spec.idle and self._workload is None:
             self._workload = self.machine.start_process(["sh", "-c", PLAY])
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether nothing has ended the machine."""
+        return self.machine.channel.failure is None
+
     def renew(self) -> VmTracefs:
         """End the machine, and return the tracefs of another that is as if it had just booted.
 
