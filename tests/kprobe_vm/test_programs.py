@@ -37,13 +37,34 @@ def test_no_compiler_names_its_packages(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("empty_path")
-def test_check_prints_one_line_for_each_missing_thing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_names_all_that_is_missing_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "KEYRING", "/nonexistent")
     assert main(["check"]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == len(programs.REQUIRED)
-    assert [line.rpartition("apt-get install ")[2] for line in lines] == [
-        *("qemu-system-x86", "gcc libc6-dev", "apt", "util-linux"),
-    ]
+    assert capsys.readouterr().out == (
+        "missing: qemu-system-x86_64, cc, apt-get, setpriv, Debian's keyring; to get them: "
+        "apt-get install qemu-system-x86 gcc libc6-dev apt util-linux debian-archive-keyring\n"
+    )
+
+
+def test_a_compiler_without_a_libc(
+    empty_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("qemu-system-x86_64", "apt-get", "setpriv"):
+        script(empty_path / name, "exit 0")
+    script(empty_path / "cc", "echo libc.a")  # what gcc says if it has found none
+    monkeypatch.setattr(programs, "KEYRING", "/")
+    assert main(["check"]) == 1
+    assert capsys.readouterr().out == "missing: libc.a; to get them: apt-get install libc6-dev\n"
+
+
+@pytest.mark.usefixtures("empty_path")
+def test_with_an_index_apt_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "KEYRING", "/")
+    assert "apt-get" in [program.name for program in programs.missing({})]
+    names = [program.name for program in programs.missing({"KPROBE_VM_INDEX": "http://mirror.example/debian"})]
+    assert names == ["qemu-system-x86_64", "cc", "setpriv", "gpgv"]
 
 
 @pytest.mark.usefixtures("empty_path")

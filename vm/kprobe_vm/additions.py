@@ -31,11 +31,11 @@ NAME = re.compile(r"=?[a-z0-9][a-z0-9+.-]+")
 def addition(cache: Cache, names: Sequence[str], archives: Archives) -> Path:
     """Return an archive (cpio) of packages with all that they depend on; of "=NAME" comes that package alone.
 
-    Raise `FetchFailed`, `PackageMissing` without apt, `ValueError` for what is no package's name.
+    Raise `FetchFailed`, `PackageMissing` without apt.
     """
     for name in names:
         if not NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no package's name")
+            raise FetchFailed(f"{name!r} is no package's name")
     chosen = cache.directory("additions") / f"{digest(*sorted(name.encode() for name in set(names)))[:24]}.json"
     suites = archives.together(BOOKWORM)
     if chosen.exists():

@@ -10,11 +10,10 @@ from kprobe_vm.apt import AptArchive
 from kprobe_vm.cache import Cache, digest
 from kprobe_vm.errors import PackageMissing
 from kprobe_vm.packages import Archive, Progress
+from kprobe_vm.programs import KEYRING
 from kprobe_vm.webarchive import WebArchive
 
-__all__ = ["KEYRING", "Archives"]
-
-KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+__all__ = ["Archives"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,46 +9,97 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kprobe_vm import programs
 from kprobe_vm.accelerator import Verdict, can_open_kvm
 from kprobe_vm.cache import Cache
-from kprobe_vm.errors import MachineError
-from kprobe_vm.kernels import SERIES, Kernels
-from kprobe_vm.machine import Machine
+from kprobe_vm.errors import MachineError, NoSuchKernel, NotReady
+from kprobe_vm.kernels import Kernels, series_of
+from kprobe_vm.kerneltree import release_of
+from kprobe_vm.lock import Lock, Locks
+from kprobe_vm.packages import version_key
+
+if TYPE_CHECKING:
+    from kprobe_vm.copies import Copy
+    from kprobe_vm.machine import Machine
 
 __all__ = ["main"]
 
 EPILOG = """\
-KERNEL is a series (6.1: the newest that Debian has), a release (6.1.0-54-cloud-amd64), or a path to a bzImage or a
+KERNEL is a series (6.1: the build that the lock names), a release (6.1.0-56-cloud-amd64), or a path to a bzImage or a
 vmlinux.
-The exit status is CMD's own (128 and its signal if one ended it), or what became of the machine:
-125 the host lacks something, 119 no boot in time, 120 panic, 121 oops, 122 out of memory, 123 hang, 124 QEMU died,
-118 powered off, 117 agent gone."""
+The exit status is CMD's own (128 and its signal if one ended it), or says what became of the machine:
+  116 closed  117 agent gone  118 powered off  119 no boot in time  120 panic  121 oops  122 out of memory  123 hang
+  124 QEMU died
+or what the host lacks:
+  101 agent not compiled  102 disk full  103 cache damaged  104 package damaged  105 bad signature
+  106 archive not reached  107 not fetched  108 wrong architecture  109 kernel gone  110 no such kernel
+  111 QEMU too old  112 Python package missing  113 no compiler  114 no QEMU  115 program missing  125 anything else"""
 
 
 def _progress(line: str) -> None:
     print(f"kprobe-vm: {line}", file=sys.stderr, flush=True)
 
 
-def _machine(options: argparse.Namespace) -> Machine:
-    return Machine(options.kernel, cpus=options.cpus, memory=options.memory, progress=options.progress)
+def _machine(options: argparse.Namespace, *, template: bool = False) -> Machine:
+    from kprobe_vm.machine import Machine  # which takes the extra [vm]
+
+    return Machine(
+        options.kernel,
+        cpus=options.cpus,
+        memory=options.memory,
+        progress=options.progress,
+        packages=options.package,
+        template=template,
+    )
+
+
+def _kernels(options: argparse.Namespace) -> Kernels:
+    return Kernels(Cache.of(os.environ), options.progress)
 
 
 def _list(options: argparse.Namespace) -> int:
-    kernels = Kernels(Cache.of(os.environ), options.progress)
-    cached: dict[str, list[str]] = {}
-    for kernel in kernels.cached():
-        cached.setdefault(kernel.series, []).append(kernel.release)
-    for row in SERIES:
-        columns = [row.name, "+".join(row.suites), "cached: " + ", ".join(cached.pop(row.name, ["-"]))]
-        if options.offers:
-            offers = kernels.offers(row.name)
-            columns.append("newest: " + (offers[-1][1].version if offers else "gone"))
-        print("\t".join(columns))
-    for series, releases in cached.items():
-        print("\t".join([series, "-", "cached: " + ", ".join(releases)]))
+    from kprobe_vm import survey
+
+    kernels = _kernels(options)
+    offered = survey.builds(kernels, offline=options.offline)
+    asked = set(options.series)
+    rows = [row for row in survey.survey(kernels, offered) if not asked or row.series in asked]
+    if options.builds:
+        cells = [[row.series, locked.package.version, locked.suite] for row in rows for locked in row.offered]
+        survey.table([["SERIES", "VERSION", "SUITE"], *cells], print)
+    else:
+        survey.table(survey.lines(rows), print)
     return 0
+
+
+def _update(options: argparse.Namespace) -> int:
+    from kprobe_vm.additions import forget
+
+    environment = {name: value for name, value in os.environ.items() if name != "KPROBE_VM_LOCK"}
+    cache = Cache.of(environment)
+    named = options.lock or os.environ.get("KPROBE_VM_LOCK")
+    own = Path(named).expanduser() if named else None
+    locks = Locks([*([Lock.read(own)] if own else []), *Locks.of(environment, cache).locks])
+    kernels = Kernels(cache, options.progress, locks=locks)
+    known = {series_of(release_of(row.package)): row for row in kernels.locks.kernels()}
+    rows, status = {}, 0
+    for spec in options.series or sorted(known, key=version_key):
+        series = series_of(spec)
+        try:
+            rows[series] = new = kernels.newest(spec, at_most_old=0)
+        except NoSuchKernel as error:
+            print(f"kprobe-vm: {error}", file=sys.stderr)
+            status = error.exit_status
+            continue
+        old = locks.kernel(series)
+        was = f"was {old.package.version}" if old and old != new else "as before" if old else "new"
+        print(f"{series}\t{new.package.version}\t{was}")
+    if not options.series:
+        forget(cache)
+    options.progress(f"written: {kernels.lock(rows, own)}")
+    return status
 
 
 def _boot(options: argparse.Namespace) -> int:
@@ -65,12 +116,18 @@ def _boot(options: argparse.Namespace) -> int:
     return 0
 
 
+def _copy_in(machine: Machine, options: argparse.Namespace) -> None:
+    for copy in options.copy:
+        copy.into(machine, options.progress)
+
+
 def _run(options: argparse.Namespace) -> int:
-    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    command = options.command
     if not command:
-        print("kprobe-vm run: no command", file=sys.stderr)
+        print("kprobe-vm run: no command: it comes behind --", file=sys.stderr)
         return 2
-    with _machine(options) as machine:
+    with _machine(options, template=not options.boot) as machine:
+        _copy_in(machine, options)
         try:
             process = machine.start_process(command, capture=True)
         except OSError as error:
@@ -93,6 +150,7 @@ def _shell(options: argparse.Namespace) -> int:
     from kprobe_vm.shell import shell
 
     with _machine(options) as machine:
+        _copy_in(machine, options)
         options.progress(f"a shell on {machine.release}; Ctrl-] leaves it")
         return shell(machine)
 
@@ -104,21 +162,36 @@ def _record(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check(_options: argparse.Namespace) -> int:
-    lacking = programs.missing()
-    for error in lacking:
-        print(error)
-    if lacking:
+def _check(options: argparse.Namespace) -> int:
+    """Say in one line what is missing of Debian's packages, and in another what of Python's."""
+    if lacking := programs.missing(os.environ):
+        names = ", ".join(program.name for program in lacking)
+        packages = " ".join(dict.fromkeys(" ".join(program.packages for program in lacking).split()))
+        print(f"missing: {names}; to get them: apt-get install {packages}")
+    if absent := programs.missing_python():
+        print(f"missing: the Python packages {', '.join(absent)}; to get them: pip install 'kprobe-sim[vm]'")
+    if lacking or absent:
         return 1
-    try:
-        path, version = programs.qemu()
-    except MachineError as error:
-        print(error)
-        return 1
-    verdict = Verdict(Cache.of(os.environ), version).read()
+    path, version = programs.qemu()
+    cache = Cache.of(os.environ)
+    verdict = Verdict(cache, version).read()
     kvm = {None: "not tried yet", True: "works", False: "opens but runs no kernel"}[verdict]
     print(f"{path} {version}; KVM: {kvm if can_open_kvm() else 'not there, so guests are emulated'}")
+    if options.cache:
+        damaged = _kernels(options).drop_damaged()
+        for name in damaged:
+            print(f"damaged, and removed: {name}")
+        return 1 if damaged else 0
     return 0
+
+
+def _copy(text: str) -> Copy:
+    from kprobe_vm.copies import Copy
+
+    try:
+        return Copy.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -127,20 +200,45 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing of what is being done")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
 
-    machine = argparse.ArgumentParser(add_help=False)
+    source = argparse.ArgumentParser(add_help=False)
+    source.add_argument("--index", metavar="URL", help="an archive that is used without apt ($KPROBE_VM_INDEX)")
+    source.add_argument("--keyring", metavar="FILE", help="the keys that sign it ($KPROBE_VM_KEYRING)")
+    source.add_argument("--lock", metavar="PATH", help="the lock file, before the user's own ($KPROBE_VM_LOCK)")
+    machine = argparse.ArgumentParser(add_help=False, parents=[source])
     machine.add_argument("--cpus", type=int, default=1, metavar="N")
     machine.add_argument("--memory", type=int, default=256, metavar="MIB")
+    machine.add_argument(
+        *("--package", "-p"),
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a Debian package for the guest, with what it depends on; =NAME: without",
+    )
+    machine.add_argument(
+        "--copy",
+        type=_copy,
+        action="append",
+        default=[],
+        metavar="HOST:GUEST",
+        help="a file or directory for the guest",
+    )
 
-    verb = verbs.add_parser("list", help="the kernel series, and which are cached")
-    verb.add_argument("--offers", action="store_true", help="also ask the archive for the newest of each")
+    verb = verbs.add_parser("list", parents=[source], help="the kernels that are offered, locked and cached")
+    verb.add_argument("series", nargs="*", metavar="SERIES")
+    verb.add_argument("--offline", action="store_true", help="by what was known last, without the network")
+    verb.add_argument("--builds", action="store_true", help="every build that is offered")
     verb.set_defaults(function=_list)
+    verb = verbs.add_parser("update", parents=[source], help="lock the newest kernels")
+    verb.add_argument("series", nargs="*", metavar="SERIES", help="or a release; all that are locked if none is named")
+    verb.set_defaults(function=_update)
     verb = verbs.add_parser("boot", parents=[machine], help="fetch and boot a kernel, say which it is, and end it")
     verb.add_argument("kernel", nargs="?", default="6.1", metavar="KERNEL")
     verb.add_argument("--stay", action="store_true", help="leave it running until Ctrl-C")
     verb.set_defaults(function=_boot)
-    verb = verbs.add_parser("run", parents=[machine], help="run a command in a guest")
+    usage = "kprobe-vm run KERNEL [OPTION ...] -- CMD ..."
+    verb = verbs.add_parser("run", parents=[machine], help="run a command in a guest", usage=usage)
     verb.add_argument("kernel", metavar="KERNEL")
-    verb.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD ...")
+    verb.add_argument("--boot", action="store_true", help="boot it, instead of cloning one that has just booted")
     verb.set_defaults(function=_run)
     verb = verbs.add_parser("shell", parents=[machine], help="a shell in a guest, on this terminal")
     verb.add_argument("kernel", nargs="?", default="6.1", metavar="KERNEL")
@@ -150,20 +248,30 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("into", type=Path, metavar="DIRECTORY")
     verb.add_argument("--config", type=Path, help="the kernel's configuration file")
     verb.set_defaults(function=_record)
-    verb = verbs.add_parser("check", help="one line for each thing that is missing; status 1 if any is")
+    verb = verbs.add_parser("check", help="say what is missing, and how to get it; status 1 if anything is")
+    verb.add_argument("--cache", action="store_true", help="read all that is cached, and remove what is damaged")
     verb.set_defaults(function=_check)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
-    options = _parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    end = words.index("--") if "--" in words else len(words)
+    options = _parser().parse_args(words[:end])
+    options.command = words[end + 1 :]
     options.progress = (lambda _line: None) if options.quiet else _progress
+    for name in ("index", "keyring", "lock"):
+        if (value := getattr(options, name, None)) and options.function is not _update:
+            os.environ[f"KPROBE_VM_{name.upper()}"] = value
     try:
         return int(options.function(options))
     except MachineError as error:
         print(f"kprobe-vm: {error}", file=sys.stderr)
         return error.exit_status
+    except OSError as error:  # a file that is to be copied
+        print(f"kprobe-vm: {error}", file=sys.stderr)
+        return NotReady.exit_status
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
 

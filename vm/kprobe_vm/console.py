@@ -10,8 +10,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pexpect
-from pexpect import fdpexpect
+from kprobe_vm.errors import ExtraMissing
+
+try:
+    import pexpect
+    from pexpect import fdpexpect
+except ModuleNotFoundError as error:
+    raise ExtraMissing(error.name) from None
 
 __all__ = ["Console"]
 

@@ -11,7 +11,12 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from qemu.qmp import QMPClient, QMPError, Runstate
+from kprobe_vm.errors import ExtraMissing
+
+try:
+    from qemu.qmp import QMPClient, QMPError, Runstate
+except ModuleNotFoundError as error:
+    raise ExtraMissing(error.name) from None
 
 __all__ = ["SHARED_RAM", "Control", "ControlLost", "Incoming"]
 

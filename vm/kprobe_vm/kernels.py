@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from kprobe_vm.cache import Cache
 from kprobe_vm.errors import CacheCorrupt, FetchFailed, KernelGone, NoSuchKernel, WrongArchitecture
 from kprobe_vm.kerneltree import Kernel, load_order, release_of, series_of
 from kprobe_vm.lock import NAME, Lock, Locked, Locks
-from kprobe_vm.packages import Absent, Package, Progress, version_key
+from kprobe_vm.packages import INDEX_AGE, Absent, Package, Progress, version_key
 
 __all__ = ["BOOKWORM", "SERIES", "SUITES", "Kernel", "Kernels", "Series", "load_order", "series_of", "suites_for"]
 
@@ -98,10 +99,10 @@ class Kernels:
         cached = [kernel for kernel in self.cached() if kernel.release in (spec, f"{spec}-{FLAVOUR}")]
         return cached[-1] if cached else self._unpacked(self.newest(spec))
 
-    def newest(self, spec: str) -> Locked:
+    def newest(self, spec: str, *, at_most_old: float = INDEX_AGE) -> Locked:
         """Return the newest kernel that the archive offers for a series or a release; raise `NoSuchKernel`."""
         series = series_of(spec)
-        offers = self.offers(series)
+        offers = self.offers(series, at_most_old=at_most_old)
         if not offers:
             suites = ", ".join(suites_for(series).suites)
             raise NoSuchKernel(f"Debian offers no kernel {series} for {FLAVOUR} in {suites}")
@@ -112,23 +113,24 @@ class Kernels:
             raise KernelGone(f"Debian has no kernel {spec} (any more); the nearest is {release_of(near.package)}")
         return fitting[-1]
 
-    def offers(self, series: str) -> list[Locked]:
+    def offers(self, series: str, *, at_most_old: float = INDEX_AGE) -> list[Locked]:
         """Return the kernels of a series that its suites offer, oldest first."""
-        found = [row for suite in suites_for(series).suites for row in self.offered_by(suite)]
+        suites = suites_for(series).suites
+        found = [row for suite in suites for row in self.offered_by(suite, at_most_old=at_most_old)]
         found = [row for row in found if series_of(release_of(row.package)) == series]
         return sorted(found, key=lambda row: version_key(row.package.version))
 
-    def offered_by(self, suite: str, *, offline: bool = False) -> list[Locked]:
+    def offered_by(self, suite: str, *, offline: bool = False, at_most_old: float = INDEX_AGE) -> list[Locked]:
         """Return all the kernels that a suite offers, oldest first; none if the archive doesn't have the suite.
 
         Offline: by the index that was fetched last, however old that is.
         """
-        archive = self.archives.suite(suite)
         digested = self.cache.directory("offers") / f"{self.archives.label}-{suite}.json"
         known: dict[str, Any] = json.loads(digested.read_text()) if digested.exists() else {"index": 0, "rows": []}
         if not offline:
+            archive = self.archives.suite(suite)
             try:
-                index = archive.update()
+                index = archive.update(at_most_old=at_most_old)
             except Absent as error:
                 self.progress(f"{suite} is left out: {error}")
                 return []
@@ -143,6 +145,19 @@ class Kernels:
         trees = [path.parent for path in self.cache.directory("kernels").glob("*/kernel.json")]
         kernels = [kerneltree.load(tree) for tree in trees if kerneltree.is_whole(tree)]
         return sorted(kernels, key=lambda kernel: version_key(kernel.package_version))
+
+    def drop_damaged(self) -> list[str]:
+        """Read all that is cached, remove what isn't as it was written, and return the names of that."""
+        damaged = []
+        for tree in self.cache.directory("kernels").glob("[!.]*"):
+            if not kerneltree.is_whole(tree, thoroughly=True):
+                shutil.rmtree(tree)
+                damaged.append(f"kernels/{tree.name}")
+        for file in self.cache.directory("packages").glob("*.deb"):
+            if hashlib.sha256(file.read_bytes()).hexdigest() != file.stem:
+                file.unlink()
+                damaged.append(f"packages/{file.name}")
+        return damaged
 
     def lock(self, rows: dict[str, Locked], path: Path | None = None) -> Path:
         """Write kernels into a lock file (the user's own, in the cache, if none is given); return its path."""

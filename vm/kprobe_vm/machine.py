@@ -26,16 +26,17 @@ __all__ = ["Machine"]
 
 
 class Machine:
-    """A guest with a kernel: a series ("6.1": Debian's newest), a release, or a path to a bzImage or vmlinux.
+    """A guest with a kernel: a series ("6.1": the build that is locked), a release, or a path to a bzImage or vmlinux.
 
     Use it as a context manager, or call `start` and `close`. `memory` is in MiB. `progress` is called with one line
     of text at each step that takes time. `accelerator` "kvm" or "tcg" takes the choice out of our hands (so does
     the environment variable `KPROBE_VM_ACCELERATOR`). With `template` it is a clone of a guest that was saved when it
     had just booted, made if there is none yet: it starts in a small part of the time of a boot, with its own memory and
     the clock set, but its processes, its boot id and the time since its boot are those of the one that was saved.
-    Where that fails, it boots (see `faults`). Starting raises `NotReady` if the host lacks something and
-    `MachineDied` if the guest doesn't come up; using it raises `MachineDied` once it is gone, and `OSError` for the
-    guest kernel's refusals. All methods may be called from any thread.
+    Where that fails, it boots (see `faults`). `packages` are Debian packages that the guest has, with what they depend
+    on ("=NAME" for one alone); it gets more memory if they need it. Starting raises `NotReady` if the host lacks
+    something and `MachineDied` if the guest doesn't come up; using it raises `MachineDied` once it is gone, and
+    `OSError` for the guest kernel's refusals. All methods may be called from any thread.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Machine:
         command_line: str = "",
         cache: Cache | None = None,
         template: bool = False,
+        packages: Sequence[str] = (),
     ) -> None:
         self.spec = kernel
         self._memory = memory
@@ -61,6 +63,7 @@ class Machine:
         self._command_line = command_line
         self._cache = cache or Cache.of(os.environ)
         self._template = template
+        self._packages = tuple(packages)
         self._started: Started | None = None
         self._inputs = itertools.count()
         self.kernel: Kernel | None = None
@@ -74,12 +77,14 @@ class Machine:
             raise RuntimeError("the machine was started before")
         program, version = _qemu(self._cache)
         self.kernel = Kernels(self._cache, self._progress).get(self.spec)
-        root = root_image(self._cache, self.kernel, self._progress)
+        root = root_image(self._cache, self.kernel, self._progress, self._packages)
+        # packages are in memory twice while the guest unpacks them, and its root may fill half of its memory
+        memory = self._memory if not self._packages else max(self._memory, 192 + (root.stat().st_size >> 20) * 9 // 4)
         # Several emulating threads corrupt the code patching of kernels from 6.12 on while probes come and go.
         tcg = "tcg" if self._cpus == 1 else "tcg,thread=single"
         launch = Launch(
             self.spec,
-            Hardware(self.kernel.image, root, tcg, self._memory, self._cpus, self._command_line),
+            Hardware(self.kernel.image, root, tcg, memory, self._cpus, self._command_line),
             self._deadlines,
             self._cache,
             self._progress,

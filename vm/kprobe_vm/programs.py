@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kprobe_vm.errors import CompilerMissing, PackageMissing, QemuMissing, QemuTooOld
 
-__all__ = ["OPTIONAL", "REQUIRED", "Program", "find", "missing", "qemu", "qemu_version"]
+__all__ = ["KEYRING", "OPTIONAL", "REQUIRED", "Program", "find", "missing", "missing_python", "qemu", "qemu_version"]
 
 QEMU = "qemu-system-x86_64"
 QEMU_OLDEST = (5, 2)  # Debian bullseye's; -chardev socket,fd= of a connected socket and virtio-serial are older
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+PYTHON = {"pexpect": "pexpect", "qemu.qmp": "qemu"}  # what pip calls it -> what holds it
 
 
 class Program(NamedTuple):
@@ -48,15 +53,31 @@ def find(name: str) -> str:
     raise PackageMissing(*program)
 
 
-def missing() -> list[PackageMissing]:
-    """Return one error for each required program that isn't there."""
-    found = []
-    for program in REQUIRED:
-        try:
-            find(program.name)
-        except PackageMissing as error:
-            found.append(error)
+def missing(environment: Mapping[str, str]) -> list[Program]:
+    """Return what the host lacks to fetch kernels and to start them."""
+    found = [program for program in REQUIRED if not shutil.which(program.name)]
+    if environment.get("KPROBE_VM_INDEX"):
+        found = [program for program in found if program.name != "apt-get"]
+        found += [program for program in OPTIONAL if program.name == "gpgv" and not shutil.which(program.name)]
+    if not environment.get("KPROBE_VM_KEYRING") and not os.path.exists(KEYRING):
+        found.append(Program("Debian's keyring", "debian-archive-keyring", "verifies Debian's packages"))
+    if (compiler := shutil.which("cc")) and not _has_static_libc(compiler):
+        found.append(Program("libc.a", "libc6-dev", "is in the guest's agent"))
     return found
+
+
+def missing_python() -> list[str]:
+    """Return which Python packages of the extra [vm] are not installed."""
+    return [name for name, package in PYTHON.items() if importlib.util.find_spec(package) is None]
+
+
+def _has_static_libc(compiler: str) -> bool:
+    asked = [compiler, "-print-file-name=libc.a"]
+    try:
+        answer = subprocess.run(asked, capture_output=True, text=True, timeout=30, check=False).stdout
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return os.path.isabs(answer.strip())
 
 
 def qemu_version(path: str) -> str:
