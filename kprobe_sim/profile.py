@@ -19,6 +19,7 @@ from kprobe_sim.prototypes import Prototype, PrototypeTable
 from kprobe_sim.symbols import SymbolTable
 
 PROFILES = Path(__file__).parent / "profiles"
+DEFAULT = "6.1"  # the series that no spec stands for, while the newer ones aren't held to their kernels throughout
 
 
 class FileEntry(NamedTuple):
@@ -66,6 +67,7 @@ class Profile:
         self.default_clock: str = facts["default_clock"]
         self.tracers: tuple[str, ...] = tuple(facts["tracers"])
         self.saved_cmdlines_size: int = facts["saved_cmdlines_size"]
+        self.marker_offset: int = facts.get("marker_offset", 0)  # of the place in tracing_mark_write that marks show
         self.preempt_model: str = facts["preempt_model"]  # as the header of latency-format says it: "desktop"
         self.modules: tuple[str, ...] = tuple(facts["modules"])  # loaded when it was recorded
 
@@ -193,6 +195,11 @@ class Profile:
         """Return a new table, to which functions can be added without anybody else seeing them."""
         return SymbolTable(self.path / "symbols.bin")
 
+    @property
+    def types(self) -> PrototypeTable | None:
+        """Return what BTF says of functions and types; None on a kernel whose probes don't ask it."""
+        return self._prototypes if "<argname>" in self._files["README"] else None
+
     def prototype(self, name: str) -> Prototype | None:
         """Return the parameters and the return type of a function, None where BTF doesn't know it."""
         return self._prototypes.find(self.symbols, name)
@@ -250,19 +257,20 @@ def _by_version(release: str) -> tuple[int, ...]:
 
 
 def newest() -> str:
-    """Return the series of the newest profile: what the spec `sim` stands for."""
+    """Return the series that the spec `sim` stands for."""
     return load().series
 
 
 def load(spec: str = "") -> Profile:
-    """Return the newest profile of a series ("6.1"), the one of a release, or without spec the newest of all.
+    """Return the newest profile of a series ("6.1"), the one of a release, or without spec that of `DEFAULT`.
 
     Raises ValueError, listing what there is, for a spec that nothing fits.
     """
+    spec = spec or DEFAULT
     releases = available()
     if spec in releases:
         return Profile(PROFILES / spec)
-    fitting = [release for release in releases if not spec or _in_series(release, spec)]
+    fitting = [release for release in releases if _in_series(release, spec)]
     if not fitting:
         there = ", ".join(releases) or "none"
         raise ValueError(f"no profile of kernel {spec!r}; there are: {there}")

@@ -1,16 +1,19 @@
-"""What a kernel's BTF says of its functions: parameters and return type."""
+"""What a kernel's BTF says of its functions: parameters and return type, and what structs they lead to are made of."""
 
 from __future__ import annotations
 
-import mmap
-import struct
-from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from kprobe_sim.packed import Numbers, Texts, open_sections
 from kprobe_sim.symbols import SymbolTable
 
 MAGIC = b"kprobtyp"
+VOID = 0  # the number of the type void
+_PROTOTYPES, _TYPES = 256, 64  # lines to a chunk
+_SIGNED, _CHAR, _BOOL = 1, 2, 4  # the encoding of an int
+_POINTER_SIZE = 8
+_ANONYMOUS_DEPTH = 16
 
 
 class CType(NamedTuple):
@@ -36,49 +39,154 @@ class Prototype(NamedTuple):
     returns: CType
 
 
+class Signature(NamedTuple):
+    """A function's parameters and what it returns, types by number."""
+
+    parameters: tuple[tuple[str, int], ...]
+    returns: int
+
+
+class Member(NamedTuple):
+    """A member of a struct or union: its type's number, offset in bits, and width in bits of a bitfield, else 0."""
+
+    type: int
+    offset: int
+    bits: int
+
+
 class PrototypeTable:
     """The recorded prototypes (`prototypes.bin`, written by `kprobe-vm record`), searched in place.
 
-    The file has the form of symbols.bin.  `index` u16 per symbol of symbols.bin: 0 or the number of its prototype;
-    `start` u32 per prototype: where its words begin; `words` u16: the return type, then name and type per parameter;
-    `names` and `types`: lines, the latter `kind size signed text`.
+    The file has the form of symbols.bin.  `index` per symbol of symbols.bin: 0 or the number of its prototype;
+    `protos` lines, 256 to a chunk: return type, then name:type per parameter; `types` lines, 64 to a chunk: a letter,
+    then what it has of target type, size, encoding, signedness, bits, name and members (name:type:offset[:bits]).
     """
 
     def __init__(self, path: Path) -> None:
-        with path.open("rb") as file:
-            view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        magic, count = struct.unpack_from("<8sI4x", view, 0)
-        if magic != MAGIC:
-            raise ValueError(f"{path} isn't a recorded table of prototypes")
-        sections = {}
-        for index in range(count):
-            tag, start, length = struct.unpack_from("<8sII", view, 16 + 16 * index)
-            sections[tag.rstrip(b"\0")] = view[start : start + length]
-        self._index = sections[b"index"].cast("H")
-        self._start = sections[b"start"].cast("I")
-        self._words = sections[b"words"].cast("H")
-        self._lines = sections[b"names"], sections[b"types"]
+        sections = open_sections(path, MAGIC)
+        self._index = Numbers(sections["index"])
+        self._protos = Texts(sections["protos"])
+        self._types = Texts(sections["types"])
+        self._lines: dict[int, list[str]] = {}
 
-    def find(self, symbols: SymbolTable, name: str) -> Prototype | None:
-        """Return the prototype of the first recorded symbol of that name that has one."""
+    def signature(self, symbols: SymbolTable, name: str) -> Signature | None:
+        """Return the signature of the first recorded symbol of that name that has one."""
         for position in symbols.positions(name):
             number = self._index[position]
             if number:
-                words = self._words[self._start[number - 1] : self._start[number]].tolist()
-                pairs = zip(words[1::2], words[2::2], strict=True)
-                return Prototype(
-                    tuple(Parameter(self._names[n], self._types[t]) for n, t in pairs), self._types[words[0]]
-                )
+                chunk, line = divmod(number - 1, _PROTOTYPES)
+                returns, *rest = self._protos[chunk].decode().split("\n")[line].split("\t")
+                pairs = (word.split(":") for word in rest)
+                return Signature(tuple((parameter, int(kind)) for parameter, kind in pairs), int(returns))
         return None
 
-    @cached_property
-    def _names(self) -> list[str]:
-        return bytes(self._lines[0]).decode().split("\n")
+    def find(self, symbols: SymbolTable, name: str) -> Prototype | None:
+        """Return the prototype of the first recorded symbol of that name that has one."""
+        found = self.signature(symbols, name)
+        if found is None:
+            return None
+        return Prototype(
+            tuple(
+                Parameter(parameter, CType("...", "void", 0, False) if parameter == "..." else self.c_type(kind))
+                for parameter, kind in found.parameters
+            ),
+            self.c_type(found.returns),
+        )
 
-    @cached_property
-    def _types(self) -> list[CType]:
-        types = []
-        for line in bytes(self._lines[1]).decode().split("\n"):
-            kind, size, signed, text = line.split(" ", 3)
-            types.append(CType(text, kind, int(size), signed == "1"))
-        return types
+    # ---------------------------------------------------------------------------------------------- types by number
+
+    def _words(self, number: int) -> list[str]:
+        chunk, line = divmod(number, _TYPES)
+        lines = self._lines.get(chunk)
+        if lines is None:
+            lines = self._lines[chunk] = self._types[chunk].decode().split("\n")
+        return lines[line].split("\t")
+
+    def resolve(self, number: int) -> int:
+        """Follow typedefs and qualifiers."""
+        words = self._words(number)
+        while words[0] in "tcvr":
+            number = int(words[1])
+            words = self._words(number)
+        return number
+
+    def pointed(self, number: int) -> int | None:
+        """Return what a pointer points to, typedefs and qualifiers followed; None for anything but a pointer."""
+        words = self._words(number)
+        return self.resolve(int(words[1])) if words[0] == "*" else None
+
+    def is_struct(self, number: int) -> bool:
+        """Return whether a type is a struct or a union."""
+        return self._words(number)[0] in "su"
+
+    def member(self, number: int, name: str) -> Member | None:
+        """Find a member of a struct or union, those of anonymous ones in it included, as btf_find_struct_member()."""
+        waiting: list[tuple[int, int]] = []
+        base = 0
+        while True:
+            for word in self._words(number)[3:]:
+                own, kind, offset, *bits = word.split(":")
+                if own == name and own:
+                    return Member(int(kind), base + int(offset), int(bits[0]) if bits else 0)
+                if not own and len(waiting) < _ANONYMOUS_DEPTH and self.is_struct(inner := self.resolve(int(kind))):
+                    waiting.append((inner, base + int(offset)))
+            if not waiting:
+                return None
+            number, base = waiting.pop()
+
+    def integer(self, number: int) -> tuple[int, bool] | None:
+        """Return width in bits and signedness of an int (char and bool are ints too), None for another type."""
+        words = self._words(number)
+        return (int(words[3]), bool(int(words[2]) & _SIGNED)) if words[0] == "i" else None
+
+    def element(self, number: int) -> int | None:
+        """Return the type of an array's elements, typedefs and qualifiers followed; None for anything but an array."""
+        words = self._words(number)
+        return self.resolve(int(words[1])) if words[0] == "[" else None
+
+    def letter(self, number: int) -> str:
+        """Return the letter of a type's kind: i * [ s u e E f t c v r ( n, 0 for void."""
+        return self._words(number)[0]
+
+    def size(self, number: int) -> int:
+        """Return the size of a type in bytes."""
+        words = self._words(self.resolve(number))
+        if words[0] == "[":
+            return int(words[2]) * self.size(int(words[1]))
+        if words[0] == "*":
+            return _POINTER_SIZE
+        return int(words[1]) if words[0] in "isueEn" else 0
+
+    def c_type(self, number: int) -> CType:
+        """Return a type as C has it."""
+        words = self._words(self.resolve(number))
+        kinds = {"*": "ptr", "[": "array", "s": "struct", "u": "union", "e": "enum", "E": "enum", "n": "float"}
+        kind = kinds.get(words[0], "struct" if words[0] == "f" else "void")
+        signed = words[0] in "eE" and words[2] == "1"
+        if words[0] == "i":
+            encoding = int(words[2])
+            kind = "bool" if encoding & _BOOL else "int"
+            if encoding & _CHAR or (words[1] == "1" and "char" in words[4]):
+                kind = "char"
+            signed = bool(encoding & _SIGNED)
+        return CType(self._text(number), kind, self.size(number), signed)
+
+    def _text(self, number: int) -> str:
+        words = self._words(number)
+        letter = words[0]
+        if letter == "*":
+            inner = self._text(int(words[1]))
+            return inner + ("*" if inner.endswith("*") else " *")
+        if letter in "cvr":
+            word = {"c": "const", "v": "volatile", "r": "restrict"}[letter]
+            inner = self._text(int(words[1]))
+            return f"{inner} {word}" if inner.endswith("*") else f"{word} {inner}"
+        if letter == "[":
+            return f"{self._text(int(words[1]))}[{words[2]}]"
+        if letter == "(":
+            return f"{self._text(int(words[1]))} ()"
+        names = {"s": "struct", "u": "union", "e": "enum", "E": "enum", "f": "struct"}
+        if letter in names:
+            name = words[{"s": 2, "u": 2, "e": 3, "E": 3, "f": 1}[letter]]
+            return f"{names[letter]} {name or '(anon)'}"
+        return words[-1] if number else "void"

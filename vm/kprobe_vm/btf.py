@@ -6,11 +6,10 @@ The format is that of Documentation/bpf/btf.rst of the kernel.
 from __future__ import annotations
 
 import struct
-from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kprobe_vm.packed import file as pack
+from kprobe_vm import packed
 
 INT, PTR, ARRAY, STRUCT, UNION, ENUM, FWD, TYPEDEF, VOLATILE, CONST, RESTRICT, FUNC = range(1, 13)
 FUNC_PROTO, VAR, DATASEC, FLOAT, DECL_TAG, TYPE_TAG, ENUM64 = range(13, 20)
@@ -20,7 +19,11 @@ TRAILING = {
     DATASEC: (0, 12), DECL_TAG: (4, 0), ENUM64: (0, 12),
 }  # fmt: skip
 TRANSPARENT = (TYPEDEF, VOLATILE, CONST, RESTRICT, TYPE_TAG)
-POINTER_SIZE = 8
+LETTERS = {
+    INT: "i", PTR: "*", ARRAY: "[", STRUCT: "s", UNION: "u", ENUM: "e", FWD: "f", TYPEDEF: "t", VOLATILE: "v",
+    CONST: "c", RESTRICT: "r", FUNC_PROTO: "(", FLOAT: "n", ENUM64: "E",
+}  # fmt: skip
+PROTOTYPES, TYPES = 256, 64  # lines to a chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,91 +77,95 @@ class Btf:
             found.append((self.text_at(name), kind) if name or kind else ("...", 0))
         return found
 
-    def resolve(self, number: int) -> Type:
-        """Follow typedefs and qualifiers."""
+    def untagged(self, number: int) -> int:
+        """Follow tags, which say nothing of a type itself."""
+        while self.types[number].kind == TYPE_TAG:
+            number = self.types[number].size
+        return number
+
+    def members(self, entry: Type) -> list[tuple[str, int, int, int]]:
+        """Return (name, type id, offset in bits, width of a bitfield or 0) of a struct's or union's members."""
+        found = []
+        for name, kind, offset in struct.iter_unpack("<III", entry.data):
+            bits = offset >> 24 if entry.flag else 0
+            found.append((self.text_at(name), kind, offset & 0xFFFFFF if entry.flag else offset, bits))
+        return found
+
+    def references(self, number: int, *, fields: bool) -> list[int]:
+        """Return the types that a type is made of; with `fields`, those of a struct's members too."""
         entry = self.types[number]
-        while entry.kind in TRANSPARENT:
-            entry = self.types[entry.size]
-        return entry
-
-    def size(self, number: int) -> int:
-        """Return the size of a type in bytes."""
-        entry = self.resolve(number)
-        if entry.kind in (INT, STRUCT, UNION, ENUM, ENUM64, FLOAT):
-            return entry.size
+        if entry.kind in (PTR, FUNC_PROTO, *TRANSPARENT):
+            return [entry.size]
         if entry.kind == ARRAY:
-            element, _, count = struct.unpack("<III", entry.data)
-            return int(count) * self.size(element)
-        return POINTER_SIZE if entry.kind == PTR else 0
-
-    def kind(self, number: int) -> tuple[str, bool]:
-        """Return (kind, signed) as the profile tells them."""
-        entry = self.resolve(number)
-        if entry.kind == INT:
-            encoding = entry.data[3] & 0xF
-            if encoding & 4:
-                return "bool", False
-            return ("char" if encoding & 2 or (entry.size == 1 and "char" in entry.name) else "int"), bool(encoding & 1)
-        names = {PTR: "ptr", ARRAY: "array", STRUCT: "struct", UNION: "union", ENUM: "enum", ENUM64: "enum",
-                 FLOAT: "float", FWD: "struct"}  # fmt: skip
-        return names.get(entry.kind, "void"), entry.kind in (ENUM, ENUM64) and entry.flag
-
-    def show(self, number: int) -> str:
-        """Return the text of a type, as C would have it (functions and arrays shortened)."""
-        known = self._shown.get(number)
-        if known is None:
-            known = self._shown[number] = self._show(number)
-        return known
-
-    def _show(self, number: int) -> str:
-        entry = self.types[number]
-        if entry.kind == PTR:
-            inner = self.show(entry.size)
-            return inner + ("*" if inner.endswith("*") else " *")
-        if entry.kind in (CONST, VOLATILE, RESTRICT):
-            word = {CONST: "const", VOLATILE: "volatile", RESTRICT: "restrict"}[entry.kind]
-            inner = self.show(entry.size)
-            return f"{inner} {word}" if inner.endswith("*") else f"{word} {inner}"
-        if entry.kind == TYPE_TAG:
-            return self.show(entry.size)
-        if entry.kind == ARRAY:
-            element, _, count = struct.unpack("<III", entry.data)
-            return f"{self.show(element)}[{count}]"
-        if entry.kind == FUNC_PROTO:
-            return "void ()" if not entry.size else f"{self.show(entry.size)} ()"
-        words = {STRUCT: "struct", UNION: "union", ENUM: "enum", ENUM64: "enum", FWD: "struct"}
-        return f"{words[entry.kind]} {entry.name or '(anon)'}" if entry.kind in words else entry.name
+            return [struct.unpack_from("<I", entry.data)[0]]
+        if fields and entry.kind in (STRUCT, UNION):
+            return [kind for _, kind, _, _ in self.members(entry)]
+        return []
 
 
-def prototypes(btf: Btf, symbol_names: Sequence[str]) -> bytes:
-    """Return the table of prototypes for the symbols of a symbol table (see kprobe_sim/prototypes.py for its form)."""
+def prototypes(btf: Btf, symbol_names: Sequence[str], *, fields: bool) -> bytes:
+    """Return the table of prototypes for the symbols of a symbol table (see kprobe_sim/prototypes.py for its form).
+
+    `fields` records the members of all structs that a function's arguments and its result lead to.
+    """
+    lines: dict[tuple[int, ...], int] = {}
     names: dict[str, int] = {}
-    types: dict[str, int] = {}
-    starts, words = array("I", [0]), array("H")
-    numbers: dict[bytes, int] = {}
     by_function: dict[str, int] = {}
-
-    def type_number(number: int) -> int:
-        kind, signed = btf.kind(number)
-        line = f"{kind} {btf.size(number)} {int(signed)} {btf.show(number)}"
-        return types.setdefault(line, len(types))
-
+    wanted: list[int] = []
     for name, proto in btf.functions():
-        row = array("H", [type_number(btf.types[proto].size)])
+        row = [btf.untagged(btf.types[proto].size)]
         for parameter, kind in btf.parameters(proto):
-            row.append(names.setdefault(parameter, len(names)))
-            row.append(types.setdefault("void 0 0 ...", len(types)) if parameter == "..." else type_number(kind))
-        key = row.tobytes()
-        if key not in numbers:
-            numbers[key] = len(starts)
-            words.extend(row)
-            starts.append(len(words))
-        by_function.setdefault(name, numbers[key])
-    sections = {
-        "index": array("H", (by_function.get(name, 0) for name in symbol_names)).tobytes(),
-        "start": starts.tobytes(),
-        "words": words.tobytes(),
-        "names": "\n".join(names).encode(),
-        "types": "\n".join(types).encode(),
-    }
-    return pack(b"kprobtyp", sections)
+            row += [names.setdefault(parameter, len(names)), btf.untagged(kind)]
+        wanted += [row[0], *row[2::2]]
+        by_function.setdefault(name, lines.setdefault(tuple(row), len(lines) + 1))
+    reached = {0}
+    while wanted:
+        number = btf.untagged(wanted.pop())
+        if number not in reached:
+            reached.add(number)
+            wanted += btf.references(number, fields=fields)
+    place = {number: index for index, number in enumerate(sorted(reached))}
+    words = list(names)
+    rows = []
+    for known in lines:
+        pairs = zip(known[1::2], known[2::2], strict=True)
+        rows.append("\t".join([str(place[known[0]]), *(f"{words[name]}:{place[kind]}" for name, kind in pairs)]))
+    types = [_type_line(btf, number, place, fields=fields) for number in sorted(reached)]
+    return packed.file(
+        b"kprobtyp",
+        {
+            "index": packed.numbers([by_function.get(name, 0) for name in symbol_names]),
+            "protos": packed.texts(_lines(rows, PROTOTYPES)),
+            "types": packed.texts(_lines(types, TYPES)),
+        },
+    )
+
+
+def _lines(lines: Sequence[str], each: int) -> list[bytes]:
+    return ["\n".join(lines[at : at + each]).encode() for at in range(0, len(lines), each)]
+
+
+def _type_line(btf: Btf, number: int, place: dict[int, int], *, fields: bool) -> str:
+    entry = btf.types[number]
+    if not number:
+        return "0"
+    words: list[object] = [LETTERS[entry.kind]]
+    if entry.kind in (PTR, FUNC_PROTO, VOLATILE, CONST, RESTRICT):
+        words.append(place[btf.untagged(entry.size)])
+    elif entry.kind == TYPEDEF:
+        words += [place[btf.untagged(entry.size)], entry.name]
+    elif entry.kind == ARRAY:
+        element, _, count = struct.unpack("<III", entry.data)
+        words += [place[btf.untagged(element)], count]
+    elif entry.kind == INT:
+        words += [entry.size, entry.data[3] & 0xF, entry.data[0], entry.name]
+    elif entry.kind in (ENUM, ENUM64):
+        words += [entry.size, int(entry.flag), entry.name]
+    elif entry.kind == FWD:
+        words.append(entry.name)
+    else:
+        words += [entry.size, entry.name]
+        if fields and entry.kind in (STRUCT, UNION):
+            for name, kind, offset, bits in btf.members(entry):
+                words.append(f"{name}:{place[btf.untagged(kind)]}:{offset}" + (f":{bits}" if bits else ""))
+    return "\t".join(map(str, words))

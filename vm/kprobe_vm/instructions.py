@@ -190,15 +190,16 @@ def bugs(read: Read, first: int, last: int, text: Text) -> list[Special]:
     """
     table = read(first, last - first)
     best: list[int] = []
-    most = 0
+    most = seen = 0
     for size in (12, 16, 8, 20, 24):
         whole = range(0, len(table) - size + 1, size)
         addresses = [first + at + int.from_bytes(table[at : at + 4], "little", signed=True) for at in whole]
         inside = [address for address in addresses if 0 <= address - text.start < len(text.code)]
         undefined = sum(_is_undefined(text.code[a - text.start : a - text.start + 5]) for a in inside)
+        seen += len(inside)
         if undefined > most:
             best, most = inside, undefined
-    if 2 * most < len(best):
+    if seen and 2 * most <= len(best):
         raise ValueError("no entry size fits the table of BUG instructions")
     return [Special(address, 1, Kind.RESERVED) for address in best]
 

@@ -84,7 +84,9 @@ def write_profile(into: Path, answers: Mapping[str, bytes], read: Read, config: 
         if "btf" in answers:
             progress("reading prototypes")
             names = [entry.name for entry in entries]
-            (fresh / "prototypes.bin").write_bytes(btf.prototypes(btf.Btf(answers["btf"]), names))
+            fields = b"<argname>" in answers["files/README"]  # arguments by their names in C, and what they point at
+            table = btf.prototypes(btf.Btf(answers["btf"]), names, fields=fields)
+            (fresh / "prototypes.bin").write_bytes(table)
         target = into / release
         if target.exists():
             shutil.rmtree(target)
