@@ -19,6 +19,10 @@ REGISTERS = (
     *("r15", "r14", "r13", "r12", "bp", "bx", "r11", "r10", "r9", "r8", "ax", "cx", "dx", "si", "di"),
     *("orig_ax", "ip", "cs", "flags", "sp", "ss"),
 )
+_MASK = (1 << 64) - 1
+_HALF_MASK = (1 << 32) - 1
+_NAMES = frozenset(REGISTERS)
+_BASE = dict.fromkeys(REGISTERS, 0) | {"cs": 0x10, "ss": 0x18, "flags": 0x246, "orig_ax": _MASK}
 _STACK_TOP = 0xFFFFC90000014000  # the end of a kernel stack
 _STACK_USED = 0x1F8  # bytes between the frame and pt_regs of a system call at the end
 _PLACE = re.compile(r"([^+/]+)(?:\+(0x[0-9a-fA-F]+|[0-9]+))?(?:/(0x[0-9a-fA-F]+|[0-9]+))?\Z")
@@ -51,64 +55,111 @@ class Frame(NamedTuple):
     chain: tuple[int, ...]  # return addresses, the caller's first
 
 
-def place_frame(kernel: SimulatedKernel, call: Call) -> Frame:
-    """Make a call concrete.  Raises ValueError for names, registers or CPUs that the kernel doesn't have."""
-    if not 0 <= call.cpu < kernel.cpus:
-        raise ValueError(f"no CPU {call.cpu}: this kernel has {kernel.cpus}")
-    unknown = sorted(set(call.registers) - set(REGISTERS))
-    if unknown:
-        raise ValueError(f"no register {unknown[0]!r}: the kernel's names are {', '.join(REGISTERS)}")
-    entry = _address(kernel, call.function, "function")
-    chain = _chain(kernel, call)
-    memory = CallMemory(kernel.memory, call.memory)
-    values = [_value(kernel, memory, call.function, index, arg) for index, arg in enumerate(call.args)]
-    beyond = values[len(ARGUMENT_REGISTERS) :]
-    words = (chain[0] if chain else 0, *beyond)
-    pointer = _STACK_TOP - _STACK_USED - 8 * len(words)
-    memory.put(pointer, struct.pack(f"<{len(words)}Q", *words).ljust(_STACK_TOP - pointer, b"\0"))
-    registers = dict.fromkeys(REGISTERS, 0)
-    registers.update(zip(ARGUMENT_REGISTERS, values, strict=False))
-    registers.update(cs=0x10, ss=0x18, flags=0x246, sp=pointer, orig_ax=2**64 - 1, ip=entry + call.offset + 1)
-    registers.update({name: value & (2**64 - 1) for name, value in call.registers.items()})
-    return Frame(entry, registers, memory, words, chain)
+class Placing:
+    """Makes the calls of one kernel concrete; remembers what names lead to."""
+
+    def __init__(self, kernel: SimulatedKernel) -> None:
+        self._kernel = kernel
+        self._places: dict[str, int] = {}
+        self._widths: dict[str, tuple[tuple[int, ...], int]] = {}  # masks of a function's parameters and result
+        self._chains: dict[tuple[str, tuple[str | int, ...]], tuple[int, ...]] = {}
+        self._symbols = len(kernel.symbols)  # what was remembered holds while none are added
+
+    def entry(self, call: Call) -> int:
+        """Return the address of the function called.  Raises ValueError for names or CPUs that there aren't."""
+        if not 0 <= call.cpu < self._kernel.cpus:
+            raise ValueError(f"no CPU {call.cpu}: this kernel has {self._kernel.cpus}")
+        if not call.registers.keys() <= _NAMES:
+            unknown = sorted(call.registers.keys() - _NAMES)
+            raise ValueError(f"no register {unknown[0]!r}: the kernel's names are {', '.join(REGISTERS)}")
+        if len(self._kernel.symbols) != self._symbols:
+            self._places.clear()
+            self._widths.clear()
+            self._chains.clear()
+        entry = self._address(call.function, "function")
+        self._symbols = len(self._kernel.symbols)
+        return entry
+
+    def chain(self, call: Call) -> tuple[int, ...]:
+        """Return the return addresses, the caller's first.  Raises ValueError for names that there aren't."""
+        key = call.caller, call.stack
+        chain = self._chains.get(key)
+        if chain is None:
+            chain = self._chains[key] = self._chain(call)
+            self._symbols = len(self._kernel.symbols)
+        return chain
+
+    def frame(self, call: Call, entry: int, chain: tuple[int, ...]) -> Frame:
+        """Make a call concrete that goes to `entry` and came by `chain`."""
+        memory = CallMemory(self._kernel.memory, call.memory)
+        values = []
+        masks = self._masks(call.function)[0]
+        for index, arg in enumerate(call.args):
+            if isinstance(arg, int):
+                values.append(arg & (masks[index] if index < len(masks) else _MASK))
+            else:
+                values.append(
+                    memory.put_string(arg if isinstance(arg, bytes) else arg.encode("utf-8", "surrogateescape"))
+                )
+        words = (chain[0] if chain else 0, *values[len(ARGUMENT_REGISTERS) :])
+        pointer = _STACK_TOP - _STACK_USED - 8 * len(words)
+        memory.put(pointer, struct.pack(f"<{len(words)}Q", *words).ljust(_STACK_TOP - pointer, b"\0"))
+        registers = _BASE.copy()
+        registers.update(zip(ARGUMENT_REGISTERS, values, strict=False))
+        registers["sp"] = pointer
+        registers["ip"] = entry + call.offset + 1
+        for name, value in call.registers.items():
+            registers[name] = value & _MASK
+        return Frame(entry, registers, memory, words, chain)
+
+    def result(self, call: Call) -> int:
+        """Return what the call returns, as the register holds it."""
+        return (call.returns or 0) & self._masks(call.function)[1]
+
+    def _masks(self, function: str) -> tuple[tuple[int, ...], int]:
+        masks = self._widths.get(function)
+        if masks is None:
+            prototype = self._kernel.profile.prototype(function)
+            parameters = prototype.parameters if prototype else ()
+            result = prototype.returns if prototype else None
+            masks = tuple(_mask(parameter.type) for parameter in parameters), _mask(result)
+            self._widths[function] = masks
+        return masks
+
+    def _chain(self, call: Call) -> tuple[int, ...]:
+        places: list[str | int] = list(call.stack)
+        if call.caller and (not places or places[0] != call.caller):
+            places.insert(0, call.caller)
+        chain = [place if isinstance(place, int) else self._address(place, "caller") for place in places]
+        if len(chain) == 1:
+            caller = self._kernel.symbols.at(chain[0])
+            if caller is not None and caller.name.startswith("__x64_sys_"):
+                frames = FRAMES.get(self._kernel.release)
+                chain += [self._address(frame, "frame") for frame in frames.syscall] if frames else []
+        return tuple(address for address in chain if address)
+
+    def _address(self, place: str, what: str) -> int:
+        address = self._places.get(place)
+        if address is None:
+            address = self._places[place] = self._find(place, what)
+        return address
+
+    def _find(self, place: str, what: str) -> int:
+        symbols = self._kernel.symbols
+        match = _PLACE.match(place)
+        found = symbols.lookup(match.group(1)) if match else []
+        if match and match.group(3):
+            # SYMBOL+OFFSET/SIZE tells all that is needed to have the symbol: listings of other kernels are full of them
+            size = int(match.group(3), 0)
+            found = [symbol for symbol in found if symbol.size == size] or [symbols.add(match.group(1), size=size)]
+        if not match or not found:
+            raise ValueError(
+                f"no symbol for the {what} {place!r} in {self._kernel.release}: "
+                "add it with add_function(), or give +OFFSET/SIZE"
+            )
+        return found[0].address + int(match.group(2) or "0", 0)
 
 
-def _value(kernel: SimulatedKernel, memory: CallMemory, function: str, index: int, arg: int | str | bytes) -> int:
-    if isinstance(arg, int):
-        prototype = kernel.profile.prototype(function)
-        known = prototype.parameters[index : index + 1] if prototype else ()
-        return as_passed(arg, known[0].type if known else None)
-    return memory.put_string(arg if isinstance(arg, bytes) else arg.encode("utf-8", "surrogateescape"))
-
-
-def as_passed(value: int, kind: CType | None) -> int:
-    """Return a number as a register holds it: compilers pass an int by its 32-bit register, which zeroes the rest."""
-    bits = 32 if kind is not None and 0 < kind.size <= 4 and kind.kind != "ptr" else 64
-    return value & ((1 << bits) - 1)
-
-
-def _chain(kernel: SimulatedKernel, call: Call) -> tuple[int, ...]:
-    places: list[str | int] = list(call.stack)
-    if call.caller and (not places or places[0] != call.caller):
-        places.insert(0, call.caller)
-    chain = [place if isinstance(place, int) else _address(kernel, place, "caller") for place in places]
-    if len(chain) == 1:
-        caller = kernel.symbols.at(chain[0])
-        if caller is not None and caller.name.startswith("__x64_sys_"):
-            frames = FRAMES.get(kernel.release)
-            chain += [_address(kernel, frame, "frame") for frame in frames.syscall] if frames else []
-    return tuple(address for address in chain if address)
-
-
-def _address(kernel: SimulatedKernel, place: str, what: str) -> int:
-    match = _PLACE.match(place)
-    found = kernel.symbols.lookup(match.group(1)) if match else []
-    if match and match.group(3):
-        # SYMBOL+OFFSET/SIZE tells all that is needed to have the symbol: listings of other kernels are full of them
-        size = int(match.group(3), 0)
-        found = [symbol for symbol in found if symbol.size == size] or [kernel.symbols.add(match.group(1), size=size)]
-    if not match or not found:
-        raise ValueError(
-            f"no symbol for the {what} {place!r} in {kernel.release}: add it with add_function(), or give +OFFSET/SIZE"
-        )
-    return found[0].address + int(match.group(2) or "0", 0)
+def _mask(kind: CType | None) -> int:
+    """Return the bits of a register that a value fills: compilers pass an int by 32, which zeroes the rest."""
+    return _HALF_MASK if kind is not None and 0 < kind.size <= 4 and kind.kind != "ptr" else _MASK

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kprobe_sim.call import Call, Frame, as_passed, place_frame
+from kprobe_sim.call import Call, Frame, Placing
 from kprobe_sim.clock import VirtualClock
 from kprobe_sim.event_file import EventFile
 from kprobe_sim.probe_event import Probe
@@ -46,6 +46,7 @@ class _Armed(NamedTuple):
     probe: Probe
     is_return: bool
     files: tuple[EventFile, ...]
+    context: _Context
 
 
 class Hits:
@@ -54,6 +55,8 @@ class Hits:
     def __init__(self, kernel: SimulatedKernel) -> None:
         self._kernel = kernel
         self._armed: dict[int, list[_Armed]] | None = None  # by address, newest first
+        self._placing = Placing(kernel)
+        self._names: dict[Task, bytes] = {}
         self._version = -1  # of the registry when `_armed` was made
         self.tracer_frames = TracerFrames(kernel.release, kernel.symbols)
 
@@ -64,12 +67,20 @@ class Hits:
     def run(self, call: Call) -> None:
         """Run one call: its entry (or the instruction at its offset), then its return."""
         kernel = self._kernel
-        frame = place_frame(kernel, call)
+        entry = self._placing.entry(call)
+        chain = self._placing.chain(call)
         armed = self._armed
         if armed is None or self._version != kernel.probes.version:
             armed = self._arm()
-        here = frame.entry + call.offset
+        here = entry + call.offset
         hit = armed.get(here, ())
+        # who enters comes with the same registers to the address behind the call to __fentry__
+        behind = () if call.offset else armed.get(here + _FENTRY_SIZE, ())
+        if not hit and not behind:
+            if call.returns is not None:
+                self._pass(call)
+            return
+        frame = self._placing.frame(call, entry, chain)
         # the newest probe of an address runs first; a return probe armed there has replaced the return address
         # for those that run behind it
         replaced = False
@@ -79,15 +90,12 @@ class Hits:
                 replaced = True
                 returning.append(one)
             else:
-                context = _PLAIN if kernel.symbols.is_traceable(here) else _BREAKPOINT
-                self._hit(one, call, self._state(call, frame, here, replaced), here, context, frame.chain, call.at)
-        if not call.offset:
-            # who enters comes with the same registers to the address behind the call to __fentry__
-            behind = here + _FENTRY_SIZE
-            for one in armed.get(behind, ()):
-                if not one.is_return and kernel.symbols.is_traceable(here):
-                    state = self._state(call, frame, behind, replaced)
-                    self._hit(one, call, state, behind, _BREAKPOINT, frame.chain, call.at)
+                self._hit(one, call, self._state(call, frame, here, replaced), here, one.context, chain, call.at)
+        for one in behind:
+            if not one.is_return and kernel.symbols.is_traceable(here):
+                address = here + _FENTRY_SIZE
+                state = self._state(call, frame, address, replaced)
+                self._hit(one, call, state, address, _BREAKPOINT, chain, call.at)
         if call.returns is not None:
             self._return(call, frame, returning)
 
@@ -99,22 +107,26 @@ class Hits:
             found = [file for instance in instances if (file := instance.probe_files.get(probe.event)) is not None]
             files = tuple(file for file in found if file.enabled)
             if probe.address is not None and files:
-                armed.setdefault(probe.address, []).append(_Armed(probe, probe.event.is_return, files))
+                context = _PLAIN if kernel.symbols.is_traceable(probe.address) else _BREAKPOINT
+                armed.setdefault(probe.address, []).append(_Armed(probe, probe.event.is_return, files, context))
         self._armed = armed
         self._version = kernel.probes.version
         return armed
 
-    def _return(self, call: Call, frame: Frame, probes: Sequence[_Armed]) -> None:
-        at = None if call.at is None else call.at + (1_000 if call.duration is None else call.duration)
+    def _pass(self, call: Call) -> None:
+        """Let the time of a call pass."""
         if call.at is None and call.duration is not None and isinstance(self._kernel.clock, VirtualClock):
             self._kernel.clock.advance(call.duration)
+
+    def _return(self, call: Call, frame: Frame, probes: Sequence[_Armed]) -> None:
+        at = None if call.at is None else call.at + (1_000 if call.duration is None else call.duration)
+        self._pass(call)
         if not probes:
             return
         caller = frame.chain[0] if frame.chain else 0
-        prototype = self._kernel.profile.prototype(call.function)
-        value = as_passed(call.returns or 0, prototype.returns if prototype else None)
+        value = self._placing.result(call)
         registers = {**frame.registers, "ax": value, "ip": caller, "sp": frame.registers["sp"] + 8}
-        state = State(registers, frame.memory, frame.stack[1:], call.task.name, value)
+        state = State(registers, frame.memory, frame.stack[1:], self._name(call.task), value)
         for one in probes:
             self._hit(one, call, state, caller, _PLAIN, frame.chain, at, func=one.probe.address)
 
@@ -123,7 +135,16 @@ class Hits:
         if replaced:
             trampoline = self._kernel.symbols.lookup(_TRAMPOLINE)
             stack = (trampoline[0].address if trampoline else 0, *stack[1:])
-        return State({**frame.registers, "ip": here + 1}, frame.memory, stack, call.task.name)
+        registers = frame.registers
+        if registers["ip"] != here + 1:
+            registers = {**registers, "ip": here + 1}
+        return State(registers, frame.memory, stack, self._name(call.task))
+
+    def _name(self, task: Task) -> bytes:
+        name = self._names.get(task)
+        if name is None:
+            name = self._names[task] = task.name
+        return name
 
     def _hit(
         self,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 TASK_SIZE = 0x7FFF_FFFF_F000  # the first address that user space can't have
 
@@ -28,8 +27,7 @@ def fetch(memory: Memory, address: int, size: int, *, user: bool) -> bytes | Non
     return memory.read(address, size)
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """Registers, memory and task at one hit.
 
     `registers` has the kernel's names (r15 … ss, orig_ax) with 64-bit unsigned values; those left out are 0.  `stack`

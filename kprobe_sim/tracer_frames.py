@@ -35,7 +35,10 @@ _FRAMES = {
             *("rethook_trampoline_handler+0x8f", "arch_rethook_trampoline_callback+0x36"),
             "arch_rethook_trampoline+0x2c",
         ),
-        marker=("tracing_mark_write", "vfs_write", "ksys_write", "do_syscall_64", "entry_SYSCALL_64_after_hwframe"),
+        marker=(
+            *("tracing_mark_write+0x1fc", "vfs_write+0xc7", "ksys_write+0xb7"),
+            *("do_syscall_64+0x5d", "entry_SYSCALL_64_after_hwframe+0x6e"),
+        ),
     ),
 }
 
