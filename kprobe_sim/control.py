@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kprobe_sim.event_file import EventFile
 from kprobe_sim.instance import BUFFER_SIZE
-from kprobe_sim.kstrto import kstrtoul
+from kprobe_sim.kstrto import ULONG_MAX, kstrtoul
 from kprobe_sim.node import refuse
 from kprobe_sim.render import ns2usecs
 from kprobe_sim.words import BLANKS, next_word, number_from_user
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
 _EVENT_WORD = 127  # EVENT_BUF_SIZE
 _PID_WORD = 127  # PID_BUF_SIZE
 _PID_LIMIT = 1 << 30
+# struct saved_cmdlines_buffer: asked for at boot, bytes before the names, bytes per name and pid
+_CMDLINES_ASKED, _CMDLINES_HEAD, _CMDLINE_SIZE = 128, 131_088, 20
+_CPUMASK_GAP = b", \t\n\v\f\r"
+_CPUMASK_GAPS = re.compile(rb"[, \t\n\v\f\r]+")
+_HEX = re.compile(rb"[0-9a-fA-F]+")
 
 
 def put_tracing_on(instance: Instance, data: bytes) -> None:
@@ -32,7 +39,11 @@ def put_option(instance: Instance, name: str, data: bytes) -> None:
     value = number_from_user(data)
     if value not in (0, 1):
         raise refuse(errno.EINVAL)
-    instance.set_option(name, bool(value))
+    if name in instance.options:
+        if name != "test_nop_refuse" or value:
+            instance.set_option(name, bool(value))
+    else:
+        instance.options.set_of_tracer(name, bool(value))
 
 
 def put_clock(instance: Instance, data: bytes) -> None:
@@ -48,7 +59,8 @@ def clock_text(instance: Instance) -> bytes:
 
 def put_tracer(instance: Instance, data: bytes) -> None:
     name = data[:100].split(b"\0", 1)[0].strip(BLANKS).decode("latin-1")
-    if name not in instance.kernel.profile.tracers:
+    available = instance.kernel.profile.file_text("instances/*/available_tracers") if instance.name else b""
+    if name not in instance.kernel.profile.tracers or (available and name.encode() not in available.split()):
         raise refuse(errno.EINVAL)
     if name != "nop":
         raise refuse(errno.ENOSYS)  # a real tracer isn't simulated: say so, no kernel answers this
@@ -80,7 +92,7 @@ def put_size(instance: Instance, cpu: int | None, data: bytes) -> None:
     kilobytes = number_from_user(data)
     if not kilobytes:
         raise refuse(errno.EINVAL)
-    if kilobytes > 1 << 32:
+    if kilobytes >= 1 << 32:
         raise refuse(errno.ENOMEM)
     instance.kernel.expanded = True
     instance.resize(kilobytes << 10, cpu)
@@ -125,7 +137,7 @@ def put_set_event(instance: Instance, data: bytes) -> int:
     word = next_word(data, _EVENT_WORD)
     text = word.text.decode("latin-1")
     if text:
-        switch_events(instance, text.lstrip("!") if text.startswith("!!") else text.removeprefix("!"), text[0] != "!")
+        switch_events(instance, text.removeprefix("!"), text[0] != "!")
     return word.consumed
 
 
@@ -220,15 +232,69 @@ def _counts(file: EventFile, system: str | None) -> bool:
 # numbers that are kept, checked as the kernel checks them, and change nothing that is simulated
 
 
-def put_number(instance: Instance, path: str, low: int, high: int, data: bytes) -> None:
-    value = number_from_user(data)
-    if not low <= value <= high:
+def put_number(instance: Instance, path: str, show: Callable[[int], bytes], data: bytes) -> None:
+    instance.knobs[path] = show(number_from_user(data))
+
+
+def percent_text(value: int) -> bytes:
+    if value > 100:
         raise refuse(errno.EINVAL)
-    instance.knobs[path] = b"%d\n" % value
+    return b"%d\n" % value
+
+
+def depth_text(value: int) -> bytes:
+    """Show an unsigned int that is printed as an int."""
+    return b"%d\n" % _signed(value, 32)
+
+
+def long_text(value: int) -> bytes:
+    return b"%d\n" % _signed(value, 64)
+
+
+def microseconds_text(value: int) -> bytes:
+    """Show what is kept in nanoseconds, or -1 (tracing_nsecs_read)."""
+    nanoseconds = value * 1000 & ULONG_MAX
+    return b"%d\n" % (-1 if nanoseconds == ULONG_MAX else nanoseconds // 1000)
+
+
+def _signed(value: int, bits: int) -> int:
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
 
 
 def put_saved_cmdlines_size(instance: Instance, data: bytes) -> None:
     value = number_from_user(data)
     if not 1 <= value <= 0x8000:  # PID_MAX_DEFAULT
         raise refuse(errno.EINVAL)
+    if instance.kernel.profile.saved_cmdlines_size != _CMDLINES_ASKED:  # this kernel uses up whole orders of pages
+        pages = -(-(_CMDLINES_HEAD + value * _CMDLINE_SIZE) // 4096)
+        value = ((4096 << (pages - 1).bit_length()) - _CMDLINES_HEAD) // _CMDLINE_SIZE
     instance.cmdlines.resize(value)
+
+
+def cpumask_text(instance: Instance) -> bytes:
+    mask = sum(1 << cpu for cpu in range(instance.cpus) if cpu not in instance.masked)
+    words = []
+    for start in range(0, instance.cpus, 32):
+        bits = min(32, instance.cpus - start)
+        words.append(f"{mask >> start & (1 << bits) - 1:0{-(-bits // 4)}x}")
+    return ",".join(reversed(words)).encode() + b"\n"
+
+
+def put_cpumask(instance: Instance, data: bytes) -> None:
+    """Take a mask in hexadecimal, 32 bits between commas; the rightmost is the lowest (bitmap_parse)."""
+    if not data:
+        raise refuse(errno.EINVAL)
+    words = _CPUMASK_GAPS.split(data.partition(b"\n")[0].partition(b"\0")[0].strip(_CPUMASK_GAP))
+    mask = 0
+    for place, word in enumerate(reversed([word for word in words if word])):
+        if place >= -(-instance.cpus // 32):
+            raise refuse(errno.EOVERFLOW)
+        if not _HEX.fullmatch(word[-8:]):
+            raise refuse(errno.EINVAL)
+        if len(word) > 8 and _HEX.fullmatch(word[-9:-8]):
+            raise refuse(errno.EOVERFLOW)
+        mask |= int(word[-8:], 16) << 32 * place
+    if mask >> instance.cpus:
+        raise refuse(errno.EOVERFLOW)
+    instance.masked = frozenset(cpu for cpu in range(instance.cpus) if not mask >> cpu & 1)

@@ -46,8 +46,14 @@ class ErrorLog:
 
     def text(self) -> bytes:
         """Return what reading the file gives, oldest entry first."""
-        return "".join(
-            f"[{entry.time // 10**9:5d}.{entry.time % 10**9 // 1000:06d}] {entry.head}\n{_PREFIX}{entry.command}"
-            f"{' ' * (len(_PREFIX) + entry.column)}^\n"
+        return b"".join(self.records())
+
+    def records(self) -> list[bytes]:
+        """Return the entries as the file shows them."""
+        return [
+            (
+                f"[{entry.time // 10**9:5d}.{entry.time % 10**9 // 1000:06d}] {entry.head}\n{_PREFIX}{entry.command}"
+                f"{' ' * (len(_PREFIX) + entry.column)}^\n"
+            ).encode("latin-1")
             for entry in self._entries
-        ).encode("latin-1")
+        ]

@@ -10,7 +10,8 @@ from kprobe_sim import control
 from kprobe_sim.event_file import EventFile
 from kprobe_sim.filtering import group_filter_text, put_filter, put_group_filter
 from kprobe_sim.node import DirNode, Node, OpenFile, Seek, refuse
-from kprobe_sim.openfile import Get, Put, Seq, Simple
+from kprobe_sim.openfile import Get, Once, Put, Simple
+from kprobe_sim.seqfile import Seq
 from kprobe_sim.trigger_file import put_trigger, trigger_text
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class EventsDir(DirNode):
             )
         if name in ("header_page", "header_event"):
             text = kernel.profile.file_text(f"events/{name}")
-            return modes.node(instance, modes.read, lambda flags: Simple(flags, lambda: text, None))
+            return modes.node(instance, modes.read, lambda flags: Once(flags, lambda: text))
         if kernel.has_system(name):
             return SystemDir(instance, name, modes)
         return None
@@ -71,18 +72,21 @@ class SystemDir(DirNode):
             )
         if name == "filter" and system != "ftrace":
             return self._file(
-                lambda: group_filter_text(instance, system), lambda data: put_group_filter(instance, system, data)
+                lambda: group_filter_text(instance, system),
+                lambda data: put_group_filter(instance, system, data),
+                Once,
             )
         file = instance.find(system, name)
         return None if file is None else EventDir(file, modes)
 
     def names(self) -> Iterable[str]:
-        yield from self._instance.kernel.event_names(self._system)
-        if self._system != "ftrace":
-            yield from ("enable", "filter")
+        # an event of such a name finds the file there and gets no directory
+        own = () if self._system == "ftrace" else ("enable", "filter")
+        yield from (name for name in self._instance.kernel.event_names(self._system) if name not in own)
+        yield from own
 
-    def _file(self, get: Get, put: Put) -> Node:
-        return self._modes.node(self._instance, self._modes.write, lambda flags: Simple(flags, get, put))
+    def _file(self, get: Get, put: Put, kind: type[Simple] = Simple) -> Node:
+        return self._modes.node(self._instance, self._modes.write, lambda flags: kind(flags, get, put))
 
 
 class _TriggerFile(Seq):
@@ -100,11 +104,11 @@ class EventDir(DirNode):
         self.identity = file
         self._modes = modes
         self._openers: dict[str, tuple[int, Callable[[int], OpenFile]]] = {
-            "format": (modes.read, lambda flags: Seq(flags, self._format, None)),
+            "format": (modes.read, lambda flags: Seq(flags, self._format_records)),
             "id": (modes.read, lambda flags: Simple(flags, self._id, None)),
         }
         if "hist" in modes.event_files:
-            self._openers["hist"] = (modes.read, lambda flags: Seq(flags, lambda: b"", None))
+            self._openers["hist"] = (modes.read, lambda flags: Seq(flags, list))
         if file.event.can_enable:
             self._openers["enable"] = (
                 modes.write,
@@ -114,7 +118,7 @@ class EventDir(DirNode):
             )
             self._openers["filter"] = (
                 modes.write,
-                lambda flags: Simple(flags, self._filter, lambda data: put_filter(file, data)),
+                lambda flags: Once(flags, self._filter, lambda data: put_filter(file, data)),
             )
         if file.event.can_enable or file.event.name == "print":
             self._openers["trigger"] = (modes.write, self._open_trigger)
@@ -131,8 +135,9 @@ class EventDir(DirNode):
             raise refuse(errno.ENODEV)
         return self._file
 
-    def _format(self) -> bytes:
-        return self._live().event.format()
+    def _format_records(self) -> list[bytes]:
+        text = self._live().event.format().splitlines(keepends=True)
+        return [b"".join(text[:3]), *text[3:-2], b"".join(text[-2:])]
 
     def _id(self) -> bytes:
         return b"%d\n" % self._live().event.id
@@ -142,6 +147,9 @@ class EventDir(DirNode):
 
     def _open_trigger(self, flags: int) -> OpenFile:
         available = self._modes.triggers
-        return _TriggerFile(
-            flags, lambda: trigger_text(self._file, available), lambda data: put_trigger(self._file, data, available)
-        )
+
+        def records() -> list[bytes]:
+            text = trigger_text(self._file, available)
+            return [text] if text.startswith(b"#") else text.splitlines(keepends=True)
+
+        return _TriggerFile(flags, records, lambda data: put_trigger(self._file, data, available))

@@ -23,10 +23,15 @@ def refuse(number: int) -> OSError:
 class Seek(Enum):
     """What lseek(2) does on an open file."""
 
-    SEQ = "seq"  # seq_file: SEEK_SET and SEEK_CUR; SEEK_END is EINVAL
-    DEFAULT = "default"  # default_llseek/generic: all three; size is 0
-    NONE = "none"  # no_llseek: ESPIPE
+    SEQ = "seq"  # seq_lseek: SEEK_SET and SEEK_CUR
+    DEFAULT = "default"  # default_llseek: of a file of size 0
+    GENERIC = "generic"  # generic_file_llseek: the same, no further than the file system's greatest size
+    NONE = "none"  # none: ESPIPE
     TRACING = "tracing"  # tracing_lseek: as SEQ when open for reading, else position 0 always
+
+
+_SEEK_DATA, _SEEK_HOLE = 3, 4
+_GREATEST_SIZE = (1 << 31) - 1  # s_maxbytes of a file system that says nothing of it, like tracefs
 
 
 class OpenFile:
@@ -52,6 +57,30 @@ class OpenFile:
     def write(self, data: bytes, position: int) -> int:
         """Take one write(2); return the bytes consumed (may be fewer than given)."""
         raise refuse(errno.EINVAL)
+
+    def after_write(self, position: int, written: int) -> int:
+        """Return the position after a write; some files don't move it, or by one only."""
+        return position + written
+
+    def lseek(self, position: int, offset: int, whence: int) -> int:
+        """Return where lseek(2) leads.  Raises OSError: EINVAL, ENXIO or ESPIPE."""
+        if self.seek is Seek.NONE:
+            raise refuse(errno.ESPIPE)
+        if not 0 <= whence <= _SEEK_HOLE:
+            raise refuse(errno.EINVAL)
+        if self.seek is Seek.TRACING and not self.readable:
+            return 0
+        if self.seek in (Seek.SEQ, Seek.TRACING) and whence not in (os.SEEK_SET, os.SEEK_CUR):
+            raise refuse(errno.EINVAL)
+        if whence in (_SEEK_DATA, _SEEK_HOLE):
+            if offset >= 0 or self.seek is Seek.GENERIC:
+                raise refuse(errno.ENXIO)
+            if whence == _SEEK_HOLE:
+                return 0
+        target = position + offset if whence == os.SEEK_CUR else offset
+        if target < 0 or (self.seek is Seek.GENERIC and target > _GREATEST_SIZE):
+            raise refuse(errno.EINVAL)
+        return target
 
     def poll(self) -> int:
         """Return the poll(2) mask that holds now."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import select
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from kprobe_sim.header import header
 from kprobe_sim.node import Node, OpenFile, Seek, refuse
 from kprobe_sim.render import Renderer
-from kprobe_sim.ring import Entry
+from kprobe_sim.ring import Entry, RingBuffer
+from kprobe_sim.seqfile import Seq
 
 if TYPE_CHECKING:
     from kprobe_sim.instance import Instance
@@ -24,9 +25,9 @@ _SEQ_LIMIT = _PAGE - 1  # what a trace_seq holds
 
 
 class Simple(OpenFile):
-    """A file whose text is made anew at each read (simple_read_from_buffer)."""
+    """A file whose text is made anew at each read (simple_read_from_buffer); lseek is default_llseek."""
 
-    def __init__(self, flags: int, get: Get | None, put: Put | None) -> None:
+    def __init__(self, flags: int, get: Get | None, put: Put | None = None) -> None:
         super().__init__(flags)
         self._get = get
         self._put = put
@@ -43,22 +44,41 @@ class Simple(OpenFile):
         return len(data) if consumed is None else consumed
 
 
-class Seq(Simple):
-    """A seq_file: its text is made when it is read from the start, and stays as it was then."""
+class Generic(Simple):
+    """The same with generic_file_llseek."""
 
-    seek: ClassVar[Seek] = Seek.SEQ
-    _snapshot: bytes | None = None
+    seek: ClassVar[Seek] = Seek.GENERIC
+
+
+class Fixed(Simple):
+    """A file where a write doesn't move the position."""
+
+    def after_write(self, position: int, written: int) -> int:
+        return position
+
+
+class FixedGeneric(Fixed):
+    """The same with generic_file_llseek."""
+
+    seek: ClassVar[Seek] = Seek.GENERIC
+
+
+class Switch(Simple):
+    """A switch or a percentage; a write moves the position by one (rb_simple_write, buffer_percent_write)."""
+
+    def after_write(self, position: int, written: int) -> int:
+        return position + 1
+
+
+class Once(Simple):
+    """A file that gives its text to a read at position 0 and nothing to any other (event_filter_read, show_header)."""
 
     def read(self, size: int, position: int) -> bytes:
-        if self._get is None:
-            raise refuse(errno.EINVAL)
-        if position == 0 or self._snapshot is None:
-            self._snapshot = self._get()
-        return self._snapshot[position : position + size]
+        return super().read(size, position) if not position else b""
 
 
 class Unseekable(Simple):
-    """A file opened as a stream: lseek is ESPIPE (trace_marker)."""
+    """A file opened as a stream, or one without llseek: lseek is ESPIPE (trace_marker, saved_cmdlines_size)."""
 
     seek: ClassVar[Seek] = Seek.NONE
 
@@ -68,31 +88,58 @@ class Trace(Seq):
 
     seek: ClassVar[Seek] = Seek.TRACING
 
-    def __init__(self, flags: int, instance: Instance, cpu: int | None) -> None:
+    def __init__(
+        self,
+        flags: int,
+        instance: Instance,
+        cpu: int | None,
+        put: Callable[[bytes], int | None] = len,
+        *,
+        write_moves: bool = False,
+    ) -> None:
         self._instance = instance
         self._cpu = cpu
         self._latency = instance.options["latency-format"]
-        super().__init__(flags, self._text, len)
+        self._made: tuple[tuple[object, ...], list[bytes]] | None = None  # the state they were made in, the records
+        super().__init__(flags, self._entries, put, write_moves=write_moves)
 
-    def _text(self) -> bytes:
-        return header(self._instance, self._latency) + b"".join(self._lines())
+    @property
+    def _buffer(self) -> RingBuffer:
+        return self._instance.buffer
 
-    def _lines(self) -> Iterator[bytes]:
+    def _entries(self) -> list[bytes]:
+        """Return the header and the entries, one by one; they are made anew only if something has changed."""
+        instance, buffer = self._instance, self._buffer
+        state = (instance.render_state, instance.started, buffer, *(one.state for one in buffer.cpus))
+        if self._made is None or self._made[0] != state:
+            self._made = state, self._records_of(buffer)
+        return self._made[1]
+
+    def _records_of(self, buffer: RingBuffer) -> list[bytes]:
         instance = self._instance
-        renderer = Renderer(instance, self._latency, instance.started)
-        annotate = instance.options["annotate"] and any(buffer.overrun for buffer in instance.buffer.cpus)
-        started: set[int] = set()
-        entries = instance.buffer.pending(self._cpu)
-        entry = next(entries, None)
-        index = 0
-        while entry is not None:
-            following = next(entries, None)
-            if annotate and entry.cpu not in started:
+        entries = buffer.unread(self._cpu)
+        lines = Renderer(instance, self._latency, instance.started).lines(entries)
+        if instance.options["annotate"] and any(one.overrun for one in buffer.cpus):
+            started: set[int] = set()
+            for index, entry in enumerate(entries):
+                if entry.cpu in started:
+                    continue
                 started.add(entry.cpu)
                 if index > 1:
-                    yield b"##### CPU %d buffer started ####\n" % entry.cpu
-            yield renderer.line(entry, following, index)
-            entry, index = following, index + 1
+                    lines[index] = b"##### CPU %d buffer started ####\n" % entry.cpu + lines[index]
+                if len(started) == instance.cpus:
+                    break
+        return [header(instance, self._latency, buffer), *lines]
+
+
+def poll_mask(instance: Instance, buffer: RingBuffer, cpu: int | None) -> int:
+    """Return what poll(2) says of a buffer: one CPU's is worth reading once buffer_percent of it is filled.
+
+    Source: ring_buffer_poll_wait() in kernel/trace/ring_buffer.c (6.1).
+    """
+    percent = int(instance.knobs.get("buffer_percent", b"50"))
+    is_ready = not buffer.is_empty(cpu) if cpu is None or not percent else buffer.cpus[cpu].is_filled(percent)
+    return select.POLLIN | select.POLLRDNORM if is_ready else 0
 
 
 class TracePipe(OpenFile):
@@ -108,9 +155,12 @@ class TracePipe(OpenFile):
         self._latency = instance.options["latency-format"]
         self._left = b""
         self._has_read = False
+        self._renderer: Renderer | None = None
 
     def read(self, size: int, position: int) -> bytes:
         instance = self._instance
+        if not size:
+            return b""
         if not self._left:
             if instance.buffer.is_empty(self._cpu):
                 # the kernel gives the end only to who has read something, and never with O_NONBLOCK
@@ -123,7 +173,10 @@ class TracePipe(OpenFile):
         return taken
 
     def _fill(self, wanted: int) -> None:
-        renderer = Renderer(self._instance, self._latency, self._instance.started)
+        renderer = self._renderer
+        if renderer is None:
+            renderer = self._renderer = Renderer(self._instance, self._latency, self._instance.started)
+        renderer.refresh()
         lines: list[bytes] = []
         used = 0
 
@@ -145,7 +198,7 @@ class TracePipe(OpenFile):
         self._left = b"".join(lines)
 
     def poll(self) -> int:
-        return 0 if self._instance.buffer.is_empty(self._cpu) else select.POLLIN | select.POLLRDNORM
+        return poll_mask(self._instance, self._instance.buffer, self._cpu)
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         return self._instance.kernel.subscribe(callback)

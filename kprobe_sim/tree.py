@@ -12,14 +12,13 @@ from functools import partial
 from typing import NamedTuple
 
 from kprobe_sim import control
+from kprobe_sim.control_files import CONTROL, KNOBS, PER_CPU, PLAIN, TOP
 from kprobe_sim.event_dirs import EventsDir
 from kprobe_sim.instance import Instance
 from kprobe_sim.node import DirNode, Node, OpenFile, refuse
-from kprobe_sim.openfile import File, Get, Put, Seq, Simple, Trace, TracePipe, Unseekable
-from kprobe_sim.options import TOP_LEVEL_ONLY
+from kprobe_sim.openfile import File, Generic
 from kprobe_sim.profile import Profile
-
-Opener = Callable[[Instance, int], OpenFile]
+from kprobe_sim.seqfile import Seq, lines
 
 
 class Modes(NamedTuple):
@@ -68,140 +67,6 @@ class Modes(NamedTuple):
         return File(mode, counted, truncated)
 
 
-def _simple(
-    get: Callable[[Instance], bytes] | None = None, put: Callable[[Instance, bytes], int | None] | None = None
-) -> Opener:
-    return lambda instance, flags: Simple(flags, _bind(get, instance), _bound_put(put, instance))
-
-
-def _seq(get: Callable[[Instance], bytes], put: Callable[[Instance, bytes], int | None] | None = None) -> Opener:
-    return lambda instance, flags: Seq(flags, _bind(get, instance), _bound_put(put, instance))
-
-
-def _mark(put: Callable[[Instance, bytes], int]) -> Opener:
-    return lambda instance, flags: Unseekable(flags, None, _bound_put(put, instance))
-
-
-def _bind(get: Callable[[Instance], bytes] | None, instance: Instance) -> Get | None:
-    return None if get is None else partial(get, instance)
-
-
-def _bound_put(put: Callable[[Instance, bytes], int | None] | None, instance: Instance) -> Put | None:
-    return None if put is None else partial(put, instance)
-
-
-def _ignore(instance: Instance, data: bytes) -> int:
-    return len(data)
-
-
-class Control(NamedTuple):
-    """A control file: how it opens, and what O_TRUNC does at an open for writing."""
-
-    opener: Opener
-    truncated: Callable[[Instance], None] | None = None
-
-
-def _clear_pids(attribute: str) -> Callable[[Instance], None]:
-    return lambda instance: setattr(instance, attribute, None)
-
-
-def _pids(attribute: str) -> Control:
-    return Control(
-        _seq(
-            lambda instance: control.pids_text(getattr(instance, attribute)),
-            lambda instance, data: control.put_pids(instance, attribute, data),
-        ),
-        _clear_pids(attribute),
-    )
-
-
-# files of every instance
-CONTROL: dict[str, Control] = {
-    "buffer_size_kb": Control(
-        _simple(control.size_text, lambda instance, data: control.put_size(instance, None, data))
-    ),
-    "buffer_total_size_kb": Control(_simple(control.total_size_text)),
-    "current_tracer": Control(_simple(lambda instance: f"{instance.current_tracer}\n".encode(), control.put_tracer)),
-    "error_log": Control(
-        _seq(lambda instance: instance.error_log.text(), _ignore), lambda instance: instance.error_log.clear()
-    ),
-    "free_buffer": Control(lambda instance, flags: _FreeBuffer(flags, instance)),
-    "set_event": Control(_seq(control.set_event_text, control.put_set_event), control.clear_events),
-    "set_event_notrace_pid": _pids("no_pids"),
-    "set_event_pid": _pids("pids"),
-    "trace": Control(lambda instance, flags: Trace(flags, instance, None), lambda instance: instance.clear()),
-    "trace_clock": Control(_seq(control.clock_text, control.put_clock)),
-    "trace_marker": Control(_mark(lambda instance, data: instance.mark(data, instance.kernel.writer))),
-    "trace_marker_raw": Control(_mark(lambda instance, data: instance.mark_raw(data, instance.kernel.writer))),
-    "trace_options": Control(_seq(lambda instance: instance.options.text(), control.put_options)),
-    "trace_pipe": Control(lambda instance, flags: TracePipe(flags, instance, None)),
-    "tracing_on": Control(_simple(lambda instance: b"1\n" if instance.tracing_on else b"0\n", control.put_tracing_on)),
-}
-
-# files of the top only
-TOP: dict[str, Control] = {
-    "available_events": Control(_seq(lambda instance: instance.kernel.available_events())),
-    "available_filter_functions": Control(_seq(lambda instance: instance.kernel.available_functions())),
-    "dynamic_events": Control(
-        _seq(
-            lambda instance: instance.kernel.probes.listing(),
-            lambda instance, data: instance.kernel.probes.write(data, dynamic_events=True),
-        ),
-        lambda instance: instance.kernel.probes.truncate(),
-    ),
-    "kprobe_events": Control(
-        _seq(
-            lambda instance: instance.kernel.probes.listing(),
-            lambda instance, data: instance.kernel.probes.write(data),
-        ),
-        lambda instance: instance.kernel.probes.truncate(),
-    ),
-    "kprobe_profile": Control(_seq(lambda instance: instance.kernel.probes.profile())),
-    "saved_cmdlines": Control(_seq(lambda instance: instance.cmdlines.text())),
-    "saved_cmdlines_size": Control(
-        _simple(lambda instance: b"%d\n" % instance.cmdlines.size, control.put_saved_cmdlines_size)
-    ),
-    "saved_tgids": Control(_seq(lambda instance: instance.cmdlines.tgids_text())),
-}
-
-# numbers that are kept and change nothing that is simulated: (least, greatest)
-KNOBS: dict[str, tuple[int, int]] = {
-    "buffer_percent": (0, 100),
-    "max_graph_depth": (0, 2**32 - 1),
-    "stack_max_size": (0, 2**63 - 1),
-    "tracing_max_latency": (0, 2**63 // 1000),
-    "tracing_thresh": (0, 2**63 // 1000),
-}
-
-PER_CPU: dict[str, Callable[[Instance, int, int], OpenFile]] = {
-    "buffer_size_kb": lambda instance, cpu, flags: Simple(
-        flags,
-        lambda: b"%d\n" % (instance.size_of(cpu) >> 10),
-        lambda data: control.put_size(instance, cpu, data),
-    ),
-    "stats": lambda instance, cpu, flags: Simple(flags, lambda: control.stats_text(instance, cpu), None),
-    "trace": lambda instance, cpu, flags: Trace(flags, instance, cpu),
-    "trace_pipe": lambda instance, cpu, flags: TracePipe(flags, instance, cpu),
-}
-
-
-class _FreeBuffer(OpenFile):
-    """free_buffer: a write is ignored; closing shrinks the buffer to its least."""
-
-    def __init__(self, flags: int, instance: Instance) -> None:
-        super().__init__(flags)
-        self._instance = instance
-
-    def write(self, data: bytes, position: int) -> int:
-        return len(data)
-
-    def release(self) -> None:
-        if self._instance.options["disable_on_free"]:
-            self._instance.set_tracing(False)
-        self._instance.kernel.expanded = True
-        self._instance.resize(0)
-
-
 def _unsimulated(data: bytes) -> int:
     raise refuse(errno.ENOSYS)
 
@@ -245,16 +110,19 @@ class InstanceDir(DirNode):
 
     def _recorded(self, name: str, mode: int) -> Node:
         instance = self._instance
+        path = f"instances/*/{name}" if instance.name else name
         text = instance.knobs.get(name)
         if text is None:
-            text = instance.kernel.profile.file_text(name)
-        limits = KNOBS.get(name)
-        put: Put | None = None
-        if limits is not None:
-            put = partial(control.put_number, instance, name, *limits)
-        elif mode & 0o222:
-            put = _unsimulated
-        return self._modes.node(instance, mode, lambda flags: Seq(flags, lambda: text, put))
+            text = instance.kernel.profile.file_text(path)
+        knob = KNOBS.get(name)
+        if knob is not None:
+            show, kind = knob
+            put = partial(control.put_number, instance, name, show)
+            return self._modes.node(instance, mode, lambda flags: kind(flags, lambda: text, put))
+        refused = _unsimulated if mode & 0o222 else None
+        if name in PLAIN:
+            return self._modes.node(instance, mode, lambda flags: Generic(flags, lambda: text, refused))
+        return self._modes.node(instance, mode, lambda flags: Seq(flags, lines(lambda: text), refused))
 
 
 class OptionsDir(DirNode):
@@ -265,23 +133,31 @@ class OptionsDir(DirNode):
         self._instance = instance
         self._modes = modes
 
+        self._table = instance.kernel.profile.directory("instances/*/options" if instance.name else "options")
+
     def names(self) -> Iterable[str]:
-        hidden = TOP_LEVEL_ONLY if self._instance.name else frozenset()
-        return [name for name in self._instance.options.names() if name not in hidden]
+        return list(self._table)
 
     def lookup(self, name: str) -> Node | None:
-        instance = self._instance
-        if name not in instance.options or (instance.name and name in TOP_LEVEL_ONLY):
+        mode = self._table.get(name)
+        if mode is None:
             return None
+        instance = self._instance
         return self._modes.node(
             instance,
-            self._modes.write,
-            lambda flags: Simple(
+            mode,
+            lambda flags: Generic(
                 flags,
-                lambda: b"1\n" if instance.options[name] else b"0\n",
+                lambda: self._value(name),
                 lambda data: control.put_option(instance, name, data),
             ),
         )
+
+    def _value(self, name: str) -> bytes:
+        value = self._instance.options.of_tracer(name)
+        if value is None:
+            return self._instance.kernel.profile.file_text(f"options/{name}")
+        return b"1\n" if value else b"0\n"
 
 
 class PerCpuDir(DirNode):
@@ -322,7 +198,7 @@ class CpuDir(DirNode):
         opener = PER_CPU.get(name)
         if opener is None:
             return self._modes.node(
-                instance, mode, lambda flags: Seq(flags, _unreadable, _unsimulated if mode & 0o222 else None)
+                instance, mode, lambda flags: Seq(flags, lines(_unreadable), _unsimulated if mode & 0o222 else None)
             )
         truncated = partial(instance.clear, cpu) if name == "trace" else None
         return self._modes.node(instance, mode, partial(opener, instance, cpu), truncated)

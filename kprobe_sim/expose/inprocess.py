@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kprobe_sim.node import DirNode, Node, OpenFile, Seek, refuse
+from kprobe_sim.node import DirNode, Node, OpenFile, refuse
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
@@ -58,23 +58,17 @@ class SimFile:
                 written = opened.write(data, self._position)
             except OSError as error:
                 raise self._named(error) from None
-            self._position += written
+            self._position = opened.after_write(self._position, written)
             return written
 
     def lseek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """lseek(2): return the new position."""
         with self._kernel.condition:
             opened = self._live(lambda _: True)
-            if opened.seek is Seek.NONE:
-                raise self._named(refuse(errno.ESPIPE))
-            if opened.seek is Seek.TRACING and not opened.readable:
-                self._position = 0
-                return 0
-            base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: 0}.get(whence)
-            sequential = opened.seek is not Seek.DEFAULT
-            if base is None or (sequential and whence == os.SEEK_END) or base + offset < 0:
-                raise self._named(refuse(errno.EINVAL))
-            self._position = base + offset
+            try:
+                self._position = opened.lseek(self._position, offset, whence)
+            except OSError as error:
+                raise self._named(error) from None
             return self._position
 
     def poll(self, timeout: float | None = 0, events: int = select.POLLIN) -> int:

@@ -1,0 +1,102 @@
+"""seq_file: text that is made record by record as it is read, a page at a time at most.
+
+What was made and not yet read stays as it was; what comes behind it is made anew at each read(2).  Source:
+seq_read_iter(), traverse() and seq_lseek() in fs/seq_file.c of 6.1.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from kprobe_sim.node import OpenFile, Seek, refuse
+
+Records = Callable[[], Sequence[bytes]]
+_PAGE = 4096
+
+
+class Seq(OpenFile):
+    """A seq_file; `records` gives all its records as they are now, `put` takes a write (None: EINVAL).
+
+    A write doesn't move the position of reads where `write_moves` is False (kprobe_events: its write takes no notice
+    of it).
+    """
+
+    seek: ClassVar[Seek] = Seek.SEQ
+
+    def __init__(
+        self,
+        flags: int,
+        records: Records,
+        put: Callable[[bytes], int | None] | None = None,
+        *,
+        write_moves: bool = True,
+    ) -> None:
+        super().__init__(flags)
+        self._records = records
+        self._put = put
+        self._write_moves = write_moves
+        self._index = 0  # of the next record to be made
+        self._left = b""  # made and not yet read
+        self._expected = 0  # the position behind what was read
+        self._room = _PAGE
+
+    def read(self, size: int, position: int) -> bytes:
+        if not size:
+            return b""
+        if position == 0:
+            self._index, self._left = 0, b""
+        if position != self._expected:
+            self._traverse(position)
+        taken, self._left = self._left[:size], self._left[size:]
+        if not self._left:
+            made = self._fill(size - len(taken))
+            taken, self._left = taken + made[: size - len(taken)], made[size - len(taken) :]
+        self._expected = position + len(taken)
+        return taken
+
+    def _fill(self, wanted: int) -> bytes:
+        """Make records until they are as long as is wanted, or the next one doesn't fit the buffer."""
+        records = self._records()
+        made = b""
+        while self._index < len(records):
+            record = records[self._index]
+            if not made:
+                while record and len(record) >= self._room:
+                    self._room *= 2
+            elif len(made) >= wanted or len(made) + len(record) >= self._room:
+                break
+            made += record
+            self._index += 1
+        return made
+
+    def _traverse(self, position: int) -> None:
+        """Make all again up to a position."""
+        self._index, self._left = 0, b""
+        records = self._records()
+        at = 0
+        while at < position and self._index < len(records):
+            record = records[self._index]
+            self._index += 1
+            at += len(record)
+            self._left = record[len(record) - (at - position) :] if at > position else b""
+
+    def write(self, data: bytes, position: int) -> int:
+        if self._put is None:
+            raise refuse(errno.EINVAL)
+        consumed = self._put(data)
+        return len(data) if consumed is None else consumed
+
+    def after_write(self, position: int, written: int) -> int:
+        return position + written if self._write_moves else position
+
+
+def lines(get: Callable[[], bytes]) -> Records:
+    """Return the lines of a text as records."""
+    return lambda: get().splitlines(keepends=True)
+
+
+def single(get: Callable[[], bytes]) -> Records:
+    """Return a text as one record (single_open)."""
+    return lambda: (get(),)
