@@ -20,6 +20,7 @@ from kprobe_sim.refusal import Declined, Refusal
 DEFAULT_GROUP = "kprobes"
 _MAX_NAME = 63
 _MAX_ACTIVE = 4096
+_INT_MAX = (1 << 31) - 1
 
 
 class Creation(NamedTuple):
@@ -74,9 +75,9 @@ def _maxactive(head: str, colon: int, *, is_return: bool, gates: Gates) -> int:
         number = 0
     if not number:
         raise Refusal(errno.EINVAL, "BAD_MAXACT", 1, 0)
-    if number > _MAX_ACTIVE:
+    if _MAX_ACTIVE < number <= _INT_MAX:  # what is more is negative to the kernel, and means the default
         raise Refusal(errno.EINVAL, "MAXACT_TOO_BIG", 1, 0)
-    return number
+    return number if number <= _INT_MAX else 0
 
 
 def _place(text: str, *, is_return: bool) -> tuple[Place, bool]:

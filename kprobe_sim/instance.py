@@ -36,9 +36,9 @@ class Instance:
         self.options = TraceOptions(options)
         self.cpus = kernel.cpus
         pages = _MINIMUM_PAGES if not name else _pages(BUFFER_SIZE)
-        self.buffer = RingBuffer(kernel.cpus, pages)
+        self.buffer: RingBuffer = RingBuffer(kernel.cpus, pages)
         self.buffer.overwrite = self.options["overwrite"]
-        self.spare = RingBuffer(kernel.cpus, 1)  # the other half of the snapshot (tr->max_buffer)
+        self.spare: RingBuffer = RingBuffer(kernel.cpus, 1)  # the other half of the snapshot (tr->max_buffer)
         self.spare.overwrite = self.options["overwrite"]
         self.has_snapshot = False
         self.masked: frozenset[int] = frozenset()  # CPUs that tracing_cpumask leaves out
@@ -186,7 +186,9 @@ class Instance:
             raise refuse(errno.EINVAL)
         blob = blob[:_MARKER_LIMIT]
         data = self._builtin(TRACE_RAW_DATA, task) + blob
-        data += b"\0" * max(len(b"<faulted>") + 4 - len(blob), -len(data) % 4)
+        # the kernel counts the id twice, and keeps room for "<faulted>"; what fills the rest there is old, here zero
+        size = len(data) + 4 + max(0, len(b"<faulted>") + 4 - len(blob))
+        data = data.ljust(-(-size // 4) * 4, b"\0")
         if not self.write(cpu, data):
             raise refuse(errno.EBADF)
         return len(blob)

@@ -177,7 +177,7 @@ class SimulatedKernel:
     @property
     def marker_ip(self) -> int:
         """An address inside tracing_mark_write, as its records carry it."""
-        return self.symbols.lookup("tracing_mark_write")[0].address
+        return self.symbols.lookup("tracing_mark_write")[0].address + self.profile.marker_offset
 
     def available_events(self) -> bytes:
         """Return the text of available_events: newest first."""

@@ -131,7 +131,10 @@ def _instance(guest: Guest, answers: dict[str, bytes]) -> None:
 
 
 def _latency(guest: Guest, answers: dict[str, bytes]) -> None:
-    """The header of latency-format tells the preemption model, `(M:desktop VP:0, ...`, if there is an entry."""
+    """The header of latency-format tells the preemption model, `(M:desktop VP:0, ...`, if there is an entry.
+
+    The entry, a mark, then tells from which place in the kernel marks say to come.
+    """
     guest.write(f"{TRACING}/{LATENCY}", b"1")
     guest.write(f"{TRACING}/trace_marker", b"recorded")
     header = guest.read(f"{TRACING}/trace")
@@ -140,6 +143,10 @@ def _latency(guest: Guest, answers: dict[str, bytes]) -> None:
     if found is None:
         raise ValueError(f"no preemption model in {header!r}")
     answers["preempt_model"] = found.group(1)
+    guest.write(f"{TRACING}/options/sym-offset", b"1")
+    place = re.search(rb" tracing_mark_write\+0x([0-9a-f]+)/", guest.read(f"{TRACING}/trace"))
+    guest.write(f"{TRACING}/options/sym-offset", b"0")
+    answers["marker_offset"] = place.group(1) if place else b"0"
 
 
 def _expand(guest: Guest, answers: dict[str, bytes]) -> None:
