@@ -246,13 +246,22 @@ class Definitions:
         return text.encode("utf-8", "surrogateescape")
 
     def quiet(self, event: str, arguments: int | None = None) -> bytes:
-        """Return a good definition of `event` on a function that nothing calls."""
+        """Return a good definition of `event` on a function that nothing calls; its arguments are of all kinds."""
         random = self._random
         kind = random.choice("pppr")
         words = [f"{kind}:{event}", random.choice(QUIET[:2])]
         for number in range(random.randrange(4) if arguments is None else arguments):
             words.append(f"a{number}={self.good_expression(kind == 'r')}")
         return " ".join(words).encode()
+
+    def known(self, event: str) -> bytes:
+        """Return a good definition of `event` whose arguments are known when the workload calls the function."""
+        random = self._random
+        kind = random.choice("pppr")
+        texts = ("$comm", "\\5:u8", '\\"text"')
+        texts += ("$retval", "$retval:s8") if kind == "r" else ("%di", "%si:x32", "%dx:s64", "+0(%si):string")
+        words = [f"a{number}={random.choice(texts)}" for number in range(random.randrange(4))]
+        return " ".join([f"{kind}:{event}", random.choice(QUIET[:2]), *words]).encode()
 
     def good_expression(self, is_return: bool = False) -> str:
         """Return an expression with its type that every kernel since 5.10 takes."""

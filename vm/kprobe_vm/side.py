@@ -22,10 +22,10 @@ _HASHED = re.compile(rb"0x00000000[0-9a-f]{8}")
 _ID = re.compile(rb"(?m)^ID: (\d+)$")
 _LOGGED = re.compile(rb"(?m)^\[ *\d+\.\d{6}\] ")
 # comm-pid, CPU, flags, time of a trace line; the marks are written by some task of either side
-_TRACED = re.compile(rb"(?m)^.{16}-\d+ +((?:\(.{7}\) )?\[\d{3}\] (?:.{5} )?) *\d+(?:\.\d{6})?: ")
-_LATENCY = re.compile(rb"(?m)^.{8}-\d+ +(\d+.{5}) +-?\d+us.: ")
+_TRACED = re.compile(rb".{16}-\d+ +((?:\(.{7}\) )?\[\d{3}\] (?:.{5} )?) *\d+(?:\.\d{6})?: ")
+_LATENCY = re.compile(rb".{8}-\d+ +(\d+.{5}) +-?\d+us.: ")
 _RAW = re.compile(rb"(?m): (# [0-9a-f]+ buf:)((?: [0-9a-f]{2})+)$")  # ends in what the buffer held before
-_RESCHED = re.compile(rb"(?m)^(task \[\d{3}\] .)[Nnp]")  # somebody else wants the CPU, or not
+_RESCHED = re.compile(rb"(task \[\d{3}\] .)[Nnp]")  # somebody else wants the CPU, or not
 _STATS = re.compile(rb"(?m)^(oldest event ts|now ts): .*$")
 _PLACEHOLDER = re.compile(rb"\x01(0x[0-9a-f]+)\x02")
 
