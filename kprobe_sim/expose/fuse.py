@@ -221,10 +221,8 @@ class FuseServer:
         flags, _, handle = wire.GETATTR_IN.unpack_from(request.body)
         if flags & wire.GETATTR_FH:
             opened = self._handles.get(handle)
-            if isinstance(opened, OpenFile) and (
-                opened.seek is Seek.SEQ or (opened.seek is Seek.TRACING and opened.readable)
-            ):
-                raise refuse(errno.EINVAL)
+            if isinstance(opened, OpenFile):
+                opened.lseek(0, 0, os.SEEK_END)
         return wire.attributes_reply(self._attributes(request.node), self._lasting(request.node))
 
     def _setattr(self, request: Request) -> bytes:

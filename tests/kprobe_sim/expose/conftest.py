@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -70,3 +71,24 @@ def start(can_mount: None) -> Callable[..., subprocess.Popen[str]]:
         )
 
     return start
+
+
+def interrupt(child: subprocess.Popen[str]) -> None:
+    """Do what Ctrl-C does once the command's `cat trace_pipe` waits: all of the foreground group get SIGINT."""
+    (command,) = _below(child.pid)
+    while not (waiting := [pid for pid in _below(command) if _waits_on_pipe(pid)]):
+        assert child.poll() is None
+    for pid in (child.pid, command, *waiting):
+        os.kill(pid, signal.SIGINT)
+
+
+def _below(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _waits_on_pipe(pid: int) -> bool:
+    try:
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return arguments[0] == b"cat" and arguments[1].endswith(b"trace_pipe")
+    except FileNotFoundError:
+        return False

@@ -10,6 +10,7 @@ import pytest
 
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.expose.inprocess import SimFile
+from kprobe_sim.expose.patched import patched
 
 from . import contract
 from .conftest import TRACING, Run
@@ -70,6 +71,20 @@ class InProcess(contract.Calls):
 def test_in_process(name: str) -> None:
     case, expected = contract.CASES[name]
     assert contract.outcome(InProcess(SimulatedKernel("6.1")), case) == IN_PROCESS.get(name, expected)
+
+
+@pytest.mark.parametrize("name", contract.CASES)
+def test_patched_python(name: str) -> None:
+    case, expected = contract.CASES[name]
+    with patched("6.1"):
+        assert contract.outcome(contract.Calls(TRACING), case) == expected
+
+
+@pytest.mark.parametrize("name", contract.CASES)
+def test_pyfakefs(fs: Any, name: str) -> None:
+    case, expected = contract.CASES[name]
+    with patched("6.1", fs=fs):
+        assert contract.outcome(contract.Calls("/sys/kernel/debug/tracing"), case) == expected
 
 
 @pytest.fixture(scope="module")

@@ -6,17 +6,14 @@ those of a 6.1 kernel; the machine does what the activity `perf-tools` says, whi
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import signal
 import subprocess
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 
-from .conftest import Run
+from .conftest import Run, interrupt
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -58,10 +55,7 @@ def traced(start: Start, kprobe: str, arguments: tuple[str, ...], count: int, wa
         heard = child.stdout.readline()
         assert heard, child.communicate()
         lines.append(STAMP.sub(" STAMP:", heard.rstrip("\n")))
-    (bash,) = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
-    below = Path(f"/proc/{bash}/task/{bash}/children").read_text().split()
-    for pid in (str(child.pid), bash, *below):  # the foreground process group
-        os.kill(int(pid), signal.SIGINT)
+    interrupt(child)
     out, errors = child.communicate(timeout=30)
     assert (child.returncode, errors) == (0, "")
     assert out.splitlines()[-2:] == END

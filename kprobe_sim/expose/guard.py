@@ -1,0 +1,84 @@
+"""What patched Python doesn't cover fails loudly, where Python's audit events can tell."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kprobe_sim.expose.real import REAL
+
+if TYPE_CHECKING:
+    from kprobe_sim.expose.calls import Calls
+
+_PLACES = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
+_PATH_EVENTS = frozenset(
+    ["open", "os.listdir", "os.scandir", "os.mkdir", "os.rmdir", "os.remove", "os.rename", "os.chmod", "os.chown"]
+)
+_PROCESS_EVENTS = frozenset(["subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"])
+WAY = "run the whole test inside 'kprobe-sim run -- COMMAND', where every program sees the simulated files"
+
+
+class NotCovered(RuntimeError):
+    """Something would use the machine's own tracefs, or nothing, where the simulated one was meant."""
+
+
+class Guard:
+    """Watches for calls that get past the patches while they are in place."""
+
+    def __init__(self) -> None:
+        self._calls: Calls | None = None
+        self._pid = 0
+        self._hooked = False
+
+    def enter(self, calls: Calls) -> None:
+        """Begin to watch."""
+        if self._calls is not None:
+            raise RuntimeError("patched() is in use already: its blocks can't be nested")
+        if not self._hooked:
+            self._hooked = True
+            sys.addaudithook(self._hear)
+        self._pid = REAL.getpid()
+        self._calls = calls
+
+    def leave(self) -> None:
+        """End watching."""
+        self._calls = None
+
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self._calls is None or REAL.getpid() != self._pid:
+            return
+        if event in _PATH_EVENTS:
+            if arguments and _names_place(arguments[0]):
+                raise NotCovered(
+                    f"{arguments[0]!r} was opened past the patched functions (by C code, or a function bound before "
+                    f"patched() was entered, as by 'from os import open'): {WAY}"
+                )
+        elif event in _PROCESS_EVENTS:
+            self._check_process(arguments)
+
+    def _check_process(self, arguments: tuple[Any, ...]) -> None:
+        if self._calls is not None and self._calls.in_simulated_directory:
+            raise NotCovered(f"a process can't be started in a simulated directory: {WAY}")
+        if any(_mentions_place(argument) for argument in arguments):
+            raise NotCovered(f"another process would see the machine's own files: {WAY}")
+
+
+def _names_place(path: Any) -> bool:
+    if isinstance(path, bytes):
+        path = os.fsdecode(path)
+    return isinstance(path, str) and path.startswith(_PLACES)
+
+
+def _mentions_place(argument: Any) -> bool:
+    if isinstance(argument, str):
+        return any(place in argument for place in _PLACES)
+    if isinstance(argument, bytes):
+        return any(place.encode() in argument for place in _PLACES)
+    if isinstance(argument, os.PathLike):
+        return _mentions_place(os.fspath(argument))
+    return isinstance(argument, Sequence) and any(_mentions_place(part) for part in argument)
+
+
+GUARD = Guard()  # the one for this process: Python can't take an audit hook away again

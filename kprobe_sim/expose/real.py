@@ -1,0 +1,36 @@
+"""The calls of the real `os`, kept from the time when nobody had patched it.
+
+They are fields of an object because pyfakefs replaces modules and functions that it finds in modules.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from fcntl import fcntl
+from typing import Any, NamedTuple
+
+
+class RealCalls(NamedTuple):
+    """What the patches themselves need of the real machine."""
+
+    eventfd: Callable[..., int]
+    read: Callable[[int, int], bytes]
+    write: Callable[[int, bytes], int]
+    close: Callable[[int], None]
+    dup: Callable[[int], int]
+    dup2: Callable[..., int]
+    fstat: Callable[[int], os.stat_result]
+    getcwd: Callable[[], str]
+    getpid: Callable[[], int]
+    fcntl: Callable[..., Any]
+
+    @classmethod
+    def of(cls, module: Any) -> RealCalls:
+        """Take them from the module `os`, or from the real one under pyfakefs' fake."""
+        real = getattr(module, "os_module", module)
+        names = ("eventfd", "read", "write", "close", "dup", "dup2", "fstat", "getcwd", "getpid")
+        return cls(**{name: getattr(real, name) for name in names}, fcntl=fcntl)
+
+
+REAL = RealCalls.of(os)
