@@ -94,7 +94,7 @@ def _update(options: argparse.Namespace) -> int:
             status = error.exit_status
             continue
         old = locks.kernel(series)
-        was = f"was {old.package.version}" if old and old != new else "as before" if old else "new"
+        was = "new" if old is None else "as before" if old.package == new.package else f"was {old.package.version}"
         print(f"{series}\t{new.package.version}\t{was}")
     if not options.series:
         forget(cache)

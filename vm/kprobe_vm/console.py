@@ -15,8 +15,8 @@ from kprobe_vm.errors import ExtraMissing
 try:
     import pexpect
     from pexpect import fdpexpect
-except ModuleNotFoundError as error:
-    raise ExtraMissing(error.name) from None
+except ModuleNotFoundError:
+    raise ExtraMissing from None
 
 __all__ = ["Console"]
 

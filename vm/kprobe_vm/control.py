@@ -15,8 +15,8 @@ from kprobe_vm.errors import ExtraMissing
 
 try:
     from qemu.qmp import QMPClient, QMPError, Runstate
-except ModuleNotFoundError as error:
-    raise ExtraMissing(error.name) from None
+except ModuleNotFoundError:
+    raise ExtraMissing from None
 
 __all__ = ["SHARED_RAM", "Control", "ControlLost", "Incoming"]
 

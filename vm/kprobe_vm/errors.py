@@ -111,12 +111,12 @@ class CompilerMissing(PackageMissing):
 
 
 class ExtraMissing(NotReady, ImportError):
-    """A Python package that machines need isn't there; the text is one line that says how to get it."""
+    """A Python package that machines need isn't there; the text is one line that says how to get both."""
 
     exit_status = 112
 
-    def __init__(self, name: str | None) -> None:
-        super().__init__(f"kprobe_vm needs the Python package {name}: pip install 'kprobe-sim[vm]'")
+    def __init__(self) -> None:
+        super().__init__("kprobe_vm needs the Python packages pexpect and qemu.qmp: pip install 'kprobe-sim[vm]'")
 
 
 class QemuTooOld(NotReady):

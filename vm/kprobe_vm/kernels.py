@@ -11,7 +11,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,8 +108,7 @@ class Kernels:
             raise NoSuchKernel(f"Debian offers no kernel {series} for {FLAVOUR} in {suites}")
         fitting = [row for row in offers if spec == series or _fits(row.package, spec)]
         if not fitting:
-            version = re.match(r"[\d.]+", spec)
-            near = nearest(offers, version[0].rstrip(".") if version else spec)
+            near = nearest(offers, spec, release_of)
             raise KernelGone(f"Debian has no kernel {spec} (any more); the nearest is {release_of(near.package)}")
         return fitting[-1]
 
@@ -201,7 +200,7 @@ class Kernels:
         what = f"Debian has {locked.package.name} {locked.package.version} no more"
         if not offers:
             raise KernelGone(f"{what}, and no other kernel {series}")
-        near = nearest(offers, locked.package.version).package
+        near = nearest(offers, locked.package.version, lambda package: package.version).package
         raise KernelGone(
             f"{what}; the nearest is {release_of(near)} ({near.version}): ask for that one, "
             f"or renew the lock: kprobe-vm update {series}"
@@ -245,7 +244,11 @@ def _fits(package: Package, release: str) -> bool:
     return release_of(package) in (release, f"{release}-{FLAVOUR}")
 
 
-def nearest(offers: Sequence[Locked], version: str) -> Locked:
-    """Return of some offers, oldest first, the first that is newer than a version, else the last."""
-    newer: Iterable[Locked] = (row for row in offers if version_key(row.package.version) > version_key(version))
-    return next(iter(newer), offers[-1])
+def nearest(offers: Sequence[Locked], wanted: str, of: Callable[[Package], str]) -> Locked:
+    """Return of some offers, oldest first, the first that is newer than `wanted`, else the last."""
+
+    def order(text: str) -> tuple[object, ...]:
+        return version_key(text.removesuffix(f"-{FLAVOUR}"))
+
+    newer = (row for row in offers if order(of(row.package)) > order(wanted))
+    return next(newer, offers[-1])

@@ -1,0 +1,82 @@
+"""Kernels from the small archive, by both ways: its index by URL, and apt with the archive as its proxy."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kprobe_vm.archives import Archives
+from kprobe_vm.cache import Cache
+from kprobe_vm.kernels import Kernels
+from kprobe_vm.lock import Lock, Locked, Locks
+from kprobe_vm.packages import Package
+
+from .archive import Key, LocalArchive
+
+
+@pytest.fixture(scope="session")
+def key() -> Iterator[Key]:
+    if not (shutil.which("gpg") and shutil.which("gpgv")):
+        pytest.skip("the archive is signed with gpg and verified with gpgv")
+    made = Key()
+    yield made
+    made.forget()
+
+
+@pytest.fixture
+def archive(key: Key) -> Iterator[LocalArchive]:
+    served = LocalArchive(key)
+    yield served
+    served.close()
+
+
+class Lab:
+    """A host of its own: a cache, a lock, an archive; `said` is its progress."""
+
+    def __init__(self, cache: Path, archive: LocalArchive, way: str) -> None:
+        self.cache = Cache(cache)
+        self.archive = archive
+        self.way = way
+        self.said: list[str] = []
+        self.lock = Lock(None, "")
+        self.environment = {"KPROBE_VM_KEYRING": str(archive.key.keyring), "KPROBE_VM_CACHE": str(cache)}
+        if way == "web":
+            self.environment["KPROBE_VM_INDEX"] = archive.url
+        else:
+            # the system's sources don't count, and every server is our proxy
+            settings = cache.parent / "apt.conf"
+            nowhere = 'Dir::Etc::sourcelist "/dev/null";\nDir::Etc::sourceparts "/dev/null";\n'
+            settings.write_text(f'{nowhere}Acquire::http::Proxy "{archive.base}";\nAcquire::Retries "0";\n')
+            self.environment["APT_CONFIG"] = str(settings)
+
+    @property
+    def kernels(self) -> Kernels:
+        archives = Archives.of(self.environment, self.cache, self.said.append)
+        own = Lock.read(self.cache.root / "kernels.lock")
+        return Kernels(self.cache, self.said.append, locks=Locks([own, self.lock]), archives=archives)
+
+    def hold(self, series: str, package: Package) -> None:
+        """Lock a series to a package."""
+        self.lock.kernels[series] = Locked("bookworm", package)
+
+    def left(self) -> list[str]:
+        """The files in the cache that hold something of a package or a kernel, whole or not."""
+        names = [path.relative_to(self.cache.root) for path in self.cache.root.rglob("*") if path.is_file()]
+        return sorted(
+            str(name) for name in names if name.parts[0] in ("packages", "kernels") or "download" in str(name)
+        )
+
+
+@pytest.fixture(params=["web", "apt"])
+def lab(request: pytest.FixtureRequest, tmp_path: Path, archive: LocalArchive, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    if request.param == "apt" and shutil.which("apt-get") is None:
+        pytest.skip("no apt here")
+    made = Lab(tmp_path / "cache", archive, request.param)
+    for name in ("KPROBE_VM_INDEX", "KPROBE_VM_KEYRING", "KPROBE_VM_LOCK", "APT_CONFIG", "http_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in made.environment.items():
+        monkeypatch.setenv(name, value)
+    return made
