@@ -143,6 +143,8 @@ class EventDir(DirNode):
         return b"%d\n" % self._live().event.id
 
     def _filter(self) -> bytes:
+        if self._file.freed and self._file.instance.kernel.gates.removed_filter_is_empty:
+            return b""
         return self._live().filter_text
 
     def _open_trigger(self, flags: int) -> OpenFile:

@@ -58,6 +58,7 @@ class Gates:
     array_length_in_format: bool  # format shows u8 a[4], not u8 a[]
     error_log_command_size: int | None
     unmatched_is_logged: bool  # dynamic_events logs "No matching dynamic event type"
+    removed_filter_is_empty: bool  # an open filter file of a removed event reads as empty, else ENODEV
     lowest_free_id: bool  # freed event ids are reused at once
 
 
@@ -159,6 +160,11 @@ ROWS: tuple[Row, ...] = (
         "error_log_command_size",
         ((_START, 256), ((5, 17, 0), None)),
         "commit 1581a884b7ca; kernel reference 2.1",
+    ),
+    Row(
+        "removed_filter_is_empty",
+        ((_START, True), ((6, 12, 0), False)),
+        "event_filter_read() of 6.1.190 and 6.12.117",
     ),
     _since("unmatched_is_logged", (7, 0, 0), "kernel reference 1.9"),
     _since("lowest_free_id", (6, 3, 0), "commit 96d5c0d0c3dd; kernel reference 0, rule 12"),

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _ENTRY_HEAD = struct.Struct("<HBBiQ")
 _RETURN_HEAD = struct.Struct("<HBBiQQ")
-_TRAMPOLINE = "arch_rethook_trampoline"
 _FENTRY_SIZE = 5
 
 
@@ -127,18 +126,21 @@ class Hits:
         value = self._placing.result(call)
         registers = {**frame.registers, "ax": value, "ip": caller, "sp": frame.registers["sp"] + 8}
         state = State(registers, frame.memory, frame.stack[1:], self._name(call.task), value)
-        for one in probes:
-            self._hit(one, call, state, caller, _PLAIN, frame.chain, at, func=one.probe.address)
+        # the one that was armed last returns first, and only the one that was armed first knows the true caller
+        for one in reversed(probes):
+            ip = caller if one is probes[0] else self._kernel.return_trampoline
+            self._hit(one, call, state, ip, _PLAIN, frame.chain, at, func=one.probe.address)
 
     def _state(self, call: Call, frame: Frame, here: int, replaced: bool) -> State:
-        stack = frame.stack
-        if replaced:
-            trampoline = self._kernel.symbols.lookup(_TRAMPOLINE)
-            stack = (trampoline[0].address if trampoline else 0, *stack[1:])
+        stack, memory = frame.stack, frame.memory
         registers = frame.registers
+        if replaced:
+            trampoline = self._kernel.return_trampoline
+            stack = (trampoline, *stack[1:])
+            memory = memory.overlaid(registers["sp"], trampoline.to_bytes(8, "little"))
         if registers["ip"] != here + 1:
             registers = {**registers, "ip": here + 1}
-        return State(registers, frame.memory, stack, self._name(call.task))
+        return State(registers, memory, stack, self._name(call.task))
 
     def _name(self, task: Task) -> bytes:
         name = self._names.get(task)

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 from kprobe_sim import profile as profiles
 from kprobe_sim.call import Call
@@ -28,6 +28,7 @@ from kprobe_sim.tree import InstanceDir, Modes
 
 _INIT = Task(1, "init")
 _NAME_MAX = 255
+_TRAMPOLINES = ("arch_rethook_trampoline", "__kretprobe_trampoline", "kretprobe_trampoline")  # 5.18 and later, before
 
 
 class SimulatedKernel:
@@ -173,6 +174,14 @@ class SimulatedKernel:
         if symbol.module and offset:
             text += f" [{symbol.module}]"
         return text.encode()
+
+    @cached_property
+    def return_trampoline(self) -> int:
+        """The address that return probes put in the place of a return address; 0 if there is no such symbol."""
+        for name in _TRAMPOLINES:
+            for symbol in self.symbols.lookup(name):
+                return symbol.address
+        return 0
 
     @property
     def marker_ip(self) -> int:

@@ -73,6 +73,18 @@ class CallMemory:
         """Map bytes for the call."""
         self._blocks[address] = data
 
+    def overlaid(self, address: int, data: bytes) -> CallMemory:
+        """Return this memory with other bytes at an address."""
+        other = CallMemory(self._memory, self._blocks)
+        other._next = self._next
+        for start, block in self._blocks.items():
+            if start <= address < start + len(block):
+                at = address - start
+                other.put(start, (block[:at] + data + block[at + len(data) :])[: len(block)])
+                return other
+        other.put(address, data)
+        return other
+
     def read(self, address: int, size: int) -> bytes | None:
         """Return `size` bytes at an address, or None for a fault."""
         found = self._stretch(address, size)

@@ -259,7 +259,11 @@ class Renderer:
         """Return an address as seq_print_ip_sym does, with the options sym-offset and sym-addr."""
         if not address:
             return b"0"
-        text = self._instance.kernel.symbol_text(address, offset)
+        kernel = self._instance.kernel
+        if address == kernel.return_trampoline:
+            text = b"[unknown/kretprobe'd]"
+        else:
+            text = kernel.symbol_text(address, offset)
         if self._instance.options["sym-addr"]:
             text += b" <%016x>" % address
         return text

@@ -111,3 +111,10 @@ def test_a_list_that_changes_between_reads(tracefs: Any) -> None:
 def test_nothing_wanted_from_trace_pipe(tracefs: Any) -> None:
     with tracefs.open("trace_pipe", os.O_RDONLY | os.O_NONBLOCK) as file:
         assert file.read(0) == b""
+
+
+def test_an_open_filter_of_an_event_that_goes(tracefs: Any) -> None:
+    define(tracefs, "p:g/a do_sys_openat2")
+    with tracefs.open("events/g/a/filter", os.O_RDONLY) as file:
+        tracefs.write("kprobe_events", b"-:g/a")
+        assert file.read(100) == b""
