@@ -91,7 +91,7 @@ class EventFile:
 
     def _look_at_triggers(self) -> None:
         self.triggers_need_record = any(
-            trigger.filter is not None or trigger.follows_record for trigger in self.triggers
+            trigger.filter is not None or trigger.follows_record or trigger.needs_record for trigger in self.triggers
         )
 
     @property

@@ -36,6 +36,7 @@ class Trigger:
     `count` is how often it may still act, None where none was given: then it isn't counted at all.
     """
 
+    needs_record: ClassVar[bool] = False  # looks into the record
     group: ClassVar[str]  # an event can have one trigger of each group (and target)
     follows_record: ClassVar[bool] = False  # acts once the event's own record is written
     paused = False
@@ -173,6 +174,25 @@ class Switch(Trigger):
     def act(self, hit: Hit) -> None:
         assert self.target is not None
         self.target.soft_disabled = not self._on
+
+
+class HistSwitch(Switch):
+    """enable_hist and disable_hist: let another event's hist triggers count, or no longer."""
+
+    group = "hist switch"
+
+    def __init__(self, file: EventFile, name: str, count: int | None, target: EventFile) -> None:
+        super().__init__(file, name, count, target)
+        self._on = name == "enable_hist"
+
+    def is_idle(self) -> bool:
+        return False
+
+    def act(self, hit: Hit) -> None:
+        assert self.target is not None
+        for trigger in self.target.triggers:
+            if trigger.group == "hist":
+                trigger.paused = not self._on
 
 
 def run_triggers(file: EventFile, hit: Hit, record: bytes) -> list[Trigger]:

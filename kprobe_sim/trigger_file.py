@@ -1,6 +1,6 @@
 """The `trigger` file of an event: read a trigger, set it, remove it, list them.
 
-    [!]NAME[:COUNT][ if FILTER]      [!]enable_event:SYSTEM:EVENT[:COUNT][ if FILTER]
+    [!]NAME[:COUNT][ if FILTER]      [!]enable_event:SYSTEM:EVENT[:COUNT][ if FILTER]      [!]hist:...
 
 Sources: event_trigger_parse(), event_enable_trigger_parse() and what they call in kernel/trace/trace_events_trigger.c
 of 6.1; fixtures/triggers.
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kprobe_sim.filter_errors import LOG_LOCATION, FilterRefused
 from kprobe_sim.filtering import machine
+from kprobe_sim.hist import HistLine
 from kprobe_sim.kstrto import is_digit, kstrtoul
 from kprobe_sim.node import refuse
 from kprobe_sim.predicate import compile_filter
-from kprobe_sim.trigger import Snapshot, StackTrace, Switch, TraceOff, TraceOn, Trigger
+from kprobe_sim.trigger import HistSwitch, Snapshot, StackTrace, Switch, TraceOff, TraceOn, Trigger
 
 if TYPE_CHECKING:
     from kprobe_sim.event_file import EventFile
@@ -32,7 +33,7 @@ _PLAIN: dict[str, type[Trigger]] = {
     "snapshot": Snapshot,
     "stacktrace": StackTrace,
 }
-_SWITCHES = ("enable_event", "disable_event")
+_SWITCHES = {"enable_event": Switch, "disable_event": Switch, "enable_hist": HistSwitch, "disable_hist": HistSwitch}
 
 
 class _Line(NamedTuple):
@@ -46,7 +47,7 @@ class _Line(NamedTuple):
 def put_trigger(file: EventFile, data: bytes, available: bytes) -> int:
     """Take one write to the file; `available` is what it reads without a trigger, which names those there are.
 
-    Raises OSError: EINVAL, EEXIST, what the filter's compiler says; ENOSYS for what isn't simulated.
+    Raises OSError: EINVAL, EEXIST, what the filter's compiler says; ENOSYS for what isn't simulated of hist triggers.
     """
     if not data:
         return 0
@@ -62,7 +63,7 @@ def put_trigger(file: EventFile, data: bytes, available: bytes) -> int:
     elif line.name in _SWITCHES:
         _put_switch(file, line)
     else:
-        raise refuse(errno.ENOSYS)  # hist triggers aren't simulated: say so, no kernel answers this
+        _put_hist(file, line)
     return len(data)
 
 
@@ -106,9 +107,9 @@ def _put_switch(file: EventFile, line: _Line) -> None:
     if target is None or not target.event.can_enable:
         raise refuse(errno.EINVAL)
     if line.removes:
-        _remove(file, Switch(file, line.name, None, target))
+        _remove(file, _SWITCHES[line.name](file, line.name, None, target))
         return
-    trigger = Switch(file, line.name, _count(count if colon else None), target)
+    trigger = _SWITCHES[line.name](file, line.name, _count(count if colon else None), target)
     _set_filter(trigger, condition)
     target.enable(True, soft=True)
     try:
@@ -116,6 +117,39 @@ def _put_switch(file: EventFile, line: _Line) -> None:
     except OSError:
         target.enable(False, soft=True)
         raise
+
+
+def _put_hist(file: EventFile, line: _Line) -> None:
+    if line.rest is None:
+        raise refuse(errno.EINVAL)
+    wanted = HistLine(file, line.rest)
+    trigger = wanted.trigger()
+    _set_filter(trigger, wanted.condition)
+    if line.removes:
+        _remove(file, trigger)
+        return
+    words = wanted.attributes.words
+    old = next((other for other in file.triggers if other.is_rival(trigger)), None)
+    if old is not None:
+        if not words:
+            wanted.complain("Hist trigger already exists", "")
+            raise refuse(errno.EEXIST)
+        if "pause" in words:
+            old.paused = True
+        elif "cont" in words:
+            old.paused = False
+        return
+    if "cont" in words or "clear" in words:
+        wanted.complain("Can't clear or continue a nonexistent hist trigger", "")
+        raise refuse(errno.ENOENT)
+    if trigger.clock:
+        try:
+            file.instance.set_clock(trigger.clock)
+        except OSError:
+            wanted.complain("Couldn't set trace_clock", trigger.clock)
+            raise
+    trigger.paused = "pause" in words
+    file.add_trigger(trigger)
 
 
 def _split(text: str) -> tuple[str, str | None]:
