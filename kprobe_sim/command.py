@@ -10,6 +10,7 @@ import errno
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kprobe_sim.btf_arguments import expand_arguments
 from kprobe_sim.expression import Scope
 from kprobe_sim.fetch import MAX_ARGUMENTS, FetchArg, compile_argument
 from kprobe_sim.gates import Gates
@@ -20,6 +21,7 @@ from kprobe_sim.refusal import Declined, Refusal
 DEFAULT_GROUP = "kprobes"
 _MAX_NAME = 63
 _MAX_ACTIVE = 4096
+_DENTRIES_SIZE = 256  # bytes for all rewritten %pd and %pD, NULs included
 _INT_MAX = (1 << 31) - 1
 
 
@@ -151,25 +153,48 @@ def _default_event(place: Place, pointer: Callable[[int], str], *, is_return: bo
     return name
 
 
-def _expand_dentry(word: str, position: int) -> str:
-    """Rewrite EXPR:%pd (a dentry) and EXPR:%pD (a file) into the read of the name; offsets are the structs' own."""
-    for suffix, prefix in ((":%pd", "+0x0(+0x28("), (":%pD", "+0x0(+0x28(+0x48(")):
-        if word.endswith(suffix):
-            name, equals, body = word.removesuffix(suffix).partition("=")
-            if not equals:
-                name, body = f"arg{position + 1}", name
-            return f"{name}={prefix}{body}{')' * prefix.count('(')}:string"
-    return word
+def _expand_dentries(words: list[str]) -> list[str]:
+    """Rewrite EXPR:%pd (a dentry) and EXPR:%pD (a file) into the read of the name; offsets are the structs' own.
+
+    Raises Refusal (ENOMEM, nothing logged) when all that is rewritten takes more than 256 bytes.
+    """
+    room = _DENTRIES_SIZE
+    rewritten = []
+    for word in words:
+        for suffix, prefix in ((":%pd", "+0x0(+0x28("), (":%pD", "+0x0(+0x28(+0x48(")):
+            if word.endswith(suffix):
+                name, equals, body = word.removesuffix(suffix).partition("=")
+                if not equals:
+                    name, body = "", name
+                word = f"{name}{equals}{prefix}{body}{')' * prefix.count('(')}:string"
+                if len(word) >= room:
+                    raise Refusal(errno.ENOMEM)
+                room -= len(word) + 1
+        rewritten.append(word)
+    return rewritten
 
 
-def _arguments(words: list[str], scope: Scope) -> tuple[FetchArg, ...]:
+def _arguments(line: list[str], scope: Scope) -> tuple[FetchArg, ...]:
+    """Compile the arguments of a line.
+
+    %pd and %pD are rewritten in the line itself, so that an error is shown with what they became; but if $argN had to
+    be written out, both happen to a copy of which the log knows nothing.
+    """
+    words = line[2:]
+    expanded = None
+    if scope.gates.btf:
+        expanded = expand_arguments(words, scope.function, reachable=scope.at_entry or scope.is_return)
+    if expanded is not None:
+        words = expanded
     if len(words) > MAX_ARGUMENTS:
         message = scope.gates.too_many_arguments
         if message is not None:
             raise Refusal(errno.E2BIG, message or None, 0, 2)
         words = words[:MAX_ARGUMENTS]
     if scope.gates.dentry_types:
-        words = [_expand_dentry(word, position) for position, word in enumerate(words)]
+        words = _expand_dentries(words)
+        if expanded is None:
+            line[2:] = words
     arguments: list[FetchArg] = []
     names: set[str] = set()
     offset = 0
@@ -200,15 +225,18 @@ def read_creation(words: list[str], points: ProbePoints, pointer: Callable[[int]
     returns = at_entry = False
     if place.symbol is not None:
         returns = is_return  # the address form never learns that it is a return probe
+        if gates.uniqueness_first:
+            _check_unique(place.symbol, points, gates)
         entry = points.check_entry(place)
         at_entry = entry == 0
         if entry == errno.EINVAL and is_return:
             raise Refusal(errno.EINVAL, "BAD_RETPROBE", 0, 1)
-        _check_unique(place.symbol, points, gates)
+        if not gates.uniqueness_first:
+            _check_unique(place.symbol, points, gates)
     group, event = DEFAULT_GROUP, None
     if colon >= 0:
         group, event = _names(head[colon + 1 :], colon + 1, gates)
     if event is None:
         event = _default_event(place, pointer, is_return=is_return, gates=gates)
-    arguments = _arguments(words[2:], Scope(returns, at_entry, gates))
+    arguments = _arguments(words, Scope(returns, at_entry, gates, points.function(place)))
     return Creation(is_return, maxactive, group, event, place, arguments)

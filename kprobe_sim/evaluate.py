@@ -47,6 +47,10 @@ def _source(source: Source) -> Value:
             return _register(_ARGUMENT_REGISTERS[number])
         case From.ARGUMENT:  # word 0 is the return address
             return _stack_word(number - len(_ARGUMENT_REGISTERS) + 1)
+        case From.ENTRY_ARGUMENT if number < len(_ARGUMENT_REGISTERS):  # nothing changes them in a simulated call
+            return _register(_ARGUMENT_REGISTERS[number])
+        case From.ENTRY_ARGUMENT:  # the return address is gone
+            return _stack_word(number - len(_ARGUMENT_REGISTERS))
         case From.RETURN_VALUE:
             return lambda state: state.return_value & ULONG_MAX
         case _:

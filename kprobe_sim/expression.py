@@ -10,8 +10,9 @@ import errno
 from enum import Enum
 from typing import NamedTuple
 
+from kprobe_sim.btf_arguments import Found, Function, find_variable
 from kprobe_sim.gates import Gates
-from kprobe_sim.kstrto import is_digit, kstrtol, kstrtoul
+from kprobe_sim.kstrto import is_digit, is_name, kstrtol, kstrtoul
 from kprobe_sim.refusal import Refusal
 
 REGISTERS = frozenset(
@@ -32,6 +33,7 @@ class From(Enum):
     STACK_POINTER = "stack pointer"
     RETURN_VALUE = "return value"
     ARGUMENT = "argument"  # the n-th argument of the function, from 0
+    ENTRY_ARGUMENT = "entry argument"  # the same, kept until the function returns
     IMMEDIATE = "immediate"
     SYMBOL = "symbol"  # an address found when the probe is registered
     COMM = "comm"
@@ -54,11 +56,16 @@ class Deref(NamedTuple):
 
 
 class Expression(NamedTuple):
-    """A read expression: dereferences innermost first; `slot` is the index of the last fetch instruction."""
+    """A read expression: dereferences innermost first; `slot` is the index of the last fetch instruction.
+
+    `type` is what BTF says that it has (a number of the profile's types), `bits` (width, position) if it is a bitfield.
+    """
 
     source: Source
     derefs: tuple[Deref, ...]
     slot: int
+    type: int | None = None
+    bits: tuple[int, int] = (0, 0)
 
 
 class Scope(NamedTuple):
@@ -67,15 +74,27 @@ class Scope(NamedTuple):
     is_return: bool
     at_entry: bool
     gates: Gates
+    function: Function = Function()
+
+
+def _by_name(text: str, scope: Scope, column: int) -> Expression:
+    """Read an argument by its name in C, $retval among them."""
+    found: Found = find_variable(text, scope.function, column, is_return=scope.is_return)
+    if len(found.offsets) >= LAST_SLOT:
+        raise Refusal(errno.EINVAL, "TOO_MANY_OPS", column)
+    if found.parameter is None:
+        source = Source(From.RETURN_VALUE)
+    else:
+        source = Source(From.ENTRY_ARGUMENT if scope.is_return else From.ARGUMENT, number=found.parameter)
+    derefs = tuple([Deref(offset) for offset in found.offsets])
+    return Expression(source, derefs, len(derefs), found.type, found.bits)
 
 
 def _variable(text: str, scope: Scope, column: int) -> Source:
     bad = Refusal(errno.EINVAL, "BAD_VAR", column)
-    if text == "retval" or (scope.gates.retval_prefix and text.startswith("retval")):
+    if text == "retval":
         if not scope.is_return:
             raise Refusal(errno.EINVAL, "RETVAL_ON_PROBE", column)
-        if text != "retval":
-            raise bad
         return Source(From.RETURN_VALUE)
     if text.startswith("stack"):
         if text == "stack":
@@ -87,9 +106,10 @@ def _variable(text: str, scope: Scope, column: int) -> Source:
         return Source(From.COMM)
     if text.startswith("arg"):
         reachable = scope.gates.entry_arguments_at_return if scope.is_return else scope.at_entry
-        if reachable:
-            return Source(From.ARGUMENT, number=_index(text[3:], "BAD_ARG_NUM", column, 1, scope.gates) - 1)
-        if scope.gates.names_missing_entry:
+        if reachable or scope.gates.names_missing_entry:
+            number = _index(text[3:], "BAD_ARG_NUM", column, 1, scope.gates) - 1
+            if reachable:
+                return Source(From.ENTRY_ARGUMENT if scope.is_return else From.ARGUMENT, number=number)
             raise Refusal(errno.EINVAL, "NOFENTRY_ARGS", column)
     raise bad
 
@@ -167,6 +187,10 @@ def read_expression(text: str, scope: Scope, column: int, level: int = 1) -> Exp
     """
     first = text[:1]
     if first == "$":
+        if scope.gates.btf and text.startswith("$retval"):
+            if not scope.is_return:
+                raise Refusal(errno.EINVAL, "RETVAL_ON_PROBE", column)
+            return _by_name(text, scope, column)
         return Expression(_variable(text[1:], scope, column), (), 0)
     if first == "%":
         if text[1:] not in REGISTERS:
@@ -178,4 +202,10 @@ def read_expression(text: str, scope: Scope, column: int, level: int = 1) -> Exp
         return _dereference(text, scope, column, level)
     if first == "\\":
         return Expression(_immediate(text[1:], column), (), 0)
+    if scope.gates.btf and is_name(first):
+        if not scope.is_return and not scope.at_entry:
+            raise Refusal(errno.EINVAL, "NOSUP_BTFARG", column)
+        return _by_name(text, scope, column)
+    if first == "(" and scope.gates.event_typecasts:
+        raise Refusal(errno.EINVAL, "TYPECAST_NOT_EVENT", column)
     raise Refusal(errno.EINVAL, "BAD_FETCH_ARG", column)

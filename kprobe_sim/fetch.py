@@ -11,7 +11,8 @@ from collections.abc import Collection
 from enum import Enum
 from typing import NamedTuple
 
-from kprobe_sim.expression import LAST_SLOT, Expression, From, Scope, read_expression
+from kprobe_sim.btf_arguments import is_characters, points_to_characters, type_name
+from kprobe_sim.expression import LAST_SLOT, Deref, Expression, From, Scope, read_expression
 from kprobe_sim.fetch_types import STRING_TYPE, FetchType, find_type
 from kprobe_sim.kstrto import is_name, kstrtouint, simple_strtoul
 from kprobe_sim.refusal import Refusal
@@ -155,6 +156,25 @@ def _shift(body: str, scope: Scope) -> int:
     return len(prefix) - (prefix[1:2] == "u")
 
 
+def _adapt(
+    fetch_type: FetchType, written: _TypeText, expression: Expression, scope: Scope, column: int
+) -> tuple[FetchType, Expression]:
+    """Take the type that BTF gives, or, for a string, the read through a char *."""
+    types, kind = scope.function.types, expression.type
+    if types is None or kind is None:
+        return fetch_type, expression
+    if written.text is None:
+        return find_type(type_name(types, kind), scope.gates) or fetch_type, expression
+    if "string" not in written.text or is_characters(types, kind):
+        return fetch_type, expression
+    if not points_to_characters(types, kind):
+        raise Refusal(errno.EINVAL, "BAD_TYPE4STR", column)
+    if expression.slot + 1 == LAST_SLOT:
+        raise Refusal(errno.E2BIG, "TOO_MANY_OPS", column)
+    derefs = (*expression.derefs, Deref(0, written.text.startswith("u")))
+    return fetch_type, expression._replace(derefs=derefs, slot=expression.slot + 1)
+
+
 def _compile_body(name: str, body: str, column: int, offset: int, scope: Scope) -> FetchArg:
     gates = scope.gates
     if len(body) > gates.argument_size:
@@ -165,11 +185,13 @@ def _compile_body(name: str, body: str, column: int, offset: int, scope: Scope) 
     fetch_type = _choose_type(text, written, scope)
     size = fetch_type.size * (written.length or 1)
     shift = _shift(body, scope)
-    too_big = offset + size > _MAX_EVENT_SIZE
-    if too_big and not gates.caret_shift:  # later kernels look at the size after the expression
+    if offset + size > _MAX_EVENT_SIZE and not gates.caret_shift:  # later kernels look at the size after the expression
         raise Refusal(errno.E2BIG, "EVENT_TOO_BIG", column)
     expression = read_expression(text, scope, column)
-    if too_big:
+    if expression.type is not None:
+        fetch_type, expression = _adapt(fetch_type, written, expression, scope, column)
+        size = fetch_type.size * (written.length or 1)
+    if offset + size > _MAX_EVENT_SIZE:
         raise Refusal(errno.E2BIG, "EVENT_TOO_BIG", column + shift)
     type_column = written.column + shift
     if fetch_type.is_string:
@@ -180,6 +202,10 @@ def _compile_body(name: str, body: str, column: int, offset: int, scope: Scope) 
     else:
         store, stored, slot = Store.RAW, False, expression.slot + 1
     bits = _bitfield(written._replace(column=type_column), fetch_type.size, slot)
+    if written.text is None and (expression.bits[0] % 8 or expression.bits[1]):
+        bits = expression.bits
+        if slot + 1 == LAST_SLOT:
+            raise Refusal(errno.EINVAL, "TOO_MANY_OPS", column)
     if written.length:
         if store in (Store.RAW, Store.USER_MEMORY, Store.SYMBOL_NAME):
             raise Refusal(errno.EINVAL, "BAD_STRING", type_column)
@@ -202,6 +228,8 @@ def compile_argument(token: str, position: int, offset: int, names: Collection[s
         column = len(name) + 1
     else:
         name, body, column = f"arg{position + 1}", token, 0
+        if scope.gates.btf and is_name(variable := token.partition(":")[0]):
+            name = variable
     if not is_name(name):
         raise Refusal(errno.EINVAL, "BAD_ARG_NAME")
     if name in _RESERVED or name in names:

@@ -33,6 +33,7 @@ class Gates:
     ambiguous_symbol_errno: int
     module_symbols_counted: bool  # MOD:SYM of a loaded module is looked for when the line is read
     vmlinux_wins: bool  # modules count for ambiguity only when vmlinux has no such symbol
+    uniqueness_first: bool  # an ambiguous or unknown symbol is refused before a return probe off the entry
     looks_up_address: bool  # registration asks first which symbol covers an address
     names_missing_entry: bool  # $argN behind the entry has a message of its own
     int3_errno: int  # a breakpoint instruction in the code itself
@@ -43,10 +44,10 @@ class Gates:
     argument_size_errno: int
     too_many_arguments: str | None  # more than 128: None drops them, "" refuses silently, else message id
     string_type_message: str | None  # $comm with another type than string
-    retval_prefix: bool  # anything that begins with $retval is $retval
     entry_arguments_at_return: bool  # $argN on return probes
     variable_overflow_is_told: bool  # $stack<huge> is ERANGE, not EINVAL
-    btf: bool  # parameters by name, types of parameters and return values; not simulated yet
+    btf: bool  # parameters by name, types of parameters and return values
+    event_typecasts: bool  # (TYPE) is known, but only for event probes
     caret_shift: bool  # errors after the expression point right of its outermost dereference
     nesting: int | None  # expressions within each other, the innermost included
     symstr: bool
@@ -101,7 +102,8 @@ ROWS: tuple[Row, ...] = (
         "definitions 6.1 and 6.12: 'p:x t_show'",
     ),
     _since("module_symbols_counted", (6, 12, 0), "kernel reference 1.4"),
-    _since("vmlinux_wins", (7, 3, 0), "kernel reference 1.4"),
+    _since("vmlinux_wins", (7, 2, 13), "trace_kprobe.c 7.2.13: number_of_same_symbols(); kernel reference 1.4"),
+    _since("uniqueness_first", (6, 12, 0), "trace_kprobe.c 6.12.117: validate_probe_symbol(); kernel reference 1.4"),
     _since("looks_up_address", (5, 18, 0), "definitions 5.10 and 6.1: 'p:x 12345', 'p:x 0xffffffffffffffff'"),
     _since("names_missing_entry", (6, 9, 0), "definitions 6.1 and 6.12: 'p:x do_sys_openat2+5 a=$arg1'"),
     Row(
@@ -129,10 +131,14 @@ ROWS: tuple[Row, ...] = (
         ((_START, None), ((6, 7, 0), "NEED_STRING_TYPE")),
         "definitions 6.1 and 6.12: '$comm:u32'",
     ),
-    _since("retval_prefix", (6, 5, 0), "kernel reference 1.5"),
     _since("entry_arguments_at_return", (6, 9, 0), "kernel reference 8"),
     _since("variable_overflow_is_told", (7, 3, 0), "observed definitions 7.3: '$stack99999999999999999999'"),
     _since("btf", (6, 5, 0), "kernel reference 8"),
+    Row(
+        "event_typecasts",
+        ((_START, False), ((7, 0, 0), True), ((7, 3, 0), False)),
+        "trace_probe.c 7.2.13: handle_typecast(); kernel reference 1.5",
+    ),
     _since("caret_shift", (6, 5, 0), "kernel reference 1.6"),
     Row("nesting", ((_START, None), ((7, 3, 0), 8)), "kernel reference 1.5"),
     _since("symstr", (6, 1, 190), "kernel reference 1.6 (6.2, and 6.1.190 by backport)"),

@@ -22,6 +22,7 @@ from kprobe_sim.memory import Memory
 from kprobe_sim.node import refuse
 from kprobe_sim.probe_event import ProbeEvent
 from kprobe_sim.probes import ProbeRegistry
+from kprobe_sim.prototypes import PrototypeTable
 from kprobe_sim.symbols import Symbol
 from kprobe_sim.task import SavedCmdlines, Task
 from kprobe_sim.tree import InstanceDir, Modes
@@ -55,16 +56,20 @@ class SimulatedKernel:
         self.tasks: dict[int, Task] = {}
         self._subscribers: dict[object, Callable[[], None]] = {}
         self._hash_key = self.release.encode()
+        self._functions = (-1, b"")  # number of symbols, text of available_filter_functions
         self.events = EventTable(self._static_events, self.profile.first_dynamic_id, self.gates.lowest_free_id)
         self.instances: dict[str, Instance] = {}
         self.top = Instance(self, "", dict(self.profile.options))
         self.probes: ProbeRegistry = ProbeRegistry(
-            self.symbols, self.gates, self.top.error_log, self, self.hashed_pointer, self.cpus
+            self.symbols, self.gates, self.top.error_log, self, self.hashed_pointer, self.cpus, self._types
         )
         self.hits = Hits(self)
         modes = Modes.of(self.profile)
         self.root = InstanceDir(self.top, modes)
         self.tracefs = SimTracefs(self)
+
+    def _types(self) -> PrototypeTable | None:
+        return self.profile.types
 
     # what the machine does
 
@@ -195,8 +200,11 @@ class SimulatedKernel:
         return "".join(names).encode()
 
     def available_functions(self) -> bytes:
-        """Return the text of available_filter_functions."""
-        return "".join(f"{name}\n" for name in self.symbols.traceable_names()).encode()
+        """Return the text of available_filter_functions; the same object until a function is added."""
+        count = len(self.symbols)
+        if self._functions[0] != count:
+            self._functions = (count, "".join(f"{name}\n" for name in self.symbols.traceable_names()).encode())
+        return self._functions[1]
 
     def event_by_id(self, number: int) -> ProbeEvent | None:
         """Return the probe event with that id."""

@@ -6,13 +6,16 @@ Sources: kernel reference 7 (the order of the checks), 1.4; fixtures/definitions
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from typing import NamedTuple
 
+from kprobe_sim.btf_arguments import Function
 from kprobe_sim.expression import From, Source
 from kprobe_sim.fetch import FetchArg
 from kprobe_sim.gates import Gates
 from kprobe_sim.kstrto import ULONG_MAX, kstrtol
 from kprobe_sim.node import refuse
+from kprobe_sim.prototypes import PrototypeTable
 from kprobe_sim.symbols import Placement, Symbol, SymbolTable
 
 MAX_ERRNO = 4095  # the highest addresses are error numbers when they are pointers
@@ -46,10 +49,13 @@ def split_offset(text: str) -> tuple[str, int]:
 class ProbePoints:
     """The symbol table as the kprobe code asks it."""
 
-    __slots__ = ("_gates", "_refusals", "_symbols")
+    __slots__ = ("_gates", "_refusals", "_symbols", "_types")
 
-    def __init__(self, symbols: SymbolTable, gates: Gates) -> None:
+    def __init__(
+        self, symbols: SymbolTable, gates: Gates, types: Callable[[], PrototypeTable | None] = lambda: None
+    ) -> None:
         self._symbols = symbols
+        self._types = types
         self._gates = gates
         self._refusals = {
             Placement.NO_SYMBOL: errno.ENOENT if gates.looks_up_address else errno.EINVAL,
@@ -76,6 +82,13 @@ class ProbePoints:
         if self._gates.vmlinux_wins:
             found = [symbol for symbol in found if not symbol.module] or found
         return len(found)
+
+    def function(self, place: Place) -> Function:
+        """Return what BTF tells of the function that a place names."""
+        types = self._types() if self._gates.btf and place.symbol is not None else None
+        if types is None or place.symbol is None:
+            return Function()
+        return Function(types, types.signature(self._symbols, place.symbol))
 
     def module_is_loaded(self, name: str) -> bool:
         """True when the module of MODULE:NAME is loaded."""

@@ -18,6 +18,7 @@ from kprobe_sim.messages import message_text
 from kprobe_sim.node import refuse
 from kprobe_sim.probe_event import Probe, ProbeEvent, first_difference
 from kprobe_sim.probe_point import MAX_ERRNO, Place, ProbePoints
+from kprobe_sim.prototypes import PrototypeTable
 from kprobe_sim.refusal import Declined, Refusal
 from kprobe_sim.symbols import SymbolTable
 
@@ -48,6 +49,7 @@ class ProbeRegistry:
     """All probes of one kernel, in the order of their creation.
 
     `hashed_pointer` gives what printk's %p makes of an address.  `cpus` is the number of possible CPUs.
+    `types` gives what BTF says, None where there is nothing to ask.
     """
 
     __slots__ = (
@@ -71,6 +73,7 @@ class ProbeRegistry:
         host: EventHost,
         hashed_pointer: Callable[[int], int],
         cpus: int,
+        types: Callable[[], PrototypeTable | None] = lambda: None,
     ) -> None:
         self._gates = gates
         self._errlog = errlog
@@ -78,7 +81,7 @@ class ProbeRegistry:
         self._hashed_pointer = hashed_pointer
         self._cpus = cpus
         self._symbols = symbols
-        self._points = ProbePoints(symbols, gates)
+        self._points = ProbePoints(symbols, gates, types)
         self._probes: dict[Probe, None] = {}  # an ordered set
         self.version = 0  # changes with every probe that comes or goes
         self._events: dict[tuple[str, str], ProbeEvent] = {}

@@ -197,12 +197,13 @@ class Profile:
 
     @property
     def types(self) -> PrototypeTable | None:
-        """Return what BTF says of functions and types; None on a kernel whose probes don't ask it."""
-        return self._prototypes if "<argname>" in self._files["README"] else None
+        """Return what BTF says of functions and types; None on a kernel without."""
+        return self._prototypes if (self.path / "prototypes.bin").exists() else None
 
     def prototype(self, name: str) -> Prototype | None:
         """Return the parameters and the return type of a function, None where BTF doesn't know it."""
-        return self._prototypes.find(self.symbols, name)
+        types = self.types
+        return types.find(self.symbols, name) if types else None
 
     # ------------------------------------------------------------------------------------------------------- lazily
 

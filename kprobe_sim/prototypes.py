@@ -58,8 +58,10 @@ class PrototypeTable:
     """The recorded prototypes (`prototypes.bin`, written by `kprobe-vm record`), searched in place.
 
     The file has the form of symbols.bin.  `index` per symbol of symbols.bin: 0 or the number of its prototype;
-    `protos` lines, 256 to a chunk: return type, then name:type per parameter; `types` lines, 64 to a chunk: a letter,
-    then what it has of target type, size, encoding, signedness, bits, name and members (name:type:offset[:bits]).
+    `chars` the numbers in
+    the kernel's BTF of all types that are characters; `protos` lines, 256 to a chunk: return type, then name:type per
+    parameter; `types` lines, 64 to a chunk: a letter, then what it has of target type, size, encoding, signedness,
+    bits, name and members (name:type:offset[:bits]).
     """
 
     def __init__(self, path: Path) -> None:
@@ -68,6 +70,7 @@ class PrototypeTable:
         self._protos = Texts(sections["protos"])
         self._types = Texts(sections["types"])
         self._lines: dict[int, list[str]] = {}
+        self._characters = sections["chars"].cast("I")
 
     def signature(self, symbols: SymbolTable, name: str) -> Signature | None:
         """Return the signature of the first recorded symbol of that name that has one."""
@@ -143,6 +146,14 @@ class PrototypeTable:
         """Return the type of an array's elements, typedefs and qualifiers followed; None for anything but an array."""
         words = self._words(number)
         return self.resolve(int(words[1])) if words[0] == "[" else None
+
+    def is_character_by_size(self, number: int) -> bool:
+        """Return what the kernel finds when it takes the size of a type that has one for what a pointer points to.
+
+        btf_type_is_char_ptr() doesn't ask whether the type is a pointer: 6.12 takes `$retval:string` of a long.
+        """
+        words = self._words(number)
+        return words[0] in "isueEn" and int(words[1]) in self._characters
 
     def letter(self, number: int) -> str:
         """Return the letter of a type's kind: i * [ s u e E f t c v r ( n, 0 for void."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -12,9 +11,9 @@ from kprobe_sim.errlog import ErrorLog
 from kprobe_sim.gates import gates_for
 from kprobe_sim.probe_event import ProbeEvent
 from kprobe_sim.probes import ProbeRegistry
+from kprobe_sim.profile import Profile, load
 from kprobe_sim.symbols import SymbolTable
 
-PROFILES = Path(__file__).parents[2] / "kprobe_sim" / "profiles"
 VERSIONS = {"5.10": (5, 10, 262), "6.1": (6, 1, 190), "6.12": (6, 12, 117), "7.2": (7, 2, 13), "7.3": (7, 3, 4)}
 STATIC_EVENTS = {
     ("sched", "sched_switch"),
@@ -59,20 +58,24 @@ class Registry(ProbeRegistry):
         self.host = Host()
         self.gates = gates_for(VERSIONS[series])
         self.log = ErrorLog(lambda: 27_094_289_123, self.gates.error_log_command_size)
-        super().__init__(symbols, self.gates, self.log, self.host, hash_pointer, cpus)
+        types = profile_of(series).types
+        super().__init__(symbols, self.gates, self.log, self.host, hash_pointer, cpus, lambda: types)
 
     def lines(self) -> list[str]:
         return self.listing().decode("latin-1").splitlines()
 
 
+RECORDED = {"7.3": "7.2"}  # series without a profile of their own, and whose they borrow
+
+
 @functools.cache
-def symbol_table() -> SymbolTable:
-    return SymbolTable(next(PROFILES.glob("6.1*")) / "symbols.bin")
+def profile_of(series: str) -> Profile:
+    return load(RECORDED.get(series, series))
 
 
 @pytest.fixture(scope="session")
 def symbols() -> SymbolTable:
-    return symbol_table()
+    return profile_of("6.1").symbols
 
 
 @pytest.fixture
@@ -81,6 +84,6 @@ def registry(symbols: SymbolTable) -> Registry:
 
 
 @pytest.fixture
-def registry_of(symbols: SymbolTable) -> Callable[[str, int], Registry]:
-    """Make a registry of another series: (series, cpus)."""
-    return lambda series, cpus: Registry(series, symbols, cpus)
+def registry_of() -> Callable[[str, int], Registry]:
+    """Make a registry of a series on its own symbols: (series, cpus)."""
+    return lambda series, cpus: Registry(series, profile_of(series).symbols, cpus)

@@ -6,6 +6,7 @@ The format is that of Documentation/bpf/btf.rst of the kernel.
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -135,10 +136,19 @@ def prototypes(btf: Btf, symbol_names: Sequence[str], *, fields: bool) -> bytes:
         b"kprobtyp",
         {
             "index": packed.numbers([by_function.get(name, 0) for name in symbol_names]),
+            "chars": array("I", [number for number in range(1 << 16) if _is_character(btf, number)]).tobytes(),
             "protos": packed.texts(_lines(rows, PROTOTYPES)),
             "types": packed.texts(_lines(types, TYPES)),
         },
     )
+
+
+def _is_character(btf: Btf, number: int) -> bool:
+    """Return whether a type is an unsigned int of 8 bits, as the kernel tells a char by."""
+    while number < len(btf.types) and btf.types[number].kind in TRANSPARENT:
+        number = btf.types[number].size
+    entry = btf.types[number] if number < len(btf.types) else btf.types[0]
+    return entry.kind == INT and entry.data[0] == 8 and not entry.data[3] & 1
 
 
 def _lines(lines: Sequence[str], each: int) -> list[bytes]:
