@@ -147,7 +147,7 @@ class Campaign:
         return self._shrunk(found) if shrunk else found
 
     def _shrunk(self, found: Difference) -> Difference | None:
-        wanted = found.signature()[1:]
+        wanted = found.signature()[1]
         best = found
 
         end = time.monotonic() + _SHRINK_SECONDS
@@ -159,7 +159,7 @@ class Campaign:
             self._sim = self._fresh()
             self._vm.reset()
             difference = first_difference(found.area, operations, self._sim, self._vm)
-            if difference is None or difference.signature()[1:3:2] != wanted[0:2:2]:
+            if difference is None or difference.signature()[1] != wanted:
                 return False
             best = difference
             return True

@@ -8,83 +8,14 @@ from random import Random
 from typing import NamedTuple
 
 from kprobe_vm.filterwords import Filters
-from kprobe_vm.grammar import Definitions, Places
+from kprobe_vm.grammar import Definitions, Places, is_of_kprobes
 from kprobe_vm.operation import Call, Handle, List, Make, Operation, Read, Remove, Sweep, Write
+from kprobe_vm.traces import MEMORY, Traces
+from kprobe_vm.vocabulary import CONTROL_FILES, OPTIONS, SWITCHES, VALUES
 
 __all__ = ["AREAS", "Case", "Cases"]
 
 _W, _RW = os.O_WRONLY, os.O_RDWR
-_SWITCHES = (
-    b"1",
-    b"0",
-    b"1\n",
-    b"0\n",
-    b"2",
-    b"",
-    b"x",
-    b" 1",
-    b"1 ",
-    b"01",
-    b"+1",
-    b"-1",
-    b"1\0",
-    b"1\n\n",
-    b"1" * 30,
-)
-_MEMORY = 0x10000000
-_OPTIONS = (
-    *("sym-offset", "sym-addr", "stacktrace", "overwrite", "markers", "irq-info", "context-info", "record-cmd"),
-    *("record-tgid", "annotate", "pause-on-trace", "event-fork", "hash-ptr", "disable_on_free", "function-fork"),
-    *("test_nop_accept", "test_nop_refuse", "userstacktrace", "sym-userobj", "print-parent", "display-graph", "nosuch"),
-    *(
-        "trace_printk",
-        "printk-msg-only",
-        "block",
-        "verbose",
-        "latency-format",
-        "raw",
-        "hex",
-        "bin",
-        "function-trace",
-        "",
-    ),
-)
-_CONTROL = (
-    *("trace_clock", "tracing_on", "buffer_size_kb", "buffer_total_size_kb", "set_event_pid", "set_event_notrace_pid"),
-    *("saved_cmdlines_size", "current_tracer", "trace_options", "set_event", "error_log", "kprobe_profile"),
-    *("available_tracers", "timestamp_mode", "tracing_thresh", "max_graph_depth", "buffer_percent", "saved_tgids"),
-    *("per_cpu/cpu0/buffer_size_kb", "per_cpu/cpu0/trace", "options/sym-offset", "events/enable", "README", "trace"),
-    *(
-        "tracing_cpumask",
-        "tracing_max_latency",
-        "stack_max_size",
-        "snapshot",
-        "events/header_page",
-        "events/header_event",
-    ),
-)
-_VALUES = (
-    *(
-        b"0",
-        b"1",
-        b"1\n",
-        b"2",
-        b"4",
-        b"5",
-        b"100",
-        b"4096",
-        b"-1",
-        b"x",
-        b"",
-        b"\n",
-        b" 1",
-        b"1 ",
-        b"1 2",
-        b"0x10",
-        b"08",
-    ),
-    *(b"99999999999999999999", b"4294967296", b"1\0", b"1\n2", b"+5", b"1 x", b"local", b"mono"),
-)
 
 
 class Case(NamedTuple):
@@ -101,6 +32,7 @@ class Cases:
         self._random = random
         self._definitions = Definitions(random, places)
         self._filters = Filters(random)
+        self._traces = Traces(random, self._filters)
 
     def next(self, area: str = "") -> Case:
         """Return a case, of that area or of any."""
@@ -119,11 +51,12 @@ class Cases:
         events = [f"{group}/{event}" for group in ("kprobes", "g", "my") for event in ("a", "b", "c")]
         operations: list[Operation] = []
         for _ in range(random.choice((1, 4, 8, 16))):
-            path = "dynamic_events" if random.random() < 0.15 else "kprobe_events"
+            data = self._definitions.lines(events)
+            path = "dynamic_events" if random.random() < 0.15 and is_of_kprobes(data) else "kprobe_events"
             flags = random.choice(
                 (_W,) * 12 + (_W | os.O_APPEND, _RW, _W | os.O_TRUNC, _W | os.O_CREAT, _RW | os.O_TRUNC)
             )
-            operations.append(Write(path, self._definitions.lines(events), flags))
+            operations.append(Write(path, data, flags))
             if random.random() < 0.3:
                 operations.append(Read("error_log"))
         return [*operations, Sweep()]
@@ -156,13 +89,13 @@ class Cases:
             elif roll < 0.86:
                 operations.append(Write("dynamic_events", self._definitions.delete(events)))
             elif roll < 0.93:
-                operations.append(Call("fadvise", (-2, _MEMORY, random.randrange(99), 0, b"text\0")))
+                operations.append(Call("fadvise", (-2, MEMORY, random.randrange(99), 0, b"text\0")))
             else:
                 operations.append(random.choice((Read("trace"), Read("set_event"), Sweep(), Read("kprobe_profile"))))
         return [*operations, Sweep(), Read("trace")]
 
     def _switch(self) -> bytes:
-        return self._random.choice(_SWITCHES[:2] if self._random.random() < 0.8 else _SWITCHES)
+        return self._random.choice(SWITCHES[:2] if self._random.random() < 0.8 else SWITCHES)
 
     def _set_event(self, events: list[str]) -> Operation:
         random = self._random
@@ -194,7 +127,7 @@ class Cases:
         for event in random.sample(("g/a", "g/b", "my/a", "my/b"), random.choice((1, 1, 2, 3))):
             operations.append(Write("kprobe_events", self._definitions.quiet(event, random.randrange(1, 5))))
             events.append(event)
-        fields = ("a0", "a1", "a2", "a3")
+        fields: tuple[str, ...] = ("a0", "a1", "a2", "a3")
         if random.random() < 0.3:
             static = random.choice(("sched/sched_switch", "syscalls/sys_enter_openat", "skb/kfree_skb", "ftrace/print"))
             events.append(static)
@@ -238,14 +171,14 @@ class Cases:
         written = []
         for _ in range(random.randrange(2, 12)):
             roll = random.random()
-            data = random.choice(_VALUES)
+            data = random.choice(VALUES)
             flags = random.choice((_W, _W, _W, _W | os.O_TRUNC, _RW, _W | os.O_APPEND))
             if roll < 0.25:
-                word = random.choice(("", "no")) + random.choice(_OPTIONS[:24] if random.random() < 0.9 else _OPTIONS)
+                word = random.choice(("", "no")) + random.choice(OPTIONS[:24] if random.random() < 0.9 else OPTIONS)
                 data = random.choice((b"%s", b"%s\n", b" %s ", b"%s x", b"%s\0x")) % word.encode()
                 path = "trace_options"
             elif roll < 0.4:
-                path = f"options/{random.choice(_OPTIONS[:24])}"
+                path = f"options/{random.choice(OPTIONS[:24])}"
                 data = self._switch()
             elif roll < 0.5:
                 path = "trace_clock"
@@ -291,7 +224,7 @@ class Cases:
             elif roll < 0.85:
                 path = "saved_cmdlines_size"
             else:
-                path = random.choice(_CONTROL)
+                path = random.choice(CONTROL_FILES)
                 if path in ("set_event", "events/enable", "snapshot", "tracing_cpumask", "stack_max_size"):
                     operations.append(Read(prefix + path))
                     continue
@@ -320,7 +253,7 @@ class Cases:
                         List("instances"),
                         List(path),
                         Read(f"{path}/trace"),
-                        Read(f"{path}/{random.choice(_CONTROL)}"),
+                        Read(f"{path}/{random.choice(CONTROL_FILES)}"),
                         Read(
                             f"{path}/{random.choice(('kprobe_events', 'dynamic_events', 'available_events', 'nosuch'))}"
                         ),
@@ -338,7 +271,7 @@ class Cases:
                         Write(f"{path}/kprobe_events", b"p:x ksys_fadvise64_64"),
                         Write("kprobe_events", random.choice((b"-:g/a", b"p:g/b ksys_fadvise64_64 %di", b"-:g/"))),
                         Write("events/g/a/enable", self._switch()),
-                        Call("fadvise", (-2, _MEMORY, 7, 0, b"text\0")),
+                        Call("fadvise", (-2, MEMORY, 7, 0, b"text\0")),
                         Sweep(f"{path}/"),
                         Remove(f"{path}/options"),
                         Make(f"{path}/x"),
@@ -368,7 +301,7 @@ class Cases:
         if random.random() < 0.5:
             operations.append(Write("trace_marker", b"one\ntwo"))
         for _ in range(random.randrange(1, 5)):
-            paths = (*_CONTROL, "kprobe_events", "dynamic_events", "events/g/a/filter", "events/g/a/enable")
+            paths = (*CONTROL_FILES, "kprobe_events", "dynamic_events", "events/g/a/filter", "events/g/a/enable")
             path = random.choice((*paths, "events/g/filter", "events/g/enable", "trace_marker", "trace_pipe"))
             flags = random.choice((os.O_RDONLY, os.O_RDONLY, _RW, _W, os.O_RDONLY | os.O_TRUNC)) | os.O_NONBLOCK
             steps: list[object] = []
@@ -401,102 +334,7 @@ class Cases:
 
     def traces(self) -> list[Operation]:
         """Events of calls whose registers and memory are known."""
-        random = self._random
-        operations: list[Operation] = []
-        block = self._block()
-        lines = []
-        for number in range(random.choice((4, 8, 16))):
-            kind = random.choice("pppr")
-            place = "ksys_fadvise64_64" if kind == "r" or random.random() < 0.85 else "ksys_fadvise64_64+5"
-            words = [f"{kind}:g/e{number}", place]
-            for index in range(random.choice((1, 2, 3, 6))):
-                words.append(f"f{index}={self._fetched(kind, place)}")
-            lines.append(" ".join(words).encode())
-        operations.append(Write("kprobe_events", b"\n".join(lines)))
-        operations += [Write(f"events/g/e{number}/filter", b'comm == "workload"') for number in range(len(lines))]
-        if random.random() < 0.3:
-            texts = [self._filters.text(("f0", "f1", "f2")) for _ in range(4)]
-            operations += [Write(f"events/g/e{random.randrange(len(lines))}/filter", text) for text in texts]
-        if random.random() < 0.3:
-            option = random.choice(("sym-addr", "sym-offset", "stacktrace", "noirq-info", "nocontext-info"))
-            operations.append(Write("trace_options", option.encode()))
-        operations.append(Write("events/g/enable", b"1"))
-        for _ in range(random.choice((1, 2))):
-            number = random.choice((0, 1, -1, 5, 255, 65536, 2**31, 2**63 - 1, random.getrandbits(63), _MEMORY + 16))
-            offset = random.choice((_MEMORY, _MEMORY + random.randrange(64), _MEMORY + 16))
-            fd = -2 if random.random() < 0.8 else random.choice((-1, -100, 1000, 0x7FFFFFF))
-            operations.append(Call("fadvise", (fd, offset, number, random.choice((0, 1, 5, 77)), block)))
-        operations += [Read("trace"), Read("kprobe_profile"), Write("events/g/enable", b"0")]
-        return [*operations, Read("kprobe_events"), Read("error_log")]
-
-    def _block(self) -> bytes:
-        random = self._random
-        texts = (b"hello", b"", b"a\nb", b"\xff\xfe", b"x" * 100, b'quo"te', b"y" * 300, b"tab\t")
-        head = b"".join(
-            random.choice((_MEMORY + random.randrange(64, 900), 0, 1, 2**63, random.getrandbits(64))).to_bytes(
-                8, "little"
-            )
-            for _ in range(8)
-        )
-        body = b"".join(random.choice(texts) + b"\0" for _ in range(12))
-        return (head + body + random.randbytes(1700))[:1790] + b"\0\0"
-
-    def _fetched(self, kind: str, place: str) -> str:
-        random = self._random
-        offset = random.choice((0, 8, 16, 24, 64, 70, 100, random.randrange(600)))
-        kinds = random.choice(("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "x8", "x16", "x32", "x64"))
-        bits = random.choice((8, 16, 32, 64))
-        width = random.randrange(1, bits + 1)
-        field = f"b{width}@{random.randrange(bits - width + 1)}/{bits}"
-        length = random.choice((1, 2, 3, 5, 16))
-        user = random.choice(("", "u"))
-        if kind == "r":
-            choices = [
-                "$retval",
-                f"$retval:{kinds}",
-                "$comm",
-                f"\\{random.randrange(1 << 40)}:{kinds}",
-                "@linux_banner:string",
-            ]
-            choices += [f"@linux_banner:{kinds}[{length}]", f"+{offset}(\\{_MEMORY}):{kinds}", "$retval:symbol"]
-            choices += [f"@{_MEMORY + offset}:string", f"@{_MEMORY + offset}:{kinds}", '\\"imm":string']
-            return random.choice(choices)
-        register = random.choice(("%di", "%si", "%dx", "%cx", "$arg1", "$arg2", "$arg3", "$arg4"))
-        if place.endswith("+5"):
-            register = random.choice(("%di", "%si", "%dx", "%cx"))
-        return random.choice(
-            (
-                register,
-                f"{register}:{kinds}",
-                f"{register}:{field}",
-                f"{register}:symbol",
-                f"{register}:symstr",
-                f"+{user}{offset}(%si):{kinds}",
-                f"+{offset}(%si):{kinds}[{length}]",
-                f"+{user}{offset}(%si):{field}",
-                f"+{offset}(%si):{field}[{length}]",
-                f"+{user}{offset}(%si):string",
-                f"+{offset}(%si):ustring",
-                f"+0(%si):string[{random.choice((1, 2, 4, 8))}]",
-                f"+0(%si):ustring[{random.choice((1, 2, 4))}]",
-                f"+{user}0(+{user}{random.randrange(8) * 8}(%si)):string",
-                f"+{random.randrange(8)}(%si):symbol",
-                "%ip:symbol",
-                "%cs",
-                "%ss:u16",
-                "$stack0:symbol",
-                "+0($stack):symbol",
-                "@linux_banner:string",
-                f"@linux_banner+{random.randrange(40)}:{kinds}",
-                f"@linux_banner:{kinds}[{length}]",
-                f"\\{random.choice(('', '-'))}{random.randrange(1 << 40)}:{kinds}",
-                f"\\{random.randrange(1 << 40)}:{field}",
-                '\\"imm":string',
-                "$comm",
-                "$comm:string",
-                f"+0({register}):string" if register not in ("%di", "$arg1", "%cx", "$arg4") else "$comm",
-            )
-        )
+        return self._traces.case()
 
 
 AREAS: dict[str, tuple[float, Callable[[Cases], list[Operation]]]] = {
