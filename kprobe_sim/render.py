@@ -121,8 +121,8 @@ class Renderer:
     def lines(self, entries: Sequence[Entry]) -> list[bytes]:
         """Return the texts of entries in order of time, all of them of a buffer."""
         if not self._is_plain or not self._instance.options["context-info"]:
-            following = [*entries[1:], None]
-            return [self.line(*both, index) for index, both in enumerate(zip(entries, following, strict=True))]
+            following = [*entries[1:], None]  # one more than there are entries, if there is none
+            return [self.line(*both, index) for index, both in enumerate(zip(entries, following, strict=False))]
         contexts, bodies, in_ns = self._contexts, self._bodies, self._in_ns
         texts = []
         for stamp, cpu, data, lost, _ in entries:

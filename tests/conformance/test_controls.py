@@ -105,3 +105,12 @@ def test_a_negative_maxactive(tracefs: Any) -> None:
     assert probes(tracefs) == ["r10:kprobes/a do_sys_openat2", "r10:kprobes/b do_sys_openat2"]
     assert refused(tracefs, "kprobe_events", b"r2147483647:c do_sys_openat2") == errno.EINVAL
     assert errors(tracefs)[0].message == "trace_kprobe: error: Maxactive is too big"
+
+
+@pytest.mark.parametrize(
+    "option", ["nocontext-info", "printk-msg-only", "raw", "hex", "bin", "latency-format", "verbose"]
+)
+def test_an_empty_trace_in_any_form(tracefs: Any, option: str) -> None:
+    tracefs.write("trace_options", option.encode())
+    assert tracefs.read("trace").startswith(b"# tracer: nop\n#\n")
+    assert traced(tracefs) == []
