@@ -1,1 +1,19 @@
-"""Ways to show the simulated tracefs to code: in-process so far."""
+"""Ways to show the simulated tracefs to code: in-process, patched Python (with pyfakefs), a FUSE mount."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kprobe_sim.expose.guard import NotCovered
+    from kprobe_sim.expose.patches import patched
+
+__all__ = ["NotCovered", "patched"]
+
+
+def __getattr__(name: str) -> Any:  # the kernel imports this package, and needs none of it
+    if name in __all__:
+        from kprobe_sim.expose import patches
+
+        return getattr(patches, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,8 +20,6 @@ from kprobe_sim.node import DirNode, Node, OpenFile, Seek, refuse
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
 
-_F_GETFL = 3
-
 
 class Description:
     """One open file description: what dup'ed descriptors share."""
@@ -69,12 +67,12 @@ class Description:
                 opened = self.file(reading=True)
                 if position is not None and opened.seek is Seek.NONE:
                     raise refuse(errno.ESPIPE)
-                flags: int = REAL.fcntl(descriptor, _F_GETFL)
-                opened.flags = opened.flags & ~os.O_NONBLOCK | flags & os.O_NONBLOCK
+                blocks = REAL.get_blocking(descriptor)
+                opened.flags = opened.flags & ~os.O_NONBLOCK | (0 if blocks else os.O_NONBLOCK)
                 try:
                     data = opened.read(size, self.position if position is None else position)
                 except BlockingIOError:
-                    if flags & os.O_NONBLOCK:
+                    if not blocks:
                         raise
                     condition.wait()  # a signal's handler may raise out of here
                     continue

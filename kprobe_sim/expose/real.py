@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from fcntl import fcntl
 from typing import Any, NamedTuple
 
 
@@ -23,14 +22,14 @@ class RealCalls(NamedTuple):
     fstat: Callable[[int], os.stat_result]
     getcwd: Callable[[], str]
     getpid: Callable[[], int]
-    fcntl: Callable[..., Any]
+    get_blocking: Callable[[int], bool]
 
     @classmethod
     def of(cls, module: Any) -> RealCalls:
         """Take them from the module `os`, or from the real one under pyfakefs' fake."""
         real = getattr(module, "os_module", module)
-        names = ("eventfd", "read", "write", "close", "dup", "dup2", "fstat", "getcwd", "getpid")
-        return cls(**{name: getattr(real, name) for name in names}, fcntl=fcntl)
+        names = ("eventfd", "read", "write", "close", "dup", "dup2", "fstat", "getcwd", "getpid", "get_blocking")
+        return cls(*(getattr(real, name) for name in names))
 
 
 REAL = RealCalls.of(os)

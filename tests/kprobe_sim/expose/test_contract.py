@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kprobe_sim import SimulatedKernel
+from kprobe_sim.expose import patched
 from kprobe_sim.expose.inprocess import SimFile
-from kprobe_sim.expose.patched import patched
 
 from . import contract
 from .conftest import TRACING, Run

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from kprobe_sim import SimulatedKernel, Task
-from kprobe_sim.expose.patched import NotCovered, patched
+from kprobe_sim.expose import NotCovered, patched
 
 T = "/sys/kernel/tracing"
 PROBE = "p:probe do_sys_openat2 path=+0(%si):string"
