@@ -9,6 +9,7 @@ pytest-xdist workers as the host can bear have guests at once, the others wait a
 
 Fixtures: `tracefs` (pristine for each test), `tracer` (kprobe.Tracer on it), `workload` (a task that opens files and
 forks there), `kernel` (the SimulatedKernel; the test is skipped elsewhere: "simulator only").
+`sys_kernel_tracing` and `simulated_machine`: for code that opens the paths itself, see `kprobe_sim.expose.patches`.
 Markers: `needs("text", …)` (skipped where the kernel's README lacks a text), `vm` (only run if a guest was asked for),
 `own_guest`.
 
@@ -157,6 +158,24 @@ def kernel(tracefs: Tracefs) -> SimulatedKernel:
     """The simulated kernel under `tracefs`; a test that asks for it is skipped on every other backend."""
     found: SimulatedKernel = tracefs.kernel  # type: ignore[attr-defined]  # only the simulator's has it
     return found
+
+
+@pytest.fixture
+def sys_kernel_tracing() -> Iterator[SimulatedKernel]:
+    """A fresh SimulatedKernel whose files code of this process finds at /sys/kernel/tracing, during the test."""
+    from .expose import patched
+
+    with patched() as simulated:
+        yield simulated
+
+
+@pytest.fixture
+def simulated_machine(fs: Any) -> Iterator[SimulatedKernel]:
+    """The same in a whole fake machine, in pyfakefs' `fs`: with the rest of /proc, and places for locks and logs."""
+    from .expose import patched
+
+    with patched(fs=fs) as simulated:
+        yield simulated
 
 
 @pytest.fixture
