@@ -1,0 +1,31 @@
+"""A short campaign: the same generated operations on the simulator and on the kernel whose build it has recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kprobe_vm.campaign import Campaign
+from kprobe_vm.cases import AREAS
+
+OPERATIONS = 250  # of each kind
+
+pytestmark = pytest.mark.vm
+
+
+@pytest.fixture(scope="module")
+def campaign() -> Iterator[Campaign]:
+    campaign = Campaign("6.1", seed=2009)
+    yield campaign
+    campaign.close()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("area", list(AREAS))
+def test_no_difference(campaign: Campaign, area: str) -> None:
+    end = campaign.operations + OPERATIONS
+    while campaign.operations < end:
+        found = campaign.step(area)
+        assert found is None, found.text()
+    assert not campaign.differences[area]

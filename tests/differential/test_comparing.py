@@ -1,0 +1,104 @@
+"""What the campaign is made of, tried on two simulators: no difference between them, and one that is put there."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from typing import Any
+
+import pytest
+
+from kprobe_vm.campaign import first_difference, open_backend_workload
+from kprobe_vm.cases import AREAS, Cases
+from kprobe_vm.grammar import Places, is_of_kprobes
+from kprobe_vm.operation import Handle, Read, Sweep, Write, perform
+from kprobe_vm.shrink import shrink
+from kprobe_vm.side import Side, open_backend
+
+KALLSYMS = b"""\
+ffffffff8134aea0 T vfs_read
+ffffffff813485a0 t do_sys_openat2
+ffffffff82c36404 D no_iommu
+ffffffffc0201000 t virtqueue_add\t[virtio_ring]
+"""
+
+
+class Deaf:
+    """A tracefs that takes every write to kprobe_events that has a 7 in it."""
+
+    def __init__(self, tracefs: Any) -> None:
+        self._tracefs = tracefs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tracefs, name)
+
+    def open(self, path: str, flags: int) -> Any:
+        file = self._tracefs.open(path, flags)
+        if path == "kprobe_events" and flags & os.O_ACCMODE != os.O_RDONLY:
+            write = file.write
+            file.write = lambda data: len(data) if b"7" in data else write(data)
+        return file
+
+
+def side(tracefs: Any = None) -> Side:
+    opened = open_backend("kprobe.tracefs", "sim:6.1")
+    return Side(opened if tracefs is None else tracefs(opened), open_backend_workload(opened))
+
+
+def test_places() -> None:
+    places = Places.read(KALLSYMS)
+    assert [name for name, _ in places.text] == ["vfs_read", "do_sys_openat2", "virtio_ring:virtqueue_add"]
+    assert places.data == [("no_iommu", 0xFFFFFFFF82C36404)]
+
+
+@pytest.mark.parametrize("area", list(AREAS))
+def test_two_simulators_are_the_same(area: str) -> None:
+    cases = Cases(Random(area), Places.read(KALLSYMS))
+    left, right = side(), side()
+    for _ in range(10):
+        left.reset()
+        right.reset()
+        assert first_difference(area, cases.next(area).operations, left, right) is None
+
+
+def test_a_seed_gives_the_same_operations() -> None:
+    first, second = (Cases(Random(5), Places.read(KALLSYMS)) for _ in range(2))
+    assert [first.next() for _ in range(20)] == [second.next() for _ in range(20)]
+
+
+def test_a_difference_is_found_and_shrunk() -> None:
+    operations = [
+        Read("trace"),
+        Write("kprobe_events", b"p:a do_sys_openat2\np:b do_sys_openat2+77 %di\n"),
+        Sweep(),
+        Read("kprobe_events"),
+    ]
+    good, deaf = side(), side(Deaf)
+
+    def differs(candidate: Any) -> bool:
+        good.reset()
+        deaf.reset()
+        return first_difference("", candidate, good, deaf) is not None
+
+    assert differs(operations)
+    smallest = shrink(operations, differs)
+    assert smallest == [Write("kprobe_events", b"7")]
+
+
+def test_an_answer_is_bytes_a_number_or_the_name_of_an_errno() -> None:
+    tracefs = open_backend("kprobe.tracefs", "sim:6.1")
+    assert perform(Write("tracing_on", b"0"), tracefs) == [("write", 1)]
+    assert perform(Read("tracing_on"), tracefs) == [("tracing_on", b"0\n")]
+    assert perform(Write("tracing_on", b"x"), tracefs) == [("write", "EINVAL")]
+    assert perform(Handle("tracing_on", os.O_RDONLY, (("read", 1), ("lseek", -9, 0))), tracefs) == [
+        ("read 1", b"0"),
+        ("lseek -9 0", "EINVAL"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "answer"),
+    [(b"p:a vfs_read\n-:a", True), (b"e:a s.c", False), (b"p /bin/sh:1", False), (b"# e\n!p:a", True), (b"", True)],
+)
+def test_lines_that_are_for_kprobes(data: bytes, answer: bool) -> None:
+    assert is_of_kprobes(data) is answer
