@@ -1,3 +1,4 @@
+import errno
 import multiprocessing
 import stat
 from pathlib import Path
@@ -5,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kprobe_vm.cache import Cache, digest
+from kprobe_vm.errors import DiskFull
 
 
 @pytest.mark.parametrize(
@@ -30,6 +32,26 @@ def test_a_file_is_made_once(tmp_path: Path) -> None:
     assert made[0].read_bytes() == b"first"
     assert made[0] == made[1]
     assert stat.S_IMODE(made[0].parent.stat().st_mode) == 0o700
+
+
+def test_a_file_that_lost_its_content_is_made_again(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    path = cache.file("kind", "name", lambda: b"content")
+    path.write_bytes(b"")
+    assert cache.file("kind", "name", lambda: b"content").read_bytes() == b"content"
+    path.write_bytes(b"cont")
+    assert cache.file("kind", "name", lambda: b"content", size=7).read_bytes() == b"content"
+
+
+def test_a_full_file_system_is_told_from_other_errors(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+
+    def fill(fresh: Path) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    with pytest.raises(DiskFull, match=r"no room in .*: Disk quota exceeded"):
+        cache.tree("kernels", "one", fill)
+    assert list((tmp_path / "kernels").iterdir()) == []
 
 
 def test_a_failed_making_leaves_nothing(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 from kprobe_vm import Machine, programs
 from kprobe_vm.cache import Cache
 from kprobe_vm.cli import main
-from kprobe_vm.errors import PackageMissing, QemuMissing, QemuTooOld
+from kprobe_vm.errors import BuildFailed, CompilerMissing, QemuMissing, QemuTooOld, WrongArchitecture
 from kprobe_vm.guest import agent
 
 
@@ -32,7 +32,7 @@ def test_a_machine_without_qemu_says_which_package(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("empty_path")
 def test_no_compiler_names_its_packages(tmp_path: Path) -> None:
-    with pytest.raises(PackageMissing, match="apt-get install gcc libc6-dev"):
+    with pytest.raises(CompilerMissing, match="apt-get install gcc libc6-dev"):
         agent(Cache(tmp_path / "cache"))
 
 
@@ -82,6 +82,20 @@ def test_an_old_qemu_is_told_from_a_missing_one(empty_path: Path) -> None:
     script(empty_path / "qemu-system-x86_64", "echo 'QEMU emulator version 2.8.1(Debian 1:2.8+dfsg-6)'")
     with pytest.raises(QemuTooOld, match=r"2\.8\.1.*; 5\.2 or newer is needed"):
         programs.qemu()
+    assert main(["-q", "boot", "6.1"]) == 111
+
+
+def test_a_compiler_for_another_processor(empty_path: Path, tmp_path: Path) -> None:
+    head = "\\177ELF\\2\\1\\1" + "\\0" * 9 + "\\2\\0\\267\\0"  # e_machine of AArch64, elf(5)
+    script(empty_path / "cc", f"printf '{head}' >\"$7\"")
+    with pytest.raises(WrongArchitecture, match="cc compiles for arm64, not for x86-64"):
+        agent(Cache(tmp_path / "cache"))
+
+
+def test_a_compiler_that_refuses(empty_path: Path, tmp_path: Path) -> None:
+    script(empty_path / "cc", "echo 'agent.c:1:10: fatal error: errno.h: No such file or directory' >&2; exit 1")
+    with pytest.raises(BuildFailed, match=r"apt-get install gcc libc6-dev\): agent\.c:1:10: fatal error: errno\.h"):
+        agent(Cache(tmp_path / "cache"))
 
 
 def test_a_qemu_that_does_not_run(empty_path: Path) -> None:

@@ -68,13 +68,23 @@ class Cache:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
 
-    def file(self, kind: str, name: str, make: Callable[[], bytes], *, mode: int = 0o644) -> Path:
-        """Return the cached file, or write what `make` returns."""
+    def file(
+        self, kind: str, name: str, make: Callable[[], bytes], *, mode: int = 0o644, size: int | None = None
+    ) -> Path:
+        """Return the cached file, or write what `make` returns if there is none, or it is empty or not of that size."""
         path = self.directory(kind) / name
-        if path.exists():
+
+        def is_whole() -> bool:
+            try:
+                found = path.stat().st_size
+            except FileNotFoundError:
+                return False
+            return found == size if size is not None else found > 0
+
+        if is_whole():
             return path
         with self.lock(f"{kind}-{name}"[:200]):
-            if not path.exists():
+            if not is_whole():
                 self.replace(path, make(), mode=mode)
         return path
 

@@ -14,8 +14,8 @@ from kprobe_vm.additions import addition
 from kprobe_vm.archives import Archives
 from kprobe_vm.cache import Cache, digest
 from kprobe_vm.cpio import Entry, archive, device, directory, regular, symlink
-from kprobe_vm.errors import BuildFailed, PackageCorrupt
-from kprobe_vm.kerneltree import Kernel
+from kprobe_vm.errors import BuildFailed, PackageCorrupt, WrongArchitecture
+from kprobe_vm.kerneltree import Kernel, architecture
 from kprobe_vm.lock import Locks
 from kprobe_vm.packages import Progress
 
@@ -42,7 +42,7 @@ APPLETS = (
 
 
 def agent(cache: Cache) -> Path:
-    """Return the compiled agent; raise `PackageMissing` without a compiler, `BuildFailed` if it refuses."""
+    """Return the compiled agent; raise `CompilerMissing`, or `BuildFailed` if it refuses."""
     source = (resources.files("kprobe_vm") / "agent.c").read_bytes()
 
     def build() -> bytes:
@@ -57,7 +57,10 @@ def agent(cache: Cache) -> Path:
                 raise BuildFailed(
                     f"the guest's agent does not compile (needs: apt-get install gcc libc6-dev): {reason[0]}"
                 )
-            return program.read_bytes()
+            built = program.read_bytes()
+            if (processor := architecture(built)) != "x86-64":
+                raise WrongArchitecture(f"{compiler} compiles for {processor or 'no known processor'}, not for x86-64")
+            return built
 
     return cache.file("agent", digest(source, " ".join(AGENT_FLAGS).encode())[:24], build, mode=0o755)
 
@@ -101,4 +104,4 @@ def root_image(cache: Cache, kernel: Kernel, progress: Progress, packages: Seque
     image = archive(_entries(kernel, agent(cache), busybox(cache, progress)))
     if packages:
         image += addition(cache, packages, Archives.of(os.environ, cache, progress)).read_bytes()
-    return cache.file("roots", f"{digest(image)[:24]}.cpio", lambda: image)
+    return cache.file("roots", f"{digest(image)[:24]}.cpio", lambda: image, size=len(image))

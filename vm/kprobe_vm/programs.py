@@ -31,7 +31,7 @@ class Program(NamedTuple):
 REQUIRED = (
     Program(QEMU, "qemu-system-x86", "runs the guest kernels"),
     Program("cc", "gcc libc6-dev", "compiles the guest's agent"),
-    Program("apt-get", "apt", "fetches Debian's kernels"),
+    Program("apt-get", "apt", "fetches Debian's kernels; elsewhere set KPROBE_VM_INDEX to an archive's URL"),
     Program("setpriv", "util-linux", "ends QEMU when its parent dies"),
 )
 OPTIONAL = (
