@@ -56,6 +56,14 @@ class Seq(OpenFile):
         self._expected = position + len(taken)
         return taken
 
+    def lseek(self, position: int, offset: int, whence: int) -> int:
+        """Return where lseek(2) leads; the record there is made at once."""
+        target = super().lseek(position, offset, whence)
+        if self.readable and target != self._expected:
+            self._traverse(target)
+            self._expected = target
+        return target
+
     def _fill(self, wanted: int) -> bytes:
         """Make records until they are as long as is wanted, or the next one doesn't fit the buffer."""
         records = self._records()
@@ -93,8 +101,17 @@ class Seq(OpenFile):
 
 
 def lines(get: Callable[[], bytes]) -> Records:
-    """Return the lines of a text as records."""
-    return lambda: get().splitlines(keepends=True)
+    """Return the lines of a text as records; a text that is the same object as before isn't split again."""
+    last: tuple[bytes, list[bytes]] = (b"", [])
+
+    def records() -> list[bytes]:
+        nonlocal last
+        text = get()
+        if last[0] is not text:
+            last = (text, text.splitlines(keepends=True))
+        return last[1]
+
+    return records
 
 
 def single(get: Callable[[], bytes]) -> Records:

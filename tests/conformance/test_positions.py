@@ -118,3 +118,12 @@ def test_an_open_filter_of_an_event_that_goes(tracefs: Any) -> None:
     with tracefs.open("events/g/a/filter", os.O_RDONLY) as file:
         tracefs.write("kprobe_events", b"-:g/a")
         assert file.read(100) == b""
+
+
+def test_a_record_is_made_when_it_is_sought(tracefs: Any) -> None:
+    define(tracefs, "p:a do_sys_openat2")
+    with tracefs.open("kprobe_events", os.O_RDONLY) as file:
+        assert file.lseek(20) == 20
+        tracefs.write("kprobe_events", b"-:a")
+        assert file.read(100) == b"openat2\n"[-7:]
+        assert file.read(100) == b""
