@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USAGE_ERROR
     try:
         if verb == "run":
-            return _run(machine, command)
+            return _run(machine, command, arguments.follow)
         return _mount(machine, arguments.directory)
     except CannotMount as error:
         print(f"kprobe-sim: {verb}: {error}", file=sys.stderr)
@@ -67,6 +67,9 @@ def _parser() -> argparse.ArgumentParser:
             help="what the simulated machine does: a TOML file, a built-in name, or none (default: %(default)s)",
         )
         verb.add_argument("--cpus", type=int, metavar="N", help="default: as recorded, or what the activity needs")
+    run.add_argument(
+        "--follow", action="store_true", help="the opens, forks, execs and exits of the command are the machine's too"
+    )
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
     mount.add_argument("directory", metavar="DIR", help="an existing directory")
     verbs.add_parser("profiles", help="list the kernels that can be simulated, and the built-in activities")
@@ -97,10 +100,10 @@ def _machine(arguments: argparse.Namespace) -> SimBackend:
     return SimBackend(SimulatedKernel(arguments.kernel, cpus=cpus, clock=time.monotonic_ns), activity)
 
 
-def _run(machine: SimBackend, command: Sequence[str]) -> int:
+def _run(machine: SimBackend, command: Sequence[str], follow: bool) -> int:
     from kprobe_sim.expose.fuse_run import run
 
-    return run(machine.kernel, command, machine.play)
+    return run(machine.kernel, command, machine.play, follow=follow)
 
 
 def _mount(machine: SimBackend, directory: str) -> int:

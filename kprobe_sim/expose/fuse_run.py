@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
+from kprobe_sim.expose.follow import CannotFollow, Follower, listen
 from kprobe_sim.expose.fuse import FuseServer
 from kprobe_sim.expose.fuse_mount import (
     CLONE_NEWNS,
@@ -45,11 +46,18 @@ _FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, sig
 _IGNORED = (signal.SIGINT, signal.SIGQUIT)  # the terminal sends them to the command as well; it decides
 
 
-def run(kernel: SimulatedKernel, command: Sequence[str], started: Callable[[], None] = lambda: None) -> int:
+def run(
+    kernel: SimulatedKernel,
+    command: Sequence[str],
+    started: Callable[[], None] = lambda: None,
+    *,
+    follow: bool = False,
+) -> int:
     """Run a command on a simulated kernel and return its exit status (128 + N if signal N ended it).
 
     `started` is called when the command is about to start; threads that work for the simulated machine may be started
-    there, not before.  Raises CannotMount if this machine doesn't allow what it takes.
+    there, not before.  With `follow` the simulated machine does what the command and its descendants do, as far as that
+    can be seen (see `kprobe_sim.expose.follow`).  Raises CannotMount if this machine doesn't allow what it takes.
     """
     calls = SystemCalls()
     ours, theirs = socket.socketpair()
@@ -58,18 +66,23 @@ def run(kernel: SimulatedKernel, command: Sequence[str], started: Callable[[], N
     if not child:
         ours.close()
         os.close(error_out)
-        _become(calls, theirs, error_in, kernel.root.mode, command)
+        _become(calls, theirs, error_in, kernel.root.mode, command, follow)
     theirs.close()
     os.close(error_in)
     signals = _Signals(child)
     try:
-        return _supervise(kernel, child, ours, error_out, started)
+        return _supervise(kernel, child, ours, error_out, started, follow)
     finally:
         signals.restore()
 
 
 def _supervise(
-    kernel: SimulatedKernel, child: int, channel: socket.socket, error_out: int, started: Callable[[], None]
+    kernel: SimulatedKernel,
+    child: int,
+    channel: socket.socket,
+    error_out: int,
+    started: Callable[[], None],
+    follow: bool,
 ) -> int:
     server: FuseServer | None = None
     thread: threading.Thread | None = None
@@ -86,6 +99,8 @@ def _supervise(
                     if _answered(channel):
                         started()
                         channel.sendall(b"1")
+                        if follow:
+                            _follow(kernel, channel)
         with open(error_out, encoding="utf-8", errors="replace") as pipe:
             trouble = pipe.read()
         _, status = os.waitpid(child, 0)
@@ -100,6 +115,14 @@ def _supervise(
         print(f"kprobe-sim: {text}", file=sys.stderr)
         return int(code)
     return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+
+
+def _follow(kernel: SimulatedKernel, channel: socket.socket) -> None:
+    """Listen to the system calls of the child, once it has its filter; it sends the listener before it goes on."""
+    _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
+    if descriptors:
+        follower = Follower(kernel, descriptors[0])
+        threading.Thread(target=follower.follow, name="follower", daemon=True).start()
 
 
 def _answered(channel: socket.socket) -> bool:
@@ -168,16 +191,25 @@ def _write(path: str, text: str) -> None:
 
 
 def _become(
-    calls: SystemCalls, channel: socket.socket, error_in: int, root_mode: int, command: Sequence[str]
+    calls: SystemCalls,
+    channel: socket.socket,
+    error_in: int,
+    root_mode: int,
+    command: Sequence[str],
+    follow: bool,
 ) -> NoReturn:
     """Make the namespaces and the mounts, and turn into the command."""
     code = NO_MOUNT
     try:
         _enter(calls, channel, root_mode)
         calls.die_with_parent(signal.SIGKILL)
+        if follow:
+            listener = listen()
+            socket.send_fds(channel, [b"1"], [listener])
+            os.close(listener)
         code = NOT_EXECUTABLE
         os.execvp(command[0], list(command))
-    except CannotMount as error:
+    except (CannotMount, CannotFollow) as error:
         text = str(error)
     except FileNotFoundError as error:
         text = f"{command[0]}: command not found" if code == NOT_EXECUTABLE else str(error)
