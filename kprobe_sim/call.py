@@ -21,10 +21,13 @@ REGISTERS = (
 )
 _MASK = (1 << 64) - 1
 _HALF_MASK = (1 << 32) - 1
+_REMEMBERED = 4096  # names and chains, at most
 _NAMES = frozenset(REGISTERS)
 _BASE = dict.fromkeys(REGISTERS, 0) | {"cs": 0x10, "ss": 0x18, "flags": 0x246, "orig_ax": _MASK}
 _STACK_TOP = 0xFFFFC90000014000  # the end of a kernel stack
 _STACK_USED = 0x1F8  # bytes between the frame and pt_regs of a system call at the end
+_STACK_REST = bytes(_STACK_USED)
+_WORD = struct.Struct("<Q")
 _PLACE = re.compile(r"([^+/]+)(?:\+(0x[0-9a-fA-F]+|[0-9]+))?(?:/(0x[0-9a-fA-F]+|[0-9]+))?\Z")
 
 
@@ -85,6 +88,8 @@ class Placing:
         key = call.caller, call.stack
         chain = self._chains.get(key)
         if chain is None:
+            if len(self._chains) >= _REMEMBERED:
+                self._chains.clear()
             chain = self._chains[key] = self._chain(call)
             self._symbols = len(self._kernel.symbols)
         return chain
@@ -103,7 +108,8 @@ class Placing:
                 )
         words = (chain[0] if chain else 0, *values[len(ARGUMENT_REGISTERS) :])
         pointer = _STACK_TOP - _STACK_USED - 8 * len(words)
-        memory.put(pointer, struct.pack(f"<{len(words)}Q", *words).ljust(_STACK_TOP - pointer, b"\0"))
+        packed = _WORD.pack(words[0]) if len(words) == 1 else struct.pack(f"<{len(words)}Q", *words)
+        memory.put(pointer, packed + _STACK_REST)
         registers = _BASE.copy()
         registers.update(zip(ARGUMENT_REGISTERS, values, strict=False))
         registers["sp"] = pointer
@@ -141,6 +147,8 @@ class Placing:
     def _address(self, place: str, what: str) -> int:
         address = self._places.get(place)
         if address is None:
+            if len(self._places) >= _REMEMBERED:
+                self._places.clear()
             address = self._places[place] = self._find(place, what)
         return address
 

@@ -108,7 +108,7 @@ class EventDir(DirNode):
             "id": (modes.read, lambda flags: Simple(flags, self._id, None)),
         }
         if "hist" in modes.event_files:
-            self._openers["hist"] = (modes.read, lambda flags: Seq(flags, list))
+            self._openers["hist"] = (modes.read, lambda flags: Seq(flags, self._hist))
         if file.event.can_enable:
             self._openers["enable"] = (
                 modes.write,
@@ -138,6 +138,11 @@ class EventDir(DirNode):
     def _format_records(self) -> list[bytes]:
         text = self._live().event.format().splitlines(keepends=True)
         return [b"".join(text[:3]), *text[3:-2], b"".join(text[-2:])]
+
+    def _hist(self) -> list[bytes]:
+        if any(trigger.group == "hist" for trigger in self._live().triggers):
+            raise refuse(errno.ENOSYS)  # what they count isn't simulated: say so, no kernel answers this
+        return []
 
     def _id(self) -> bytes:
         return b"%d\n" % self._live().event.id

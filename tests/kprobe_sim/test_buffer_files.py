@@ -256,3 +256,15 @@ def test_headers_are_as_recorded() -> None:
     tracefs = SimulatedKernel("6.1").tracefs
     assert tracefs.read("events/header_page").endswith(b"\tfield: char data;\toffset:16;\tsize:4080;\tsigned:1;\n")
     assert b"\tpadding     : type == 29\n\ttime_extend : type == 30\n" in tracefs.read("events/header_event")
+
+
+def test_thread_groups_are_saved_with_record_tgid() -> None:
+    kernel = SimulatedKernel("6.1")
+    kernel.tracefs.write("kprobe_events", PROBE)
+    kernel.tracefs.write("events/kprobes/enable", b"1")
+    kernel.call("do_sys_openat2", task=Task(7, "early", tgid=3))
+    assert kernel.tracefs.read("saved_tgids") == b""
+    kernel.tracefs.write("options/record-tgid", b"1")
+    kernel.call("do_sys_openat2", task=Task(9, "thread", tgid=3))
+    kernel.call("do_sys_openat2", task=Task(3, "main"))
+    assert kernel.tracefs.read("saved_tgids") == b"3 3\n9 3\n"

@@ -230,3 +230,15 @@ def test_a_static_event_keeps_and_lists_triggers() -> None:
     assert written(kernel, path, "traceoff:3 if prev_pid == 1") == 27
     assert read(kernel, path) == "traceoff:count=3 if prev_pid == 1\n"
     assert read(kernel, "events/sched/sched_switch/enable") == "0*\n"
+
+
+def test_a_histogram_that_would_have_to_be_shown_is_refused_loudly(kernel: SimulatedKernel) -> None:
+    assert read(kernel, "events/kprobes/ent/hist") == ""
+    kernel.tracefs.write(TRIGGER, b"hist:keys=dfd")
+    with pytest.raises(OSError) as refused:
+        kernel.tracefs.read("events/kprobes/ent/hist")
+    assert refused.value.errno == errno.ENOSYS
+    assert written(kernel, TRIGGER, "hist:keys=dfd:onmatch(kprobes.tgt).trace(x)") == "ENOSYS"
+    assert written(kernel, TRIGGER, "hist:keys=dfd") == "EEXIST"
+    assert written(kernel, TRIGGER, "hist:keys=dfd:pause") == 19
+    assert read(kernel, TRIGGER).endswith("[paused]\n")
