@@ -52,6 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_GuestFaults(), "kprobe guest faults")
     config.addinivalue_line("markers", "vm: runs on a real kernel in QEMU; deselected unless one is asked for")
     config.addinivalue_line("markers", "own_guest: has a machine of its own, as it is after a boot, if that is a guest")
     config.addinivalue_line("markers", "needs(*texts): skip where the README of the tracefs lacks one of the texts")
@@ -85,15 +86,48 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, An
     """Note on the report if what failed is the machine and not what runs on it."""
     outcome = yield
     if call.excinfo is not None:
-        kinds = type(call.excinfo.value).__mro__
-        if any(kind.__module__ == "kprobe_vm.errors" and kind.__name__ == "MachineError" for kind in kinds):
-            outcome.get_result().guest_fault = kinds[0].__name__
+        error = call.excinfo.value
+        if any(
+            kind.__module__ == "kprobe_vm.errors" and kind.__name__ == "MachineError" for kind in type(error).__mro__
+        ):
+            outcome.get_result().guest_fault = (type(error).__name__, getattr(error, "exit_status", 1))
 
 
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
-    """Tell a machine that failed from a test that did; the run fails with both."""
-    fault = getattr(report, "guest_fault", "")
-    return ("guest failed", "G", f"GUEST FAILED ({fault})") if fault and report.failed else None
+    """Show a machine that failed in another way than a test that did."""
+    fault = getattr(report, "guest_fault", None)
+    if fault is None or not report.failed:
+        return None
+    return "failed" if report.when == "call" else "error", "G", f"GUEST FAILED ({fault[0]})"
+
+
+class _GuestFaults:
+    """The machines that failed in this run, its workers' included."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[str, str]] = []
+        self._statuses: list[int] = []
+        self._others = 0
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            fault = getattr(report, "guest_fault", None)
+            if fault is None:
+                self._others += 1
+            else:
+                self._found.append((fault[0], report.nodeid))
+                self._statuses.append(fault[1])
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """If nothing failed but machines, the status is that which `kprobe-vm run` has then."""
+        if self._statuses and not self._others and session.exitstatus == pytest.ExitCode.TESTS_FAILED:
+            session.exitstatus = self._statuses[0]
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self._found:
+            terminalreporter.section("guests that failed, which says nothing of the tests")
+            for kind, where in self._found:
+                terminalreporter.line(f"{kind}: {where}")
 
 
 @pytest.fixture

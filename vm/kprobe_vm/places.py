@@ -52,12 +52,13 @@ def limit(environment: Mapping[str, str], memory: int) -> int:
     return max(1, min(len(os.sched_getaffinity(0)), int(total * SHARE / 2**20 / memory)))
 
 
-def take(count: int, *, patience: float = PATIENCE, prefix: str = PREFIX) -> Place:
-    """Take one of `count` places, waiting for one that is given back.
+def take(count: int, *, patience: float = PATIENCE, prefix: str = "") -> Place:
+    """Take one of `count` places, waiting for one that is given back; `prefix` is for places of another kind.
 
     After `patience` seconds, and for a process that has a place already, it is one that isn't counted: two that each
     hold a place and wait for another would wait for ever.
     """
+    prefix = prefix or PREFIX
     end = time.monotonic() + patience
     while True:
         for number in range(count):
