@@ -140,6 +140,9 @@ def events(scratch: Path) -> list[Row]:
                     f'myopen: (do_sys_openat2+0x0/0x170) dfd={-100:d} filename="/etc/hostname"\n'
                 )
 
+    def show() -> None:
+        plain.write_bytes(tracefs.read("trace"))  # of what `ours` recorded
+
     ours()
     text = tracefs.read("trace")
     lines = text[text.index(b"\n", text.rindex(b"#")) + 1 :]
@@ -158,6 +161,7 @@ def events(scratch: Path) -> list[Row]:
 
     return [
         Row("record an event and show it", "an f-string loop", times, ours, theirs),
+        Row("show an event", "an f-string loop", times, show, theirs),
         Row("parse a line", "one re match", count, parse, match),
     ]
 
