@@ -61,6 +61,15 @@ def test_output_and_status_are_the_commands_own(series: str) -> None:
 
 
 @pytest.mark.vm
+def test_a_command_is_looked_for_in_the_path_of_the_guest(series: str, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\necho $PATH\n")
+    script.chmod(0o755)
+    done = run(series, "--copy", f"{script}:/usr/sbin/", "--", "script")
+    assert (done.stdout, done.stderr, done.returncode) == ("/bin:/sbin:/usr/bin:/usr/sbin\n", "", 0)
+
+
+@pytest.mark.vm
 def test_a_command_that_was_killed(series: str) -> None:
     assert run(series, "--", "sh", "-c", "kill -TERM $$").returncode == 128 + 15
 

@@ -388,7 +388,8 @@ static void exec_child(struct job *job, char **argv, char **envp, const char *di
 		goto fail;
 	if (fd > 2)
 		close(fd);
-	execvpe(argv[0], argv, envp);
+	environ = envp; /* where the program is looked for, too */
+	execvp(argv[0], argv);
 fail:
 	error = errno;
 	if (write(failed, &error, sizeof error) < 0)
