@@ -1,6 +1,6 @@
 # make without an argument tells what there is
 .DEFAULT_GOAL := help
-.PHONY: help demo test vm-test check format bench clean
+.PHONY: help demo test vm-test check format bench bench-vm clean
 KERNEL ?= 6.1
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -13,6 +13,7 @@ help:
 	@echo 'make check                lint, format, types'
 	@echo 'make format               put the code into its format'
 	@echo 'make bench                benchmarks, as ratios measured side by side'
+	@echo 'make bench-vm [KERNEL=…]  those of the guests: boot, clone, requests, streams'
 	@echo 'make clean                remove the virtual environment and caches'
 
 # the demo needs python3 and nothing else; the rest needs the tools of the extra [dev]
@@ -43,6 +44,10 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(PY) tools/bench.py
+
+bench-vm: $(VENV)/.dev
+	@$(PY) -m kprobe_vm check
+	$(PY) tools/bench_vm.py $(KERNEL)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
