@@ -4,176 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
-import posixpath
 import stat
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from kprobe_sim.expose.descriptors import Description, Descriptors
-from kprobe_sim.expose.machine import DEBUG, TRACING, Machine, normal
+from kprobe_sim.expose.descriptors import Description
+from kprobe_sim.expose.entries import Entries, Entry
+from kprobe_sim.expose.machine import normal
+from kprobe_sim.expose.paths import Paths, is_elsewhere
 from kprobe_sim.expose.real import REAL
 from kprobe_sim.node import DirNode, Node, refuse
-
-if TYPE_CHECKING:
-    from kprobe_sim.kernel import SimulatedKernel
 
 BLOCK_SIZE = 4096
 _DEVICE = 0x0C
 
 
-class Entry:
-    """What os.scandir() yields: an os.DirEntry of a simulated directory."""
-
-    def __init__(self, calls: Calls, directory: str, name: str) -> None:
-        self.name = name
-        self.path = posixpath.join(directory, name)
-        self._calls = calls
-
-    def inode(self) -> int:
-        return self.stat().st_ino
-
-    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        return stat.S_ISDIR(self.stat().st_mode)
-
-    def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        return stat.S_ISREG(self.stat().st_mode)
-
-    def is_symlink(self) -> bool:
-        return False
-
-    def is_junction(self) -> bool:
-        return False
-
-    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        return self._calls.stat(self.path)
-
-    def __fspath__(self) -> str:
-        return self.path
-
-    def __repr__(self) -> str:
-        return f"<DirEntry {self.name!r}>"
-
-
-class Entries:
-    """What os.scandir() returns: an iterator that can be closed."""
-
-    def __init__(self, entries: Iterator[Any]) -> None:
-        self._entries = entries
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        return next(self._entries)
-
-    def close(self) -> None:
-        self._entries = iter(())
-
-    def __enter__(self) -> Entries:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class Calls:
+class Calls(Paths):
     """The patched functions; each method is named as the function of `os` that it stands for."""
-
-    def __init__(
-        self,
-        kernel: SimulatedKernel,
-        machine: Machine,
-        original: Mapping[str, Callable[..., Any]],
-        started: float = 0.0,
-    ) -> None:
-        self._kernel = kernel
-        self._machine = machine
-        self._original = original
-        self.descriptors = Descriptors(kernel)
-        self._table = self.descriptors.table
-        self._directory: str | None = None  # the working directory, when it is a simulated one
-        self._changed: dict[str, tuple[int, int, int]] = {}
-        self._time = started
-
-    # where a path leads
-
-    def absolute(self, path: Any, dir_fd: int | None = None) -> str | None:
-        """Return a path as an absolute str; None for a descriptor, or what can't be the simulator's."""
-        if type(path) is not str:
-            if isinstance(path, int):
-                return None
-            path = os.fsdecode(path)
-        where: str = path
-        if where[:1] == "/":
-            return where
-        if dir_fd is not None:
-            held = self._table.get(dir_fd)
-            return None if held is None else f"{held.path}/{path}"
-        if self._directory is not None:
-            return f"{self._directory}/{path}"
-        if "kernel" in path or "proc" in path:
-            return f"{self._original['getcwd']()}/{path}"
-        return None
-
-    def find(self, path: Any, dir_fd: int | None = None) -> tuple[str, Node] | None:
-        """Return (absolute path, node) of a simulated file; None if it isn't the simulator's."""
-        if isinstance(path, int):
-            held = self._table.get(path)
-            return None if held is None else (held.path, held.node)
-        where = self.absolute(path, dir_fd)
-        if not where or "\0" in where:
-            return None
-        try:
-            with self._kernel.condition:
-                node = self._machine.find(where)
-        except OSError as error:
-            error.filename = path
-            raise
-        return None if node is None else (normal(where), node)
-
-    def inside(self, path: Any, dir_fd: int | None = None) -> bool:
-        """True if a path is the simulator's, whether or not there is such a file."""
-        try:
-            return self.find(path, dir_fd) is not None
-        except OSError:
-            return True
-
-    def is_mount_point(self, path: Any) -> bool:
-        """True for the directories where tracefs and debugfs are mounted."""
-        where = self.absolute(path)
-        return where is not None and normal(where) in (TRACING, DEBUG, f"{DEBUG}/tracing")
-
-    @property
-    def in_simulated_directory(self) -> bool:
-        """True while the working directory is a simulated one."""
-        return self._directory is not None
-
-    def elsewhere(self, path: Any) -> Any:
-        """Return the path to give to an original: relative ones can't be left relative to a simulated directory."""
-        if self._directory is None or isinstance(path, int):
-            return path
-        where = self.absolute(path)
-        return path if where is None else normal(where)
-
-    def _parent(self, path: Any, dir_fd: int | None) -> tuple[DirNode, str] | None:
-        """Return (directory, name) for a simulated path whose last part needn't exist."""
-        where = None if isinstance(path, int) else self.absolute(path, dir_fd)
-        if not where:
-            return None
-        directory, name = posixpath.split(normal(where))
-        with self._kernel.condition:
-            node = self._machine.find(directory)
-        if node is None:
-            return None
-        if not isinstance(node, DirNode):
-            raise refuse(errno.ENOTDIR)
-        return node, name
-
-    def named(self, error: OSError, path: Any, other: Any = None) -> OSError:
-        """Give an error the path as the caller wrote it."""
-        if other is None:
-            return OSError(error.errno, error.strerror, path)
-        return OSError(error.errno, error.strerror, path, None, other)
 
     # files
 
@@ -190,6 +37,10 @@ class Calls:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path) from None
         if found is None:
             return self._original["open"](self.elsewhere(path), flags, mode, dir_fd=dir_fd)  # type: ignore[no-any-return]
+        return self.open_found(path, found, flags)
+
+    def open_found(self, path: Any, found: tuple[str, Node], flags: int) -> int:
+        """Open what `find` found at a path."""
         where, node = found
         try:
             if flags & os.O_CREAT and flags & os.O_EXCL:
@@ -290,6 +141,8 @@ class Calls:
     # what there is
 
     def stat(self, path: Any, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
+        if follow_symlinks and is_elsewhere(path):
+            return self._original["stat"](path)  # type: ignore[no-any-return]
         found = self.find(path, dir_fd)
         if found is None:
             options: dict[str, Any] = {"dir_fd": dir_fd} if dir_fd is not None else {}
@@ -413,29 +266,6 @@ class Calls:
         except OSError as error:
             raise self.named(error, path) from None
         self._original[call](self.elsewhere(path), **arguments, dir_fd=dir_fd)
-
-    def chdir(self, path: Any) -> None:
-        found = self.find(path)
-        if found is None:
-            self._original["chdir"](self.elsewhere(path))
-            self._directory = None
-        elif not found[1].is_dir:
-            raise self.named(refuse(errno.ENOTDIR), path)
-        else:
-            self._directory = found[0]
-
-    def fchdir(self, fd: int) -> None:
-        if fd in self._table:
-            self.chdir(fd)
-        else:
-            self._original["fchdir"](fd)
-            self._directory = None
-
-    def getcwd(self) -> str:
-        return self._original["getcwd"]() if self._directory is None else self._directory
-
-    def getcwdb(self) -> bytes:
-        return os.fsencode(self.getcwd())
 
     # attributes
 

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from kprobe_sim.expose.calls import Calls
 from kprobe_sim.expose.guard import GUARD, WAY, NotCovered
 from kprobe_sim.expose.machine import Machine
+from kprobe_sim.expose.paths import is_elsewhere
 from kprobe_sim.expose.streams import RawFile, open_stream
 from kprobe_sim.node import refuse
 
@@ -58,7 +59,7 @@ _REFUSED_FILES = {  # of open files; the name of the descriptor's argument
     "copy_file_range": errno.EINVAL,
     "posix_fallocate": errno.EOPNOTSUPP,
 }
-_COVERED = [name for name in vars(Calls) if not name.startswith("_") and hasattr(os, name)]
+_COVERED = [name for name in dir(Calls) if not name.startswith("_") and hasattr(os, name)]
 
 
 @contextmanager
@@ -163,8 +164,13 @@ def _opener(calls: Calls, real_open: Any) -> Any:
         closefd: bool = True,
         opener: Any = None,
     ) -> Any:
-        if calls.inside(file):
-            return open_stream(calls, file, mode, buffering, encoding, errors, newline, closefd, opener)
+        if not is_elsewhere(file):
+            try:
+                found = calls.find(file)
+            except OSError:  # a simulated path where nothing is: os.open says so
+                return open_stream(calls, file, mode, buffering, encoding, errors, newline, closefd, opener)
+            if found is not None:
+                return open_stream(calls, file, mode, buffering, encoding, errors, newline, closefd, opener, found)
         return real_open(calls.elsewhere(file), mode, buffering, encoding, errors, newline, closefd, opener)
 
     return open

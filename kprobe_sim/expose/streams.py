@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kprobe_sim.expose.calls import Calls
+    from kprobe_sim.node import Node
 
 _BLOCK_SIZE = 4096  # st_blksize of tracefs
 _LARGE_BUFFERS = 1 << 17  # io.DEFAULT_BUFFER_SIZE where Python takes the greater of both
@@ -25,9 +26,16 @@ class RawFile(io.RawIOBase):
     """What io.FileIO is for real files."""
 
     def __init__(
-        self, calls: Calls, file: Any, mode: str = "r", closefd: bool = True, opener: Opener | None = None
+        self,
+        calls: Calls,
+        file: Any,
+        mode: str = "r",
+        closefd: bool = True,
+        opener: Opener | None = None,
+        found: tuple[str, Node] | None = None,
     ) -> None:
         self._calls = calls
+        self._seekable: bool | None = None
         self._fd = -1
         self._closefd = closefd
         self._reads, self._writes, flags = _flags(mode)
@@ -38,12 +46,14 @@ class RawFile(io.RawIOBase):
             self._fd = file
         elif not closefd:
             raise ValueError("Cannot use closefd=False with file name")
+        elif opener is None and found is not None:
+            self._fd = calls.open_found(file, found, flags)
         elif opener is None:
             self._fd = calls.open(file, flags, 0o666)
         else:
             self._fd = opener(file, flags)
         try:
-            if stat.S_ISDIR(calls.fstat(self._fd).st_mode):
+            if self._is_directory():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), file)
             if self._appends:
                 self._to_end()
@@ -52,6 +62,10 @@ class RawFile(io.RawIOBase):
                 calls.close(self._fd)
             self._fd = -1
             raise
+
+    def _is_directory(self) -> bool:
+        held = self._calls.descriptor(self._fd)  # an opener may have given a descriptor of another kind
+        return held.node.is_dir if held is not None else stat.S_ISDIR(self._calls.fstat(self._fd).st_mode)
 
     def _to_end(self) -> None:
         try:
@@ -85,11 +99,14 @@ class RawFile(io.RawIOBase):
 
     def seekable(self) -> bool:
         self._check()
-        try:
-            self._calls.lseek(self._fd, 0, os.SEEK_CUR)
-        except OSError:
-            return False
-        return True
+        if self._seekable is None:
+            try:
+                self._calls.lseek(self._fd, 0, os.SEEK_CUR)
+            except OSError:
+                self._seekable = False
+            else:
+                self._seekable = True
+        return self._seekable
 
     def fileno(self) -> int:
         self._check()
@@ -179,8 +196,9 @@ def open_stream(
     newline: str | None = None,
     closefd: bool = True,
     opener: Opener | None = None,
+    found: tuple[str, Node] | None = None,
 ) -> io.IOBase:
-    """Do what io.open() does, with a raw file of the simulator at the bottom."""
+    """Do what io.open() does, with a raw file of the simulator at the bottom; `found` is what is at the path."""
     text, binary = "t" in mode, "b" in mode
     if set(mode) - set("rwaxbt+") or len(set(mode)) != len(mode):
         raise ValueError(f"invalid mode: {mode!r}")
@@ -194,7 +212,7 @@ def open_stream(
         raise ValueError("binary mode doesn't take an errors argument")
     if binary and newline is not None:
         raise ValueError("binary mode doesn't take a newline argument")
-    raw: Any = RawFile(calls, file, mode.replace("t", ""), closefd, opener)
+    raw: Any = RawFile(calls, file, mode.replace("t", ""), closefd, opener, found)
     result: Any = raw
     try:
         line_buffering = buffering == 1 and not binary
