@@ -60,6 +60,7 @@ class Gates:
     error_log_command_size: int | None
     unmatched_is_logged: bool  # dynamic_events logs "No matching dynamic event type"
     removed_filter_is_empty: bool  # an open filter file of a removed event reads as empty, else ENODEV
+    raw_data_type: int  # common_type of a raw mark (TRACE_RAW_DATA)
     lowest_free_id: bool  # freed event ids are reused at once
 
 
@@ -171,6 +172,11 @@ ROWS: tuple[Row, ...] = (
         "removed_filter_is_empty",
         ((_START, True), ((6, 12, 0), False)),
         "event_filter_read() of 6.1.190 and 6.12.117",
+    ),
+    Row(
+        "raw_data_type",
+        ((_START, 16), ((5, 14, 0), 18), ((7, 0, 0), 19)),
+        "recorded ids of ftrace/raw_data: 5.10, 6.1, 6.12, 7.2",
     ),
     _since("unmatched_is_logged", (7, 0, 0), "kernel reference 1.9"),
     _since("lowest_free_id", (6, 3, 0), "commit 96d5c0d0c3dd; kernel reference 0, rule 12"),

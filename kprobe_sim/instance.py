@@ -11,8 +11,8 @@ from kprobe_sim.clock import TraceClock
 from kprobe_sim.errlog import ErrorLog
 from kprobe_sim.event_file import EventFile
 from kprobe_sim.node import refuse
-from kprobe_sim.options import TraceOptions
-from kprobe_sim.render import TRACE_PRINT, TRACE_RAW_DATA, TRACE_STACK
+from kprobe_sim.options import TRACER_OPTIONS, TraceOptions
+from kprobe_sim.render import TRACE_PRINT, TRACE_STACK
 from kprobe_sim.ring import PAGE_DATA, Entry, RingBuffer
 from kprobe_sim.task import SavedCmdlines, Task
 from kprobe_sim.trigger import Hit, run_triggers
@@ -185,7 +185,7 @@ class Instance:
         if not self.options["markers"] or not 4 <= len(blob) <= _RAW_MARKER_LIMIT:
             raise refuse(errno.EINVAL)
         blob = blob[:_MARKER_LIMIT]
-        data = self._builtin(TRACE_RAW_DATA, task) + blob
+        data = self._builtin(self.kernel.gates.raw_data_type, task) + blob
         # the kernel counts the id twice, and keeps room for "<faulted>"; what fills the rest there is old, here zero
         size = len(data) + 4 + max(0, len(b"<faulted>") + 4 - len(blob))
         data = data.ljust(-(-size // 4) * 4, b"\0")
@@ -239,6 +239,9 @@ class Instance:
     def set_option(self, name: str, value: bool) -> None:
         """Set an option and do what it entails."""
         self.options.set(name, value)
+        if name in TRACER_OPTIONS:  # the tracer has one set of options for all instances
+            for other in self.kernel.all_instances():
+                other.options.set(name, value)
         if name == "overwrite":
             self.buffer.overwrite = self.spare.overwrite = value
 

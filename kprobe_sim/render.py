@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 TRACE_STACK = 4
 TRACE_PRINT = 5
 TRACE_USER_STACK = 12
-TRACE_RAW_DATA = 16
 
 FLAG_IRQS_OFF = 0x01
 FLAG_IRQS_NOSUPPORT = 0x02
@@ -96,7 +95,7 @@ class Renderer:
             TRACE_STACK: self._stack,
             TRACE_USER_STACK: self._user_stack,
             TRACE_PRINT: self._print,
-            TRACE_RAW_DATA: self._raw_data,
+            instance.kernel.gates.raw_data_type: self._raw_data,
         }
         self._state: tuple[object, ...] = ()
         self.refresh()
@@ -227,7 +226,7 @@ class Renderer:
         if kind == TRACE_PRINT:
             (ip,) = struct.unpack_from("<Q", entry.data, 8)
             return context + b"# %x %s" % (ip, self._print_text(entry.data))
-        if kind == TRACE_RAW_DATA:
+        if kind == self._instance.kernel.gates.raw_data_type:
             return context + self._raw_data(entry.data, False)
         return context + (b"type: %d\n" % kind if known else b"%d ?\n" % kind)
 

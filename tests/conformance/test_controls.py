@@ -114,3 +114,19 @@ def test_an_empty_trace_in_any_form(tracefs: Any, option: str) -> None:
     tracefs.write("trace_options", option.encode())
     assert tracefs.read("trace").startswith(b"# tracer: nop\n#\n")
     assert traced(tracefs) == []
+
+
+def test_the_type_of_a_raw_mark(tracefs: Any) -> None:
+    identity = tracefs.read("events/ftrace/raw_data/format").split(b"ID: ")[1].split(b"\n")[0]
+    tracefs.write("trace_options", b"hex")
+    tracefs.write("trace_marker_raw", b"abcdefgh")
+    assert tracefs.read("trace").endswith(b" type: " + identity + b"\n\n")
+
+
+def test_instances_share_the_options_of_a_tracer(tracefs: Any) -> None:
+    tracefs.mkdir("instances/i1")
+    tracefs.write("instances/i1/options/test_nop_accept", b"1")
+    assert tracefs.read("options/test_nop_accept") == b"1\n"
+    tracefs.write("options/test_nop_accept", b"0")
+    assert tracefs.read("instances/i1/options/test_nop_accept") == b"0\n"
+    tracefs.rmdir("instances/i1")

@@ -24,7 +24,7 @@ _LOGGED = re.compile(rb"(?m)^\[ *\d+\.\d{6}\] ")
 # comm-pid, CPU, flags, time of a trace line; the marks are written by some task of either side
 _TRACED = re.compile(rb".{16}-\d+ +((?:\(.{7}\) )?\[\d{3}\] (?:.{5} )?) *\d+(?:\.\d{6})?: ")
 _LATENCY = re.compile(rb".{8}-\d+ +(\d+.{5}) +-?\d+us.: ")
-_RAW = re.compile(rb"(?m): (# [0-9a-f]+ buf:)((?: [0-9a-f]{2})+)$")  # ends in what the buffer held before
+_RAW = re.compile(rb"(?m)(# [0-9a-f]+ buf:)((?: [0-9a-f]{2})+)$")  # ends in what the buffer held before
 _RESCHED = re.compile(rb"(task \[\d{3}\] .)[Nnp]")  # somebody else wants the CPU, or not
 _STATS = re.compile(rb"(?m)^(oldest event ts|now ts): .*$")
 _PLACEHOLDER = re.compile(rb"\x01(0x[0-9a-f]+)\x02")
@@ -114,7 +114,7 @@ class Side:
     def _note_path(self, path: str) -> None:
         name = path.rpartition("/")[2]
         self._touched.add(name)
-        if path.startswith("options/") or name == "trace_options":
+        if "options/" in path or name == "trace_options":
             self._touched.add("options")
         if name.startswith("trace_marker") or name in ("enable", "set_event"):
             self._touched |= {"trace", "enable"}
@@ -179,7 +179,7 @@ class Side:
         if name == "id" and answer.strip().isdigit() and int(answer) >= self._first_id:
             return b"id+%d\n" % (int(answer) - self._first_id)
         answer = _LOGGED.sub(b"[time] ", answer)
-        answer = _RAW.sub(lambda match: b": %s %d bytes" % (match[1], len(match[2]) // 3), answer)
+        answer = _RAW.sub(lambda match: b"%s %d bytes" % (match[1], len(match[2]) // 3), answer)
         answer = _STATS.sub(rb"\1: time", answer)
         if b"us" in answer:
             answer = _LATENCY.sub(rb"task \1 time: ", answer)
