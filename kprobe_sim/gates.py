@@ -58,6 +58,16 @@ class Gates:
     # what is shown
     array_length_in_format: bool  # format shows u8 a[4], not u8 a[]
     error_log_command_size: int | None
+    context_letters: int  # of the irq-info column
+    bh_letters: bool  # the first of them tells of bottom halves that are off
+    lazy_resched: bool  # common_flags 2 is a lazy need to reschedule, not "irqs unknown"
+    plain_return: tuple[int, int]  # common_flags and common_preempt_count of a return probe's record
+    breakpoint: tuple[int, int]  # those of a probe behind a breakpoint
+    returns_unwound: bool  # a stack goes on behind a return address that a probe replaced
+    nested_returns_know: bool  # of several return probes on a function all know the caller
+    trampoline_by_name: bool  # with offsets the trampoline of return probes is shown by its own name
+    marker_depth: int  # common_preempt_count of a mark
+    marker_size: int  # bytes of a write to trace_marker that are taken
     unmatched_is_logged: bool  # dynamic_events logs "No matching dynamic event type"
     removed_filter_is_empty: bool  # an open filter file of a removed event reads as empty, else ENODEV
     raw_data_type: int  # common_type of a raw mark (TRACE_RAW_DATA)
@@ -173,6 +183,20 @@ ROWS: tuple[Row, ...] = (
         ((_START, True), ((6, 12, 0), False)),
         "event_filter_read() of 6.1.190 and 6.12.117",
     ),
+    Row("context_letters", ((_START, 4), ((5, 15, 0), 5)), "recorded traces 5.10 and 6.1; kernel reference 5.2"),
+    _since("bh_letters", (5, 19, 0), "kernel reference 5.2"),
+    _since("lazy_resched", (6, 14, 0), "kernel reference 5.2; recorded traces 7.2: 'l', 'B'"),
+    Row("plain_return", ((_START, (1, 0)), ((5, 15, 0), (0, 0))), "recorded traces 5.10 and 6.1: fr_schedule"),
+    Row(
+        "breakpoint",
+        ((_START, (0x49, 0)), ((5, 15, 0), (0x48, 0xFF))),
+        "recorded traces 5.10 (d.Z.) and 6.1 (..Zff): 11_offsets",
+    ),
+    _since("returns_unwound", (5, 15, 0), "recorded traces 5.10 and 6.1 with stacks; x86/unwind since 5.15"),
+    Row("nested_returns_know", ((_START, True), ((5, 15, 0), False)), "kernel/kprobes.c 5.10: correct_ret_addr"),
+    Row("trampoline_by_name", ((_START, True), ((5, 15, 0), False)), "trace_output.c 5.10: kretprobed()"),
+    Row("marker_depth", ((_START, 0), ((7, 0, 0), 1)), "recorded traces 6.12 and 7.2: 07_marker"),
+    Row("marker_size", ((_START, 1024), ((6, 8, 0), 4054)), "kernel reference 5.4"),
     Row(
         "raw_data_type",
         ((_START, 16), ((5, 14, 0), 18), ((7, 0, 0), 19)),

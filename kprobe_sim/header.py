@@ -2,13 +2,56 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from kprobe_sim.instance import Instance
     from kprobe_sim.ring import RingBuffer
 
-_LATENCY_LEGEND = b"""\
+
+class _Legend(NamedTuple):
+    """What explains the letters of the irq-info column, by how many there are."""
+
+    letters: tuple[bytes, ...]
+    column: bytes
+    strokes: bytes
+    latency: bytes
+
+
+_LEGENDS = {
+    4: _Legend(
+        letters=(
+            b"  _-----=> irqs-off",
+            b" / _----=> need-resched",
+            b"| / _---=> hardirq/softirq",
+            b"|| / _--=> preempt-depth",
+            b"||| /     delay",
+        ),
+        column=b" CPU#  ||||   TIMESTAMP  FUNCTION",
+        strokes=b"   |   ||||      |         |",
+        latency=b"""\
+#                    _------=> CPU#            
+#                   / _-----=> irqs-off        
+#                  | / _----=> need-resched    
+#                  || / _---=> hardirq/softirq 
+#                  ||| / _--=> preempt-depth   
+#                  |||| /     delay            
+#  cmd     pid     ||||| time  |   caller      
+#     \\   /        |||||  \\    |   /         
+""",  # noqa: W291 - the kernel prints these trailing blanks
+    ),
+    5: _Legend(
+        letters=(
+            b"  _-----=> irqs-off/BH-disabled",
+            b" / _----=> need-resched",
+            b"| / _---=> hardirq/softirq",
+            b"|| / _--=> preempt-depth",
+            b"||| / _-=> migrate-disable",
+            b"|||| /     delay",
+        ),
+        column=b" CPU#  |||||  TIMESTAMP  FUNCTION",
+        strokes=b"   |   |||||     |         |",
+        latency=b"""\
 #                    _------=> CPU#            
 #                   / _-----=> irqs-off/BH-disabled
 #                  | / _----=> need-resched    
@@ -18,7 +61,9 @@ _LATENCY_LEGEND = b"""\
 #                  ||||| /     delay           
 #  cmd     pid     |||||| time  |   caller     
 #     \\   /        ||||||  \\    |    /       
-"""  # noqa: W291 - the kernel prints these trailing blanks
+""",  # noqa: W291 - the kernel prints these trailing blanks
+    ),
+}
 
 
 def header(instance: Instance, latency: bool, buffer: RingBuffer | None = None) -> bytes:
@@ -34,7 +79,12 @@ def header(instance: Instance, latency: bool, buffer: RingBuffer | None = None) 
         return text
     entries, written = buffer.counts()
     text += b"# entries-in-buffer/entries-written: %d/%d   #P:%d\n#\n" % (entries, written, instance.cpus)
-    return text + (_irq_info if options["irq-info"] else _plain)(options["record-tgid"])
+    tgid = options["record-tgid"]
+    return text + (_irq_info(tgid, _legend(instance)) if options["irq-info"] else _plain(tgid))
+
+
+def _legend(instance: Instance) -> _Legend:
+    return _LEGENDS[instance.kernel.gates.context_letters]
 
 
 def _plain(tgid: bool) -> bytes:
@@ -47,20 +97,12 @@ def _plain(tgid: bool) -> bytes:
     )
 
 
-def _irq_info(tgid: bool) -> bytes:
-    indent = b"#" + b" " * (28 + (12 if tgid else 2) - 0)
+def _irq_info(tgid: bool, legend: _Legend) -> bytes:
+    indent = b"#" + b" " * (40 if tgid else 30)
     column, stroke = (b"     TGID   ", b"       |    ") if tgid else (b"  ", b"  ")
-    legend = (
-        b"  _-----=> irqs-off/BH-disabled",
-        b" / _----=> need-resched",
-        b"| / _---=> hardirq/softirq",
-        b"|| / _--=> preempt-depth",
-        b"||| / _-=> migrate-disable",
-        b"|||| /     delay",
-    )
-    lines = [indent + line for line in legend]
-    lines.append(b"#           TASK-PID  " + column + b" CPU#  |||||  TIMESTAMP  FUNCTION")
-    lines.append(b"#              | |    " + stroke + b"   |   |||||     |         |")
+    lines = [indent + line for line in legend.letters]
+    lines.append(b"#           TASK-PID  " + column + legend.column)
+    lines.append(b"#              | |    " + stroke + legend.strokes)
     return b"\n".join(lines) + b"\n"
 
 
@@ -77,4 +119,4 @@ def _latency(instance: Instance, verbose: bool, buffer: RingBuffer) -> bytes:
         instance.cpus,
     )
     text += rule + b"#    | task: -0 (uid:0 nice:0 policy:0 rt_prio:0)\n" + rule + b"#\n"
-    return text if verbose else text + _LATENCY_LEGEND
+    return text if verbose else text + _legend(instance).latency

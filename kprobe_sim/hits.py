@@ -10,7 +10,6 @@ from kprobe_sim.call import Call, Frame, Placing
 from kprobe_sim.clock import VirtualClock
 from kprobe_sim.event_file import EventFile
 from kprobe_sim.probe_event import Probe
-from kprobe_sim.render import FLAG_HARDIRQ, FLAG_NMI
 from kprobe_sim.ring import RingBuffer
 from kprobe_sim.state import State
 from kprobe_sim.task import Task
@@ -33,10 +32,9 @@ class _Context(NamedTuple):
     preempt_count: int
 
 
-# Measured on 6.1 (fixtures: traces of types and offsets): entries go through ftrace, other places through int3, which
-# runs like an NMI; a return goes through a trampoline in the task's own context.
+# Entries go through ftrace, in the task's own context; other places go through int3, which runs like an NMI, and
+# returns through a trampoline: their contexts are the kernel version's (see gates).
 _PLAIN = _Context(0, 0)
-_BREAKPOINT = _Context(FLAG_NMI | FLAG_HARDIRQ, 0xFF)
 
 
 class _Armed(NamedTuple):
@@ -57,6 +55,9 @@ class Hits:
         self._placing = Placing(kernel)
         self._names: dict[Task, bytes] = {}
         self._version = -1  # of the registry when `_armed` was made
+        self._breakpoint = _Context(*kernel.gates.breakpoint)
+        self._returned = _Context(*kernel.gates.plain_return)
+        self._entries: dict[int, int] = {}  # where a function's entry is probed, behind its ENDBR
         self.tracer_frames = TracerFrames(kernel.release, kernel.symbols)
 
     def rearm(self) -> None:
@@ -71,7 +72,7 @@ class Hits:
         armed = self._armed
         if armed is None or self._version != kernel.probes.version:
             armed = self._arm()
-        here = entry + call.offset
+        here = entry + call.offset if call.offset else self._entry(entry)
         hit = armed.get(here, ())
         # who enters comes with the same registers to the address behind the call to __fentry__
         behind = () if call.offset else armed.get(here + _FENTRY_SIZE, ())
@@ -88,15 +89,23 @@ class Hits:
             if one.is_return:
                 replaced = True
                 returning.append(one)
+                if not kernel.gates.returns_unwound:
+                    chain = (kernel.return_trampoline,)
             else:
                 self._hit(one, call, self._state(call, frame, here, replaced), here, one.context, chain, call.at)
         for one in behind:
             if not one.is_return and kernel.symbols.is_traceable(here):
                 address = here + _FENTRY_SIZE
                 state = self._state(call, frame, address, replaced)
-                self._hit(one, call, state, address, _BREAKPOINT, chain, call.at)
+                self._hit(one, call, state, address, self._breakpoint, chain, call.at)
         if call.returns is not None:
             self._return(call, frame, returning)
+
+    def _entry(self, function: int) -> int:
+        here = self._entries.get(function)
+        if here is None:
+            here = self._entries[function] = self._kernel.probes.entry(function)
+        return here
 
     def _arm(self) -> dict[int, list[_Armed]]:
         kernel = self._kernel
@@ -106,7 +115,7 @@ class Hits:
             found = [file for instance in instances if (file := instance.probe_files.get(probe.event)) is not None]
             files = tuple(file for file in found if file.enabled)
             if probe.address is not None and files:
-                context = _PLAIN if kernel.symbols.is_traceable(probe.address) else _BREAKPOINT
+                context = _PLAIN if kernel.symbols.is_traceable(probe.address) else self._breakpoint
                 armed.setdefault(probe.address, []).append(_Armed(probe, probe.event.is_return, files, context))
         self._armed = armed
         self._version = kernel.probes.version
@@ -127,9 +136,12 @@ class Hits:
         registers = {**frame.registers, "ax": value, "ip": caller, "sp": frame.registers["sp"] + 8}
         state = State(registers, frame.memory, frame.stack[1:], self._name(call.task), value)
         # the one that was armed last returns first, and only the one that was armed first knows the true caller
+        kernel = self._kernel
+        chain = frame.chain if kernel.gates.returns_unwound else (kernel.return_trampoline,)
         for one in reversed(probes):
-            ip = caller if one is probes[0] else self._kernel.return_trampoline
-            self._hit(one, call, state, ip, _PLAIN, frame.chain, at, func=one.probe.address)
+            known = one is probes[0] or kernel.gates.nested_returns_know
+            ip = caller if known else kernel.return_trampoline
+            self._hit(one, call, state, ip, self._returned, chain, at, func=one.probe.address)
 
     def _state(self, call: Call, frame: Frame, here: int, replaced: bool) -> State:
         stack, memory = frame.stack, frame.memory
@@ -174,7 +186,7 @@ class Hits:
                 record = packed + probe.evaluate(state)
             if not is_plain:
                 frames = self._tracer_stack(probe, context, ip, chain, func)
-                hit = Hit(call.cpu, state.comm, record[:8], frames, at, context is _BREAKPOINT)
+                hit = Hit(call.cpu, state.comm, record[:8], frames, at, context is self._breakpoint)
                 self._triggered(file, call, record, hit, ip, chain, func)
             elif file.filter is None or file.filter.match(record, cpu=call.cpu, comm=state.comm):
                 self._record(file, call, record, ip, chain, func, at)
@@ -231,7 +243,7 @@ class Hits:
         frames = self.tracer_frames
         if func is not None:
             return frames.returning(chain)
-        if context is _BREAKPOINT:
+        if context is self._breakpoint:
             return frames.breakpoint(ip, chain)
         shared = sum(other.address == ip for other in self._kernel.probes) > 1
         return frames.entry(ip, shared, chain)

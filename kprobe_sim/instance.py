@@ -155,10 +155,10 @@ class Instance:
         self.write(cpu, data + b"".join(struct.pack("<Q", address) for address in addresses), at)
 
     def mark(self, text: bytes, task: Task, cpu: int = 0) -> int:
-        """Take one write to trace_marker; return the bytes consumed (at most 1024 up to 6.1)."""
+        """Take one write to trace_marker; return the bytes consumed (at most 1024 up to 6.7)."""
         if not self.options["markers"]:
             raise refuse(errno.EINVAL)
-        text = text[:_MARKER_LIMIT]
+        text = text[: self.kernel.gates.marker_size]
         size = len(text) + 2 + max(0, len(b"<faulted>") - len(text))
         body = text + (b"\0" if text.endswith(b"\n") else b"\n\0")
         data = self._builtin(TRACE_PRINT, task) + struct.pack("<Q", self.kernel.marker_ip) + body.ljust(size, b"\0")
@@ -194,7 +194,7 @@ class Instance:
         return len(blob)
 
     def _builtin(self, kind: int, task: Task) -> bytes:
-        return struct.pack("<HBBi", kind, 0, 0, task.pid)
+        return struct.pack("<HBBi", kind, 0, self.kernel.gates.marker_depth, task.pid)
 
     # the snapshot
 

@@ -107,6 +107,10 @@ class ProbePoints:
             return _ENDBR_SIZE
         return 0
 
+    def entry(self, function: int) -> int:
+        """Return where the entry of a function is probed: behind the ENDBR that it may start with."""
+        return function + self._entry_size(function)
+
     def check_entry(self, place: Place) -> int:
         """Return 0 when the place is a function's entry, else an errno: ENOENT (nothing there) or EINVAL."""
         address = self._base(place)

@@ -140,6 +140,10 @@ class ProbeRegistry:
         for probe in list(self._probes):
             self._remove(probe)
 
+    def entry(self, function: int) -> int:
+        """Return where the entry of a function is probed: behind the ENDBR that it may start with."""
+        return self._points.entry(function)
+
     def _run(self, line: str, dynamic_events: bool) -> None:
         words = tokens(line)
         marks = "-!" if dynamic_events else "-"

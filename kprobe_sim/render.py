@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kprobe_sim.gates import Gates
 from kprobe_sim.ring import Entry
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ TRACE_USER_STACK = 12
 
 FLAG_IRQS_OFF = 0x01
 FLAG_IRQS_NOSUPPORT = 0x02
+FLAG_LAZY_RESCHED = 0x02  # the same, since 6.14
 FLAG_NEED_RESCHED = 0x04
 FLAG_HARDIRQ = 0x08
 FLAG_SOFTIRQ = 0x10
@@ -39,17 +41,32 @@ def ns2usecs(ns: int) -> int:
     return (ns + 500) // 1000
 
 
-def flag_letters(flags: int, preempt_count: int) -> bytes:
-    """Return the five letters of the irq-info column (trace_print_lat_fmt)."""
+_RESCHED = {
+    FLAG_NEED_RESCHED | FLAG_PREEMPT_RESCHED: "N",
+    FLAG_NEED_RESCHED: "n",
+    FLAG_PREEMPT_RESCHED: "p",
+}
+_LAZY_RESCHED = {
+    **_RESCHED,
+    FLAG_NEED_RESCHED | FLAG_PREEMPT_RESCHED | FLAG_LAZY_RESCHED: "B",
+    FLAG_LAZY_RESCHED | FLAG_PREEMPT_RESCHED: "L",
+    FLAG_NEED_RESCHED | FLAG_LAZY_RESCHED: "b",
+    FLAG_LAZY_RESCHED: "l",
+}
+
+
+def flag_letters(flags: int, preempt_count: int, gates: Gates) -> bytes:
+    """Return the letters of the irq-info column (trace_print_lat_fmt)."""
+    lazy = gates.lazy_resched
+    bh_off = gates.bh_letters and flags & FLAG_BH_OFF
     if flags & FLAG_IRQS_OFF:
-        irqs = "D" if flags & FLAG_BH_OFF else "d"
-    elif flags & FLAG_BH_OFF:
+        irqs = "D" if bh_off else "d"
+    elif bh_off:
         irqs = "b"
     else:
-        irqs = "X" if flags & FLAG_IRQS_NOSUPPORT else "."
-    resched = {FLAG_NEED_RESCHED | FLAG_PREEMPT_RESCHED: "N", FLAG_NEED_RESCHED: "n", FLAG_PREEMPT_RESCHED: "p"}.get(
-        flags & (FLAG_NEED_RESCHED | FLAG_PREEMPT_RESCHED), "."
-    )
+        irqs = "X" if flags & FLAG_IRQS_NOSUPPORT and not lazy else "."
+    needs = flags & (FLAG_NEED_RESCHED | FLAG_PREEMPT_RESCHED | (FLAG_LAZY_RESCHED if lazy else 0))
+    resched = (_LAZY_RESCHED if lazy else _RESCHED).get(needs, ".")
     if flags & FLAG_NMI:
         context = "Z" if flags & FLAG_HARDIRQ else "z"
     elif flags & FLAG_HARDIRQ:
@@ -57,6 +74,8 @@ def flag_letters(flags: int, preempt_count: int) -> bytes:
     else:
         context = "s" if flags & FLAG_SOFTIRQ else "."
     depth = f"{preempt_count & 0xF:x}" if preempt_count & 0xF else "."
+    if gates.context_letters == 4:  # all of the preempt count
+        return (irqs + resched + context + (f"{preempt_count:x}" if preempt_count else ".")).encode()
     migrate = f"{preempt_count >> 4:x}" if preempt_count & 0xF0 else "."
     return (irqs + resched + context + depth + migrate).encode()
 
@@ -161,7 +180,9 @@ class Renderer:
     def _letters(self, flags: int, preempt_count: int) -> bytes:
         letters = self._flags.get(flags << 8 | preempt_count)
         if letters is None:
-            letters = self._flags[flags << 8 | preempt_count] = flag_letters(flags, preempt_count)
+            letters = self._flags[flags << 8 | preempt_count] = flag_letters(
+                flags, preempt_count, self._instance.kernel.gates
+            )
         return letters
 
     def _time(self, stamp: int) -> bytes:
@@ -259,10 +280,8 @@ class Renderer:
         if not address:
             return b"0"
         kernel = self._instance.kernel
-        if address == kernel.return_trampoline:
-            text = b"[unknown/kretprobe'd]"
-        else:
-            text = kernel.symbol_text(address, offset)
+        named = address != kernel.return_trampoline or (offset and kernel.gates.trampoline_by_name)
+        text = kernel.symbol_text(address, offset) if named else b"[unknown/kretprobe'd]"
         if self._instance.options["sym-addr"]:
             text += b" <%016x>" % address
         return text
