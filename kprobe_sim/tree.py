@@ -110,15 +110,16 @@ class InstanceDir(DirNode):
 
     def _recorded(self, name: str, mode: int) -> Node:
         instance = self._instance
+        recorded = instance.kernel.profile.file_text
         path = f"instances/*/{name}" if instance.name else name
-        text = instance.knobs.get(name)
-        if text is None:
-            text = instance.kernel.profile.file_text(path)
         knob = KNOBS.get(name)
         if knob is not None:
             show, kind = knob
             put = partial(control.put_number, instance, name, show)
-            return self._modes.node(instance, mode, lambda flags: kind(flags, lambda: text, put))
+            return self._modes.node(
+                instance, mode, lambda flags: kind(flags, lambda: instance.knobs.get(name) or recorded(path), put)
+            )
+        text = recorded(path)
         refused = _unsimulated if mode & 0o222 else None
         if name in PLAIN:
             return self._modes.node(instance, mode, lambda flags: Generic(flags, lambda: text, refused))

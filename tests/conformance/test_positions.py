@@ -127,3 +127,11 @@ def test_a_record_is_made_when_it_is_sought(tracefs: Any) -> None:
         tracefs.write("kprobe_events", b"-:a")
         assert file.read(100) == b"openat2\n"[-7:]
         assert file.read(100) == b""
+
+
+def test_a_number_is_read_as_it_is_now(tracefs: Any) -> None:
+    before = tracefs.read("stack_max_size")
+    with tracefs.open("stack_max_size", os.O_RDWR) as file:
+        file.write(b"17")
+        assert file.read(10) == b"17\n"
+    tracefs.write("stack_max_size", before)
