@@ -65,7 +65,7 @@ def entries(packages: Iterable[Path]) -> Iterator[Entry]:
         with deb.members(package) as members:
             for member, content in members:
                 path = member.name.removeprefix("./").strip("/")
-                if not path or LEFT_OUT.fullmatch(path):
+                if path in ("", ".") or LEFT_OUT.fullmatch(path):
                     continue
                 if member.isdir():
                     found.setdefault(path, Entry(path, stat.S_IFDIR | member.mode & 0o7777))
