@@ -90,5 +90,5 @@ def _waits_on_pipe(pid: int) -> bool:
     try:
         arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         return arguments[0] == b"cat" and arguments[1].endswith(b"trace_pipe")
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it ended before, or while, it was looked at
         return False
