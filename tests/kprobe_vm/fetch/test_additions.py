@@ -58,10 +58,12 @@ def test_the_files_of_packages(tmp_path: Path) -> None:
     assert list(entries([first]))[-1] == symlink("bin/z", "x")
 
 
+by_apt = pytest.mark.parametrize("lab", ["apt"], indirect=True)
+
+
 @pytest.fixture
-def lab(lab: Lab, archive: LocalArchive) -> Lab:
-    if lab.way == "web":
-        pytest.skip("dependencies are resolved by apt")
+def suites(archive: LocalArchive) -> None:
+    """Publish what bookworm consists of; the suite that is added to then is bookworm itself."""
     for suite in ("bookworm-updates", "bookworm"):
         archive.suite = suite
         archive.publish()
@@ -70,9 +72,10 @@ def lab(lab: Lab, archive: LocalArchive) -> Lab:
         for name, data in archive.files.items()
         if "/bookworm/" in name
     }
-    return lab
 
 
+@by_apt
+@pytest.mark.usefixtures("suites")
 def test_a_set_keeps_its_versions_until_it_is_forgotten(lab: Lab, archive: LocalArchive) -> None:
     def content() -> bytes:
         archives = Archives.of(lab.environment, lab.cache, lab.said.append)
@@ -95,6 +98,8 @@ def test_a_set_keeps_its_versions_until_it_is_forgotten(lab: Lab, archive: Local
     assert len(archive.asked) == asked
 
 
+@by_apt
+@pytest.mark.usefixtures("suites")
 @pytest.mark.parametrize(
     ("name", "words"), [("none", "Unable to locate package none"), ("-o", "'-o' is no package's name")]
 )
