@@ -75,6 +75,24 @@ FRAMES = {
         fadvise="__x64_sys_fadvise64+0x18",
         syscall=("do_syscall_64+0x5d", "entry_SYSCALL_64_after_hwframe+0x6e"),
     ),
+    "5.10.0-46-cloud-amd64": Frames(
+        openat="__x64_sys_openat+0x54",
+        fork="__do_sys_fork+0x34",
+        fadvise="__x64_sys_fadvise64+0x1a",
+        syscall=("do_syscall_64+0x33", "entry_SYSCALL_64_after_hwframe+0x67"),
+    ),
+    "6.12.117+deb13-cloud-amd64": Frames(
+        openat="__x64_sys_openat+0x55",
+        fork="__do_sys_fork+0x3e",
+        fadvise="__x64_sys_fadvise64+0x1c",
+        syscall=("do_syscall_64+0x87", "entry_SYSCALL_64_after_hwframe+0x76"),
+    ),
+    "7.2.13+deb14-cloud-amd64": Frames(
+        openat="__x64_sys_openat+0x61",
+        fork="__do_sys_fork+0x69",
+        fadvise="__x64_sys_fadvise64+0x1c",
+        syscall=("do_syscall_64+0xe1", "entry_SYSCALL_64_after_hwframe+0x76"),
+    ),
 }
 
 

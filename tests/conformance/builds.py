@@ -46,6 +46,57 @@ BUILDS = dict(
     [
         _debian_6_1("6.1.0-54-cloud-amd64", "6.1.190-1 (2026-10-16)", dangling=True),
         _debian_6_1("6.1.0-56-cloud-amd64", "6.1.192-2 (2026-11-16)", dangling=False),
+        (
+            "5.10.0-46-cloud-amd64",
+            Build(
+                openat2="do_sys_openat2+0x0/0x160",
+                openat="__x64_sys_openat+0x54/0xa0",
+                clone="kernel_clone+0x0/0x3f0",
+                fork="__do_sys_fork+0x34/0x60",
+                fadvise="ksys_fadvise64_64+0x0/0xa0",
+                fadvise_entry="__x64_sys_fadvise64+0x1a/0x30",
+                stack=("do_syscall_64+0x33/0x40", "entry_SYSCALL_64_after_hwframe+0x67/0xd1"),
+                boundary=5,
+                banner="Linux version 5.10.0-46-cloud-amd64 (debian-kernel@lists.debian.org) (gcc-10 (Debian 10.2."
+                "1-6) 10.2.1 20210110, GNU ld (GNU Binutils for Debian) 2.35.2) #1 SMP Debian 5.10.262-1 (2"
+                "026-07-31)\n",
+                dangling=True,
+            ),
+        ),
+        (
+            "6.12.117+deb13-cloud-amd64",
+            Build(
+                openat2="do_sys_openat2+0x0/0xe0",
+                openat="__x64_sys_openat+0x55/0xa0",
+                clone="kernel_clone+0x4/0x440",
+                fork="__do_sys_fork+0x3e/0x70",
+                fadvise="ksys_fadvise64_64+0x4/0xa0",
+                fadvise_entry="__x64_sys_fadvise64+0x1c/0x30",
+                stack=("do_syscall_64+0x87/0x180", "entry_SYSCALL_64_after_hwframe+0x76/0x7e"),
+                boundary=5,
+                banner="Linux version 6.12.117+deb13-cloud-amd64 (debian-kernel@lists.debian.org) (x86_64-linux-gn"
+                "u-gcc-14 (Debian 14.2.0-19) 14.2.0, GNU ld (GNU Binutils for Debian) 2.44) #1 SMP PREEMPT_"
+                "DYNAMIC Debian 6.12.117-1 (2026-11-12)\n",
+                dangling=False,
+            ),
+        ),
+        (
+            "7.2.13+deb14-cloud-amd64",
+            Build(
+                openat2="do_sys_openat2+0x0/0xe0",
+                openat="__x64_sys_openat+0x61/0xa0",
+                clone="kernel_clone+0x4/0x510",
+                fork="__do_sys_fork+0x69/0x90",
+                fadvise="ksys_fadvise64_64+0x4/0xc0",
+                fadvise_entry="__x64_sys_fadvise64+0x1c/0x30",
+                stack=("do_syscall_64+0xe1/0x610", "entry_SYSCALL_64_after_hwframe+0x76/0x7e"),
+                boundary=5,
+                banner="Linux version 7.2.13+deb14-cloud-amd64 (debian-kernel@lists.debian.org) (x86_64-linux-gnu-"
+                "gcc-16 (Debian 16.2.0-4) 16.2.0, GNU ld (GNU Binutils for Debian) 2.47.50.20261021) #1 SMP"
+                " PREEMPT_DYNAMIC Debian 7.2.13-1 (2026-10-28)\n",
+                dangling=True,
+            ),
+        ),
     ]
 )
 
