@@ -9,15 +9,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from kprobe_vm.backend import VmTracefs, open_vm
 from kprobe_vm.cases import AREAS, Cases
 from kprobe_vm.grammar import Places
 from kprobe_vm.operation import Operation, Outcome
 from kprobe_vm.shrink import shrink
 from kprobe_vm.side import Side, open_backend
-from kprobe_vm.workload import GuestWorkload
+
+if TYPE_CHECKING:
+    from kprobe_vm.backend import VmTracefs
 
 __all__ = ["Campaign", "Difference", "add_parser"]
 
@@ -111,6 +112,9 @@ class Campaign:
     """A guest, a simulator made anew when the two have parted, and a source of cases."""
 
     def __init__(self, kernel: str, seed: int, *, progress: Callable[[str], None] = lambda line: None) -> None:
+        from kprobe_vm.backend import open_vm  # these take the extra [vm], which other verbs don't
+        from kprobe_vm.workload import GuestWorkload
+
         self._spec = f"sim:{kernel}"
         simulated = open_backend("kprobe.tracefs", self._spec)
         build = simulated.kernel.release  # answers are those of one build, so the guest runs no other
