@@ -164,9 +164,9 @@ def test_refused_without_a_reason(tracefs: Any, text: str, number: int) -> None:
 
 
 VARYING: list[Mapping[str, tuple[str, str]]] = [
-    {"": ("CPU & C^PUS{0}", VALUE), "$arg*": ("", "")},
-    {"": ("stacktrace=^=0", FIELD), "$arg*": ("", "")},
-    {"": ("u8.^function==do_sys_openat2", OPERATOR), "$arg*": ("", "")},
+    {"": ("CPU & C^PUS{0}", VALUE), "<argname>": ("", "")},
+    {"": ("stacktrace=^=0", FIELD), "<argname>": ("", "")},
+    {"": ("u8.^function==do_sys_openat2", OPERATOR), "<argname>": ("", "")},
 ]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from .text import errors, probes
 
-BTF = "$arg*"
+BTF = "<argname>"
 
 SHOWN: list[tuple[str, str]] = [
     # forms of the head

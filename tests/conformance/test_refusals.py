@@ -10,7 +10,7 @@ import pytest
 
 from .text import Record, define, errors, probes, refused
 
-BTF = "$arg*"  # kernels whose README offers this know parameter names
+BTF = "<argname>"  # kernels whose README offers this know parameter names
 ENDBR = "%pd/%pD"  # from 6.10 on
 
 PLACE = "Invalid probed address or symbol"

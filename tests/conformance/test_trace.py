@@ -135,7 +135,7 @@ def test_a_long_marker_is_cut(tracefs: Any) -> None:
     with tracefs.open("trace_marker", 1) as marker:
         taken = marker.write(b"x" * 2000)
     assert traced(tracefs) == ["tracing_mark_write: " + "x" * taken]
-    if "$arg*" not in tracefs.read("README").decode():
+    if "<argname>" not in tracefs.read("README").decode():
         assert taken == 1024
 
 
@@ -287,7 +287,7 @@ def test_trace_options(tracefs: Any, choose: Any) -> None:
         "nostacktrace", "notest_nop_accept", "notest_nop_refuse",
     ]  # fmt: skip
     assert [option for option in options if option in known] == known
-    assert choose({"": options == known, "$arg*": True})
+    assert choose({"": options == known, "<argname>": True})
 
 
 def test_buffer_size(tracefs: Any) -> None:
