@@ -50,8 +50,12 @@ def mounted(can_mount: None, tmp_path: Path) -> Iterator[Mounted]:
         said = shell.stdout.readline()
         assert said == f"kprobe-sim: 6.1.0-54-cloud-amd64 on {tmp_path}; interrupt (Ctrl-C) to unmount\n"
         yield found
+        shell.stdin.write("kill $server; wait $server\n")
         shell.stdin.close()
-        shell.kill()
+        try:
+            shell.wait(10)
+        finally:
+            shell.kill()
 
 
 def test_its_files_are_there(mounted: Mounted) -> None:
@@ -81,7 +85,8 @@ def test_killed_it_leaves_no_mount(mounted: Mounted) -> None:
 def test_a_reader_is_freed_when_it_ends(mounted: Mounted) -> None:
     script = (
         f"cat {mounted.directory}/trace_pipe & reader=$!; "
-        'while [ "$(cut -d" " -f3 /proc/$reader/stat)" != S ]; do :; done; '
+        f'while [ "$(readlink /proc/$reader/fd/3)" != {mounted.directory}/trace_pipe ]; do :; done; '  # it is open
+        'while [ "$(cut -d" " -f3 /proc/$reader/stat)" != S ]; do :; done; '  # and waits in its read
         "kill $server; wait $server; wait $reader; echo $?"
     )
     assert mounted.do(script).endswith(": Software caused connection abort\n1\n")
