@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _EVENT_WORD = 127  # EVENT_BUF_SIZE
 _PID_WORD = 127  # PID_BUF_SIZE
-_PID_LIMIT = 1 << 30
 # struct saved_cmdlines_buffer: asked for at boot, bytes before the names, bytes per name and pid
 _CMDLINES_ASKED, _CMDLINES_HEAD, _CMDLINE_SIZE = 128, 131_088, 20
 _CPUMASK_GAP = b", \t\n\v\f\r"
@@ -180,7 +179,7 @@ def put_pids(instance: Instance, attribute: str, data: bytes) -> int:
             pid = kstrtoul(word.text.decode("latin-1"))
         except OSError:
             raise refuse(errno.EINVAL) from None
-        if pid & 0xFFFFFFFF >= _PID_LIMIT:
+        if pid & 0xFFFFFFFF >= instance.kernel.gates.pid_limit:
             raise refuse(errno.EPERM)
         pids.add(pid & 0xFFFFFFFF)
     setattr(instance, attribute, pids or None)

@@ -62,15 +62,17 @@ class SystemDir(DirNode):
         self._instance = instance
         self._system = system
         self._modes = modes
+        there = instance.kernel.profile.directory("events/ftrace") if system == "ftrace" else ("enable", "filter")
+        self._own = tuple(name for name in ("enable", "filter") if name in there)
 
     def lookup(self, name: str) -> Node | None:
         instance, system, modes = self._instance, self._system, self._modes
-        if name == "enable" and system != "ftrace":
+        if name == "enable" and name in self._own:
             return self._file(
                 lambda: control.group_enable_text(instance, system),
                 lambda data: control.put_group_enable(instance, system, data),
             )
-        if name == "filter" and system != "ftrace":
+        if name == "filter" and name in self._own:
             return self._file(
                 lambda: group_filter_text(instance, system),
                 lambda data: put_group_filter(instance, system, data),
@@ -80,10 +82,11 @@ class SystemDir(DirNode):
         return None if file is None else EventDir(file, modes)
 
     def names(self) -> Iterable[str]:
-        # an event of such a name finds the file there and gets no directory
-        own = () if self._system == "ftrace" else ("enable", "filter")
-        yield from (name for name in self._instance.kernel.event_names(self._system) if name not in own)
-        yield from own
+        # an event of such a name finds the file there; on eventfs both are listed
+        kernel = self._instance.kernel
+        hidden = () if kernel.gates.both_names_listed else self._own
+        yield from (name for name in kernel.event_names(self._system) if name not in hidden)
+        yield from self._own
 
     def _file(self, get: Get, put: Put, kind: type[Simple] = Simple) -> Node:
         return self._modes.node(self._instance, self._modes.write, lambda flags: kind(flags, get, put))

@@ -40,7 +40,14 @@ def put_group_filter(instance: Instance, system: str, data: bytes) -> None:
 
 def machine(instance: Instance) -> Machine:
     """Return what compiling a filter needs to know of the machine."""
-    return Machine(instance.kernel.filter_gates, instance.cpus, None, None)
+    symbols = instance.kernel.symbols
+
+    def function_range(place: str | int) -> tuple[int, int] | None:
+        found = symbols.lookup(place) if isinstance(place, str) else [symbols.at(place)]
+        symbol = found[0] if found else None
+        return None if symbol is None else (symbol.address, symbol.address + symbol.size)
+
+    return Machine(instance.kernel.filter_gates, instance.cpus, function_range, None)
 
 
 def _adopt(file: EventFile, state: FilterState) -> None:

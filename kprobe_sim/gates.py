@@ -66,6 +66,9 @@ class Gates:
     returns_unwound: bool  # a stack goes on behind a return address that a probe replaced
     nested_returns_know: bool  # of several return probes on a function all know the caller
     trampoline_by_name: bool  # with offsets the trampoline of return probes is shown by its own name
+    raw_mark_room: bool  # a raw mark counts its id twice and has room for "<faulted>"
+    both_names_listed: bool  # an event named like a file of its group's directory stands beside it
+    pid_limit: int  # pids that set_event_pid takes are less
     marker_depth: int  # common_preempt_count of a mark
     marker_size: int  # bytes of a write to trace_marker that are taken
     unmatched_is_logged: bool  # dynamic_events logs "No matching dynamic event type"
@@ -195,6 +198,13 @@ ROWS: tuple[Row, ...] = (
     _since("returns_unwound", (5, 15, 0), "recorded traces 5.10 and 6.1 with stacks; x86/unwind since 5.15"),
     Row("nested_returns_know", ((_START, True), ((5, 15, 0), False)), "kernel/kprobes.c 5.10: correct_ret_addr"),
     Row("trampoline_by_name", ((_START, True), ((5, 15, 0), False)), "trace_output.c 5.10: kretprobed()"),
+    Row("raw_mark_room", ((_START, True), ((7, 0, 0), False)), "conformance suite on 6.12 and 7.2: raw marks"),
+    _since("both_names_listed", (6, 6, 0), "eventfs; conformance suite on 6.12: an event named like a file"),
+    Row(
+        "pid_limit",
+        ((_START, 1 << 15), ((5, 16, 0), 1 << 30)),
+        "conformance suite on 5.10 (pid_max of a small machine) and 6.1; trace_pid_list since 5.16",
+    ),
     Row("marker_depth", ((_START, 0), ((7, 0, 0), 1)), "recorded traces 6.12 and 7.2: 07_marker"),
     Row("marker_size", ((_START, 1024), ((6, 8, 0), 4054)), "kernel reference 5.4"),
     Row(

@@ -45,7 +45,7 @@ class Instance:
         self.clock = TraceClock(kernel.clock, kernel.profile.default_clock)
         self.tracing_on: bool = True
         self.current_tracer: str = "nop"
-        self.error_log: ErrorLog = ErrorLog(kernel.clock)
+        self.error_log: ErrorLog = ErrorLog(kernel.clock, kernel.gates.error_log_command_size)
         self.probe_files: dict[ProbeEvent, EventFile] = {}  # in the order of their coming
         self._static_files: dict[tuple[str, str], EventFile] | None = None
         self.knobs: dict[str, bytes] = {}  # numbers written to files that nothing simulated depends on
@@ -187,7 +187,9 @@ class Instance:
         blob = blob[:_MARKER_LIMIT]
         data = self._builtin(self.kernel.gates.raw_data_type, task) + blob
         # the kernel counts the id twice, and keeps room for "<faulted>"; what fills the rest there is old, here zero
-        size = len(data) + 4 + max(0, len(b"<faulted>") + 4 - len(blob))
+        size = len(data)
+        if self.kernel.gates.raw_mark_room:
+            size += 4 + max(0, len(b"<faulted>") + 4 - len(blob))
         data = data.ljust(-(-size // 4) * 4, b"\0")
         if not self.write(cpu, data):
             raise refuse(errno.EBADF)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kprobe_sim.task import Task
@@ -21,6 +21,7 @@ MEMORY = 0x10000000  # where the task's data lies: mmap(MAP_FIXED) in the guest'
 AT_FDCWD = -100
 
 _KERNEL_STACK = 0xFFFFC90000123E80
+_ULONG_MAX = 2**64 - 1
 _LARGEFILE = 0x8000  # force_o_largefile() of a 64-bit task
 _HERE = ("/", "/dev/null", "/etc/hostname")  # the files that both machines have
 
@@ -65,6 +66,8 @@ class Frames(NamedTuple):
     fork: str
     fadvise: str
     syscall: tuple[str, ...]
+    exit_signal: int = 32  # where it stands in struct kernel_clone_args
+    registers_whole: bool = False  # arguments of system calls are handed on with all 64 bits
 
 
 # Recorded from the builds named, with the options stacktrace and sym-offset.
@@ -80,18 +83,21 @@ FRAMES = {
         fork="__do_sys_fork+0x34",
         fadvise="__x64_sys_fadvise64+0x1a",
         syscall=("do_syscall_64+0x33", "entry_SYSCALL_64_after_hwframe+0x67"),
+        registers_whole=True,
     ),
     "6.12.117+deb13-cloud-amd64": Frames(
         openat="__x64_sys_openat+0x55",
         fork="__do_sys_fork+0x3e",
         fadvise="__x64_sys_fadvise64+0x1c",
         syscall=("do_syscall_64+0x87", "entry_SYSCALL_64_after_hwframe+0x76"),
+        exit_signal=40,
     ),
     "7.2.13+deb14-cloud-amd64": Frames(
         openat="__x64_sys_openat+0x61",
         fork="__do_sys_fork+0x69",
         fadvise="__x64_sys_fadvise64+0x1c",
         syscall=("do_syscall_64+0xe1", "entry_SYSCALL_64_after_hwframe+0x76"),
+        exit_signal=40,
     ),
 }
 
@@ -121,20 +127,23 @@ class SimulatedWorkload:
                 result,
                 self._frames.openat,
                 {MEMORY: name + b"\0", _KERNEL_STACK: how},
+                {"di": dfd & _ULONG_MAX} if self._frames.registers_whole else None,
             )
         return result
 
     def fork(self) -> int:
         self._children += 1
-        arguments = struct.pack("<QQQQi", 0, 0, 0, 0, 17)  # struct kernel_clone_args: flags … exit_signal = SIGCHLD
+        arguments = struct.pack("<i", 17).rjust(self._frames.exit_signal + 4, b"\0")  # kernel_clone_args: SIGCHLD
         self._enter("kernel_clone", (_KERNEL_STACK,), self._children, self._frames.fork, {_KERNEL_STACK: arguments})
         return self._children
 
     def fadvise(self, fd: int, offset: int, length: int, advice: int = 0, *, data: bytes = b"") -> int:
-        whole = (1 << 64) - 1
+        whole = _ULONG_MAX
         registers = (fd & 0xFFFFFFFF, offset & whole, length & whole, advice & 0xFFFFFFFF)
         result = -errno.EBADF & 0xFFFFFFFF  # an int: the upper half of %ax is zero
-        self._enter("ksys_fadvise64_64", registers, result, self._frames.fadvise, {MEMORY: data} if data else {})
+        memory = {MEMORY: data} if data else {}
+        exact = {"di": fd & whole, "cx": advice & whole} if self._frames.registers_whole else {}
+        self._enter("ksys_fadvise64_64", registers, result, self._frames.fadvise, memory, exact)
         return -errno.EBADF
 
     def rename(self, comm: str | bytes) -> None:
@@ -144,7 +153,13 @@ class SimulatedWorkload:
         pass
 
     def _enter(
-        self, function: str, arguments: Sequence[int], result: int, caller: str, memory: dict[int, bytes]
+        self,
+        function: str,
+        arguments: Sequence[int],
+        result: int,
+        caller: str,
+        memory: dict[int, bytes],
+        registers: Mapping[str, int] | None = None,
     ) -> None:
         self._kernel.call(
             function,
@@ -153,6 +168,7 @@ class SimulatedWorkload:
             returns=result,
             stack=[caller, *self._frames.syscall],
             memory=memory,
+            registers=registers,
         )
 
 
