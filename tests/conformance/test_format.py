@@ -125,7 +125,7 @@ def test_the_first_probe_makes_the_format(tracefs: Any) -> None:
     check(tracefs, "a", ENTRY + field("u64 v", 16, 8, 0), '"(%lx) v=0x%Lx", REC->__probe_ip, REC->v')
 
 
-def test_ids(tracefs: Any) -> None:
+def test_ids(tracefs: Any, choose: Any) -> None:
     """Each event has its own; the static ones come first."""
     define(tracefs, "p:a do_sys_openat2", "p:b do_sys_openat2", "p:a vfs_open")
     first = int(tracefs.read("events/kprobes/a/id"))
@@ -133,16 +133,18 @@ def test_ids(tracefs: Any) -> None:
     assert second == first + 1
     assert first > int(tracefs.read("events/sched/sched_switch/id"))
     define(tracefs, "-:b", "p:c do_sys_openat2")
-    assert int(tracefs.read("events/kprobes/c/id")) == second + 1  # a freed id isn't used again before the wrap
+    assert int(tracefs.read("events/kprobes/c/id")) == choose({"": second + 1, "<argname>": second})
+    # a freed id isn't used again before the wrap; since 6.3 at once
 
 
-def test_a_static_event(tracefs: Any) -> None:
+def test_a_static_event(tracefs: Any, choose: Any) -> None:
+    signed = choose({"": 1, "<argname>": 0})  # char: the kernel is built with -funsigned-char since 6.2
     number = int(tracefs.read("events/sched/sched_process_fork/id"))
     assert tracefs.read("events/sched/sched_process_fork/format").decode() == (
         f"name: sched_process_fork\nID: {number}\nformat:\n{COMMON}"
-        + field("char parent_comm[16]", 8, 16, 1)
+        + field("char parent_comm[16]", 8, 16, signed)
         + field("pid_t parent_pid", 24, 4, 1)
-        + field("char child_comm[16]", 28, 16, 1)
+        + field("char child_comm[16]", 28, 16, signed)
         + field("pid_t child_pid", 44, 4, 1)
         + '\nprint fmt: "comm=%s pid=%d child_comm=%s child_pid=%d", REC->parent_comm, REC->parent_pid, '
         "REC->child_comm, REC->child_pid\n"

@@ -22,7 +22,8 @@ def test_an_empty_trace(tracefs: Any) -> None:
     assert tracefs.read("trace").decode() == heading("0/0")
 
 
-def test_the_whole_text(tracefs: Any, workload: Any, build: Build) -> None:
+def test_the_whole_text(tracefs: Any, workload: Any, build: Build, choose: Any) -> None:
+    returned = choose({"": "0x3", "<argname>": "3"})
     define(tracefs, OPEN, "r:b do_sys_openat2 $retval")
     show_only(tracefs, "workload", "kprobes/a", "kprobes/b")
     workload.open("/dev/null")
@@ -36,7 +37,7 @@ def test_the_whole_text(tracefs: Any, workload: Any, build: Build) -> None:
         + f" *{time}"
         + re.escape(f': a: ({build.openat2}) f="/dev/null"\n{task} [000] ..... ')
         + f" *{time}"
-        + re.escape(f": b: ({build.openat} <- do_sys_openat2) arg1=0x3\n"),
+        + re.escape(f": b: ({build.openat} <- do_sys_openat2) arg1={returned}\n"),
         lines,
     ), lines
 
