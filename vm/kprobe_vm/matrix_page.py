@@ -15,8 +15,8 @@ __all__ = ["html", "markdown"]
 TITLE = "Which kernel takes which probe"
 SIGNS = {"ok": "✓", "refused": "✗", "absent": "–", "fault": "!"}
 WORDS = {"ok": "", "refused": "refused", "absent": "not there", "fault": "fault"}
-LONGEST = 240  # characters of an answer that are shown
-LETTERS = 26  # that a column has room for in a window of usual width
+LONGEST = 700  # characters of an answer that are shown
+LETTERS = 23  # that a column has room for in a window of usual width
 NOTHING = "and nothing is listed"
 LONGEST_ASKED = 90  # and of what was asked
 
@@ -64,7 +64,7 @@ code, pre { font: 12px/1.4 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, mo
 pre { margin: .15rem 0 0; white-space: pre-wrap; }
 pre.caret { white-space: pre; overflow-x: auto; overflow-wrap: normal; scrollbar-width: thin; }
 pre.caret i { font-style: normal; font-weight: 700; }
-tbody th code { color: var(--soft); }
+tbody th code { color: var(--soft); white-space: pre-wrap; }
 .ok { background: var(--ok); } .ok > b { color: var(--ok-ink); }
 .refused { background: var(--refused); } .refused > b, .refused pre.caret i { color: var(--refused-ink); }
 .absent { background: var(--absent); color: var(--soft); }
@@ -137,6 +137,7 @@ def _caret(answer: Answer, width: int = LONGEST) -> tuple[str, str]:
     """Return error_log's command and the line with its caret, from the word with the caret on if it is too wide."""
     command, caret = answer.command, answer.caret
     if len(command) > width and (start := command.rfind(" ", 0, max(caret, 0)) + 1):
+        start = max(start, caret - width + 8)  # and in the midst of a word that is too long itself
         command, caret = f"… {command[start:]}", caret - start + 2
     if len(command) > max(width, caret + 2):
         command = f"{command[: max(width, caret + 2) - 2]} …"
@@ -154,7 +155,8 @@ def _measured_on(columns: Sequence[Column]) -> str:
 def _intention() -> list[str]:
     return [
         "Each row was done on each kernel, in a guest of its own, and what the kernel answered is what stands here: "
-        "Debian's cloud kernels for x86-64. A feature may come and go with a point release.",
+        "Debian's cloud kernels for x86-64. A feature may come and go with a point release, and "
+        "what is a module in one kernel may be built into another.",
         "Filters and triggers are those of the event",
     ]
 
