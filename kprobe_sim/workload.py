@@ -180,4 +180,6 @@ def _opened(path: str, flags: int, dfd: int) -> int:
 
 def open_workload(tracefs: Any) -> SimulatedWorkload:
     """Return the task on the simulated kernel under a tracefs (entry point group kprobe.workload)."""
-    return SimulatedWorkload(tracefs.kernel)
+    workload = SimulatedWorkload(tracefs.kernel)
+    tracefs.kernel.tasks[workload.pid] = Task(workload.pid, workload.comm)  # it lives before it does something
+    return workload

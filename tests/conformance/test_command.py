@@ -1,0 +1,91 @@
+"""The command on each tracefs: it prints what happens there, and leaves everything as it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import Any
+
+import pytest
+
+from kprobe.cli import main
+
+DEFINITION = "p:myopen do_sys_openat2 filename=+0(%si):string"
+
+
+def state(tracefs: Any) -> dict[str, object]:
+    files = (
+        "kprobe_events",
+        "dynamic_events",
+        "trace_options",
+        "set_event",
+        "set_event_pid",
+        "tracing_on",
+        "trace_clock",
+    )
+    found: dict[str, object] = {path: tracefs.read(path) for path in (*files, "events/enable", "kprobe_profile")}
+    found["events"] = sorted(tracefs.listdir("events"))
+    found["instances"] = tracefs.listdir("instances")
+    return found
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+def test_it_prints_until_a_signal_and_tidies_up(
+    tracefs: Any, workload: Any, capfdbinary: Any, number: int, status: int
+) -> None:
+    before = state(tracefs)
+    seen = []
+
+    class Working:
+        """The tracefs of a machine at work: opens begin once tracing is on, then the user interrupts."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(tracefs, name)
+
+        def play(self) -> None:
+            seen.append(tracefs.read("kprobe_events"))
+            for path in ("/etc/hostname", "/no/host", "/dev/null"):
+                workload.open(path)
+            threading.Timer(0.5, os.kill, (os.getpid(), number)).start()
+
+    filter_ = f'filename ~ "*host*" && common_pid == {workload.pid}'
+    assert main(["-F", DEFINITION, filter_], tracefs=Working()) == status
+    out, err = capfdbinary.readouterr()
+    assert seen == [b"p:kprobes/myopen do_sys_openat2 filename=+0(%si):string\n"]
+    assert [line.partition(b": myopen: ")[2] for line in out.splitlines()] == [
+        b'(do_sys_openat2+0x0/0x170) filename="/etc/hostname"',
+        b'(do_sys_openat2+0x0/0x170) filename="/no/host"',
+    ]
+    assert err == b"Tracing kprobe myopen. Ctrl-C to end.\n\nEnding tracing...\n"
+    assert state(tracefs) == before
+
+
+def test_one_process_with_a_stack(tracefs: Any, workload: Any, capfdbinary: Any) -> None:
+    before = state(tracefs)
+
+    class Working:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(tracefs, name)
+
+        def play(self) -> None:
+            workload.open("/dev/null")
+
+    assert main(["-F", "-s", "-d", "0.3", "-p", str(workload.pid), DEFINITION], tracefs=Working()) == 0
+    lines = capfdbinary.readouterr().out.splitlines()
+    assert lines[0].endswith(b'myopen: (do_sys_openat2+0x0/0x170) filename="/dev/null"')
+    assert lines[1].endswith(b": <stack trace>")
+    assert lines[2:5] == [b" => do_sys_openat2", b" => __x64_sys_openat", b" => do_syscall_64"]
+    assert state(tracefs) == before
+
+
+def test_a_refusal_shows_the_kernels_caret(tracefs: Any, capfd: Any) -> None:
+    before = state(tracefs)
+    assert main(["-F", "p:myopen do_sys_openat2 filename=%si:string"], tracefs=tracefs) == 1
+    lines = capfd.readouterr().err.splitlines()
+    assert lines[1:4] == [
+        "trace_kprobe: error: String accepts only memory argument",
+        "  Command: p:myopen do_sys_openat2 filename=%si:string",
+        "                                                ^",
+    ]
+    assert state(tracefs) == before
