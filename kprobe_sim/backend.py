@@ -39,7 +39,9 @@ class SimBackend(SimTracefs):
 def open_sim(argument: str) -> SimBackend:
     """Open a simulated tracefs: "KERNEL[,activity=NAME-OR-FILE][,cpus=N]"; all of it may be left out.
 
-    The clock is the machine's.  Raises ValueError for a kernel, activity or option that there isn't.
+    There are as many CPUs as the activity uses, if the profile has fewer.  The clock is the machine's.
+
+    Raises ValueError for a kernel, activity or option that there isn't.
     """
     kernel, *options = argument.split(",")
     cpus: int | None = None
@@ -52,4 +54,9 @@ def open_sim(argument: str) -> SimBackend:
             cpus = int(value)
         else:
             raise ValueError(f"sim: option {option!r}: there are activity=NAME-OR-FILE and cpus=N")
-    return SimBackend(SimulatedKernel(kernel, cpus=cpus, clock=time.monotonic_ns), load(activity))
+    work = load(activity)
+    needed = max(step.options["cpu"] for step in work.steps) + 1
+    if cpus is not None and cpus < needed:
+        raise ValueError(f"sim: activity {activity!r} uses {needed} CPUs: give cpus={needed}, or leave cpus out")
+    simulated = SimulatedKernel(kernel, cpus=cpus or (needed if needed > 1 else None), clock=time.monotonic_ns)
+    return SimBackend(simulated, work)

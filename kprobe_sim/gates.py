@@ -71,6 +71,7 @@ class Gates:
     pid_limit: int  # pids that set_event_pid takes are less
     marker_depth: int  # common_preempt_count of a mark
     marker_size: int  # bytes of a write to trace_marker that are taken
+    other_kinds: str  # letters of the kinds in dynamic_events that aren't simulated: eprobes, synthetic, fprobes
     unmatched_is_logged: bool  # dynamic_events logs "No matching dynamic event type"
     removed_filter_is_empty: bool  # an open filter file of a removed event reads as empty, else ENODEV
     raw_data_type: int  # common_type of a raw mark (TRACE_RAW_DATA)
@@ -211,6 +212,11 @@ ROWS: tuple[Row, ...] = (
         "raw_data_type",
         ((_START, 16), ((5, 14, 0), 18), ((7, 0, 0), 19)),
         "recorded ids of ftrace/raw_data: 5.10, 6.1, 6.12, 7.2",
+    ),
+    Row(
+        "other_kinds",
+        ((_START, ""), ((5, 15, 0), "es"), ((6, 5, 0), "esft")),
+        "README of 5.10, 6.1 and 6.12; kernel reference 8",
     ),
     _since("unmatched_is_logged", (7, 0, 0), "kernel reference 1.9"),
     _since("lowest_free_id", (6, 3, 0), "commit 96d5c0d0c3dd; kernel reference 0, rule 12"),

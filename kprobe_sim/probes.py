@@ -157,12 +157,20 @@ class ProbeRegistry:
             try:
                 self._create(read_creation(words, self._points, self._pointer, self._gates))
             except Declined:
+                if dynamic_events and self._is_unsimulated(words):
+                    raise refuse(errno.ENOSYS) from None
                 if dynamic_events and self._gates.unmatched_is_logged:
                     self._errlog.log("dynevent", "No matching dynamic event type", " ".join(words), 0)
                 raise refuse(errno.EINVAL) from None
             except Refusal as refusal:
                 self._log(refusal, words)
                 raise refuse(refusal.errno) from None
+
+    def _is_unsimulated(self, words: list[str]) -> bool:
+        """True for a line of a kind that this kernel knows and the simulator doesn't."""
+        is_uprobe = words[0][0] in "pr" and len(words) > 1 and "/" in words[1] and ":" in words[1]
+        kind = words[0].partition(":")[0]
+        return is_uprobe or (len(kind) == 1 and kind in self._gates.other_kinds)
 
     def _log(self, refusal: Refusal, words: list[str]) -> None:
         if refusal.message is None:

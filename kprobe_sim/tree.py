@@ -7,7 +7,7 @@ write with ENOSYS, which no kernel answers there: better a loud test than a quie
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -119,11 +119,18 @@ class InstanceDir(DirNode):
             return self._modes.node(
                 instance, mode, lambda flags: kind(flags, lambda: instance.knobs.get(name) or recorded(path), put)
             )
-        text = recorded(path)
+        try:
+            text = recorded(path)
+        except KeyError:  # there, but too long or too special to record
+            return self._modes.node(instance, mode, lambda flags: Seq(flags, _unknown, _unsimulated))
         refused = _unsimulated if mode & 0o222 else None
         if name in PLAIN:
             return self._modes.node(instance, mode, lambda flags: Generic(flags, lambda: text, refused))
         return self._modes.node(instance, mode, lambda flags: Seq(flags, lines(lambda: text), refused))
+
+
+def _unknown() -> Sequence[bytes]:
+    raise refuse(errno.ENOSYS)
 
 
 class OptionsDir(DirNode):

@@ -98,12 +98,18 @@ def test_the_built_in_activities_play(name: str) -> None:
         ("6.1,cpus=0", "sim: option 'cpus=0'"),
         ("6.1,colour=red", "sim: option 'colour=red': there are activity=NAME-OR-FILE and cpus=N"),
         ("6.1,activity=nope", "no activity 'nope'"),
+        ("6.1,activity=perf-tools,cpus=1", "sim: activity 'perf-tools' uses 2 CPUs: give cpus=2, or leave cpus out"),
     ],
 )
 def test_a_bad_spec_is_told_what_is_wrong(argument: str, said: str) -> None:
     with pytest.raises(ValueError) as caught:
         open_sim(argument)
     assert str(caught.value).startswith(said)
+
+
+def test_a_backend_has_the_cpus_of_its_activity() -> None:
+    assert open_sim("6.1,activity=perf-tools").kernel.cpus == 2
+    assert open_sim("6.1").kernel.cpus == 1
 
 
 def test_a_backend_works_only_from_play_to_close() -> None:

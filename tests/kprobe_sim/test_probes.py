@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kprobe_sim import SimulatedKernel
+
 KEEP = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -356,3 +358,15 @@ def test_good_definitions_are_listed_in_normal_form_and_can_be_read_back(
     event = registry.events()[0]
     fields = event.fields
     assert [field.offset for field in fields[1:]] == [field.offset + field.size for field in fields[:-1]]
+
+
+@pytest.mark.parametrize("line", [b"e:mine sched/sched_switch", b"s:lat u64 lat", b"p:u /bin/sh:0x100"])
+def test_kinds_that_are_not_simulated_say_so(line: bytes) -> None:
+    """ENOSYS, which no kernel answers there: a test that relies on such a kind fails loudly."""
+    tracefs = SimulatedKernel("6.1").tracefs
+    with pytest.raises(OSError) as caught:
+        tracefs.write("dynamic_events", line)
+    assert caught.value.errno == errno.ENOSYS
+    with pytest.raises(OSError) as caught:
+        tracefs.write("dynamic_events", b"q:mine vfs_read")
+    assert caught.value.errno == errno.EINVAL

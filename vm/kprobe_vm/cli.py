@@ -267,10 +267,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         if (value := getattr(options, name, None)) and options.function is not _update:
             os.environ[f"KPROBE_VM_{name.upper()}"] = value
     try:
-        return int(options.function(options))
+        status = int(options.function(options))
+        sys.stdout.flush()
+        return status
     except MachineError as error:
         print(f"kprobe-vm: {error}", file=sys.stderr)
         return error.exit_status
+    except BrokenPipeError:  # whoever read what we print has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to say, at exit either
+        return 128 + signal.SIGPIPE
     except OSError as error:  # a file that is to be copied
         print(f"kprobe-vm: {error}", file=sys.stderr)
         return NotReady.exit_status
