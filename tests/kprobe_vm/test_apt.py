@@ -3,6 +3,7 @@ import random
 import pytest
 
 from kprobe_vm.apt import Mirrors, mirrors_of
+from kprobe_vm.errors import ArchiveUnreachable
 from kprobe_vm.packages import parse_stanzas, version_key
 
 SHOWN = """\
@@ -56,14 +57,22 @@ def test_versions_sort_as_dpkg_sorts_them(ordered: list[str]) -> None:
 
 def test_mirrors_are_those_of_the_system() -> None:
     targets = """\
-http://mirror.example/debian/|bookworm
-http://mirror.example/debian/|bookworm-updates
-http://security.example/debian-security/|bookworm-security
-https://packages.example/apt/|cloud-sdk-bookworm
+'http://mirror.example/debian/dists/bookworm/InRelease' mirror.example_debian_dists_bookworm_InRelease 0
+'http://mirror.example/debian/dists/bookworm/main/binary-amd64/Packages.xz' mirror.example_debian_dists_bookworm 0
+'http://mirror.example/debian/dists/bookworm-updates/InRelease' mirror.example_debian_dists_bookworm-updates 0
+'http://security.example/debian-security/dists/bookworm-security/InRelease' security.example_debian-security 0
+'https://packages.example/apt/dists/cloud-sdk-bookworm/InRelease' packages.example_apt_dists_InRelease 0
 """
     assert mirrors_of(targets) == Mirrors("http://mirror.example/debian", "http://security.example/debian-security")
 
 
-def test_mirrors_elsewhere_are_the_default() -> None:
-    assert mirrors_of("http://archive.ubuntu.com/ubuntu/|jammy\n") == Mirrors()
-    assert mirrors_of("") == Mirrors()
+def test_the_security_archive_is_looked_for_beside_the_other() -> None:
+    assert mirrors_of("'http://mirror.example/debian/dists/bookworm/InRelease' mirror 0\n") == Mirrors(
+        "http://mirror.example/debian", "http://mirror.example/debian-security"
+    )
+
+
+@pytest.mark.parametrize("targets", ["'http://archive.example/ubuntu/dists/jammy/InRelease' archive 0\n", ""])
+def test_a_system_without_a_debian_archive(targets: str) -> None:
+    with pytest.raises(ArchiveUnreachable, match="apt's sources name no Debian archive: give the URL of one with"):
+        mirrors_of(targets)

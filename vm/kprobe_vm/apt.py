@@ -37,19 +37,23 @@ CODENAMES = ("bullseye", "bookworm", "trixie", "forky", "sid", "experimental")
 ALIASES = ("oldoldstable", "oldstable", "stable", "testing", "unstable")
 
 
+RELEASES = re.compile(r"'([^']+?)/*/dists/([^']+)/InRelease'")
+
+
 class Mirrors(NamedTuple):
     """Where the archive and its security updates are fetched from."""
 
-    main: str = "http://deb.debian.org/debian"
-    security: str = "http://deb.debian.org/debian-security"
+    main: str
+    security: str
 
 
 def mirrors_of(targets: str) -> Mirrors:
-    """Return the Debian mirrors among the lines "URI|suite" that `apt-get indextargets` prints."""
-    found = Mirrors()
-    for line in reversed(targets.splitlines()):  # the first of a kind wins
-        uri, _, suite = line.strip().partition("|")
-        uri = uri.rstrip("/")
+    """Return the Debian mirrors among the lines that `apt-get update --print-uris` prints.
+
+    One that isn't named is looked for beside the other, as Debian's mirrors have them.  Raises `ArchiveUnreachable`.
+    """
+    found = Mirrors("", "")
+    for uri, suite in reversed(RELEASES.findall(targets)):  # the first of a kind wins
         base = suite.partition("-")[0].partition("/")[0]
         if base not in (*CODENAMES, *ALIASES) or "debian" not in uri:
             continue
@@ -57,7 +61,12 @@ def mirrors_of(targets: str) -> Mirrors:
             found = found._replace(security=uri)
         elif suite == base or suite.endswith("-updates"):
             found = found._replace(main=uri)
-    return found
+    main = found.main or found.security.removesuffix("-security")
+    if not main:
+        raise ArchiveUnreachable(
+            "apt's sources name no Debian archive: give the URL of one with --index or KPROBE_VM_INDEX"
+        )
+    return Mirrors(main, found.security or f"{main}-security")
 
 
 # What apt says -> what it means; the first that is found counts.
@@ -189,7 +198,7 @@ class AptArchive:
         for name in ("sources", "lists/partial", "archives/partial"):
             (self.home / name).mkdir(parents=True, exist_ok=True)
         self._targets = subprocess.run(
-            ["apt-get", "indextargets", "--format", "$(REPO_URI)|$(RELEASE)", "Identifier: Packages"],
+            ["apt-get", "update", "--print-uris"],  # fetches nothing, and needs no index to be there
             capture_output=True,
             text=True,
             timeout=60,
