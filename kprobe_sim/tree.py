@@ -140,7 +140,6 @@ class OptionsDir(DirNode):
         super().__init__(modes.directory)
         self._instance = instance
         self._modes = modes
-
         self._table = instance.kernel.profile.directory("instances/*/options" if instance.name else "options")
 
     def names(self) -> Iterable[str]:

@@ -231,12 +231,6 @@ class SimTracefs:
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), f"/proc/{pid}/task")
         return threads
 
-    def _refuse_creation(self, path: str) -> None:
-        parent, _, name = path.rpartition("/")
-        directory = self._node(parent)
-        if isinstance(directory, DirNode) and directory.lookup(name) is None:  # a directory without ->create
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
-
     def _node(self, path: str) -> Node:
         node: Node = self.kernel.root
         for name in path.split("/"):
