@@ -99,6 +99,13 @@ FRAMES = {
         syscall=("do_syscall_64+0xe1", "entry_SYSCALL_64_after_hwframe+0x76"),
         exit_signal=40,
     ),
+    "7.3-cloud-amd64": Frames(
+        openat="__x64_sys_openat+0x61",
+        fork="__do_sys_fork+0x69",
+        fadvise="__x64_sys_fadvise64+0x1c",
+        syscall=("do_syscall_64+0xbe", "entry_SYSCALL_64_after_hwframe+0x76"),
+        exit_signal=40,
+    ),
 }
 
 

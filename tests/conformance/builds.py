@@ -97,6 +97,23 @@ BUILDS = dict(
                 dangling=True,
             ),
         ),
+        (
+            "7.3-cloud-amd64",
+            Build(
+                openat2="do_sys_openat2+0x0/0xe0",
+                openat="__x64_sys_openat+0x61/0xa0",
+                clone="kernel_clone+0x4/0x510",
+                fork="__do_sys_fork+0x69/0x90",
+                fadvise="ksys_fadvise64_64+0x4/0xc0",
+                fadvise_entry="__x64_sys_fadvise64+0x1c/0x30",
+                stack=("do_syscall_64+0xbe/0x530", "entry_SYSCALL_64_after_hwframe+0x76/0x7e"),
+                boundary=5,
+                banner="Linux version 7.3-cloud-amd64 (debian-kernel@lists.debian.org) (x86_64-linux-gnu-gcc-16 (D"
+                "ebian 16.2.0-3) 16.2.0, GNU ld (GNU Binutils for Debian) 2.47) #1 SMP PREEMPT_DYNAMIC Debi"
+                "an 7.3~rc7-1~exp1 (2026-10-16)\n",
+                dangling=True,
+            ),
+        ),
     ]
 )
 

@@ -14,7 +14,7 @@ from kprobe_sim.probes import ProbeRegistry
 from kprobe_sim.profile import Profile, load
 from kprobe_sim.symbols import SymbolTable
 
-VERSIONS = {"5.10": (5, 10, 262), "6.1": (6, 1, 190), "6.12": (6, 12, 117), "7.2": (7, 2, 13), "7.3": (7, 3, 4)}
+VERSIONS = {"5.10": (5, 10, 262), "6.1": (6, 1, 190), "6.12": (6, 12, 117), "7.2": (7, 2, 13), "7.3": (7, 3, 0)}
 STATIC_EVENTS = {
     ("sched", "sched_switch"),
     ("ftrace", "print"),
@@ -65,12 +65,9 @@ class Registry(ProbeRegistry):
         return self.listing().decode("latin-1").splitlines()
 
 
-RECORDED = {"7.3": "7.2"}  # series without a profile of their own, and whose they borrow
-
-
 @functools.cache
 def profile_of(series: str) -> Profile:
-    return load(RECORDED.get(series, series))
+    return load(series)
 
 
 @pytest.fixture(scope="session")

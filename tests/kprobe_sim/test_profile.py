@@ -193,3 +193,31 @@ def test_profiles_import_nothing_slow() -> None:
     )
     assert "kprobe_sim.profile" in done.stdout.split()
     assert not {"capstone", "asyncio", "tomllib"} & set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("series", "release", "number", "ids", "events", "size", "model"),
+    [
+        ("5.10", "5.10.0-46-cloud-amd64", (5, 10, 262), (1347, 1348), 1345, 0x160, "desktop"),
+        ("6.1", "6.1.0-54-cloud-amd64", (6, 1, 190), (1392, 1393), 1390, 0x170, "desktop"),
+        ("6.12", "6.12.117+deb13-cloud-amd64", (6, 12, 117), (1554, 1554), 1552, 0xE0, "desktop"),
+        ("7.2", "7.2.13+deb14-cloud-amd64", (7, 2, 13), (1649, 1649), 1646, 0xE0, "PREEMPT(lazy)"),
+        ("7.3", "7.3-cloud-amd64", (7, 3, 0), (1666, 1666), 1663, 0xE0, "PREEMPT(lazy)"),
+    ],
+)
+def test_each_series(
+    series: str,
+    release: str,
+    number: tuple[int, int, int],
+    ids: tuple[int, int],
+    events: int,
+    size: int,
+    model: str,
+) -> None:
+    """The release, the ids of the first two probe events, the static events, the size of do_sys_openat2."""
+    opened = load(series)
+    assert (opened.release, opened.number, opened.preempt_model) == (release, number, model)
+    assert (opened.first_dynamic_id, opened.second_dynamic_id) == ids
+    assert len(opened.static_events()) == events
+    assert [symbol.size for symbol in opened.symbols.lookup("do_sys_openat2")] == [size]
+    assert opened.config["KPROBE_EVENTS"] == "y"
