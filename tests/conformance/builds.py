@@ -7,6 +7,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+# Texts in a kernel's README by which kernels are told apart, for the fixture `choose`.
+BTF = "<argname>"  # 6.5: parameters by their names in C
+DENTRY = "%pd/%pD"  # 6.10
+BY_MODULE = ":mod:<module>"  # 6.14: set_event takes the events of a module
+AT_THE_TOP = "\n  synthetic_events"  # 7.0: named without events/
+CURRENT = "$current"  # 7.3
+
 
 class Build(NamedTuple):
     """Facts of one build; `openat2` and so on are places as a trace prints them, without the parentheses."""
@@ -21,6 +28,7 @@ class Build(NamedTuple):
     boundary: int  # offset of the second instruction of do_sys_openat2 that a probe may be placed on
     banner: str
     dangling: bool  # whether a filter may end in && or || (the refusal went into some stable kernels)
+    opens_return_long: bool = True  # do_sys_openat2 gives all 64 bits of a refusal, not those of an int
 
 
 _DEBIAN_6_1 = Build(
@@ -81,6 +89,23 @@ BUILDS = dict(
             ),
         ),
         (
+            "6.19.14+deb13-cloud-amd64",
+            Build(
+                openat2="do_sys_openat2+0x0/0xf0",
+                openat="__x64_sys_openat+0x54/0xa0",
+                clone="kernel_clone+0x4/0x480",
+                fork="__do_sys_fork+0x3d/0x70",
+                fadvise="ksys_fadvise64_64+0x4/0xb0",
+                fadvise_entry="__x64_sys_fadvise64+0x1c/0x30",
+                stack=("do_syscall_64+0x85/0x5f0", "entry_SYSCALL_64_after_hwframe+0x76/0x7e"),
+                boundary=5,
+                banner="Linux version 6.19.14+deb13-cloud-amd64 (debian-kernel@lists.debian.org) (x86_64-linux-gnu-"
+                "gcc-14 (Debian 14.2.0-19) 14.2.0, GNU ld (GNU Binutils for Debian) 2.44) #1 SMP PREEMPT_DY"
+                "NAMIC Debian 6.19.14-1~bpo13+1 (2026-05-01)\n",
+                dangling=True,
+            ),
+        ),
+        (
             "7.2.13+deb14-cloud-amd64",
             Build(
                 openat2="do_sys_openat2+0x0/0xe0",
@@ -95,6 +120,7 @@ BUILDS = dict(
                 "gcc-16 (Debian 16.2.0-4) 16.2.0, GNU ld (GNU Binutils for Debian) 2.47.50.20261021) #1 SMP"
                 " PREEMPT_DYNAMIC Debian 7.2.13-1 (2026-10-28)\n",
                 dangling=True,
+                opens_return_long=False,
             ),
         ),
         (
@@ -112,6 +138,7 @@ BUILDS = dict(
                 "ebian 16.2.0-3) 16.2.0, GNU ld (GNU Binutils for Debian) 2.47) #1 SMP PREEMPT_DYNAMIC Debi"
                 "an 7.3~rc7-1~exp1 (2026-10-16)\n",
                 dangling=True,
+                opens_return_long=False,
             ),
         ),
     ]

@@ -346,7 +346,8 @@ def test_a_filter_by_pid(tracefs: Any, workload: Any, build: Any) -> None:
 
 
 def test_a_filter_on_a_return(tracefs: Any, workload: Any, build: Any) -> None:
-    define(tracefs, "r:f do_sys_openat2 ret=$retval:s64")
+    width = 64 if build.opens_return_long else 32
+    define(tracefs, f"r:f do_sys_openat2 ret=$retval:s{width}")
     tracefs.write(FILTER, b'ret < 0 && comm == "workload"')
     switch(tracefs, 1, "kprobes/f")
     workload.open("/etc/hostname")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from .builds import BTF, BY_MODULE
 from .text import define
 
 COMMON = (
@@ -138,14 +139,24 @@ def test_ids(tracefs: Any, choose: Any) -> None:
 
 
 def test_a_static_event(tracefs: Any, choose: Any) -> None:
-    signed = choose({"": 1, "<argname>": 0})  # char: the kernel is built with -funsigned-char since 6.2
+    signed = choose({"": 1, BTF: 0})  # char: the kernel is built with -funsigned-char since 6.2
     number = int(tracefs.read("events/sched/sched_process_fork/id"))
     assert tracefs.read("events/sched/sched_process_fork/format").decode() == (
         f"name: sched_process_fork\nID: {number}\nformat:\n{COMMON}"
-        + field("char parent_comm[16]", 8, 16, signed)
-        + field("pid_t parent_pid", 24, 4, 1)
-        + field("char child_comm[16]", 28, 16, signed)
-        + field("pid_t child_pid", 44, 4, 1)
-        + '\nprint fmt: "comm=%s pid=%d child_comm=%s child_pid=%d", REC->parent_comm, REC->parent_pid, '
-        "REC->child_comm, REC->child_pid\n"
+        + choose(
+            {
+                "": field("char parent_comm[16]", 8, 16, signed)
+                + field("pid_t parent_pid", 24, 4, 1)
+                + field("char child_comm[16]", 28, 16, signed)
+                + field("pid_t child_pid", 44, 4, 1)
+                + '\nprint fmt: "comm=%s pid=%d child_comm=%s child_pid=%d", REC->parent_comm, REC->parent_pid, '
+                "REC->child_comm, REC->child_pid\n",
+                BY_MODULE: field("__data_loc char[] parent_comm", 8, 4, 0)
+                + field("pid_t parent_pid", 12, 4, 1)
+                + field("__data_loc char[] child_comm", 16, 4, 0)
+                + field("pid_t child_pid", 20, 4, 1)
+                + '\nprint fmt: "comm=%s pid=%d child_comm=%s child_pid=%d", __get_str(parent_comm), '
+                "REC->parent_pid, __get_str(child_comm), REC->child_pid\n",
+            }
+        )
     )

@@ -114,7 +114,7 @@ def test_kprobe_profile(tracefs: Any, workload: Any) -> None:
 
 
 def test_kprobe_profile_of_an_event_of_two_probes(tracefs: Any, workload: Any) -> None:
-    define(tracefs, "p:a ksys_fadvise64_64", "p:a do_sys_ftruncate")
+    define(tracefs, "p:a ksys_fadvise64_64", "p:a vfs_fallocate")
     switch(tracefs, 1, "kprobes/a")
     workload.fadvise(-1, 0, 0)
     assert tracefs.read("kprobe_profile").decode() == (

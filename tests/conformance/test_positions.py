@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from .builds import AT_THE_TOP
 from .text import define
 
 _SEEK_DATA, _SEEK_HOLE = 3, 4
@@ -33,7 +34,6 @@ def sought(tracefs: Any, path: str, offset: int, whence: int, flags: int = os.O_
         ("max_graph_depth", 2, os.SEEK_END, 2),
         ("max_graph_depth", 5, _SEEK_DATA, "ENXIO"),
         ("max_graph_depth", -5, _SEEK_HOLE, "ENXIO"),
-        ("tracing_max_latency", 5, _SEEK_HOLE, "ENXIO"),
         ("buffer_size_kb", 1 << 31, os.SEEK_SET, "EINVAL"),
         ("stack_max_size", 1 << 31, os.SEEK_SET, 1 << 31),
         ("saved_cmdlines_size", 0, os.SEEK_SET, "ESPIPE"),
@@ -45,6 +45,13 @@ def sought(tracefs: Any, path: str, offset: int, whence: int, flags: int = os.O_
 )
 def test_lseek(tracefs: Any, path: str, offset: int, whence: int, answer: int | str) -> None:
     assert sought(tracefs, path, offset, whence) == answer
+
+
+def test_lseek_of_the_longest_latency(tracefs: Any, choose: Any) -> None:
+    there = choose({"": True, AT_THE_TOP: False})  # with latency tracers only
+    assert tracefs.exists("tracing_max_latency") == there
+    if there:
+        assert sought(tracefs, "tracing_max_latency", 5, _SEEK_HOLE) == "ENXIO"
 
 
 @pytest.mark.parametrize("path", ["error_log", "trace", "snapshot"])

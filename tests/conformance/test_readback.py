@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
+from .builds import BTF, CURRENT
 from .text import errors, probes
-
-BTF = "<argname>"
 
 SHOWN: list[tuple[str, str]] = [
     # forms of the head
@@ -78,7 +77,7 @@ SHOWN: list[tuple[str, str]] = [
     ("p:x do_sys_openat2 +0(+0x8(+u-0(@jiffies)))", "p:kprobes/x do_sys_openat2 arg1=+0(+0x8(+u-0(@jiffies)))"),
     ("p:x do_sys_openat2 +9223372036854775807(%di)", "p:kprobes/x do_sys_openat2 arg1=+9223372036854775807(%di)"),
     ("p:x do_sys_openat2 -9223372036854775808(%di)", "p:kprobes/x do_sys_openat2 arg1=-9223372036854775808(%di)"),
-    (f"p:x do_sys_openat2 {'+0(' * 14}%di{')' * 14}", f"p:kprobes/x do_sys_openat2 arg1={'+0(' * 14}%di{')' * 14}"),
+    (f"p:x do_sys_openat2 {'+0(' * 8}%di{')' * 8}", f"p:kprobes/x do_sys_openat2 arg1={'+0(' * 8}%di{')' * 8}"),
     ("p:x do_sys_openat2 \\1 \\-1 \\+1 \\0x10", "p:kprobes/x do_sys_openat2 arg1=\\1 arg2=\\-1 arg3=\\+1 arg4=\\0x10"),
     ('p:x do_sys_openat2 \\"abc" \\"" \\"a"b"', 'p:kprobes/x do_sys_openat2 arg1=\\"abc" arg2=\\"" arg3=\\"a"b"'),
     ("p:x do_sys_openat2 \\1:string", "p:kprobes/x do_sys_openat2 arg1=\\1:string"),
@@ -117,6 +116,16 @@ VARYING: list[Mapping[str, tuple[str, str]]] = [
     {
         "": ("p:x do_sys_openat2 $arg2:symbol", "p:kprobes/x do_sys_openat2 arg1=$arg2:symbol"),
         BTF: ("p:x do_sys_openat2 $arg2:symbol", "p:kprobes/x do_sys_openat2 filename=filename:symbol"),
+    },
+    {
+        "": (
+            f"p:x do_sys_openat2 {'+0(' * 14}%di{')' * 14}",
+            f"p:kprobes/x do_sys_openat2 arg1={'+0(' * 14}%di{')' * 14}",
+        ),
+        CURRENT: (
+            f"p:x do_sys_openat2 {'+0(' * 8}%di{')' * 8}",
+            f"p:kprobes/x do_sys_openat2 arg1={'+0(' * 8}%di{')' * 8}",
+        ),
     },
 ]
 

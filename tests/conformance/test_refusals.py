@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
+from .builds import AT_THE_TOP, BTF, BY_MODULE, CURRENT
 from .text import Record, define, errors, probes, refused
-
-BTF = "<argname>"  # kernels whose README offers this know parameter names
-ENDBR = "%pd/%pD"  # from 6.10 on
 
 PLACE = "Invalid probed address or symbol"
 FAILED = "Failed to register probe event"
@@ -24,6 +22,7 @@ UNIQUE = "The symbol is not unique"
 MAXACTIVE = "Invalid maxactive number"
 REGISTER = "Invalid register name"
 VARIABLE = "Invalid $-variable specified"
+VALIABLE = "Invalid $-valiable specified"  # as some kernels spell it
 STACK = "Invalid stack number"
 RETVAL = "$retval is not available on probe"
 NUMBER = "Invalid argument number"
@@ -112,18 +111,8 @@ REFUSALS: list[tuple[str, int, str]] = [
     ("p:x do_sys_openat2 %di ^%zz", EINVAL, REGISTER),
     ("p:x do_sys_openat2 a=^%zz:u8", EINVAL, REGISTER),
     ("p:x do_sys_openat2 ^$stack2049", EINVAL, STACK),
-    ("p:x do_sys_openat2 ^$stack-1", EINVAL, VARIABLE),
-    ("p:x do_sys_openat2 ^$stackx", EINVAL, VARIABLE),
-    ("p:x do_sys_openat2 ^$stack0x1", EINVAL, VARIABLE),
     ("p:x do_sys_openat2 ^$retval", EINVAL, RETVAL),
     ("p:x do_sys_openat2 a=^$retval:s32", EINVAL, RETVAL),
-    ("p:x do_sys_openat2 ^$Comm", EINVAL, VARIABLE),
-    ("p:x do_sys_openat2 ^$arg0", EINVAL, NUMBER),
-    ("p:x do_sys_openat2 ^$arg", EINVAL, VARIABLE),
-    ("p:x do_sys_openat2 ^$argx", EINVAL, VARIABLE),
-    ("p:x do_sys_openat2 ^$foo", EINVAL, VARIABLE),
-    ("p:x do_sys_openat2 ^$", EINVAL, VARIABLE),
-    ("p:x do_sys_openat2 a=^$arg*", EINVAL, VARIABLE),
     # memory
     ("p:x ^do_sys_openat2 @nosuchsym", ENOENT, PLACE),
     ("p:x ^do_sys_openat2 @nosuchsym+4", ENOENT, PLACE),
@@ -207,6 +196,19 @@ VARYING: list[Mapping[str, tuple[str, int, str]]] = [
         "": ("p:x do_sys_openat2 ^@+4", EINVAL, "File offset is not available with kprobe"),
         "this_cpu_read": ("p:x do_sys_openat2 ^@+4", EINVAL, "File offset is not available for kernel probes"),
     },
+    *(
+        {
+            "": (f"p:x do_sys_openat2 {argument}", EINVAL, VARIABLE),
+            BY_MODULE: (f"p:x do_sys_openat2 {argument}", EINVAL, VALIABLE),
+            AT_THE_TOP: (f"p:x do_sys_openat2 {argument}", EINVAL, VARIABLE),
+        }
+        for argument in ("^$stack-1", "^$stackx", "^$stack0x1", "^$Comm", "^$arg", "^$argx", "^$foo", "^$", "a=^$arg*")
+    ),
+    {
+        "": ("p:x do_sys_openat2 ^$arg0", EINVAL, NUMBER),
+        BY_MODULE: ("p:x do_sys_openat2 ^$arg0", ENOENT, "No BTF entry for this probe point"),
+        AT_THE_TOP: ("p:x do_sys_openat2 ^$arg0", EINVAL, NUMBER),
+    },
     {"": ("p:x do_sys_openat2 ^$retvalx", EINVAL, VARIABLE), BTF: ("p:x do_sys_openat2 ^$retvalx", EINVAL, RETVAL)},
     {
         "": ("p:x do_sys_openat2 ^$arg2049", EINVAL, NUMBER),
@@ -236,16 +238,16 @@ VARYING: list[Mapping[str, tuple[str, int, str]]] = [
     {
         "": ("r:y do_sys_openat2 $retval:^string", EINVAL, STRING),
         BTF: ("", 0, "r:y do_sys_openat2 $retval:string"),  # taken, for a long by mistake
-        "$current": ("r:y do_sys_openat2 ^$retval:string", EINVAL, "This type does not fit for string."),
+        BY_MODULE: ("r:y do_sys_openat2 ^$retval:string", EINVAL, "This type does not fit for string."),
     },
     {
         "": (f"p:x do_sys_openat2 a=^{'%' * 64}", EINVAL, LONG),
         BTF: (f"p:x do_sys_openat2 a=^{'%' * 64}", E2BIG, LONG),
-        "$current": (f"p:x do_sys_openat2 a=^{'%' * 64}", EINVAL, REGISTER),
+        CURRENT: (f"p:x do_sys_openat2 a=^{'%' * 64}", EINVAL, REGISTER),
     },
     {
         "": (f"p:x do_sys_openat2 +0(^{'+0(' * 14}%di{')' * 15}", EINVAL, DEEP),
-        "$current": (
+        CURRENT: (
             f"p:x do_sys_openat2 {'+0(' * 8}^{'+0(' * 7}%di{')' * 15}",
             E2BIG,
             "Too many nested typecasts/dereferences",
@@ -264,6 +266,12 @@ VARYING: list[Mapping[str, tuple[str, int, str]]] = [
             "Event too big (too many fields?)",
         ),
         BTF: (
+            "p:x do_sys_openat2" + "".join(f" a{n}=+0(%si):u64[64]" for n in range(6)) + " a6=+0(^%si):u64[64]",
+            E2BIG,
+            "Event too big (too many fields?)",
+        ),
+        BY_MODULE: ("", 0, "p:x do_sys_openat2" + "".join(f" a{n}=+0(%si):u64[64]" for n in range(7))),  # taken
+        AT_THE_TOP: (
             "p:x do_sys_openat2" + "".join(f" a{n}=+0(%si):u64[64]" for n in range(6)) + " a6=+0(^%si):u64[64]",
             E2BIG,
             "Event too big (too many fields?)",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from .builds import Build
+from .builds import BY_MODULE, Build
 from .text import define, show_only, traced
 
 MEMORY = 0x10000000  # where the workload's data lies
@@ -115,12 +115,13 @@ def test_strings_are_printed_raw(tracefs: Any, workload: Any) -> None:
     assert fetch(tracefs, workload, "a=+38(%si):string") == 'a="\n"\t"'
 
 
-def test_an_empty_user_string_prints_as_a_fault(tracefs: Any, workload: Any, build: Build) -> None:
+def test_an_empty_user_string_prints_as_a_fault(tracefs: Any, workload: Any, build: Build, choose: Any) -> None:
     """Length 0 is taken for a fault when printing (5.10 to 6.12)."""
     define(tracefs, "p:e do_sys_openat2 a=+0(%si):string")
     show_only(tracefs, "workload", "kprobes/e")
     workload.open("")
-    assert traced(tracefs) == [f"e: ({build.openat2}) a=(fault)"]
+    shown = choose({"": "(fault)", BY_MODULE: '""'})
+    assert traced(tracefs) == [f"e: ({build.openat2}) a={shown}"]
 
 
 def test_a_long_string(tracefs: Any, workload: Any, build: Build) -> None:
@@ -224,6 +225,8 @@ def test_the_return_of_an_open(tracefs: Any, workload: Any, build: Build, path: 
     result = workload.open(path, flags)
     signed, unsigned = returned.split()
     assert result == int(signed)
+    if not build.opens_return_long:  # the upper half of %ax is zero
+        signed, unsigned = str(result & 0xFFFFFFFF), hex(result & 0xFFFFFFFF)
     assert traced(tracefs) == [f"e: ({build.openat} <- do_sys_openat2) arg1={signed} arg2={unsigned}"]
 
 
