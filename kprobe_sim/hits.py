@@ -10,14 +10,13 @@ from kprobe_sim.call import Call, Frame, Placing
 from kprobe_sim.clock import VirtualClock
 from kprobe_sim.event_file import EventFile
 from kprobe_sim.probe_event import Probe
-from kprobe_sim.ring import RingBuffer
+from kprobe_sim.recording import Recorder
 from kprobe_sim.state import State
 from kprobe_sim.task import Task
 from kprobe_sim.tracer_frames import TracerFrames
-from kprobe_sim.trigger import Hit, run_triggers
+from kprobe_sim.trigger import Hit
 
 if TYPE_CHECKING:
-    from kprobe_sim.instance import Instance
     from kprobe_sim.kernel import SimulatedKernel
 
 _ENTRY_HEAD = struct.Struct("<HBBiQ")
@@ -58,6 +57,7 @@ class Hits:
         self._breakpoint = _Context(*kernel.gates.breakpoint)
         self._returned = _Context(*kernel.gates.plain_return)
         self._entries: dict[int, int] = {}  # where a function's entry is probed, behind its ENDBR
+        self.recorder = Recorder(kernel.cmdlines)
         self.tracer_frames = TracerFrames(kernel.release, kernel.symbols)
 
     def rearm(self) -> None:
@@ -175,67 +175,23 @@ class Hits:
         task = call.task
         probe.hits += 1
         record = b""
+
+        def stack() -> list[int]:
+            return list(chain) if func is not None else [ip + 1, *chain]
+
         for file in one.files:
-            instance = file.instance
-            is_plain = not file.triggers and not file.soft_disabled
-            if is_plain and not (instance.tracing_on and call.cpu not in instance.masked and instance.traces(task)):
+            if not self.recorder.wants(file, task, call.cpu):
                 continue
             if not record:
                 head = (probe.event.id, context.flags, context.preempt_count, task.pid)
                 packed = _ENTRY_HEAD.pack(*head, ip) if func is None else _RETURN_HEAD.pack(*head, func, ip)
                 record = packed + probe.evaluate(state)
-            if not is_plain:
+            if file.triggers or file.soft_disabled:
                 frames = self._tracer_stack(probe, context, ip, chain, func)
                 hit = Hit(call.cpu, state.comm, record[:8], frames, at, context is self._breakpoint)
-                self._triggered(file, call, record, hit, ip, chain, func)
+                self.recorder.triggered(file, task, record, hit, stack)
             elif file.filter is None or file.filter.match(record, cpu=call.cpu, comm=state.comm):
-                self._record(file, call, record, ip, chain, func, at)
-
-    def _record(
-        self,
-        file: EventFile,
-        call: Call,
-        record: bytes,
-        ip: int,
-        chain: Sequence[int],
-        func: int | None,
-        at: int | None,
-        buffer: RingBuffer | None = None,
-    ) -> None:
-        """Put a record into the buffer, with what the options make of it."""
-        instance = file.instance
-        self._remember(call.task, instance)
-        if instance.write(call.cpu, record, at, buffer=buffer) and instance.options["stacktrace"]:
-            instance.write_stack(call.cpu, record, list(chain) if func is not None else [ip + 1, *chain], at)
-
-    def _remember(self, task: Task, instance: Instance) -> None:
-        if task.known and instance.options["record-cmd"]:
-            self._kernel.cmdlines.save(task)
-        if instance.options["record-tgid"]:
-            self._kernel.cmdlines.save_tgid(task)
-
-    def _triggered(
-        self, file: EventFile, call: Call, record: bytes, hit: Hit, ip: int, chain: Sequence[int], func: int | None
-    ) -> None:
-        """Let an event's triggers act, and put its record into the buffer if the event isn't softly disabled.
-
-        Source: trace_trigger_soft_disabled(), trace_event_buffer_lock_reserve() and event_trigger_unlock_commit().
-        """
-        instance = file.instance
-        if not file.triggers_need_record:
-            run_triggers(file, hit, record)
-        # what may be discarded is written once that is known; all else has its place from here on, or none
-        buffered = file.filter is not None or file.soft_disabled
-        buffer = instance.buffer
-        has_place = buffered or (instance.tracing_on and hit.cpu not in instance.masked)
-        later = run_triggers(file, hit, record) if file.triggers_need_record else []
-        passes = file.filter is None or file.filter.match(record, cpu=hit.cpu, comm=hit.comm)
-        if has_place and passes and not file.soft_disabled and instance.traces(call.task):
-            self._record(file, call, record, ip, chain, func, hit.at, buffer)
-        elif later and instance.tracing_on:
-            self._remember(call.task, instance)  # a stack is an entry of the task's too
-        for trigger in later:
-            trigger.fire(hit, record)
+                self.recorder.record(file, task, record, call.cpu, stack, at)
 
     def _tracer_stack(
         self, probe: Probe, context: _Context, ip: int, chain: Sequence[int], func: int | None

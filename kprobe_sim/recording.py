@@ -1,0 +1,76 @@
+"""A record on its way into the buffers: triggers, filters and pid filters of one event in one instance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from kprobe_sim.event_file import EventFile
+from kprobe_sim.ring import RingBuffer
+from kprobe_sim.task import SavedCmdlines, Task
+from kprobe_sim.trigger import Hit, run_triggers
+
+if TYPE_CHECKING:
+    from kprobe_sim.instance import Instance
+
+Stack = Callable[[], Sequence[int]]  # return addresses, the innermost first, as the option stacktrace records them
+
+
+class Recorder:
+    """Gives records to the instances that want them."""
+
+    __slots__ = ("_cmdlines",)
+
+    def __init__(self, cmdlines: SavedCmdlines) -> None:
+        self._cmdlines = cmdlines
+
+    def wants(self, file: EventFile, task: Task, cpu: int) -> bool:
+        """False if a hit would leave no trace at all, whatever its record."""
+        instance = file.instance
+        if file.triggers or file.soft_disabled:
+            return True
+        return instance.tracing_on and cpu not in instance.masked and instance.traces(task)
+
+    def record(
+        self,
+        file: EventFile,
+        task: Task,
+        record: bytes,
+        cpu: int,
+        stack: Stack,
+        at: int | None,
+        buffer: RingBuffer | None = None,
+    ) -> None:
+        """Put a record into the buffer, with what the options make of it."""
+        instance = file.instance
+        self.remember(task, instance)
+        if instance.write(cpu, record, at, buffer=buffer) and instance.options["stacktrace"]:
+            instance.write_stack(cpu, record, stack(), at)
+
+    def remember(self, task: Task, instance: Instance) -> None:
+        """Remember the task's name and thread group, as the options say."""
+        if task.known and instance.options["record-cmd"]:
+            self._cmdlines.save(task)
+        if instance.options["record-tgid"]:
+            self._cmdlines.save_tgid(task)
+
+    def triggered(self, file: EventFile, task: Task, record: bytes, hit: Hit, stack: Stack) -> None:
+        """Let an event's triggers act, and put its record into the buffer if the event isn't softly disabled.
+
+        Source: trace_trigger_soft_disabled(), trace_event_buffer_lock_reserve() and event_trigger_unlock_commit().
+        """
+        instance = file.instance
+        if not file.triggers_need_record:
+            run_triggers(file, hit, record)
+        # what may be discarded is written once that is known; all else has its place from here on, or none
+        buffered = file.filter is not None or file.soft_disabled
+        buffer = instance.buffer
+        has_place = buffered or (instance.tracing_on and hit.cpu not in instance.masked)
+        later = run_triggers(file, hit, record) if file.triggers_need_record else []
+        passes = file.filter is None or file.filter.match(record, cpu=hit.cpu, comm=hit.comm)
+        if has_place and passes and not file.soft_disabled and instance.traces(task):
+            self.record(file, task, record, hit.cpu, stack, hit.at, buffer)
+        elif later and instance.tracing_on:
+            self.remember(task, instance)  # a stack is an entry of the task's too
+        for trigger in later:
+            trigger.fire(hit, record)
