@@ -121,6 +121,8 @@ class Campaign:
         simulated.close()
         self._guest: VmTracefs = open_vm(build, progress=progress)
         _seed_hashes(self._guest)
+        # who deletes a probe waits for all CPUs, which is most of the time that a campaign takes
+        self._guest.machine.files.write("sys/kernel/rcu_expedited", b"1")
         # a breakpoint that became a jump leaves other flags in its records, and when it does is chance
         self._guest.machine.files.write("proc/sys/debug/kprobes-optimization", b"0")
         self._vm = Side(self._guest, GuestWorkload(self._guest.machine))
