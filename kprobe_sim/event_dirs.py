@@ -67,6 +67,9 @@ class SystemDir(DirNode):
 
     def lookup(self, name: str) -> Node | None:
         instance, system, modes = self._instance, self._system, self._modes
+        file = instance.find(system, name)
+        if file is not None and instance.kernel.gates.both_names_listed:
+            return EventDir(file, modes)  # eventfs looks among the directories first
         if name == "enable" and name in self._own:
             return self._file(
                 lambda: control.group_enable_text(instance, system),
@@ -78,7 +81,6 @@ class SystemDir(DirNode):
                 lambda data: put_group_filter(instance, system, data),
                 Once,
             )
-        file = instance.find(system, name)
         return None if file is None else EventDir(file, modes)
 
     def names(self) -> Iterable[str]:

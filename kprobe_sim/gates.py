@@ -71,6 +71,7 @@ class Gates:
     pid_limit: int  # pids that set_event_pid takes are less
     marker_depth: int  # common_preempt_count of a mark
     marker_size: int  # bytes of a write to trace_marker that are taken
+    raw_mark_sizes: tuple[int, int]  # bytes of a raw mark that aren't refused, and that are taken
     other_kinds: str  # letters of the kinds in dynamic_events that aren't simulated: eprobes, synthetic, fprobes
     unmatched_is_logged: bool  # dynamic_events logs "No matching dynamic event type"
     removed_filter_is_empty: bool  # an open filter file of a removed event reads as empty, else ENODEV
@@ -212,6 +213,11 @@ ROWS: tuple[Row, ...] = (
         "raw_data_type",
         ((_START, 16), ((5, 14, 0), 18), ((7, 0, 0), 19)),
         "recorded ids of ftrace/raw_data: 5.10, 6.1, 6.12, 7.2",
+    Row(
+        "raw_mark_sizes",
+        ((_START, (3072, 1024)), ((6, 8, 0), (4060, 4060)), ((7, 0, 0), (4064, 4064))),
+        "trace.c 6.1, 6.12.117 and 7.2: tracing_mark_raw_write(), ring_buffer_max_event_size(); campaign on 6.12",
+    ),
     ),
     Row(
         "other_kinds",

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 BUFFER_SIZE = 1_441_792  # trace_buf_size: what a buffer has once an event is enabled
 _MINIMUM_PAGES = 2
-_MARKER_LIMIT = 1024  # TRACE_BUF_SIZE
-_RAW_MARKER_LIMIT = 1024 * 3
 
 
 class Instance:
@@ -182,7 +180,8 @@ class Instance:
 
     def mark_raw(self, blob: bytes, task: Task, cpu: int = 0) -> int:
         """Take one write to trace_marker_raw: a 4-byte id and data."""
-        if not self.options["markers"] or not 4 <= len(blob) <= _RAW_MARKER_LIMIT:
+        most, taken = self.kernel.gates.raw_mark_sizes
+        if not self.options["markers"] or not 4 <= len(blob) <= most:
             raise refuse(errno.EINVAL)
         blob = blob[:_MARKER_LIMIT]
         data = self._builtin(self.kernel.gates.raw_data_type, task) + blob

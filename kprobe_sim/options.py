@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from kprobe_sim.node import refuse
 
 # options that a new instance doesn't inherit (trace.c ZEROED_TRACE_FLAGS)
-NOT_INHERITED = frozenset({"event-fork", "function-fork"})
+NOT_INHERITED = frozenset({"event-fork", "function-fork", "trace_printk_dest", "copy_trace_marker"})
 # options of the nop tracer (trace_nop.c): accept takes any value, refuse none
 TRACER_OPTIONS = ("test_nop_accept", "test_nop_refuse")
 

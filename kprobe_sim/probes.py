@@ -242,6 +242,8 @@ class ProbeRegistry:
         probe.address, probe.arguments = found
         probe.evaluate = compile_arguments(found.arguments, probe.event.start, self._symbols, self._gates)
         if is_return and not probe.maxactive:
+        if probe.place.symbol is None:  # registration has moved an entry's address behind its ENDBR
+            probe.place_text = self._pointer(found.address)
             probe.maxactive = max(10, 2 * self._cpus) if self._gates.maxactive_floor else self._cpus
 
     def _delete(self, deletion: Deletion) -> None:

@@ -120,13 +120,13 @@ class Campaign:
         build = simulated.kernel.release  # answers are those of one build, so the guest runs no other
         simulated.close()
         self._guest: VmTracefs = open_vm(build, progress=progress)
-        _seed_hashes(self._guest)
+        self._places = Places.read(self._guest.machine.files.read("proc/kallsyms"))
+        _seed_hashes(self._guest, dict(self._places.text)["ksys_readahead"])
         # who deletes a probe waits for all CPUs, which is most of the time that a campaign takes
         self._guest.machine.files.write("sys/kernel/rcu_expedited", b"1")
         # a breakpoint that became a jump leaves other flags in its records, and when it does is chance
         self._guest.machine.files.write("proc/sys/debug/kprobes-optimization", b"0")
         self._vm = Side(self._guest, GuestWorkload(self._guest.machine))
-        self._places = Places.read(self._guest.machine.files.read("proc/kallsyms"))
         self._cases = Cases(Random(seed), self._places)
         self._sim = self._fresh()
         self.operations = 0
@@ -186,7 +186,7 @@ class Campaign:
         self._vm.close()
 
 
-def _seed_hashes(guest: VmTracefs) -> None:
+def _seed_hashes(guest: VmTracefs, address: int) -> None:
     """Let the kernel gather random bytes: before that its %p prints (____ptrval____).
 
     Nobody in a guest asks for any; who reads /dev/random sets it to work (wait_for_random_bytes).
@@ -194,7 +194,7 @@ def _seed_hashes(guest: VmTracefs) -> None:
     with guest.machine.files.open("dev/random", os.O_RDONLY) as file:
         file.read(1, 60.0)
     for _ in range(600):
-        guest.write("kprobe_events", b"p:zz_id/zz_id 1")
+        guest.write("kprobe_events", b"p:zz_id/zz_id 0x%x" % address)
         ready = b"ptrval" not in guest.read("kprobe_events")
         guest.write("kprobe_events", b"-:zz_id/zz_id")
         if ready:
