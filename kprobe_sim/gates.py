@@ -67,11 +67,11 @@ class Gates:
     nested_returns_know: bool  # of several return probes on a function all know the caller
     trampoline_by_name: bool  # with offsets the trampoline of return probes is shown by its own name
     raw_mark_room: bool  # a raw mark counts its id twice and has room for "<faulted>"
+    raw_mark_sizes: tuple[int, int]  # bytes of a raw mark that aren't refused, and that are taken
     both_names_listed: bool  # an event named like a file of its group's directory stands beside it
     pid_limit: int  # pids that set_event_pid takes are less
     marker_depth: int  # common_preempt_count of a mark
     marker_size: int  # bytes of a write to trace_marker that are taken
-    raw_mark_sizes: tuple[int, int]  # bytes of a raw mark that aren't refused, and that are taken
     other_kinds: str  # letters of the kinds in dynamic_events that aren't simulated: eprobes, synthetic, fprobes
     unmatched_is_logged: bool  # dynamic_events logs "No matching dynamic event type"
     removed_filter_is_empty: bool  # an open filter file of a removed event reads as empty, else ENODEV
@@ -201,6 +201,11 @@ ROWS: tuple[Row, ...] = (
     Row("nested_returns_know", ((_START, True), ((5, 15, 0), False)), "kernel/kprobes.c 5.10: correct_ret_addr"),
     Row("trampoline_by_name", ((_START, True), ((5, 15, 0), False)), "trace_output.c 5.10: kretprobed()"),
     Row("raw_mark_room", ((_START, True), ((7, 0, 0), False)), "conformance suite on 6.12 and 7.2: raw marks"),
+    Row(
+        "raw_mark_sizes",
+        ((_START, (3072, 1024)), ((6, 8, 0), (4060, 4060)), ((7, 0, 0), (4064, 4064))),
+        "trace.c 6.1, 6.12.117 and 7.2: tracing_mark_raw_write(), ring_buffer_max_event_size(); campaign on 6.12",
+    ),
     _since("both_names_listed", (6, 6, 0), "eventfs; conformance suite on 6.12: an event named like a file"),
     Row(
         "pid_limit",
@@ -213,11 +218,6 @@ ROWS: tuple[Row, ...] = (
         "raw_data_type",
         ((_START, 16), ((5, 14, 0), 18), ((7, 0, 0), 19)),
         "recorded ids of ftrace/raw_data: 5.10, 6.1, 6.12, 7.2",
-    Row(
-        "raw_mark_sizes",
-        ((_START, (3072, 1024)), ((6, 8, 0), (4060, 4060)), ((7, 0, 0), (4064, 4064))),
-        "trace.c 6.1, 6.12.117 and 7.2: tracing_mark_raw_write(), ring_buffer_max_event_size(); campaign on 6.12",
-    ),
     ),
     Row(
         "other_kinds",

@@ -183,7 +183,7 @@ class Instance:
         most, taken = self.kernel.gates.raw_mark_sizes
         if not self.options["markers"] or not 4 <= len(blob) <= most:
             raise refuse(errno.EINVAL)
-        blob = blob[:_MARKER_LIMIT]
+        blob = blob[:taken]
         data = self._builtin(self.kernel.gates.raw_data_type, task) + blob
         # the kernel counts the id twice, and keeps room for "<faulted>"; what fills the rest there is old, here zero
         size = len(data)

@@ -240,10 +240,10 @@ class ProbeRegistry:
             message = {errno.EILSEQ: "BAD_INSN_BNDRY", errno.ENOENT: "BAD_PROBE_ADDR"}.get(number, "FAIL_REG_PROBE")
             raise Refusal(number, message, 0, 1) from None
         probe.address, probe.arguments = found
-        probe.evaluate = compile_arguments(found.arguments, probe.event.start, self._symbols, self._gates)
-        if is_return and not probe.maxactive:
         if probe.place.symbol is None:  # registration has moved an entry's address behind its ENDBR
             probe.place_text = self._pointer(found.address)
+        probe.evaluate = compile_arguments(found.arguments, probe.event.start, self._symbols, self._gates)
+        if is_return and not probe.maxactive:
             probe.maxactive = max(10, 2 * self._cpus) if self._gates.maxactive_floor else self._cpus
 
     def _delete(self, deletion: Deletion) -> None:
