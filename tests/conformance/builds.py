@@ -103,6 +103,7 @@ BUILDS = dict(
                 "gcc-14 (Debian 14.2.0-19) 14.2.0, GNU ld (GNU Binutils for Debian) 2.44) #1 SMP PREEMPT_DY"
                 "NAMIC Debian 6.19.14-1~bpo13+1 (2026-05-01)\n",
                 dangling=True,
+                opens_return_long=False,
             ),
         ),
         (
