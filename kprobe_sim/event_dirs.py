@@ -18,17 +18,32 @@ if TYPE_CHECKING:
     from kprobe_sim.instance import Instance
     from kprobe_sim.tree import Modes
 
-# files of an event's directory in the kernel's readdir order (newest first), and whether they can be written
-EVENT_FILES = ("format", "hist", "trigger", "filter", "id", "enable")
+
+class EventsNode(DirNode):
+    """A directory of the events tree."""
+
+    def __init__(self, modes: Modes) -> None:
+        super().__init__(modes.events)
+        self._modes = modes
+
+    @property
+    def links(self) -> int:
+        """1 on eventfs, else as any directory's."""
+        return 1 if self._modes.eventfs else super().links
+
+    def _listed(self, directories: Iterable[str], files: Iterable[str]) -> Iterable[str]:
+        return (*files, *directories) if self._modes.eventfs else (*directories, *files)
 
 
-class EventsDir(DirNode):
+_FILES = ("enable", "header_event", "header_page")
+
+
+class EventsDir(EventsNode):
     """events/: one directory per system, and the files for all events."""
 
     def __init__(self, instance: Instance, modes: Modes) -> None:
-        super().__init__(modes.directory)
+        super().__init__(modes)
         self._instance = instance
-        self._modes = modes
 
     def lookup(self, name: str) -> Node | None:
         instance, modes, kernel = self._instance, self._modes, self._instance.kernel
@@ -50,25 +65,30 @@ class EventsDir(DirNode):
         return None
 
     def names(self) -> Iterable[str]:
-        yield from self._instance.kernel.systems()
-        yield from ("enable", "header_event", "header_page")
+        kernel = self._instance.kernel
+        recorded = kernel.profile.directory("events")
+        systems = list(kernel.systems())
+        if self._modes.eventfs:
+            systems.sort(key=lambda name: name not in recorded)  # those of dynamic events stand last ...
+            made = [name for name in systems if name not in recorded]
+            systems[len(systems) - len(made) :] = reversed(made)  # ... the newest at the end
+        return self._listed(systems, (name for name in recorded if name in _FILES))
 
 
-class SystemDir(DirNode):
+class SystemDir(EventsNode):
     """events/SYSTEM/: one directory per event, and enable and filter for the system."""
 
     def __init__(self, instance: Instance, system: str, modes: Modes) -> None:
-        super().__init__(modes.directory)
+        super().__init__(modes)
         self._instance = instance
         self._system = system
-        self._modes = modes
-        there = instance.kernel.profile.directory("events/ftrace") if system == "ftrace" else ("enable", "filter")
-        self._own = tuple(name for name in ("enable", "filter") if name in there)
+        there = instance.kernel.profile.directory("events/ftrace" if system == "ftrace" else "events/sched")
+        self._own = tuple(name for name in there if name in ("enable", "filter"))
 
     def lookup(self, name: str) -> Node | None:
         instance, system, modes = self._instance, self._system, self._modes
         file = instance.find(system, name)
-        if file is not None and instance.kernel.gates.both_names_listed:
+        if file is not None and instance.kernel.gates.eventfs:
             return EventDir(file, modes)  # eventfs looks among the directories first
         if name == "enable" and name in self._own:
             return self._file(
@@ -86,9 +106,12 @@ class SystemDir(DirNode):
     def names(self) -> Iterable[str]:
         # an event of such a name finds the file there; on eventfs both are listed
         kernel = self._instance.kernel
-        hidden = () if kernel.gates.both_names_listed else self._own
-        yield from (name for name in kernel.event_names(self._system) if name not in hidden)
-        yield from self._own
+        hidden = () if kernel.gates.eventfs else self._own
+        events = [name for name in kernel.event_names(self._system) if name not in hidden]
+        if self._modes.eventfs:
+            known = [name for name in events if kernel.profile.has_event(self._system, name)]
+            events = known + [name for name in reversed(events) if name not in known]
+        return self._listed(events, self._own)
 
     def _file(self, get: Get, put: Put, kind: type[Simple] = Simple) -> Node:
         return self._modes.node(self._instance, self._modes.write, lambda flags: kind(flags, get, put))
@@ -100,14 +123,13 @@ class _TriggerFile(Seq):
     seek = Seek.TRACING
 
 
-class EventDir(DirNode):
+class EventDir(EventsNode):
     """events/SYSTEM/EVENT/: the files of one event."""
 
     def __init__(self, file: EventFile, modes: Modes) -> None:
-        super().__init__(modes.directory)
+        super().__init__(modes)
         self._file = file
         self.identity = file
-        self._modes = modes
         self._openers: dict[str, tuple[int, Callable[[int], OpenFile]]] = {
             "format": (modes.read, lambda flags: Seq(flags, self._format_records)),
             "id": (modes.read, lambda flags: Simple(flags, self._id, None)),
@@ -133,7 +155,10 @@ class EventDir(DirNode):
         return None if found is None else self._modes.node(self._file.instance, *found)
 
     def names(self) -> Iterable[str]:
-        return [name for name in EVENT_FILES if name in self._openers]
+        event, profile = self._file.event, self._file.instance.kernel.profile
+        static = profile.has_event(event.system, event.name)
+        there = profile.directory(f"events/{event.system}/{event.name}") if static else self._modes.event_files
+        return [name for name in there if name in self._openers]
 
     def _live(self) -> EventFile:
         if self._file.freed:

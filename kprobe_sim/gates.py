@@ -42,14 +42,19 @@ class Gates:
     # arguments
     argument_size: int  # longest expression, in bytes
     argument_size_errno: int
+    array_room_errno: int  # no instruction is left for the loop over an array
     too_many_arguments: str | None  # more than 128: None drops them, "" refuses silently, else message id
     string_type_message: str | None  # $comm with another type than string
     entry_arguments_at_return: bool  # $argN on return probes
     variable_overflow_is_told: bool  # $stack<huge> is ERANGE, not EINVAL
     btf: bool  # parameters by name, types of parameters and return values
     event_typecasts: bool  # (TYPE) is known, but only for event probes
+    typecasts: bool  # (TYPE)X->FIELD, this_cpu_ptr(X), this_cpu_read(X)
+    current: bool  # $current and its fields
+    field_caret: bool  # what is wrong behind C fields is shown relative to the last field
+    unknown_parameters_go_on: bool  # $arg* of a function unknown to BTF is refused a second time, as a variable
     caret_shift: bool  # errors after the expression point right of its outermost dereference
-    nesting: int | None  # expressions within each other, the innermost included
+    nesting: int | None  # expressions around one
     symstr: bool
     char: bool
     dentry_types: bool  # %pd and %pD
@@ -68,11 +73,13 @@ class Gates:
     trampoline_by_name: bool  # with offsets the trampoline of return probes is shown by its own name
     raw_mark_room: bool  # a raw mark counts its id twice and has room for "<faulted>"
     raw_mark_sizes: tuple[int, int]  # bytes of a raw mark that aren't refused, and that are taken
-    both_names_listed: bool  # an event named like a file of its group's directory stands beside it
+    eventfs: bool  # events/ is a file system of its own: an event may stand beside a file of its name
     pid_limit: int  # pids that set_event_pid takes are less
     marker_depth: int  # common_preempt_count of a mark
+    syscall_event_depth: int  # common_preempt_count of the events in syscalls
+    rename_depth: int  # that of task_rename
+    syscalls_show_user_memory: bool  # system calls are shown with the strings that they point to, small numbers decimal
     marker_size: int  # bytes of a write to trace_marker that are taken
-    other_kinds: str  # letters of the kinds in dynamic_events that aren't simulated: eprobes, synthetic, fprobes
     unmatched_is_logged: bool  # dynamic_events logs "No matching dynamic event type"
     removed_filter_is_empty: bool  # an open filter file of a removed event reads as empty, else ENODEV
     raw_data_type: int  # common_type of a raw mark (TRACE_RAW_DATA)
@@ -138,6 +145,11 @@ ROWS: tuple[Row, ...] = (
         "definitions 6.1 and 6.12",
     ),
     Row(
+        "array_room_errno",
+        ((_START, errno.EINVAL), ((6, 12, 0), errno.E2BIG)),
+        "trace_probe.c 6.1.190 and 6.12.117: LP_ARRAY",
+    ),
+    Row(
         "too_many_arguments",
         ((_START, None), ((6, 12, 0), ""), ((7, 0, 0), "TOO_MANY_ARGS")),
         "definitions 6.1, 6.12 and 7.2 with 129 arguments",
@@ -155,8 +167,16 @@ ROWS: tuple[Row, ...] = (
         ((_START, False), ((7, 0, 0), True), ((7, 3, 0), False)),
         "trace_probe.c 7.2.13: handle_typecast(); kernel reference 1.5",
     ),
+    _since("typecasts", (7, 3, 0), "trace_probe.c 7.3: parse_probe_arg_nested(); observed definitions 7.3"),
+    _since("current", (7, 3, 0), "trace_probe.c 7.3: parse_probe_var_current(); observed definitions 7.3"),
+    _since("field_caret", (7, 3, 0), "trace_probe.c 7.2.13 and 7.3: `next - fieldname` in parse_btf_field()"),
+    _since(
+        "unknown_parameters_go_on",
+        (7, 3, 0),
+        "trace_probe.c 7.3: traceprobe_expand_meta_args(); observed definitions 7.3: 'p:v schedule $arg*'",
+    ),
     _since("caret_shift", (6, 5, 0), "kernel reference 1.6"),
-    Row("nesting", ((_START, None), ((7, 3, 0), 8)), "kernel reference 1.5"),
+    Row("nesting", ((_START, None), ((7, 3, 0), 8)), "trace_probe.h 7.3: TRACEPROBE_MAX_NESTED_LEVEL"),
     _since("symstr", (6, 1, 190), "kernel reference 1.6 (6.2, and 6.1.190 by backport)"),
     _since("char", (6, 2, 0), "kernel reference 1.6"),
     _since("dentry_types", (6, 10, 0), "kernel reference 1.6"),
@@ -206,23 +226,21 @@ ROWS: tuple[Row, ...] = (
         ((_START, (3072, 1024)), ((6, 8, 0), (4060, 4060)), ((7, 0, 0), (4064, 4064))),
         "trace.c 6.1, 6.12.117 and 7.2: tracing_mark_raw_write(), ring_buffer_max_event_size(); campaign on 6.12",
     ),
-    _since("both_names_listed", (6, 6, 0), "eventfs; conformance suite on 6.12: an event named like a file"),
+    _since("eventfs", (6, 6, 0), "fs/tracefs/event_inode.c; conformance suite on 6.12: an event named like a file"),
     Row(
         "pid_limit",
         ((_START, 1 << 15), ((5, 16, 0), 1 << 30)),
         "conformance suite on 5.10 (pid_max of a small machine) and 6.1; trace_pid_list since 5.16",
     ),
     Row("marker_depth", ((_START, 0), ((7, 0, 0), 1)), "recorded traces 6.12 and 7.2: 07_marker"),
+    Row("syscall_event_depth", ((_START, 1), ((7, 0, 0), 0)), "fixtures/static 6.1, 6.12, 7.2: sys_enter_openat"),
+    Row("rename_depth", ((_START, 1), ((7, 0, 0), 0)), "fixtures/static 6.1, 6.12, 7.2: task_rename"),
+    _since("syscalls_show_user_memory", (7, 0, 0), "trace_syscalls.c 7.2.13; fixtures/static 7.2: sys_openat"),
     Row("marker_size", ((_START, 1024), ((6, 8, 0), 4054)), "kernel reference 5.4"),
     Row(
         "raw_data_type",
         ((_START, 16), ((5, 14, 0), 18), ((7, 0, 0), 19)),
         "recorded ids of ftrace/raw_data: 5.10, 6.1, 6.12, 7.2",
-    ),
-    Row(
-        "other_kinds",
-        ((_START, ""), ((5, 15, 0), "es"), ((6, 5, 0), "esft")),
-        "README of 5.10, 6.1 and 6.12; kernel reference 8",
     ),
     _since("unmatched_is_logged", (7, 0, 0), "kernel reference 1.9"),
     _since("lowest_free_id", (6, 3, 0), "commit 96d5c0d0c3dd; kernel reference 0, rule 12"),

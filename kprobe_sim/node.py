@@ -54,6 +54,14 @@ class OpenFile:
         """Return at most `size` bytes at `position`; b"" is the end.  Raise BlockingIOError when data may yet come."""
         raise refuse(errno.EINVAL)
 
+    def splice(self, size: int, position: int) -> bytes:
+        """Return what splice(2) takes, by the page; most files have nothing for it."""
+        raise refuse(errno.EINVAL)
+
+    def splice_ends(self) -> bool:
+        """Return True when a splice that waits for data ends without."""
+        return False
+
     def write(self, data: bytes, position: int) -> int:
         """Take one write(2); return the bytes consumed (may be fewer than given)."""
         raise refuse(errno.EINVAL)
@@ -110,6 +118,11 @@ class Node:
     def __init__(self, mode: int) -> None:
         self.mode = mode  # permission bits, as `ls` of the real kernel shows them
 
+    @property
+    def links(self) -> int:
+        """The link count that stat(2) shows."""
+        return 1
+
     def open(self, flags: int) -> OpenFile:
         """Open the node; O_TRUNC acts here, and may refuse."""
         raise refuse(errno.EINVAL)
@@ -119,6 +132,11 @@ class DirNode(Node):
     """A directory: a lookup and a listing; mkdir and rmdir only where the kernel has them."""
 
     is_dir = True
+
+    @property
+    def links(self) -> int:
+        """2, and one for each directory in it; what is below events/ counts them otherwise."""
+        return 2 + sum(node is not None and node.is_dir for node in map(self.lookup, self.names()))
 
     def lookup(self, name: str) -> Node | None:
         """Return the entry of that name, or None."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kprobe_sim import control
 from kprobe_sim.control_files import CONTROL, KNOBS, PER_CPU, PLAIN, TOP
 from kprobe_sim.event_dirs import EventsDir
+from kprobe_sim.gates import gates_for
 from kprobe_sim.instance import Instance
 from kprobe_sim.node import DirNode, Node, OpenFile, refuse
 from kprobe_sim.openfile import File, Generic
@@ -24,10 +25,13 @@ from kprobe_sim.seqfile import Seq, lines
 class Modes(NamedTuple):
     """The permission bits of a kernel's tracefs, and what its event directories hold."""
 
+    root: int  # of the mount point: tracefs' default, whatever the rest has (fs/tracefs/inode.c)
     directory: int
+    events: int  # of events/ and below, which is a file system of its own from 6.6 on
     write: int
     read: int
-    event_files: frozenset[str]
+    event_files: tuple[str, ...]  # in readdir order
+    eventfs: bool  # events/ lists files first and what was made last at the end, and counts no links
     triggers: bytes
 
     @classmethod
@@ -36,10 +40,13 @@ class Modes(NamedTuple):
         top = profile.directory("")
         event = profile.directory("events/*/*")
         return cls(
+            0o700,
+            top["instances"],
             top["events"],
             top["kprobe_events"],
             top["README"],
-            frozenset(event),
+            tuple(event),
+            gates_for(profile.number).eventfs,
             profile.file_text("events/*/*/trigger"),
         )
 
@@ -75,7 +82,7 @@ class InstanceDir(DirNode):
     """The directory of an instance: the mount point for the top one."""
 
     def __init__(self, instance: Instance, modes: Modes) -> None:
-        super().__init__(modes.directory)
+        super().__init__(modes.directory if instance.name else modes.root)
         self._instance = instance
         self.identity = instance
         self._modes = modes
