@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 Value = int | bytes
 Compiled = Callable[[bytes], Value]
@@ -56,14 +56,15 @@ class NotEvaluable(ValueError):
     """The expression needs something that only the kernel's code has: a function, a structure, an enum's name."""
 
 
-class Array(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Array:
     """What reads the bytes of an array, and how its elements lie in them."""
 
     read: Callable[[bytes], bytes]
     width: int
     signed: bool
 
-    def __call__(self, record: bytes) -> Value:
+    def __call__(self, record: bytes, /) -> Value:
         return self.read(record)
 
 

@@ -86,6 +86,7 @@ class EventTable:
         self._load = static
         self._static: dict[tuple[str, str], StaticEvent] | None = None
         self._dynamic: dict[int, ProbeEvent] = {}
+        self._static_ids: dict[int, StaticEvent] = {}
         self._next = first_id
         self._first = first_id
         self._reuse_ids = reuse_ids  # 6.12 and later hand out the lowest free id; before, ids only grow
@@ -109,6 +110,12 @@ class EventTable:
     def dynamic(self, number: int) -> ProbeEvent | None:
         """Return the dynamic event with that id, or None."""
         return self._dynamic.get(number)
+
+    def static_by_id(self, number: int) -> StaticEvent | None:
+        """Return the static event with that id, or None."""
+        if not self._static_ids:
+            self._static_ids = {event.id: event for event in self.static.values()}
+        return self._static_ids.get(number)
 
     def _free_id(self) -> int:
         if not self._reuse_ids:

@@ -103,6 +103,15 @@ class Instance:
             self._static_files = {key: EventFile(self, event) for key, event in static.items()}
         return self._static_files
 
+    def static_file(self, key: tuple[str, str]) -> EventFile | None:
+        """Return the file of a static event if somebody has ever asked for one: else it isn't enabled."""
+        return self._static_files.get(key) if self._static_files else None
+
+    def enabled_files(self) -> Iterator[EventFile]:
+        """Yield the files of the events that are enabled."""
+        yield from (file for file in self.probe_files.values() if file.enabled)
+        yield from (file for file in (self._static_files or {}).values() if file.enabled)
+
     def event_files(self) -> Iterator[EventFile]:
         """Yield the event files, newest first as the kernel lists them (tr->events)."""
         yield from reversed(list(self.probe_files.values()))
@@ -127,6 +136,13 @@ class Instance:
             for pids in (self.pids, self.no_pids):
                 if pids is not None and parent in pids:
                     pids.add(child)
+
+    def follow_exit(self, pid: int) -> None:
+        """Let the pid filters forget a task that is gone, where event-fork is set."""
+        if self.options["event-fork"]:
+            for pids in (self.pids, self.no_pids):
+                if pids is not None:
+                    pids.discard(pid)
 
     # the buffer
 

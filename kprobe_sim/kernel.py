@@ -6,11 +6,13 @@ import errno
 import hashlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property, partial
 
 from kprobe_sim import profile as profiles
 from kprobe_sim.call import Call
 from kprobe_sim.clock import VirtualClock
+from kprobe_sim.emission import Context, Emission
 from kprobe_sim.event import EventTable, StaticEvent
 from kprobe_sim.event_file import EventFile
 from kprobe_sim.expose.inprocess import SimTracefs
@@ -23,8 +25,10 @@ from kprobe_sim.node import refuse
 from kprobe_sim.probe_event import ProbeEvent
 from kprobe_sim.probes import ProbeRegistry
 from kprobe_sim.prototypes import PrototypeTable
+from kprobe_sim.static_record import FieldValue
 from kprobe_sim.symbols import Symbol
 from kprobe_sim.task import SavedCmdlines, Task
+from kprobe_sim.task_life import SystemCall, TaskLife
 from kprobe_sim.tree import InstanceDir, Modes
 
 _INIT = Task(1, "init")
@@ -64,6 +68,8 @@ class SimulatedKernel:
             self.symbols, self.gates, self.top.error_log, self, self.hashed_pointer, self.cpus, self._types
         )
         self.hits = Hits(self)
+        self.statics = Emission(self)
+        self.life = TaskLife(self)
         modes = Modes.of(self.profile)
         self.root = InstanceDir(self.top, modes)
         self.tracefs = SimTracefs(self)
@@ -117,12 +123,83 @@ class SimulatedKernel:
             self.tasks[task.pid] = task
             self.hits.run(call)
 
-    def fork(self, parent: Task, child: Task) -> None:
-        """Let a task fork: the pid filters with event-fork follow; the functions it calls are up to `call`."""
+    def emit(
+        self,
+        event: str,
+        *,
+        task: Task = _INIT,
+        fields: Mapping[str, FieldValue] | None = None,
+        cpu: int = 0,
+        at: int | None = None,
+        flags: int | None = None,
+        preempt_count: int | None = None,
+        stack: Sequence[int] = (),
+    ) -> None:
+        """Let a static event happen: "sched/sched_switch", with values by the names in its format file.
+
+        A field without a value is zero or empty.  A string is taken for char arrays, strings of variable length and
+        char pointers (the kernel's own strings), numbers in a sequence for other arrays.  `flags` and `preempt_count`
+        are those of the record (default: what is usual for the event), `stack` the return addresses for stacktraces.
+
+        Raises ValueError for an event, field or CPU that the kernel hasn't, a value that doesn't fit, and for an event
+        whose text only the kernel's own code can make.
+        """
+        if not 0 <= cpu < self.cpus:
+            raise ValueError(f"there is no CPU {cpu}")
+        context = Context(flags, preempt_count)
+        with self.condition:
+            self.tasks[task.pid] = task
+            self.statics.emit(event, task, fields or {}, cpu=cpu, at=at, context=context, stack=stack)
+
+    def system_call(
+        self,
+        name: str,
+        *,
+        task: Task = _INIT,
+        args: Sequence[int | str | bytes] = (),
+        returns: int | None = 0,
+        cpu: int = 0,
+    ) -> AbstractContextManager[SystemCall]:
+        """Let a task make a system call: what happens in the `with` block happens within it.
+
+        The events of raw_syscalls and syscalls fire at its entry and exit; functions are up to `call`.  The name is the
+        kernel's ("newfstat"); a str or bytes among `args` lies in user memory.  `returns` None: it doesn't return; the
+        block may set it.  Raises ValueError if there is no such system call.
+        """
+        return self.life.system_call(name, task, args, returns, cpu)
+
+    def fork(self, parent: Task, child: Task, *, flags: int = 0x1200000, cpu: int = 0) -> None:
+        """Let a task fork: its static events fire, and pid filters with event-fork follow.
+
+        `flags` are those of clone(2) (default: of fork in C libraries); the functions it calls are up to `call`.
+        """
         with self.condition:
             self.tasks[child.pid] = child
+            self.life.fork(parent, child, flags, cpu)
             for instance in self.all_instances():
                 instance.follow_fork(parent.pid, child.pid)
+
+    def exec(self, task: Task, filename: str | bytes, *, comm: str | bytes = "", cpu: int = 0) -> Task:
+        """Let a task execute a program: its static events fire; return the task under its new name.
+
+        `comm` is that name (default: the file's).
+        """
+        with self.condition:
+            new = self.life.exec(task, filename, comm, cpu)
+            self.tasks[new.pid] = new
+            return new
+
+    def exit(self, task: Task, *, cpu: int = 0) -> None:
+        """Let a task end: its static event fires, and pid filters with event-fork forget it."""
+        with self.condition:
+            self.life.exit(task, cpu)
+            for instance in self.all_instances():
+                instance.follow_exit(task.pid)
+
+    def switch(self, previous: Task, following: Task, *, state: int = 0, cpu: int = 0) -> None:
+        """Let a CPU switch from one task to another: sched_switch; `state` is what the previous one waits in."""
+        with self.condition:
+            self.life.switch(previous, following, state, cpu)
 
     def threads(self, pid: int) -> list[int]:
         """Return the thread ids of a process, as far as its threads have done something; [] if unknown."""

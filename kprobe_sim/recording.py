@@ -24,12 +24,12 @@ class Recorder:
     def __init__(self, cmdlines: SavedCmdlines) -> None:
         self._cmdlines = cmdlines
 
-    def wants(self, file: EventFile, task: Task, cpu: int) -> bool:
-        """False if a hit would leave no trace at all, whatever its record."""
+    def wants(self, file: EventFile, task: Task, cpu: int, also: Sequence[Task] = ()) -> bool:
+        """False if a hit would leave no trace at all, whatever its record; `also`: other tasks that it is about."""
         instance = file.instance
         if file.triggers or file.soft_disabled:
             return True
-        return instance.tracing_on and cpu not in instance.masked and instance.traces(task)
+        return instance.tracing_on and cpu not in instance.masked and _traces(instance, task, also)
 
     def record(
         self,
@@ -54,7 +54,9 @@ class Recorder:
         if instance.options["record-tgid"]:
             self._cmdlines.save_tgid(task)
 
-    def triggered(self, file: EventFile, task: Task, record: bytes, hit: Hit, stack: Stack) -> None:
+    def triggered(
+        self, file: EventFile, task: Task, record: bytes, hit: Hit, stack: Stack, also: Sequence[Task] = ()
+    ) -> None:
         """Let an event's triggers act, and put its record into the buffer if the event isn't softly disabled.
 
         Source: trace_trigger_soft_disabled(), trace_event_buffer_lock_reserve() and event_trigger_unlock_commit().
@@ -68,9 +70,14 @@ class Recorder:
         has_place = buffered or (instance.tracing_on and hit.cpu not in instance.masked)
         later = run_triggers(file, hit, record) if file.triggers_need_record else []
         passes = file.filter is None or file.filter.match(record, cpu=hit.cpu, comm=hit.comm)
-        if has_place and passes and not file.soft_disabled and instance.traces(task):
+        if has_place and passes and not file.soft_disabled and _traces(instance, task, also):
             self.record(file, task, record, hit.cpu, stack, hit.at, buffer)
         elif later and instance.tracing_on:
             self.remember(task, instance)  # a stack is an entry of the task's too
         for trigger in later:
             trigger.fire(hit, record)
+
+
+def _traces(instance: Instance, task: Task, also: Sequence[Task]) -> bool:
+    """True if the pid filters let one of the tasks through."""
+    return instance.traces(task) or any(instance.traces(other) for other in also)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kprobe_sim.gates import Gates
 from kprobe_sim.ring import Entry
+from kprobe_sim.static_text import static_text
 
 if TYPE_CHECKING:
     from kprobe_sim.instance import Instance
@@ -236,7 +237,8 @@ class Renderer:
     def _unformatted(self, entry: Entry, kind: int, pid: int) -> bytes:
         options = self._instance.options
         with_context = options["context-info"]
-        known = kind in self._builtin or self._instance.kernel.event_by_id(kind) is not None
+        kernel = self._instance.kernel
+        known = kind in self._builtin or bool(kernel.event_by_id(kind) or kernel.events.static_by_id(kind))
         if options["bin"]:
             context = struct.pack("<iiQ", pid, entry.cpu, entry.stamp) if with_context else b""
             return context + (b"type: %d\n" % kind if known else b"")
@@ -260,7 +262,7 @@ class Renderer:
             offset = self._instance.options["sym-offset"]
             body: Callable[[bytes], bytes] = lambda data: builtin(data, offset)  # noqa: E731 - one of several
         elif event is None:
-            body = lambda data: b"Unknown type %d\n" % kind  # noqa: E731
+            body = self._static_body(kind)
         else:
             body = self._event_body(event)
         self._bodies[key] = body
@@ -274,6 +276,13 @@ class Renderer:
             return lambda data: b"%b%b)%b\n" % (label, places[data[8:16]], arguments(data))
         functions = _Cache(lambda key: self.symbol(_ULONG.unpack(key)[0], False))
         return lambda data: b"%b%b <- %b)%b\n" % (label, places[data[16:24]], functions[data[8:16]], arguments(data))
+
+    def _static_body(self, kind: int) -> Callable[[bytes], bytes]:
+        kernel, options = self._instance.kernel, self._instance.options
+        event = kernel.events.static_by_id(kind)
+        if event is None:
+            return lambda data: b"Unknown type %d\n" % kind
+        return static_text(kernel, event, hashed=options["hash-ptr"], verbose=options["verbose"])
 
     def symbol(self, address: int, offset: bool) -> bytes:
         """Return an address as seq_print_ip_sym does, with the options sym-offset and sym-addr."""

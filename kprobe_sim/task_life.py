@@ -1,0 +1,158 @@
+"""What tasks do that static events tell of: forks, execs, exits, switches and system calls.
+
+The events and their order are those of the kernel (kernel/fork.c, fs/exec.c, kernel/exit.c, kernel/entry; recorded in
+fixtures/static).  Functions that the kernel calls on the way are up to `SimulatedKernel.call`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kprobe_sim.static_record import FieldValue
+from kprobe_sim.syscall_numbers import syscall_number
+from kprobe_sim.task import Task
+from kprobe_sim.user_memory import user_value
+
+if TYPE_CHECKING:
+    from kprobe_sim.kernel import SimulatedKernel
+
+Fields = Mapping[str, FieldValue]
+
+_PRIORITY = 120  # of a task that nobody has made nicer
+_USER_START = 0x7F0000000000  # where the strings of a call are put, as in `SimulatedKernel.call`
+_ARGUMENTS = 6
+_MASK = 2**64 - 1
+
+
+class SystemCall:
+    """A system call that a task is in.
+
+    `args` are the registers that it came with, `memory` its user memory by address; `returns` may be set until it ends.
+    """
+
+    __slots__ = ("args", "cpu", "memory", "name", "number", "returns", "task")
+
+    def __init__(self, name: str, number: int, task: Task, args: Sequence[int | str | bytes], cpu: int) -> None:
+        self.name = name
+        self.number = number
+        self.task = task
+        self.cpu = cpu
+        self.returns: int | None = 0
+        self.memory: dict[int, bytes] = {}
+        found = []
+        at = _USER_START
+        for value in args:
+            if isinstance(value, int):
+                found.append(value & _MASK)
+                continue
+            text = (value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value) + b"\0"
+            self.memory[at] = text
+            found.append(at)
+            at += -(-len(text) // 8) * 8
+        self.args = tuple(found)
+
+
+class TaskLife:
+    """Lets the static events of a kernel happen that follow from what a task does."""
+
+    def __init__(self, kernel: SimulatedKernel) -> None:
+        self._kernel = kernel
+
+    def _emit(self, system: str, name: str, task: Task, fields: Fields, cpu: int) -> None:
+        """Let an event happen, if the kernel has it; fields that its version of it lacks are left out."""
+        statics = self._kernel.statics
+        if statics.has(system, name):
+            known = {field.name for field in statics.event(f"{system}/{name}").filter_fields()}
+            statics.emit(f"{system}/{name}", task, {k: v for k, v in fields.items() if k in known}, cpu=cpu)
+
+    def fork(self, parent: Task, child: Task, clone_flags: int, cpu: int) -> None:
+        """task_newtask, sched_process_fork, sched_wakeup_new."""
+        new: Fields = {"pid": child.pid, "comm": child.name, "clone_flags": clone_flags, "oom_score_adj": 0}
+        self._emit("task", "task_newtask", parent, new, cpu)
+        both: Fields = {"parent_comm": parent.name, "parent_pid": parent.pid}
+        self._emit(
+            "sched", "sched_process_fork", parent, {**both, "child_comm": child.name, "child_pid": child.pid}, cpu
+        )
+        woken: Fields = {"comm": child.name, "pid": child.pid, "prio": _PRIORITY, "success": 1, "target_cpu": cpu}
+        self._emit("sched", "sched_wakeup_new", parent, woken, cpu)
+
+    def exec(self, task: Task, filename: str | bytes, comm: str | bytes, cpu: int) -> Task:
+        """sched_prepare_exec, task_rename, sched_process_exec; return the task with its new name."""
+        name = filename.encode("utf-8", "surrogateescape") if isinstance(filename, str) else filename
+        new = task._replace(comm=comm or name.rpartition(b"/")[2])
+        prepared: Fields = {
+            "interp": name + b"\0",
+            "filename": name + b"\0",
+            "pid": task.pid,
+            "comm": task.name + b"\0",
+        }
+        self._emit("sched", "sched_prepare_exec", task, prepared, cpu)
+        renamed: Fields = {"pid": task.pid, "oldcomm": task.name, "newcomm": new.name, "oom_score_adj": 0}
+        self._emit("task", "task_rename", task, renamed, cpu)
+        self._emit(
+            "sched", "sched_process_exec", new, {"filename": name + b"\0", "pid": task.pid, "old_pid": task.pid}, cpu
+        )
+        return new
+
+    def exit(self, task: Task, cpu: int) -> None:
+        """sched_process_exit."""
+        gone: Fields = {
+            "comm": task.name,
+            "pid": task.pid,
+            "prio": _PRIORITY,
+            "group_dead": int(task.tgid in (None, task.pid)),
+        }
+        self._emit("sched", "sched_process_exit", task, gone, cpu)
+
+    def switch(self, previous: Task, following: Task, state: int, cpu: int) -> None:
+        """sched_switch."""
+        fields: Fields = {
+            "prev_comm": previous.name,
+            "prev_pid": previous.pid,
+            "prev_prio": _PRIORITY,
+            "prev_state": state,
+            "next_comm": following.name,
+            "next_pid": following.pid,
+            "next_prio": _PRIORITY,
+        }
+        self._emit("sched", "sched_switch", previous, fields, cpu)
+
+    @contextmanager
+    def system_call(
+        self, name: str, task: Task, args: Sequence[int | str | bytes], returns: int | None, cpu: int
+    ) -> Iterator[SystemCall]:
+        """raw_syscalls/sys_enter and syscalls/sys_enter_NAME, then what is done within, then both exits."""
+        number = syscall_number(name)
+        if number is None:
+            raise ValueError(f"x86-64 has no system call {name!r}")
+        call = SystemCall(name, number, task, args, cpu)
+        call.returns = returns
+        whole = [*call.args, *([0] * _ARGUMENTS)][:_ARGUMENTS]
+        with self._kernel.condition:
+            self._emit("raw_syscalls", "sys_enter", task, {"id": number, "args": whole}, cpu)
+            self._emit("syscalls", f"sys_enter_{name}", task, self._entry(call), cpu)
+        yield call
+        if call.returns is None:
+            return
+        result = call.returns
+        with self._kernel.condition:
+            self._emit("raw_syscalls", "sys_exit", call.task, {"id": number, "ret": result}, cpu)
+            self._emit("syscalls", f"sys_exit_{name}", call.task, {"__syscall_nr": number, "ret": result}, cpu)
+
+    def _entry(self, call: SystemCall) -> dict[str, FieldValue]:
+        statics = self._kernel.statics
+        fields: dict[str, FieldValue] = {"__syscall_nr": call.number}
+        if not statics.has("syscalls", f"sys_enter_{call.name}"):
+            return fields
+        arguments: dict[str, int] = {}
+        values = [*call.args, *([0] * _ARGUMENTS)]
+        for field in statics.event(f"syscalls/sys_enter_{call.name}").filter_fields():
+            if field.name == "__syscall_nr":
+                continue
+            if field.type.startswith("__data_loc"):
+                fields[field.name] = user_value(call.name, arguments, field.name[2 : -len("_val")], call.memory)
+            else:
+                fields[field.name] = arguments[field.name] = values[len(arguments)]
+        return fields
