@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kprobe_sim.btf_arguments import expand_arguments
+from kprobe_sim.dyn_event import Deletion
 from kprobe_sim.expression import Scope
 from kprobe_sim.fetch import MAX_ARGUMENTS, FetchArg, compile_argument
 from kprobe_sim.gates import Gates
@@ -37,14 +38,6 @@ class Creation(NamedTuple):
     event: str
     place: Place
     arguments: tuple[FetchArg, ...]
-
-
-class Deletion(NamedTuple):
-    """A delete read: `group` None for any, `event` "" for all of a group; `place` and leading arguments must match."""
-
-    group: str | None
-    event: str
-    rest: tuple[str, ...]
 
 
 def read_deletion(words: list[str], gates: Gates) -> Deletion:
@@ -115,18 +108,19 @@ def _check_unique(symbol: str, points: ProbePoints, gates: Gates) -> None:
         raise Refusal(gates.unknown_symbol_errno, "BAD_PROBE_ADDR", 0, 1)
 
 
-def _names(text: str, column: int, gates: Gates) -> tuple[str, str | None]:
-    """Read [GRP/][EVENT]; return group and event (None: to be made)."""
+def read_names(text: str, column: int, gates: Gates, group: str = "", token: int = 0) -> tuple[str, str | None]:
+    """Read [GRP/][EVENT]; return group (`group` where none is given) and event (None: to be made)."""
 
     def bad(message: str) -> Refusal:
-        return Refusal(errno.EINVAL, message, column, 0)
+        return Refusal(errno.EINVAL, message, column, token)
 
-    group, separator, event = text.partition("/")
+    written, separator, event = text.partition("/")
     if not separator and gates.dot_separates_group:
-        group, separator, event = text.partition(".")
+        written, separator, event = text.partition(".")
     if not separator:
-        group, event = DEFAULT_GROUP, text
+        event = text
     else:
+        group = written
         if not group:
             raise bad("NO_GROUP_NAME")
         if len(group) > _MAX_NAME:
@@ -175,17 +169,30 @@ def _expand_dentries(words: list[str]) -> list[str]:
 
 
 def _arguments(line: list[str], scope: Scope) -> tuple[FetchArg, ...]:
-    """Compile the arguments of a line.
+    """Compile the arguments of a line.  Raises Refusal."""
+    expanded = None
+    forgotten = None
+    if scope.gates.btf:
+        try:
+            expanded = expand_arguments(line[2:], scope.function, reachable=scope.at_entry or scope.is_return)
+        except Refusal as refusal:
+            if refusal.message != "NOSUP_BTFARG" or not scope.gates.unknown_parameters_go_on:
+                raise
+            forgotten = refusal
+    try:
+        return _compiled(line, expanded, scope)
+    except Refusal as refusal:
+        refusal.before = forgotten
+        raise
+
+
+def _compiled(line: list[str], expanded: list[str] | None, scope: Scope) -> tuple[FetchArg, ...]:
+    """Compile the arguments of a line, or what they were written out to.
 
     %pd and %pD are rewritten in the line itself, so that an error is shown with what they became; but if $argN had to
     be written out, both happen to a copy of which the log knows nothing.
     """
-    words = line[2:]
-    expanded = None
-    if scope.gates.btf:
-        expanded = expand_arguments(words, scope.function, reachable=scope.at_entry or scope.is_return)
-    if expanded is not None:
-        words = expanded
+    words = line[2:] if expanded is None else expanded
     if len(words) > MAX_ARGUMENTS:
         message = scope.gates.too_many_arguments
         if message is not None:
@@ -235,7 +242,7 @@ def read_creation(words: list[str], points: ProbePoints, pointer: Callable[[int]
             _check_unique(place.symbol, points, gates)
     group, event = DEFAULT_GROUP, None
     if colon >= 0:
-        group, event = _names(head[colon + 1 :], colon + 1, gates)
+        group, event = read_names(head[colon + 1 :], colon + 1, gates, DEFAULT_GROUP)
     if event is None:
         event = _default_event(place, pointer, is_return=is_return, gates=gates)
     arguments = _arguments(words, Scope(returns, at_entry, gates, points.function(place)))

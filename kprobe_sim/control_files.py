@@ -114,13 +114,13 @@ TOP: dict[str, Control] = {
     ),
     "kprobe_events": Control(
         _seq(
-            lambda instance: instance.kernel.probes.listing(),
+            lambda instance: instance.kernel.probes.listing(instance.kernel.probes.kprobes),
             lambda instance, data: instance.kernel.probes.write(data),
             write_moves=False,
         ),
-        lambda instance: instance.kernel.probes.truncate(),
+        lambda instance: instance.kernel.probes.truncate(instance.kernel.probes.kprobes),
     ),
-    "kprobe_profile": Control(_seq(lambda instance: instance.kernel.probes.profile())),
+    "kprobe_profile": Control(_seq(lambda instance: instance.kernel.probes.kprobes.profile())),
     "saved_cmdlines": Control(_seq(lambda instance: instance.cmdlines.text())),
     "saved_cmdlines_size": Control(
         _simple(lambda instance: b"%d\n" % instance.cmdlines.size, control.put_saved_cmdlines_size, Unseekable)

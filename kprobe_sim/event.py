@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from kprobe_sim.field import Field
 
 if TYPE_CHECKING:
-    from kprobe_sim.probe_event import ProbeEvent
+    from kprobe_sim.dyn_event import DynamicEvent
 
 
 class Event(Protocol):
@@ -85,7 +85,7 @@ class EventTable:
     def __init__(self, static: Callable[[], Iterable[StaticEvent]], first_id: int, reuse_ids: bool) -> None:
         self._load = static
         self._static: dict[tuple[str, str], StaticEvent] | None = None
-        self._dynamic: dict[int, ProbeEvent] = {}
+        self._dynamic: dict[int, DynamicEvent] = {}
         self._static_ids: dict[int, StaticEvent] = {}
         self._next = first_id
         self._first = first_id
@@ -98,16 +98,16 @@ class EventTable:
             self._static = {(event.system, event.name): event for event in self._load()}
         return self._static
 
-    def add(self, event: ProbeEvent) -> None:
+    def add(self, event: DynamicEvent) -> None:
         """Give a new event its id."""
         event.id = self._free_id()
         self._dynamic[event.id] = event
 
-    def remove(self, event: ProbeEvent) -> None:
+    def remove(self, event: DynamicEvent) -> None:
         """Forget an event; its id is free where the kernel reuses ids."""
         del self._dynamic[event.id]
 
-    def dynamic(self, number: int) -> ProbeEvent | None:
+    def dynamic(self, number: int) -> DynamicEvent | None:
         """Return the dynamic event with that id, or None."""
         return self._dynamic.get(number)
 

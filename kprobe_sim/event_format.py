@@ -43,10 +43,10 @@ def argument_field(argument: FetchArg, start: int) -> Field:
     return Field(kind, argument.name, start + argument.offset, argument.size, argument.type.signed)
 
 
-def print_format(arguments: Sequence[FetchArg], *, is_return: bool) -> str:
-    """Return the `print fmt` of a probe event."""
-    texts = ["(%lx <- %lx)" if is_return else "(%lx)"]
-    values = ["REC->__probe_func", "REC->__probe_ret_ip"] if is_return else ["REC->__probe_ip"]
+def print_format(arguments: Sequence[FetchArg], head: Sequence[Field]) -> str:
+    """Return the `print fmt` of a probe event whose records begin with `head`: where it was, or nothing."""
+    texts = [f"({' <- '.join(['%lx'] * len(head))})" if head else ""]
+    values = [f"REC->{field.name}" for field in head]
     for argument in arguments:
         text = argument.type.text
         value = "__get_str({})" if argument.type.is_string else "REC->{}"
@@ -56,4 +56,4 @@ def print_format(arguments: Sequence[FetchArg], *, is_return: bool) -> str:
         else:
             values.append(value.format(argument.name))
         texts.append(f"{argument.name}={text}")
-    return f'"{" ".join(texts)}", {", ".join(values)}'
+    return ", ".join([f'"{" ".join(texts)}"', *values])

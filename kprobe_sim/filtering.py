@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
+from kprobe_sim.event import Event
 from kprobe_sim.event_file import EventFile
-from kprobe_sim.filter_errors import LOG_LOCATION
+from kprobe_sim.filter_errors import LOG_LOCATION, FilterRefused
 from kprobe_sim.filter_file import GROUP_TEXT, FilterState, write_filter, write_group_filter
 from kprobe_sim.node import refuse
+from kprobe_sim.predicate import Predicate, compile_filter
 from kprobe_sim.predicate_term import Machine
 
 if TYPE_CHECKING:
@@ -36,6 +38,15 @@ def put_group_filter(instance: Instance, system: str, data: bytes) -> None:
     fields = [tuple(file.event.filter_fields()) for file in files]
     for file, state in zip(files, write_group_filter(data, fields, machine(instance)), strict=True):
         _adopt(file, state)
+
+
+def compile_for(instance: Instance, event: Event, text: str) -> Predicate:
+    """Compile a filter of an event's records; a refused one is logged in the instance, and raised as OSError."""
+    try:
+        return compile_filter(text, tuple(event.filter_fields()), **machine(instance)._asdict())
+    except FilterRefused as refused:
+        instance.error_log.log(LOG_LOCATION, refused.log_message, refused.command, refused.log_position)
+        raise
 
 
 def machine(instance: Instance) -> Machine:

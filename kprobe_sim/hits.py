@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kprobe_sim.call import Call, Frame, Placing
 from kprobe_sim.clock import VirtualClock
 from kprobe_sim.event_file import EventFile
-from kprobe_sim.probe_event import Probe
+from kprobe_sim.kprobes import Kprobe
 from kprobe_sim.recording import Recorder
 from kprobe_sim.state import State
 from kprobe_sim.task import Task
@@ -39,7 +39,7 @@ _PLAIN = _Context(0, 0)
 class _Armed(NamedTuple):
     """A probe whose event some instance wants, and the files of the event there."""
 
-    probe: Probe
+    probe: Kprobe
     is_return: bool
     files: tuple[EventFile, ...]
     context: _Context
@@ -58,7 +58,7 @@ class Hits:
         self._returned = _Context(*kernel.gates.plain_return)
         self._entries: dict[int, int] = {}  # where a function's entry is probed, behind its ENDBR
         self.recorder = Recorder(kernel.cmdlines)
-        self.tracer_frames = TracerFrames(kernel.release, kernel.symbols)
+        self.tracer_frames = TracerFrames(kernel.profile, kernel.symbols)
 
     def rearm(self) -> None:
         """Look again which events are wanted: one was enabled or disabled, or an instance is gone."""
@@ -194,7 +194,7 @@ class Hits:
                 self.recorder.record(file, task, record, call.cpu, stack, at)
 
     def _tracer_stack(
-        self, probe: Probe, context: _Context, ip: int, chain: Sequence[int], func: int | None
+        self, probe: Kprobe, context: _Context, ip: int, chain: Sequence[int], func: int | None
     ) -> list[int]:
         frames = self.tracer_frames
         if func is not None:

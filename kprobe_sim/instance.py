@@ -18,8 +18,8 @@ from kprobe_sim.task import SavedCmdlines, Task
 from kprobe_sim.trigger import Hit, run_triggers
 
 if TYPE_CHECKING:
+    from kprobe_sim.dyn_event import DynamicEvent
     from kprobe_sim.kernel import SimulatedKernel
-    from kprobe_sim.probe_event import ProbeEvent
 
 BUFFER_SIZE = 1_441_792  # trace_buf_size: what a buffer has once an event is enabled
 _MINIMUM_PAGES = 2
@@ -44,7 +44,7 @@ class Instance:
         self.tracing_on: bool = True
         self.current_tracer: str = "nop"
         self.error_log: ErrorLog = ErrorLog(kernel.clock, kernel.gates.error_log_command_size)
-        self.probe_files: dict[ProbeEvent, EventFile] = {}  # in the order of their coming
+        self.probe_files: dict[DynamicEvent, EventFile] = {}  # in the order of their coming
         self._static_files: dict[tuple[str, str], EventFile] | None = None
         self.knobs: dict[str, bytes] = {}  # numbers written to files that nothing simulated depends on
         self.pids: set[int] | None = None
@@ -82,11 +82,11 @@ class Instance:
 
     # events
 
-    def add_event(self, event: ProbeEvent) -> None:
+    def add_event(self, event: DynamicEvent) -> None:
         """An event exists now: give it a file in this instance."""
         self.probe_files[event] = EventFile(self, event)
 
-    def remove_event(self, event: ProbeEvent) -> None:
+    def remove_event(self, event: DynamicEvent) -> None:
         """The event is gone; an instance in which it was ever enabled loses its whole trace."""
         file = self.probe_files.pop(event, None)
         if file is not None:

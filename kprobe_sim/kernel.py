@@ -12,17 +12,19 @@ from functools import cached_property, partial
 from kprobe_sim import profile as profiles
 from kprobe_sim.call import Call
 from kprobe_sim.clock import VirtualClock
+from kprobe_sim.dyn_event import DynamicEvent
 from kprobe_sim.emission import Context, Emission
-from kprobe_sim.event import EventTable, StaticEvent
+from kprobe_sim.event import Event, EventTable, StaticEvent
 from kprobe_sim.event_file import EventFile
 from kprobe_sim.expose.inprocess import SimTracefs
 from kprobe_sim.filter_gates import filter_gates
+from kprobe_sim.filtering import compile_for
 from kprobe_sim.gates import gates_for
 from kprobe_sim.hits import Hits
 from kprobe_sim.instance import BUFFER_SIZE, Instance
 from kprobe_sim.memory import Memory
 from kprobe_sim.node import refuse
-from kprobe_sim.probe_event import ProbeEvent
+from kprobe_sim.predicate import Predicate
 from kprobe_sim.probes import ProbeRegistry
 from kprobe_sim.prototypes import PrototypeTable
 from kprobe_sim.static_record import FieldValue
@@ -283,7 +285,7 @@ class SimulatedKernel:
             self._functions = (count, "".join(f"{name}\n" for name in self.symbols.traceable_names()).encode())
         return self._functions[1]
 
-    def event_by_id(self, number: int) -> ProbeEvent | None:
+    def event_by_id(self, number: int) -> DynamicEvent | None:
         """Return the probe event with that id."""
         return self.events.dynamic(number)
 
@@ -305,29 +307,33 @@ class SimulatedKernel:
         names = [event.name for event in reversed(self.probes.events()) if event.system == system]
         return names + [name for other, name in self.events.static if other == system]
 
-    # EventHost: what the registry of probes asks
+    # EventHost: what the dynamic events ask
 
-    def event_exists(self, system: str, name: str) -> bool:
-        """True when a static event has that name."""
-        return (system, name) in self.events.static
+    def static_event(self, system: str, name: str) -> StaticEvent | None:
+        """Return the static event of that name, or None."""
+        return self.events.static.get((system, name))
 
-    def add_event(self, event: ProbeEvent) -> None:
+    def compile_filter(self, event: Event, text: str) -> Predicate:
+        """Compile a filter of an event's records; a refused one is logged, and raised as OSError."""
+        return compile_for(self.top, event, text)
+
+    def add_event(self, event: DynamicEvent) -> None:
         """Give a probe event its id and its files in every instance."""
         self.events.add(event)
         for instance in self.all_instances():
             instance.add_event(event)
 
-    def remove_event(self, event: ProbeEvent) -> None:
+    def remove_event(self, event: DynamicEvent) -> None:
         """Take a probe event out of every instance; where it was ever enabled the trace is lost."""
         self.events.remove(event)
         for instance in self.all_instances():
             instance.remove_event(event)
 
-    def is_busy(self, event: ProbeEvent) -> bool:
+    def is_busy(self, event: DynamicEvent) -> bool:
         """True if the event is enabled in some instance."""
         return any(file.enabled for file in self._files(event))
 
-    def _files(self, event: ProbeEvent) -> Iterator[EventFile]:
+    def _files(self, event: DynamicEvent) -> Iterator[EventFile]:
         for instance in self.all_instances():
             file = instance.probe_files.get(event)
             if file is not None:

@@ -4,48 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kprobe_sim.command import Creation, Deletion
+from kprobe_sim.dyn_event import Deletion, Operations, Symbolized
 from kprobe_sim.event_format import argument_field, format_text, head_fields, print_format
 from kprobe_sim.fetch import FetchArg
 from kprobe_sim.fetch_text import compile_text
 from kprobe_sim.field import Field
 from kprobe_sim.gates import Gates
-from kprobe_sim.probe_point import Place
 from kprobe_sim.state import State
-from kprobe_sim.symbol_text import Covering
+from kprobe_sim.symbol_text import Covering, TextCache
+
+
+def _never_hit(_: State) -> bytes:
+    raise RuntimeError("a probe that isn't in place isn't hit")
 
 
 class Probe:
-    """One probe: a place, what it fetches, and how often it was hit or missed.
+    """One probe of any kind: a place, what it fetches, and how often it was hit or missed (struct trace_probe).
 
-    `address` is None while the probe waits for its module; `maxactive` is 0 there when none was given.  `evaluate`
-    gives a record's bytes from the event's `start` on; what stands before them is common to all events.
+    `letters` is what its line begins with, `place_text` what it shows as its place.  `evaluate` gives a record's bytes
+    from the event's `start` on; what stands before them is common to all events.
     """
 
-    __slots__ = ("address", "arguments", "evaluate", "event", "hits", "maxactive", "misses", "place", "place_text")
+    __slots__ = ("arguments", "evaluate", "event", "hits", "kind", "misses", "place_text")
 
-    def __init__(self, event: ProbeEvent, creation: Creation, place_text: str) -> None:
+    def __init__(self, kind: Operations, event: ProbeEvent, place_text: str, arguments: Sequence[FetchArg]) -> None:
+        self.kind = kind
         self.event = event
-        self.place: Place = creation.place
         self.place_text = place_text
-        self.arguments: tuple[FetchArg, ...] = creation.arguments
-        self.maxactive = creation.maxactive
-        self.address: int | None = None
+        self.arguments = tuple(arguments)
         self.evaluate: Callable[[State], bytes] = _never_hit
         self.hits = 0
         self.misses = 0
 
+    @property
+    def letters(self) -> str:
+        return "r" if self.event.is_return else "p"
+
     def line(self) -> str:
-        """Return the probe as kprobe_events lists it, without newline."""
+        """Return the probe as dynamic_events lists it, without newline."""
         event = self.event
-        kind = f"r{self.maxactive or ''}" if event.is_return else "p"
-        words = [f"{kind}:{event.system}/{event.name}", self.place_text]
+        words = [f"{self.letters}:{event.system}/{event.name}", self.place_text]
         words += [f"{argument.name}={argument.text}" for argument in self.arguments]
         return " ".join(words)
-
-    def profile(self) -> str:
-        """Return the probe's row of kprobe_profile, without newline."""
-        return f"  {self.event.name:<44} {self.hits:15d} {self.misses:15d}"
 
     def matches(self, deletion: Deletion) -> bool:
         """True when a delete means this probe."""
@@ -58,26 +58,29 @@ class Probe:
             return True
         written = [f"{argument.name}={argument.text}" for argument in self.arguments]
         words = list(deletion.rest[1:])
-        return deletion.rest[0] == self.place_text and written[: len(words)] == words
+        return self.is_at(deletion.rest[0]) and written[: len(words)] == words
+
+    def is_at(self, place: str) -> bool:
+        """True when a delete's place means this probe's."""
+        return place == self.place_text
+
+    def has_place_of(self, other: Probe) -> bool:
+        """True if the kernel takes two probes of one event for being at the same place."""
+        return self.place_text == other.place_text
 
     def is_same_as(self, other: Probe) -> bool:
-        """True for the same place and expressions; all address places look the same here, as in the kernel."""
-        return (
-            self.place.symbol == other.place.symbol
-            and self.place.offset == other.place.offset
-            and [argument.text for argument in self.arguments] == [argument.text for argument in other.arguments]
-        )
-
-
-def _never_hit(_: State) -> bytes:
-    raise RuntimeError("a probe that waits for its module isn't hit")
+        """True for the same place and expressions."""
+        return self.has_place_of(other) and [argument.text for argument in self.arguments] == [
+            argument.text for argument in other.arguments
+        ]
 
 
 class ProbeEvent:
     """An event that one or more probes feed; all have the same arguments by name, type and count.
 
     `id` is set by the host when the event is added.  `start` is where the arguments begin in the record; `args_text`
-    turns a record into what the trace shows behind the probe's place; `label` is the name as the trace shows it.
+    turns a record into what the trace shows behind the probe's place; `label` is the name as the trace shows it;
+    `place` is what it shows as the place where the record doesn't tell one, None where it does.
     """
 
     __slots__ = (
@@ -88,27 +91,51 @@ class ProbeEvent:
         "is_return",
         "label",
         "name",
+        "place",
         "print_fmt",
-        "probes",
+        "references",
         "start",
         "system",
     )
 
     can_enable = True
 
-    def __init__(self, creation: Creation, symbols: Covering, gates: Gates) -> None:
-        self.system = creation.group
-        self.name = creation.event
-        self.is_return = creation.is_return
+    def __init__(
+        self,
+        system: str,
+        name: str,
+        arguments: Sequence[FetchArg],
+        symbols: Covering,
+        gates: Gates,
+        *,
+        is_return: bool = False,
+        place: bytes | None = None,
+    ) -> None:
+        self.system = system
+        self.name = name
+        self.is_return = is_return
+        self.place = place
         self.id = 0
-        self.probes: list[Probe] = []
-        head = head_fields(is_return=creation.is_return)
+        self.references = 0
+        head = head_fields(is_return=is_return) if place is None else ()
         self.start = 8 + 8 * len(head)
-        self.fields: tuple[Field, ...] = (*head, *[argument_field(a, self.start) for a in creation.arguments])
-        self.print_fmt = print_format(creation.arguments, is_return=creation.is_return)
+        self.fields: tuple[Field, ...] = (*head, *[argument_field(a, self.start) for a in arguments])
+        self.print_fmt = print_format(arguments, head)
         self.label = self.name.encode("latin-1")
-        self.args_text = compile_text(creation.arguments, self.start, symbols)
+        self.args_text = compile_text(arguments, self.start, symbols)
         self._array_length = gates.array_length_in_format
+
+    def body(self, symbol: Symbolized) -> Callable[[bytes], bytes]:
+        """Return what makes a record's line of the trace, from the event's name on."""
+        arguments, label = self.args_text, self.label + b": ("
+        if self.place is not None:
+            label += self.place
+            return lambda data: b"%b)%b\n" % (label, arguments(data))
+        places = TextCache(lambda key: symbol(int.from_bytes(key, "little"), True))
+        if not self.is_return:
+            return lambda data: b"%b%b)%b\n" % (label, places[data[8:16]], arguments(data))
+        functions = TextCache(lambda key: symbol(int.from_bytes(key, "little"), False))
+        return lambda data: b"%b%b <- %b)%b\n" % (label, places[data[16:24]], functions[data[8:16]], arguments(data))
 
     def format(self) -> bytes:
         """Return the text of the `format` file."""

@@ -8,9 +8,10 @@ class Refusal(Exception):
 
     `errno` is what write(2) gives; `message` the id of the text in `messages` or None when the kernel logs nothing;
     `offset` the caret's column within token number `token` (None until the reader of the line knows the token).
+    `before` is a fault that was logged and forgotten before this one was found.
     """
 
-    __slots__ = ("errno", "message", "offset", "token")
+    __slots__ = ("before", "errno", "message", "offset", "token")
 
     def __init__(self, errno: int, message: str | None = None, offset: int = 0, token: int | None = None) -> None:
         super().__init__(errno, message, offset, token)
@@ -18,7 +19,8 @@ class Refusal(Exception):
         self.message = message
         self.offset = offset
         self.token = token
+        self.before: Refusal | None = None
 
 
 class Declined(Exception):
-    """The line is no kprobe definition at all (the kernel's ECANCELED): another kind of event may take it."""
+    """The line is no definition of this kind (the kernel's ECANCELED): another kind of event may take it."""

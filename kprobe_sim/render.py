@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from kprobe_sim.gates import Gates
 from kprobe_sim.ring import Entry
 from kprobe_sim.static_text import static_text
+from kprobe_sim.symbol_text import TextCache
 
 if TYPE_CHECKING:
     from kprobe_sim.instance import Instance
-    from kprobe_sim.probe_event import ProbeEvent
 
 # ids of the built-in entries (events/ftrace/*/id)
 TRACE_STACK = 4
@@ -32,7 +32,6 @@ FLAG_BH_OFF = 0x80
 
 _HEADER = struct.Struct("<HBBi")
 _ULONG_MAX = 2**64 - 1
-_ULONG = struct.Struct("<Q")
 _CONTEXT = struct.Struct("<BBi")
 _MARKS = ((10**9, b"$"), (10**8, b"@"), (10**7, b"*"), (10**6, b"#"), (10**5, b"!"), (10**4, b"+"))
 
@@ -85,20 +84,6 @@ def _nothing(_: bytes) -> bytes:
     return b""
 
 
-class _Cache(dict[bytes, bytes]):
-    """Texts by the bytes of a record that they are made from, made once."""
-
-    __slots__ = ("_make",)
-
-    def __init__(self, make: Callable[[bytes], bytes]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, key: bytes) -> bytes:
-        text = self[key] = self._make(key)
-        return text
-
-
 class Renderer:
     """Renders entries with the options that its instance has when `refresh` was last called.
 
@@ -132,9 +117,9 @@ class Renderer:
         self._is_plain = not self._latency and not any(options[name] for name in special)
         self._in_ns = instance.clock.in_ns
         self._contexts = [
-            _Cache(partial(self._context, cpu) if options["context-info"] else _nothing) for cpu in range(instance.cpus)
+            TextCache(partial(self._context, cpu) if options["context-info"] else _nothing)
+            for cpu in range(instance.cpus)
         ]
-        self._places = _Cache(lambda key: self.symbol(_ULONG.unpack(key)[0], True))
         self._bodies: dict[bytes, Callable[[bytes], bytes]] = {}
 
     def lines(self, entries: Sequence[Entry]) -> list[bytes]:
@@ -264,18 +249,9 @@ class Renderer:
         elif event is None:
             body = self._static_body(kind)
         else:
-            body = self._event_body(event)
+            body = event.body(self.symbol)
         self._bodies[key] = body
         return body
-
-    def _event_body(self, event: ProbeEvent) -> Callable[[bytes], bytes]:
-        arguments = event.args_text
-        label = event.label + b": ("
-        places = self._places
-        if not event.is_return:
-            return lambda data: b"%b%b)%b\n" % (label, places[data[8:16]], arguments(data))
-        functions = _Cache(lambda key: self.symbol(_ULONG.unpack(key)[0], False))
-        return lambda data: b"%b%b <- %b)%b\n" % (label, places[data[16:24]], functions[data[8:16]], arguments(data))
 
     def _static_body(self, kind: int) -> Callable[[bytes], bytes]:
         kernel, options = self._instance.kernel, self._instance.options

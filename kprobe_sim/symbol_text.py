@@ -1,7 +1,8 @@
-"""Addresses as the kernel's %pS prints them."""
+"""Addresses as the kernel's %pS prints them, and texts kept by the bytes that they are made from."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from kprobe_sim.symbols import Symbol
@@ -20,3 +21,17 @@ def symbol_text(symbols: Covering, address: int) -> str:
         return f"0x{address:x}"
     text = f"{symbol.name}+0x{address - symbol.address:x}/0x{symbol.size:x}"
     return f"{text} [{symbol.module}]" if symbol.module else text
+
+
+class TextCache(dict[bytes, bytes]):
+    """Texts by the bytes of a record that they are made from, made once."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[bytes], bytes]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: bytes) -> bytes:
+        text = self[key] = self._make(key)
+        return text

@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import posixpath
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 from kprobe_sim.node import DirNode, Node, OpenFile, Seek, refuse
 
 if TYPE_CHECKING:
+    from kprobe_sim.dyn_event import DynamicEvent
     from kprobe_sim.kernel import SimulatedKernel
+    from kprobe_sim.kprobes import Kprobe
 
 TRACING = "/sys/kernel/tracing"
 DEBUG = "/sys/kernel/debug"
@@ -135,17 +138,19 @@ class Machine:
     def _probe_list(self) -> bytes:
         """Return the text of kprobes/list, as report_probe() of kernel/kprobes.c makes it."""
         lines = []
-        for event in self._kernel.probes.events():
-            for probe in event.probes:
-                if probe.address is None:
-                    continue
-                symbol = self._kernel.symbols.at(probe.address)
-                name = f"{symbol.name}+0x{probe.address - symbol.address:x}" if symbol else f"0x{probe.address:x}"
-                kind = "r" if event.is_return else "k"
-                state = "" if self._kernel.is_busy(event) else "[DISABLED]"
-                state += "[FTRACE]" if self._kernel.symbols.is_traceable(probe.address) else ""
-                module = symbol.module if symbol and symbol.module else " "
-                lines.append(f"{probe.address:016x}  {kind}  {name}  {module} {state}\n")
+        probes: dict[DynamicEvent, list[Kprobe]] = {event: [] for event in self._kernel.probes.events()}
+        for probe in self._kernel.probes:
+            probes[probe.event].append(probe)
+        for probe in chain(*probes.values()):
+            if probe.address is None:
+                continue
+            symbol = self._kernel.symbols.at(probe.address)
+            name = f"{symbol.name}+0x{probe.address - symbol.address:x}" if symbol else f"0x{probe.address:x}"
+            kind = "r" if probe.event.is_return else "k"
+            state = "" if self._kernel.is_busy(probe.event) else "[DISABLED]"
+            state += "[FTRACE]" if self._kernel.symbols.is_traceable(probe.address) else ""
+            module = symbol.module if symbol and symbol.module else " "
+            lines.append(f"{probe.address:016x}  {kind}  {name}  {module} {state}\n")
         return "".join(lines).encode()
 
     def _blacklist(self) -> bytes:

@@ -7,19 +7,24 @@ from collections.abc import Callable
 
 import pytest
 
+from kprobe_sim.dyn_event import DynamicEvent
 from kprobe_sim.errlog import ErrorLog
+from kprobe_sim.event import Event, StaticEvent
 from kprobe_sim.gates import gates_for
-from kprobe_sim.probe_event import ProbeEvent
+from kprobe_sim.predicate import Predicate
 from kprobe_sim.probes import ProbeRegistry
 from kprobe_sim.profile import Profile, load
 from kprobe_sim.symbols import SymbolTable
 
 VERSIONS = {"5.10": (5, 10, 262), "6.1": (6, 1, 190), "6.12": (6, 12, 117), "7.2": (7, 2, 13), "7.3": (7, 3, 0)}
 STATIC_EVENTS = {
-    ("sched", "sched_switch"),
-    ("ftrace", "print"),
-    ("ftrace", "function"),
-    ("syscalls", "sys_enter_openat"),
+    (system, name): StaticEvent(system, name, 1, lambda: b"", ())
+    for system, name in (
+        ("sched", "sched_switch"),
+        ("ftrace", "print"),
+        ("ftrace", "function"),
+        ("syscalls", "sys_enter_openat"),
+    )
 }
 
 
@@ -29,20 +34,23 @@ class Host:
     def __init__(self, first_id: int = 1396) -> None:
         self.next_id = first_id
         self.busy: set[tuple[str, str]] = set()
-        self.present: list[ProbeEvent] = []
+        self.present: list[DynamicEvent] = []
 
-    def event_exists(self, system: str, name: str) -> bool:
-        return (system, name) in STATIC_EVENTS
+    def static_event(self, system: str, name: str) -> StaticEvent | None:
+        return STATIC_EVENTS.get((system, name))
 
-    def add_event(self, event: ProbeEvent) -> None:
+    def compile_filter(self, event: Event, text: str) -> Predicate:
+        raise NotImplementedError
+
+    def add_event(self, event: DynamicEvent) -> None:
         event.id = self.next_id
         self.next_id += 1
         self.present.append(event)
 
-    def remove_event(self, event: ProbeEvent) -> None:
+    def remove_event(self, event: DynamicEvent) -> None:
         self.present.remove(event)
 
-    def is_busy(self, event: ProbeEvent) -> bool:
+    def is_busy(self, event: DynamicEvent) -> bool:
         return (event.system, event.name) in self.busy
 
 

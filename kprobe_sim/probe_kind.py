@@ -1,0 +1,135 @@
+"""What kprobes, fprobes and uprobes have in common: events that several probes may feed (trace_probe.c)."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar, cast
+
+from kprobe_sim.dyn_event import DynamicEvent, DynEvent, EventHost
+from kprobe_sim.errlog import ErrorLog
+from kprobe_sim.gates import Gates
+from kprobe_sim.node import refuse
+from kprobe_sim.probe_event import Probe, first_difference
+from kprobe_sim.probe_point import ProbePoints
+from kprobe_sim.refusal import Refusal
+from kprobe_sim.symbols import SymbolTable
+
+
+@dataclass(slots=True)
+class Room:
+    """What all kinds of dynamic event share: the list of them, and the kernel that they are in.
+
+    `events` are those of all kinds, by system and name, oldest first; `entries` the lines of dynamic_events.
+    `hashed_pointer` gives what printk's %p makes of an address.  `version` is another whenever a line comes or goes.
+    """
+
+    symbols: SymbolTable
+    points: ProbePoints
+    gates: Gates
+    host: EventHost
+    errlog: ErrorLog
+    hashed_pointer: Callable[[int], int]
+    cpus: int
+    entries: dict[DynEvent, None]
+    events: dict[tuple[str, str], DynamicEvent]
+    version: int = 0
+
+    def has_event(self, system: str, name: str) -> bool:
+        """True when an event of any kind has that name."""
+        return (system, name) in self.events or self.host.static_event(system, name) is not None
+
+    def add_event(self, event: DynamicEvent) -> None:
+        """Make an event known."""
+        self.host.add_event(event)
+        self.events[event.system, event.name] = event
+
+    def remove_event(self, event: DynamicEvent) -> None:
+        """Let an event go; raise OSError EBUSY, and do nothing, if it is in use."""
+        if event.references or self.host.is_busy(event):
+            raise refuse(errno.EBUSY)
+        self.discard_event(event)
+
+    def discard_event(self, event: DynamicEvent) -> None:
+        """Take back an event that nobody could use yet."""
+        del self.events[event.system, event.name]
+        self.host.remove_event(event)
+
+    def add(self, entry: DynEvent) -> None:
+        """Put a line at the end of the list."""
+        self.entries[entry] = None
+        self.version += 1
+
+    def drop(self, entry: DynEvent) -> None:
+        """Take a line out of the list."""
+        del self.entries[entry]
+        self.version += 1
+
+
+P = TypeVar("P", bound=Probe)
+
+
+class ProbeKind(Generic[P]):
+    """One kind of probe; each has events of its own, and several of its probes may feed one."""
+
+    location: ClassVar[str]
+
+    def __init__(self, room: Room) -> None:
+        self.room = room
+        self._events: dict[tuple[str, str], list[P]] = {}
+
+    def probes(self) -> Iterator[P]:
+        """Yield the probes of this kind, oldest first."""
+        for entry in list(self.room.entries):
+            if id(entry.kind) == id(self):
+                yield cast("P", entry)
+
+    def register(self, probe: P) -> None:
+        """Put a probe in its place; raise Refusal."""
+        raise NotImplementedError
+
+    def admit(self, probe: P) -> None:
+        """Give a probe its event: a new one, or the one of that name that this kind has.  Raises Refusal."""
+        room, event = self.room, probe.event
+        key = (event.system, event.name)
+        siblings = self._events.get(key)
+        if siblings is None:
+            if room.has_event(*key):
+                raise Refusal(errno.EEXIST, "EVENT_EXIST", 0, 0)
+            room.add_event(event)
+            try:
+                self.register(probe)
+            except Refusal:
+                room.discard_event(event)
+                raise
+            siblings = self._events[key] = []
+        else:
+            self.check_sibling(probe, siblings[0])
+            if any(probe.is_same_as(other) for other in siblings):
+                raise Refusal(errno.EEXIST, "SAME_PROBE", 0, 0)
+            probe.event = siblings[0].event
+            self.register(probe)
+        siblings.append(probe)
+        room.add(probe)
+
+    def check_sibling(self, probe: P, other: P) -> None:
+        """Raise Refusal if a probe doesn't fit the event of another."""
+        if probe.event.is_return != other.event.is_return:
+            raise Refusal(errno.EEXIST, "DIFF_PROBE_TYPE", 0, 0)
+        difference = first_difference(probe.arguments, other.arguments)
+        if difference:
+            raise Refusal(errno.EEXIST, "DIFF_ARG_TYPE", 0, difference + 1)
+
+    def is_busy(self, entry: DynEvent) -> bool:
+        return self.room.host.is_busy(entry.event)
+
+    def free(self, entry: DynEvent) -> None:
+        event = entry.event
+        key = (event.system, event.name)
+        siblings = self._events[key]
+        if len(siblings) == 1:
+            self.room.remove_event(event)
+            del self._events[key]
+        siblings[:] = [probe for probe in siblings if probe is not entry]
+        self.room.drop(entry)
