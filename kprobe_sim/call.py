@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from kprobe_sim.memory import CallMemory
 from kprobe_sim.prototypes import CType
 from kprobe_sim.task import Task
-from kprobe_sim.workload import FRAMES
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
@@ -140,8 +139,8 @@ class Placing:
         if len(chain) == 1:
             caller = self._kernel.symbols.at(chain[0])
             if caller is not None and caller.name.startswith("__x64_sys_"):
-                frames = FRAMES.get(self._kernel.release)
-                chain += [self._address(frame, "frame") for frame in frames.syscall] if frames else []
+                callers = self._kernel.profile.chains.get("openat", ())[1:]  # of any system call
+                chain += [self._address(frame, "frame") for frame in callers]
         return tuple(address for address in chain if address)
 
     def _address(self, place: str, what: str) -> int:

@@ -95,6 +95,15 @@ class Profile:
         return dict(self._facts["config"] or {})
 
     @property
+    def chains(self) -> dict[str, Any]:
+        """Return the call chains of the build, by what leads to them; {} if none are recorded.
+
+        They are lists of SYMBOL+OFFSET, or a bare address where there is no symbol, innermost first.
+        """
+        chains: dict[str, Any] = self._facts.get("chains", {})
+        return chains
+
+    @property
     def preemption(self) -> bool:
         """Return whether the kernel was built with CONFIG_PREEMPTION (as PREEMPT_DYNAMIC implies)."""
         config = self._facts["config"]

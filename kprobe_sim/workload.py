@@ -16,6 +16,7 @@ from kprobe_sim.task import Task
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
+    from kprobe_sim.profile import Profile
 
 MEMORY = 0x10000000  # where the task's data lies: mmap(MAP_FIXED) in the guest's task, see kprobe_vm/workload.c
 AT_FDCWD = -100
@@ -60,67 +61,33 @@ class Workload(Protocol):
 
 
 class Frames(NamedTuple):
-    """Return addresses in the call chain of the system calls, which differ from build to build."""
+    """Call chains of the system calls, innermost first, and what they hand on: different in each build."""
 
-    openat: str
-    fork: str
-    fadvise: str
-    syscall: tuple[str, ...]
-    exit_signal: int = 32  # where it stands in struct kernel_clone_args
-    registers_whole: bool = False  # arguments of system calls are handed on with all 64 bits
+    openat: tuple[str, ...]
+    fork: tuple[str, ...]
+    fadvise: tuple[str, ...]
+    exit_signal: int  # where it stands in struct kernel_clone_args
+    registers_whole: bool  # arguments of system calls are handed on with all 64 bits
 
-
-# Recorded from the builds named, with the options stacktrace and sym-offset.
-FRAMES = {
-    "6.1.0-54-cloud-amd64": Frames(
-        openat="__x64_sys_openat+0x6a",
-        fork="__do_sys_fork+0x3a",
-        fadvise="__x64_sys_fadvise64+0x18",
-        syscall=("do_syscall_64+0x5d", "entry_SYSCALL_64_after_hwframe+0x6e"),
-    ),
-    "5.10.0-46-cloud-amd64": Frames(
-        openat="__x64_sys_openat+0x54",
-        fork="__do_sys_fork+0x34",
-        fadvise="__x64_sys_fadvise64+0x1a",
-        syscall=("do_syscall_64+0x33", "entry_SYSCALL_64_after_hwframe+0x67"),
-        registers_whole=True,
-    ),
-    "6.12.117+deb13-cloud-amd64": Frames(
-        openat="__x64_sys_openat+0x55",
-        fork="__do_sys_fork+0x3e",
-        fadvise="__x64_sys_fadvise64+0x1c",
-        syscall=("do_syscall_64+0x87", "entry_SYSCALL_64_after_hwframe+0x76"),
-        exit_signal=40,
-    ),
-    "7.2.13+deb14-cloud-amd64": Frames(
-        openat="__x64_sys_openat+0x61",
-        fork="__do_sys_fork+0x69",
-        fadvise="__x64_sys_fadvise64+0x1c",
-        syscall=("do_syscall_64+0xe1", "entry_SYSCALL_64_after_hwframe+0x76"),
-        exit_signal=40,
-    ),
-    "7.3-cloud-amd64": Frames(
-        openat="__x64_sys_openat+0x61",
-        fork="__do_sys_fork+0x69",
-        fadvise="__x64_sys_fadvise64+0x1c",
-        syscall=("do_syscall_64+0xbe", "entry_SYSCALL_64_after_hwframe+0x76"),
-        exit_signal=40,
-    ),
-}
+    @classmethod
+    def of(cls, profile: Profile) -> Frames:
+        """Return those of a build, from its profile; raise `LookupError` if they aren't recorded."""
+        facts = profile.chains
+        if not facts:
+            raise LookupError(f"no call chain is recorded for {profile.release}")
+        openat, fork, fadvise = (tuple(facts[name]) for name in ("openat", "fork", "fadvise"))
+        return cls(openat, fork, fadvise, facts["exit_signal"], facts["registers_whole"])
 
 
 class SimulatedWorkload:
     """The task on a simulated kernel; raise `LookupError` if no call chain is recorded for its build."""
 
     def __init__(self, kernel: SimulatedKernel) -> None:
-        release = kernel.profile.release
-        if release not in FRAMES:
-            raise LookupError(f"no call chain is recorded for {release}; there are {', '.join(FRAMES)}")
         self.comm = "workload"
         self.pid = 100
         self._kernel = kernel
         self._name: str | bytes = self.comm
-        self._frames = FRAMES[release]
+        self._frames = Frames.of(kernel.profile)
         self._children = self.pid
 
     def open(self, path: str | bytes, flags: int = 0, mode: int = 0, dfd: int = AT_FDCWD, *, repeat: int = 1) -> int:
@@ -164,7 +131,7 @@ class SimulatedWorkload:
         function: str,
         arguments: Sequence[int],
         result: int,
-        caller: str,
+        chain: Sequence[str],
         memory: dict[int, bytes],
         registers: Mapping[str, int] | None = None,
     ) -> None:
@@ -173,7 +140,7 @@ class SimulatedWorkload:
             task=Task(self.pid, self._name),
             args=arguments,
             returns=result,
-            stack=[caller, *self._frames.syscall],
+            stack=chain,
             memory=memory,
             registers=registers,
         )

@@ -139,6 +139,7 @@ def write(directory: Path, answers: Mapping[str, bytes], config: str | None) -> 
         "saved_cmdlines_size": int(files["saved_cmdlines_size"]),
         "preempt_model": text["preempt_model"].strip(),
         "marker_offset": int(text["marker_offset"], 16),
+        "chains": json.loads(text["chains"]),
         "hashed": text["hashed"].strip(),
         "modules": [line.split()[0] for line in text["modules"].splitlines()],
         "tasks": [[int(pid), comm] for pid, _, comm in (line.partition(" ") for line in text["tasks"].splitlines())],

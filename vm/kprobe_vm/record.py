@@ -7,13 +7,14 @@ alternatives were patched for the machine that QEMU emulates: the machine that `
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from kprobe_vm import btf, profilefile
+from kprobe_vm import btf, chains, profilefile
 from kprobe_vm.instructions import Kind, Special, Text, bugs, decode, jump_labels, merge, static_calls
 from kprobe_vm.machine import Machine
 from kprobe_vm.questions import File, Guest, Memory, ask
@@ -62,6 +63,8 @@ def record(kernel: str, into: Path, *, config: Path | None = None, progress: Pro
     with Machine(kernel) as machine:
         guest: Guest = _Booted(machine)
         answers = ask(guest, progress)
+        progress("asking for call chains")
+        answers["chains"] = json.dumps(chains.ask(machine)).encode()
         memory = Memory(guest)
         try:
             text = config.read_text() if config else None
