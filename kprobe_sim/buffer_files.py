@@ -32,6 +32,9 @@ class Snapshot(Trace):
     def _buffer(self) -> RingBuffer:
         return self._instance.spare
 
+    def splice(self, size: int, position: int) -> bytes:
+        raise refuse(errno.EINVAL)  # unlike `trace`
+
     def _records_of(self, buffer: RingBuffer) -> list[bytes]:
         if buffer.is_empty(self._cpu):
             return [_help(self._instance, self._cpu)]
@@ -92,8 +95,20 @@ class RawPipe(OpenFile):
         self._taken += len(data)
         return data
 
+    def splice(self, size: int, position: int) -> bytes:
+        """Return a page that nobody writes to any more: splice(2) gives only those (tracing_buffers_splice_read)."""
+        if self._taken != PAGE_SIZE:  # a read has left a part of one
+            raise refuse(errno.EINVAL)
+        page = self._buffer().cpus[self._cpu].take_whole_page()
+        if page is None:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return page
+
     def poll(self) -> int:
         return poll_mask(self._instance, self._buffer(), self._cpu)
+
+    def splice_ends(self) -> bool:
+        return not self._instance.tracing_on
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         return self._instance.kernel.subscribe(callback)

@@ -107,6 +107,12 @@ class Trace(Seq):
     def _buffer(self) -> RingBuffer:
         return self._instance.buffer
 
+    def splice(self, size: int, position: int) -> bytes:
+        data = b""
+        while len(data) < size and (piece := self.read(size - len(data), position + len(data))):
+            data += piece
+        return data
+
     def _entries(self) -> list[bytes]:
         """Return the header and the entries, one by one; they are made anew only if something has changed."""
         instance, buffer = self._instance, self._buffer

@@ -16,6 +16,7 @@ from kprobe_sim.ring_page import (
     EXTEND_SIZE,
     PAGE_DATA,
     PAGE_HEADER,
+    PAGE_SIZE,
     Entry,
     Page,
     event_bytes,
@@ -156,6 +157,11 @@ class CpuBuffer:
         self.read += 1
         self.read_bytes += length
         self._lost = 0
+
+    def take_whole_page(self) -> bytes | None:
+        """Consume and return what is left of a page that nobody writes to any more; None if there is no such page."""
+        reader = self._reader_page()
+        return None if reader is None or reader is self._tail else self.take_page(PAGE_SIZE)
 
     def take_page(self, size: int) -> bytes | None:
         """Consume and return a page in the kernel's layout, with what fits `size` bytes; None if nothing does.

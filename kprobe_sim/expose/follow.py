@@ -18,7 +18,7 @@ import struct
 from fcntl import ioctl
 from typing import TYPE_CHECKING
 
-from kprobe_sim.expose.fuse import caller
+from kprobe_sim.expose.callers import caller
 from kprobe_sim.task import Task
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ One thread answers; a read that must wait is parked and answered on the event, o
 signal.  Entries of directories that come and go aren't cached by the kernel, and no negative entry ever is.
 
 What a FUSE mount can't do as tracefs does: the file system type; lseek on `trace` opened for writing only (the real
-one stays at 0); splice and sendfile, which see an empty file; a write of more than 1 MiB arrives in parts.
+one stays at 0); splice of `trace_pipe`, which is EINVAL; a private mmap, which is taken; a write of more than 1 MiB
+arrives in parts.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kprobe_sim.expose import fuse_wire as wire
-from kprobe_sim.expose.fuse_nodes import ROOT, NodeTable
+from kprobe_sim.expose.callers import caller, waits
+from kprobe_sim.expose.fuse_nodes import ROOT, NodeTable, is_apart
+from kprobe_sim.expose.fuse_positions import Positions
+from kprobe_sim.expose.fuse_splice import Splices
 from kprobe_sim.expose.fuse_wire import InitFlag, Opcode, OpenFlag, Request
 from kprobe_sim.node import DirNode, OpenFile, Seek, refuse
-from kprobe_sim.task import Task
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
@@ -56,9 +59,11 @@ class _Parked(NamedTuple):
     """A read that waits for data."""
 
     unique: int
+    node: int
     opened: OpenFile
     size: int
     position: int
+    is_spliced: bool
 
 
 class FuseServer:
@@ -79,8 +84,10 @@ class FuseServer:
         self._next_handle = 1
         self._parked: list[_Parked] = []
         self._polled: dict[int, tuple[OpenFile, int]] = {}  # by the kernel's poll handle: file and its mask then
+        self._positions = Positions()
         self._changed: dict[str, tuple[int, int, int]] = {}  # path: mode, uid, gid that chmod and chown left
         self._started = time.time()
+        self._splices = Splices(self._send)
         self._waker = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._ended = False
         self._answers: dict[int, Callable[[Request], bytes | None]] = {
@@ -98,10 +105,7 @@ class FuseServer:
             Opcode.READDIR: self._readdir,
             Opcode.POLL: self._poll,
             Opcode.STATFS: lambda _: wire.statfs(),
-            Opcode.FLUSH: lambda _: b"",
-            Opcode.FSYNC: lambda _: b"",
-            Opcode.FSYNCDIR: lambda _: b"",
-            Opcode.DESTROY: lambda _: b"",
+            **dict.fromkeys((Opcode.FLUSH, Opcode.FSYNC, Opcode.FSYNCDIR, Opcode.DESTROY), lambda _: b""),
             Opcode.INIT: lambda request: wire.init_reply(wire.INIT_IN.unpack_from(request.body)[3], _WANTED),
         }
 
@@ -125,7 +129,7 @@ class FuseServer:
                         self._retry()
                     continue
                 except OSError as error:
-                    if error.errno == errno.ENODEV:  # unmounted
+                    if error.errno in (errno.ENODEV, errno.ECONNABORTED):  # unmounted, with requests on their way
                         return
                     if error.errno in (errno.EINTR, errno.ENOENT):  # the caller of the request is gone
                         continue
@@ -204,14 +208,15 @@ class FuseServer:
         found = self._nodes.look_up(parent, name)
         if found is None:
             raise refuse(errno.ENOENT)
-        seconds = 0 if self._nodes.changes(parent) else _LASTING
+        seconds = 0 if self._nodes.changes(parent) or is_apart(name) else _LASTING
+        self._splices.answering(found)
         return wire.entry(found, self._attributes(found), seconds, self._lasting(found))
 
     def _attributes(self, number: int) -> wire.Attributes:
         node = self._nodes.node(number)
         kind = stat.S_IFDIR if node.is_dir else stat.S_IFREG
         mode, uid, gid = self._changed.get(self._nodes.path(number), (node.mode, 0, 0))
-        return wire.Attributes(number, kind | mode, 1, uid, gid, self._started)
+        return wire.Attributes(self._nodes.inode(number), kind | mode, node.links, uid, gid, self._started)
 
     def _lasting(self, number: int) -> int:
         # the kernel must ask again for a file: at SEEK_END it does so with the handle, and can be refused
@@ -223,6 +228,9 @@ class FuseServer:
             opened = self._handles.get(handle)
             if isinstance(opened, OpenFile):
                 opened.lseek(0, 0, os.SEEK_END)
+            self._splices.lose(request.node)
+        else:
+            self._splices.answering(request.node)
         return wire.attributes_reply(self._attributes(request.node), self._lasting(request.node))
 
     def _setattr(self, request: Request) -> bytes:
@@ -237,6 +245,7 @@ class FuseServer:
             gid = values[14]
         if (mode, uid, gid) != (stat.S_IMODE(now.mode), now.uid, now.gid):
             self._changed[self._nodes.path(request.node)] = (mode, uid, gid)
+        self._splices.lose(request.node)
         return wire.attributes_reply(self._attributes(request.node), 0)  # truncate(2) is taken and does nothing
 
     def _directory(self, number: int) -> DirNode:
@@ -299,27 +308,40 @@ class FuseServer:
         opened = self._nodes.node(request.node).open(flags)
         how = OpenFlag.DIRECT_IO | OpenFlag.NOFLUSH
         if opened.seek is Seek.NONE:
-            how |= OpenFlag.NONSEEKABLE | OpenFlag.STREAM
+            how |= OpenFlag.NONSEEKABLE  # not STREAM: saved_cmdlines_size has a position all the same
+        if opened.readable and not flags & os.O_APPEND:  # the kernel appends at the size
+            self._splices.opened(request.node)
         return wire.opened(self._keep(opened), how)
 
     def _release(self, request: Request) -> bytes:
-        opened = self._handles.pop(wire.HANDLE_IN.unpack_from(request.body)[0], None)
+        (handle,) = wire.HANDLE_IN.unpack_from(request.body)
+        opened = self._handles.pop(handle, None)
+        self._positions.forget(handle)
         if isinstance(opened, OpenFile):
             opened.release()
+            if opened.readable and not opened.flags & os.O_APPEND:
+                self._splices.closed(request.node)
             for poll_handle in [key for key, (file, _) in self._polled.items() if file is opened]:
                 del self._polled[poll_handle]
         return b""
 
     def _read(self, request: Request) -> bytes | None:
-        handle, position, size, _, _, flags, _ = wire.TRANSFER_IN.unpack_from(request.body)
+        handle, position, size, how, _, flags, _ = wire.TRANSFER_IN.unpack_from(request.body)
         opened = self._file(handle)
         opened.flags = opened.flags & ~os.O_NONBLOCK | flags & os.O_NONBLOCK  # fcntl may have changed it
+        is_spliced = not how & wire.READ_LOCKOWNER
         try:
-            return opened.read(size, position)
+            if is_spliced:
+                return self._splices.read(request.node, opened, size, position)
+            self._splices.find(request.node)
+            start = self._positions.begin(handle, position)
+            data = opened.read(size, start)
+            self._positions.end(handle, position, len(data), start + len(data))
+            return data
         except BlockingIOError:
-            if flags & os.O_NONBLOCK:
+            if flags & os.O_NONBLOCK or (is_spliced and not waits(request.pid, position)):
                 raise
-            self._parked.append(_Parked(request.unique, opened, size, position))
+            self._parked.append(_Parked(request.unique, request.node, opened, size, position, is_spliced))
             return None
 
     def _write(self, request: Request) -> bytes:
@@ -328,11 +350,15 @@ class FuseServer:
         if opened.seek is Seek.NONE:  # trace_marker: the entry carries the writer's name
             self._kernel.writer = caller(request.pid)
         start = wire.TRANSFER_IN.size
-        return wire.TWO_WORDS.pack(opened.write(bytes(request.body[start : start + size]), position), 0)
+        at = self._positions.begin(handle, position)
+        written = opened.write(bytes(request.body[start : start + size]), at)
+        self._positions.end(handle, position, written, opened.after_write(at, written))
+        return wire.TWO_WORDS.pack(written, 0)
 
     def _poll(self, request: Request) -> bytes:
         handle, poll_handle, flags, _ = wire.POLL_IN.unpack_from(request.body)
         opened = self._file(handle)
+        self._splices.find(request.node)
         mask = opened.poll()
         if flags & wire.POLL_SCHEDULE_NOTIFY:
             self._polled[poll_handle] = (opened, mask)
@@ -354,7 +380,7 @@ class FuseServer:
             waiting, self._parked = self._parked, []
             for parked in waiting:
                 try:
-                    messages.append(wire.reply(parked.unique, parked.opened.read(parked.size, parked.position)))
+                    messages.append(wire.reply(parked.unique, self._read_again(parked)))
                 except BlockingIOError:
                     self._parked.append(parked)
                 except OSError as error:
@@ -366,14 +392,9 @@ class FuseServer:
         for message in messages:
             self._send(message)
 
-
-def caller(pid: int) -> Task:
-    """Return the task that a request came from: its name is in /proc, as long as it lives."""
-    try:
-        with open(f"/proc/{pid}/comm", "rb") as file:
-            return Task(pid, file.read().rstrip(b"\n"))
-    except OSError:
-        return Task(pid, "<...>")
+    def _read_again(self, parked: _Parked) -> bytes:
+        _, node, opened, size, position, is_spliced = parked
+        return self._splices.again(node, opened, size, position) if is_spliced else opened.read(size, position)
 
 
-__all__ = ["ROOT", "FuseServer", "caller"]
+__all__ = ["ROOT", "FuseServer"]

@@ -7,14 +7,24 @@ import errno
 from kprobe_sim.node import DirNode, Node, refuse
 
 ROOT = 1
+_APART = ("trace_pipe_raw", "snapshot_raw")
+
+
+def is_apart(name: str) -> bool:
+    """True for files that are another node at each lookup.
+
+    Then each open file has a page cache of its own, and a splice that waits in one is in nobody's way.
+    """
+    return name in _APART
 
 
 class _Known:
     """A file or directory that the kernel has looked up."""
 
-    __slots__ = ("key", "lookups", "name", "node", "parent", "path")
+    __slots__ = ("inode", "key", "lookups", "name", "node", "parent", "path")
 
-    def __init__(self, parent: DirNode | None, key: tuple[int, str], path: str, node: Node) -> None:
+    def __init__(self, parent: DirNode | None, key: tuple[int, str], path: str, node: Node, inode: int) -> None:
+        self.inode = inode  # what stat(2) shows
         self.parent = parent
         self.key = key  # number of the parent, and name
         self.name = key[1]
@@ -31,7 +41,7 @@ class NodeTable:
     """
 
     def __init__(self, root: DirNode) -> None:
-        self._known = {ROOT: _Known(None, (0, ""), "", root)}
+        self._known = {ROOT: _Known(None, (0, ""), "", root, ROOT)}
         self._numbers: dict[tuple[int, str], int] = {}
         self._next = ROOT + 1
 
@@ -47,12 +57,14 @@ class NodeTable:
             self._numbers.pop(key, None)
             return None
         number = self._numbers.get(key)
-        if number is None or self._known[number].node.identity is not found.identity:
+        is_other = number is None or self._known[number].node.identity is not found.identity
+        if number is None or is_other or is_apart(name):
+            inode = self._next if number is None or is_other else self._known[number].inode
             number = self._next
             self._next += 1
             self._numbers[key] = number
             path = f"{above.path}/{name}" if above.path else name
-            self._known[number] = _Known(directory, key, path, found)
+            self._known[number] = _Known(directory, key, path, found, inode)
         self._known[number].lookups += 1
         return number
 
@@ -69,6 +81,10 @@ class NodeTable:
     def path(self, number: int) -> str:
         """Return the path below the mount point."""
         return self._get(number).path
+
+    def inode(self, number: int) -> int:
+        """Return the inode number that stat(2) shows."""
+        return self._get(number).inode
 
     def is_dir(self, number: int) -> bool:
         """True for a directory."""

@@ -72,6 +72,7 @@ class OpenFlag(IntFlag):
     NOFLUSH = 1 << 5
 
 
+READ_LOCKOWNER = 2  # read(2) sets it; a read without it is for the page cache, so for splice, sendfile or mmap
 GETATTR_FH = 1  # getattr for an open file: the kernel asks so for SEEK_END only
 POLL_SCHEDULE_NOTIFY = 1
 SETATTR_MODE, SETATTR_UID, SETATTR_GID = 1, 2, 4
@@ -97,6 +98,8 @@ FORGET_IN = Struct("<Q")
 _BATCH_FORGET_IN = Struct("<II")
 _FORGET_ONE = Struct("<QQ")
 MKDIR_IN = Struct("<II")
+_INVALID_OUT = Struct("<Qqq")
+_STORE_OUT = Struct("<QQII")
 TWO_WORDS = Struct("<II")  # write_out and poll_out: a number and padding
 
 
@@ -152,6 +155,17 @@ def refusal(unique: int, number: int) -> bytes:
 def poll_notice(poll_handle: int) -> bytes:
     """Return the message that lets the kernel ask again what a polled file is ready for."""
     return _OUT_HEADER.pack(_OUT_HEADER.size + 8, 1, 0) + HANDLE_IN.pack(poll_handle)
+
+
+def store_notice(node: int, offset: int, data: bytes) -> bytes:
+    """Return the message that puts data into the page cache, and makes the file as long as that takes."""
+    body = _STORE_OUT.pack(node, offset, len(data), 0) + data
+    return _OUT_HEADER.pack(_OUT_HEADER.size + len(body), 4, 0) + body
+
+
+def invalid_notice(node: int, offset: int, length: int) -> bytes:
+    """Return the message that takes a part of a file out of the page cache."""
+    return _OUT_HEADER.pack(_OUT_HEADER.size + _INVALID_OUT.size, 2, 0) + _INVALID_OUT.pack(node, offset, length)
 
 
 def init_reply(offered: int, wanted: InitFlag) -> bytes:

@@ -1,0 +1,57 @@
+"""What /proc tells of the thread that a request of the mount came from."""
+
+from __future__ import annotations
+
+import errno
+from typing import NamedTuple
+
+from kprobe_sim.node import refuse
+from kprobe_sim.task import Task
+
+_SPLICE, _SENDFILE = 275, 40  # numbers of the system calls on x86-64
+_SPLICE_F_NONBLOCK = 2
+
+
+def caller(pid: int) -> Task:
+    """Return the task that a request came from: its name is in /proc, as long as it lives."""
+    try:
+        with open(f"/proc/{pid}/comm", "rb") as file:
+            return Task(pid, file.read().rstrip(b"\n"))
+    except OSError:
+        return Task(pid, "<...>")
+
+
+class SpliceCall(NamedTuple):
+    """The splice or sendfile that a thread waits in."""
+
+    descriptor: int
+    is_blocking: bool
+    position: int  # of the file when it began
+
+
+def waits(pid: int, position: int) -> bool:
+    """True if a thread shall wait for the page at that position.
+
+    Not if it has had pages from the same call, nor with SPLICE_F_NONBLOCK.  Requests tell neither: /proc does, of
+    processes that this one may look into; others get EAGAIN.
+    """
+    try:
+        call = _call_of(pid)
+    except (OSError, ValueError):
+        return False
+    return call.is_blocking and call.position == position
+
+
+def _call_of(pid: int) -> SpliceCall:
+    text = "running"
+    while text.startswith("running"):  # it has asked, and isn't asleep yet
+        with open(f"/proc/{pid}/syscall", encoding="ascii") as file:
+            text = file.read()
+    number, *arguments = (int(word, 0) for word in text.split()[:7])
+    if number not in (_SPLICE, _SENDFILE):
+        raise refuse(errno.EINVAL)
+    descriptor = arguments[0 if number == _SPLICE else 1]
+    is_blocking = number == _SENDFILE or not arguments[5] & _SPLICE_F_NONBLOCK
+    with open(f"/proc/{pid}/fdinfo/{descriptor}", encoding="ascii") as file:
+        position = next(int(line.split()[1]) for line in file if line.startswith("pos:"))
+    return SpliceCall(descriptor, is_blocking, position)
