@@ -14,6 +14,7 @@ from kprobe_sim.kstrto import UINT_MAX, is_digit
 from kprobe_sim.prototypes import VOID, PrototypeTable, Signature
 from kprobe_sim.refusal import Refusal
 
+LAST_SLOT = 15  # an argument compiles to at most 16 fetch instructions, the last of which only marks the end
 _EXPANDED_SIZE = 128  # bytes for all arguments that are written out, NULs included
 _FIRST = 2  # the token that the first argument is
 
@@ -25,19 +26,32 @@ class Function(NamedTuple):
     signature: Signature | None = None
 
 
-class Found(NamedTuple):
-    """A variable found: `parameter` by its index (None: the return value), offsets to follow, and the type there.
+class Path(NamedTuple):
+    """Fields followed: the offset of each read of memory, the type at the end, and a bitfield's (width, position).
 
-    `type` is None where BTF doesn't know the function; `bits` is a bitfield's (width, position).
+    `column` is where the last field stands.
+    """
+
+    offsets: tuple[int, ...]
+    type: int
+    bits: tuple[int, int]
+    column: int
+
+
+class Found(NamedTuple):
+    """A variable found: `parameter` by its index (None: the return value), and what its fields lead to.
+
+    `type` is None where BTF doesn't know the function.
     """
 
     parameter: int | None
     offsets: tuple[int, ...]
     type: int | None
-    bits: tuple[int, int] = (0, 0)
+    bits: tuple[int, int]
+    column: int
 
 
-def _split(text: str, column: int) -> tuple[str, str | None, bool]:
+def split_field(text: str, column: int) -> tuple[str, str | None, bool]:
     """Split NAME->REST or NAME.REST; return name, rest (None: no more) and whether an arrow stood between."""
     at = min((at for at in (text.find("."), text.find("-")) if at >= 0), default=-1)
     if at < 0:
@@ -49,19 +63,25 @@ def _split(text: str, column: int) -> tuple[str, str | None, bool]:
     raise Refusal(errno.EINVAL, "BAD_HYPHEN", column + at)
 
 
-def find_variable(text: str, function: Function, column: int, *, is_return: bool) -> Found:
-    """Find what NAME[->FIELD[.FIELD]..] or $retval[->FIELD..] means.  Raises Refusal."""
-    name, rest, arrow = _split(text, column)
+def split_variable(text: str, column: int) -> tuple[str, str | None, int]:
+    """Split a variable from its fields; return the name, the fields (None: none) and where these stand."""
+    name, rest, arrow = split_field(text, column)
     behind = column + len(name) + (2 if arrow else 1)
     if rest is not None and not arrow:
         raise Refusal(errno.EOPNOTSUPP, "NOSUP_DAT_ARG", behind)
+    return name, rest, behind
+
+
+def find_variable(text: str, function: Function, column: int, *, is_return: bool) -> Found:
+    """Find what NAME[->FIELD[.FIELD]..] or $retval[->FIELD..] means.  Raises Refusal."""
+    name, rest, behind = split_variable(text, column)
     types, signature = function
     index: int | None = None
     if is_return and name == "$retval":
         if types is None or signature is None:
             if rest is not None:
                 raise Refusal(errno.ENOENT, "NO_BTF_ENTRY", behind)
-            return Found(None, (), None)
+            return Found(None, (), None, (0, 0), column)
         if signature.returns == VOID:
             raise Refusal(errno.ENOENT, "NO_RETVAL", column)
         kind = signature.returns
@@ -75,33 +95,61 @@ def find_variable(text: str, function: Function, column: int, *, is_return: bool
         kind = signature.parameters[index][1]
     kind = types.resolve(kind)
     if rest is None:
-        return Found(index, (), kind)
-    return _follow(types, index, kind, rest, behind)
+        return Found(index, (), kind, (0, 0), column)
+    return Found(index, *follow_fields(types, rest, behind, pointer=kind))
 
 
-def _follow(types: PrototypeTable, index: int | None, kind: int, text: str, column: int) -> Found:
-    """Follow FIELD[->FIELD|.FIELD].. from a pointer: each arrow is one read of memory."""
+def follow_fields(
+    types: PrototypeTable,
+    text: str,
+    column: int,
+    *,
+    pointer: int = VOID,
+    struct: int | None = None,
+    room: int = LAST_SLOT,
+) -> Path:
+    """Follow FIELD[->FIELD|.FIELD].. from a pointer, or from a struct: each arrow is one read of memory.
+
+    `room` is how many more instructions a fetch may have.  Raises Refusal.
+    """
     rest: str | None = text
-    offsets = []
-    bits = position = 0
+    offsets: list[int] = []
+    bits = (0, 0)
+    kind = pointer
     while rest is not None:
-        pointed = types.pointed(kind)
+        pointed = types.pointed(kind) if struct is None else struct
         if pointed is None:
             raise Refusal(errno.EINVAL, "NO_PTR_STRCT", column)
-        kind, offset, arrow = pointed, 0, False
-        while rest is not None and not arrow:
-            name, following, arrow = _split(rest, column)
-            if not types.is_struct(kind):
-                raise Refusal(errno.EINVAL, "BAD_BTF_TID", column)
-            member = types.member(kind, name)
-            if member is None:
-                raise Refusal(errno.ENOENT, "NO_BTF_FIELD", column)
-            offset += member.offset
-            bits, position, kind = member.bits, offset % 8, types.resolve(member.type)
-            column += len(name) + (2 if arrow else 1)
-            rest = following
+        struct = None
+        offset, kind, width, rest, column = find_field(types, pointed, rest, column)
+        if len(offsets) + 1 >= room:
+            raise Refusal(errno.EINVAL, "TOO_MANY_OPS", column)
         offsets.append(offset // 8)
-    return Found(index, tuple(offsets), kind, (bits, position))
+        bits = (width, offset % 8)
+    return Path(tuple(offsets), kind, bits, column)
+
+
+def find_field(types: PrototypeTable, kind: int, text: str, column: int) -> tuple[int, int, int, str | None, int]:
+    """Find FIELD[.FIELD].. in a struct, up to an arrow.
+
+    Returns its offset in bits, its type, its width in bits if it is a bitfield, what follows the arrow (None: nothing)
+    and the column of that, or else of the last field.  Raises Refusal.
+    """
+    offset = 0
+    while True:
+        name, rest, arrow = split_field(text, column)
+        if not types.is_struct(kind):
+            raise Refusal(errno.EINVAL, "BAD_BTF_TID", column)
+        member = types.member(kind, name)
+        if member is None:
+            raise Refusal(errno.ENOENT, "NO_BTF_FIELD", column)
+        offset += member.offset
+        kind = types.resolve(member.type)
+        if rest is not None:
+            column += len(name) + (2 if arrow else 1)
+        if arrow or rest is None:
+            return offset, kind, member.bits, rest, column
+        text = rest
 
 
 def type_name(types: PrototypeTable, kind: int) -> str | None:

@@ -53,12 +53,21 @@ def _source(source: Source) -> Value:
             return _stack_word(number - len(_ARGUMENT_REGISTERS))
         case From.RETURN_VALUE:
             return lambda state: state.return_value & ULONG_MAX
+        case From.CURRENT:
+            return lambda state: state.current
         case _:
             return lambda state: number
 
 
 def _follow(value: Value, deref: Deref) -> Value:
-    offset, user = deref
+    offset, user, per_cpu = deref
+    if per_cpu:
+
+        def placed(state: State) -> int | None:
+            start = value(state)
+            return None if start is None else (start + state.per_cpu) & ULONG_MAX
+
+        return placed
 
     def followed(state: State) -> int | None:
         start = value(state)
@@ -107,7 +116,7 @@ def _number(argument: FetchArg) -> Callable[[State], int]:
         return raw
 
     size = argument.type.size
-    offset, user = argument.expression.derefs[-1]
+    offset, user, _ = argument.expression.derefs[-1]
 
     def memory(state: State) -> int:
         start = value(state)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import errno
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from kprobe_sim.btf_arguments import Found, Function, find_variable
+from kprobe_sim.btf_arguments import LAST_SLOT, Function, find_variable, follow_fields, split_variable
 from kprobe_sim.gates import Gates
 from kprobe_sim.kstrto import is_digit, is_name, kstrtol, kstrtoul
 from kprobe_sim.refusal import Refusal
+from kprobe_sim.typecast import PER_CPU_POINTER, PER_CPU_READ, read_typecast, resolve_typecast
 
 REGISTERS = frozenset(
     {
@@ -21,7 +22,6 @@ REGISTERS = frozenset(
         *("orig_ax", "ip", "cs", "flags", "sp", "ss"),
     }
 )
-LAST_SLOT = 15  # an argument compiles to at most 16 fetch instructions, the last of which only marks the end
 _MAX_STACK = 2048  # words of a 16 KiB kernel stack
 
 
@@ -36,6 +36,9 @@ class From(Enum):
     ENTRY_ARGUMENT = "entry argument"  # the same, kept until the function returns
     IMMEDIATE = "immediate"
     SYMBOL = "symbol"  # an address found when the probe is registered
+    CURRENT = "current"  # the address of the task's task_struct
+    FIELD = "field"  # a field of the event that an event probe is attached to
+    FILE_OFFSET = "file offset"  # where that offset of a uprobe's file is mapped
     COMM = "comm"
     TEXT = "text"  # an immediate string
 
@@ -49,45 +52,91 @@ class Source(NamedTuple):
 
 
 class Deref(NamedTuple):
-    """One step through memory: read at value + offset; `user` with the user-space reader."""
+    """One step through memory: read at value + offset; `user` with the user-space reader.
+
+    `per_cpu` reads nothing: it makes a per-CPU variable's address that of this CPU's.
+    """
 
     offset: int
     user: bool = False
+    per_cpu: bool = False
 
 
 class Expression(NamedTuple):
     """A read expression: dereferences innermost first; `slot` is the index of the last fetch instruction.
 
+    `column` is where the kernel has come to: what it finds wrong later is shown relative to that.
     `type` is what BTF says that it has (a number of the profile's types), `bits` (width, position) if it is a bitfield.
     """
 
     source: Source
     derefs: tuple[Deref, ...]
     slot: int
+    column: int
     type: int | None = None
     bits: tuple[int, int] = (0, 0)
 
+    @property
+    def read(self) -> Deref | None:
+        """The read of memory that it ends in, None if it ends in something else."""
+        return self.derefs[-1] if self.derefs and not self.derefs[-1].per_cpu else None
+
+
+class OwnSources(Protocol):
+    """What an argument may start from at probes that aren't kprobes.
+
+    `comm_has_any_type`: $comm and strings have the type that is written.  `unknown_types` are those that aren't known
+    here.
+    """
+
+    comm_has_any_type: bool
+    unknown_types: frozenset[str]
+
+    def read(self, text: str, scope: Scope, column: int) -> Expression | None:
+        """Read a source; None if it is read as at a kprobe.  Raises Refusal."""
+        ...
+
 
 class Scope(NamedTuple):
-    """What an argument may refer to at its probe point."""
+    """What an argument may refer to at its probe point; `first` is how many arguments $arg1 is behind the first."""
 
     is_return: bool
     at_entry: bool
     gates: Gates
     function: Function = Function()
+    own: OwnSources | None = None
+    first: int = 0
 
 
 def _by_name(text: str, scope: Scope, column: int) -> Expression:
     """Read an argument by its name in C, $retval among them."""
-    found: Found = find_variable(text, scope.function, column, is_return=scope.is_return)
-    if len(found.offsets) >= LAST_SLOT:
-        raise Refusal(errno.EINVAL, "TOO_MANY_OPS", column)
+    found = find_variable(text, scope.function, column, is_return=scope.is_return)
     if found.parameter is None:
         source = Source(From.RETURN_VALUE)
     else:
-        source = Source(From.ENTRY_ARGUMENT if scope.is_return else From.ARGUMENT, number=found.parameter)
+        kind = From.ENTRY_ARGUMENT if scope.is_return else From.ARGUMENT
+        source = Source(kind, number=found.parameter + scope.first)
     derefs = tuple([Deref(offset) for offset in found.offsets])
-    return Expression(source, derefs, len(derefs), found.type, found.bits)
+    # kernels before 7.3 count the last field from nowhere: where they show a later fault is up to chance
+    end = found.column if scope.gates.field_caret else column
+    return Expression(source, derefs, len(derefs), end, found.type, found.bits)
+
+
+def _current(text: str, scope: Scope, column: int) -> Expression:
+    """Read $current[->FIELD..]."""
+    source = Source(From.CURRENT)
+    if text == "$current":
+        return Expression(source, (), 0, column)
+    if not text.startswith("$current-"):
+        raise Refusal(errno.EINVAL, "BAD_VAR", column)
+    _, fields, behind = split_variable(text, column)
+    types = scope.function.types
+    struct = None if types is None else types.struct("task_struct")
+    if types is None or struct is None or fields is None:
+        raise Refusal(errno.ENOENT, "NO_BTF_ENTRY", column)
+    path = follow_fields(types, fields, behind, struct=struct)
+    derefs = tuple([Deref(offset) for offset in path.offsets])
+    return Expression(source, derefs, len(derefs), path.column, path.type, path.bits)
 
 
 def _variable(text: str, scope: Scope, column: int) -> Source:
@@ -109,7 +158,7 @@ def _variable(text: str, scope: Scope, column: int) -> Source:
         if reachable or scope.gates.names_missing_entry:
             number = _index(text[3:], "BAD_ARG_NUM", column, 1, scope.gates) - 1
             if reachable:
-                return Source(From.ENTRY_ARGUMENT if scope.is_return else From.ARGUMENT, number=number)
+                return Source(From.ENTRY_ARGUMENT if scope.is_return else From.ARGUMENT, number=number + scope.first)
             raise Refusal(errno.EINVAL, "NOFENTRY_ARGS", column)
     raise bad
 
@@ -136,10 +185,10 @@ def _memory(text: str, column: int) -> Expression:
     """Read what follows an @: it always ends in one read of memory."""
     if is_digit(text, 0):
         address = _number(text, "BAD_MEM_ADDR", column, signed=False)
-        return Expression(Source(From.IMMEDIATE, number=address), (Deref(0),), 1)
+        return Expression(Source(From.IMMEDIATE, number=address), (Deref(0),), 1, column)
     if text.startswith("+"):
         raise Refusal(errno.EINVAL, "FILE_ON_KPROBE", column)
-    return Expression(Source(From.SYMBOL, text), (Deref(0),), 2)
+    return Expression(Source(From.SYMBOL, text), (Deref(0),), 2, column)
 
 
 def _immediate(text: str, column: int) -> Source:
@@ -166,46 +215,94 @@ def _dereference(text: str, scope: Scope, column: int, level: int) -> Expression
     if not brace:
         raise Refusal(errno.EINVAL, "DEREF_NEED_BRACE", column)
     offset = _number(number, "BAD_DEREF_OFFS", column, signed=True)
-    column += len(number) + 1 + (0 if number.startswith("-") else 1)
+    behind = column + len(number) + 1 + (0 if number.startswith("-") else 1)
     inner, brace, _ = rest.rpartition(")")
     if not brace:
-        raise Refusal(errno.EINVAL, "DEREF_OPEN_BRACE", column + len(rest))
-    if scope.gates.nesting is not None and level >= scope.gates.nesting:
-        raise Refusal(errno.E2BIG, "TOO_MANY_NESTED", column)
-    expression = read_expression(inner, scope, column, level + 1)
+        raise Refusal(errno.EINVAL, "DEREF_OPEN_BRACE", behind + len(rest))
+    expression = read_expression(inner, scope, behind, level + 1)
+    _check_address(expression, behind)
+    derefs = (*expression.derefs, Deref(offset, user))
+    return Expression(expression.source, derefs, expression.slot + 1, behind if scope.gates.caret_shift else column)
+
+
+def _check_address(expression: Expression, column: int) -> None:
+    """Refuse what can't be dereferenced, and one instruction more than there may be."""
     if not expression.derefs and expression.source.kind in (From.COMM, From.TEXT):
         raise Refusal(errno.EINVAL, "COMM_CANT_DEREF", column)
     if expression.slot + 1 == LAST_SLOT:
         raise Refusal(errno.EINVAL, "TOO_MANY_OPS", column)
-    return Expression(expression.source, (*expression.derefs, Deref(offset, user)), expression.slot + 1)
 
 
-def read_expression(text: str, scope: Scope, column: int, level: int = 1) -> Expression:
+def _per_cpu(text: str, scope: Scope, column: int, level: int) -> Expression:
+    """Read this_cpu_ptr(X) or this_cpu_read(X)."""
+    is_read = text.startswith(PER_CPU_READ)
+    rest = text[len(PER_CPU_READ if is_read else PER_CPU_POINTER) :]
+    column += len(text) - len(rest)
+    inner, brace, _ = rest.rpartition(")")
+    if not brace:
+        raise Refusal(errno.EINVAL, "DEREF_OPEN_BRACE", column + len(rest))
+    expression = read_expression(inner, scope, column, level + 1)
+    if inner.startswith("@"):  # the address itself is meant, not what stands there
+        derefs, slot = expression.derefs[:-1], expression.slot
+    else:
+        _check_address(expression, column)
+        derefs, slot = expression.derefs, expression.slot + 1
+    derefs = (*derefs, Deref(0, per_cpu=True))
+    if is_read:
+        slot += 1
+        if slot == LAST_SLOT:
+            raise Refusal(errno.EINVAL, "TOO_MANY_OPS", column)
+        derefs = (*derefs, Deref(0))
+    return Expression(expression.source, derefs, slot, column)
+
+
+def _typecast(text: str, scope: Scope, column: int, level: int) -> Expression:
+    if not scope.is_return and not scope.at_entry:
+        raise Refusal(errno.EOPNOTSUPP, "NOSUP_BTFARG", column)
+    cast = read_typecast(text, column)
+    expression = read_expression(cast.inner, scope, cast.inner_column, level + 1)
+    path = resolve_typecast(cast, scope.function.types, LAST_SLOT - expression.slot)
+    derefs = (*expression.derefs, *[Deref(offset) for offset in path.offsets])
+    slot = expression.slot + len(path.offsets)
+    return Expression(expression.source, derefs, slot, path.column, path.type, path.bits)
+
+
+def read_expression(text: str, scope: Scope, column: int, level: int = 0) -> Expression:
     """Read an expression (without :TYPE) that stands at `column` of its token.  Raises Refusal.
 
-    `level` counts the expressions around it, itself included.
+    `level` counts the expressions around it.
     """
     first = text[:1]
+    gates = scope.gates
+    is_per_cpu = gates.typecasts and text.startswith((PER_CPU_POINTER, PER_CPU_READ))
+    is_cast = gates.typecasts and first == "("
+    if is_per_cpu or is_cast or first in ("+", "-"):
+        if gates.nesting is not None and level >= gates.nesting:
+            raise Refusal(errno.E2BIG, "TOO_MANY_NESTED", column)
+        read = _per_cpu if is_per_cpu else _typecast if is_cast else _dereference
+        return read(text, scope, column, level)
+    if scope.own is not None and (own := scope.own.read(text, scope, column)) is not None:
+        return own
     if first == "$":
-        if scope.gates.btf and text.startswith("$retval"):
+        if gates.btf and text.startswith("$retval"):
             if not scope.is_return:
                 raise Refusal(errno.EINVAL, "RETVAL_ON_PROBE", column)
             return _by_name(text, scope, column)
-        return Expression(_variable(text[1:], scope, column), (), 0)
+        if gates.current and text.startswith("$current"):
+            return _current(text, scope, column)
+        return Expression(_variable(text[1:], scope, column), (), 0, column)
     if first == "%":
         if text[1:] not in REGISTERS:
             raise Refusal(errno.EINVAL, "BAD_REG_NAME", column)
-        return Expression(Source(From.REGISTER, text[1:]), (), 0)
+        return Expression(Source(From.REGISTER, text[1:]), (), 0, column)
     if first == "@":
         return _memory(text[1:], column)
-    if first in ("+", "-"):
-        return _dereference(text, scope, column, level)
     if first == "\\":
-        return Expression(_immediate(text[1:], column), (), 0)
-    if scope.gates.btf and is_name(first):
+        return Expression(_immediate(text[1:], column), (), 0, column)
+    if gates.btf and is_name(first):
         if not scope.is_return and not scope.at_entry:
             raise Refusal(errno.EINVAL, "NOSUP_BTFARG", column)
         return _by_name(text, scope, column)
-    if first == "(" and scope.gates.event_typecasts:
+    if first == "(" and gates.event_typecasts:
         raise Refusal(errno.EINVAL, "TYPECAST_NOT_EVENT", column)
     raise Refusal(errno.EINVAL, "BAD_FETCH_ARG", column)

@@ -11,8 +11,8 @@ from collections.abc import Collection
 from enum import Enum
 from typing import NamedTuple
 
-from kprobe_sim.btf_arguments import is_characters, points_to_characters, type_name
-from kprobe_sim.expression import LAST_SLOT, Deref, Expression, From, Scope, read_expression
+from kprobe_sim.btf_arguments import LAST_SLOT, is_characters, points_to_characters, type_name
+from kprobe_sim.expression import Deref, Expression, From, Scope, read_expression
 from kprobe_sim.fetch_types import STRING_TYPE, FetchType, find_type
 from kprobe_sim.kstrto import is_name, kstrtouint, simple_strtoul
 from kprobe_sim.refusal import Refusal
@@ -27,8 +27,8 @@ _RESERVED = frozenset(
         *("__probe_ip", "__probe_ret_ip", "__probe_func"),
     }
 )
-_SYMSTR_SOURCES = (From.REGISTER, From.STACK, From.RETURN_VALUE, From.ARGUMENT)
-_STRING_SOURCES = (From.IMMEDIATE, From.COMM, From.TEXT)
+_SYMSTR_SOURCES = (From.REGISTER, From.STACK, From.RETURN_VALUE, From.ARGUMENT, From.FIELD)
+_STRING_SOURCES = (From.IMMEDIATE, From.COMM, From.TEXT, From.FIELD)
 
 
 class Store(Enum):
@@ -100,35 +100,38 @@ def _split_type(body: str, column: int) -> tuple[str, _TypeText]:
 
 
 def _choose_type(expression: str, written: _TypeText, scope: Scope) -> FetchType:
-    if expression in ("$comm", "$COMM") or expression.startswith('\\"'):
+    own = scope.own
+    if (own is None or not own.comm_has_any_type) and (
+        expression in ("$comm", "$COMM") or expression.startswith('\\"')
+    ):
         if written.length or written.text not in (None, "string"):
             raise Refusal(errno.EINVAL, scope.gates.string_type_message, written.column)
         return STRING_TYPE
     found = find_type(written.text, scope.gates)
-    if found is None:
+    if found is None or (own is not None and written.text in own.unknown_types):
         raise Refusal(errno.EINVAL, "BAD_TYPE", written.column)
     return found
 
 
 def _string_store(
-    fetch_type: FetchType, length: int, expression: Expression, column: int, type_column: int
+    fetch_type: FetchType, length: int, expression: Expression, type_column: int
 ) -> tuple[Store, bool, int]:
     """Return how a string is kept, whether the last dereference belongs to the store, and the slot it takes."""
-    derefs = expression.derefs
-    kind = expression.source.kind
+    read = expression.read
+    kind = None if expression.derefs else expression.source.kind
     symbol_name = fetch_type.name == "symstr"
     if symbol_name:
-        if derefs[-1].user if derefs else kind not in _SYMSTR_SOURCES:
+        if read.user if read else kind not in _SYMSTR_SOURCES:
             raise Refusal(errno.EINVAL, "BAD_SYMSTRING", type_column)
-    elif not derefs and kind not in _STRING_SOURCES:
+    elif not read and kind not in _STRING_SOURCES:
         raise Refusal(errno.EINVAL, "BAD_STRING", type_column)
     slot = expression.slot
-    own_slot = symbol_name or not derefs or length > 0
+    own_slot = symbol_name or not read or length > 0
     if own_slot:
         slot += 1
         if slot == LAST_SLOT:
-            raise Refusal(errno.EINVAL, "TOO_MANY_OPS", column)
-    if fetch_type.name == "ustring" or (not own_slot and derefs[-1].user):
+            raise Refusal(errno.EINVAL, "TOO_MANY_OPS", expression.column)
+    if fetch_type.name == "ustring" or (read and not own_slot and read.user):
         return Store.USER_STRING, not own_slot, slot
     return (Store.SYMBOL_NAME if symbol_name else Store.STRING), not own_slot, slot
 
@@ -148,16 +151,8 @@ def _bitfield(written: _TypeText, size: int, slot: int) -> tuple[int, int] | Non
     return width, position
 
 
-def _shift(body: str, scope: Scope) -> int:
-    """Return how far right of its place a late fault is shown: by the outermost dereference from 6.5 on."""
-    if not scope.gates.caret_shift or body[:1] not in ("+", "-"):
-        return 0
-    prefix = body[: body.find("(") + 1]
-    return len(prefix) - (prefix[1:2] == "u")
-
-
 def _adapt(
-    fetch_type: FetchType, written: _TypeText, expression: Expression, scope: Scope, column: int
+    fetch_type: FetchType, written: _TypeText, expression: Expression, scope: Scope
 ) -> tuple[FetchType, Expression]:
     """Take the type that BTF gives, or, for a string, the read through a char *."""
     types, kind = scope.function.types, expression.type
@@ -168,9 +163,9 @@ def _adapt(
     if "string" not in written.text or is_characters(types, kind):
         return fetch_type, expression
     if not points_to_characters(types, kind):
-        raise Refusal(errno.EINVAL, "BAD_TYPE4STR", column)
+        raise Refusal(errno.EINVAL, "BAD_TYPE4STR", expression.column)
     if expression.slot + 1 == LAST_SLOT:
-        raise Refusal(errno.E2BIG, "TOO_MANY_OPS", column)
+        raise Refusal(errno.E2BIG, "TOO_MANY_OPS", expression.column)
     derefs = (*expression.derefs, Deref(0, written.text.startswith("u")))
     return fetch_type, expression._replace(derefs=derefs, slot=expression.slot + 1)
 
@@ -184,33 +179,35 @@ def _compile_body(name: str, body: str, column: int, offset: int, scope: Scope) 
     text, written = _split_type(body, column)
     fetch_type = _choose_type(text, written, scope)
     size = fetch_type.size * (written.length or 1)
-    shift = _shift(body, scope)
     if offset + size > _MAX_EVENT_SIZE and not gates.caret_shift:  # later kernels look at the size after the expression
         raise Refusal(errno.E2BIG, "EVENT_TOO_BIG", column)
     expression = read_expression(text, scope, column)
     if expression.type is not None:
-        fetch_type, expression = _adapt(fetch_type, written, expression, scope, column)
+        fetch_type, expression = _adapt(fetch_type, written, expression, scope)
         size = fetch_type.size * (written.length or 1)
     if offset + size > _MAX_EVENT_SIZE:
-        raise Refusal(errno.E2BIG, "EVENT_TOO_BIG", column + shift)
-    type_column = written.column + shift
+        raise Refusal(errno.E2BIG, "EVENT_TOO_BIG", expression.column)
+    type_column = written.column + expression.column - column
+    read = expression.read
     if fetch_type.is_string:
-        store, stored, slot = _string_store(fetch_type, written.length, expression, column + shift, type_column)
-    elif expression.derefs:
-        store = Store.USER_MEMORY if expression.derefs[-1].user else Store.MEMORY
+        store, stored, slot = _string_store(fetch_type, written.length, expression, type_column)
+    elif read:
+        store = Store.USER_MEMORY if read.user else Store.MEMORY
         stored, slot = True, expression.slot
     else:
         store, stored, slot = Store.RAW, False, expression.slot + 1
+        if slot == LAST_SLOT:
+            raise Refusal(errno.E2BIG, "TOO_MANY_OPS", expression.column)
     bits = _bitfield(written._replace(column=type_column), fetch_type.size, slot)
     if written.text is None and (expression.bits[0] % 8 or expression.bits[1]):
         bits = expression.bits
         if slot + 1 == LAST_SLOT:
-            raise Refusal(errno.EINVAL, "TOO_MANY_OPS", column)
+            raise Refusal(errno.EINVAL, "TOO_MANY_OPS", expression.column)
     if written.length:
         if store in (Store.RAW, Store.USER_MEMORY, Store.SYMBOL_NAME):
             raise Refusal(errno.EINVAL, "BAD_STRING", type_column)
         if slot + (bits is not None) + 1 == LAST_SLOT:
-            raise Refusal(errno.EINVAL, "TOO_MANY_OPS", column + shift)
+            raise Refusal(gates.array_room_errno, "TOO_MANY_OPS", expression.column)
     return FetchArg(name, body, fetch_type, written.length, expression, store, stored, bits, offset, size)
 
 

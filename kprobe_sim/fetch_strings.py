@@ -161,7 +161,7 @@ def _compile_array(
 
         return immediate
 
-    offset, user_pointers = derefs[-1]
+    offset, user_pointers, _ = derefs[-1]
 
     def array(state: State) -> Text:
         start = value(state)

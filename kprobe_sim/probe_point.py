@@ -85,9 +85,9 @@ class ProbePoints:
 
     def function(self, place: Place) -> Function:
         """Return what BTF tells of the function that a place names."""
-        types = self._types() if self._gates.btf and place.symbol is not None else None
+        types = self._types() if self._gates.btf else None
         if types is None or place.symbol is None:
-            return Function()
+            return Function(types)
         return Function(types, types.signature(self._symbols, place.symbol))
 
     def module_is_loaded(self, name: str) -> bool:

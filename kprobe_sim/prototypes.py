@@ -10,7 +10,7 @@ from kprobe_sim.symbols import SymbolTable
 
 MAGIC = b"kprobtyp"
 VOID = 0  # the number of the type void
-_PROTOTYPES, _TYPES = 256, 64  # lines to a chunk
+_PROTOTYPES, _TYPES, _STRUCTS = 256, 64, 256  # lines to a chunk
 _SIGNED, _CHAR, _BOOL = 1, 2, 4  # the encoding of an int
 _POINTER_SIZE = 8
 _ANONYMOUS_DEPTH = 16
@@ -61,7 +61,7 @@ class PrototypeTable:
     `chars` the numbers in
     the kernel's BTF of all types that are characters; `protos` lines, 256 to a chunk: return type, then name:type per
     parameter; `types` lines, 64 to a chunk: a letter, then what it has of target type, size, encoding, signedness,
-    bits, name and members (name:type:offset[:bits]).
+    bits, name and members (name:type:offset[:bits]); `structs` lines, 256 to a chunk, by name: name, type.
     """
 
     def __init__(self, path: Path) -> None:
@@ -69,6 +69,7 @@ class PrototypeTable:
         self._index = Numbers(sections["index"])
         self._protos = Texts(sections["protos"])
         self._types = Texts(sections["types"])
+        self._structs = Texts(sections["structs"]) if "structs" in sections else None
         self._lines: dict[int, list[str]] = {}
         self._characters = sections["chars"].cast("I")
 
@@ -117,6 +118,24 @@ class PrototypeTable:
         """Return what a pointer points to, typedefs and qualifiers followed; None for anything but a pointer."""
         words = self._words(number)
         return self.resolve(int(words[1])) if words[0] == "*" else None
+
+    def struct(self, name: str) -> int | None:
+        """Return the struct (no union) of that name, None if there is none.  Raises LookupError if none are recorded."""
+        structs = self._structs
+        if structs is None:
+            raise LookupError("this profile was recorded without the names of structs")
+        low, high = 0, len(structs)
+        while high - low > 1:  # the last chunk that doesn't start behind the name
+            middle = (low + high) // 2
+            if structs[middle].partition(b"\t")[0].decode() > name:
+                high = middle
+            else:
+                low = middle
+        for line in structs[low].decode().split("\n"):
+            found, _, number = line.partition("\t")
+            if found == name:
+                return int(number)
+        return None
 
     def is_struct(self, number: int) -> bool:
         """Return whether a type is a struct or a union."""

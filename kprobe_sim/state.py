@@ -32,7 +32,8 @@ class State(NamedTuple):
 
     `registers` has the kernel's names (r15 … ss, orig_ax) with 64-bit unsigned values; those left out are 0.  `stack`
     are the words from the stack pointer up ($stack0 …); beyond them $stackN is 0.  `return_value` is what $retval
-    reads, at a return probe.
+    reads, at a return probe.  `current` is the address of the task's task_struct, `per_cpu` what makes a per-CPU
+    variable's address that of this CPU's.
     """
 
     registers: Mapping[str, int]
@@ -40,3 +41,5 @@ class State(NamedTuple):
     stack: Sequence[int] = ()
     comm: bytes = b""
     return_value: int = 0
+    current: int = 0
+    per_cpu: int = 0

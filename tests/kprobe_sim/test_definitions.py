@@ -152,8 +152,7 @@ def test_observed_6_1(row: dict[str, Any], registry: Any) -> None:
     check_observed(registry, row)
 
 
-# Other kernels.  What isn't right yet is listed and expected to fail: fprobes and tracepoint probes,
-# and what 7.3 brought.
+# Other kernels.  What isn't right yet is listed and expected to fail: fprobes and tracepoint probes.
 DIFFERENCES = json.loads((FIXTURES / "differences.json").read_text(encoding="ascii"))
 NOT_YET = pytest.mark.xfail(strict=True, reason="listed in fixtures/definitions/differences.json")
 
@@ -187,3 +186,22 @@ def test_recorded_elsewhere(series: str, run: list[dict[str, Any]], registry_of:
 @pytest.mark.parametrize(("series", "row"), observed_elsewhere())
 def test_observed_elsewhere(series: str, row: dict[str, Any], registry_of: Any) -> None:
     check_observed(registry_of(series, 1), row)
+
+
+def casts() -> list[Any]:
+    """What 7.3 brought, and near misses of it: $current, typecasts, per-CPU variables, longer expressions."""
+    return [pytest.param(row, id=f"{index}-{row['input'][:60]!r}") for index, row in enumerate(rows("casts"))]
+
+
+@pytest.mark.parametrize("row", casts())
+def test_casts_7_3(row: dict[str, Any], registry_of: Any) -> None:
+    registry = registry_of("7.3", 1)
+    check_observed(registry, row)
+    log = registry.log.text().decode("latin-1").splitlines()
+    assert [line.removeprefix("  Command: ") for line in log[1::3]] == row["commands"]
+    if row["listing"]:
+        name = row["listing"][0].split()[0].partition(":")[2]
+        _, _, fields = (
+            registry.event(*name.split("/")).format().partition(b"int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n")
+        )
+        assert fields.decode("latin-1") == row["format"]

@@ -24,7 +24,7 @@ LETTERS = {
     INT: "i", PTR: "*", ARRAY: "[", STRUCT: "s", UNION: "u", ENUM: "e", FWD: "f", TYPEDEF: "t", VOLATILE: "v",
     CONST: "c", RESTRICT: "r", FUNC_PROTO: "(", FLOAT: "n", ENUM64: "E",
 }  # fmt: skip
-PROTOTYPES, TYPES = 256, 64  # lines to a chunk
+PROTOTYPES, TYPES, STRUCTS = 256, 64, 256  # lines to a chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,8 @@ class Btf:
 def prototypes(btf: Btf, symbol_names: Sequence[str], *, fields: bool) -> bytes:
     """Return the table of prototypes for the symbols of a symbol table (see kprobe_sim/prototypes.py for its form).
 
-    `fields` records the members of all structs that a function's arguments and its result lead to.
+    `fields` records the members of all structs: those that a function's arguments and its result lead to, and those
+    that a typecast may name.
     """
     lines: dict[tuple[int, ...], int] = {}
     names: dict[str, int] = {}
@@ -119,6 +120,8 @@ def prototypes(btf: Btf, symbol_names: Sequence[str], *, fields: bool) -> bytes:
             row += [names.setdefault(parameter, len(names)), btf.untagged(kind)]
         wanted += [row[0], *row[2::2]]
         by_function.setdefault(name, lines.setdefault(tuple(row), len(lines) + 1))
+    structs = _structs(btf) if fields else {}
+    wanted += structs.values()
     reached = {0}
     while wanted:
         number = btf.untagged(wanted.pop())
@@ -139,8 +142,18 @@ def prototypes(btf: Btf, symbol_names: Sequence[str], *, fields: bool) -> bytes:
             "chars": array("I", [number for number in range(1 << 16) if _is_character(btf, number)]).tobytes(),
             "protos": packed.texts(_lines(rows, PROTOTYPES)),
             "types": packed.texts(_lines(types, TYPES)),
+            "structs": packed.texts(_lines([f"{name}\t{place[structs[name]]}" for name in sorted(structs)], STRUCTS)),
         },
     )
+
+
+def _structs(btf: Btf) -> dict[str, int]:
+    """Return the number of each struct by name; of several with one name the kernel finds the first, so of nameless."""
+    found: dict[str, int] = {}
+    for number, entry in enumerate(btf.types):
+        if entry.kind == STRUCT:
+            found.setdefault(entry.name, number)
+    return found
 
 
 def _is_character(btf: Btf, number: int) -> bool:
