@@ -75,6 +75,7 @@ class Gates:
     raw_mark_sizes: tuple[int, int]  # bytes of a raw mark that aren't refused, and that are taken
     eventfs: bool  # events/ is a file system of its own: an event may stand beside a file of its name
     pid_limit: int  # pids that set_event_pid takes are less
+    end_wakes: bool  # a reader that waits at trace_pipe sees that tracing went off
     marker_depth: int  # common_preempt_count of a mark
     syscall_event_depth: int  # common_preempt_count of the events in syscalls
     rename_depth: int  # that of task_rename
@@ -231,6 +232,11 @@ ROWS: tuple[Row, ...] = (
         "pid_limit",
         ((_START, 1 << 15), ((5, 16, 0), 1 << 30)),
         "conformance suite on 5.10 (pid_max of a small machine) and 6.1; trace_pid_list since 5.16",
+    ),
+    Row(
+        "end_wakes",
+        ((_START, True), ((6, 9, 0), False)),
+        "trace.c: wait_pipe_cond(), commit 7af9ded0c2ca; conformance suite on 6.1 and 6.12",
     ),
     Row("marker_depth", ((_START, 0), ((7, 0, 0), 1)), "recorded traces 6.12 and 7.2: 07_marker"),
     Row("syscall_event_depth", ((_START, 1), ((7, 0, 0), 0)), "fixtures/static 6.1, 6.12, 7.2: sys_enter_openat"),

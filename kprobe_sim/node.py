@@ -54,6 +54,10 @@ class OpenFile:
         """Return at most `size` bytes at `position`; b"" is the end.  Raise BlockingIOError when data may yet come."""
         raise refuse(errno.EINVAL)
 
+    def again(self, size: int, position: int) -> bytes:
+        """Return what a read finds that has waited for data, and was woken."""
+        return self.read(size, position)
+
     def splice(self, size: int, position: int) -> bytes:
         """Return what splice(2) takes, by the page; most files have nothing for it."""
         raise refuse(errno.EINVAL)

@@ -178,6 +178,12 @@ class TracePipe(OpenFile):
         taken, self._left = self._left[:size], self._left[size:]
         return taken
 
+    def again(self, size: int, position: int) -> bytes:
+        instance = self._instance
+        if not self._left and not instance.kernel.gates.end_wakes and instance.buffer.is_empty(self._cpu):
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return self.read(size, position)
+
     def _fill(self, wanted: int) -> None:
         renderer = self._renderer
         if renderer is None:

@@ -62,6 +62,7 @@ class Description:
     def read(self, descriptor: int, size: int, position: int | None = None) -> bytes:
         """Read at a position or where the last read ended; wait for data unless O_NONBLOCK is set now."""
         condition = self._kernel.condition
+        waited = False
         with condition:
             while True:
                 opened = self.file(reading=True)
@@ -69,12 +70,14 @@ class Description:
                     raise refuse(errno.ESPIPE)
                 blocks = REAL.get_blocking(descriptor)
                 opened.flags = opened.flags & ~os.O_NONBLOCK | (0 if blocks else os.O_NONBLOCK)
+                read = opened.again if waited else opened.read
                 try:
-                    data = opened.read(size, self.position if position is None else position)
+                    data = read(size, self.position if position is None else position)
                 except BlockingIOError:
                     if not blocks:
                         raise
                     condition.wait()  # a signal's handler may raise out of here
+                    waited = True
                     continue
                 if position is None:
                     self.position += len(data)

@@ -394,7 +394,7 @@ class FuseServer:
 
     def _read_again(self, parked: _Parked) -> bytes:
         _, node, opened, size, position, is_spliced = parked
-        return self._splices.again(node, opened, size, position) if is_spliced else opened.read(size, position)
+        return self._splices.again(node, opened, size, position) if is_spliced else opened.again(size, position)
 
 
 __all__ = ["ROOT", "FuseServer"]

@@ -28,25 +28,30 @@ class SimFile:
         self._path = path
         self._open: OpenFile | None = opened
         self._position = 0
+        self._waiting = False
 
     def read(self, size: int = _CHUNK, timeout: float | None = None) -> bytes:
         """read(2): at most `size` bytes, b"" at the end; waits for data unless opened with O_NONBLOCK.
 
-        With a `timeout` in seconds raises TimeoutError when it passes without data.
+        With a `timeout` in seconds raises TimeoutError when it passes without data.  The system call goes on waiting
+        then, and the next read sees what comes of it.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._kernel.condition:
             while True:
                 opened = self._live(lambda opened: opened.readable)
+                read = opened.again if self._waiting else opened.read
                 try:
-                    data = opened.read(size, self._position)
+                    data = read(size, self._position)
                 except BlockingIOError as error:
                     if opened.flags & os.O_NONBLOCK:
                         raise self._named(error) from None
+                    self._waiting = True
                     self._wait(deadline)
                     continue
                 except OSError as error:
                     raise self._named(error) from None
+                self._waiting = False
                 self._position += len(data)
                 return data
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from .builds import DENTRY
 from .text import bodies, define, show_only, traced
 
 NONBLOCK = os.O_RDONLY | os.O_NONBLOCK
@@ -122,13 +123,23 @@ def test_the_end_when_tracing_is_off(tracefs: Any) -> None:
         assert bodies(pipe.read(65536)) == marked("again")
 
 
-def test_the_end_comes_to_a_waiting_reader(tracefs: Any) -> None:
-    """It is noticed at the next wake-up: another event, or the next look."""
+def test_the_end_and_a_waiting_reader(tracefs: Any, choose: Any) -> None:
+    """A reader that waits is woken by the end; later kernels have it wait on, for the next event."""
     mark(tracefs, "first")
     stream = tracefs.stream("trace_pipe")
     assert bodies(stream.read(20)) == marked("first")
+    with pytest.raises(TimeoutError):
+        stream.read(0.5)
     tracefs.write("tracing_on", b"0")
-    assert stream.read(20) == b""
+    if choose({"": True, DENTRY: False}):
+        assert stream.read(20) == b""
+        return
+    with pytest.raises(TimeoutError):
+        stream.read(0.5)
+    tracefs.write("tracing_on", b"1")
+    mark(tracefs, "again")
+    assert bodies(stream.read(20)) == marked("again")
+    stream.close()
 
 
 def test_no_end_for_who_has_read_nothing(tracefs: Any) -> None:
