@@ -49,6 +49,24 @@ _BINARY: tuple[Mapping[str, Callable[[int, int], int]], ...] = (
 )
 _SIZES = {"char": 1, "short": 2, "int": 4, "long": 8, "bool": 1, "_Bool": 1, "void": 8}
 _NAMED_SIZES = {"gfp_t": -4, "dev_t": -4, "size_t": -8, "ssize_t": 8, "pid_t": 4, "loff_t": 8, "sector_t": -8}
+_TCP_STATES = (
+    *("ESTABLISHED", "SYN_SENT", "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2", "TIME_WAIT", "CLOSE", "CLOSE_WAIT"),
+    *("LAST_ACK", "LISTEN", "CLOSING", "NEW_SYN_RECV", "BOUND_INACTIVE"),
+)
+# what the kernel leaves as names, of the same value in all versions; the last is of kernels whose places aren't random
+_VARIABLES = {
+    **{f"TCP_{name}": number for number, name in enumerate(_TCP_STATES, 1)},
+    **{
+        f"HRTIMER_MODE_{mode}{pinned}{where}": rel | pin | bits
+        for rel, mode in enumerate(("ABS", "REL"))
+        for pin, pinned in ((0, ""), (2, "_PINNED"))
+        for bits, where in ((0, ""), (4, "_SOFT"), (8, "_HARD"))
+    },
+    **{f"IOPRIO_CLASS_{name}": number for number, name in enumerate(("NONE", "RT", "BE", "IDLE"))},
+    "IOPRIO_CLASS_INVALID": 7,
+    "vmemmap_base": 0xFFFFEA0000000000,
+}
+_PAGE_STRUCTURE = 64
 _FIXED = re.compile(r"_*([us])(8|16|32|64)\Z")
 
 
@@ -63,6 +81,16 @@ class Array:
     read: Callable[[bytes], bytes]
     width: int
     signed: bool
+
+    def __call__(self, record: bytes, /) -> Value:
+        return self.read(record)
+
+
+@dataclass(frozen=True, slots=True)
+class PagePointer:
+    """A pointer to struct page: what is added to it counts pages."""
+
+    read: Callable[[bytes], Value]
 
     def __call__(self, record: bytes, /) -> Value:
         return self.read(record)
@@ -232,6 +260,8 @@ class Parser:
             return self._field(field)
         if name in ("true", "false"):
             return _constant(int(name == "true"))
+        if name in _VARIABLES:
+            return _constant(_VARIABLES[name])
         if name == "sizeof":
             return _constant(self._size())
         if self._tokens[self._at] != ("sign", "("):
@@ -318,7 +348,8 @@ def _apply(function: Callable[[int], int], operand: Compiled) -> Compiled:
 
 
 def _combine(function: Callable[[int, int], int], left: Compiled, right: Compiled) -> Compiled:
-    return lambda record: function(number(left(record)), number(right(record)))
+    scale = _PAGE_STRUCTURE if isinstance(left, PagePointer) and function in (operator.add, operator.sub) else 1
+    return lambda record: function(number(left(record)), number(right(record)) * scale)
 
 
 def _divide(left: int, right: int) -> int:
@@ -351,6 +382,8 @@ def _width(words: Sequence[str]) -> int:
 
 def _cast(words: Sequence[str], operand: Compiled) -> Compiled:
     width = _width(words)
+    if list(words) == ["struct", "page", "*"]:
+        return PagePointer(operand)
     if not width or "*" in words:
         return operand
     bits = 8 * abs(width)

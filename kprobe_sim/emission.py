@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
 
 _HEAD = struct.Struct("<HBBi")
-_IRQS_OFF = 1
+_IRQS_OFF, _SOFTIRQ = 0x01, 0x10
 # common_flags and common_preempt_count of events that don't happen in a task's plain context, on a kernel that counts
 # the depth of preemption (fixtures/static)
 _CONTEXTS: Mapping[str, tuple[int, int]] = {
@@ -28,6 +28,7 @@ _CONTEXTS: Mapping[str, tuple[int, int]] = {
     "sched/sched_wakeup_new": (_IRQS_OFF, 2),
     "sched/sched_waking": (_IRQS_OFF, 4),
     "sched/sched_wakeup": (_IRQS_OFF, 5),
+    "sched/sched_process_free": (_SOFTIRQ, 0),
     "signal/signal_generate": (_IRQS_OFF, 2),
     "signal/signal_deliver": (_IRQS_OFF, 1),
 }

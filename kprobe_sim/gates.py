@@ -239,9 +239,13 @@ ROWS: tuple[Row, ...] = (
         "trace.c: wait_pipe_cond(), commit 7af9ded0c2ca; conformance suite on 6.1 and 6.12",
     ),
     Row("marker_depth", ((_START, 0), ((7, 0, 0), 1)), "recorded traces 6.12 and 7.2: 07_marker"),
-    Row("syscall_event_depth", ((_START, 1), ((7, 0, 0), 0)), "fixtures/static 6.1, 6.12, 7.2: sys_enter_openat"),
-    Row("rename_depth", ((_START, 1), ((7, 0, 0), 0)), "fixtures/static 6.1, 6.12, 7.2: task_rename"),
-    _since("syscalls_show_user_memory", (7, 0, 0), "trace_syscalls.c 7.2.13; fixtures/static 7.2: sys_openat"),
+    Row(
+        "syscall_event_depth",
+        ((_START, 1), ((6, 19, 0), 0)),
+        "fixtures/static 6.1, 6.12, 7.2; a trace of 6.19: sys_openat",
+    ),
+    Row("rename_depth", ((_START, 1), ((6, 19, 0), 0)), "fixtures/static 6.12, 7.2; a trace of 6.19: task_rename"),
+    _since("syscalls_show_user_memory", (6, 19, 0), "fixtures/static 7.2; a trace of 6.19: sys_openat"),
     Row("marker_size", ((_START, 1024), ((6, 8, 0), 4054)), "kernel reference 5.4"),
     Row(
         "raw_data_type",

@@ -1,4 +1,4 @@
-"""What the event of a system call holds of the user's memory, since 7.0 (sys_fault_user() in trace_syscalls.c)."""
+"""What the event of a system call holds of the user's memory, since 6.19 (sys_fault_user() in trace_syscalls.c)."""
 
 from __future__ import annotations
 
