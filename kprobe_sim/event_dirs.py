@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kprobe_sim import control
@@ -12,7 +13,7 @@ from kprobe_sim.filtering import group_filter_text, put_filter, put_group_filter
 from kprobe_sim.node import DirNode, Node, OpenFile, Seek, refuse
 from kprobe_sim.openfile import Get, Once, Put, Simple
 from kprobe_sim.seqfile import Seq
-from kprobe_sim.trigger_file import put_trigger, trigger_text
+from kprobe_sim.trigger_file import drop_hist_triggers, put_trigger, trigger_text
 
 if TYPE_CHECKING:
     from kprobe_sim.instance import Instance
@@ -152,7 +153,8 @@ class EventDir(EventsNode):
 
     def lookup(self, name: str) -> Node | None:
         found = self._openers.get(name)
-        return None if found is None else self._modes.node(self._file.instance, *found)
+        truncated = partial(drop_hist_triggers, self._file) if name == "trigger" else None
+        return None if found is None else self._modes.node(self._file.instance, *found, truncated)
 
     def names(self) -> Iterable[str]:
         event, profile = self._file.event, self._file.instance.kernel.profile

@@ -67,6 +67,13 @@ def put_trigger(file: EventFile, data: bytes, available: bytes) -> int:
     return len(data)
 
 
+def drop_hist_triggers(file: EventFile) -> None:
+    """Remove the triggers of histograms, as opening with O_TRUNC does; others stay (event_trigger_regex_open)."""
+    for trigger in list(file.triggers):
+        if trigger.group in ("hist", HistSwitch.group):
+            file.drop_trigger(trigger)
+
+
 def trigger_text(file: EventFile, available: bytes) -> bytes:
     """Return what the file reads."""
     if file.freed:
