@@ -61,9 +61,7 @@ def put_tracer(instance: Instance, data: bytes) -> None:
     available = instance.kernel.profile.file_text("instances/*/available_tracers") if instance.name else b""
     if name not in instance.kernel.profile.tracers or (available and name.encode() not in available.split()):
         raise refuse(errno.EINVAL)
-    if name != "nop":
-        raise refuse(errno.ENOSYS)  # a real tracer isn't simulated: say so, no kernel answers this
-    instance.current_tracer = name
+    instance.set_tracer(name)
 
 
 # buffer sizes
@@ -159,15 +157,16 @@ def switch_events(instance: Instance, pattern: str, on: bool) -> None:
         raise refuse(errno.EINVAL)
 
 
-def pids_text(pids: set[int] | None) -> bytes:
-    return b"".join(b"%d\n" % pid for pid in sorted(pids or ()))
+def pids_text(pids: set[int] | None, none: bytes = b"") -> bytes:
+    return none if pids is None else b"".join(b"%d\n" % pid for pid in sorted(pids))
 
 
 def put_pids(instance: Instance, attribute: str, data: bytes) -> int:
-    """Take one write of pids to set_event_pid or set_event_notrace_pid: all of them or none."""
+    """Take one write of pids to set_event_pid and the like: all of them or none."""
     if not data:
         return 0
-    instance.kernel.expand()
+    if not attribute.startswith("ftrace"):
+        instance.kernel.expand()
     pids = set(getattr(instance, attribute) or ())
     consumed = 0
     while consumed < len(data):

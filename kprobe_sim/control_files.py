@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kprobe_sim import control
 from kprobe_sim.buffer_files import RawPipe, Snapshot
+from kprobe_sim.function_filter import FunctionList
 from kprobe_sim.instance import Instance
 from kprobe_sim.node import OpenFile, Seek, refuse
 from kprobe_sim.openfile import Fixed, FixedGeneric, Generic, Get, Put, Simple, Switch, Trace, TracePipe, Unseekable
@@ -62,10 +63,17 @@ def _clear_pids(attribute: str) -> Callable[[Instance], None]:
     return lambda instance: setattr(instance, attribute, None)
 
 
-def _pids(attribute: str) -> Control:
+def _functions(name: str) -> Control:
+    return Control(
+        lambda instance, flags: FunctionList(flags, instance, name),
+        lambda instance: instance.functions.choose(name, frozenset()),
+    )
+
+
+def _pids(attribute: str, none: bytes = b"") -> Control:
     return Control(
         _seq(
-            lambda instance: control.pids_text(getattr(instance, attribute)),
+            lambda instance: control.pids_text(getattr(instance, attribute), none),
             lambda instance, data: control.put_pids(instance, attribute, data),
         ),
         _clear_pids(attribute),
@@ -87,6 +95,10 @@ CONTROL: dict[str, Control] = {
     "set_event": Control(_seq(control.set_event_text, control.put_set_event), control.clear_events),
     "set_event_notrace_pid": _pids("no_pids"),
     "set_event_pid": _pids("pids"),
+    "set_ftrace_filter": _functions("set_ftrace_filter"),
+    "set_ftrace_notrace": _functions("set_ftrace_notrace"),
+    "set_ftrace_notrace_pid": _pids("ftrace_no_pids", b"no pid\n"),
+    "set_ftrace_pid": _pids("ftrace_pids", b"no pid\n"),
     "snapshot": Control(lambda instance, flags: Snapshot(flags, instance, None)),
     "trace": Control(lambda instance, flags: Trace(flags, instance, None), lambda instance: instance.clear()),
     "trace_clock": Control(_single(control.clock_text, control.put_clock)),
@@ -125,6 +137,9 @@ TOP: dict[str, Control] = {
     "saved_cmdlines_size": Control(
         _simple(lambda instance: b"%d\n" % instance.cmdlines.size, control.put_saved_cmdlines_size, Unseekable)
     ),
+    "set_graph_function": _functions("set_graph_function"),
+    "set_graph_notrace": _functions("set_graph_notrace"),
+    "stack_trace_filter": _functions("stack_trace_filter"),
     "saved_tgids": Control(_seq(lambda instance: instance.cmdlines.tgids_text())),
 }
 

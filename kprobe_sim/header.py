@@ -71,7 +71,7 @@ def header(instance: Instance, latency: bool, buffer: RingBuffer | None = None) 
     buffer = buffer or instance.buffer
     options = instance.options
     text = b"# tracer: %s\n#\n" % instance.current_tracer.encode()
-    if not options["context-info"]:
+    if not options["context-info"] or instance.current_tracer == "blk":
         return text
     if latency:
         return text + (b"" if buffer.is_empty() else _latency(instance, options["verbose"], buffer))
@@ -109,7 +109,7 @@ def _irq_info(tgid: bool, legend: _Legend) -> bytes:
 def _latency(instance: Instance, verbose: bool, buffer: RingBuffer) -> bytes:
     entries, written = buffer.counts()
     rule = b"#    -----------------\n"
-    text = b"# nop latency trace v1.1.5 on %s\n" % instance.release.encode()
+    text = b"# %s latency trace v1.1.5 on %s\n" % (instance.current_tracer.encode(), instance.release.encode())
     text += b"# " + b"-" * 68 + b"\n"
     text += b"# latency: 0 us, #%d/%d, CPU#%d | (M:%s VP:0, KP:0, SP:0 HP:0 #P:%d)\n" % (
         entries,

@@ -11,16 +11,19 @@ from kprobe_sim.clock import VirtualClock
 from kprobe_sim.event_file import EventFile
 from kprobe_sim.kprobes import Kprobe
 from kprobe_sim.recording import Recorder
+from kprobe_sim.render import TRACE_FN
 from kprobe_sim.state import State
 from kprobe_sim.task import Task
 from kprobe_sim.tracer_frames import TracerFrames
 from kprobe_sim.trigger import Hit
 
 if TYPE_CHECKING:
+    from kprobe_sim.instance import Instance
     from kprobe_sim.kernel import SimulatedKernel
 
 _ENTRY_HEAD = struct.Struct("<HBBiQ")
 _RETURN_HEAD = struct.Struct("<HBBiQQ")
+_FUNCTION = struct.Struct("<HBBiQQ")
 _FENTRY_SIZE = 5
 
 
@@ -51,6 +54,7 @@ class Hits:
     def __init__(self, kernel: SimulatedKernel) -> None:
         self._kernel = kernel
         self._armed: dict[int, list[_Armed]] | None = None  # by address, newest first
+        self._tracing: tuple[Instance, ...] = ()  # instances whose tracer is `function`
         self._placing = Placing(kernel)
         self._names: dict[Task, bytes] = {}
         self._version = -1  # of the registry when `_armed` was made
@@ -72,6 +76,8 @@ class Hits:
         armed = self._armed
         if armed is None or self._version != kernel.probes.version:
             armed = self._arm()
+        if self._tracing and not call.offset:
+            self._trace(call, entry, chain)
         here = entry + call.offset if call.offset else self._entry(entry)
         hit = armed.get(here, ())
         # who enters comes with the same registers to the address behind the call to __fentry__
@@ -101,6 +107,17 @@ class Hits:
         if call.returns is not None:
             self._return(call, frame, returning)
 
+    def _trace(self, call: Call, entry: int, chain: Sequence[int]) -> None:
+        """Let the function tracer record a call (function_trace_call in kernel/trace/trace_functions.c, 6.1)."""
+        for instance in self._tracing:
+            pids, no_pids = instance.ftrace_pids, instance.ftrace_no_pids
+            if (pids is not None and call.task.pid not in pids) or (no_pids is not None and call.task.pid in no_pids):
+                continue
+            if self._kernel.symbols.is_traceable(entry) and instance.functions.traces(call.function):
+                self.recorder.remember(call.task, instance)
+                data = _FUNCTION.pack(TRACE_FN, 0, 0, call.task.pid, entry, chain[0] if chain else 0)
+                instance.write(call.cpu, data, call.at)
+
     def _entry(self, function: int) -> int:
         here = self._entries.get(function)
         if here is None:
@@ -118,6 +135,7 @@ class Hits:
                 context = _PLAIN if kernel.symbols.is_traceable(probe.address) else self._breakpoint
                 armed.setdefault(probe.address, []).append(_Armed(probe, probe.event.is_return, files, context))
         self._armed = armed
+        self._tracing = tuple(instance for instance in instances if instance.current_tracer == "function")
         self._version = kernel.probes.version
         return armed
 

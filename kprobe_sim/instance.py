@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from kprobe_sim.clock import TraceClock
 from kprobe_sim.errlog import ErrorLog
 from kprobe_sim.event_file import EventFile
+from kprobe_sim.function_filter import FunctionLists
 from kprobe_sim.node import refuse
-from kprobe_sim.options import TRACER_OPTIONS, TraceOptions
+from kprobe_sim.options import OPTIONS_OF_TRACERS, TRACER_OPTIONS, TraceOptions
 from kprobe_sim.render import TRACE_PRINT, TRACE_STACK
 from kprobe_sim.ring import PAGE_DATA, Entry, RingBuffer
 from kprobe_sim.task import SavedCmdlines, Task
@@ -43,12 +44,15 @@ class Instance:
         self.clock = TraceClock(kernel.clock, kernel.profile.default_clock)
         self.tracing_on: bool = True
         self.current_tracer: str = "nop"
+        self.functions: FunctionLists = FunctionLists()
         self.error_log: ErrorLog = ErrorLog(kernel.clock, kernel.gates.error_log_command_size)
         self.probe_files: dict[DynamicEvent, EventFile] = {}  # in the order of their coming
         self._static_files: dict[tuple[str, str], EventFile] | None = None
         self.knobs: dict[str, bytes] = {}  # numbers written to files that nothing simulated depends on
         self.pids: set[int] | None = None
         self.no_pids: set[int] | None = None
+        self.ftrace_pids: set[int] | None = None
+        self.ftrace_no_pids: set[int] | None = None
         self.pipes: set[int | None] = set()  # CPUs whose trace_pipe is open; None stands for all
         self.open_files = 0
         self.removed = False
@@ -73,6 +77,7 @@ class Instance:
         """Something that is another whenever the same entries may have other texts."""
         kernel = self.kernel
         return (
+            self.current_tracer,
             self.options.version,
             kernel.cmdlines.version,
             kernel.probes.version,
@@ -252,6 +257,19 @@ class Instance:
         """Switch recording on or off; a reader that waits looks again."""
         self.tracing_on = on
         self.kernel.wake()
+
+    def set_tracer(self, name: str) -> None:
+        """Choose the tracer, which starts with an empty buffer and brings options of its own."""
+        if name == self.current_tracer:
+            return
+        there = self.kernel.profile.directory("options")
+        old = OPTIONS_OF_TRACERS.get(self.current_tracer, ())
+        new = [option for option in OPTIONS_OF_TRACERS.get(name, ()) if option in there]
+        recorded = {option: self.kernel.profile.file_text(f"options/{option}") == b"1\n" for option in new}
+        self.options.change_tracer(old, recorded)
+        self.current_tracer = name
+        self.clear()
+        self.kernel.hits.rearm()
 
     def set_option(self, name: str, value: bool) -> None:
         """Set an option and do what it entails."""

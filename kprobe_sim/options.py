@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from kprobe_sim.node import refuse
 
@@ -11,6 +11,24 @@ from kprobe_sim.node import refuse
 NOT_INHERITED = frozenset({"event-fork", "function-fork", "trace_printk_dest", "copy_trace_marker"})
 # options of the nop tracer (trace_nop.c): accept takes any value, refuse none
 TRACER_OPTIONS = ("test_nop_accept", "test_nop_refuse")
+# what each tracer adds to the options, in the order of trace_options; not every kernel has all of them
+OPTIONS_OF_TRACERS: Mapping[str, Sequence[str]] = {
+    "nop": TRACER_OPTIONS,
+    "function": ("func_stack_trace", "func-no-repeats", "func-args"),
+    "function_graph": (
+        "funcgraph-overrun",
+        "funcgraph-cpu",
+        "funcgraph-overhead",
+        "funcgraph-proc",
+        "funcgraph-duration",
+        "funcgraph-abstime",
+        "funcgraph-irqs",
+        "funcgraph-tail",
+        "sleep-time",
+        "graph-time",
+    ),
+    "blk": ("blk_classic", "blk_cgroup", "blk_cgname"),
+}
 
 
 class TraceOptions:
@@ -63,6 +81,15 @@ class TraceOptions:
     def set_of_tracer(self, name: str, value: bool) -> None:
         """Set an option of a tracer that isn't current."""
         self._of_tracers[name] = value
+
+    def change_tracer(self, old: Sequence[str], new: Mapping[str, bool]) -> None:
+        """Put the options of the tracer that was current away, and those of another in their place."""
+        for name in old:
+            if name in self._state:
+                self._of_tracers[name] = self._state.pop(name)
+        for name, recorded in new.items():
+            self._state[name] = self._of_tracers.pop(name, recorded)
+        self.version += 1
 
     def inherited(self) -> dict[str, bool]:
         """Return the state that a new instance starts with."""

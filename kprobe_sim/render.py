@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kprobe_sim.gates import Gates
+from kprobe_sim.node import refuse
 from kprobe_sim.ring import Entry
 from kprobe_sim.static_text import static_text
 from kprobe_sim.symbol_text import TextCache
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from kprobe_sim.instance import Instance
 
 # ids of the built-in entries (events/ftrace/*/id)
+TRACE_FN = 1
 TRACE_STACK = 4
 TRACE_PRINT = 5
 TRACE_USER_STACK = 12
@@ -32,7 +35,9 @@ FLAG_BH_OFF = 0x80
 
 _HEADER = struct.Struct("<HBBi")
 _ULONG_MAX = 2**64 - 1
+_PLACES = struct.Struct("<QQ")
 _CONTEXT = struct.Struct("<BBi")
+UNSHOWN = frozenset({"function_graph", "mmiotrace"})  # tracers whose way to show a trace isn't simulated
 _MARKS = ((10**9, b"$"), (10**8, b"@"), (10**7, b"*"), (10**6, b"#"), (10**5, b"!"), (10**4, b"+"))
 
 
@@ -97,6 +102,7 @@ class Renderer:
         self._start = start
         self._flags: dict[int, bytes] = {}
         self._builtin: dict[int, Callable[[bytes, bool], bytes]] = {
+            TRACE_FN: self._function,
             TRACE_STACK: self._stack,
             TRACE_USER_STACK: self._user_stack,
             TRACE_PRINT: self._print,
@@ -111,6 +117,8 @@ class Renderer:
         state = instance.render_state
         if state == self._state:
             return
+        if instance.current_tracer in UNSHOWN:
+            raise refuse(errno.ENOSYS)  # how these show a trace isn't simulated: say so, no kernel answers this
         self._state = state
         options = instance.options
         special = ("bin", "hex", "raw", "printk-msg-only")
@@ -270,6 +278,13 @@ class Renderer:
         if self._instance.options["sym-addr"]:
             text += b" <%016x>" % address
         return text
+
+    def _function(self, data: bytes, offset: bool) -> bytes:
+        ip, parent = _PLACES.unpack_from(data, 8)
+        text = self.symbol(ip, offset)
+        if self._instance.options["print-parent"] and parent:
+            text += b" <-" + self.symbol(parent, offset)
+        return text + b"\n"
 
     def _stack(self, data: bytes, offset: bool) -> bytes:
         text = b"<stack trace>\n"

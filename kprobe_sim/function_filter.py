@@ -1,0 +1,114 @@
+"""Lists of functions: set_ftrace_filter, set_ftrace_notrace, set_graph_function, set_graph_notrace, stack_trace_filter.
+
+A word is a name or a pattern of functions, `!` takes them out again.  Commands (`FUNCTION:traceoff`) are refused with
+ENOSYS where a kernel would take them.  Sources: ftrace_process_regex(), match_records() and ftrace_graph_write() in
+kernel/trace/ftrace.c of 6.1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kprobe_sim.glob import compile_pattern
+from kprobe_sim.node import refuse
+from kprobe_sim.seqfile import Seq
+from kprobe_sim.words import BLANKS, next_word
+
+if TYPE_CHECKING:
+    from kprobe_sim.instance import Instance
+
+# what a list reads that holds nothing
+EMPTY = {
+    "set_ftrace_filter": b"#### all functions enabled ####\n",
+    "set_ftrace_notrace": b"#### no functions disabled ####\n",
+    "set_graph_function": b"#### all functions enabled ####\n",
+    "set_graph_notrace": b"#### no functions disabled ####\n",
+    "stack_trace_filter": b"#### all functions enabled ####\n",
+}
+_WORD = 127  # FTRACE_BUFF_MAX
+_COMMANDS = frozenset(
+    {"mod", "traceon", "traceoff", "stacktrace", "dump", "cpudump", "snapshot", "enable_event", "disable_event"}
+)
+
+
+class FunctionLists:
+    """The lists of one instance, by file name."""
+
+    def __init__(self) -> None:
+        self._chosen: dict[str, frozenset[str]] = {}
+        self.version = 0
+
+    def chosen(self, name: str) -> frozenset[str]:
+        """Return the functions of one list; none stands for no choice."""
+        return self._chosen.get(name, frozenset())
+
+    def choose(self, name: str, functions: frozenset[str]) -> None:
+        """Set one list."""
+        self._chosen[name] = functions
+        self.version += 1
+
+    def traces(self, function: str) -> bool:
+        """True if the function tracer records a function, as far as its name goes."""
+        wanted = self.chosen("set_ftrace_filter")
+        return (not wanted or function in wanted) and function not in self.chosen("set_ftrace_notrace")
+
+
+class FunctionList(Seq):
+    """One of the files, open; what is written takes effect at the close, but for the graph files."""
+
+    def __init__(self, flags: int, instance: Instance, name: str) -> None:
+        super().__init__(flags, self._lines, self._put)
+        self._instance = instance
+        self._name = name
+        self._at_once = name.startswith("set_graph")
+        self._new = frozenset() if flags & os.O_TRUNC else instance.functions.chosen(name)
+        self._rest = b""  # the start of a word whose end hasn't been written
+
+    def _lines(self) -> Sequence[bytes]:
+        chosen = self._instance.functions.chosen(self._name)
+        if not chosen:
+            return [EMPTY[self._name]]
+        names = (line.partition(" ")[0] for line in self._instance.kernel.symbols.traceable_names())
+        return [b"%b\n" % name.encode() for name in names if name in chosen]
+
+    def _put(self, data: bytes) -> int:
+        word = next_word(data, _WORD - len(self._rest))
+        ended = word.consumed > len(word.text) + (len(data) - len(data.lstrip(BLANKS)))
+        text, self._rest = self._rest + word.text, b""
+        if text and not ended and not self._at_once:
+            self._rest = text
+        elif text:
+            self._take(text)
+        return word.consumed
+
+    def _take(self, word: bytes) -> None:
+        functions, colon, rest = word.partition(b":")
+        if colon:
+            raise refuse(errno.ENOSYS if rest.partition(b":")[0].decode("latin-1") in _COMMANDS else errno.EINVAL)
+        found = self._found(functions.removeprefix(b"!"))
+        if not found:
+            raise refuse(errno.EINVAL)
+        self._new = self._new - found if functions.startswith(b"!") else self._new | found
+
+    def _found(self, pattern: bytes) -> frozenset[str]:
+        """Return the functions that a name or pattern means; a number is the place in available_filter_functions."""
+        kernel = self._instance.kernel
+        names = [line.partition(" ")[0] for line in kernel.symbols.traceable_names()]
+        if pattern.isdigit():
+            return frozenset(names[int(pattern) - 1 : int(pattern)])
+        if not any(sign in pattern for sign in b"*?[\\"):
+            name = pattern.decode("latin-1")
+            return frozenset({name} if name in names else ())
+        matches = compile_pattern(pattern, kernel.filter_gates).matches
+        return frozenset(name for name in names if matches(name.encode() + b"\0", 0, len(name) + 1))
+
+    def release(self) -> None:
+        if self.writable:
+            if self._rest:
+                with contextlib.suppress(OSError):  # close(2) tells nobody
+                    self._take(self._rest)
+            self._instance.functions.choose(self._name, self._new)
