@@ -34,7 +34,7 @@ def _register(name: str) -> Value:
 
 
 def _source(source: Source) -> Value:
-    """Return the closure for where a fetch starts; comm and text have no address here and are handled as strings."""
+    """Return the closure for where a fetch starts; a text has no address here: it is handled as a string."""
     number = source.number & ULONG_MAX
     match source.kind:
         case From.REGISTER:
@@ -53,8 +53,10 @@ def _source(source: Source) -> Value:
             return _stack_word(number - len(_ARGUMENT_REGISTERS))
         case From.RETURN_VALUE:
             return lambda state: state.return_value & ULONG_MAX
+        case From.COMM:  # cast to something else
+            return lambda state: state.current.comm
         case From.CURRENT:
-            return lambda state: state.current
+            return lambda state: state.current.task
         case _:
             return lambda state: number
 
@@ -65,7 +67,7 @@ def _follow(value: Value, deref: Deref) -> Value:
 
         def placed(state: State) -> int | None:
             start = value(state)
-            return None if start is None else (start + state.per_cpu) & ULONG_MAX
+            return None if start is None else (start + state.current.per_cpu) & ULONG_MAX
 
         return placed
 
@@ -101,7 +103,8 @@ def _bits(argument: FetchArg) -> Callable[[int], int]:
 def _number(argument: FetchArg) -> Callable[[State], int]:
     """Compile a single number."""
     source = argument.expression.source
-    if argument.store is Store.RAW and source.kind is From.REGISTER and argument.bits is None:
+    is_plain = argument.store is Store.RAW and not argument.expression.derefs and argument.bits is None
+    if is_plain and source.kind is From.REGISTER:
         name = source.text
         mask = (1 << 8 * argument.type.size) - 1
         return lambda state: state.registers.get(name, 0) & mask  # the most common argument of all

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kprobe_sim.call import Call, Frame, Placing
@@ -12,8 +12,9 @@ from kprobe_sim.event_file import EventFile
 from kprobe_sim.kprobes import Kprobe
 from kprobe_sim.recording import Recorder
 from kprobe_sim.render import TRACE_FN
-from kprobe_sim.state import State
+from kprobe_sim.state import Current, State
 from kprobe_sim.task import Task
+from kprobe_sim.task_memory import TaskMemory
 from kprobe_sim.tracer_frames import TracerFrames
 from kprobe_sim.trigger import Hit
 
@@ -57,6 +58,7 @@ class Hits:
         self._tracing: tuple[Instance, ...] = ()  # instances whose tracer is `function`
         self._placing = Placing(kernel)
         self._names: dict[Task, bytes] = {}
+        self._tasks = TaskMemory(kernel)
         self._version = -1  # of the registry when `_armed` was made
         self._breakpoint = _Context(*kernel.gates.breakpoint)
         self._returned = _Context(*kernel.gates.plain_return)
@@ -68,8 +70,8 @@ class Hits:
         """Look again which events are wanted: one was enabled or disabled, or an instance is gone."""
         self._armed = None
 
-    def run(self, call: Call) -> None:
-        """Run one call: its entry (or the instruction at its offset), then its return."""
+    def run(self, call: Call, within: Callable[[], None] | None = None) -> None:
+        """Run one call: its entry (or the instruction at its offset), what is done within, then its return."""
         kernel = self._kernel
         entry = self._placing.entry(call)
         chain = self._placing.chain(call)
@@ -83,6 +85,8 @@ class Hits:
         # who enters comes with the same registers to the address behind the call to __fentry__
         behind = () if call.offset else armed.get(here + _FENTRY_SIZE, ())
         if not hit and not behind:
+            if within is not None:
+                within()
             if call.returns is not None:
                 self._pass(call)
             return
@@ -104,6 +108,8 @@ class Hits:
                 address = here + _FENTRY_SIZE
                 state = self._state(call, frame, address, replaced)
                 self._hit(one, call, state, address, self._breakpoint, chain, call.at)
+        if within is not None:
+            within()
         if call.returns is not None:
             self._return(call, frame, returning)
 
@@ -152,7 +158,7 @@ class Hits:
         caller = frame.chain[0] if frame.chain else 0
         value = self._placing.result(call)
         registers = {**frame.registers, "ax": value, "ip": caller, "sp": frame.registers["sp"] + 8}
-        state = State(registers, frame.memory, frame.stack[1:], self._name(call.task), value)
+        state = State(registers, frame.memory, frame.stack[1:], self._name(call.task), value, self._current(call))
         # the one that was armed last returns first, and only the one that was armed first knows the true caller
         kernel = self._kernel
         chain = frame.chain if kernel.gates.returns_unwound else (kernel.return_trampoline,)
@@ -170,7 +176,10 @@ class Hits:
             memory = memory.overlaid(registers["sp"], trampoline.to_bytes(8, "little"))
         if registers["ip"] != here + 1:
             registers = {**registers, "ip": here + 1}
-        return State(registers, memory, stack, self._name(call.task))
+        return State(registers, memory, stack, self._name(call.task), 0, self._current(call))
+
+    def _current(self, call: Call) -> Current:
+        return self._tasks.at(call.task, call.cpu)
 
     def _name(self, task: Task) -> bytes:
         name = self._names.get(task)

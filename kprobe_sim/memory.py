@@ -19,13 +19,13 @@ class Memory:
     def __init__(self, symbols: SymbolTable, contents: Mapping[str, bytes] | None = None) -> None:
         self._symbols = symbols
         self._starts: list[int] = []
-        self._blocks: list[bytes] = []
+        self._blocks: list[bytes | bytearray] = []
         for name, data in (contents or {}).items():
             for symbol in symbols.lookup(name)[:1]:
                 self.put(symbol.address, data)
 
-    def put(self, address: int, data: bytes) -> None:
-        """Map `data` at an address; it hides what was mapped there before."""
+    def put(self, address: int, data: bytes | bytearray) -> None:
+        """Map `data` at an address; it hides what was mapped there before.  A bytearray may be changed later."""
         index = bisect_right(self._starts, address)
         if index and self._starts[index - 1] == address:
             self._blocks[index - 1] = data
@@ -39,7 +39,7 @@ class Memory:
         if index:
             start, block = self._starts[index - 1], self._blocks[index - 1]
             if address < start + len(block):
-                return block[address - start : address - start + size]
+                return bytes(block[address - start : address - start + size])
         if address < TASK_SIZE:
             return b""
         symbol = self._symbols.at(address)

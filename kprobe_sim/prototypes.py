@@ -120,7 +120,7 @@ class PrototypeTable:
         return self.resolve(int(words[1])) if words[0] == "*" else None
 
     def struct(self, name: str) -> int | None:
-        """Return the struct (no union) of that name, None if there is none.  Raises LookupError if none are recorded."""
+        """Return the struct (no union) of that name, or None.  Raises LookupError in a profile without their names."""
         structs = self._structs
         if structs is None:
             raise LookupError("this profile was recorded without the names of structs")

@@ -27,13 +27,26 @@ def fetch(memory: Memory, address: int, size: int, *, user: bool) -> bytes | Non
     return memory.read(address, size)
 
 
+class Current(NamedTuple):
+    """Addresses of what runs: the task's task_struct and its comm; `per_cpu` leads from a per-CPU variable to its copy.
+
+    `per_cpu` is added to the variable's address, modulo 2**64.
+    """
+
+    task: int
+    comm: int
+    per_cpu: int
+
+
+NOWHERE = Current(0, 0, 0)
+
+
 class State(NamedTuple):
     """Registers, memory and task at one hit.
 
     `registers` has the kernel's names (r15 … ss, orig_ax) with 64-bit unsigned values; those left out are 0.  `stack`
     are the words from the stack pointer up ($stack0 …); beyond them $stackN is 0.  `return_value` is what $retval
-    reads, at a return probe.  `current` is the address of the task's task_struct, `per_cpu` what makes a per-CPU
-    variable's address that of this CPU's.
+    reads, at a return probe.  `current` says where the task's memory is.
     """
 
     registers: Mapping[str, int]
@@ -41,5 +54,4 @@ class State(NamedTuple):
     stack: Sequence[int] = ()
     comm: bytes = b""
     return_value: int = 0
-    current: int = 0
-    per_cpu: int = 0
+    current: Current = NOWHERE

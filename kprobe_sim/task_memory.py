@@ -1,0 +1,143 @@
+"""What the kernel's memory holds of the task that runs: its task_struct, and the per-CPU variables that lead to it.
+
+Where things lie is made up (a task_struct by its pid, the area of a CPU by its number); what lies there is laid out as
+the build's BTF says, and zero where nobody asked for more.  Source: a 7.3 guest's answers to $current and
+this_cpu_read(), `this_cpu_ptr(@runqueues)` among them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kprobe_sim.btf_arguments import find_field
+from kprobe_sim.refusal import Refusal
+from kprobe_sim.state import NOWHERE, Current
+from kprobe_sim.task import Task
+
+if TYPE_CHECKING:
+    from kprobe_sim.kernel import SimulatedKernel
+    from kprobe_sim.prototypes import PrototypeTable
+
+_TASKS = 0xFFFF_8880_0400_0000  # task_structs, one behind the other by pid
+_AREAS = 0xFFFF_8880_0F00_0000  # the CPUs' copies of per-CPU variables
+_STACKS = 0xFFFF_C900_0001_0000
+_ALIGNMENT = 0x2000
+_RANDOMIZED = 0x400000  # PF_RANDOMIZE
+_PRIORITY = 120  # of a task that nobody made nicer
+_INIT = 1
+
+
+class _Field(NamedTuple):
+    offset: int
+    size: int
+
+
+class TaskMemory:
+    """Puts tasks and per-CPU variables into the memory of a simulated kernel, when a probe first looks at them."""
+
+    def __init__(self, kernel: SimulatedKernel) -> None:
+        self._kernel = kernel
+        self._is_seen = kernel.gates.current
+        self._fields: dict[tuple[str, str], _Field | None] = {}
+        self._placed: dict[int, tuple[Task, int]] = {}  # by pid: as it was placed, and on which CPU
+        self._areas: dict[int, bytearray] = {}
+        self._running: dict[int, int] = {}  # CPU -> address of the task there
+
+    def at(self, task: Task, cpu: int) -> Current:
+        """Return where a task's memory is while it runs on a CPU; `NOWHERE` if no probe of this kernel can look."""
+        types = self._kernel.profile.types if self._is_seen else None
+        if types is None:
+            return NOWHERE
+        address = _address(task.pid)
+        if self._placed.get(task.pid) != (task, cpu):
+            self._placed[task.pid] = (task, cpu)
+            self._place(types, task, cpu)
+        if self._running.get(cpu) != address:
+            self._run(types, address, cpu)
+        comm = self._field(types, "task_struct", "comm")
+        return Current(address, address + (comm.offset if comm else 0), self._offset(cpu))
+
+    def _field(self, types: PrototypeTable, struct: str, name: str) -> _Field | None:
+        key = struct, name
+        if key not in self._fields:
+            number = types.struct(struct)
+            try:
+                found = None if number is None else find_field(types, number, name, 0)
+            except Refusal:
+                found = None
+            self._fields[key] = _Field(found[0] // 8, types.size(found[1])) if found else None
+        return self._fields[key]
+
+    def _place(self, types: PrototypeTable, task: Task, cpu: int) -> None:
+        number = types.struct("task_struct")
+        if number is None:
+            return
+        content = bytearray(types.size(number))
+        leader = task.pid if task.tgid is None else task.tgid
+        values = {
+            "pid": task.pid,
+            "tgid": leader,
+            "group_leader": _address(leader),
+            "real_parent": _address(_INIT),
+            "parent": _address(_INIT),
+            "flags": _RANDOMIZED,
+            "prio": _PRIORITY,
+            "static_prio": _PRIORITY,
+            "normal_prio": _PRIORITY,
+            "on_cpu": 1,
+            "thread_info.cpu": cpu,
+            "stack": _STACKS,
+        }
+        for name, value in values.items():
+            field = self._field(types, "task_struct", name)
+            if field:
+                content[field.offset : field.offset + field.size] = value.to_bytes(field.size, "little")
+        comm = self._field(types, "task_struct", "comm")
+        if comm:
+            content[comm.offset : comm.offset + comm.size] = task.name.ljust(comm.size, b"\0")
+        self._kernel.memory.put(_address(task.pid), bytes(content))
+        for pid in (leader, _INIT):  # what its pointers lead to
+            other = self._kernel.tasks.get(pid) or self._at_boot(pid)
+            if pid not in self._placed and other:
+                self._placed[pid] = (other, cpu)
+                self._place(types, other, cpu)
+
+    def _at_boot(self, pid: int) -> Task | None:
+        return next((Task(pid, comm) for number, comm in self._kernel.profile.tasks if number == pid), None)
+
+    def _bounds(self) -> tuple[int, int]:
+        symbols = self._kernel.symbols
+        first, last = symbols.lookup("__per_cpu_start"), symbols.lookup("__per_cpu_end")
+        return (first[0].address, last[0].address) if first and last else (0, 0)
+
+    def _offset(self, cpu: int) -> int:
+        """Return what makes a per-CPU variable's address that of a CPU's copy."""
+        start, end = self._bounds()
+        size = -(-(end - start) // _ALIGNMENT) * _ALIGNMENT
+        return (_AREAS + cpu * size - start) & 0xFFFF_FFFF_FFFF_FFFF
+
+    def _run(self, types: PrototypeTable, task: int, cpu: int) -> None:
+        """Let a CPU's variables say that a task runs there."""
+        start, end = self._bounds()
+        offset = self._offset(cpu)
+        area = self._areas.get(cpu)
+        if area is None:
+            area = self._areas[cpu] = bytearray(end - start)
+            self._kernel.memory.put((start + offset) & 0xFFFF_FFFF_FFFF_FFFF, area)
+            self._set(area, "this_cpu_off", offset, 8)
+            self._set(area, "cpu_number", cpu, 4)
+        self._set(area, "current_task", task, 8)
+        current = self._field(types, "rq", "curr")
+        if current:
+            self._set(area, "runqueues", task, 8, current.offset)
+        self._running[cpu] = task
+
+    def _set(self, area: bytearray, name: str, value: int, size: int, behind: int = 0) -> None:
+        for symbol in self._kernel.symbols.lookup(name)[:1]:
+            at = symbol.address - self._bounds()[0] + behind
+            if 0 <= at <= len(area) - size:
+                area[at : at + size] = value.to_bytes(size, "little")
+
+
+def _address(pid: int) -> int:
+    return _TASKS + pid * _ALIGNMENT
