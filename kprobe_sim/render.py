@@ -34,6 +34,8 @@ FLAG_NMI = 0x40
 FLAG_BH_OFF = 0x80
 
 _HEADER = struct.Struct("<HBBi")
+_COMMON = bytes(8)  # the common fields of a record, which the texts of dynamic events don't show
+_KNOWN = 4096  # texts that are kept of one event
 _ULONG_MAX = 2**64 - 1
 _PLACES = struct.Struct("<QQ")
 _CONTEXT = struct.Struct("<BBi")
@@ -129,26 +131,29 @@ class Renderer:
             for cpu in range(instance.cpus)
         ]
         self._bodies: dict[bytes, Callable[[bytes], bytes]] = {}
+        self._known: dict[bytes, TextCache] = {}  # of dynamic events, by what is behind a record's common fields
 
     def lines(self, entries: Sequence[Entry]) -> list[bytes]:
         """Return the texts of entries in order of time, all of them of a buffer."""
         if not self._is_plain or not self._instance.options["context-info"]:
             following = [*entries[1:], None]  # one more than there are entries, if there is none
             return [self.line(*both, index) for index, both in enumerate(zip(entries, following, strict=False))]
-        contexts, bodies, in_ns = self._contexts, self._bodies, self._in_ns
+        contexts, in_ns = self._contexts, self._in_ns
+        kind = b""
+        body: Callable[[bytes], bytes] = _nothing
+        known: TextCache | None = None
         texts = []
         for stamp, cpu, data, lost, _ in entries:
-            body = bodies.get(data[:2])
-            if body is None:
-                body = self._body_of(data[:2])
+            if data[:2] != kind:
+                kind = data[:2]
+                body = self._bodies.get(kind) or self._body_of(kind)
+                known = self._known.get(kind)
+            after = body(data) if known is None else known[data[8:]]
             if in_ns:
-                text = b"%b %5d.%06d: %b" % (
-                    contexts[cpu][data[2:8]],
-                    *divmod((stamp + 500) // 1000, 1_000_000),
-                    body(data),
-                )
+                seconds, micros = divmod((stamp + 500) // 1000, 1_000_000)
+                text = b"%b %5d.%06d: %b" % (contexts[cpu][data[2:8]], seconds, micros, after)
             else:
-                text = b"%b %12d: %b" % (contexts[cpu][data[2:8]], stamp, body(data))
+                text = b"%b %12d: %b" % (contexts[cpu][data[2:8]], stamp, after)
             texts.append(b"CPU:%d [LOST %d EVENTS]\n%b" % (cpu, lost, text) if lost else text)
         return texts
 
@@ -257,7 +262,8 @@ class Renderer:
         elif event is None:
             body = self._static_body(kind)
         else:
-            body = event.body(self.symbol)
+            body = of_event = event.body(self.symbol)
+            self._known[key] = TextCache(lambda rest: of_event(_COMMON + rest), _KNOWN)
         self._bodies[key] = body
         return body
 

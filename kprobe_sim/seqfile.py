@@ -7,7 +7,9 @@ seq_read_iter(), traverse() and seq_lseek() in fs/seq_file.c of 6.1.
 from __future__ import annotations
 
 import errno
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import ClassVar
 
 from kprobe_sim.node import OpenFile, Seek, refuse
@@ -41,6 +43,8 @@ class Seq(OpenFile):
         self._left = b""  # made and not yet read
         self._expected = 0  # the position behind what was read
         self._room = _PAGE
+        self._counted: Sequence[bytes] | None = None
+        self._ends: list[int] = []
 
     def read(self, size: int, position: int) -> bytes:
         if not size:
@@ -64,31 +68,38 @@ class Seq(OpenFile):
             self._expected = target
         return target
 
+    def _all(self) -> Sequence[bytes]:
+        """Return all records as they are now; `_ends` has where each ends, if they were one after the other."""
+        records = self._records()
+        if records is not self._counted:
+            self._counted = records
+            self._ends = list(accumulate(map(len, records)))
+        return records
+
     def _fill(self, wanted: int) -> bytes:
         """Make records until they are as long as is wanted, or the next one doesn't fit the buffer."""
-        records = self._records()
-        made = b""
-        while self._index < len(records):
-            record = records[self._index]
-            if not made:
-                while record and len(record) >= self._room:
-                    self._room *= 2
-            elif len(made) >= wanted or len(made) + len(record) >= self._room:
-                break
-            made += record
-            self._index += 1
-        return made
+        records, start = self._all(), self._index
+        ends, count = self._ends, len(records)
+        while start < count and not records[start]:
+            start += 1
+        self._index = start
+        if start >= count:
+            return b""
+        before = ends[start - 1] if start else 0
+        while ends[start] - before >= self._room:
+            self._room *= 2
+        fitting = bisect_left(ends, before + self._room, start)
+        enough = bisect_left(ends, before + wanted, start) + 1
+        self._index = min(fitting, enough, count)
+        return b"".join(records[start : self._index])
 
     def _traverse(self, position: int) -> None:
         """Make all again up to a position."""
-        self._index, self._left = 0, b""
-        records = self._records()
-        at = 0
-        while at < position and self._index < len(records):
-            record = records[self._index]
-            self._index += 1
-            at += len(record)
-            self._left = record[len(record) - (at - position) :] if at > position else b""
+        records, ends = self._all(), self._ends
+        last = bisect_left(ends, position)
+        self._index, self._left = min(last + 1, len(records)) if position else 0, b""
+        if position and last < len(records) and ends[last] > position:
+            self._left = records[last][position - ends[last] :]
 
     def write(self, data: bytes, position: int) -> int:
         if self._put is None:

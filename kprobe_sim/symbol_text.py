@@ -24,14 +24,17 @@ def symbol_text(symbols: Covering, address: int) -> str:
 
 
 class TextCache(dict[bytes, bytes]):
-    """Texts by the bytes of a record that they are made from, made once."""
+    """Texts by the bytes of a record that they are made from, made once; with a `limit`, no more than that are kept."""
 
-    __slots__ = ("_make",)
+    __slots__ = ("_limit", "_make")
 
-    def __init__(self, make: Callable[[bytes], bytes]) -> None:
+    def __init__(self, make: Callable[[bytes], bytes], limit: int = 0) -> None:
         super().__init__()
         self._make = make
+        self._limit = limit
 
     def __missing__(self, key: bytes) -> bytes:
+        if self._limit and len(self) >= self._limit:
+            self.clear()
         text = self[key] = self._make(key)
         return text
