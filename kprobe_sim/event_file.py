@@ -26,6 +26,7 @@ class EventFile:
         "filter_text",
         "freed",
         "instance",
+        "since",
         "soft_disabled",
         "soft_users",
         "triggers",
@@ -40,6 +41,7 @@ class EventFile:
         self.soft_disabled = False
         self.soft_users = 0
         self.was_enabled = False
+        self.since = 0  # what was enabled later has a greater number
         self.freed = False
         self.filter: Predicate | None = None
         self.filter_text = b"none\n"
@@ -61,6 +63,8 @@ class EventFile:
             if not self.enabled:
                 self.soft_disabled = soft
                 self.enabled = self.was_enabled = True
+                self.instance.enablings += 1
+                self.since = self.instance.enablings
                 self.instance.kernel.hits.rearm()
             return
         if soft:

@@ -48,6 +48,7 @@ class Instance:
         self.error_log: ErrorLog = ErrorLog(kernel.clock, kernel.gates.error_log_command_size)
         self.probe_files: dict[DynamicEvent, EventFile] = {}  # in the order of their coming
         self._static_files: dict[tuple[str, str], EventFile] | None = None
+        self.enablings = 0  # how often an event was enabled
         self.knobs: dict[str, bytes] = {}  # numbers written to files that nothing simulated depends on
         self.pids: set[int] | None = None
         self.no_pids: set[int] | None = None
@@ -116,6 +117,15 @@ class Instance:
         """Yield the files of the events that are enabled."""
         yield from (file for file in self.probe_files.values() if file.enabled)
         yield from (file for file in (self._static_files or {}).values() if file.enabled)
+
+    def enabled_before(self, system: str, prefix: str, other: str, other_prefix: str) -> bool:
+        """True if an event of the one system and beginning of a name was enabled before any of the other."""
+
+        def first(system: str, prefix: str) -> int:
+            there = (f for f in self.enabled_files() if f.event.system == system and f.event.name.startswith(prefix))
+            return min((file.since for file in there), default=self.enablings + 1)
+
+        return first(system, prefix) < first(other, other_prefix)
 
     def event_files(self) -> Iterator[EventFile]:
         """Yield the event files, newest first as the kernel lists them (tr->events)."""

@@ -1,6 +1,6 @@
 """System call events as the trace shows them, which isn't by their `print fmt` (kernel/trace/trace_syscalls.c).
 
-Up to 6.18 `sys_openat(dfd: ffffff9c, filename: 7ffe…, flags: 0, mode: 0)`; 6.19 and later show small numbers in decimal,
+Up to 6.18 `sys_openat(dfd: ffffff9c, filename: 7ffe…, flags: 0, mode: 0)`; 6.19 and later show small numbers decimal,
 the user's strings and buffers, and openat in a way of its own.  Sources: the file named, of 6.1.190 and 7.2.13;
 fixtures/static.
 """

@@ -96,6 +96,12 @@ class TaskLife:
         )
         return new
 
+    def wait(self, task: Task, pid: int, cpu: int = 0) -> None:
+        """sched_process_wait: a task waits for a child."""
+        with self._kernel.condition:
+            fields: Fields = {"comm": task.name, "pid": pid, "prio": _PRIORITY}
+            self._emit("sched", "sched_process_wait", task, fields, cpu)
+
     def exit(self, task: Task, cpu: int) -> None:
         """sched_process_exit."""
         gone: Fields = {
@@ -121,7 +127,13 @@ class TaskLife:
 
     @contextmanager
     def system_call(
-        self, name: str, task: Task, args: Sequence[int | str | bytes], returns: int | None, cpu: int
+        self,
+        name: str,
+        task: Task,
+        args: Sequence[int | str | bytes],
+        returns: int | None,
+        memory: Mapping[int, bytes],
+        cpu: int,
     ) -> Iterator[SystemCall]:
         """raw_syscalls/sys_enter and syscalls/sys_enter_NAME, then what is done within, then both exits."""
         number = syscall_number(name)
@@ -129,17 +141,27 @@ class TaskLife:
             raise ValueError(f"x86-64 has no system call {name!r}")
         call = SystemCall(name, number, task, args, cpu)
         call.returns = returns
+        call.memory.update(memory)
         whole = [*call.args, *([0] * _ARGUMENTS)][:_ARGUMENTS]
         with self._kernel.condition:
-            self._emit("raw_syscalls", "sys_enter", task, {"id": number, "args": whole}, cpu)
-            self._emit("syscalls", f"sys_enter_{name}", task, self._entry(call), cpu)
+            self._both("enter", call, task, {"id": number, "args": whole}, self._entry(call))
         yield call
-        if call.returns is None:
-            return
-        result = call.returns
+        if call.returns is not None:
+            self.leave(call, call.task, call.returns)
+
+    def leave(self, call: SystemCall, task: Task, result: int) -> None:
+        """Let a task return from a system call: the one that made it, or a child that begins with that."""
         with self._kernel.condition:
-            self._emit("raw_syscalls", "sys_exit", call.task, {"id": number, "ret": result}, cpu)
-            self._emit("syscalls", f"sys_exit_{name}", call.task, {"__syscall_nr": number, "ret": result}, cpu)
+            raw, own = {"id": call.number, "ret": result}, {"__syscall_nr": call.number, "ret": result}
+            self._both("exit", call, task, raw, own)
+
+    def _both(self, which: str, call: SystemCall, task: Task, raw: Fields, own: Fields) -> None:
+        """Both events hang on one tracepoint: first comes what was enabled first."""
+        names = [("raw_syscalls", f"sys_{which}", raw), ("syscalls", f"sys_{which}_{call.name}", own)]
+        if self._kernel.top.enabled_before("syscalls", f"sys_{which}_", "raw_syscalls", f"sys_{which}"):
+            names.reverse()
+        for system, name, fields in names:
+            self._emit(system, name, task, fields, call.cpu)
 
     def _entry(self, call: SystemCall) -> dict[str, FieldValue]:
         statics = self._kernel.statics

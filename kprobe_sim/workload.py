@@ -9,10 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kprobe_sim.task import Task
+from kprobe_sim.task_life import SystemCall
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
@@ -94,21 +96,41 @@ class SimulatedWorkload:
         name = os.fsencode(path)
         result = _opened(os.fsdecode(name), flags, dfd)
         how = struct.pack("<QQQ", flags | _LARGEFILE, mode & 0o7777 if flags & os.O_CREAT else 0, 0)
+        memory = {MEMORY: name + b"\0"}
         for _ in range(repeat):
-            self._enter(
-                "do_sys_openat2",
-                (dfd & 0xFFFFFFFF, MEMORY, _KERNEL_STACK),
-                result,
-                self._frames.openat,
-                {MEMORY: name + b"\0", _KERNEL_STACK: how},
-                {"di": dfd & _ULONG_MAX} if self._frames.registers_whole else None,
-            )
+            with self._system_call("openat", (dfd, MEMORY, flags, mode), result, memory):
+                self._enter(
+                    "do_sys_openat2",
+                    (dfd & 0xFFFFFFFF, MEMORY, _KERNEL_STACK),
+                    result,
+                    self._frames.openat,
+                    {**memory, _KERNEL_STACK: how},
+                    {"di": dfd & _ULONG_MAX} if self._frames.registers_whole else None,
+                )
+            if result >= 0:
+                with self._system_call("close", (result,), 0):
+                    pass
         return result
 
     def fork(self) -> int:
         self._children += 1
         arguments = struct.pack("<i", 17).rjust(self._frames.exit_signal + 4, b"\0")  # kernel_clone_args: SIGCHLD
-        self._enter("kernel_clone", (_KERNEL_STACK,), self._children, self._frames.fork, {_KERNEL_STACK: arguments})
+        task, child = self._task, self._task._replace(pid=self._children)
+        memory = {_KERNEL_STACK: arguments}
+        with self._system_call("fork", (), self._children) as call:
+            self._enter(
+                "kernel_clone",
+                (_KERNEL_STACK,),
+                self._children,
+                self._frames.fork,
+                memory,
+                within=lambda: self._kernel.fork(task, child, flags=0),
+            )
+        with self._system_call("wait4", (self._children,), self._children):
+            self._kernel.life.wait(task, child.pid)
+            self._kernel.life.leave(call, child, 0)
+            with self._kernel.system_call("exit", task=child, returns=None):
+                self._kernel.exit(child)
         return self._children
 
     def fadvise(self, fd: int, offset: int, length: int, advice: int = 0, *, data: bytes = b"") -> int:
@@ -117,7 +139,8 @@ class SimulatedWorkload:
         result = -errno.EBADF & 0xFFFFFFFF  # an int: the upper half of %ax is zero
         memory = {MEMORY: data} if data else {}
         exact = {"di": fd & whole, "cx": advice & whole} if self._frames.registers_whole else {}
-        self._enter("ksys_fadvise64_64", registers, result, self._frames.fadvise, memory, exact)
+        with self._system_call("fadvise64", (fd, offset, length, advice), -errno.EBADF, memory):
+            self._enter("ksys_fadvise64_64", registers, result, self._frames.fadvise, memory, exact)
         return -errno.EBADF
 
     def rename(self, comm: str | bytes) -> None:
@@ -125,6 +148,15 @@ class SimulatedWorkload:
 
     def close(self) -> None:
         pass
+
+    @property
+    def _task(self) -> Task:
+        return Task(self.pid, self._name)
+
+    def _system_call(
+        self, name: str, args: Sequence[int], returns: int, memory: Mapping[int, bytes] | None = None
+    ) -> AbstractContextManager[SystemCall]:
+        return self._kernel.system_call(name, task=self._task, args=args, returns=returns, memory=memory)
 
     def _enter(
         self,
@@ -134,15 +166,17 @@ class SimulatedWorkload:
         chain: Sequence[str],
         memory: dict[int, bytes],
         registers: Mapping[str, int] | None = None,
+        within: Callable[[], None] | None = None,
     ) -> None:
         self._kernel.call(
             function,
-            task=Task(self.pid, self._name),
+            task=self._task,
             args=arguments,
             returns=result,
             stack=chain,
             memory=memory,
             registers=registers,
+            within=within,
         )
 
 

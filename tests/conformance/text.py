@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 LINE = re.compile(
-    rb" *(?P<comm>.{0,15})-(?P<pid>\d+) +\[(?P<cpu>\d{3})\] (?P<flags>.{5}) +(?P<time>\d+\.\d{6}): (?P<body>.*)"
+    rb" *(?P<comm>.{0,15})-(?P<pid>\d+) +\[(?P<cpu>\d{3})\] (?P<flags>.{4,5}) +(?P<time>\d+\.\d{6}): (?P<body>.*)"
 )
 
 HEADER = """\
@@ -25,6 +25,21 @@ HEADER = """\
 #                              |||| /     delay
 #           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION
 #              | |         |   |||||     |         |
+"""
+
+# before 5.15
+FOUR_LETTERS_HEADER = """\
+# tracer: nop
+#
+# entries-in-buffer/entries-written: {entries}   #P:{cpus}
+#
+#                                _-----=> irqs-off
+#                               / _----=> need-resched
+#                              | / _---=> hardirq/softirq
+#                              || / _--=> preempt-depth
+#                              ||| /     delay
+#           TASK-PID     CPU#  ||||   TIMESTAMP  FUNCTION
+#              | |         |   ||||      |         |
 """
 
 
