@@ -76,6 +76,7 @@ class Gates:
     eventfs: bool  # events/ is a file system of its own: an event may stand beside a file of its name
     pid_limit: int  # pids that set_event_pid takes are less
     end_wakes: bool  # a reader that waits at trace_pipe sees that tracing went off
+    marker_stack: bytes  # common_flags and common_preempt_count of the stack that a trigger takes at a mark
     marker_depth: int  # common_preempt_count of a mark
     syscall_event_depth: int  # common_preempt_count of the events in syscalls
     rename_depth: int  # that of task_rename
@@ -238,7 +239,12 @@ ROWS: tuple[Row, ...] = (
         ((_START, True), ((6, 9, 0), False)),
         "trace.c: wait_pipe_cond(), commit 7af9ded0c2ca; conformance suite on 6.1 and 6.12",
     ),
-    Row("marker_depth", ((_START, 0), ((7, 0, 0), 1)), "recorded traces 6.12 and 7.2: 07_marker"),
+    Row("marker_depth", ((_START, 0), ((6, 18, 0), 1)), "recorded traces 6.12 and 7.2: 07_marker; conformance on 6.19"),
+    Row(
+        "marker_stack",
+        ((_START, b"\0\0"), ((5, 12, 0), b"\xff\xff"), ((6, 18, 0), b"\0\0")),
+        "tracing_gen_ctx_dec(): the mark's depth less one, -1 with a borrow; conformance suite on 5.10, 6.1 and 7.2",
+    ),
     Row(
         "syscall_event_depth",
         ((_START, 1), ((6, 19, 0), 0)),

@@ -225,7 +225,7 @@ class Hits:
     ) -> list[int]:
         frames = self.tracer_frames
         if func is not None:
-            return frames.returning(chain)
+            return frames.returning(chain if self._kernel.gates.returns_unwound else ())
         if context is self._breakpoint:
             return frames.breakpoint(ip, chain)
         shared = sum(other.address == ip for other in self._kernel.probes) > 1

@@ -202,9 +202,8 @@ class Instance:
             # triggers see the text as it was written, without a newline of ours
             later = run_triggers(event, hit, data[:16] + (text + b"\0").ljust(size, b"\0"))
             stored = self.write(cpu, data, buffer=buffer)
-            # where preemption is on the kernel counts its depth down to -1, and all flags with it
             for trigger in later:
-                trigger.fire(hit._replace(head=data[:2] + b"\xff\xff" + data[4:8]), data)
+                trigger.fire(hit._replace(head=data[:2] + self.kernel.gates.marker_stack + data[4:8]), data)
         if not stored:
             raise refuse(errno.EBADF)
         return len(text)

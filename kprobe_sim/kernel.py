@@ -262,6 +262,13 @@ class SimulatedKernel:
             text += f" [{symbol.module}]"
         return text.encode()
 
+    def is_trampoline(self, address: int) -> bool:
+        """True where the kernel says that a return probe has replaced what was there: at its start, or all of it."""
+        start = self.return_trampoline
+        return address == start or (
+            self.gates.trampoline_by_name and self.symbols.at(address) == self.symbols.at(start)
+        )
+
     @cached_property
     def return_trampoline(self) -> int:
         """The address that return probes put in the place of a return address; 0 if there is no such symbol."""

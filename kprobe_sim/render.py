@@ -279,7 +279,7 @@ class Renderer:
         if not address:
             return b"0"
         kernel = self._instance.kernel
-        named = address != kernel.return_trampoline or (offset and kernel.gates.trampoline_by_name)
+        named = not kernel.is_trampoline(address) or (offset and kernel.gates.trampoline_by_name)
         text = kernel.symbol_text(address, offset) if named else b"[unknown/kretprobe'd]"
         if self._instance.options["sym-addr"]:
             text += b" <%016x>" % address

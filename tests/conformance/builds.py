@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 # Texts in a kernel's README by which kernels are told apart, for the fixture `choose`.
+EPROBES = "<attached-group>"  # 5.15: event probes
 BTF = "<argname>"  # 6.5: parameters by their names in C
 DENTRY = "%pd/%pD"  # 6.10
 BY_MODULE = ":mod:<module>"  # 6.14: set_event takes the events of a module

@@ -1,0 +1,85 @@
+"""The trigger stacktrace: it shows the tracer's own functions too, by the way into them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from .builds import BY_MODULE, EPROBES
+from .text import LINE, define
+
+TRIGGER = b'stacktrace if comm == "workload"'
+FRAME = re.compile(r"^ => (.+)$", re.MULTILINE)
+EVENT = ["kprobe_trace_func", "kprobe_dispatcher"]
+FTRACE = {"": ["kprobe_ftrace_handler", "ftrace_ops_assist_func", "?"], EPROBES: ["kprobe_ftrace_handler", "?"]}
+RETURN = {
+    "": [
+        *("kretprobe_trace_func", "kretprobe_dispatcher", "__kretprobe_trampoline_handler", "trampoline_handler"),
+        "[unknown/kretprobe'd]",
+    ],
+    EPROBES: [
+        *("kretprobe_trace_func", "kretprobe_dispatcher", "kretprobe_rethook_handler", "rethook_trampoline_handler"),
+        *("arch_rethook_trampoline_callback", "arch_rethook_trampoline", "__x64_sys_openat", "do_syscall_64"),
+        "entry_SYSCALL_64_after_hwframe",
+    ],
+}
+OPEN = ["do_sys_openat2", "__x64_sys_openat", "do_syscall_64", "entry_SYSCALL_64_after_hwframe"]
+
+
+def stacks(tracefs: Any) -> list[list[str]]:
+    """Return the frames of each stack in `trace`; ? for code without a symbol, which is in another place each boot."""
+    text = tracefs.read("trace").decode()
+    found = [FRAME.findall(part) for part in text.split("<stack trace>\n")[1:]]
+    return [["?" if re.fullmatch("0x[0-9a-f]{16}", frame) else frame for frame in frames] for frames in found]
+
+
+def stack_of(tracefs: Any, workload: Any, *lines: str) -> list[str]:
+    """Return the frames that an open shows for the first of some probes."""
+    define(tracefs, *lines)
+    tracefs.write("events/kprobes/a/trigger", TRIGGER)
+    workload.open("/dev/null")
+    tracefs.write("events/kprobes/a/trigger", b"!" + TRIGGER)
+    (frames,) = stacks(tracefs)
+    return frames
+
+
+def test_an_entry(tracefs: Any, workload: Any, choose: Any) -> None:
+    assert stack_of(tracefs, workload, "p:a do_sys_openat2") == [*EVENT, *choose(FTRACE), *OPEN]
+
+
+def test_two_probes_at_an_entry(tracefs: Any, workload: Any, choose: Any) -> None:
+    """The kernel has a probe of its own there for both, though only one is enabled."""
+    frames = stack_of(tracefs, workload, "p:a do_sys_openat2", "p:b do_sys_openat2")
+    assert frames == [*EVENT, "aggr_pre_handler", *choose(FTRACE), *OPEN]
+
+
+def test_a_breakpoint(tracefs: Any, workload: Any) -> None:
+    own = ["aggr_pre_handler", "kprobe_int3_handler", "exc_int3", "asm_exc_int3"]
+    assert stack_of(tracefs, workload, "p:a do_sys_openat2+5") == [*EVENT, *own, *OPEN]
+
+
+def test_a_return(tracefs: Any, workload: Any, choose: Any) -> None:
+    assert stack_of(tracefs, workload, "r:a do_sys_openat2") == choose(RETURN)
+
+
+def test_a_mark(tracefs: Any, choose: Any) -> None:
+    tracefs.write("events/ftrace/print/trigger", b"stacktrace")
+    tracefs.write("trace_marker", b"x")
+    tracefs.write("events/ftrace/print/trigger", b"!stacktrace")
+    inner = choose({"": [], BY_MODULE: ["write_marker_to_buffer"]})
+    outer = ["tracing_mark_write", "vfs_write", "ksys_write", "do_syscall_64", "entry_SYSCALL_64_after_hwframe"]
+    assert stacks(tracefs) == [[*inner, *outer]]
+
+
+@pytest.mark.parametrize("trigger", [b"stacktrace", b"stacktrace:1"])
+def test_the_context_of_a_mark(tracefs: Any, choose: Any, trigger: bytes) -> None:
+    """The stack's depth is one less than the mark's, with a borrow from the flags where that is 0."""
+    tracefs.write("events/ftrace/print/trigger", trigger)
+    tracefs.write("trace_marker", b"x")
+    tracefs.write("events/ftrace/print/trigger", b"!" + trigger)
+    lines = [line for line in tracefs.read("trace").splitlines() if not line.startswith((b"#", b" =>")) and line]
+    flags = [match["flags"].decode() if (match := LINE.fullmatch(line)) else line for line in lines]
+    seen = [re.sub("[NnpLlBb](?!Z)", ".", one).strip() for one in flags]  # without a need to reschedule
+    assert seen == choose({"": ["....", "...."], EPROBES: [".....", "DNZff"], BY_MODULE: ["...1.", "....."]})
