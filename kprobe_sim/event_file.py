@@ -45,7 +45,7 @@ class EventFile:
         self.freed = False
         self.filter: Predicate | None = None
         self.filter_text = b"none\n"
-        self.triggers: list[Trigger] = []  # newest first
+        self.triggers: list[Trigger] = []  # newest first, then those of histograms, oldest first
         self.triggers_need_record = False  # some trigger has a filter or acts behind the record
 
     def enable(self, on: bool, *, soft: bool = False) -> None:
@@ -79,9 +79,9 @@ class EventFile:
             self.instance.kernel.hits.rearm()
         self.soft_disabled = self.soft_users > 0
 
-    def add_trigger(self, trigger: Trigger) -> None:
-        """Let a trigger act on the event's hits."""
-        self.triggers.insert(0, trigger)
+    def add_trigger(self, trigger: Trigger, *, last: bool = False) -> None:
+        """Let a trigger act on the event's hits, before all others or behind them."""
+        self.triggers.insert(len(self.triggers) if last else 0, trigger)
         self.enable(True, soft=True)
         self._look_at_triggers()
 

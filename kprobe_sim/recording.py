@@ -63,7 +63,10 @@ class Recorder:
         """
         instance = file.instance
         if not file.triggers_need_record:
+            disabled = file.soft_disabled
             run_triggers(file, hit, record)
+            if disabled:  # as it was before they acted: what they enable is recorded from the next hit on
+                return
         # what may be discarded is written once that is known; all else has its place from here on, or none
         buffered = file.filter is not None or file.soft_disabled
         buffer = instance.buffer

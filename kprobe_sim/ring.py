@@ -14,6 +14,7 @@ from operator import itemgetter
 from kprobe_sim.ring_page import (
     EXTEND_AFTER,
     EXTEND_SIZE,
+    LEAST_PADDING,
     PAGE_DATA,
     PAGE_HEADER,
     PAGE_SIZE,
@@ -95,11 +96,14 @@ class CpuBuffer:
             return False
         length = event_length(len(data))
         tail = self._tail
-        used = tail.used
+        used = tail.used + tail.padding
         if used and stamp - self._last_stamp >= EXTEND_AFTER:
             length += EXTEND_SIZE
         if used + length > PAGE_DATA:
             length = event_length(len(data))
+            if PAGE_DATA - used >= LEAST_PADDING:  # the rest becomes an event without content (rb_reset_tail)
+                tail.padding = PAGE_DATA - used
+                self.written_bytes += tail.padding
             if len(self._ring) >= self.nr_pages and tail is not self._reader:
                 if not overwrite:
                     self.dropped += 1
@@ -122,7 +126,7 @@ class CpuBuffer:
     def _drop_head(self) -> None:
         page = self._ring.popleft()
         self.overrun += len(page.entries)
-        self.written_bytes -= page.used
+        self.written_bytes -= page.used + page.padding
 
     def pending(self) -> list[Entry]:
         """Return what a non-consuming reader sees, oldest first."""
@@ -133,12 +137,17 @@ class CpuBuffer:
         """Return the page that a consuming reader reads, with something left; take the next if need be."""
         reader = self._reader
         if reader.read >= len(reader.entries):
+            self._pass_padding(reader)
             if not self.entries or not self._ring or not self._ring[0].entries:
                 return None
             reader = self._reader = self._ring.popleft()
             self._lost = self.overrun - self._last_overrun
             self._last_overrun = self.overrun
         return reader
+
+    def _pass_padding(self, page: Page) -> None:
+        self.read_bytes += page.padding
+        page.padding = 0
 
     def peek(self) -> Entry | None:
         """Return the next entry of the consuming reader, with the losses since the last page; None if empty."""
@@ -181,6 +190,7 @@ class CpuBuffer:
             data = events_bytes(reader.entries, stamp)
             while reader.read < len(reader.entries):
                 self.consume()
+            self._pass_padding(reader)
             return page_bytes(stamp, data, missed)
         taken: list[bytes] = []
         used, before = 0, stamp
@@ -196,6 +206,7 @@ class CpuBuffer:
             rest = padding(PAGE_DATA - reader.used) if reader is not self._tail else b""
             if len(rest) <= room - used:
                 taken.append(rest)
+                self._pass_padding(reader)
         if not taken:
             return None
         self._lost = 0

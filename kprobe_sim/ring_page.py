@@ -18,6 +18,8 @@ PAGE_DATA = PAGE_SIZE - PAGE_HEADER
 EXTEND_AFTER = 1 << 27
 EXTEND_SIZE = 8
 
+LEAST_PADDING = 8
+
 _EVENT_HEADER = 4
 _MAX_SMALL_DATA = 112
 _PADDING = 29
@@ -43,13 +45,14 @@ class Entry(NamedTuple):
 class Page:
     """One page of a CPU's buffer."""
 
-    __slots__ = ("entries", "read", "read_bytes", "stamp", "used")
+    __slots__ = ("entries", "padding", "read", "read_bytes", "stamp", "used")
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.read = 0  # entries of this page that a reader has consumed
         self.read_bytes = 0
         self.used = 0
+        self.padding = 0  # bytes at the end that no event can have any more, and that no reader has passed
         self.stamp = 0
 
     def read_stamp(self) -> int:
@@ -93,7 +96,7 @@ def events_bytes(entries: Sequence[Entry], before: int) -> bytes:
 
 def padding(size: int) -> bytes:
     """Return the event that fills a page's rest where it is big enough to say so, else nothing."""
-    if size < 2 * _EVENT_HEADER:
+    if size < LEAST_PADDING:
         return b""
     return _WORDS.pack(1 << 5 | _PADDING, size - _EVENT_HEADER).ljust(size, b"\0")
 

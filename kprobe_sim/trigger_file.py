@@ -156,7 +156,7 @@ def _put_hist(file: EventFile, line: _Line) -> None:
             wanted.complain("Couldn't set trace_clock", trigger.clock)
             raise
     trigger.paused = "pause" in words
-    file.add_trigger(trigger)
+    file.add_trigger(trigger, last=True)  # hist_register_trigger() adds at the tail
 
 
 def _split(text: str) -> tuple[str, str | None]:

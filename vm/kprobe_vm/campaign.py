@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import time
 from collections import Counter
@@ -24,6 +25,7 @@ __all__ = ["Campaign", "Difference", "add_parser"]
 
 
 _SHRINK_SECONDS = 8.0
+_RUN = re.compile(r"(.)\1{20,}")
 
 
 class Difference(NamedTuple):
@@ -48,9 +50,15 @@ class Difference(NamedTuple):
 
     def text(self) -> str:
         """Return it in words."""
-        lines = [f"--- {self.area}: {self.asked}", *(f"    {operation!r}" for operation in self.operations)]
+        lines = [f"--- {self.area}: {self.asked}", *(f"    {_brief(operation)}" for operation in self.operations)]
         ours, theirs = _contrast(self.simulator, self.kernel)
-        return "\n".join([*lines, f"  sim:    {ours}", f"  kernel: {theirs}"])
+        return "\n".join([*lines, f"  sim:    {_brief(ours)}", f"  kernel: {_brief(theirs)}"])
+
+
+def _brief(value: Any) -> str:
+    """Return a value's text with long runs of one character cut."""
+    text = _RUN.sub(lambda match: f"{match[1]}<{len(match[0])}>", repr(value))
+    return text if len(text) <= 1600 else f"{text[:1000]} ... {text[-500:]}"
 
 
 def _lines(answer: Any) -> list[Any]:

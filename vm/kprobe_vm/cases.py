@@ -7,10 +7,13 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
+from kprobe_vm.buffers import Buffers
 from kprobe_vm.filterwords import Filters
 from kprobe_vm.grammar import Definitions, Places, is_of_kprobes
 from kprobe_vm.operation import Call, Handle, List, Make, Operation, Read, Remove, Sweep, Write
+from kprobe_vm.pids import Pids
 from kprobe_vm.traces import MEMORY, Traces
+from kprobe_vm.triggers import Triggers
 from kprobe_vm.vocabulary import CONTROL_FILES, OPTIONS, SWITCHES, VALUES
 
 __all__ = ["AREAS", "Case", "Cases"]
@@ -33,6 +36,9 @@ class Cases:
         self._definitions = Definitions(random, places)
         self._filters = Filters(random)
         self._traces = Traces(random, self._filters)
+        self._triggers = Triggers(random, self._filters)
+        self._buffers = Buffers(random)
+        self._pids = Pids(random)
 
     def next(self, area: str = "") -> Case:
         """Return a case, of that area or of any."""
@@ -336,6 +342,18 @@ class Cases:
         """Events of calls whose registers and memory are known."""
         return self._traces.case()
 
+    def triggers(self) -> list[Operation]:
+        """Triggers and what fires them."""
+        return self._triggers.case()
+
+    def buffers(self) -> list[Operation]:
+        """The ring buffer through all its files."""
+        return self._buffers.case()
+
+    def pids(self) -> list[Operation]:
+        """Pid filters, forks, names."""
+        return self._pids.case()
+
 
 AREAS: dict[str, tuple[float, Callable[[Cases], list[Operation]]]] = {
     "definitions": (5, Cases.definitions),
@@ -345,4 +363,7 @@ AREAS: dict[str, tuple[float, Callable[[Cases], list[Operation]]]] = {
     "instances": (1.5, Cases.instances),
     "handles": (2, Cases.handles),
     "traces": (2, Cases.traces),
+    "triggers": (2, Cases.triggers),
+    "buffers": (2, Cases.buffers),
+    "pids": (1, Cases.pids),
 }

@@ -7,11 +7,16 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-__all__ = ["Call", "Handle", "List", "Make", "Operation", "Outcome", "Read", "Remove", "Sweep", "Write", "perform"]
+__all__ = [
+    *("OURS", "PID", "Call", "Handle", "List", "Make", "Operation", "Outcome", "Read", "Remove", "Sweep", "Write"),
+    "perform",
+]
 
 # What was asked (a path, a step) and the answer: bytes read, a number, or the name of an errno.
 Outcome = list[tuple[str, "bytes | int | str | list[str]"]]
 
+PID = b"\x03pid\x04"  # in what is written: the task's, as this machine has it
+OURS = (b'comm == "workload"', b"common_pid == " + PID)  # filters without which others' hits are seen
 _CHUNK = 1 << 16
 _MOST = 1 << 24  # a file longer than that has no end
 _EVENT_FILES = ("format", "filter", "enable", "id")
@@ -62,7 +67,9 @@ class Handle(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A system call of the workload's task: "fadvise" (fd, offset, length, advice, data) or "open" (path, flags)."""
+    """What the workload's task does: "fadvise" (fd, offset, length, advice, data), "open" (path, flags), "fork" (),
+    "rename" (name,).
+    """
 
     name: str
     arguments: tuple[Any, ...]
@@ -126,6 +133,11 @@ def _call(workload: Any, name: str, arguments: tuple[Any, ...]) -> int:
     if name == "fadvise":
         *numbers, data = arguments
         return int(workload.fadvise(*numbers, data=data))
+    if name == "fork":
+        return int(workload.fork() > 0)
+    if name == "rename":
+        workload.rename(*arguments)
+        return 0
     return int(workload.open(*arguments))
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from kprobe_vm.operation import Handle, Operation, Sweep, Write
+from kprobe_vm.operation import OURS, Handle, Operation, Sweep, Write
 
 __all__ = ["shrink"]
 
@@ -20,10 +20,11 @@ def shrink(
     """Return as few and as short operations as differ; `differs` is asked at most `attempts` times."""
     best = list(operations)
     left = attempts
+    pinned = [item for item in best if isinstance(item, Write) and item.data in OURS]
 
     def better(candidate: list[Operation]) -> bool:
         nonlocal best, left
-        if left <= 0 or candidate == best:
+        if left <= 0 or candidate == best or [item for item in candidate if item in pinned] != pinned:
             return False
         left -= 1
         if not differs(candidate):

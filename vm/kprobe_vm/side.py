@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from importlib.metadata import entry_points
 from typing import Any
 
-from kprobe_vm.operation import Handle, Make, Operation, Outcome, Write, perform
+from kprobe_vm.operation import PID, Handle, Make, Operation, Outcome, Write, perform
 
 __all__ = ["Side", "open_backend"]
 
-_LISTS = ("set_event", "set_event_pid", "set_event_notrace_pid", "error_log")
+_PIDS = ("set_event_pid", "set_event_notrace_pid")
+_LISTS = ("set_event", *_PIDS, "error_log")
 _VALUES = (
     *("trace_clock", "buffer_size_kb", "saved_cmdlines_size", "tracing_thresh", "max_graph_depth", "buffer_percent"),
     *("tracing_cpumask", "stack_max_size", "tracing_max_latency"),
@@ -22,11 +23,16 @@ _HASHED = re.compile(rb"0x00000000[0-9a-f]{8}")
 _ID = re.compile(rb"(?m)^ID: (\d+)$")
 _LOGGED = re.compile(rb"(?m)^\[ *\d+\.\d{6}\] ")
 # comm-pid, CPU, flags, time of a trace line; the marks are written by some task of either side
-_TRACED = re.compile(rb".{16}-\d+ +((?:\(.{7}\) )?\[\d{3}\] (?:.{5} )?) *\d+(?:\.\d{6})?: ")
-_LATENCY = re.compile(rb".{8}-\d+ +(\d+.{5}) +-?\d+us.: ")
+_TRACED = re.compile(rb".{16}-\d+ +((?:\(.{7}\) )?\[\d{3}\] (?:[^ ]{4,5} )?) *\d+(?:\.\d{6})?: ")
+_LATENCY = re.compile(rb".{8}-\d+ +(\d+[^ ]{4,5}) +-?\d+us.: ")
 _RAW = re.compile(rb"(?m)(# [0-9a-f]+ buf:)((?: [0-9a-f]{2})+)$")  # ends in what the buffer held before
-_RESCHED = re.compile(rb"(task \[\d{3}\] .)[Nnp]")  # somebody else wants the CPU, or not
+_RESCHED = re.compile(rb"(task \[\d{3}\] .)[NnpBLbl]")  # somebody else wants the CPU, or not
 _STATS = re.compile(rb"(?m)^(oldest event ts|now ts): .*$")
+_RAW_HEAD = re.compile(rb"(?m)^\d+ (\d+) \d+ (?=type: )")
+_TYPE = re.compile(rb"(?<=type: )\d+")
+_TGID = re.compile(rb"\( *\d+\) ")
+_MARKED = re.compile(rb"task \((?:-{7}|tgid)\)(?=.{,20}(?:tracing_mark_write|# ))")  # who marks is known or not
+_COUNT = re.compile(rb":unlimited|:count=")
 _PLACEHOLDER = re.compile(rb"\x01(0x[0-9a-f]+)\x02")
 
 
@@ -48,10 +54,11 @@ class Side:
         self._hashes: dict[bytes, bytes] = {}
         self._hash_of: dict[bytes, bytes] = {}
         self._touched: set[str] = set()
+        self._triggers: set[str] = set()
         self._instances: list[str] = []
         tracefs.write("buffer_size_kb", b"1408")  # from now on the buffers are expanded
         self._options = self._option_states()
-        self._values = {name: self._value(name) for name in _VALUES}
+        self._values = {name: self._value(name) for name in _VALUES if self.tracefs.exists(name)}
         self._first_id = self._measure_id()
 
     def run(self, operation: Operation) -> Outcome:
@@ -63,11 +70,18 @@ class Side:
     def reset(self) -> None:
         """Put everything back that was touched."""
         touched, self._touched = self._touched, set()
+        for path in self._triggers:
+            with contextlib.suppress(OSError):  # the event may be gone
+                self._remove_triggers(path)
+        self._triggers.clear()
         for path in reversed(self._instances):
             with contextlib.suppress(OSError):
                 self.tracefs.rmdir(path)
         self._instances = []
-        if touched & {"set_event", "enable"}:
+        if "snapshot" in touched or "trigger" in touched:
+            self.tracefs.write("snapshot", b"0")
+            self.tracefs.write("tracing_on", b"1")
+        if touched & {"set_event", "enable", "trigger"}:
             self._truncate("set_event")
         for name in _LISTS[1:]:
             if name in touched or name == "error_log":
@@ -79,7 +93,7 @@ class Side:
             for name, value in self._option_states().items():
                 if value != self._options[name]:
                     self.tracefs.write("trace_options", self._options[name].encode())
-        for name in _VALUES:
+        for name in self._values:
             if name in touched and self._value(name) != self._values[name]:
                 self.tracefs.write(name, self._values[name])
         if "trace" in touched or "enable" in touched:
@@ -114,12 +128,20 @@ class Side:
     def _note_path(self, path: str) -> None:
         name = path.rpartition("/")[2]
         self._touched.add(name)
+        if name == "trigger":
+            self._triggers.add(path)
         if "options/" in path or name == "trace_options":
             self._touched.add("options")
         if name.startswith("trace_marker") or name in ("enable", "set_event"):
             self._touched |= {"trace", "enable"}
         if path.endswith("/buffer_size_kb") or name == "free_buffer":
             self._touched.add("buffer_size_kb")
+
+    def _remove_triggers(self, path: str) -> None:
+        self._truncate(path)  # removes hist triggers, and no other
+        for line in self.tracefs.read(path).splitlines():
+            if not line.startswith(b"#"):
+                self.tracefs.write(path, b"!" + _COUNT.split(line)[0])
 
     def _truncate(self, path: str) -> None:
         self.tracefs.write(path, b"", truncate=True)
@@ -149,6 +171,8 @@ class Side:
                 return operation
 
     def _fill(self, data: bytes) -> bytes:
+        if PID in data and self.workload is not None:
+            data = data.replace(PID, b"%6d" % self.workload.pid)  # as wide on either side
         return _PLACEHOLDER.sub(lambda match: self._hashed(match[1]), data)
 
     def _hashed(self, address: bytes) -> bytes:
@@ -176,6 +200,8 @@ class Side:
             return answer
         answer = _ID.sub(self._relative_id, self._unhash(answer))
         name = label.rpartition("/")[2]
+        if self.workload is not None and name in ("filter", "trigger", "error_log", *_PIDS):
+            answer = re.sub(rb" *\b%d\b" % self.workload.pid, b" PID", answer)
         if name == "id" and answer.strip().isdigit() and int(answer) >= self._first_id:
             return b"id+%d\n" % (int(answer) - self._first_id)
         answer = _LOGGED.sub(b"[time] ", answer)
@@ -183,7 +209,9 @@ class Side:
         answer = _STATS.sub(rb"\1: time", answer)
         if b"us" in answer:
             answer = _LATENCY.sub(rb"task \1 time: ", answer)
-        return _RESCHED.sub(rb"\1.", _TRACED.sub(rb"task \1time: ", answer))
+        answer = _TYPE.sub(self._relative_type, _RAW_HEAD.sub(rb"task \1 time ", answer))
+        answer = _TRACED.sub(lambda match: b"task %stime: " % _TGID.sub(b"(tgid) ", match[1]), answer)
+        return _RESCHED.sub(rb"\1.", _MARKED.sub(b"task (tgid)", answer))
 
     def _names(self, names: Iterable[str]) -> Iterable[str]:
         return [self._plain_label(name) for name in names]
@@ -191,3 +219,7 @@ class Side:
     def _relative_id(self, match: re.Match[bytes]) -> bytes:
         number = int(match[1])
         return b"ID: +%d" % (number - self._first_id) if number >= self._first_id else match[0]
+
+    def _relative_type(self, match: re.Match[bytes]) -> bytes:
+        number = int(match[0])
+        return b"+%d" % (number - self._first_id) if number >= self._first_id else match[0]
