@@ -71,7 +71,7 @@ class Gates:
     returns_unwound: bool  # a stack goes on behind a return address that a probe replaced
     nested_returns_know: bool  # of several return probes on a function all know the caller
     trampoline_by_name: bool  # with offsets the trampoline of return probes is shown by its own name
-    raw_mark_room: bool  # a raw mark counts its id twice and has room for "<faulted>"
+    mark_room: bool  # a mark has room for "<faulted>", and a raw one counts its id twice
     raw_mark_sizes: tuple[int, int]  # bytes of a raw mark that aren't refused, and that are taken
     eventfs: bool  # events/ is a file system of its own: an event may stand beside a file of its name
     pid_limit: int  # pids that set_event_pid takes are less
@@ -222,7 +222,11 @@ ROWS: tuple[Row, ...] = (
     _since("returns_unwound", (5, 15, 0), "recorded traces 5.10 and 6.1 with stacks; x86/unwind since 5.15"),
     Row("nested_returns_know", ((_START, True), ((5, 15, 0), False)), "kernel/kprobes.c 5.10: correct_ret_addr"),
     Row("trampoline_by_name", ((_START, True), ((5, 15, 0), False)), "trace_output.c 5.10: kretprobed()"),
-    Row("raw_mark_room", ((_START, True), ((7, 0, 0), False)), "conformance suite on 6.12 and 7.2: raw marks"),
+    Row(
+        "mark_room",
+        ((_START, True), ((7, 0, 0), False)),
+        "conformance suite on 6.12 and 7.2: raw marks; trace.c of 6.12.117 and 7.2.13: FAULTED_SIZE",
+    ),
     Row(
         "raw_mark_sizes",
         ((_START, (3072, 1024)), ((6, 8, 0), (4060, 4060)), ((7, 0, 0), (4064, 4064))),

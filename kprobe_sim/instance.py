@@ -188,7 +188,9 @@ class Instance:
         if not self.options["markers"]:
             raise refuse(errno.EINVAL)
         text = text[: self.kernel.gates.marker_size]
-        size = len(text) + 2 + max(0, len(b"<faulted>") - len(text))
+        size = len(text) + 2
+        if self.kernel.gates.mark_room:
+            size += max(0, len(b"<faulted>") - len(text))
         body = text + (b"\0" if text.endswith(b"\n") else b"\n\0")
         data = self._builtin(TRACE_PRINT, task) + struct.pack("<Q", self.kernel.marker_ip) + body.ljust(size, b"\0")
         if not self.tracing_on or cpu in self.masked:
@@ -217,7 +219,7 @@ class Instance:
         data = self._builtin(self.kernel.gates.raw_data_type, task) + blob
         # the kernel counts the id twice, and keeps room for "<faulted>"; what fills the rest there is old, here zero
         size = len(data)
-        if self.kernel.gates.raw_mark_room:
+        if self.kernel.gates.mark_room:
             size += 4 + max(0, len(b"<faulted>") + 4 - len(blob))
         data = data.ljust(-(-size // 4) * 4, b"\0")
         if not self.write(cpu, data):
