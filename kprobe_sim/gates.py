@@ -72,6 +72,8 @@ class Gates:
     nested_returns_know: bool  # of several return probes on a function all know the caller
     trampoline_by_name: bool  # with offsets the trampoline of return probes is shown by its own name
     mark_room: bool  # a mark has room for "<faulted>", and a raw one counts its id twice
+    trace_seq_size: int  # bytes of text that a read of trace_pipe can give
+    fields_as_symbols: bool  # the option fields shows 64-bit numbers as symbols, and odd strings in hexadecimal too
     raw_mark_sizes: tuple[int, int]  # bytes of a raw mark that aren't refused, and that are taken
     eventfs: bool  # events/ is a file system of its own: an event may stand beside a file of its name
     pid_limit: int  # pids that set_event_pid takes are less
@@ -227,6 +229,8 @@ ROWS: tuple[Row, ...] = (
         ((_START, True), ((7, 0, 0), False)),
         "conformance suite on 6.12 and 7.2: raw marks; trace.c of 6.12.117 and 7.2.13: FAULTED_SIZE",
     ),
+    Row("trace_seq_size", ((_START, 4096), ((6, 8, 0), 8156)), "trace_seq.h 6.1 and 6.12: TRACE_SEQ_BUFFER_SIZE"),
+    _since("fields_as_symbols", (7, 0, 0), "trace_output.c 6.12.117 and 7.2: print_fields(); campaign"),
     Row(
         "raw_mark_sizes",
         ((_START, (3072, 1024)), ((6, 8, 0), (4060, 4060)), ((7, 0, 0), (4064, 4064))),

@@ -21,7 +21,6 @@ Get = Callable[[], bytes]
 Put = Callable[[bytes], int | None]  # bytes consumed; None: all of them
 
 _PAGE = 4096
-_SEQ_LIMIT = _PAGE - 1  # what a trace_seq holds
 
 
 class Simple(OpenFile):
@@ -174,7 +173,7 @@ class TracePipe(OpenFile):
                     return b""
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
             self._has_read = True
-            self._fill(min(size, _SEQ_LIMIT))
+            self._fill(min(size, instance.kernel.gates.trace_seq_size - 1))
         taken, self._left = self._left[:size], self._left[size:]
         return taken
 
@@ -189,6 +188,7 @@ class TracePipe(OpenFile):
         if renderer is None:
             renderer = self._renderer = Renderer(self._instance, self._latency, self._instance.started)
         renderer.refresh()
+        limit = self._instance.kernel.gates.trace_seq_size - 1
         lines: list[bytes] = []
         used = 0
 
@@ -197,7 +197,7 @@ class TracePipe(OpenFile):
             if used >= wanted:
                 return False
             line = renderer.line(entry, None, len(lines))
-            if used + len(line) > _SEQ_LIMIT:
+            if used + len(line) > limit:
                 if lines:
                     return False
                 line = b"[LINE TOO BIG]\n"

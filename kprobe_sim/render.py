@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kprobe_sim.field_values import compile_fields
 from kprobe_sim.gates import Gates
 from kprobe_sim.node import refuse
 from kprobe_sim.ring import Entry
@@ -256,6 +257,9 @@ class Renderer:
         kind = int.from_bytes(key, "little")
         builtin = self._builtin.get(kind)
         event = self._instance.kernel.event_by_id(kind)
+        if self._instance.options["fields"]:
+            self._bodies[key] = body = self._fields_body(kind)
+            return body
         if builtin is not None:
             offset = self._instance.options["sym-offset"]
             body: Callable[[bytes], bytes] = lambda data: builtin(data, offset)  # noqa: E731 - one of several
@@ -266,6 +270,16 @@ class Renderer:
             self._known[key] = TextCache(lambda rest: of_event(_COMMON + rest), _KNOWN)
         self._bodies[key] = body
         return body
+
+    def _fields_body(self, kind: int) -> Callable[[bytes], bytes]:
+        kernel = self._instance.kernel
+        event = kernel.event_by_id(kind) or kernel.events.static_by_id(kind)
+        if kind in self._builtin:  # looked for in a list that begins with others, where the search ends
+            return lambda data: b"UNKNOWN TYPE %d\n" % kind
+        if event is None:
+            return lambda data: b"Unknown type %d\n" % kind
+        symbol = partial(kernel.symbol_text, offset=True) if kernel.gates.fields_as_symbols else None
+        return compile_fields(event.name.encode("latin-1"), tuple(event.filter_fields()), symbol)
 
     def _static_body(self, kind: int) -> Callable[[bytes], bytes]:
         kernel, options = self._instance.kernel, self._instance.options
