@@ -74,3 +74,50 @@ def test_without_it_nothing_follows(run: Run) -> None:
 def test_the_exit_status_is_the_commands(run: Run) -> None:
     assert run(["sh", "-c", "true; exit 7"], OPTIONS).returncode == 7
     assert run(["/nosuch"], OPTIONS).returncode == 127
+
+
+EVENTS = """
+cd /sys/kernel/tracing
+echo 1 > events/syscalls/enable
+echo 1 > events/sched/enable
+echo 1 > events/task/enable
+cat /nosuch 2> /dev/null
+echo $!
+echo 0 > events/enable
+grep -v '^#' trace
+"""
+
+
+def test_static_events_of_what_programs_do(run: Run) -> None:
+    done = run(["bash", "-c", EVENTS], OPTIONS)
+    shown = [re.sub(r"^ *(\S+-\d+) .*?\d+\.\d+: ", r"\1 ", line) for line in done.stdout.splitlines()[1:]]
+    forks = [line for line in shown if " sched_process_fork: " in line]
+    match = re.fullmatch(
+        r"(bash-(\d+)) sched_process_fork: comm=bash pid=\2 child_comm=bash child_pid=(?P<child>\d+)", forks[0]
+    )
+    assert match, forks
+    shell, child = match[1], int(match["child"])
+    ours = [line for line in shown if line.startswith(shell + " ")]
+    born = ours.index(f"{shell} sched_process_fork: comm=bash pid={match[2]} child_comm=bash child_pid={child}")
+    assert re.fullmatch(rf"{shell} sys_clone3?\(.*\)", ours[born - 2])
+    assert re.fullmatch(
+        rf"{shell} task_newtask: pid={child} comm=bash clone_flags=1200000 oom_score_adj=0", ours[born - 1]
+    )
+    assert ours[born + 1 : born + 3] == [
+        f"{shell} sched_wakeup_new: comm=bash pid={child} prio=120 target_cpu=000",
+        f"{shell} sys_clone -> {child:#x}",
+    ]
+    cat = [line.partition(" ")[2] for line in shown if line.endswith(str(child)) or f"-{child} " in line]
+    assert any(
+        re.fullmatch(r"sys_execve\(filename: [0-9a-f]+, argv: [0-9a-f]+, envp: [0-9a-f]+\)", line) for line in cat
+    )
+    assert f"task_rename: pid={child} oldcomm=bash newcomm=cat oom_score_adj=0" in cat
+    assert re.search(rf"sched_process_exec: filename=\S*/cat pid={child} old_pid={child}\n", "\n".join(cat))
+    assert "sys_execve -> 0x0" in cat
+    assert "sys_openat -> 0xfffffffffffffffe" in cat
+    assert cat[-3:] == [
+        "sys_exit_group(error_code: 1)",
+        f"sched_process_exit: comm=cat pid={child} prio=120",
+        f"sched_switch: prev_comm=cat prev_pid={child} prev_prio=120 prev_state=Z ==> "
+        "next_comm=swapper/0 next_pid=0 next_prio=120",
+    ]

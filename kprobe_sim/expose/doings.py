@@ -1,0 +1,201 @@
+"""What system calls of the followed programs make the simulated machine do: calls of functions, and static events.
+
+The system call's own events surround the function that the kernel calls for it.  Whether a file is there is looked up
+as the program would find it; other results can't be known beforehand (an open gives 3).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import struct
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from kprobe_sim.expose.callers import caller
+from kprobe_sim.syscall_numbers import syscall_name
+from kprobe_sim.task import Task
+
+if TYPE_CHECKING:
+    from kprobe_sim.kernel import SimulatedKernel
+
+OPENS = ("open", "openat")
+FORKS = ("clone", "fork", "vfork", "clone3")
+EXECS = ("execve", "execveat")
+EXITS = ("exit_group",)
+_AT_FDCWD = -100
+_LARGEFILE = 0x8000
+_OPENED = 3
+_ZOMBIE = 0x20  # EXIT_ZOMBIE, as sched_switch shows it
+_CLONE_THREAD = 0x10000
+_BIRTH = 0.2  # seconds that a child may take to appear
+_IDLE = Task(0, "swapper/0")
+_EXEC = ("do_execveat_common.isra.0", "do_execveat_common", "bprm_execve")
+_STRING_MAX = 4096
+
+
+class Doings:
+    """Turns system calls of programs into what a simulated kernel does."""
+
+    def __init__(self, kernel: SimulatedKernel) -> None:
+        self._kernel = kernel
+        chains = kernel.profile.chains or {}
+        self._open_stack = tuple(chains.get("openat", ()))
+        self._fork_stack = tuple(chains.get("fork", ()))
+
+    def before(self, pid: int, number: int, arguments: list[int]) -> None:
+        """Do what a system call does that is about to be made; of forks, nothing yet."""
+        name = syscall_name(number) or ""
+        task = caller(pid)
+        self._kernel.tasks.setdefault(pid, task)
+        if name in OPENS:
+            self._opens(task, name, arguments)
+        elif name in EXECS:
+            self._executes(task, name, arguments)
+        elif name in EXITS:
+            self._exits(task, name, arguments)
+
+    def after(self, pid: int, number: int, arguments: list[int], known: set[int]) -> None:
+        """Do what a fork did; `known` are the children and threads from before it."""
+        name = syscall_name(number) or ""
+        task = caller(pid)
+        born = _newborn(pid, known)
+        flags = _clone_flags(task.pid, name, arguments)
+        with self._kernel.system_call(name, task=task, args=arguments[:5], returns=born or -errno.EAGAIN):
+            if not born:
+                self._call(("kernel_clone", "_do_fork"), task, (), -errno.EAGAIN, self._fork_stack)
+                return
+            thread = flags & _CLONE_THREAD
+            child = Task(born, task.comm, task.tgid or task.pid if thread else None)
+            kernel = self._kernel
+            self._call(
+                ("kernel_clone", "_do_fork"),
+                task,
+                (),
+                born,
+                self._fork_stack,
+                lambda: kernel.fork(task, child, flags=flags & ~0xFF),
+            )
+
+    def _opens(self, task: Task, name: str, arguments: list[int]) -> None:
+        directory, address, flags, mode = arguments[:4] if name == "openat" else [_AT_FDCWD, *arguments[:3]]
+        path = string_of(task.pid, address)
+        found = 0 if flags & os.O_CREAT else _look(task.pid, directory, path)
+        result = -found if found else _OPENED
+        how = struct.pack("<QQQ", (flags & 0xFFFFFFFF) | _LARGEFILE, mode & 0o7777 if flags & os.O_CREAT else 0, 0)
+        count = 4 if name == "openat" else 3
+        memory = {address: path + b"\0"}
+        with self._kernel.system_call(name, task=task, args=arguments[:count], returns=result, memory=memory):
+            functions = ("do_sys_openat2", "do_sys_open")
+            self._call(functions, task, (directory & 0xFFFFFFFF, path, how), result, self._open_stack)
+
+    def _executes(self, task: Task, name: str, arguments: list[int]) -> None:
+        at = name == "execveat"
+        directory, address = arguments[:2] if at else [_AT_FDCWD, arguments[0]]
+        path = string_of(task.pid, address)
+        found = _look(task.pid, directory, path, executable=True)
+        memory = {address: path + b"\0"}
+        count = 5 if at else 3
+        kernel = self._kernel
+        with kernel.system_call(name, task=task, args=arguments[:count], returns=-found, memory=memory) as call:
+
+            def within() -> None:
+                if not found:
+                    call.task = kernel.exec(task, path)
+
+            self._call(_EXEC, task, (), -found, (), within)
+
+    def _exits(self, task: Task, name: str, arguments: list[int]) -> None:
+        kernel = self._kernel
+        with kernel.system_call(name, task=task, args=arguments[:1], returns=None):
+            self._call(("do_exit",), task, ((arguments[0] & 0xFF) << 8,), None, (), lambda: kernel.exit(task))
+        kernel.switch(task, _IDLE, state=_ZOMBIE)
+
+    def _call(
+        self,
+        names: tuple[str, ...],
+        task: Task,
+        arguments: tuple[int | str | bytes, ...],
+        result: int | None,
+        stack: tuple[str, ...],
+        within: Callable[[], None] | None = None,
+    ) -> None:
+        for name in names:
+            if self._kernel.symbols.lookup(name):
+                returns = result if result is None else result & (2**64 - 1)
+                self._kernel.call(name, task=task, args=arguments, returns=returns, stack=stack, within=within)
+                return
+        if within is not None:
+            within()
+
+
+def offspring(pid: int) -> set[int]:
+    """Return the children of a thread and the threads of its process."""
+    found: set[int] = set()
+    with suppress(OSError):
+        found.update(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+    with suppress(OSError), open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        found.update(int(word) for word in file.read().split())
+    return found
+
+
+def _newborn(pid: int, known: set[int]) -> int:
+    """Wait for the child of a fork that is being made; 0 if there is none."""
+    deadline = time.monotonic() + _BIRTH
+    while time.monotonic() < deadline:
+        new = offspring(pid) - known
+        if new:
+            return max(new)
+        if not os.path.exists(f"/proc/{pid}"):
+            return 0
+        time.sleep(0.0005)
+    return 0
+
+
+def _clone_flags(pid: int, name: str, arguments: list[int]) -> int:
+    if name == "clone":
+        return arguments[0]
+    if name == "clone3":
+        data = memory_of(pid, arguments[0], 8)
+        return int.from_bytes(data, "little")
+    return 0x4100 if name == "vfork" else 0  # CLONE_VFORK | CLONE_VM
+
+
+def _look(pid: int, directory: int, path: bytes, *, executable: bool = False) -> int:
+    """Return the errno with which a program doesn't find a file, 0 if it does."""
+    if not path:
+        return errno.ENOENT
+    signed = (directory & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)
+    base = f"/proc/{pid}/cwd" if signed == _AT_FDCWD else f"/proc/{pid}/fd/{signed}"
+    place = os.fsencode(f"/proc/{pid}/root") if path.startswith(b"/") else os.fsencode(base) + b"/"
+    try:
+        found = os.stat(place + path)
+    except OSError as error:
+        return error.errno or errno.ENOENT
+    if executable and not (stat.S_ISREG(found.st_mode) and found.st_mode & 0o111):
+        return errno.EACCES
+    return 0
+
+
+def memory_of(pid: int, address: int, size: int) -> bytes:
+    """Read memory of another process; what can't be read is missing."""
+    try:
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            memory.seek(address)
+            return memory.read(size) or b""
+    except (OSError, OverflowError, ValueError):
+        return b""
+
+
+def string_of(pid: int, address: int) -> bytes:
+    """Read a NUL-ended string of another process; what can't be read is empty."""
+    found = b""
+    while len(found) < _STRING_MAX and b"\0" not in found:
+        piece = memory_of(pid, address + len(found), 256 - (address + len(found)) % 256)
+        if not piece:
+            break
+        found += piece
+    return found.split(b"\0", 1)[0]
