@@ -168,8 +168,8 @@ def _expand_dentries(words: list[str]) -> list[str]:
     return rewritten
 
 
-def _arguments(line: list[str], scope: Scope) -> tuple[FetchArg, ...]:
-    """Compile the arguments of a line.  Raises Refusal."""
+def read_arguments(line: list[str], scope: Scope) -> tuple[FetchArg, ...]:
+    """Compile the arguments of a line, $argN and %pd written out first.  Raises Refusal."""
     expanded = None
     forgotten = None
     if scope.gates.btf:
@@ -182,7 +182,7 @@ def _arguments(line: list[str], scope: Scope) -> tuple[FetchArg, ...]:
     try:
         return _compiled(line, expanded, scope)
     except Refusal as refusal:
-        refusal.before = forgotten
+        refusal.before = refusal.before or forgotten
         raise
 
 
@@ -193,23 +193,35 @@ def _compiled(line: list[str], expanded: list[str] | None, scope: Scope) -> tupl
     be written out, both happen to a copy of which the log knows nothing.
     """
     words = line[2:] if expanded is None else expanded
-    if len(words) > MAX_ARGUMENTS:
-        message = scope.gates.too_many_arguments
-        if message is not None:
-            raise Refusal(errno.E2BIG, message or None, 0, 2)
-        words = words[:MAX_ARGUMENTS]
+    words = counted(words, scope.gates)
     if scope.gates.dentry_types:
         words = _expand_dentries(words)
         if expanded is None:
             line[2:] = words
+    return compile_all(words, scope)
+
+
+def counted(words: list[str], gates: Gates) -> list[str]:
+    """Return as many arguments as a probe may have; raise Refusal if more aren't simply dropped."""
+    if len(words) > MAX_ARGUMENTS and gates.too_many_arguments is not None:
+        raise Refusal(errno.E2BIG, gates.too_many_arguments or None, 0, 2)
+    return words[:MAX_ARGUMENTS]
+
+
+def compile_all(
+    words: list[str], scope: Scope, finished: Callable[[FetchArg], FetchArg] = lambda argument: argument
+) -> tuple[FetchArg, ...]:
+    """Compile the arguments of a line as they are written, each one finished before the next.  Raises Refusal."""
     arguments: list[FetchArg] = []
     names: set[str] = set()
     offset = 0
     for position, word in enumerate(words):
         try:
-            argument = compile_argument(word, position, offset, names, scope)
+            argument = finished(compile_argument(word, position, offset, names, scope))
         except Refusal as refusal:
             refusal.token = position + 2
+            if refusal.before is not None:
+                refusal.before.token = position + 2
             raise
         arguments.append(argument)
         names.add(argument.name)
@@ -245,5 +257,5 @@ def read_creation(words: list[str], points: ProbePoints, pointer: Callable[[int]
         group, event = read_names(head[colon + 1 :], colon + 1, gates, DEFAULT_GROUP)
     if event is None:
         event = _default_event(place, pointer, is_return=is_return, gates=gates)
-    arguments = _arguments(words, Scope(returns, at_entry, gates, points.function(place)))
+    arguments = read_arguments(words, Scope(returns, at_entry, gates, points.function(place)))
     return Creation(is_return, maxactive, group, event, place, arguments)

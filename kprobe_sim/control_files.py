@@ -116,6 +116,7 @@ CONTROL: dict[str, Control] = {
 TOP: dict[str, Control] = {
     "available_events": Control(_seq(lambda instance: instance.kernel.available_events())),
     "available_filter_functions": Control(_seq(lambda instance: instance.kernel.available_functions())),
+    "available_filter_functions_addrs": Control(_seq(lambda instance: control.function_addresses(instance))),
     "dynamic_events": Control(
         _seq(
             lambda instance: instance.kernel.probes.listing(),
@@ -133,6 +134,23 @@ TOP: dict[str, Control] = {
         lambda instance: instance.kernel.probes.truncate(instance.kernel.probes.kprobes),
     ),
     "kprobe_profile": Control(_seq(lambda instance: instance.kernel.probes.kprobes.profile())),
+    "synthetic_events": Control(
+        _seq(
+            lambda instance: instance.kernel.probes.synthetic.listing(),
+            lambda instance, data: instance.kernel.probes.write_synthetic(data),
+            write_moves=False,
+        ),
+        lambda instance: instance.kernel.probes.truncate(instance.kernel.probes.synthetic),
+    ),
+    "uprobe_events": Control(
+        _seq(
+            lambda instance: instance.kernel.probes.listing(instance.kernel.probes.uprobes),
+            lambda instance, data: instance.kernel.probes.write_to(instance.kernel.probes.uprobes, data),
+            write_moves=False,
+        ),
+        lambda instance: instance.kernel.probes.truncate(instance.kernel.probes.uprobes),
+    ),
+    "uprobe_profile": Control(_seq(lambda instance: instance.kernel.probes.uprobes.profile())),
     "saved_cmdlines": Control(_seq(lambda instance: instance.cmdlines.text())),
     "saved_cmdlines_size": Control(
         _simple(lambda instance: b"%d\n" % instance.cmdlines.size, control.put_saved_cmdlines_size, Unseekable)

@@ -29,6 +29,11 @@ class DynamicEvent(Event, Protocol):
     id: int
     references: int
 
+    @property
+    def is_attachable(self) -> bool:
+        """True if event probes may be attached to it."""
+        ...
+
     def body(self, symbol: Symbolized) -> Callable[[bytes], bytes]:
         """Return what makes a record's line of the trace, from the event's name on."""
         ...

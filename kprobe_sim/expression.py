@@ -85,11 +85,12 @@ class Expression(NamedTuple):
 class OwnSources(Protocol):
     """What an argument may start from at probes that aren't kprobes.
 
-    `comm_has_any_type`: $comm and strings have the type that is written.  `unknown_types` are those that aren't known
-    here.
+    `comm_has_any_type`: $comm and strings have the type that is written.  `may_cast`: it needs no function's entry or
+    return for a typecast.  `unknown_types` are those that aren't known here.
     """
 
     comm_has_any_type: bool
+    may_cast: bool
     unknown_types: frozenset[str]
 
     def read(self, text: str, scope: Scope, column: int) -> Expression | None:
@@ -257,7 +258,7 @@ def _per_cpu(text: str, scope: Scope, column: int, level: int) -> Expression:
 
 
 def _typecast(text: str, scope: Scope, column: int, level: int) -> Expression:
-    if not scope.is_return and not scope.at_entry:
+    if not scope.is_return and not scope.at_entry and (scope.own is None or not scope.own.may_cast):
         raise Refusal(errno.EOPNOTSUPP, "NOSUP_BTFARG", column)
     cast = read_typecast(text, column)
     expression = read_expression(cast.inner, scope, cast.inner_column, level + 1)
@@ -272,6 +273,8 @@ def read_expression(text: str, scope: Scope, column: int, level: int = 0) -> Exp
 
     `level` counts the expressions around it.
     """
+    if scope.own is not None and (own := scope.own.read(text, scope, column)) is not None:
+        return own
     first = text[:1]
     gates = scope.gates
     is_per_cpu = gates.typecasts and text.startswith((PER_CPU_POINTER, PER_CPU_READ))
@@ -281,8 +284,6 @@ def read_expression(text: str, scope: Scope, column: int, level: int = 0) -> Exp
             raise Refusal(errno.E2BIG, "TOO_MANY_NESTED", column)
         read = _per_cpu if is_per_cpu else _typecast if is_cast else _dereference
         return read(text, scope, column, level)
-    if scope.own is not None and (own := scope.own.read(text, scope, column)) is not None:
-        return own
     if first == "$":
         if gates.btf and text.startswith("$retval"):
             if not scope.is_return:

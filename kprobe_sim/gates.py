@@ -77,6 +77,7 @@ class Gates:
     raw_mark_sizes: tuple[int, int]  # bytes of a raw mark that aren't refused, and that are taken
     eventfs: bool  # events/ is a file system of its own: an event may stand beside a file of its name
     pid_limit: int  # pids that set_event_pid takes are less
+    long_pids: bool  # all 64 bits of it count, and the refusal is EINVAL; else the lower 32, and EPERM
     end_wakes: bool  # a reader that waits at trace_pipe sees that tracing went off
     marker_stack: bytes  # common_flags and common_preempt_count of the stack that a trigger takes at a mark
     marker_depth: int  # common_preempt_count of a mark
@@ -84,6 +85,15 @@ class Gates:
     rename_depth: int  # that of task_rename
     syscalls_show_user_memory: bool  # system calls are shown with the strings that they point to, small numbers decimal
     marker_size: int  # bytes of a write to trace_marker that are taken
+    eprobes: bool  # e: in dynamic_events
+    fprobes: bool  # f: and t:
+    fprobe_maxactive: bool  # f<digits>:
+    fprobes_late: bool  # what a probe needs is only looked up when its event is enabled; refusals are EINVAL
+    eprobe_fields_late: bool  # a field is looked for behind all else of its argument
+    event_fields_by_name: bool  # event probes take FIELD as well as $FIELD
+    registers_refused_twice: bool  # %REG of an event probe or fprobe is logged as two faults
+    uprobes_reject_symbols: bool  # types symbol and symstr
+    synthetic_spaces: bool  # print fmt has blanks between the fields of a synthetic event, no commas
     unmatched_is_logged: bool  # dynamic_events logs "No matching dynamic event type"
     removed_filter_is_empty: bool  # an open filter file of a removed event reads as empty, else ENODEV
     raw_data_type: int  # common_type of a raw mark (TRACE_RAW_DATA)
@@ -242,10 +252,11 @@ ROWS: tuple[Row, ...] = (
         ((_START, 1 << 15), ((5, 16, 0), 1 << 30)),
         "conformance suite on 5.10 (pid_max of a small machine) and 6.1; trace_pid_list since 5.16",
     ),
+    Row("long_pids", ((_START, True), ((5, 16, 0), False)), "conformance suite on 5.10 and 6.1: 1 << 32"),
     Row(
         "end_wakes",
-        ((_START, True), ((6, 9, 0), False)),
-        "trace.c: wait_pipe_cond(), commit 7af9ded0c2ca; conformance suite on 6.1 and 6.12",
+        ((_START, False), ((6, 1, 0), True), ((6, 9, 0), False)),
+        "trace.c: wait_pipe_cond(), commit 7af9ded0c2ca; conformance suite on 5.10, 6.1 and 6.12",
     ),
     Row("marker_depth", ((_START, 0), ((6, 18, 0), 1)), "recorded traces 6.12 and 7.2: 07_marker; conformance on 6.19"),
     Row(
@@ -266,6 +277,15 @@ ROWS: tuple[Row, ...] = (
         ((_START, 16), ((5, 14, 0), 18), ((7, 0, 0), 19)),
         "recorded ids of ftrace/raw_data: 5.10, 6.1, 6.12, 7.2",
     ),
+    _since("eprobes", (5, 15, 0), "trace_eprobe.c; README of 5.10 and 6.1"),
+    _since("fprobes", (6, 5, 0), "trace_fprobe.c; README of 6.1 and 6.12; kernel reference 8"),
+    Row("fprobe_maxactive", ((_START, True), ((6, 14, 0), False)), "kinds 6.12 and 7.2: 'f10:fe vfs_read%return'"),
+    _since("fprobes_late", (6, 16, 0), "trace_fprobe.c 7.2.13: trace_fprobe_verify_target(); kinds 6.12 and 7.2"),
+    Row("eprobe_fields_late", ((_START, True), ((6, 5, 0), False)), "kinds 6.1 and 6.12: 'e:ep ... a=$nosuch'"),
+    _since("event_fields_by_name", (7, 3, 0), "kinds 7.2 and 7.3: 'e:ep sched/sched_switch prev_pid'"),
+    Row("registers_refused_twice", ((_START, True), ((7, 3, 0), False)), "kinds 7.2 and 7.3: 'f:fe vfs_read a=%di'"),
+    _since("uprobes_reject_symbols", (6, 5, 0), "kinds 6.1 and 6.12: 'p:up /bin/busybox:0x1000 a=%di:symbol'"),
+    _since("synthetic_spaces", (7, 0, 0), "kinds 6.12 and 7.2: 's:syn u64 lat; pid_t pid'"),
     _since("unmatched_is_logged", (7, 0, 0), "kernel reference 1.9"),
     _since("lowest_free_id", (6, 3, 0), "commit 96d5c0d0c3dd; kernel reference 0, rule 12"),
 )

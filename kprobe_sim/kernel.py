@@ -22,6 +22,7 @@ from kprobe_sim.filtering import compile_for
 from kprobe_sim.gates import gates_for
 from kprobe_sim.hits import Hits
 from kprobe_sim.instance import BUFFER_SIZE, Instance
+from kprobe_sim.machine_files import MachineFiles
 from kprobe_sim.memory import Memory
 from kprobe_sim.node import refuse
 from kprobe_sim.predicate import Predicate
@@ -60,6 +61,7 @@ class SimulatedKernel:
         self.memory = Memory(self.symbols, {"linux_banner": self.profile.banner.encode() + b"\n\0"})
         self.writer: Task = _INIT  # the task that uses the tracefs (it marks the trace)
         self.tasks: dict[int, Task] = {}
+        self.files = MachineFiles()  # that uprobes may be on
         self._subscribers: dict[object, Callable[[], None]] = {}
         self._hash_key = self.release.encode()
         self._functions = (-1, b"")  # number of symbols, text of available_filter_functions
@@ -67,7 +69,15 @@ class SimulatedKernel:
         self.instances: dict[str, Instance] = {}
         self.top = Instance(self, "", dict(self.profile.options))
         self.probes: ProbeRegistry = ProbeRegistry(
-            self.symbols, self.gates, self.top.error_log, self, self.hashed_pointer, self.cpus, self._types
+            self.symbols,
+            self.gates,
+            self.top.error_log,
+            self,
+            self.hashed_pointer,
+            self.cpus,
+            self._types,
+            self.files,
+            synthetic="synthetic_events" in self.profile.directory(""),
         )
         self.hits = Hits(self)
         self.statics = Emission(self)

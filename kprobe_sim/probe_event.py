@@ -88,6 +88,7 @@ class ProbeEvent:
         "args_text",
         "fields",
         "id",
+        "is_attachable",
         "is_return",
         "label",
         "name",
@@ -109,11 +110,13 @@ class ProbeEvent:
         gates: Gates,
         *,
         is_return: bool = False,
+        is_attachable: bool = False,
         place: bytes | None = None,
     ) -> None:
         self.system = system
         self.name = name
         self.is_return = is_return
+        self.is_attachable = is_attachable
         self.place = place
         self.id = 0
         self.references = 0

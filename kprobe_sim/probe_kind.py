@@ -10,6 +10,7 @@ from typing import ClassVar, Generic, TypeVar, cast
 from kprobe_sim.dyn_event import DynamicEvent, DynEvent, EventHost
 from kprobe_sim.errlog import ErrorLog
 from kprobe_sim.gates import Gates
+from kprobe_sim.machine_files import MachineFiles
 from kprobe_sim.node import refuse
 from kprobe_sim.probe_event import Probe, first_difference
 from kprobe_sim.probe_point import ProbePoints
@@ -32,6 +33,7 @@ class Room:
     errlog: ErrorLog
     hashed_pointer: Callable[[int], int]
     cpus: int
+    files: MachineFiles
     entries: dict[DynEvent, None]
     events: dict[tuple[str, str], DynamicEvent]
     version: int = 0

@@ -83,6 +83,20 @@ class ProbePoints:
             found = [symbol for symbol in found if not symbol.module] or found
         return len(found)
 
+    @property
+    def types(self) -> PrototypeTable | None:
+        """What BTF says, None where the kernel doesn't ask it."""
+        return self._types() if self._gates.btf else None
+
+    def anywhere(self) -> Function:
+        """Return what BTF tells where there is no function: its types."""
+        return Function(self.types)
+
+    def named(self, name: str) -> Function:
+        """Return what BTF tells of a function."""
+        types = self.types
+        return Function() if types is None else Function(types, types.signature(self._symbols, name))
+
     def function(self, place: Place) -> Function:
         """Return what BTF tells of the function that a place names."""
         types = self._types() if self._gates.btf else None
@@ -122,7 +136,7 @@ class ProbePoints:
         offset = address - symbol.address
         return 0 if offset in (0, self._entry_size(symbol.address)) else errno.EINVAL
 
-    def _resolve(self, argument: FetchArg) -> FetchArg:
+    def resolve(self, argument: FetchArg) -> FetchArg:
         """Return the argument with @SYM replaced by its address.  Raises OSError: ENOENT, EINVAL or ERANGE."""
         source = argument.expression.source
         if source.kind is not From.SYMBOL:
@@ -139,7 +153,7 @@ class ProbePoints:
         address = self._base(place)
         if address is not None and self._symbols.is_notrace(address):
             raise refuse(errno.EINVAL)
-        resolved = tuple([self._resolve(argument) for argument in arguments])
+        resolved = tuple([self.resolve(argument) for argument in arguments])
         if is_return:
             number = self.check_entry(place)
             if number:

@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterator
 
 from kprobe_sim.command import read_deletion
 from kprobe_sim.dyn_event import DynamicEvent, EventHost, Operations
+from kprobe_sim.eprobes import Eprobes
 from kprobe_sim.errlog import ErrorLog
+from kprobe_sim.fprobes import Fprobes
 from kprobe_sim.gates import Gates
 from kprobe_sim.kprobes import Kprobe, Kprobes
 from kprobe_sim.kstrto import tokens
+from kprobe_sim.machine_files import MachineFiles
 from kprobe_sim.messages import message_text
 from kprobe_sim.node import refuse
 from kprobe_sim.probe_kind import Room
@@ -22,6 +25,8 @@ from kprobe_sim.probe_point import ProbePoints
 from kprobe_sim.prototypes import PrototypeTable
 from kprobe_sim.refusal import Declined, Refusal
 from kprobe_sim.symbols import SymbolTable
+from kprobe_sim.synthetic import SyntheticEvents
+from kprobe_sim.uprobes import Uprobes
 
 _WINDOW = 4095  # bytes of a write that are looked at together; a line has to end within them
 
@@ -30,10 +35,11 @@ class ProbeRegistry:
     """All dynamic events of one kernel, in the order of their creation.
 
     `hashed_pointer` gives what printk's %p makes of an address.  `cpus` is the number of possible CPUs.
-    `types` gives what BTF says, None where there is nothing to ask.
+    `types` gives what BTF says, None where there is nothing to ask.  `files` are those of the machine, for uprobes.
+    `synthetic`: the kernel has synthetic events.
     """
 
-    __slots__ = ("_kinds", "_room", "kprobes")
+    __slots__ = ("_kinds", "_room", "eprobes", "fprobes", "kprobes", "synthetic", "uprobes")
 
     def __init__(
         self,
@@ -44,11 +50,25 @@ class ProbeRegistry:
         hashed_pointer: Callable[[int], int],
         cpus: int,
         types: Callable[[], PrototypeTable | None] = lambda: None,
+        files: MachineFiles | None = None,
+        *,
+        synthetic: bool = True,
     ) -> None:
         points = ProbePoints(symbols, gates, types)
-        self._room = Room(symbols, points, gates, host, errlog, hashed_pointer, cpus, {}, {})
+        self._room = Room(symbols, points, gates, host, errlog, hashed_pointer, cpus, files or MachineFiles(), {}, {})
         self.kprobes: Kprobes = Kprobes(self._room)
-        self._kinds: tuple[Operations, ...] = (self.kprobes,)
+        self.uprobes: Uprobes = Uprobes(self._room)
+        self.eprobes: Eprobes = Eprobes(self._room)
+        self.fprobes: Fprobes = Fprobes(self._room)
+        self.synthetic: SyntheticEvents = SyntheticEvents(self._room)
+        kinds: list[Operations] = [self.kprobes, self.uprobes]
+        if synthetic:
+            kinds.append(self.synthetic)
+        if gates.eprobes:
+            kinds.append(self.eprobes)
+        if gates.fprobes:
+            kinds.append(self.fprobes)
+        self._kinds = tuple(kinds)
 
     def __iter__(self) -> Iterator[Kprobe]:
         """Yield the kprobes, oldest first."""
@@ -82,26 +102,11 @@ class ProbeRegistry:
 
     def write_to(self, kind: Operations | None, data: bytes) -> int:
         """Take one write(2) to the file of a kind; None stands for dynamic_events."""
-        done = 0
-        while done < len(data):
-            window = data[done : done + _WINDOW]
-            at = 0
-            while True:
-                end = window.find(b"\0", at)
-                end = len(window) if end < 0 else end
-                newline = window.find(b"\n", at, end)
-                size = (end if newline < 0 else newline + 1) - at
-                if newline < 0 and done + size < len(data):
-                    if at:
-                        break  # the line goes on behind this window: look at it from its start
-                    raise refuse(errno.EINVAL)
-                done += size
-                line = window[at : end if newline < 0 else newline]
-                self._run(line.partition(b"#")[0].decode("latin-1"), kind)
-                at += size
-                if done >= len(data):
-                    break
-        return len(data)
+        return _take(data, lambda line: self._run(line, kind))
+
+    def write_synthetic(self, data: bytes) -> int:
+        """Take one write(2) to synthetic_events."""
+        return _take(data, self.synthetic.take)
 
     def truncate(self, kind: Operations | None = None) -> None:
         """Remove all events of a kind, or all, as opening with O_TRUNC does.
@@ -163,3 +168,27 @@ class ProbeRegistry:
             raise refuse(errno.ENOENT)
         for entry in meant:
             entry.kind.free(entry)
+
+
+def _take(data: bytes, run: Callable[[str], None]) -> int:
+    """Run the lines of one write; return its length (trace_parse_run_command)."""
+    done = 0
+    while done < len(data):
+        window = data[done : done + _WINDOW]
+        at = 0
+        while True:
+            end = window.find(b"\0", at)
+            end = len(window) if end < 0 else end
+            newline = window.find(b"\n", at, end)
+            size = (end if newline < 0 else newline + 1) - at
+            if newline < 0 and done + size < len(data):
+                if at:
+                    break  # the line goes on behind this window: look at it from its start
+                raise refuse(errno.EINVAL)
+            done += size
+            line = window[at : end if newline < 0 else newline]
+            run(line.partition(b"#")[0].decode("latin-1"))
+            at += size
+            if done >= len(data):
+                break
+    return len(data)

@@ -137,6 +137,15 @@ class PrototypeTable:
                 return int(number)
         return None
 
+    def some_struct(self, name: str) -> int | None:
+        """Look for a struct of that name among all recorded types: those that functions lead to."""
+        for chunk in range(len(self._types)):
+            for line, text in enumerate(self._types[chunk].decode().split("\n")):
+                words = text.split("\t", 3)
+                if words[0] == "s" and words[2] == name:
+                    return chunk * _TYPES + line
+        return None
+
     def is_struct(self, number: int) -> bool:
         """Return whether a type is a struct or a union."""
         return self._words(number)[0] in "su"
