@@ -20,6 +20,8 @@ from kprobe_sim.node import DirNode, Node, OpenFile, Seek, refuse
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
 
+_CLOEXEC, _NONBLOCK = os.EFD_CLOEXEC, os.EFD_NONBLOCK
+
 
 class Description:
     """One open file description: what dup'ed descriptors share."""
@@ -31,15 +33,19 @@ class Description:
         self.position = 0
         self.references = 0
         self._kernel = kernel
-        self._signalled = False
-        self._unsubscribe: Callable[[], None] = lambda: None
-        self.opened: OpenFile | None = None
-        if not isinstance(node, DirNode):
-            self.opened = node.open(flags)
-        self.descriptor = REAL.eventfd(0, os.EFD_CLOEXEC | (os.EFD_NONBLOCK if flags & os.O_NONBLOCK else 0))
-        if self.opened is not None and self.opened.seek is Seek.NONE and self.opened.readable:
+        self._acquire, self._release = kernel.condition.acquire, kernel.condition.release
+        self._unsubscribe: Callable[[], None] | None = None
+        self.opened: OpenFile | None = None if isinstance(node, DirNode) else node.open(flags)
+        self._waits = self.opened is not None and self.opened.seek is Seek.NONE  # a read of it may have to
+        self._signalled = self.opened is None or bool(self.opened.poll() & select.POLLIN)
+        try:
+            self.descriptor = REAL.eventfd(self._signalled, _CLOEXEC | (_NONBLOCK if flags & os.O_NONBLOCK else 0))
+        except OSError:
+            if self.opened is not None:
+                self.opened.release()
+            raise
+        if self._waits and self.opened is not None and self.opened.readable:
             self._unsubscribe = kernel.subscribe(self.show_state)
-        self.show_state()
 
     def show_state(self) -> None:
         """Make the descriptor readable as the file is; called with the kernel's lock held."""
@@ -53,69 +59,95 @@ class Description:
 
     def file(self, *, reading: bool = False, writing: bool = False) -> OpenFile:
         """Return the open file; EISDIR for a directory, EBADF if it was opened for the other direction."""
-        if self.opened is None:
+        opened = self.opened
+        if opened is None:
             raise refuse(errno.EISDIR if reading else errno.EBADF)
-        if (reading and not self.opened.readable) or (writing and not self.opened.writable):
+        if (reading and not opened.readable) or (writing and not opened.writable):
             raise refuse(errno.EBADF)
-        return self.opened
+        return opened
 
     def read(self, descriptor: int, size: int, position: int | None = None) -> bytes:
         """Read at a position or where the last read ended; wait for data unless O_NONBLOCK is set now."""
+        if self._waits:
+            return self._wait_and_read(descriptor, size, position)
+        opened = self.file(reading=True)
+        self._acquire()
+        try:
+            if position is not None:
+                return opened.read(size, position)
+            data = opened.read(size, self.position)
+            self.position += len(data)
+            return data
+        finally:
+            self._release()
+
+    def _wait_and_read(self, descriptor: int, size: int, position: int | None) -> bytes:
         condition = self._kernel.condition
         waited = False
         with condition:
             while True:
                 opened = self.file(reading=True)
-                if position is not None and opened.seek is Seek.NONE:
+                if position is not None:
                     raise refuse(errno.ESPIPE)
                 blocks = REAL.get_blocking(descriptor)
                 opened.flags = opened.flags & ~os.O_NONBLOCK | (0 if blocks else os.O_NONBLOCK)
                 read = opened.again if waited else opened.read
                 try:
-                    data = read(size, self.position if position is None else position)
+                    data = read(size, self.position)
                 except BlockingIOError:
                     if not blocks:
                         raise
                     condition.wait()  # a signal's handler may raise out of here
                     waited = True
                     continue
-                if position is None:
-                    self.position += len(data)
-                if opened.seek is Seek.NONE:
-                    self.show_state()
+                self.position += len(data)
+                self.show_state()
                 return data
 
     def write(self, data: bytes, position: int | None = None) -> int:
         """Write, as one write(2)."""
-        with self._kernel.condition:
-            opened = self.file(writing=True)
-            if position is not None and opened.seek is Seek.NONE:
-                raise refuse(errno.ESPIPE)
+        opened = self.file(writing=True)
+        if position is not None and self._waits:
+            raise refuse(errno.ESPIPE)
+        self._acquire()
+        try:
             written = opened.write(data, self.position if position is None else position)
             if position is None:
                 self.position = opened.after_write(self.position, written)
             return written
+        finally:
+            self._release()
 
     def lseek(self, offset: int, whence: int) -> int:
         """Move the position as lseek(2) of this kind of file does."""
-        with self._kernel.condition:
-            if self.opened is None:
-                raise refuse(errno.EINVAL)
+        if self.opened is None:
+            raise refuse(errno.EINVAL)
+        if not (offset or whence != os.SEEK_CUR or self.position or self._waits):
+            return 0  # what the layers of io ask again and again
+        self._acquire()
+        try:
             self.position = self.opened.lseek(self.position, offset, whence)
             return self.position
+        finally:
+            self._release()
 
     def close(self) -> None:
         """One descriptor less; the last one releases the file."""
-        with self._kernel.condition:
+        self._acquire()
+        try:
             self.references -= 1
             if self.references:
                 return
             self.references = -1
-            self._unsubscribe()
+            if self._unsubscribe is not None:
+                self._unsubscribe()
             opened, self.opened = self.opened, None
             if opened is not None:
                 opened.release()
-            self._kernel.condition.notify_all()
+            if self._waits:
+                self._kernel.condition.notify_all()
+        finally:
+            self._release()
 
 
 class Descriptors:

@@ -25,10 +25,12 @@ class SimFile:
 
     def __init__(self, kernel: SimulatedKernel, path: str, opened: OpenFile) -> None:
         self._kernel = kernel
+        self._acquire, self._release = kernel.condition.acquire, kernel.condition.release
         self._path = path
         self._open: OpenFile | None = opened
         self._position = 0
         self._waiting = False
+        self._sleepers = 0  # threads in a read or poll of this file
 
     def read(self, size: int = _CHUNK, timeout: float | None = None) -> bytes:
         """read(2): at most `size` bytes, b"" at the end; waits for data unless opened with O_NONBLOCK.
@@ -57,14 +59,18 @@ class SimFile:
 
     def write(self, data: bytes) -> int:
         """write(2): return the bytes that the kernel took."""
-        with self._kernel.condition:
-            opened = self._live(lambda opened: opened.writable)
-            try:
-                written = opened.write(data, self._position)
-            except OSError as error:
-                raise self._named(error) from None
+        self._acquire()
+        try:
+            opened = self._open
+            if opened is None or not opened.writable:
+                raise refuse(errno.EBADF)
+            written = opened.write(data, self._position)
             self._position = opened.after_write(self._position, written)
             return written
+        except OSError as error:
+            raise self._named(error) from None
+        finally:
+            self._release()
 
     def lseek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """lseek(2): return the new position."""
@@ -91,11 +97,15 @@ class SimFile:
 
     def close(self) -> None:
         """close(2): may be called from any thread; a read that waits there ends with EBADF."""
-        with self._kernel.condition:
+        self._acquire()
+        try:
             opened, self._open = self._open, None
             if opened is not None:
                 opened.release()
-            self._kernel.condition.notify_all()
+            if self._sleepers:
+                self._kernel.condition.notify_all()
+        finally:
+            self._release()
 
     @property
     def closed(self) -> bool:
@@ -117,7 +127,11 @@ class SimFile:
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self._path)
-        self._kernel.condition.wait(left)
+        self._sleepers += 1
+        try:
+            self._kernel.condition.wait(left)
+        finally:
+            self._sleepers -= 1
 
     def _named(self, error: OSError) -> OSError:
         error.filename = self._path

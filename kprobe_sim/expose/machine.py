@@ -175,6 +175,11 @@ def normal(path: str) -> str:
 
 def walk(node: Node, path: str) -> Node:
     """Return the node at a path below another; OSError ENOENT or ENOTDIR."""
+    if path and "/" not in path and isinstance(node, DirNode):
+        found = node.lookup(path)
+        if found is None:
+            raise refuse(errno.ENOENT)
+        return found
     for name in path.split("/"):
         if not name:
             continue

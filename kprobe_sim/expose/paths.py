@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kprobe_sim.expose.descriptors import Descriptors
-from kprobe_sim.expose.machine import DEBUG, TRACING, Machine, normal
+from kprobe_sim.expose.machine import DEBUG, TRACING, Machine, normal, walk
 from kprobe_sim.node import DirNode, Node, refuse
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
 
 _OURS = ("/sys/kernel/", "/proc/")
+_BELOW = TRACING + "/"
 
 
 def is_elsewhere(path: Any) -> bool:
@@ -41,6 +42,7 @@ class Paths:
         started: float = 0.0,
     ) -> None:
         self._kernel = kernel
+        self._acquire, self._release = kernel.condition.acquire, kernel.condition.release
         self._machine = machine
         self._original = original
         self.descriptors = Descriptors(kernel)
@@ -71,6 +73,20 @@ class Paths:
 
     def find(self, path: Any, dir_fd: int | None = None) -> tuple[str, Node] | None:
         """Return (absolute path, node) of a simulated file; None if it isn't the simulator's."""
+        if (
+            type(path) is str
+            and path.startswith(_BELOW)
+            and path[-1] != "/"
+            and not ("/." in path or "//" in path or "\0" in path)
+        ):
+            self._acquire()
+            try:
+                return path, walk(self._kernel.root, path[len(_BELOW) :])
+            except OSError as error:
+                error.filename = path
+                raise
+            finally:
+                self._release()
         if is_elsewhere(path):
             return None
         if isinstance(path, int):

@@ -6,6 +6,7 @@ So an error surfaces at write, flush or close exactly where it does on a real fi
 from __future__ import annotations
 
 import errno
+import functools
 import io
 import os
 import stat
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _BLOCK_SIZE = 4096  # st_blksize of tracefs
 _LARGE_BUFFERS = 1 << 17  # io.DEFAULT_BUFFER_SIZE where Python takes the greater of both
+_BUFFER_SIZE = max(_BLOCK_SIZE, io.DEFAULT_BUFFER_SIZE) if io.DEFAULT_BUFFER_SIZE >= _LARGE_BUFFERS else _BLOCK_SIZE
 
 Opener = Callable[[Any, int], int]
 
@@ -48,6 +50,8 @@ class RawFile(io.RawIOBase):
             raise ValueError("Cannot use closefd=False with file name")
         elif opener is None and found is not None:
             self._fd = calls.open_found(file, found, flags)
+            if not self._appends and not found[1].is_dir:
+                return
         elif opener is None:
             self._fd = calls.open(file, flags, 0o666)
         else:
@@ -90,15 +94,18 @@ class RawFile(io.RawIOBase):
         return self._closefd
 
     def readable(self) -> bool:
-        self._check()
+        if self._fd < 0:
+            self._refuse()
         return self._reads
 
     def writable(self) -> bool:
-        self._check()
+        if self._fd < 0:
+            self._refuse()
         return self._writes
 
     def seekable(self) -> bool:
-        self._check()
+        if self._fd < 0:
+            self._refuse()
         if self._seekable is None:
             try:
                 self._calls.lseek(self._fd, 0, os.SEEK_CUR)
@@ -109,15 +116,18 @@ class RawFile(io.RawIOBase):
         return self._seekable
 
     def fileno(self) -> int:
-        self._check()
+        if self._fd < 0:
+            self._refuse()
         return self._fd
 
     def isatty(self) -> bool:
-        self._check()
+        if self._fd < 0:
+            self._refuse()
         return False
 
     def readinto(self, buffer: Any) -> int | None:
-        self._check()
+        if self._fd < 0:
+            self._refuse()
         if not self._reads:
             raise io.UnsupportedOperation("File not open for reading")
         with memoryview(buffer) as view, view.cast("B") as octets:
@@ -129,7 +139,8 @@ class RawFile(io.RawIOBase):
         return len(data)
 
     def write(self, data: Any) -> int | None:
-        self._check()
+        if self._fd < 0:
+            self._refuse()
         if not self._writes:
             raise io.UnsupportedOperation("File not open for writing")
         try:
@@ -138,15 +149,18 @@ class RawFile(io.RawIOBase):
             return None
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._check()
+        if self._fd < 0:
+            self._refuse()
         return self._calls.lseek(self._fd, offset, whence)
 
     def tell(self) -> int:
-        self._check()
+        if self._fd < 0:
+            self._refuse()
         return self._calls.lseek(self._fd, 0, os.SEEK_CUR)
 
     def truncate(self, size: int | None = None) -> int:
-        self._check()
+        if self._fd < 0:
+            self._refuse()
         if not self._writes:
             raise io.UnsupportedOperation("File not open for writing")
         length = self.tell() if size is None else size
@@ -168,11 +182,11 @@ class RawFile(io.RawIOBase):
             return "<_io.FileIO [closed]>"
         return f"<_io.FileIO name={self.name!r} mode={self.mode!r} closefd={self._closefd}>"
 
-    def _check(self) -> None:
-        if self.closed:
-            raise ValueError("I/O operation on closed file")
+    def _refuse(self) -> None:
+        raise ValueError("I/O operation on closed file")
 
 
+@functools.cache
 def _flags(mode: str) -> tuple[bool, bool, int]:
     """Return (reads, writes, flags of open(2)) for a mode of FileIO; ValueError for another."""
     letters = set(mode) - {"b"}
@@ -184,6 +198,19 @@ def _flags(mode: str) -> tuple[bool, bool, int]:
     flags = os.O_CLOEXEC | (os.O_RDWR if plus else os.O_RDONLY if kind == "r" else os.O_WRONLY)
     flags |= {"r": 0, "w": os.O_CREAT | os.O_TRUNC, "a": os.O_CREAT | os.O_APPEND, "x": os.O_CREAT | os.O_EXCL}[kind]
     return reads, writes, flags
+
+
+@functools.cache
+def _is_binary(mode: str) -> bool:
+    """Return True for a mode of open() that is a binary one; ValueError for what is none."""
+    text, binary = "t" in mode, "b" in mode
+    if set(mode) - set("rwaxbt+") or len(set(mode)) != len(mode):
+        raise ValueError(f"invalid mode: {mode!r}")
+    if text and binary:
+        raise ValueError("can't have text and binary mode at once")
+    if len(set(mode) & set("rwax")) != 1:
+        raise ValueError("must have exactly one of create/read/write/append mode")
+    return binary
 
 
 def open_stream(
@@ -199,13 +226,7 @@ def open_stream(
     found: tuple[str, Node] | None = None,
 ) -> io.IOBase:
     """Do what io.open() does, with a raw file of the simulator at the bottom; `found` is what is at the path."""
-    text, binary = "t" in mode, "b" in mode
-    if set(mode) - set("rwaxbt+") or len(set(mode)) != len(mode):
-        raise ValueError(f"invalid mode: {mode!r}")
-    if text and binary:
-        raise ValueError("can't have text and binary mode at once")
-    if len(set(mode) & set("rwax")) != 1:
-        raise ValueError("must have exactly one of create/read/write/append mode")
+    binary = _is_binary(mode)
     if binary and encoding is not None:
         raise ValueError("binary mode doesn't take an encoding argument")
     if binary and errors is not None:
@@ -217,16 +238,14 @@ def open_stream(
     try:
         line_buffering = buffering == 1 and not binary
         if buffering < 0 or buffering == 1:
-            buffering = (
-                max(_BLOCK_SIZE, io.DEFAULT_BUFFER_SIZE) if io.DEFAULT_BUFFER_SIZE >= _LARGE_BUFFERS else _BLOCK_SIZE
-            )
+            buffering = _BUFFER_SIZE
         if buffering == 0:
             if binary:
                 return raw  # type: ignore[no-any-return]
             raise ValueError("can't have unbuffered text I/O")
         if "+" in mode:
             result = io.BufferedRandom(raw, buffering)
-        elif raw.writable():
+        elif "r" not in mode:
             result = io.BufferedWriter(raw, buffering)
         else:
             result = io.BufferedReader(raw, buffering)
