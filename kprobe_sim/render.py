@@ -104,6 +104,8 @@ class Renderer:
         self._latency = latency
         self._start = start
         self._flags: dict[int, bytes] = {}
+        self._limit = instance.kernel.gates.trace_seq_size - 1
+        self._raw_kind = instance.kernel.gates.raw_data_type.to_bytes(2, "little")
         self._builtin: dict[int, Callable[[bytes, bool], bytes]] = {
             TRACE_FN: self._function,
             TRACE_STACK: self._stack,
@@ -143,6 +145,7 @@ class Renderer:
         kind = b""
         body: Callable[[bytes], bytes] = _nothing
         known: TextCache | None = None
+        limit = self._limit
         texts = []
         for stamp, cpu, data, lost, _ in entries:
             if data[:2] != kind:
@@ -155,6 +158,8 @@ class Renderer:
                 text = b"%b %5d.%06d: %b" % (contexts[cpu][data[2:8]], seconds, micros, after)
             else:
                 text = b"%b %12d: %b" % (contexts[cpu][data[2:8]], stamp, after)
+            if len(text) > limit:
+                text = self._cut(text, data)
             texts.append(b"CPU:%d [LOST %d EVENTS]\n%b" % (cpu, lost, text) if lost else text)
         return texts
 
@@ -175,7 +180,18 @@ class Renderer:
                 context = self._latency_context(entry, following, index, flags, preempt_count, pid, letters)
             else:
                 context = self._contexts[entry.cpu][data[2:8]] + self._time(entry.stamp)
-        return lost + context + (self._bodies.get(data[:2]) or self._body_of(data[:2]))(data)
+        text = context + (self._bodies.get(data[:2]) or self._body_of(data[:2]))(data)
+        return lost + (self._cut(text, data) if len(text) > self._limit else text)
+
+    def _cut(self, text: bytes, data: bytes) -> bytes:
+        """Return what comes to be of a raw mark that doesn't fit the kernel's buffer: the bytes that do, and no newline.
+
+        Source: trace_seq_printf(), which writes all or nothing, and nothing any more after that.
+        """
+        if data[:2] != self._raw_kind:
+            return text
+        start = text.index(b" buf:") + len(b" buf:")
+        return text[: start + (self._limit - start) // 3 * 3]
 
     def _letters(self, flags: int, preempt_count: int) -> bytes:
         letters = self._flags.get(flags << 8 | preempt_count)
