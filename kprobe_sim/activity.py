@@ -17,6 +17,10 @@ known = false                     # the task's lines print <...>
 at = 6593279.228756               # seconds since boot, or
 after = 0.25                      # seconds after the call before (live default 0.05)
 times = 3                         # do it that often
+[[call]]
+event = "sched/sched_switch"      # a static event in place of a function
+task = "supervise-1689"
+fields = { prev_comm = "supervise", prev_pid = 1689, prev_prio = 120, next_comm = "swapper/0", next_prio = 120 }
 """
 
 from __future__ import annotations
@@ -54,15 +58,27 @@ _CALL_KEYS = frozenset(
         "duration",
     ]
 )
+_EVENT_KEYS = frozenset(["event", "task", "fields", "cpu", "known", "at", "after", "times"])
 _PAUSE = 0.05  # seconds between calls played live
 
 
 class Step(NamedTuple):
-    """One call of an activity: the pause before it in seconds, and the arguments of `SimulatedKernel.call`."""
+    """One call of an activity: the pause before it in seconds, and the arguments of `SimulatedKernel.call`.
+
+    `is_event`: it is a static event, and the arguments are those of `SimulatedKernel.emit`.
+    """
 
     after: float
-    function: str
+    name: str
     options: Mapping[str, Any]
+    is_event: bool = False
+
+    def take(self, kernel: SimulatedKernel, options: Mapping[str, Any]) -> None:
+        """Do it."""
+        if self.is_event:
+            kernel.emit(self.name, **options)
+        else:
+            kernel.call(self.name, **options)
 
 
 class Activity(NamedTuple):
@@ -85,7 +101,7 @@ class Activity(NamedTuple):
         """Make all calls at once, at the times that the file says."""
         self.prepare(kernel)
         for step in self.steps:
-            kernel.call(step.function, **step.options)
+            step.take(kernel, step.options)
 
     def play_live(self, kernel: SimulatedKernel, stop: threading.Event) -> None:
         """Make the calls in real time, now instead of at their times, until the end or until `stop` is set."""
@@ -93,7 +109,7 @@ class Activity(NamedTuple):
             for step in self.steps:
                 if stop.wait(step.after):
                     return
-                kernel.call(step.function, **{key: value for key, value in step.options.items() if key != "at"})
+                step.take(kernel, {key: value for key, value in step.options.items() if key != "at"})
             if not self.repeat:
                 return
 
@@ -142,33 +158,35 @@ def parse(text: str, name: str = "activity") -> Activity:
 
 
 def _steps(entry: Mapping[str, Any]) -> Iterator[Step]:
-    unknown = sorted(set(entry) - _CALL_KEYS)
+    is_event = "event" in entry
+    unknown = sorted(set(entry) - (_EVENT_KEYS if is_event else _CALL_KEYS))
     if unknown:
         raise ValueError(f"unknown key {unknown[0]!r}")
     match = _TASK.match(entry["task"])
     if match is None:
         raise ValueError(f"task {entry['task']!r} isn't COMM-PID")
-    options: dict[str, Any] = {
-        "task": Task(
-            int(match["pid"]),
-            match["comm"],
-            int(match["tgid"]) if match["tgid"] else None,
-            bool(entry.get("known", True)),
-        ),
-        "args": tuple(_argument(argument) for argument in entry.get("args", [])),
-        "returns": None if entry.get("returns") is False else entry.get("returns", 0),
-        "caller": entry.get("caller", ""),
-        "stack": tuple(entry.get("stack", [])),
-        "registers": {name: int(value) for name, value in entry.get("registers", {}).items()},
-        "memory": {int(address, 0): bytes.fromhex(data) for address, data in entry.get("memory", {}).items()},
-        "cpu": int(entry.get("cpu", 0)),
-        "offset": int(entry.get("offset", 0)),
-    }
+    task = Task(
+        int(match["pid"]), match["comm"], int(match["tgid"]) if match["tgid"] else None, bool(entry.get("known", True))
+    )
+    options: dict[str, Any] = {"task": task, "cpu": int(entry.get("cpu", 0))}
+    if is_event:
+        options["fields"] = dict(entry.get("fields", {}))
+    else:
+        options |= {
+            "args": tuple(_argument(argument) for argument in entry.get("args", [])),
+            "returns": None if entry.get("returns") is False else entry.get("returns", 0),
+            "caller": entry.get("caller", ""),
+            "stack": tuple(entry.get("stack", [])),
+            "registers": {name: int(value) for name, value in entry.get("registers", {}).items()},
+            "memory": {int(address, 0): bytes.fromhex(data) for address, data in entry.get("memory", {}).items()},
+            "offset": int(entry.get("offset", 0)),
+        }
     for key in ("at", "duration"):
         if key in entry:
             options[key] = round(float(entry[key]) * 1_000_000_000)
     for _ in range(int(entry.get("times", 1))):
-        yield Step(float(entry.get("after", _PAUSE)), entry["function"], options)
+        name = entry["event"] if is_event else entry["function"]
+        yield Step(float(entry.get("after", _PAUSE)), name, options, is_event)
 
 
 def _argument(value: Any) -> int | str | bytes:

@@ -48,7 +48,7 @@ def test_call() -> None:
     """What a simulated machine can be told to do."""
     assert list(inspect.signature(kprobe_sim.SimulatedKernel.call).parameters) == [
         "self", "function", "task", "args", "returns", "caller", "registers", "memory", "stack", "offset", "cpu", "at",
-        "duration",
+        "duration", "within",
     ]  # fmt: skip
 
 

@@ -138,3 +138,27 @@ def test_a_call_of_an_unknown_function_says_what_to_do() -> None:
 def test_comm_is_cut_to_fifteen_bytes() -> None:
     assert Task(1, "0123456789abcdefg").name == b"0123456789abcde"
     assert Task(1, b"a\0b").name == b"a"
+
+
+SWITCH = """
+[[call]]
+event = "sched/sched_switch"
+task = "cat-42"
+at = 7.5
+fields = { prev_comm = "cat", prev_pid = 42, prev_prio = 120, prev_state = 1, next_comm = "sh", next_pid = 41 }
+"""
+
+
+def test_static_events() -> None:
+    kernel = SimulatedKernel("6.1")
+    kernel.tracefs.write("events/sched/sched_switch/enable", b"1")
+    activity.parse(SWITCH).play(kernel)
+    assert kernel.tracefs.read("trace").decode().splitlines()[12:] == [
+        "             cat-42      [000] d..2.     7.500000: sched_switch: prev_comm=cat prev_pid=42 prev_prio=120 "
+        "prev_state=S ==> next_comm=sh next_pid=41 next_prio=0"
+    ]
+
+
+def test_a_static_event_has_no_arguments() -> None:
+    with pytest.raises(ValueError, match=r"^mine: call 1: unknown key 'args'$"):
+        activity.parse(SWITCH + "args = [1]\n", "mine")
