@@ -178,7 +178,10 @@ def put_pids(instance: Instance, attribute: str, data: bytes) -> int:
             pid = kstrtoul(word.text.decode("latin-1"))
         except OSError:
             raise refuse(errno.EINVAL) from None
-        if pid & 0xFFFFFFFF >= instance.kernel.gates.pid_limit:
+        gates = instance.kernel.gates
+        if gates.long_pids and pid >= gates.pid_limit:
+            raise refuse(errno.EINVAL)
+        if pid & 0xFFFFFFFF >= gates.pid_limit:
             raise refuse(errno.EPERM)
         pids.add(pid & 0xFFFFFFFF)
     setattr(instance, attribute, pids or None)

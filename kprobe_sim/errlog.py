@@ -21,21 +21,23 @@ class ErrorLog:
     """The ring behind one `error_log` file.
 
     `clock` gives the local trace clock in nanoseconds.  `command_size` is the kernel's fixed buffer for the command
-    (256 bytes on 5.10, which cuts long commands and loses their newline) or None where it grows (6.1 and later).
+    (256 bytes on 5.10, which cuts long commands and loses their newline, and has one byte for the column) or None where
+    it grows (6.1 and later).
     """
 
-    __slots__ = ("_clock", "_entries", "_room")
+    __slots__ = ("_clock", "_columns", "_entries", "_room")
 
     def __init__(self, clock: Callable[[], int], command_size: int | None = None) -> None:
         self._clock = clock
         self._entries: deque[_Entry] = deque(maxlen=_KEPT)
+        self._columns = 0xFFFF if command_size is None else 0xFF
         # The buffer also holds a newline, the prefix and the final NUL.
         self._room = None if command_size is None else command_size - len(_PREFIX) - 2
 
     def log(self, location: str, text: str, command: str, column: int) -> None:
         """Add an entry: `location` as "trace_kprobe", `text` the message, `column` 0-based within `command`."""
         line = f"{command}\n"[: self._room]
-        self._entries.append(_Entry(f"{location}: error: {text}", line, column & 0xFFFF, self._clock()))
+        self._entries.append(_Entry(f"{location}: error: {text}", line, column & self._columns, self._clock()))
 
     def clear(self) -> None:
         """Forget all entries (open for writing with O_TRUNC)."""

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 # Texts in a kernel's README by which kernels are told apart, for the fixture `choose`.
 EPROBES = "<attached-group>"  # 5.15: event probes
+AUTO = "[:[<group>/][<event>]]"  # 6.0: a probe may be named by its group alone
+SYMSTR = "symstr, "  # 6.2, and 6.1.190
 BTF = "<argname>"  # 6.5: parameters by their names in C
 DENTRY = "%pd/%pD"  # 6.10
 BY_MODULE = ":mod:<module>"  # 6.14: set_event takes the events of a module
@@ -29,6 +31,9 @@ class Build(NamedTuple):
     boundary: int  # offset of the second instruction of do_sys_openat2 that a probe may be placed on
     banner: str
     dangling: bool  # whether a filter may end in && or || (the refusal went into some stable kernels)
+    extends_sign: bool = False  # an int comes to ksys_fadvise64_64 and do_sys_openat2 with its sign in all 64 bits
+    trampoline: str = "arch_rethook_trampoline+0x0/0x60"  # of return probes
+    inside: str = "..Zff "  # what the trace says of where a probe behind a breakpoint is hit
     opens_return_long: bool = True  # do_sys_openat2 gives all 64 bits of a refusal, not those of an int
 
 
@@ -70,6 +75,9 @@ BUILDS = dict(
                 "1-6) 10.2.1 20210110, GNU ld (GNU Binutils for Debian) 2.35.2) #1 SMP Debian 5.10.262-1 (2"
                 "026-07-31)\n",
                 dangling=True,
+                extends_sign=True,
+                trampoline="kretprobe_trampoline+0x0/0x50",
+                inside="d.Z. ",
             ),
         ),
         (

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from .builds import AUTO, EPROBES
 from .text import Record, define, errors, probes, refused, show_only, switch, traced
 
 THREE = ("p:g1/a do_sys_openat2", "p:g1/b do_sys_openat2", "p:g2/a do_sys_openat2")
@@ -18,7 +19,6 @@ THREE = ("p:g1/a do_sys_openat2", "p:g1/b do_sys_openat2", "p:g2/a do_sys_openat
     [
         ("-:a", ["p:g1/b do_sys_openat2"]),
         ("-:g1/a", ["p:g1/b do_sys_openat2", "p:g2/a do_sys_openat2"]),
-        ("-:g1/", ["p:g2/a do_sys_openat2"]),
         ("-:g1/a do_sys_openat2", ["p:g1/b do_sys_openat2", "p:g2/a do_sys_openat2"]),
         ("-:b\n", ["p:g1/a do_sys_openat2", "p:g2/a do_sys_openat2"]),
     ],
@@ -34,12 +34,10 @@ def test_deleted(tracefs: Any, line: str, left: list[str]) -> None:
     [
         ("-:c", ENOENT),
         ("-:g2/b", ENOENT),
-        ("-:g3/", ENOENT),
         ("-:g1/a vfs_fsync", ENOENT),
         ("-:g1/a do_sys_openat2 %di", ENOENT),
         ("-p:g1/a", EINVAL),
         ("-g1/a", EINVAL),
-        (" -:g1/a", EINVAL),
         ("!p:g1/a", EINVAL),
     ],
 )
@@ -47,6 +45,32 @@ def test_not_deleted(tracefs: Any, line: str, number: int) -> None:
     define(tracefs, *THREE)
     assert refused(tracefs, "kprobe_events", line) == number
     assert probes(tracefs) == list(THREE)
+
+
+def test_a_group_at_once(tracefs: Any, choose: Any) -> None:
+    define(tracefs, *THREE)
+    if choose({"": False, AUTO: True}):
+        define(tracefs, "-:g1/")
+        assert probes(tracefs) == ["p:g2/a do_sys_openat2"]
+        assert refused(tracefs, "kprobe_events", "-:g3/") == ENOENT
+    else:
+        assert refused(tracefs, "kprobe_events", "-:g1/") == EINVAL
+        assert refused(tracefs, "kprobe_events", "-:g3/") == EINVAL
+        assert probes(tracefs) == list(THREE)
+
+
+def test_blanks_before_a_delete(tracefs: Any, choose: Any) -> None:
+    """Since 5.12 a delete begins with its first byte."""
+    define(tracefs, *THREE)
+    if choose({"": False, AUTO: True}):
+        assert refused(tracefs, "kprobe_events", " -:g1/a") == EINVAL
+        assert refused(tracefs, "kprobe_events", " -:nosuch") == EINVAL
+        assert probes(tracefs) == list(THREE)
+    else:
+        define(tracefs, " -:g1/a")
+        assert refused(tracefs, "kprobe_events", " -:nosuch") == ENOENT
+        assert probes(tracefs) == [THREE[1], THREE[2]]
+    assert errors(tracefs) == []
 
 
 def test_one_probe_of_an_event(tracefs: Any) -> None:
@@ -81,11 +105,11 @@ def test_a_group_goes_with_its_last_event(tracefs: Any) -> None:
     assert tracefs.exists("events/g2")
 
 
-def test_an_enabled_event_is_busy(tracefs: Any) -> None:
+def test_an_enabled_event_is_busy(tracefs: Any, choose: Any) -> None:
     define(tracefs, "p:a do_sys_openat2", "p:b do_sys_openat2")
     switch(tracefs, 1, "kprobes/a")
     assert refused(tracefs, "kprobe_events", "-:a") == EBUSY
-    assert refused(tracefs, "kprobe_events", "-:kprobes/") == EBUSY
+    assert refused(tracefs, "kprobe_events", "-:kprobes/") == choose({"": EINVAL, AUTO: EBUSY})
     define(tracefs, "-:b")
     assert probes(tracefs) == ["p:kprobes/a do_sys_openat2"]
     switch(tracefs, 0, "kprobes/a")
@@ -217,12 +241,13 @@ def test_adding_while_an_event_is_enabled(tracefs: Any) -> None:
     assert probes(tracefs) == ["p:kprobes/a do_sys_openat2", "p:kprobes/c do_sys_openat2"]
 
 
-def test_dynamic_events(tracefs: Any) -> None:
+def test_dynamic_events(tracefs: Any, choose: Any) -> None:
+    shown = choose({"": "r1:g/b do_sys_openat2", EPROBES: "r10:g/b do_sys_openat2"})
     tracefs.write("dynamic_events", b"p:a do_sys_openat2\nr:g/b do_sys_openat2\n")
-    assert probes(tracefs) == ["p:kprobes/a do_sys_openat2", "r10:g/b do_sys_openat2"]
+    assert probes(tracefs) == ["p:kprobes/a do_sys_openat2", shown]
     assert tracefs.read("dynamic_events") == tracefs.read("kprobe_events")
     tracefs.write("dynamic_events", b"!p:kprobes/a")
-    assert probes(tracefs) == ["r10:g/b do_sys_openat2"]
+    assert probes(tracefs) == [shown]
     assert refused(tracefs, "dynamic_events", "-p:g/b") == EINVAL
     assert refused(tracefs, "dynamic_events", "-:nosuch") == ENOENT
     tracefs.write("dynamic_events", b"-:b")

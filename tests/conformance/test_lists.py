@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from errno import EBUSY, EINVAL
+from errno import EBUSY, EINVAL, EPERM
 from typing import Any
 
 import pytest
 
+from .builds import EPROBES
 from .text import define, refused, show_only, switch
 
 NAMES = ("a", "b", "c")
@@ -79,16 +80,31 @@ def test_set_event_truncated(tracefs: Any) -> None:
 
 def test_set_event_pid(tracefs: Any, workload: Any) -> None:
     define(tracefs, "p:a do_sys_openat2")
-    tracefs.write("set_event_pid", str(workload.pid + 100000).encode())
+    tracefs.write("set_event_pid", str(workload.pid + 10000).encode())
     show_only(tracefs, "workload", "kprobes/a")
     workload.open("/dev/null")
     assert b" 0/0 " in tracefs.read("trace")
     tracefs.write("set_event_pid", str(workload.pid).encode())
-    assert tracefs.read("set_event_pid").decode() == f"{workload.pid}\n{workload.pid + 100000}\n"
+    assert tracefs.read("set_event_pid").decode() == f"{workload.pid}\n{workload.pid + 10000}\n"
     workload.open("/dev/null")
     assert b" 1/1 " in tracefs.read("trace")
     tracefs.write("set_event_pid", b"", truncate=True)
     assert tracefs.read("set_event_pid") == b""
+
+
+def test_a_pid_that_no_task_can_have(tracefs: Any, choose: Any) -> None:
+    """pid_max, which is 32768 on a machine of one CPU; since 5.16 what the list of pids has room for."""
+    limit, number = choose({"": (1 << 15, EINVAL), EPROBES: (1 << 30, EPERM)})
+    tracefs.write("set_event_pid", str(limit - 1).encode())
+    assert refused(tracefs, "set_event_pid", str(limit)) == number
+    assert tracefs.read("set_event_pid").decode() == f"{limit - 1}\n"
+    tracefs.write("set_event_pid", b"", truncate=True)
+    if number == EPERM:  # its lower 32 bits count
+        tracefs.write("set_event_pid", str(1 << 32).encode())
+        assert tracefs.read("set_event_pid") == b"0\n"
+        tracefs.write("set_event_pid", b"", truncate=True)
+    else:
+        assert refused(tracefs, "set_event_pid", str(1 << 32)) == EINVAL
 
 
 def test_kprobe_profile(tracefs: Any, workload: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from .builds import BY_MODULE, Build
+from .builds import BY_MODULE, SYMSTR, Build
 from .text import define, show_only, traced
 
 MEMORY = 0x10000000  # where the workload's data lies
@@ -46,20 +46,24 @@ def fetch(
         ("x64", "0xfffffffe", "0x876fffffdeadbef8", "0xfffffffffffffffd", "0x12345678"),
     ],
 )
-def test_integers(tracefs: Any, workload: Any, type_: str, di: str, si: str, dx: str, cx: str) -> None:
+def test_integers(tracefs: Any, workload: Any, build: Build, type_: str, di: str, si: str, dx: str, cx: str) -> None:
+    if build.extends_sign:
+        di = {"u64": "18446744073709551614", "s64": "-2", "x64": "0xfffffffffffffffe"}.get(type_, di)
     expressions = " ".join(f"{register}=%{register}:{type_}" for register in ("di", "si", "dx", "cx"))
     printed = fetch(tracefs, workload, expressions, offset=0x876FFFFFDEADBEF8)
     assert printed == f"di={di} si={si} dx={dx} cx={cx}"
 
 
-def test_untyped(tracefs: Any, workload: Any) -> None:
+def test_untyped(tracefs: Any, workload: Any, build: Build) -> None:
+    first = "0xfffffffffffffffe" if build.extends_sign else "0xfffffffe"
     printed = fetch(tracefs, workload, "%di %si %dx %cx")
-    assert printed == "arg1=0xfffffffe arg2=0x10000000 arg3=0xfffffffffffffffd arg4=0x12345678"
+    assert printed == f"arg1={first} arg2=0x10000000 arg3=0xfffffffffffffffd arg4=0x12345678"
 
 
-def test_arguments_by_number(tracefs: Any, workload: Any) -> None:
+def test_arguments_by_number(tracefs: Any, workload: Any, build: Build) -> None:
+    first = "0xfffffffffffffffe" if build.extends_sign else "0xfffffffe"
     printed = fetch(tracefs, workload, "a=$arg1 b=$arg2:u64 c=$arg3:s64 d=$arg4:x16")
-    assert printed == "a=0xfffffffe b=268435456 c=-3 d=0x5678"
+    assert printed == f"a={first} b=268435456 c=-3 d=0x5678"
 
 
 def test_registers_of_the_kernel(tracefs: Any, workload: Any, build: Build) -> None:
@@ -154,8 +158,20 @@ def test_an_array_of_strings(tracefs: Any, workload: Any) -> None:
 
 
 def test_symbols(tracefs: Any, workload: Any, build: Build) -> None:
-    printed = fetch(tracefs, workload, "a=$stack0:symbol b=$stack0:symstr c=%di:symbol d=%r8:symbol")
-    assert printed.startswith(f'a={build.fadvise_entry} b="{build.fadvise_entry}" c=0xfffffffe d=')
+    printed = fetch(tracefs, workload, "a=$stack0:symbol c=%cx:symbol d=%r8:symbol")
+    assert printed.startswith(f"a={build.fadvise_entry} c=0x12345678 d=")
+
+
+@pytest.mark.needs(SYMSTR)
+def test_symbols_as_strings(tracefs: Any, workload: Any, build: Build) -> None:
+    assert fetch(tracefs, workload, "a=$stack0:symstr") == f'a="{build.fadvise_entry}"'
+
+
+@pytest.mark.needs(SYMSTR)
+def test_the_end_of_a_symbol_is_overwritten(tracefs: Any, workload: Any, build: Build) -> None:
+    """Its terminating zero isn't counted, so the next string begins there."""
+    printed = fetch(tracefs, workload, "a=$stack0:symstr b=%di:symbol c=%cx:symstr")
+    assert printed == f'a="{build.fadvise_entry}0x12345678" b=0xfffffffe c="0x12345678"'
 
 
 def test_a_symbol_array(tracefs: Any, workload: Any, build: Build) -> None:
