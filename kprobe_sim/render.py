@@ -184,7 +184,7 @@ class Renderer:
         return lost + (self._cut(text, data) if len(text) > self._limit else text)
 
     def _cut(self, text: bytes, data: bytes) -> bytes:
-        """Return what comes to be of a raw mark that doesn't fit the kernel's buffer: the bytes that do, and no newline.
+        """Return what is left of a raw mark that doesn't fit the kernel's buffer: the bytes that do, and no newline.
 
         Source: trace_seq_printf(), which writes all or nothing, and nothing any more after that.
         """
