@@ -65,6 +65,7 @@ class SimulatedKernel:
         self._subscribers: dict[object, Callable[[], None]] = {}
         self._hash_key = self.release.encode()
         self._functions = (-1, b"")  # number of symbols, text of available_filter_functions
+        self._addresses = (-1, b"")  # the same of available_filter_functions_addrs
         self.events = EventTable(self._static_events, self.profile.first_dynamic_id, self.gates.lowest_free_id)
         self.instances: dict[str, Instance] = {}
         self.top = Instance(self, "", dict(self.profile.options))
@@ -304,6 +305,14 @@ class SimulatedKernel:
         if self._functions[0] != count:
             self._functions = (count, "".join(f"{name}\n" for name in self.symbols.traceable_names()).encode())
         return self._functions[1]
+
+    def function_addresses(self) -> bytes:
+        """Return the text of available_filter_functions_addrs; the same object until a function is added."""
+        count = len(self.symbols)
+        if self._addresses[0] != count:
+            lines = (f"{address:016x} {name}\n" for address, name in self.symbols.traceable_places())
+            self._addresses = (count, "".join(lines).encode())
+        return self._addresses[1]
 
     def event_by_id(self, number: int) -> DynamicEvent | None:
         """Return the probe event with that id."""

@@ -151,6 +151,10 @@ class SymbolTable:
 
     def traceable_names(self) -> Iterator[str]:
         """Yield the lines of available_filter_functions, in its order (by address; modules and added ones last)."""
+        return (name for _, name in self.traceable_places())
+
+    def traceable_places(self) -> Iterator[tuple[int, str]]:
+        """Yield the same with the address where ftrace's call is."""
         addresses = self._address
         for offset in self._locations:
             start = addresses[addresses.right(offset) - 1]
@@ -158,15 +162,16 @@ class SymbolTable:
             _, module, _, _ = self._kind(index)
             if offset - start > ENDBR and not self._shows_lost:
                 # a weak function that another replaced (FTRACE_INVALID_FUNCTION, kernel/trace/ftrace.c, 6.1)
-                yield f"__ftrace_invalid_address___{offset - start}"
+                name = f"__ftrace_invalid_address___{offset - start}"
             elif module:
-                yield f"{self._name_at(index).decode()} [{module}]"
+                name = f"{self._name_at(index).decode()} [{module}]"
             else:
-                yield self._name_at(index).decode()
+                name = self._name_at(index).decode()
+            yield HIGH + offset, name
         for symbols in self._added.values():
             for symbol, _ in symbols:
                 if symbol.traceable:
-                    yield f"{symbol.name} [{symbol.module}]" if symbol.module else symbol.name
+                    yield symbol.address, f"{symbol.name} [{symbol.module}]" if symbol.module else symbol.name
 
     # --------------------------------------------------------------------------------------------------- placement
 
