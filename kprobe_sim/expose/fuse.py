@@ -70,16 +70,22 @@ class FuseServer:
     """Answers the requests of one mount from a simulated kernel.
 
     `descriptor` is an open /dev/fuse that was or will be given to mount(2); the server owns it from now on.  `seen`
-    is told the pid and path of each open of a file, before it is opened.
+    is told the pid and path of each open of a file, before it is opened.  `root` is the tree that is served (default:
+    the kernel's tracefs).
     """
 
     def __init__(
-        self, kernel: SimulatedKernel, descriptor: int, seen: Callable[[int, str], None] | None = None
+        self,
+        kernel: SimulatedKernel,
+        descriptor: int,
+        seen: Callable[[int, str], None] | None = None,
+        *,
+        root: DirNode | None = None,
     ) -> None:
         self._kernel = kernel
         self._descriptor = descriptor
         self._seen = seen
-        self._nodes = NodeTable(kernel.root)
+        self._nodes = NodeTable(root or kernel.root)
         self._handles: dict[int, OpenFile | list[tuple[int, str, bool]]] = {}
         self._next_handle = 1
         self._parked: list[_Parked] = []

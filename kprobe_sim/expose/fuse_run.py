@@ -34,6 +34,7 @@ from kprobe_sim.expose.fuse_mount import (
     mount_table,
     open_device,
 )
+from kprobe_sim.expose.run_files import KPROBES, lay, mount_files, run_files
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
@@ -84,18 +85,20 @@ def _supervise(
     started: Callable[[], None],
     follow: bool,
 ) -> int:
-    server: FuseServer | None = None
-    thread: threading.Thread | None = None
+    servers: list[tuple[FuseServer, threading.Thread]] = []
     try:
         with channel:
             if _answered(channel):  # the child is in its user namespace
                 _map_ids(child, _ids_of_all())
                 channel.sendall(b"1")
-                _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
+                _, descriptors, _, _ = socket.recv_fds(channel, 1, 2)
                 if descriptors:
-                    server = FuseServer(kernel, descriptors[0])
-                    thread = threading.Thread(target=server.serve, name="fuse", daemon=True)
-                    thread.start()
+                    files = run_files(kernel, lambda: _mounts_of(child))
+                    for descriptor, root in zip(descriptors, (kernel.root, files), strict=True):
+                        server = FuseServer(kernel, descriptor, root=root)
+                        thread = threading.Thread(target=server.serve, name="fuse", daemon=True)
+                        thread.start()
+                        servers.append((server, thread))
                     if _answered(channel):
                         started()
                         channel.sendall(b"1")
@@ -105,7 +108,7 @@ def _supervise(
             trouble = pipe.read()
         _, status = os.waitpid(child, 0)
     finally:
-        if server is not None and thread is not None:
+        for server, thread in servers:
             server.stop()
             thread.join()
     if trouble:
@@ -115,6 +118,11 @@ def _supervise(
         print(f"kprobe-sim: {text}", file=sys.stderr)
         return int(code)
     return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+
+
+def _mounts_of(pid: int) -> str:
+    with open(f"/proc/{pid}/mounts", encoding="utf-8", errors="surrogateescape") as file:
+        return file.read()
 
 
 def _follow(kernel: SimulatedKernel, channel: socket.socket) -> None:
@@ -231,31 +239,44 @@ def _enter(calls: SystemCalls, channel: socket.socket, root_mode: int) -> None:
     channel.sendall(b"1")
     if not _answered(channel):
         raise CannotMount("no ids in the user namespace")
-    descriptor = open_device()
+    descriptors = open_device(), open_device()
     try:
         calls.mount("none", "/", "", MS_REC | MS_PRIVATE)
-        _cover(calls, channel, descriptor, root_mode)
+        _cover(calls, channel, descriptors, root_mode)
         _lock(calls)
     except OSError as error:
         raise CannotMount(f"mounting on {error.filename or TRACING}: {explain(error)}") from None
-    os.close(descriptor)
+    for descriptor in descriptors:
+        os.close(descriptor)
     os.chdir(here)  # through the new mounts
     channel.sendall(b"1")
     if not _answered(channel):
         raise CannotMount("the simulator ended")
 
 
-def _cover(calls: SystemCalls, channel: socket.socket, descriptor: int, root_mode: int) -> None:
-    """Mount the simulator where tracefs is expected and over each tracefs of the machine; hide its debugfs."""
+def _cover(calls: SystemCalls, channel: socket.socket, descriptors: tuple[int, int], root_mode: int) -> None:
+    """Mount the simulator where tracefs is expected and over each tracefs of the machine; hide its debugfs.
+
+    The other descriptor is that of the files beside the tracefs.
+    """
     found = list(mount_table())
     if not os.path.isdir(TRACING) or not os.path.isdir(DEBUG):
         _remake_parent(calls)
-    mount_fuse(calls, descriptor, TRACING, root_mode)
-    socket.send_fds(channel, [b"1"], [descriptor])
-    for directory in {DEBUG, *(point.directory for point in found if point.kind == "debugfs")}:
-        calls.mount("debugfs", directory, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=64k")
-        os.mkdir(f"{directory}/tracing", 0o700)
-        calls.mount(TRACING, f"{directory}/tracing", "", MS_BIND)
+    mount_fuse(calls, descriptors[0], TRACING, root_mode)
+    calls.mount("debugfs", DEBUG, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=64k")
+    files = f"{DEBUG}/files"
+    os.mkdir(files)
+    mount_files(calls, descriptors[1], files)
+    socket.send_fds(channel, [b"1"], descriptors)
+    for directory in ("tracing", KPROBES):
+        os.mkdir(f"{DEBUG}/{directory}", 0o700)
+    calls.mount(TRACING, f"{DEBUG}/tracing", "", MS_BIND)
+    calls.mount(f"{files}/{KPROBES}", f"{DEBUG}/{KPROBES}", "", MS_BIND)
+    lay(files)
+    calls.unmount(files)
+    os.rmdir(files)
+    for directory in {point.directory for point in found if point.kind == "debugfs"} - {DEBUG}:
+        calls.mount(DEBUG, directory, "", MS_BIND | MS_REC)
     for point in found:
         hidden = point.directory in (TRACING, f"{DEBUG}/tracing")
         if point.kind == "tracefs" and not hidden and os.path.isdir(point.directory):
