@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kprobe_vm.vocabulary import (
     DEREFS,
     EVENTS,
+    FIELDS,
     GROUPS,
     IMMEDIATES,
     KINDS,
@@ -18,8 +19,10 @@ from kprobe_vm.vocabulary import (
     NUMBERS,
     ODD,
     OFFSETS,
+    PER_CPU,
     QUIET,
     REGISTERS,
+    STRUCTS,
     TYPES,
     VARIABLES,
 )
@@ -175,6 +178,8 @@ class Definitions:
         """Return an expression without its type."""
         random = self._random
         roll = random.random()
+        if roll < 0.06:
+            return self.cast(depth)
         if roll < 0.35:
             return "%" + self._one(REGISTERS, 8)
         if roll < 0.5:
@@ -195,6 +200,24 @@ class Definitions:
         if roll < 0.98:
             return "\\" + random.choice(IMMEDIATES)
         return random.choice(("x", "", "di", "&x", "a->b", "(x)y", "%di%si"))
+
+    def cast(self, depth: int) -> str:
+        """Return an expression of those that 7.3 brought, or by names in C: fields, typecasts, per-CPU variables."""
+        random = self._random
+        fields = "".join(
+            random.choice(("->", "->", "->", ".", "-")) + self._one(FIELDS, 12)
+            for _ in range(1 + (random.random() < 0.3))
+        )
+        roll = random.random()
+        if roll < 0.25:
+            return random.choice(("$current", "$current", "how", "file", "filename", "fd", "$retval", "$arg1")) + fields
+        inner = self.expression(depth + 1)
+        if roll < 0.45:
+            return f"{self._one(PER_CPU, 2)}({random.choice((inner, '@runqueues', '@current_task', '@cpu_number'))})"
+        if random.random() < 0.5:
+            inner = f"({inner})"
+        option = "," + self._one(FIELDS, 12) if random.random() < 0.2 else ""
+        return f"({self._one(STRUCTS, 6)}{option}){inner}{fields if random.random() < 0.95 else ''}"
 
     def argument(self) -> str:
         """Return a word behind the place."""

@@ -248,3 +248,26 @@ VALUES = (
     ),
     *(b"99999999999999999999", b"4294967296", b"1\0", b"1\n2", b"+5", b"1 x", b"local", b"mono"),
 )
+STRUCTS = (
+    *(
+        "task_struct",
+        "open_how",
+        "file",
+        "rq",
+        "dentry",
+        "sk_buff",
+        "inode",
+        "page",
+        "nosuch",
+        "",
+        "sigval",
+        "u32",
+        "list_head",
+    ),
+    *("struct file", "task_struct*", "file,", "mm_struct", "1x"),
+)
+FIELDS = (
+    *("pid", "comm", "flags", "mode", "f_inode", "f_path", "d_parent", "curr", "se", "cloned", "group_leader", "tasks"),
+    *("nosuch", "", "1", "in_execve", "vruntime", "d_name", "name", "pkt_type", "next", "f_op", "pid:", "-pid", "mm"),
+)
+PER_CPU = ("this_cpu_ptr", "this_cpu_read", "this_cpu", "this_cpu_ptr ", "this_cpu_write", "THIS_CPU_READ")
