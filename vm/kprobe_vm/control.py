@@ -157,7 +157,11 @@ class Control:
         self._socket.setblocking(False)
         try:
             await asyncio.wait_for(client.connect(self._socket), CONNECT_DEADLINE)
-        except (QMPError, OSError, EOFError, TimeoutError):
+        except (QMPError, OSError, EOFError, TimeoutError, AssertionError):
+            # qemu.qmp asserts that it is still connected behind its greeting, which a QEMU that ends just then belies
+            if client.runstate is not Runstate.IDLE:
+                with contextlib.suppress(QMPError, OSError, EOFError):
+                    await client.disconnect()
             return
         self._client = client
         self._settled.set()
