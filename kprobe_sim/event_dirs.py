@@ -48,6 +48,8 @@ class EventsDir(EventsNode):
 
     def lookup(self, name: str) -> Node | None:
         instance, modes, kernel = self._instance, self._modes, self._instance.kernel
+        if name in _FILES and modes.eventfs and kernel.has_system(name):
+            return SystemDir(instance, name, modes)  # eventfs looks among the directories first
         if name == "enable":
             return modes.node(
                 instance,
@@ -68,7 +70,7 @@ class EventsDir(EventsNode):
     def names(self) -> Iterable[str]:
         kernel = self._instance.kernel
         recorded = kernel.profile.directory("events")
-        systems = list(kernel.systems())
+        systems = [name for name in kernel.systems() if self._modes.eventfs or name not in _FILES]
         if self._modes.eventfs:
             systems.sort(key=lambda name: name not in recorded)  # those of dynamic events stand last ...
             made = [name for name in systems if name not in recorded]
