@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from kprobe_sim import control
 from kprobe_sim.event_file import EventFile
 from kprobe_sim.filtering import group_filter_text, put_filter, put_group_filter
+from kprobe_sim.hist_file import drop_hist_triggers, hist_text
 from kprobe_sim.node import DirNode, Node, OpenFile, Seek, refuse
 from kprobe_sim.openfile import Get, Once, Put, Simple
-from kprobe_sim.seqfile import Seq
-from kprobe_sim.trigger_file import drop_hist_triggers, put_trigger, trigger_text
+from kprobe_sim.seqfile import Seq, single
+from kprobe_sim.trigger_file import put_trigger, trigger_text
 
 if TYPE_CHECKING:
     from kprobe_sim.instance import Instance
@@ -138,7 +139,7 @@ class EventDir(EventsNode):
             "id": (modes.read, lambda flags: Simple(flags, self._id, None)),
         }
         if "hist" in modes.event_files:
-            self._openers["hist"] = (modes.read, lambda flags: Seq(flags, self._hist))
+            self._openers["hist"] = (modes.read, lambda flags: Seq(flags, single(lambda: hist_text(self._live()))))
         if file.event.can_enable:
             self._openers["enable"] = (
                 modes.write,
@@ -172,11 +173,6 @@ class EventDir(EventsNode):
     def _format_records(self) -> list[bytes]:
         text = self._live().event.format().splitlines(keepends=True)
         return [b"".join(text[:3]), *text[3:-2], b"".join(text[-2:])]
-
-    def _hist(self) -> list[bytes]:
-        if any(trigger.group == "hist" for trigger in self._live().triggers):
-            raise refuse(errno.ENOSYS)  # what they count isn't simulated: say so, no kernel answers this
-        return []
 
     def _id(self) -> bytes:
         return b"%d\n" % self._live().event.id

@@ -8,6 +8,7 @@ from kprobe_sim.predicate import Predicate
 
 if TYPE_CHECKING:
     from kprobe_sim.event import Event
+    from kprobe_sim.hist_data import HistData
     from kprobe_sim.instance import Instance
     from kprobe_sim.trigger import Trigger
 
@@ -90,8 +91,13 @@ class EventFile:
         self.triggers.remove(trigger)
         self.enable(False, soft=True)
         self._look_at_triggers()
+        trigger.end()
         if trigger.target is not None:
             trigger.target.enable(False, soft=True)
+
+    def histograms(self) -> list[HistData]:
+        """Return the histograms that the event's triggers count into."""
+        return [trigger.data for trigger in self.triggers if trigger.data is not None]
 
     def _look_at_triggers(self) -> None:
         self.triggers_need_record = any(

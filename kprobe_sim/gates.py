@@ -94,6 +94,7 @@ class Gates:
     registers_refused_twice: bool  # %REG of an event probe or fprobe is logged as two faults
     uprobes_reject_symbols: bool  # types symbol and symstr
     synthetic_spaces: bool  # print fmt has blanks between the fields of a synthetic event, no commas
+    sort_takes_two: bool  # sort() takes two from its heap at once
     unmatched_is_logged: bool  # dynamic_events logs "No matching dynamic event type"
     removed_filter_is_empty: bool  # an open filter file of a removed event reads as empty, else ENODEV
     raw_data_type: int  # common_type of a raw mark (TRACE_RAW_DATA)
@@ -116,6 +117,7 @@ def _since(name: str, version: Version, source: str) -> Row:
 
 
 ROWS: tuple[Row, ...] = (
+    _since("sort_takes_two", (6, 11, 0), "lib/sort.c 6.12: sort_r()"),
     _since("delete_is_raw", (5, 12, 0), "commit d262271d0483; definitions 5.10 and 6.1: ' -:foo'"),
     _since("delete_group", (6, 0, 0), "commit 95c104c378dc; definitions 6.1: '-:kprobes/'"),
     _since("dot_separates_group", (5, 18, 0), "kernel reference 1.3; definitions 6.1: 'p:my.ev'"),

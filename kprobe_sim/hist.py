@@ -1,130 +1,214 @@
-"""hist triggers, as far as they are read, listed and removed; what they would count isn't simulated.
+"""hist triggers: read, checked, listed, and counting.
 
-    hist:keys=FIELD[,FIELD...][:vals=...][:sort=...][:size=N][:pause|:cont|:clear][:name=...][:VAR=...][ if FILTER]
+    hist:keys=FIELD[,..][:vals=..][:sort=..][:size=N][:pause|:cont|:clear][:name=..][:VAR=..][:ACTION] [if FILTER]
 
-Actions (onmatch, onmax, onchange) are refused with ENOSYS where the kernel would take them.  Sources:
-event_hist_trigger_parse() and what it calls in kernel/trace/trace_events_hist.c of 6.1; fixtures/triggers.
+Sources: event_hist_trigger_parse(), create_hist_data(), hist_register_trigger() and what they call in
+kernel/trace/trace_events_hist.c of 6.1; fixtures/triggers, fixtures/histograms.
 """
 
 from __future__ import annotations
 
 import errno
 import re
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn
 
-from kprobe_sim.event_file import EventFile
 from kprobe_sim.field import COMMON_FIELDS
-from kprobe_sim.hist_fields import TIMESTAMP, FieldReader, HistField
+from kprobe_sim.hist_action import MadeAction, read_action
+from kprobe_sim.hist_data import Attributes, HistData, SortKey
+from kprobe_sim.hist_expression import ExpressionReader, variable_of
+from kprobe_sim.hist_field import (
+    BUCKETS,
+    EXECNAME,
+    GRAPH,
+    HITCOUNT,
+    KEY,
+    LOG2,
+    PERCENT,
+    REFERENCE,
+    STACK_DEPTH,
+    STACKTRACE,
+    STRING,
+    STRING_SIZE,
+    SYM,
+    SYM_OFFSET,
+    SYSCALL,
+    VARIABLE,
+    HistField,
+    Sample,
+)
+from kprobe_sim.hist_text import trigger_line
 from kprobe_sim.kstrto import kstrtoul
 from kprobe_sim.node import refuse
+from kprobe_sim.render import ns2usecs
 from kprobe_sim.trigger import Hit, Trigger
+
+if TYPE_CHECKING:
+    from kprobe_sim.event_file import EventFile
 
 _BLANKS = "\t\n\v\f\r \xa0"
 _CONDITION = re.compile(r"(?<=[ \t])if")
 _ACTION = re.compile(r"(onmatch|onmax|onchange)\(")
-_MATCH = re.compile(r"onmatch\(([^.)]*)\.([^.)]*)")
 _DEFAULT_BITS, _LEAST_BITS, _MOST_BITS = 11, 7, 17
-_MOST_KEYS, _MOST_VALUES, _MOST_VARIABLES = 3, 3, 16
+_MOST_KEYS, _MOST_VALUES, _MOST_VARIABLES, _MOST_ACTIONS = 3, 3, 16, 8
 _KEY_SPACE = 256 + 128
-_HITCOUNT = HistField("hitcount")
-_MALFORMED = "Malformed assignment"
-
-
-class _Attributes(NamedTuple):
-    """What stands between the colons."""
-
-    keys: str
-    values: str | None
-    sort: str | None
-    name: str
-    clock: str
-    bits: int
-    assignments: tuple[str, ...]
-    words: frozenset[str]  # pause, cont, clear
-
-
-class Histogram(NamedTuple):
-    """What a hist trigger counts, and by what."""
-
-    name: str
-    keys: tuple[HistField, ...]
-    values: tuple[HistField, ...]
-    variables: tuple[HistField, ...]
-    sort: tuple[tuple[HistField, bool], ...]  # and whether descending
+_NOT_OF_VALUES = BUCKETS | LOG2 | SYM | SYM_OFFSET | SYSCALL | STACKTRACE
+_NOT_OF_VARIABLES = GRAPH | PERCENT | BUCKETS | LOG2
+_MODIFIER = "Invalid field modifier"
 
 
 class HistTrigger(Trigger):
-    """A hist trigger of one event."""
+    """A hist trigger of one event; several with one name share a histogram."""
 
     group = "hist"
     needs_record = True
 
-    def __init__(self, file: EventFile, histogram: Histogram, attributes: _Attributes) -> None:
+    def __init__(self, file: EventFile, data: HistData, set_filter: Callable[[Trigger, str | None], None]) -> None:
         super().__init__(file, "hist", None)
-        self.histogram = histogram
-        self.size = 1 << attributes.bits
-        self.clock = attributes.clock if _has_time(histogram) else ""
+        self.data: HistData = data
+        self.set_filter = set_filter
+
+    def end(self) -> None:
+        from kprobe_sim.hist_file import end_trigger
+
+        end_trigger(self)
 
     def line(self) -> str:
-        histogram = self.histogram
-        parts = ["hist", histogram.name] if histogram.name else ["hist"]
-        parts.append("keys=" + ",".join(key.text() for key in histogram.keys))
-        parts.append("vals=" + ",".join(value.text() for value in histogram.values))
-        if histogram.variables:
-            parts.append(",".join(variable.text() for variable in histogram.variables))
-        parts.append("sort=" + ",".join(key.text() + ".descending" * down for key, down in histogram.sort))
-        parts.append(f"size={self.size}")
-        if self.clock:
-            parts.append(f"clock={self.clock}")
-        text = ":".join(parts)
-        if self.filter_text:
-            text += f" if {self.filter_text}"
-        return text + (" [paused]" if self.paused else " [active]")
+        return trigger_line(self.data, self.filter_text, paused=self.paused)
+
+    def is_like(self, other: Trigger, *, with_filter: bool = True) -> bool:
+        """True if two describe the same histogram (hist_trigger_match)."""
+        if not isinstance(other, HistTrigger) or (with_filter and self.filter_text != other.filter_text):
+            return False
+        return _likeness(self.data) == _likeness(other.data)
 
     def is_rival(self, other: Trigger) -> bool:
         return (
             isinstance(other, HistTrigger)
-            and self.histogram == other.histogram
-            and self.filter_text == other.filter_text
+            and self.data.attributes.name == other.data.attributes.name
+            and self.is_like(other)
         )
 
     def fire(self, hit: Hit, record: bytes) -> None:
-        """Count a record: not simulated."""
+        """Count a record."""
+        clock = self.instance.clock
+        sample = Sample(
+            record,
+            hit.cpu,
+            hit.comm if record[4:8] != b"\0\0\0\0" else b"<idle>",
+            hit.frames,
+            lambda: clock.stamp(hit.at),
+            ns2usecs if clock.in_ns else int,
+            [],
+        )
+        self.data.count(sample)
 
 
-class HistLine:
-    """A line of the trigger file that begins with `hist`; `rest` is what follows the name."""
+def _likeness(data: HistData) -> tuple[object, ...]:
+    fields = [*data.values, *data.variables, *data.keys]
+    return (
+        len(data.values) + len(data.variables),
+        tuple(field.likeness() for field in fields),
+        tuple(data.sort),
+        tuple(action.likeness() for action in data.actions),
+    )
 
-    def __init__(self, file: EventFile, rest: str) -> None:
+
+class HistMaker:
+    """Makes a histogram from a line of the trigger file that begins with `hist`; `rest` is what follows the name.
+
+    `command` is what the error log shows, another one where a trigger is made for a field of its event.
+    """
+
+    def __init__(
+        self,
+        file: EventFile,
+        rest: str,
+        set_filter: Callable[[Trigger, str | None], None],
+        *,
+        removes: bool,
+        outer: HistMaker | None = None,
+    ) -> None:
         self._file = file
+        self._set_filter = set_filter
+        self._outer = outer
         self._command = f"hist:{rest}"
         self._parameter, self.condition = _split_condition(rest)
         self.attributes = self._attributes()
+        self.data = HistData(file, self.attributes, removes=removes)
+        self._actions = [read_action(text, self.data, self.complain) for text in self.attributes.actions]
+        self._assignments = self._variables()
+        fields = {field.name: field for field in (*COMMON_FIELDS, *file.event.filter_fields())}
+        matched = [text.matched for text in self._actions if text.handler == "onmatch"]
+        self._reader = ExpressionReader(self.data, fields, dict(self._assignments), matched, self.complain)
+        self._values()
+        for name, text in self._assignments:
+            self._variable(name, text)
+        self._keys()
+        self._sort()
+        self.data.actions = [MadeAction(text, self.data) for text in self._actions]
+        self.data.start()
 
     def trigger(self) -> HistTrigger:
-        """Return the trigger that it describes, without its filter.  Raises OSError."""
-        attributes = self.attributes
-        common = self._file.instance.kernel.filter_gates.stacktrace_field
-        fields = {field.name: field for field in (*COMMON_FIELDS, *self._file.event.filter_fields())}
-        reader = FieldReader(fields, self.complain, common_stacktrace=common)
-        variables = self._variables(attributes, reader)
-        values = self._values(attributes, reader)
-        assigned = tuple(reader.variable(*variable) for variable in variables)
-        keys = self._keys(attributes, reader)
-        sort = self._sort(attributes, (*values[1:], *keys))
-        return HistTrigger(self._file, Histogram(attributes.name, keys, values, assigned, sort), attributes)
+        """Return the trigger that it describes, without its filter."""
+        return HistTrigger(self._file, self.data, self._set_filter)
+
+    def create_actions(self) -> None:
+        """Make what its actions need.  Raises OSError."""
+        for action in self.data.actions:
+            assert isinstance(action, MadeAction)
+            action.create(self, self._reader)
+
+    def field_of(self, system: str, event: str, name: str, reader: ExpressionReader) -> HistField:
+        """Return a variable for a field of another event, with a histogram of its own if there is none yet."""
+        file = self._file.instance.find(system, event)
+        if file is None:
+            self.fail("Event file not found", name)
+        like = next((other for other in file.histograms() if _same_keys(self.data, other)), None)
+        if like is None:
+            self.fail("Matching event histogram not found", name)
+        found = reader.find_variable(system, event, f"synthetic_{name}")
+        if found is not None:
+            return found
+        keys = ",".join(key.label() for key in like.keys)
+        rest = f"keys={keys}:synthetic_{name}={name}"
+        texts = [one.filter_text for one in file.triggers if isinstance(one, HistTrigger) and one.data is like]
+        if texts and texts[0]:
+            rest += f" if {texts[0]}"
+        from kprobe_sim.hist_file import put_hist
+
+        try:
+            put_hist(file, rest, self._set_filter, outer=self)
+        except OSError:
+            self.complain("Couldn't create histogram for field", name)
+            raise
+        self.data.companions.append((file, rest))
+        found = reader.find_variable(system, event, f"synthetic_{name}")
+        if found is None:
+            self.fail("Couldn't find synthetic variable", name)
+        return found
+
+    def has_variable(self, name: str) -> bool:
+        """True if the histogram or another of the event has a variable of that name, and none is to be removed."""
+        if self.data.removes:
+            return False
+        return self.data.find_variable(name) is not None or variable_of(self._file, name) is not None
 
     def complain(self, message: str, at: str) -> None:
         """Put a message into the error log, with the caret at the first place of a text in the command."""
+        if self._outer is not None:
+            self._outer.complain(message, at)
+            return
         event = self._file.event
         column = max(self._command.find(at), 0)
         self._file.instance.error_log.log(f"hist:{event.system}:{event.name}", message, self._command, column)
 
-    def _fail(self, message: str, at: str) -> None:
+    def fail(self, message: str, at: str) -> NoReturn:
+        """Complain and raise OSError EINVAL."""
         self.complain(message, at)
         raise refuse(errno.EINVAL)
 
-    def _attributes(self) -> _Attributes:
+    def _attributes(self) -> Attributes:
         found: dict[str, str] = {}
         assignments: list[str] = []
         words: set[str] = set()
@@ -134,31 +218,26 @@ class HistLine:
             head, equals, value = part.partition("=")
             if equals:
                 if not value:
-                    self._fail("Empty assignment", part)
+                    self.fail("Empty assignment", part)
                 if head in ("key", "keys", "val", "vals", "values", "sort", "name", "clock"):
                     found[{"key": "keys", "val": "vals", "values": "vals"}.get(head, head)] = value
                 elif head == "size":
                     bits = _bits(value)
                 elif len(assignments) == _MOST_VARIABLES:
-                    self._fail("Too many variables defined", part)
+                    self.fail("Too many variables defined", part)
                 else:
                     assignments.append(part)
             elif part in ("pause", "cont", "continue", "clear"):
                 words.add(part.removesuffix("inue"))
-            elif _ACTION.match(part):
+            elif _ACTION.match(part) and len(actions) < _MOST_ACTIONS:
                 actions.append(part)
             else:
                 raise refuse(errno.EINVAL)
         if "keys" not in found:
             raise refuse(errno.EINVAL)
-        for action in actions:
-            match = _MATCH.match(action)
-            if match and self._file.instance.find(*match.groups()) is None:
-                self._fail("Invalid subsystem or event name", match[2])
-            raise refuse(errno.ENOSYS)  # actions aren't simulated: say so, no kernel answers this
-        name = f"name={found['name']}" if "name" in found else ""
         clock = found.get("clock", "global").strip(_BLANKS)
-        return _Attributes(
+        name = found.get("name", "")
+        return Attributes(
             found["keys"],
             found.get("vals"),
             found.get("sort"),
@@ -166,66 +245,103 @@ class HistLine:
             clock,
             bits,
             tuple(assignments),
+            tuple(actions),
             frozenset(words),
         )
 
-    def _variables(self, attributes: _Attributes, reader: FieldReader) -> list[tuple[str, str]]:
+    def _variables(self) -> list[tuple[str, str]]:
         variables: list[tuple[str, str]] = []
-        for assignment in attributes.assignments:
+        for assignment in self.attributes.assignments:
             for part in assignment.split(",")[:_MOST_VARIABLES]:
                 name, equals, value = part.partition("=")
                 if not equals:
-                    self._fail(_MALFORMED, name)
+                    self.fail("Malformed assignment", name)
                 if len(variables) == _MOST_VARIABLES:
-                    self._fail("Too many variables defined", name)
+                    self.fail("Too many variables defined", name)
                 variables.append((name, value))
         return variables
 
-    def _values(self, attributes: _Attributes, reader: FieldReader) -> tuple[HistField, ...]:
-        values = [_HITCOUNT]
-        left = [] if attributes.values is None else attributes.values.split(",")
+    def _values(self) -> None:
+        values = self.data.values
+        values.append(HistField(self.data, HITCOUNT))
+        left = [] if self.attributes.values is None else self.attributes.values.split(",")
         for _ in range(_MOST_VALUES):
             if not left or len(values) == _MOST_VALUES:
                 break
             text = left.pop(0)
-            if text != "hitcount":
-                values.append(reader.value(text))
+            if text == "hitcount":
+                continue
+            found = self._reader.read(text, 0)
+            if found.flags & _NOT_OF_VALUES:
+                self.fail(_MODIFIER, text)
+            values.append(found)
         if left and left != ["hitcount"]:
             raise refuse(errno.EINVAL)
-        return tuple(values)
 
-    def _keys(self, attributes: _Attributes, reader: FieldReader) -> tuple[HistField, ...]:
-        texts = attributes.keys.split(",")
-        keys: list[HistField] = []
+    def _variable(self, name: str, text: str) -> None:
+        if self.has_variable(name):
+            self.fail("Variable already defined", name)
+        found = self._reader.read(text, VARIABLE, name)
+        if found.flags & _NOT_OF_VARIABLES:
+            self.fail(_MODIFIER, text)
+        if found.flags & EXECNAME:
+            found.flags = STRING | VARIABLE | EXECNAME
+            found.size, found.signed, found.type = STRING_SIZE, False, "char[]"
+        found.index, found.variable_of = self.data.add_variable(), self.data
+        self.data.variables.append(found)
+
+    def _keys(self) -> None:
+        data = self.data
+        texts = self.attributes.keys.split(",")
+        common = self._file.instance.kernel.filter_gates.stacktrace_field
         for text in texts[:_MOST_KEYS]:
-            keys.append(reader.key(text))
-            if sum(key.key_size for key in keys) > _KEY_SPACE:
+            if text == "stacktrace" or (common and text == "common_stacktrace"):
+                field = HistField(data, KEY | STACKTRACE)
+                field.size = 8 * STACK_DEPTH
+            else:
+                field = self._reader.read(text, KEY)
+                if _has_variables(field):
+                    self.fail("Using variable references in keys not supported", text)
+            field.size = -(-field.size // 8) * 8
+            field.offset = data.key_size
+            data.key_size += field.size
+            if data.key_size > _KEY_SPACE:
                 raise refuse(errno.EINVAL)
+            data.keys.append(field)
         if len(texts) > _MOST_KEYS:
             raise refuse(errno.EINVAL)
-        return tuple(keys)
 
-    def _sort(self, attributes: _Attributes, fields: tuple[HistField, ...]) -> tuple[tuple[HistField, bool], ...]:
-        if attributes.sort is None:
-            return ((_HITCOUNT, False),)
-        keys = []
-        texts = attributes.sort.split(",")
+    def _sort(self) -> None:
+        data = self.data
+        if self.attributes.sort is None:
+            data.sort.append(SortKey(0, False))
+            return
+        names = ["hitcount", *(field.label() for field in (*data.values[1:], *data.keys))]
+        texts = self.attributes.sort.split(",")
         for index, text in enumerate(texts):
             if not text:
-                self._fail("Empty sort field", "sort=")
+                self.fail("Empty sort field", "sort=")
             if index == 1 and len(texts) > 2:
-                self._fail("Too many sort fields (Max = 2)", "sort=")
+                self.fail("Too many sort fields (Max = 2)", "sort=")
             name, dot, modifier = text.partition(".")
             if not name:
-                self._fail("Empty sort field", "sort=")
-            field = _HITCOUNT if name == "hitcount" else next((one for one in fields if one.name == name), None)
-            if field is None:
-                self._fail("Sort field must be a key or a val", name)
+                self.fail("Empty sort field", "sort=")
+            if name not in names:
+                self.fail("Sort field must be a key or a val", name)
             if dot and modifier not in ("descending", "ascending"):
-                self._fail("Invalid sort modifier", modifier)
-            assert field is not None
-            keys.append((field, modifier == "descending"))
-        return tuple(keys)
+                self.fail("Invalid sort modifier", modifier)
+            data.sort.append(SortKey(names.index(name), modifier == "descending"))
+
+
+def _has_variables(field: HistField) -> bool:
+    return bool(field.flags & (VARIABLE | REFERENCE)) or any(_has_variables(operand) for operand in field.operands)
+
+
+def _same_keys(one: HistData, other: HistData) -> bool:
+    """True if the histograms of two events have keys of the same types (compatible_keys)."""
+    return [(key.type, key.size, key.signed) for key in one.keys] == [
+        (key.type, key.size, key.signed) for key in other.keys
+    ]
 
 
 def _split_condition(rest: str) -> tuple[str, str | None]:
@@ -245,7 +361,3 @@ def _bits(text: str) -> int:
     if not _LEAST_BITS <= bits <= _MOST_BITS:
         raise refuse(errno.EINVAL)
     return bits
-
-
-def _has_time(histogram: Histogram) -> bool:
-    return any(TIMESTAMP in one.name for one in (*histogram.keys, *histogram.values, *histogram.variables))

@@ -20,6 +20,7 @@ from kprobe_sim.trigger import Hit, run_triggers
 
 if TYPE_CHECKING:
     from kprobe_sim.dyn_event import DynamicEvent
+    from kprobe_sim.hist_data import HistData
     from kprobe_sim.kernel import SimulatedKernel
 
 BUFFER_SIZE = 1_441_792  # trace_buf_size: what a buffer has once an event is enabled
@@ -45,6 +46,8 @@ class Instance:
         self.tracing_on: bool = True
         self.current_tracer: str = "nop"
         self.functions: FunctionLists = FunctionLists()
+        self.histograms: list[HistData] = []  # those with variables or actions, newest first
+        self.snapshot_condition: object = None  # the action of a histogram that takes snapshots
         self.error_log: ErrorLog = ErrorLog(kernel.clock, kernel.gates.error_log_command_size)
         self.probe_files: dict[DynamicEvent, EventFile] = {}  # in the order of their coming
         self._static_files: dict[tuple[str, str], EventFile] | None = None

@@ -13,6 +13,7 @@ from kprobe_sim.kstrto import LONG_MAX, ULONG_MAX
 
 if TYPE_CHECKING:
     from kprobe_sim.event_file import EventFile
+    from kprobe_sim.hist_data import HistData
     from kprobe_sim.instance import Instance
     from kprobe_sim.predicate import Predicate
 
@@ -40,6 +41,7 @@ class Trigger:
     group: ClassVar[str]  # an event can have one trigger of each group (and target)
     follows_record: ClassVar[bool] = False  # acts once the event's own record is written
     paused = False
+    data: HistData | None = None  # what it counts into
 
     def __init__(self, file: EventFile, name: str, count: int | None) -> None:
         self.file = file
@@ -68,6 +70,9 @@ class Trigger:
     def wants(self, record: bytes, hit: Hit) -> bool:
         """True unless its filter refuses the record."""
         return self.filter is None or self.filter.match(record, cpu=hit.cpu, comm=hit.comm)
+
+    def end(self) -> None:
+        """Let go of what the trigger held; it is gone."""
 
     def prepare(self) -> None:
         """Do what the trigger needs before it is looked whether it may be there."""

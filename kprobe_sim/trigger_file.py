@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kprobe_sim.filter_errors import LOG_LOCATION, FilterRefused
 from kprobe_sim.filtering import machine
-from kprobe_sim.hist import HistLine
+from kprobe_sim.hist_file import put_hist
 from kprobe_sim.kstrto import is_digit, kstrtoul
 from kprobe_sim.node import refuse
 from kprobe_sim.predicate import compile_filter
@@ -47,7 +47,7 @@ class _Line(NamedTuple):
 def put_trigger(file: EventFile, data: bytes, available: bytes) -> int:
     """Take one write to the file; `available` is what it reads without a trigger, which names those there are.
 
-    Raises OSError: EINVAL, EEXIST, what the filter's compiler says; ENOSYS for what isn't simulated of hist triggers.
+    Raises OSError: EINVAL, EEXIST, what the filter's compiler says, and more of hist triggers.
     """
     if not data:
         return 0
@@ -62,16 +62,11 @@ def put_trigger(file: EventFile, data: bytes, available: bytes) -> int:
         _put_plain(file, line)
     elif line.name in _SWITCHES:
         _put_switch(file, line)
+    elif line.rest is None:
+        raise refuse(errno.EINVAL)
     else:
-        _put_hist(file, line)
+        put_hist(file, line.rest, _set_filter, removes=line.removes)
     return len(data)
-
-
-def drop_hist_triggers(file: EventFile) -> None:
-    """Remove the triggers of histograms, as opening with O_TRUNC does; others stay (event_trigger_regex_open)."""
-    for trigger in list(file.triggers):
-        if trigger.group in ("hist", HistSwitch.group):
-            file.drop_trigger(trigger)
 
 
 def trigger_text(file: EventFile, available: bytes) -> bytes:
@@ -124,39 +119,6 @@ def _put_switch(file: EventFile, line: _Line) -> None:
     except OSError:
         target.enable(False, soft=True)
         raise
-
-
-def _put_hist(file: EventFile, line: _Line) -> None:
-    if line.rest is None:
-        raise refuse(errno.EINVAL)
-    wanted = HistLine(file, line.rest)
-    trigger = wanted.trigger()
-    _set_filter(trigger, wanted.condition)
-    if line.removes:
-        _remove(file, trigger)
-        return
-    words = wanted.attributes.words
-    old = next((other for other in file.triggers if other.is_rival(trigger)), None)
-    if old is not None:
-        if not words:
-            wanted.complain("Hist trigger already exists", "")
-            raise refuse(errno.EEXIST)
-        if "pause" in words:
-            old.paused = True
-        elif "cont" in words:
-            old.paused = False
-        return
-    if "cont" in words or "clear" in words:
-        wanted.complain("Can't clear or continue a nonexistent hist trigger", "")
-        raise refuse(errno.ENOENT)
-    if trigger.clock:
-        try:
-            file.instance.set_clock(trigger.clock)
-        except OSError:
-            wanted.complain("Couldn't set trace_clock", trigger.clock)
-            raise
-    trigger.paused = "pause" in words
-    file.add_trigger(trigger, last=True)  # hist_register_trigger() adds at the tail
 
 
 def _split(text: str) -> tuple[str, str | None]:

@@ -232,13 +232,15 @@ def test_a_static_event_keeps_and_lists_triggers() -> None:
     assert read(kernel, "events/sched/sched_switch/enable") == "0*\n"
 
 
-def test_a_histogram_that_would_have_to_be_shown_is_refused_loudly(kernel: SimulatedKernel) -> None:
+def test_a_histogram_is_paused_and_goes_on(kernel: SimulatedKernel) -> None:
     assert read(kernel, "events/kprobes/ent/hist") == ""
     kernel.tracefs.write(TRIGGER, b"hist:keys=dfd")
-    with pytest.raises(OSError) as refused:
-        kernel.tracefs.read("events/kprobes/ent/hist")
-    assert refused.value.errno == errno.ENOSYS
-    assert written(kernel, TRIGGER, "hist:keys=dfd:onmatch(kprobes.tgt).trace(x)") == "ENOSYS"
+    assert written(kernel, TRIGGER, "hist:keys=dfd:onmatch(kprobes.tgt).trace(x)") == "EINVAL"
     assert written(kernel, TRIGGER, "hist:keys=dfd") == "EEXIST"
     assert written(kernel, TRIGGER, "hist:keys=dfd:pause") == 19
     assert read(kernel, TRIGGER).endswith("[paused]\n")
+    SimulatedWorkload(kernel).open("/one")
+    assert "    Hits: 0\n" in read(kernel, "events/kprobes/ent/hist")
+    assert written(kernel, TRIGGER, "hist:keys=dfd:cont") == 18
+    SimulatedWorkload(kernel).open("/one")
+    assert "{ dfd: 18446744073709551516 } hitcount:          1\n" in read(kernel, "events/kprobes/ent/hist")
