@@ -6,12 +6,14 @@ Nothing here ever mounts or opens the machine's own tracefs: whatever looks for 
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +29,16 @@ def why_not() -> str:
     """Return why `kprobe-sim run` can't work here, or nothing."""
     done = subprocess.run([*KPROBE_SIM, "run", "--", "true"], capture_output=True, text=True, env=environment())
     return "" if done.returncode == 0 else done.stderr.strip() or f"exit status {done.returncode}"
+
+
+def load(path: Path) -> Any:
+    """Import a module of another directory by its file."""
+    spec = importlib.util.spec_from_file_location(f"{path.parent.name}_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # where pyfakefs finds it
+    spec.loader.exec_module(module)
+    return module
 
 
 def environment() -> dict[str, str]:
