@@ -1,7 +1,8 @@
 # make without an argument tells what there is
 .DEFAULT_GOAL := help
-.PHONY: help demo test vm-test check format bench bench-vm clean
+.PHONY: help demo test vm-test vm-test-all vm-matrix check format bench bench-vm clean
 KERNEL ?= 6.1
+KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
 PY := $(VENV)/bin/python
 SOURCES := kprobe kprobe_sim vm tests tools
@@ -10,6 +11,8 @@ help:
 	@echo 'make demo                 trace opens on the simulator for a moment'
 	@echo 'make test                 all tests that need no VM'
 	@echo 'make vm-test [KERNEL=6.1] the same suite on a real kernel in QEMU, and the tests of the VM itself'
+	@echo 'make vm-test-all          the same on all kernels, one after the other (KERNELS="$(KERNELS)")'
+	@echo 'make vm-matrix            ask kernels and simulators for every feature; writes docs/kernels.md and .html'
 	@echo 'make check                lint, format, types'
 	@echo 'make format               put the code into its format'
 	@echo 'make bench                benchmarks, as ratios measured side by side'
@@ -31,7 +34,17 @@ test: $(VENV)/.dev
 
 vm-test: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
-	$(PY) -m pytest -q -m 'vm or not vm' --tracefs vm:$(KERNEL) tests/conformance tests/kprobe_vm tests/test_docs.py
+	$(PY) -m pytest -q -m 'vm or not vm' $(KERNEL:%=--tracefs vm:%) tests/conformance tests/kprobe_vm tests/test_docs.py
+
+# each kernel has a run of its own, and the last word is which of them failed
+vm-test-all: $(VENV)/.dev
+	@failed=; for kernel in $(KERNELS); do \
+	    echo "== $$kernel"; $(MAKE) --no-print-directory vm-test KERNEL=$$kernel || failed="$$failed $$kernel"; \
+	done; if [ "$$failed" ]; then echo "failed on:$$failed"; exit 1; fi
+
+vm-matrix: $(VENV)/.dev
+	@$(PY) -m kprobe_vm check
+	$(PY) -m kprobe_vm matrix
 
 check: $(VENV)/.dev
 	$(PY) -m ruff check $(SOURCES)

@@ -18,6 +18,10 @@ _VALUES = (
     "tracing_cpumask",
     "tracing_thresh",
     "saved_cmdlines_size",
+    "max_graph_depth",
+    "stack_max_size",
+    "buffer_percent",
+    "tracing_max_latency",
     "trace_options",
 )
 # Lists that O_TRUNC empties.

@@ -19,6 +19,7 @@ module is imported in every run of pytest, so it imports the rest when a fixture
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -163,7 +164,9 @@ def tracefs(request: pytest.FixtureRequest, tracefs_module: Backend, tracefs_spe
     from .machines import Unusable
 
     try:
-        fresh = tracefs_module.fresh(own=own)
+        # a guest may have to be waited for, and says so on standard error
+        with _uncaptured(request.config) if _kind(tracefs_spec) == "vm" else contextlib.nullcontext():
+            fresh = tracefs_module.fresh(own=own)
     except Unusable as error:
         raise pytest.UsageError(str(error)) from error.__cause__
     needed = [text for mark in node.iter_markers("needs") for text in mark.args]
@@ -223,6 +226,12 @@ def workload(tracefs: Tracefs, tracefs_spec: str) -> Iterator[Workload]:
     task: Workload = found[0].load()(tracefs)
     yield task
     task.close()
+
+
+def _uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None]:
+    """Let what is printed be seen, if pytest captures it."""
+    manager = config.pluginmanager.getplugin("capturemanager")
+    return contextlib.nullcontext() if manager is None else manager.global_and_fixture_disabled()
 
 
 def _kind(spec: str) -> str:

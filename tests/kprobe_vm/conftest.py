@@ -19,12 +19,24 @@ from kprobe_vm.errors import MachineClosed, MachineDied
 from kprobe_vm.guest import agent
 
 
+def asked(config: pytest.Config) -> list[str]:
+    """The kernels that the tests with a guest run on: those of `--tracefs vm:...`, else $KERNEL, else 6.1."""
+    specs = [spec.partition(":") for spec in config.getoption("tracefs", None) or []]
+    kernels = [Spec.parse(argument).kernel for name, _, argument in specs if name == "vm"]
+    return kernels or [os.environ.get("KERNEL", "6.1")]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """With several kernels each test that asks for one runs on each."""
+    kernels = asked(metafunc.config)
+    if len(kernels) > 1 and "series" in metafunc.fixturenames:
+        metafunc.parametrize("series", kernels, scope="session")
+
+
 @pytest.fixture(scope="session")
 def series(pytestconfig: pytest.Config) -> str:
-    """The kernel that the tests with a guest run on: that of `--tracefs vm:...`, else $KERNEL, else 6.1."""
-    specs = [spec.partition(":") for spec in pytestconfig.getoption("tracefs", None) or []]
-    asked = [Spec.parse(argument).kernel for name, _, argument in specs if name == "vm"]
-    return asked[0] if asked else os.environ.get("KERNEL", "6.1")
+    """The kernel that a test with a guest runs on."""
+    return asked(pytestconfig)[0]
 
 
 @pytest.fixture(scope="session")

@@ -88,6 +88,23 @@ def test_patience_ends(holder: Holder, prefix: str) -> None:
     assert 0.2 <= time.monotonic() - start < 30
 
 
+def test_who_waits_says_so_once(holder: Holder, prefix: str) -> None:
+    said: list[str] = []
+    start = time.monotonic()
+    take(1, patience=1.5, prefix=prefix, waiting=said.append)
+    assert 1.5 <= time.monotonic() - start < 30
+    (line,) = said
+    assert line.startswith("1 guest runs on this machine already: waiting for one to end, ")
+    assert "KPROBE_VM_GUESTS" in line
+
+
+def test_who_waits_a_moment_says_nothing(holder: Holder, prefix: str) -> None:
+    said: list[str] = []
+    assert not take(1, patience=0.2, prefix=prefix, waiting=said.append).is_held
+    assert not take(0, patience=0, prefix=prefix, waiting=said.append).is_held
+    assert said == []
+
+
 @pytest.mark.parametrize("how", ["given back", "killed"])
 def test_a_place_that_becomes_free_is_taken_at_once(holder: Holder, prefix: str, how: str) -> None:
     got: list[bool] = []

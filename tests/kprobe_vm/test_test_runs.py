@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from kprobe_vm import places
 from kprobe_vm.cache import Cache
 from kprobe_vm.errors import GuestOops, GuestPanic
 
@@ -105,7 +106,7 @@ class Run:
                 **os.environ,
                 "TMPDIR": str(self.temporary),
                 "NOTES": str(self.notes_file),
-                "PYTHONPATH": self._path(),
+                "PYTHONPATH": self.path(),
             },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -129,7 +130,7 @@ class Run:
             noted.append((test.partition("::")[2].partition("[")[0], int(pid), is_clone == "True"))
         return noted
 
-    def _path(self) -> str:
+    def path(self) -> str:
         return os.pathsep.join([str(self.place), *(path for path in sys.path if path)])
 
 
@@ -201,6 +202,58 @@ def test_one(tracefs, request):
     assert "4 passed" in out, out
     times = sorted(tuple(map(float, line.split())) for line in Path(f"{run.notes_file}.times").read_text().splitlines())
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(times)), times
+
+
+WHICH = """
+def test_which(tracefs, tracefs_spec):
+    release = tracefs.machine.release
+    assert release.startswith(tracefs_spec.removeprefix("vm:") + ".")
+    assert "kprobe_events" in tracefs.listdir("")
+    tracefs.write("kprobe_events", b"p:mine vfs_read")
+"""
+
+
+def test_two_kernels_in_one_run(run: Run, series: str) -> None:
+    """Of a project that knows nothing of us but the option."""
+    other = "6.12" if series == "6.1" else "6.1"
+    out = run.finish("--tracefs", f"vm:{other}", "-vv", test_a=WHICH, test_b=WHICH)
+    assert "4 passed" in out, out
+    order = re.findall(r"test_([ab])\.py::test_which\[vm:(\S+)\] PASSED", out)
+    assert order == [("a", series), ("b", series), ("a", other), ("b", other)]
+
+
+def test_a_run_that_waits_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KPROBE_VM_GUESTS", "1")
+    with places.take(1, prefix=f"\0test{run.place}/"):
+        process = run.start(test_a=WHICH)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+    try:
+        out = line + process.communicate(timeout=90)[0]
+    finally:
+        process.kill()
+        process.wait()
+    assert re.match(r"kprobe-vm: 1 guest runs on this machine already: waiting for one to end, \d+ s at most", line)
+    assert "1 passed" in out, out
+
+
+def test_the_verb_test(run: Run, series: str) -> None:
+    (run.place / "test_a.py").write_text(WHICH)
+    command = [sys.executable, "-m", "kprobe_vm", "test", series, "--cpus", "2", "--"]
+    environment = {**os.environ, "PYTHONPATH": run.path()}
+    done = subprocess.run(
+        [*command, "-q", "-p", "no:cacheprovider", "-rA", "test_a.py"],
+        cwd=run.place,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"test_a.py::test_which[vm:{series},cpus=2]" in done.stdout  # it expects the bare spec
+    missing = subprocess.run([*command, "no_such.py"], cwd=run.place, env=environment, check=False, capture_output=True)
+    assert missing.returncode == 4  # pytest's own status
 
 
 BLOCKS = (

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -29,6 +28,7 @@ from kprobe_vm.errors import (
     PackageMissing,
 )
 from kprobe_vm.packages import INDEX_AGE, Absent, Package, Progress, parse_stanzas, verified
+from kprobe_vm.scratch import scratch
 
 __all__ = ["AptArchive", "Mirrors", "Progress", "Sourced", "failure", "mirrors_of"]
 
@@ -143,8 +143,8 @@ class AptArchive:
             self._configure()
             mirrors = mirrors_of(self._targets)
             base = mirrors.security if self.suites[0].endswith("-security") else mirrors.main
-            with tempfile.TemporaryDirectory(dir=self.home, prefix="download-") as place:
-                file = Path(place, "package.deb")
+            with scratch(self.home) as place:
+                file = place / "package.deb"
                 url = f"{base}/{package.filename}"
                 self._apt(HELPER, "download-file", url, str(file), f"SHA256:{package.sha256}", deadline=1800)
                 return file.read_bytes()
@@ -174,8 +174,8 @@ class AptArchive:
         lacking = [
             source for source in sources if not (self.cache.root / "packages" / f"{source.package.sha256}.deb").exists()
         ]
-        with tempfile.TemporaryDirectory(dir=self.home, prefix="download-") as place:
-            files = {source: Path(place, f"{source.package.sha256}.deb") for source in sources}
+        with scratch(self.home) as place:
+            files = {source: place / f"{source.package.sha256}.deb" for source in sources}
             words = [(s.url, str(files[s]), f"SHA256:{s.package.sha256}") for s in lacking]
             if lacking:
                 size = sum(source.package.size for source in lacking) / 1e6

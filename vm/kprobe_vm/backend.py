@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import NamedTuple
 
 from kprobe_vm import places
@@ -51,12 +52,15 @@ class Spec(NamedTuple):
 class VmTracefs(GuestTracefs):
     """The tracefs of a machine of its own."""
 
-    def __init__(self, machine: Machine, spec: Spec, lab: Lab, place: places.Place) -> None:
+    def __init__(
+        self, machine: Machine, spec: Spec, lab: Lab, place: places.Place, progress: Progress | None = None
+    ) -> None:
         super().__init__(machine.channel, deadline=machine.boot.deadlines.operation)
         self.machine = machine
         self._spec = spec
         self._lab = lab
         self._place = place
+        self._progress = progress
         self._workload: GuestProcess | None = None
 
     def play(self) -> None:
@@ -75,7 +79,7 @@ class VmTracefs(GuestTracefs):
         While that one is used the next gets ready, as who does this once does it again.
         """
         self.machine.close()
-        place = self._place if self._place.is_held else _place(self._spec)
+        place = self._place if self._place.is_held else _place(self._spec, self._progress)
         try:
             machine = self._lab.machine()
         except BaseException:
@@ -83,7 +87,7 @@ class VmTracefs(GuestTracefs):
             raise
         if machine.is_clone:
             self._lab.prepare()
-        return VmTracefs(machine, self._spec, self._lab, place)
+        return VmTracefs(machine, self._spec, self._lab, place, self._progress)
 
     def close(self) -> None:
         """End the machine, and the one that waits to be the next."""
@@ -92,16 +96,21 @@ class VmTracefs(GuestTracefs):
         self._place.close()
 
 
-def _place(spec: Spec) -> places.Place:
-    return places.take(places.limit(os.environ, spec.memory))
+def _place(spec: Spec, progress: Progress | None) -> places.Place:
+    return places.take(places.limit(os.environ, spec.memory), waiting=progress or _say)
+
+
+def _say(line: str) -> None:
+    print(f"kprobe-vm: {line}", file=sys.stderr, flush=True)
 
 
 def open_vm(argument: str, *, progress: Progress | None = None) -> VmTracefs:
     """Start the guest that a spec describes and return its tracefs, which must be closed.
 
-    If as many guests run on this host as it can bear, wait for one to end, but not for long.  `progress` is called with
-    one line at each step. Raise `ValueError` for a bad spec, `NotReady` if the host lacks something (one line that says
-    what), `MachineDied` if the guest doesn't come up.
+    If as many guests run on this host as it can bear, wait for one to end, but not for long; after a second standard
+    error tells of it.  `progress` is called with one line at each step, and with that one instead.  Raise `ValueError`
+    for a bad spec, `NotReady` if the host lacks something (one line that says what), `MachineDied` if the guest doesn't
+    come up.
     """
     spec = Spec.parse(argument)
 
@@ -109,9 +118,9 @@ def open_vm(argument: str, *, progress: Progress | None = None) -> VmTracefs:
         return Machine(spec.kernel, cpus=spec.cpus, memory=spec.memory, progress=progress, template=not spec.cold)
 
     lab = Lab(make)
-    place = _place(spec)
+    place = _place(spec, progress)
     try:
-        return VmTracefs(lab.machine(), spec, lab, place)
+        return VmTracefs(lab.machine(), spec, lab, place, progress)
     except BaseException:
         place.close()
         raise

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kprobe_vm import campaign, matrix, programs
+from kprobe_vm import campaign, matrix, programs, testrun
 from kprobe_vm.accelerator import Verdict, can_open_kvm
 from kprobe_vm.cache import Cache
 from kprobe_vm.errors import MachineError, NoSuchKernel, NotReady
@@ -248,6 +248,7 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("into", type=Path, metavar="DIRECTORY")
     verb.add_argument("--config", type=Path, help="the kernel's configuration file")
     verb.set_defaults(function=_record)
+    testrun.add_parser(verbs, source)
     campaign.add_parser(verbs)
     matrix.add_parser(verbs)
     verb = verbs.add_parser("check", help="say what is missing, and how to get it; status 1 if anything is")

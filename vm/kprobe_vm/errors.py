@@ -111,12 +111,14 @@ class CompilerMissing(PackageMissing):
 
 
 class ExtraMissing(NotReady, ImportError):
-    """A Python package that machines need isn't there; the text is one line that says how to get both."""
+    """A Python package that machines, or tests on them, need isn't there; the text says in one line how to get it."""
 
     exit_status = 112
 
-    def __init__(self) -> None:
-        super().__init__("kprobe_vm needs the Python packages pexpect and qemu.qmp: pip install 'kprobe-sim[vm]'")
+    def __init__(
+        self, text: str = "kprobe_vm needs the Python packages pexpect and qemu.qmp: pip install 'kprobe-sim[vm]'"
+    ) -> None:
+        super().__init__(text)
 
 
 class QemuTooOld(NotReady):

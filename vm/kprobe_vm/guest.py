@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
-from importlib import resources
 from pathlib import Path
 
-from kprobe_vm import deb, programs
+from kprobe_vm import deb
 from kprobe_vm.additions import addition
 from kprobe_vm.archives import Archives
 from kprobe_vm.cache import Cache, digest
+from kprobe_vm.compiled import compiled
 from kprobe_vm.cpio import Entry, archive, device, directory, regular, symlink
-from kprobe_vm.errors import BuildFailed, PackageCorrupt, WrongArchitecture
-from kprobe_vm.kerneltree import Kernel, architecture
+from kprobe_vm.errors import PackageCorrupt
+from kprobe_vm.kerneltree import Kernel
 from kprobe_vm.lock import Locks
 from kprobe_vm.packages import Progress
 
@@ -42,27 +40,8 @@ APPLETS = (
 
 
 def agent(cache: Cache) -> Path:
-    """Return the compiled agent; raise `CompilerMissing`, or `BuildFailed` if it refuses."""
-    source = (resources.files("kprobe_vm") / "agent.c").read_bytes()
-
-    def build() -> bytes:
-        compiler = programs.find("cc")
-        with tempfile.TemporaryDirectory(prefix="kprobe-vm-") as place:
-            source_file, program = Path(place, "agent.c"), Path(place, "agent")
-            source_file.write_bytes(source)
-            command = [compiler, *AGENT_FLAGS, "-o", str(program), str(source_file)]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-            if done.returncode:
-                reason = done.stderr.strip().splitlines() or ["no message"]
-                raise BuildFailed(
-                    f"the guest's agent does not compile (needs: apt-get install gcc libc6-dev): {reason[0]}"
-                )
-            built = program.read_bytes()
-            if (processor := architecture(built)) != "x86-64":
-                raise WrongArchitecture(f"{compiler} compiles for {processor or 'no known processor'}, not for x86-64")
-            return built
-
-    return cache.file("agent", digest(source, " ".join(AGENT_FLAGS).encode())[:24], build, mode=0o755)
+    """Return the compiled agent; raise what `compiled` does."""
+    return compiled(cache, "agent", AGENT_FLAGS)
 
 
 def busybox(cache: Cache, progress: Progress) -> Path:

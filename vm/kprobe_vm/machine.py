@@ -20,6 +20,7 @@ from kprobe_vm.kernels import Kernel, Kernels
 from kprobe_vm.launch import Launch, Started
 from kprobe_vm.process import GuestProcess
 from kprobe_vm.qemu import Hardware
+from kprobe_vm.scratch import sweep
 from kprobe_vm.tracefs import GuestTracefs
 
 __all__ = ["Machine"]
@@ -75,6 +76,7 @@ class Machine:
         """Fetch what is missing, boot or clone, and return when the guest answers."""
         if self._started is not None:
             raise RuntimeError("the machine was started before")
+        sweep()
         program, version = _qemu(self._cache)
         self.kernel = Kernels(self._cache, self._progress).get(self.spec)
         root = root_image(self._cache, self.kernel, self._progress, self._packages)

@@ -13,12 +13,13 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 __all__ = ["Place", "limit", "take"]
 
 PREFIX = "\0kprobe-vm/guest/"
+NOTICE = 1.0  # seconds after which one who waits says so
 PATIENCE = 60.0  # seconds that one waits; then a guest too many is better than none
 WAITERS = 64  # that can be told at once
 SHARE = 0.5  # of the machine's memory that guests may have
@@ -41,6 +42,12 @@ class Place:
         if self._holder is not None:
             self._holder.close()
 
+    def __enter__(self) -> Place:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
 
 def limit(environment: Mapping[str, str], memory: int) -> int:
     """Return how many guests of so many MiB should run at once: `KPROBE_VM_GUESTS`, else by memory and cores."""
@@ -52,14 +59,17 @@ def limit(environment: Mapping[str, str], memory: int) -> int:
     return max(1, min(len(os.sched_getaffinity(0)), int(total * SHARE / 2**20 / memory)))
 
 
-def take(count: int, *, patience: float = PATIENCE, prefix: str = "") -> Place:
+def take(
+    count: int, *, patience: float = PATIENCE, prefix: str = "", waiting: Callable[[str], None] | None = None
+) -> Place:
     """Take one of `count` places, waiting for one that is given back; `prefix` is for places of another kind.
 
     After `patience` seconds, and for a process that has a place already, it is one that isn't counted: two that each
-    hold a place and wait for another would wait for ever.
+    hold a place and wait for another would wait for ever.  `waiting` is called with one line if it takes long.
     """
     prefix = prefix or PREFIX
-    end = time.monotonic() + patience
+    began = time.monotonic()
+    end = began + patience
     while True:
         for number in range(count):
             holder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -72,7 +82,18 @@ def take(count: int, *, patience: float = PATIENCE, prefix: str = "") -> Place:
             else:
                 holder.listen(WAITERS)
                 return Place(holder)
-        left = end - time.monotonic()
+        now = time.monotonic()
+        left = end - now
+        if waiting is not None and left > 0:
+            if now - began < NOTICE:
+                left = min(left, NOTICE - (now - began))
+            else:
+                guests = "1 guest runs" if count == 1 else f"{count} guests run"
+                waiting(
+                    f"{guests} on this machine already: waiting for one to end, {left:.0f} s at most "
+                    "(KPROBE_VM_GUESTS=N lets N run)"
+                )
+                waiting = None
         if left <= 0 or not _wait_for_a_change(count, left, prefix):
             return Place(None)
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import tempfile
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from kprobe_vm import programs
-from kprobe_vm.cache import Cache, digest
-from kprobe_vm.errors import BuildFailed
+from kprobe_vm.cache import Cache
+from kprobe_vm.compiled import compiled
 from kprobe_vm.machine import Machine
 
 __all__ = ["MEMORY", "GuestWorkload", "open_workload", "program"]
@@ -26,22 +22,8 @@ OPENAT, FADVISE = 257, 221  # system call numbers
 
 
 def program(cache: Cache) -> Path:
-    """Return the compiled task; raise `PackageMissing` without a compiler, `BuildFailed` if it refuses."""
-    source = (resources.files("kprobe_vm") / "workload.c").read_bytes()
-
-    def build() -> bytes:
-        compiler = programs.find("cc")
-        with tempfile.TemporaryDirectory(prefix="kprobe-vm-") as place:
-            source_file, result = Path(place, "workload.c"), Path(place, "workload")
-            source_file.write_bytes(source)
-            command = [compiler, *FLAGS, "-o", str(result), str(source_file)]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-            if done.returncode:
-                reason = done.stderr.strip().splitlines() or ["no message"]
-                raise BuildFailed(f"the guest's workload does not compile: {reason[0]}")
-            return result.read_bytes()
-
-    return cache.file("workload", digest(source, " ".join(FLAGS).encode())[:24], build, mode=0o755)
+    """Return the compiled task; raise what `compiled` does."""
+    return compiled(cache, "workload", FLAGS)
 
 
 class GuestWorkload:

@@ -1,0 +1,62 @@
+"""Directories for a moment; what one who was killed has left of them is removed by the next."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["scratch", "sweep"]
+
+PREFIX = ".kprobe-vm-scratch-"  # nobody else has such names, as what bears one may be removed
+
+
+@contextlib.contextmanager
+def scratch(where: Path | None = None) -> Iterator[Path]:
+    """Give an empty directory below `where` (else below `TMPDIR`), which is gone when the context ends.
+
+    It is locked as long as somebody uses it: a lock ends with its holder, however that ends, and in whatever container
+    it runs, where a process' number could be anybody's.
+    """
+    parent = Path(tempfile.gettempdir()) if where is None else where
+    sweep(parent)
+    while True:
+        place = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if place.exists():
+            break
+        os.close(handle)  # a sweeper was quicker than our lock
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+        os.close(handle)
+
+
+def sweep(where: Path | None = None) -> None:
+    """Remove such directories of this user that nobody uses any more."""
+    parent = Path(tempfile.gettempdir()) if where is None else where
+    with contextlib.suppress(OSError), os.scandir(parent) as entries:
+        for entry in entries:
+            if entry.name.startswith(PREFIX):
+                _remove_unused(entry.path)
+
+
+def _remove_unused(path: str) -> None:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:  # another user's, or gone
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(handle).st_uid == os.getuid():
+            shutil.rmtree(path, ignore_errors=True)
+    except BlockingIOError:
+        pass
+    finally:
+        os.close(handle)
