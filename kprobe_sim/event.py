@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from kprobe_sim.field import Field
@@ -86,6 +86,7 @@ class EventTable:
         self._load = static
         self._static: dict[tuple[str, str], StaticEvent] | None = None
         self._dynamic: dict[int, DynamicEvent] = {}
+        self._systems: dict[str, list[str]] = {}
         self._static_ids: dict[int, StaticEvent] = {}
         self._next = first_id
         self._first = first_id
@@ -110,6 +111,16 @@ class EventTable:
     def dynamic(self, number: int) -> DynamicEvent | None:
         """Return the dynamic event with that id, or None."""
         return self._dynamic.get(number)
+
+    @property
+    def static_systems(self) -> Mapping[str, Sequence[str]]:
+        """The names of the static events by system, both in the order of available_events."""
+        if not self._systems:
+            systems: dict[str, list[str]] = {}
+            for system, name in self.static:
+                systems.setdefault(system, []).append(name)
+            self._systems = systems
+        return self._systems
 
     def static_by_id(self, number: int) -> StaticEvent | None:
         """Return the static event with that id, or None."""

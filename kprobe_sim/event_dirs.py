@@ -31,7 +31,11 @@ class EventsNode(DirNode):
     @property
     def links(self) -> int:
         """1 on eventfs, else as any directory's."""
-        return 1 if self._modes.eventfs else super().links
+        return 1 if self._modes.eventfs else 2 + self.directories()
+
+    def directories(self) -> int:
+        """Count the directories in it: a stat of each of two thousand must not look at all of them."""
+        return 0
 
     def _listed(self, directories: Iterable[str], files: Iterable[str]) -> Iterable[str]:
         return (*files, *directories) if self._modes.eventfs else (*directories, *files)
@@ -67,6 +71,9 @@ class EventsDir(EventsNode):
         if kernel.has_system(name):
             return SystemDir(instance, name, modes)
         return None
+
+    def directories(self) -> int:
+        return sum(name not in _FILES for name in self._instance.kernel.systems())
 
     def names(self) -> Iterable[str]:
         kernel = self._instance.kernel
@@ -107,14 +114,17 @@ class SystemDir(EventsNode):
             )
         return None if file is None else EventDir(file, modes)
 
+    def directories(self) -> int:
+        return sum(name not in self._own for name in self._instance.kernel.event_names(self._system))
+
     def names(self) -> Iterable[str]:
         # an event of such a name finds the file there; on eventfs both are listed
         kernel = self._instance.kernel
         hidden = () if kernel.gates.eventfs else self._own
         events = [name for name in kernel.event_names(self._system) if name not in hidden]
         if self._modes.eventfs:
-            known = [name for name in events if kernel.profile.has_event(self._system, name)]
-            events = known + [name for name in reversed(events) if name not in known]
+            known = {name: True for name in events if kernel.profile.has_event(self._system, name)}
+            events = [*known, *(name for name in reversed(events) if name not in known)]
         return self._listed(events, self._own)
 
     def _file(self, get: Get, put: Put, kind: type[Simple] = Simple) -> Node:

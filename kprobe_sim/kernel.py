@@ -335,19 +335,19 @@ class SimulatedKernel:
         """Yield the names of the event systems, newest first."""
         seen = set()
         dynamic: Iterable[str] = (event.system for event in reversed(self.probes.events()))
-        for system in (*dynamic, *(system for system, _ in self.events.static)):
+        for system in (*dynamic, *self.events.static_systems):
             if system not in seen:
                 seen.add(system)
                 yield system
 
     def has_system(self, name: str) -> bool:
         """True if some event is in that system."""
-        return name in set(self.systems())
+        return name in self.events.static_systems or any(event.system == name for event in self.probes.events())
 
     def event_names(self, system: str) -> list[str]:
         """Return the names of a system's events, newest first."""
         names = [event.name for event in reversed(self.probes.events()) if event.system == system]
-        return names + [name for other, name in self.events.static if other == system]
+        return [*names, *self.events.static_systems.get(system, ())]
 
     # EventHost: what the dynamic events ask
 

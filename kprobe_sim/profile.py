@@ -54,6 +54,7 @@ class Profile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._directories: dict[str, dict[str, int]] = {}
         self._facts: dict[str, Any] = json.loads((path / "profile.json").read_bytes())
         facts = self._facts
         self.release: str = facts["release"]  # uname -r
@@ -171,7 +172,10 @@ class Profile:
 
     def directory(self, path: str) -> dict[str, int]:
         """Return name -> permission bits of a directory, in readdir order."""
-        return {entry.name: entry.permissions for entry in self.entries(path)}
+        found = self._directories.get(path)
+        if found is None:
+            found = self._directories[path] = {entry.name: entry.permissions for entry in self.entries(path)}
+        return found
 
     # ------------------------------------------------------------------------------------------------------- events
 
