@@ -68,8 +68,7 @@ def _string(data: bytes, location: bytes, *, strict: bool) -> bytes:
     text = data[offset : offset + length]
     if strict and any(byte and not 0x20 <= byte < 0x7F for byte in text):
         readable = bytes(byte if 0x20 <= byte < 0x7F else ord(".") for byte in text)
-        # a char of the kernel is signed: the sign of those above 0x7f is shown in full
-        return readable + b" (" + b":".join(b"%02x" % (_signed(byte, 8) & 0xFFFFFFFF) for byte in text) + b")"
+        return readable + b" (" + text.hex(":").encode() + b")"
     return text.partition(b"\0")[0]
 
 
