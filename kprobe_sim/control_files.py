@@ -117,7 +117,6 @@ TOP: dict[str, Control] = {
     "available_events": Control(_seq(lambda instance: instance.kernel.available_events())),
     "available_filter_functions": Control(_seq(lambda instance: instance.kernel.available_functions())),
     "available_filter_functions_addrs": Control(_seq(lambda instance: control.function_addresses(instance))),
-    "available_filter_functions_addrs": Control(_seq(lambda instance: control.function_addresses(instance))),
     "dynamic_events": Control(
         _seq(
             lambda instance: instance.kernel.probes.listing(),
