@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 BUFFER_SIZE = 1_441_792  # trace_buf_size: what a buffer has once an event is enabled
 _MINIMUM_PAGES = 2
+_USER_FRAMES = 8  # FTRACE_STACK_ENTRIES
+TRACE_FLAG_NMI = 0x40  # of common_flags
 
 
 class Instance:
@@ -185,6 +187,16 @@ class Instance:
         """Put a kernel stack behind an event, as options/stacktrace does."""
         data = struct.pack("<H", TRACE_STACK) + header[2:8] + struct.pack("<II", len(addresses), 0)
         self.write(cpu, data + b"".join(struct.pack("<Q", address) for address in addresses), at)
+
+    def write_user_stack(self, cpu: int, header: bytes, task: Task, at: int | None) -> None:
+        """Put where a task is in its program behind an event, as options/userstacktrace does: never in an NMI."""
+        if header[2] & TRACE_FLAG_NMI:
+            return
+        kind = self.kernel.events.static["ftrace", "user_stack"].id
+        tgid = task.pid if task.tgid is None else task.tgid
+        frames = [*task.user_stack, *(0,) * _USER_FRAMES][:_USER_FRAMES]
+        data = struct.pack("<H", kind) + header[2:8] + struct.pack(f"<II{_USER_FRAMES}Q", tgid, 0, *frames)
+        self.write(cpu, data, at)
 
     def mark(self, text: bytes, task: Task, cpu: int = 0) -> int:
         """Take one write to trace_marker; return the bytes consumed (at most 1024 up to 6.7)."""

@@ -44,8 +44,12 @@ class Recorder:
         """Put a record into the buffer, with what the options make of it."""
         instance = file.instance
         self.remember(task, instance)
-        if instance.write(cpu, record, at, buffer=buffer) and instance.options["stacktrace"]:
+        if not instance.write(cpu, record, at, buffer=buffer):
+            return
+        if instance.options["stacktrace"]:
             instance.write_stack(cpu, record, stack(), at)
+        if instance.options["userstacktrace"]:
+            instance.write_user_stack(cpu, record, task, at)
 
     def remember(self, task: Task, instance: Instance) -> None:
         """Remember the task's name and thread group, as the options say."""

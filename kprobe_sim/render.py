@@ -109,7 +109,7 @@ class Renderer:
         self._builtin: dict[int, Callable[[bytes, bool], bytes]] = {
             TRACE_FN: self._function,
             TRACE_STACK: self._stack,
-            TRACE_USER_STACK: self._user_stack,
+            instance.kernel.events.static["ftrace", "user_stack"].id: self._user_stack,
             TRACE_PRINT: self._print,
             instance.kernel.gates.raw_data_type: self._raw_data,
         }

@@ -11,6 +11,8 @@ _COMM = 15  # TASK_COMM_LEN - 1
 class Task(NamedTuple):
     """A task: thread id, command name (cut to 15 bytes), thread group id (default: the pid).
 
+    `user_stack` is where it is in its program, the innermost address first, as the option userstacktrace shows it; a
+    kernel thread is nowhere.
     `known` False: the task never went through the scheduler while traced, so its lines print `<...>`.
     """
 
@@ -18,6 +20,7 @@ class Task(NamedTuple):
     comm: str | bytes
     tgid: int | None = None
     known: bool = True
+    user_stack: tuple[int, ...] = ()
 
     @property
     def name(self) -> bytes:

@@ -26,6 +26,7 @@ AT_FDCWD = -100
 _KERNEL_STACK = 0xFFFFC90000123E80
 _ULONG_MAX = 2**64 - 1
 _LARGEFILE = 0x8000  # force_o_largefile() of a 64-bit task
+_HERE_IN_PROGRAM = (0x4013A9,)  # of the guest's task, as a compiler made it
 _HERE = ("/", "/dev/null", "/etc/hostname")  # the files that both machines have
 
 
@@ -151,7 +152,7 @@ class SimulatedWorkload:
 
     @property
     def _task(self) -> Task:
-        return Task(self.pid, self._name)
+        return Task(self.pid, self._name, user_stack=_HERE_IN_PROGRAM)
 
     def _system_call(
         self, name: str, args: Sequence[int], returns: int, memory: Mapping[int, bytes] | None = None
