@@ -142,6 +142,8 @@ def check_observed(registry: Any, row: dict[str, Any]) -> None:
             registry.write(data)
         assert refused.value.errno == getattr(errno, row["result"])
     assert [normal(line) for line in registry.lines()] == [normal(line) for line in row["listing"]]
+    if row["errors"] is None:  # the command was cut, and its newline with it: what stood there wasn't written down
+        return
     log = registry.log.text().decode("latin-1").splitlines()
     heads = [line.partition("] ")[2] for line in log[::3]]
     carets = [len(line) - 12 for line in log[2::3]]
