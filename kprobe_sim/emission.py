@@ -48,6 +48,7 @@ class Emission:
 
     def __init__(self, kernel: SimulatedKernel) -> None:
         self._kernel = kernel
+        self.user_memory: Mapping[int, bytes] = {}  # of the system call whose events happen
         self._layouts: dict[StaticEvent, Layout] = {}
         self._showable: set[StaticEvent] = set()
         self._addresses: dict[bytes, int] = {}

@@ -7,22 +7,30 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from kprobe_sim.btf_arguments import LAST_SLOT, follow_fields, split_field
 from kprobe_sim.command import compile_all, counted, read_names
 from kprobe_sim.dyn_event import DynEvent
+from kprobe_sim.eprobe_trigger import EprobeTrigger
+from kprobe_sim.evaluate import compile_arguments
 from kprobe_sim.event import Event
+from kprobe_sim.event_field import packed
 from kprobe_sim.expression import Deref, Expression, From, Scope, Source
 from kprobe_sim.fetch import FetchArg
 from kprobe_sim.field import Field
+from kprobe_sim.gates import Gates
 from kprobe_sim.kstrto import is_name
+from kprobe_sim.node import refuse
 from kprobe_sim.predicate import Predicate
 from kprobe_sim.probe_event import Probe, ProbeEvent
 from kprobe_sim.probe_kind import Room
 from kprobe_sim.prototypes import PrototypeTable
 from kprobe_sim.refusal import Declined, Refusal
 from kprobe_sim.synthetic import SyntheticEvent
+
+if TYPE_CHECKING:
+    from kprobe_sim.instance import Instance
 
 _DEFAULT_GROUP = "eprobes"
 
@@ -34,8 +42,9 @@ class EventSources:
     may_cast = True
     unknown_types: frozenset[str] = frozenset()
 
-    def __init__(self, fields: Sequence[Field], types: PrototypeTable | None) -> None:
+    def __init__(self, fields: Sequence[Field], types: PrototypeTable | None, gates: Gates) -> None:
         self._fields = {field.name: field for field in fields}
+        self._arrays_are_addresses = gates.event_arrays_are_addresses
         self._types = types
 
     def read(self, text: str, scope: Scope, column: int) -> Expression | None:
@@ -64,7 +73,10 @@ class EventSources:
         return argument._replace(expression=argument.expression._replace(source=Source(From.COMM)))
 
     def _source(self, name: str) -> Source:
-        return Source(From.FIELD, name)
+        field = self._fields.get(name)
+        if field is None:  # that is found out later
+            return Source(From.FIELD, name)
+        return Source(From.FIELD, name, packed(field, arrays_are_addresses=self._arrays_are_addresses))
 
     def _variable(self, name: str, scope: Scope, column: int) -> Expression | None:
         if name in self._fields or scope.gates.eprobe_fields_late:
@@ -118,7 +130,7 @@ def refused_register(scope: Scope, column: int) -> Refusal:
 class Eprobe(Probe):
     """An event probe; `filter` chooses among the records of the event that it is attached to."""
 
-    __slots__ = ("attached", "filter")
+    __slots__ = ("attached", "filter", "trigger")
 
     def __init__(
         self, kind: Eprobes, event: ProbeEvent, attached: Event, arguments: Sequence[FetchArg], chosen: Predicate | None
@@ -126,6 +138,7 @@ class Eprobe(Probe):
         super().__init__(kind, event, f"{attached.system}.{attached.name}", arguments)
         self.attached = attached
         self.filter = chosen
+        self.trigger: EprobeTrigger | None = None  # while it is enabled
 
     @property
     def letters(self) -> str:
@@ -163,7 +176,7 @@ class Eprobes:
             if choice + 1 == len(words):
                 raise Refusal(errno.EINVAL, "NO_EP_FILTER", 0, choice + 1)
             chosen = self._filter(attached, " ".join(words[choice + 1 :]))
-        sources = EventSources(tuple(attached.filter_fields()), room.points.types)
+        sources = EventSources(tuple(attached.filter_fields()), room.points.types, gates)
         scope = Scope(False, False, gates, room.points.anywhere(), own=sources)
 
         def finished(argument: FetchArg) -> FetchArg:
@@ -174,13 +187,15 @@ class Eprobes:
 
         arguments = compile_all(counted(words[2:choice], gates), scope, finished)
         place = f"{system}.{event_name}".encode("latin-1")
-        event = ProbeEvent(group, name or event_name, arguments, room.symbols, gates, place=place)
+        event = ProbeEvent(group, name or event_name, arguments, room.symbols, gates, place=place, switch=self._switch)
         if room.has_event(event.system, event.name):
             raise Refusal(errno.EEXIST, "EVENT_EXIST", 0, 0)
         room.add_event(event)
         if isinstance(attached, ProbeEvent | SyntheticEvent):
             attached.references += 1
-        room.add(Eprobe(self, event, attached, arguments, chosen))
+        probe = Eprobe(self, event, attached, arguments, chosen)
+        probe.evaluate = compile_arguments(arguments, event.start, room.symbols, gates)
+        room.add(probe)
 
     def _attached_names(self, text: str) -> tuple[str, str]:
         first = None
@@ -208,6 +223,23 @@ class Eprobes:
             return self.room.host.compile_filter(attached, text)
         except OSError:
             raise Refusal(errno.EINVAL) from None
+
+    def _switch(self, event: ProbeEvent, instance: Instance, on: bool) -> None:
+        """Attach a probe in the first instance that enables it, and in no other, as the kernel does."""
+        probe = next(entry for entry in self.room.entries if isinstance(entry, Eprobe) and entry.event is event)
+        if self.room.host.is_busy(event):
+            return
+        if not on:
+            if probe.trigger is not None:
+                probe.trigger.file.drop_trigger(probe.trigger)
+                probe.trigger = None
+            return
+        file = instance.find(probe.attached.system, probe.attached.name)
+        own = instance.find(event.system, event.name)
+        if file is None or own is None:
+            raise refuse(errno.ENOENT)
+        probe.trigger = EprobeTrigger(file, probe, own, probe.filter)
+        file.add_trigger(probe.trigger, last=True)
 
     def is_busy(self, entry: DynEvent) -> bool:
         return self.room.host.is_busy(entry.event)

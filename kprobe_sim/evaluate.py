@@ -1,7 +1,7 @@
 """Fetch arguments evaluated: a machine state into the bytes of a record.
 
-An argument is compiled once into a closure.  What a failed read leaves behind is 0 here; the kernel leaves whatever
-bytes the ring buffer held.  Sources: trace_probe_tmpl.h and trace_probe_kernel.h of 6.1; recorded traces.
+An argument is compiled once into a closure.  A failed read leaves whatever bytes the buffer held: records are zero
+there, and know it (`Holed`).  Sources: trace_probe_tmpl.h and trace_probe_kernel.h of 6.1; recorded traces.
 """
 
 from __future__ import annotations
@@ -9,22 +9,31 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
+from kprobe_sim.event_field import compile_field
 from kprobe_sim.expression import Deref, From, Source
 from kprobe_sim.fetch import FetchArg, Store
 from kprobe_sim.fetch_strings import Text, compile_string, place_texts
 from kprobe_sim.gates import Gates
 from kprobe_sim.kstrto import ULONG_MAX
+from kprobe_sim.scratch_page import Hole, Holed
 from kprobe_sim.state import State, fetch
 from kprobe_sim.symbol_text import Covering
 
 Value = Callable[[State], int | None]
+_STACK_SIZE = 16384  # THREAD_SIZE, to which stacks are aligned
 _ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 def _stack_word(index: int) -> Value:
     def value(state: State) -> int:
-        return state.stack[index] if index < len(state.stack) else 0
+        if index < len(state.stack):
+            return state.stack[index]
+        pointer = state.registers.get("sp", 0)
+        address = pointer + 8 * index
+        if (address ^ pointer) // _STACK_SIZE:  # not of this stack (regs_within_kernel_stack)
+            return 0
+        return int.from_bytes(state.memory.read(address, 8) or b"", "little")
 
     return value
 
@@ -55,6 +64,9 @@ def _source(source: Source) -> Value:
             return lambda state: state.return_value & ULONG_MAX
         case From.COMM:  # cast to something else
             return lambda state: state.current.comm
+        case From.FIELD:
+            field = compile_field(source.number)
+            return lambda state: field(state.record)
         case From.CURRENT:
             return lambda state: state.current.task
         case _:
@@ -100,8 +112,8 @@ def _bits(argument: FetchArg) -> Callable[[int], int]:
     return lambda number: (number & mask) >> position & low
 
 
-def _number(argument: FetchArg) -> Callable[[State], int]:
-    """Compile a single number."""
+def _number(argument: FetchArg) -> Callable[[State], int | Hole]:
+    """Compile a single number; a hole at 0 stands for a failed read."""
     source = argument.expression.source
     is_plain = argument.store is Store.RAW and not argument.expression.derefs and argument.bits is None
     if is_plain and source.kind is From.REGISTER:
@@ -110,49 +122,55 @@ def _number(argument: FetchArg) -> Callable[[State], int]:
         return lambda state: state.registers.get(name, 0) & mask  # the most common argument of all
     value = _value(argument)
     take = _bits(argument)
+    size = argument.type.size
+    untouched = Hole(0, size)
     if argument.store is Store.RAW:
 
-        def raw(state: State) -> int:
+        def raw(state: State) -> int | Hole:
             number = value(state)
-            return 0 if number is None else take(number)
+            return untouched if number is None else take(number)
 
         return raw
 
-    size = argument.type.size
     offset, user, _ = argument.expression.derefs[-1]
+    unread = untouched if argument.bits is None else Hole(0, size, take)  # the bits are taken of what is there
 
-    def memory(state: State) -> int:
+    def memory(state: State) -> int | Hole:
         start = value(state)
         if start is None:
-            return 0
+            return untouched
         content = fetch(state.memory, (start + offset) & ULONG_MAX, size, user=user)
-        return 0 if content is None else take(int.from_bytes(content, "little"))
+        return unread if content is None else take(int.from_bytes(content, "little"))
 
     return memory
 
 
-def _array(argument: FetchArg) -> Callable[[State], bytes]:
+def _array(argument: FetchArg) -> Callable[[State], bytes | Holed]:
     """Compile an array of numbers, each read by itself."""
     value = _value(argument)
     take = _bits(argument)
     size = argument.type.size
     length = argument.length
     offset = argument.expression.derefs[-1].offset
-    nothing = bytes(size)
+    change = None if argument.bits is None else take
+    untouched = Holed.of(bytes(size * length), [Hole(0, size * length)])
 
-    def array(state: State) -> bytes:
+    def array(state: State) -> bytes | Holed:
         start = value(state)
         if start is None:
-            return nothing * length
+            return untouched
         content = state.memory.read((start + offset) & ULONG_MAX, size * length)
         if content is not None and argument.bits is None:
             return content
         items = []
+        holes = []
         for index in range(length):
             item = state.memory.read((start + offset + size * index) & ULONG_MAX, size)
+            if item is None:
+                holes.append(Hole(size * index, size, change))
             number = 0 if item is None else take(int.from_bytes(item, "little"))
             items.append(number.to_bytes(size, "little"))
-        return b"".join(items)
+        return Holed.of(b"".join(items), holes) if holes else b"".join(items)
 
     return array
 
@@ -165,7 +183,7 @@ def compile_arguments(
     The result gives the record from `start` on: the fields and the texts behind them.
     """
     codes = ["<"]
-    numbers: list[Callable[[State], int | bytes]] = []
+    numbers: list[Callable[[State], int | bytes | Hole]] = []
     texts: list[tuple[int, Callable[[State], bytes | Text]]] = []  # place among the values
     for argument in arguments:
         if argument.is_dynamic:
@@ -180,9 +198,9 @@ def compile_arguments(
             codes.append(_CODES[argument.type.size])
             numbers.append(_number(argument))
     layout = struct.Struct("".join(codes))
-    pack = layout.pack
+    whole = _packer(layout, codes[1:])
     if not texts:
-        return lambda state: pack(*[number(state) for number in numbers])
+        return lambda state: whole([number(state) for number in numbers], b"")
     fixed_end = start + layout.size
 
     def evaluate(state: State) -> bytes:
@@ -190,6 +208,36 @@ def compile_arguments(
         locations, tail = place_texts([text(state) for _, text in texts], fixed_end)
         for (place, _), location in zip(texts, locations, strict=True):
             values[place] = location
-        return pack(*values) + tail
+        return whole(values, tail)
 
     return evaluate
+
+
+def _packer(layout: struct.Struct, codes: Sequence[str]) -> Callable[[list[int | bytes | Hole], bytes], bytes]:
+    """Return what makes values and what stands behind them into bytes, holes noted."""
+    pack = layout.pack
+    sizes = [struct.calcsize(f"<{code}") for code in codes]
+    arrays = [index for index, code in enumerate(codes) if code.endswith("s")]
+
+    def whole(values: list[int | bytes | Hole], tail: bytes) -> bytes:
+        try:
+            data = pack(*values)
+        except struct.error:  # a hole is no number
+            return holed(values, tail)
+        if arrays and any(type(values[index]) is Holed for index in arrays):
+            return holed(values, tail)
+        return data + tail if tail else data
+
+    def holed(values: list[int | bytes | Hole], tail: bytes) -> Holed:
+        holes = []
+        at = 0
+        for index, (value, size) in enumerate(zip(values, sizes, strict=True)):
+            if isinstance(value, Hole):
+                holes.append(value._replace(offset=at))
+                values[index] = 0
+            elif isinstance(value, Holed):
+                holes += [hole._replace(offset=at + hole.offset) for hole in value.holes]
+            at += size
+        return Holed.of(pack(*values) + tail, holes)
+
+    return whole

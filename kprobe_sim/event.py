@@ -9,6 +9,7 @@ from kprobe_sim.field import Field
 
 if TYPE_CHECKING:
     from kprobe_sim.dyn_event import DynamicEvent
+    from kprobe_sim.instance import Instance
 
 
 class Event(Protocol):
@@ -36,6 +37,10 @@ class Event(Protocol):
         """Return the fields a filter may name, the common ones excluded."""
         ...
 
+    def switch(self, instance: Instance, on: bool) -> None:
+        """Do what enabling or disabling it in an instance entails; raise OSError if it can't be enabled."""
+        ...
+
 
 class StaticEvent:
     """A tracepoint event that the profile recorded; its format text is read when somebody asks."""
@@ -51,6 +56,9 @@ class StaticEvent:
         self.files = tuple(files)
         self.can_enable = "enable" in self.files
         self._format = format_text
+
+    def switch(self, instance: Instance, on: bool) -> None:
+        """Tracepoints can always be switched."""
 
     def format(self) -> bytes:
         """Return the recorded text of `format`."""
@@ -86,6 +94,7 @@ class EventTable:
         self._load = static
         self._static: dict[tuple[str, str], StaticEvent] | None = None
         self._dynamic: dict[int, DynamicEvent] = {}
+        self._listed: list[str] = []  # the systems as readdir gives them
         self._systems: dict[str, list[str]] = {}
         self._static_ids: dict[int, StaticEvent] = {}
         self._next = first_id
@@ -96,7 +105,10 @@ class EventTable:
     def static(self) -> dict[tuple[str, str], StaticEvent]:
         """The static events by (system, name), in the order of available_events."""
         if self._static is None:
-            self._static = {(event.system, event.name): event for event in self._load()}
+            listed = list(self._load())
+            self._listed = list(dict.fromkeys(event.system for event in listed))
+            listed.sort(key=lambda event: event.id)
+            self._static = {(event.system, event.name): event for event in listed}
         return self._static
 
     def add(self, event: DynamicEvent) -> None:
@@ -114,12 +126,16 @@ class EventTable:
 
     @property
     def static_systems(self) -> Mapping[str, Sequence[str]]:
-        """The names of the static events by system, both in the order of available_events."""
+        """The names of the static events by system, both in the order in which their directories were made at boot."""
         if not self._systems:
             systems: dict[str, list[str]] = {}
             for system, name in self.static:
-                systems.setdefault(system, []).append(name)
-            self._systems = systems
+                if system != "ftrace":  # has the first ids, but not the first directory
+                    systems.setdefault(system, []).append(name)
+            backwards = next(iter(systems)) != self._listed[0]
+            order = self._listed[::-1] if backwards else self._listed
+            systems["ftrace"] = [name for system, name in self.static if system == "ftrace"]
+            self._systems = {system: systems[system] for system in order}
         return self._systems
 
     def static_by_id(self, number: int) -> StaticEvent | None:

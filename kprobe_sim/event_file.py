@@ -61,7 +61,9 @@ class EventFile:
                 self.soft_users += 1
                 if self.soft_users > 1:
                     return
+                self.instance.kernel.hits.scratch.need(True)
             if not self.enabled:
+                self.event.switch(self.instance, True)
                 self.soft_disabled = soft
                 self.enabled = self.was_enabled = True
                 self.instance.enablings += 1
@@ -72,11 +74,13 @@ class EventFile:
             self.soft_users -= 1
             if self.soft_users:
                 return
+            self.instance.kernel.hits.scratch.need(False)
             disable = self.soft_disabled
         else:
             disable = not self.soft_users
         if disable and self.enabled:
             self.enabled = False
+            self.event.switch(self.instance, False)
             self.instance.kernel.hits.rearm()
         self.soft_disabled = self.soft_users > 0
 

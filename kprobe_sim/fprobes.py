@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from kprobe_sim.btf_arguments import Function
 from kprobe_sim.command import read_arguments, read_names
@@ -21,8 +21,11 @@ from kprobe_sim.glob import glob_expression
 from kprobe_sim.kstrto import UINT_MAX, is_digit, kstrtouint
 from kprobe_sim.node import refuse
 from kprobe_sim.probe_event import Probe, ProbeEvent
-from kprobe_sim.probe_kind import ProbeKind
+from kprobe_sim.probe_kind import ProbeKind, Room
 from kprobe_sim.refusal import Declined, Refusal
+
+if TYPE_CHECKING:
+    from kprobe_sim.instance import Instance
 
 _MAX_NAME = 63
 _MAX_ACTIVE = 4096
@@ -83,6 +86,10 @@ class Fprobes(ProbeKind[Fprobe]):
 
     location: ClassVar[str] = "trace_fprobe"
 
+    def __init__(self, room: Room) -> None:
+        super().__init__(room)
+        self._stuck: set[str] = set()  # tracepoints from which 6.12 fails to take its stub again
+
     def create(self, line: str, words: list[str]) -> None:
         room, gates = self.room, self.room.gates
         head = words[0]
@@ -112,7 +119,16 @@ class Fprobes(ProbeKind[Fprobe]):
             first=int(target.is_tracepoint),
         )
         arguments = read_arguments(words, scope)
-        event = ProbeEvent(group, name, arguments, room.symbols, gates, is_return=target.is_return, is_attachable=True)
+        event = ProbeEvent(
+            group,
+            name,
+            arguments,
+            room.symbols,
+            gates,
+            is_return=target.is_return,
+            is_attachable=True,
+            switch=self._switch,
+        )
         try:
             self.admit(Fprobe(self, event, target, arguments, maxactive))
         except Refusal as refusal:
@@ -134,13 +150,13 @@ class Fprobes(ProbeKind[Fprobe]):
                 raise refuse(errno.ENOENT)
         except OSError as error:
             number = error.errno or errno.EINVAL
-            message = {errno.EILSEQ: "BAD_INSN_BNDRY", errno.ENOENT: "BAD_PROBE_ADDR"}.get(number, "FAIL_REG_PROBE")
-            raise Refusal(number, message, 0, 1) from None
+            messages = {errno.EILSEQ: "BAD_INSN_BNDRY", errno.ENOENT: "BAD_PROBE_ADDR", errno.EEXIST: None}
+            raise Refusal(number, messages.get(number, "FAIL_REG_PROBE"), 0, 1) from None
 
-    def check_enable(self, event: ProbeEvent) -> None:
+    def _switch(self, event: ProbeEvent, instance: Instance, on: bool) -> None:
         """Look for what the probes of an event need; raise OSError if it isn't there."""
         for probe in self.probes():
-            if probe.event is event and self.room.gates.fprobes_late:
+            if on and probe.event is event and self.room.gates.fprobes_late:
                 self._resolve(probe)
                 self._place(probe)
 
@@ -162,13 +178,28 @@ class Fprobes(ProbeKind[Fprobe]):
 
     def _place(self, probe: Fprobe) -> None:
         if probe.target.is_tracepoint:
-            found = self.room.symbols.lookup(_STUB + probe.target.symbol)
-            probe.addresses = tuple(symbol.address for symbol in found)
+            self._place_tracepoint(probe)
             return
+        pattern = probe.target.symbol
+        if not self.room.gates.fprobes_late and pattern.startswith("!") and self._functions(pattern[1:]):
+            return  # a filter without these functions, and so without any
         found_addresses = self._functions(probe.target.symbol)
+        if probe.maxactive > UINT_MAX >> 1:
+            raise refuse(errno.EINVAL)
         if not found_addresses:
             raise refuse(errno.ENOENT if self.room.gates.fprobes_late else errno.EINVAL)
         probe.addresses = tuple(found_addresses)
+
+    def _place_tracepoint(self, probe: Fprobe) -> None:
+        symbol = probe.target.symbol
+        if symbol in self._stuck:
+            raise refuse(errno.EEXIST)
+        found = self.room.symbols.lookup(_STUB + symbol)
+        if any(not self._is_traceable(stub.address) for stub in found):
+            if not self.room.gates.fprobes_late:
+                self._stuck.add(symbol)
+            raise refuse(errno.EINVAL)
+        probe.addresses = tuple(stub.address for stub in found)
 
     def _functions(self, pattern: str) -> list[int]:
         """Return the traceable functions that a name or pattern means."""

@@ -72,6 +72,8 @@ class Gates:
     nested_returns_know: bool  # of several return probes on a function all know the caller
     trampoline_by_name: bool  # with offsets the trampoline of return probes is shown by its own name
     mark_room: bool  # a mark has room for "<faulted>", and a raw one counts its id twice
+    failed_element_keeps_room: bool  # a string of an array that can't be read keeps the room it could have had
+    pid_errno: int  # of pids that are too big for set_event_pid
     trace_seq_size: int  # bytes of text that a read of trace_pipe can give
     fields_as_symbols: bool  # the option fields shows 64-bit numbers as symbols, and odd strings in hexadecimal too
     raw_mark_sizes: tuple[int, int]  # bytes of a raw mark that aren't refused, and that are taken
@@ -91,6 +93,7 @@ class Gates:
     fprobes_late: bool  # what a probe needs is only looked up when its event is enabled; refusals are EINVAL
     eprobe_fields_late: bool  # a field is looked for behind all else of its argument
     event_fields_by_name: bool  # event probes take FIELD as well as $FIELD
+    event_arrays_are_addresses: bool  # of a field that is an array an event probe takes the address, not 8 bytes
     registers_refused_twice: bool  # %REG of an event probe or fprobe is logged as two faults
     uprobes_reject_symbols: bool  # types symbol and symstr
     synthetic_spaces: bool  # print fmt has blanks between the fields of a synthetic event, no commas
@@ -241,6 +244,8 @@ ROWS: tuple[Row, ...] = (
         ((_START, True), ((7, 0, 0), False)),
         "conformance suite on 6.12 and 7.2: raw marks; trace.c of 6.12.117 and 7.2.13: FAULTED_SIZE",
     ),
+    Row("failed_element_keeps_room", ((_START, True), ((5, 15, 0), False)), "campaign 5.10, 6.1: '+0(%si):string[2]'"),
+    Row("pid_errno", ((_START, errno.EINVAL), ((5, 16, 0), errno.EPERM)), "campaign 5.10, 6.1: trace_pid_write()"),
     Row("trace_seq_size", ((_START, 4096), ((6, 8, 0), 8156)), "trace_seq.h 6.1 and 6.12: TRACE_SEQ_BUFFER_SIZE"),
     _since("fields_as_symbols", (7, 0, 0), "trace_output.c 6.12.117 and 7.2: print_fields(); campaign"),
     Row(
@@ -285,6 +290,7 @@ ROWS: tuple[Row, ...] = (
     _since("fprobes_late", (6, 16, 0), "trace_fprobe.c 7.2.13: trace_fprobe_verify_target(); kinds 6.12 and 7.2"),
     Row("eprobe_fields_late", ((_START, True), ((6, 5, 0), False)), "kinds 6.1 and 6.12: 'e:ep ... a=$nosuch'"),
     _since("event_fields_by_name", (7, 3, 0), "kinds 7.2 and 7.3: 'e:ep sched/sched_switch prev_pid'"),
+    _since("event_arrays_are_addresses", (7, 0, 0), "trace_eprobe.c 6.12.117 and 7.2.13: get_event_field()"),
     Row("registers_refused_twice", ((_START, True), ((7, 3, 0), False)), "kinds 7.2 and 7.3: 'f:fe vfs_read a=%di'"),
     _since("uprobes_reject_symbols", (6, 5, 0), "kinds 6.1 and 6.12: 'p:up /bin/busybox:0x1000 a=%di:symbol'"),
     _since("synthetic_spaces", (7, 0, 0), "kinds 6.12 and 7.2: 's:syn u64 lat; pid_t pid'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from kprobe_sim.dyn_event import Deletion, Operations, Symbolized
 from kprobe_sim.event_format import argument_field, format_text, head_fields, print_format
@@ -12,6 +13,9 @@ from kprobe_sim.field import Field
 from kprobe_sim.gates import Gates
 from kprobe_sim.state import State
 from kprobe_sim.symbol_text import Covering, TextCache
+
+if TYPE_CHECKING:
+    from kprobe_sim.instance import Instance
 
 
 def _never_hit(_: State) -> bytes:
@@ -75,6 +79,9 @@ class Probe:
         ]
 
 
+Switch = Callable[["ProbeEvent", "Instance", bool], None]  # what a kind does when an event is switched on or off
+
+
 class ProbeEvent:
     """An event that one or more probes feed; all have the same arguments by name, type and count.
 
@@ -85,6 +92,7 @@ class ProbeEvent:
 
     __slots__ = (
         "_array_length",
+        "_switch",
         "args_text",
         "fields",
         "id",
@@ -112,12 +120,14 @@ class ProbeEvent:
         is_return: bool = False,
         is_attachable: bool = False,
         place: bytes | None = None,
+        switch: Switch | None = None,
     ) -> None:
         self.system = system
         self.name = name
         self.is_return = is_return
         self.is_attachable = is_attachable
         self.place = place
+        self._switch = switch
         self.id = 0
         self.references = 0
         head = head_fields(is_return=is_return) if place is None else ()
@@ -127,6 +137,11 @@ class ProbeEvent:
         self.label = self.name.encode("latin-1")
         self.args_text = compile_text(arguments, self.start, symbols)
         self._array_length = gates.array_length_in_format
+
+    def switch(self, instance: Instance, on: bool) -> None:
+        """Do what enabling or disabling it in an instance entails; raise OSError if it can't be enabled."""
+        if self._switch is not None:
+            self._switch(self, instance, on)
 
     def body(self, symbol: Symbolized) -> Callable[[bytes], bytes]:
         """Return what makes a record's line of the trace, from the event's name on."""

@@ -42,10 +42,14 @@ class Room:
         """True when an event of any kind has that name."""
         return (system, name) in self.events or self.host.static_event(system, name) is not None
 
+    def event(self, system: str, name: str) -> DynamicEvent | None:
+        """Return the dynamic event of that name, or None; one that came under a name in use isn't found."""
+        return self.events.get((system, name))
+
     def add_event(self, event: DynamicEvent) -> None:
         """Make an event known."""
         self.host.add_event(event)
-        self.events[event.system, event.name] = event
+        self.events.setdefault((event.system, event.name), event)
 
     def remove_event(self, event: DynamicEvent) -> None:
         """Let an event go; raise OSError EBUSY, and do nothing, if it is in use."""
@@ -55,7 +59,8 @@ class Room:
 
     def discard_event(self, event: DynamicEvent) -> None:
         """Take back an event that nobody could use yet."""
-        del self.events[event.system, event.name]
+        if self.event(event.system, event.name) is event:
+            del self.events[event.system, event.name]
         self.host.remove_event(event)
 
     def add(self, entry: DynEvent) -> None:

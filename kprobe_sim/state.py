@@ -46,7 +46,8 @@ class State(NamedTuple):
 
     `registers` has the kernel's names (r15 … ss, orig_ax) with 64-bit unsigned values; those left out are 0.  `stack`
     are the words from the stack pointer up ($stack0 …); beyond them $stackN is 0.  `return_value` is what $retval
-    reads, at a return probe.  `current` says where the task's memory is.
+    reads, at a return probe.  `current` says where the task's memory is.  `record` is that of the event that an event
+    probe is attached to.
     """
 
     registers: Mapping[str, int]
@@ -55,3 +56,4 @@ class State(NamedTuple):
     comm: bytes = b""
     return_value: int = 0
     current: Current = NOWHERE
+    record: bytes = b""

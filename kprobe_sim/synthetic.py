@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from kprobe_sim.dyn_event import Deletion, DynEvent, Symbolized
 from kprobe_sim.event_format import format_text
@@ -18,6 +18,9 @@ from kprobe_sim.node import refuse
 from kprobe_sim.probe_kind import Room
 from kprobe_sim.refusal import Declined
 from kprobe_sim.synthetic_field import Fault, SyntheticField, read_field
+
+if TYPE_CHECKING:
+    from kprobe_sim.instance import Instance
 
 SYSTEM = "synthetic"
 _MAX_FIELDS = 64
@@ -57,6 +60,9 @@ class SyntheticEvent:
             laid_out.append(Field(field.declared, field.name, offset, field.size, field.signed))
             offset += field.room
         self.fields = tuple(laid_out)
+
+    def switch(self, instance: Instance, on: bool) -> None:
+        """Nothing is done but by histograms."""
 
     def body(self, symbol: Symbolized) -> Callable[[bytes], bytes]:
         """Return what would make a line of the trace: there is no record to make one of."""
@@ -172,9 +178,7 @@ class SyntheticEvents:
         if any(entry.event.name == name for entry in self._entries()):
             raise self._refused(command, "EVENT_EXISTS", name, errno.EEXIST)
         event = SyntheticEvent(name, self._fields(command, text), room)
-        if room.has_event(SYSTEM, name):
-            raise refuse(errno.EEXIST)
-        room.add_event(event)
+        room.add_event(event)  # even under the name of another kind's event, which then hides it
         room.add(SyntheticEntry(self, event))
 
     def _fields(self, command: str, text: str) -> list[SyntheticField]:

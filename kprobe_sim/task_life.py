@@ -160,8 +160,10 @@ class TaskLife:
         names = [("raw_syscalls", f"sys_{which}", raw), ("syscalls", f"sys_{which}_{call.name}", own)]
         if self._kernel.top.enabled_before("syscalls", f"sys_{which}_", "raw_syscalls", f"sys_{which}"):
             names.reverse()
+        self._kernel.statics.user_memory = call.memory
         for system, name, fields in names:
             self._emit(system, name, task, fields, call.cpu)
+        self._kernel.statics.user_memory = {}
 
     def _entry(self, call: SystemCall) -> dict[str, FieldValue]:
         statics = self._kernel.statics

@@ -73,7 +73,8 @@ def trigger_text(file: EventFile, available: bytes) -> bytes:
     """Return what the file reads."""
     if file.freed:
         raise refuse(errno.ENODEV)
-    return "".join(f"{trigger.line()}\n" for trigger in file.triggers).encode("latin-1") or available
+    lines = [f"{trigger.line()}\n" for trigger in file.triggers if trigger.group != "eprobe"]
+    return "".join(lines).encode("latin-1") or available
 
 
 def _read(data: bytes) -> _Line:

@@ -6,7 +6,7 @@ They are read, refused, listed and enabled; nothing that the simulated machine d
 from __future__ import annotations
 
 import errno
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from kprobe_sim.command import compile_all, counted, read_names
 from kprobe_sim.expression import Deref, Expression, From, Scope, Source, read_expression
@@ -17,6 +17,9 @@ from kprobe_sim.probe_event import Probe, ProbeEvent
 from kprobe_sim.probe_kind import ProbeKind
 from kprobe_sim.refusal import Declined, Refusal
 from kprobe_sim.typecast import PER_CPU_POINTER, PER_CPU_READ
+
+if TYPE_CHECKING:
+    from kprobe_sim.instance import Instance
 
 _DEFAULT_GROUP = "uprobes"
 _MAX_NAME = 63
@@ -114,7 +117,7 @@ class Uprobes(ProbeKind[Uprobe]):
         own = UserSources(rejects_symbols=gates.uprobes_reject_symbols)
         scope = Scope(is_return, False, gates, own=own)
         arguments = compile_all(counted(words[2:], gates), scope)
-        event = ProbeEvent(group, name, arguments, self.room.symbols, gates, is_return=is_return)
+        event = ProbeEvent(group, name, arguments, self.room.symbols, gates, is_return=is_return, switch=self._switch)
         probe = Uprobe(self, event, path, file, offset, counter)
         probe.arguments = arguments
         if any(other.has_place_of(probe) and other.counter != counter for other in self.probes()):
@@ -124,10 +127,10 @@ class Uprobes(ProbeKind[Uprobe]):
     def register(self, probe: Uprobe) -> None:
         """Nothing is put in place before the event is enabled."""
 
-    def check_enable(self, event: ProbeEvent) -> None:
+    def _switch(self, event: ProbeEvent, instance: Instance, on: bool) -> None:
         """Raise OSError if the kernel can't put the probes of an event in place (uprobe_register)."""
         for probe in self.probes():
-            if probe.event is event:
+            if on and probe.event is event:
                 if not probe.file.mappable:
                     raise refuse(errno.EIO)
                 if probe.offset > probe.file.size or probe.counter % 2:

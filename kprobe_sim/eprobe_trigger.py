@@ -1,0 +1,56 @@
+"""How an event probe learns of the event that it is attached to: a trigger that nobody sees (trace_eprobe.c)."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, ClassVar
+
+from kprobe_sim.event_field import RECORD
+from kprobe_sim.memory import CallMemory
+from kprobe_sim.probe_event import Probe
+from kprobe_sim.state import Current, State
+from kprobe_sim.task import Task
+from kprobe_sim.trigger import Hit, Trigger
+
+if TYPE_CHECKING:
+    from kprobe_sim.event_file import EventFile
+    from kprobe_sim.predicate import Predicate
+
+_TYPE = struct.Struct("<H")
+_PID = struct.Struct("<i")
+
+
+class EprobeTrigger(Trigger):
+    """Makes a record of an event probe from each record of the event that it is attached to."""
+
+    needs_record: ClassVar[bool] = True
+    group = "eprobe"
+
+    def __init__(self, file: EventFile, probe: Probe, own: EventFile, chosen: Predicate | None) -> None:
+        super().__init__(file, "eprobe", None)
+        self.probe = probe
+        self.filter = chosen
+        self._own = own  # the file of the event probe's own event
+
+    def fire(self, hit: Hit, record: bytes) -> None:
+        kernel, own, probe = self.instance.kernel, self._own, self.probe
+        (pid,) = _PID.unpack_from(hit.head, 4)
+        task = kernel.tasks.get(pid) or Task(pid, hit.comm)
+        probe.hits += 1
+        recorder = kernel.hits.recorder
+        if not recorder.wants(own, task, hit.cpu):
+            return
+        statics = kernel.statics
+        strings = {address: text + b"\0" for address, text in statics.strings.items()}
+        memory = CallMemory(kernel.memory, {**strings, **statics.user_memory, RECORD: record})
+        state = State({}, memory, (), hit.comm, 0, Current(0, 0, 0), record)
+        depth = hit.head[3] + bool(
+            kernel.profile.preemption
+        )  # what is made within an event is made with preemption off
+        head = _TYPE.pack(probe.event.id) + hit.head[2:3] + bytes([depth & 0xFF]) + hit.head[4:8]
+        made = head + probe.evaluate(state)
+        inner = hit._replace(head=made[:8])
+        if own.triggers or own.soft_disabled:
+            recorder.triggered(own, task, made, inner, lambda: hit.frames)
+        elif own.filter is None or own.filter.match(made, cpu=hit.cpu, comm=hit.comm):
+            recorder.record(own, task, made, hit.cpu, lambda: hit.frames, hit.at)
