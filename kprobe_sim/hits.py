@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from kprobe_sim.call import Call, Frame, Placing
 from kprobe_sim.clock import VirtualClock
 from kprobe_sim.event_file import EventFile
-from kprobe_sim.kprobes import Kprobe
+from kprobe_sim.function_hits import NOBODY, FunctionHits, function_hits
+from kprobe_sim.probe_event import Probe
 from kprobe_sim.recording import Recorder
 from kprobe_sim.render import TRACE_FN
+from kprobe_sim.scratch_page import ScratchPages
 from kprobe_sim.state import Current, State
 from kprobe_sim.task import Task
 from kprobe_sim.task_memory import TaskMemory
@@ -38,15 +40,17 @@ class _Context(NamedTuple):
 # Entries go through ftrace, in the task's own context; other places go through int3, which runs like an NMI, and
 # returns through a trampoline: their contexts are the kernel version's (see gates).
 _PLAIN = _Context(0, 0)
+_NESTED = _Context(0, 1)
 
 
 class _Armed(NamedTuple):
     """A probe whose event some instance wants, and the files of the event there."""
 
-    probe: Kprobe
+    probe: Probe
     is_return: bool
     files: tuple[EventFile, ...]
     context: _Context
+    address: int
 
 
 class Hits:
@@ -62,8 +66,10 @@ class Hits:
         self._version = -1  # of the registry when `_armed` was made
         self._breakpoint = _Context(*kernel.gates.breakpoint)
         self._returned = _Context(*kernel.gates.plain_return)
+        self._functions: dict[int, FunctionHits] = {}
         self._entries: dict[int, int] = {}  # where a function's entry is probed, behind its ENDBR
         self.recorder = Recorder(kernel.cmdlines)
+        self.scratch: ScratchPages = ScratchPages(kernel.cpus)
         self.tracer_frames = TracerFrames(kernel.profile, kernel.symbols)
 
     def rearm(self) -> None:
@@ -84,7 +90,8 @@ class Hits:
         hit = armed.get(here, ())
         # who enters comes with the same registers to the address behind the call to __fentry__
         behind = () if call.offset else armed.get(here + _FENTRY_SIZE, ())
-        if not hit and not behind:
+        fprobes = NOBODY if call.offset else self._functions.get(here, NOBODY)
+        if not hit and not behind and fprobes is NOBODY:
             if within is not None:
                 within()
             if call.returns is not None:
@@ -102,7 +109,12 @@ class Hits:
                 if not kernel.gates.returns_unwound:
                     chain = (kernel.return_trampoline,)
             else:
-                self._hit(one, call, self._state(call, frame, here, replaced), here, one.context, chain, call.at)
+                context = _NESTED if fprobes.is_shared and one.context is _PLAIN else one.context
+                self._hit(one, call, self._state(call, frame, here, replaced), here, context, chain, call.at)
+        for attached in fprobes.entries:
+            context = _Context(0, attached.depth)
+            one = _Armed(attached.probe, False, attached.files, context, here)
+            self._hit(one, call, self._state(call, frame, here, replaced), here, context, chain, call.at)
         for one in behind:
             if not one.is_return and kernel.symbols.is_traceable(here):
                 address = here + _FENTRY_SIZE
@@ -111,7 +123,8 @@ class Hits:
         if within is not None:
             within()
         if call.returns is not None:
-            self._return(call, frame, returning)
+            leaving = [_Armed(a.probe, True, a.files, _Context(0, a.depth), here) for a in fprobes.returns]
+            self._return(call, frame, returning, leaving)
 
     def _trace(self, call: Call, entry: int, chain: Sequence[int]) -> None:
         """Let the function tracer record a call (function_trace_call in kernel/trace/trace_functions.c, 6.1)."""
@@ -139,7 +152,10 @@ class Hits:
             files = tuple(file for file in found if file.enabled)
             if probe.address is not None and files:
                 context = _PLAIN if kernel.symbols.is_traceable(probe.address) else self._breakpoint
-                armed.setdefault(probe.address, []).append(_Armed(probe, probe.event.is_return, files, context))
+                armed.setdefault(probe.address, []).append(
+                    _Armed(probe, probe.event.is_return, files, context, probe.address)
+                )
+        self._functions = function_hits(kernel, self._entry, armed)
         self._armed = armed
         self._tracing = tuple(instance for instance in instances if instance.current_tracer == "function")
         self._version = kernel.probes.version
@@ -150,10 +166,11 @@ class Hits:
         if call.at is None and call.duration is not None and isinstance(self._kernel.clock, VirtualClock):
             self._kernel.clock.advance(call.duration)
 
-    def _return(self, call: Call, frame: Frame, probes: Sequence[_Armed]) -> None:
+    def _return(self, call: Call, frame: Frame, probes: Sequence[_Armed], fprobes: Sequence[_Armed]) -> None:
+        """Let a call return: to fprobes first, `probes` are return probes in the order of their arming."""
         at = None if call.at is None else call.at + (1_000 if call.duration is None else call.duration)
         self._pass(call)
-        if not probes:
+        if not probes and not fprobes:
             return
         caller = frame.chain[0] if frame.chain else 0
         value = self._placing.result(call)
@@ -162,10 +179,14 @@ class Hits:
         # the one that was armed last returns first, and only the one that was armed first knows the true caller
         kernel = self._kernel
         chain = frame.chain if kernel.gates.returns_unwound else (kernel.return_trampoline,)
+        lost = bool(probes) and kernel.gates.fprobes_late  # return probes have replaced what an fprobe would show
+        for one in fprobes:
+            ip = kernel.return_trampoline if lost else caller
+            self._hit(one, call, state, ip, one.context, chain, at, func=one.address)
         for one in reversed(probes):
             known = one is probes[0] or kernel.gates.nested_returns_know
             ip = caller if known else kernel.return_trampoline
-            self._hit(one, call, state, ip, self._returned, chain, at, func=one.probe.address)
+            self._hit(one, call, state, ip, self._returned, chain, at, func=one.address)
 
     def _state(self, call: Call, frame: Frame, here: int, replaced: bool) -> State:
         stack, memory = frame.stack, frame.memory
@@ -201,7 +222,7 @@ class Hits:
         probe = one.probe
         task = call.task
         probe.hits += 1
-        record = b""
+        record = plain = made = b""
 
         def stack() -> list[int]:
             return list(chain) if func is not None else [ip + 1, *chain]
@@ -212,7 +233,12 @@ class Hits:
             if not record:
                 head = (probe.event.id, context.flags, context.preempt_count, task.pid)
                 packed = _ENTRY_HEAD.pack(*head, ip) if func is None else _RETURN_HEAD.pack(*head, func, ip)
-                record = packed + probe.evaluate(state)
+                made = probe.evaluate(state)
+                plain = record = packed + made
+            if file.filter is not None or file.soft_disabled:
+                record = self.scratch.write(call.cpu, plain, made)
+            else:
+                record = plain
             if file.triggers or file.soft_disabled:
                 frames = self._tracer_stack(probe, context, ip, chain, func)
                 hit = Hit(call.cpu, state.comm, record[:8], frames, at, context is self._breakpoint)
@@ -221,7 +247,7 @@ class Hits:
                 self.recorder.record(file, task, record, call.cpu, stack, at)
 
     def _tracer_stack(
-        self, probe: Kprobe, context: _Context, ip: int, chain: Sequence[int], func: int | None
+        self, probe: Probe, context: _Context, ip: int, chain: Sequence[int], func: int | None
     ) -> list[int]:
         frames = self.tracer_frames
         if func is not None:
