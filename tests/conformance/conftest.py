@@ -11,6 +11,19 @@ from .builds import Build, build_of
 
 T = TypeVar("T")
 
+_OPTIMIZATION = "proc/sys/debug/kprobes-optimization"
+
+
+@pytest.fixture(autouse=True)
+def breakpoints(tracefs: Any) -> None:
+    """Let probes behind a breakpoint stay there, on a real kernel too.
+
+    It would make jumps of them 10 to 250 ms after they are armed, when it comes to it, and hits then look otherwise.
+    """
+    machine = getattr(tracefs, "machine", None)
+    if machine is not None and machine.files.exists(_OPTIMIZATION):
+        machine.files.write(_OPTIMIZATION, b"0")
+
 
 @pytest.fixture
 def choose(tracefs: Any) -> Callable[[Mapping[str, T]], T]:
