@@ -84,6 +84,13 @@ def read_fields(text: str) -> list[Field]:
     return fields
 
 
+def _by_system(keys: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    systems: dict[str, list[str]] = {}
+    for system, name in keys:
+        systems.setdefault(system, []).append(name)
+    return systems
+
+
 class EventTable:
     """All events of a kernel, by id and by name, and the handing out of ids.
 
@@ -94,8 +101,8 @@ class EventTable:
         self._load = static
         self._static: dict[tuple[str, str], StaticEvent] | None = None
         self._dynamic: dict[int, DynamicEvent] = {}
-        self._listed: list[str] = []  # the systems as readdir gives them
-        self._systems: dict[str, list[str]] = {}
+        self._readdir: list[tuple[str, str]] = []  # systems and names as they were recorded
+        self._systems: tuple[dict[str, list[str]], ...] = ()
         self._static_ids: dict[int, StaticEvent] = {}
         self._next = first_id
         self._first = first_id
@@ -106,7 +113,7 @@ class EventTable:
         """The static events by (system, name), in the order of available_events."""
         if self._static is None:
             listed = list(self._load())
-            self._listed = list(dict.fromkeys(event.system for event in listed))
+            self._readdir = [(event.system, event.name) for event in listed]
             listed.sort(key=lambda event: event.id)
             self._static = {(event.system, event.name): event for event in listed}
         return self._static
@@ -124,19 +131,24 @@ class EventTable:
         """Return the dynamic event with that id, or None."""
         return self._dynamic.get(number)
 
-    @property
-    def static_systems(self) -> Mapping[str, Sequence[str]]:
-        """The names of the static events by system, both in the order in which their directories were made at boot."""
+    def static_systems(self, *, backwards: bool = False) -> Mapping[str, Sequence[str]]:
+        """Return the names of the static events by system, both in the order of their directories' making.
+
+        At boot that is the order of the ids, but for the system ftrace; `backwards` is the order in an instance.
+        """
         if not self._systems:
-            systems: dict[str, list[str]] = {}
-            for system, name in self.static:
-                if system != "ftrace":  # has the first ids, but not the first directory
-                    systems.setdefault(system, []).append(name)
-            backwards = next(iter(systems)) != self._listed[0]
-            order = self._listed[::-1] if backwards else self._listed
-            systems["ftrace"] = [name for system, name in self.static if system == "ftrace"]
-            self._systems = {system: systems[system] for system in order}
-        return self._systems
+            ids = {key: event.id for key, event in self.static.items()}
+            order = list(dict.fromkeys(system for system, _ in self._readdir))
+            made = [key for key in ids if key[0] != "ftrace"]
+            of_ftrace = [key for key in self._readdir if key[0] == "ftrace"]
+            if order[0] != made[0][0]:  # the newest stands first
+                order.reverse()
+                of_ftrace.reverse()
+            following = order[order.index("ftrace") + 1]
+            place = next(index for index, (system, _) in enumerate(made) if system == following)
+            made[place:place] = of_ftrace
+            self._systems = (_by_system(made), _by_system(made[::-1]))
+        return self._systems[backwards]
 
     def static_by_id(self, number: int) -> StaticEvent | None:
         """Return the static event with that id, or None."""

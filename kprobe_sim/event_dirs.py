@@ -37,8 +37,9 @@ class EventsNode(DirNode):
         """Count the directories in it: a stat of each of two thousand must not look at all of them."""
         return 0
 
-    def _listed(self, directories: Iterable[str], files: Iterable[str]) -> Iterable[str]:
-        return (*files, *directories) if self._modes.eventfs else (*directories, *files)
+    def _listed(self, directories: list[str], files: Iterable[str]) -> Iterable[str]:
+        """Put directories, the oldest first, and files in readdir order: the older tracefs lists the newest first."""
+        return (*files, *directories) if self._modes.eventfs else (*reversed(directories), *files)
 
 
 _FILES = ("enable", "header_event", "header_page")
@@ -73,16 +74,11 @@ class EventsDir(EventsNode):
         return None
 
     def directories(self) -> int:
-        return sum(name not in _FILES for name in self._instance.kernel.systems())
+        return sum(name not in _FILES for name in self._instance.event_names())
 
     def names(self) -> Iterable[str]:
-        kernel = self._instance.kernel
-        recorded = kernel.profile.directory("events")
-        systems = [name for name in kernel.systems() if self._modes.eventfs or name not in _FILES]
-        if self._modes.eventfs:
-            systems.sort(key=lambda name: name not in recorded)  # those of dynamic events stand last ...
-            made = [name for name in systems if name not in recorded]
-            systems[len(systems) - len(made) :] = reversed(made)  # ... the newest at the end
+        recorded = self._instance.kernel.profile.directory("events")
+        systems = [name for name in self._instance.event_names() if self._modes.eventfs or name not in _FILES]
         return self._listed(systems, (name for name in recorded if name in _FILES))
 
 
@@ -115,16 +111,12 @@ class SystemDir(EventsNode):
         return None if file is None else EventDir(file, modes)
 
     def directories(self) -> int:
-        return sum(name not in self._own for name in self._instance.kernel.event_names(self._system))
+        return sum(name not in self._own for name in self._instance.event_names(self._system))
 
     def names(self) -> Iterable[str]:
         # an event of such a name finds the file there; on eventfs both are listed
-        kernel = self._instance.kernel
-        hidden = () if kernel.gates.eventfs else self._own
-        events = [name for name in kernel.event_names(self._system) if name not in hidden]
-        if self._modes.eventfs:
-            known = {name: True for name in events if kernel.profile.has_event(self._system, name)}
-            events = [*known, *(name for name in reversed(events) if name not in known)]
+        hidden = () if self._modes.eventfs else self._own
+        events = [name for name in self._instance.event_names(self._system) if name not in hidden]
         return self._listed(events, self._own)
 
     def _file(self, get: Get, put: Put, kind: type[Simple] = Simple) -> Node:

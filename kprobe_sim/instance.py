@@ -52,6 +52,7 @@ class Instance:
         self.snapshot_condition: object = None  # the action of a histogram that takes snapshots
         self.error_log: ErrorLog = ErrorLog(kernel.clock, kernel.gates.error_log_command_size)
         self.probe_files: dict[DynamicEvent, EventFile] = {}  # in the order of their coming
+        self.elders: frozenset[DynamicEvent] = frozenset()  # those that are older than the instance
         self._static_files: dict[tuple[str, str], EventFile] | None = None
         self.enablings = 0  # how often an event was enabled
         self.knobs: dict[str, bytes] = {}  # numbers written to files that nothing simulated depends on
@@ -133,9 +134,30 @@ class Instance:
         return first(system, prefix) < first(other, other_prefix)
 
     def event_files(self) -> Iterator[EventFile]:
-        """Yield the event files, newest first as the kernel lists them (tr->events)."""
-        yield from reversed(list(self.probe_files.values()))
+        """Yield the event files as the kernel lists them (tr->events).
+
+        What came last stands first; but what is older than the instance stands in its order, static events before.
+        """
+        yield from reversed([file for event, file in self.probe_files.items() if event not in self.elders])
         yield from self.static_files.values()
+        yield from (file for event, file in self.probe_files.items() if event in self.elders)
+
+    def event_names(self, system: str | None = None) -> Iterator[str]:
+        """Yield the names of a system's events, None: of all systems, in the order of their directories' making.
+
+        That of the static ones was the kernel's, and is the reverse of it in an instance, dynamic ones first.
+        """
+        static = self.kernel.events.static_systems(backwards=bool(self.name))
+        names = static if system is None else static.get(system, ())
+        known = [event for event in self.probe_files if system in (None, event.system)]
+        named = [(event.system if system is None else event.name, event in self.elders) for event in known]
+        yield from dict.fromkeys(
+            [
+                *(name for name, is_elder in reversed(named) if is_elder),
+                *names,
+                *(name for name, is_elder in named if not is_elder),
+            ]
+        )
 
     def find(self, system: str, name: str) -> EventFile | None:
         """Return the file of an event, or None."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 
@@ -247,6 +247,7 @@ class SimulatedKernel:
         instance = Instance(self, name, self.top.options.inherited())
         for event in self.probes.events():
             instance.add_event(event)
+        instance.elders = frozenset(instance.probe_files)
         self.instances[name] = instance
 
     def remove_instance(self, name: str) -> None:
@@ -331,23 +332,9 @@ class SimulatedKernel:
         """Return the probe event with that id."""
         return self.events.dynamic(number)
 
-    def systems(self) -> Iterator[str]:
-        """Yield the names of the event systems, newest first."""
-        seen = set()
-        dynamic: Iterable[str] = (event.system for event in reversed(self.probes.events()))
-        for system in (*dynamic, *self.events.static_systems):
-            if system not in seen:
-                seen.add(system)
-                yield system
-
     def has_system(self, name: str) -> bool:
         """True if some event is in that system."""
-        return name in self.events.static_systems or any(event.system == name for event in self.probes.events())
-
-    def event_names(self, system: str) -> list[str]:
-        """Return the names of a system's events, newest first."""
-        names = [event.name for event in reversed(self.probes.events()) if event.system == system]
-        return [*names, *self.events.static_systems.get(system, ())]
+        return name in self.events.static_systems() or any(event.system == name for event in self.probes.events())
 
     # EventHost: what the dynamic events ask
 

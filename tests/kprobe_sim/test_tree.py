@@ -83,3 +83,42 @@ def test_the_order_of_events(series: str, first: str, last: str, group: str, eve
 )
 def test_the_files_of_static_events(series: str, event: str, files: str) -> None:
     assert names(SimulatedKernel(series), f"events/{event}") == files.split()
+
+
+@pytest.mark.parametrize("series", ["5.10", "6.1", "6.12", "7.2", "7.3"])
+def test_directories_stand_as_they_were_recorded(series: str) -> None:
+    kernel = SimulatedKernel(series)
+    assert names(kernel, "events") == list(kernel.profile.directory("events"))
+    for system in ("sched", "syscalls", "ftrace", "kmem"):
+        assert names(kernel, f"events/{system}") == list(kernel.profile.directory(f"events/{system}"))
+
+
+@pytest.mark.parametrize(
+    ("series", "events", "group", "sched"),
+    [
+        ("6.1", "yy initcall vsyscall ... maple_tree kprobes zz", "d a b enable filter", "sched_wake_idle_without_ipi"),
+        ("7.2", "zz kprobes maple_tree ... vsyscall initcall yy", "filter enable b a d", "sched_kthread_stop"),
+    ],
+)
+def test_an_instance_lists_what_is_older_backwards(series: str, events: str, group: str, sched: str) -> None:
+    kernel = made(series)
+    kernel.tracefs.write("kprobe_events", b"p:kprobes/d vfs_write\np:yy/d vfs_write")
+    listed = [name for name in names(kernel, "instances/foo/events") if not name.startswith(("enable", "header_"))]
+    assert [*listed[:3], "...", *listed[-3:]] == events.split()
+    assert names(kernel, "instances/foo/events/kprobes") == group.split()
+    assert next(name for name in names(kernel, "instances/foo/events/sched") if name.startswith("sched")) == sched
+
+
+@pytest.mark.parametrize("series", ["6.1", "6.12", "7.2"])
+def test_the_order_of_set_event(series: str) -> None:
+    kernel = made(series)
+    kernel.tracefs.write("kprobe_events", b"p:zz/g vfs_write")
+    enabled = (b"zz", b"sched:sched_process_hang", b"sched:sched_pi_setprio", b"kprobes:a", b"rcu:rcu_utilization")
+    for instance in ("", "instances/foo/"):
+        for word in enabled:
+            kernel.tracefs.write(f"{instance}set_event", word)
+    static = "sched:sched_process_hang sched:sched_pi_setprio rcu:rcu_utilization"
+    assert kernel.tracefs.read("set_event").decode().split() == f"zz:g zz:b kprobes:a {static}".split()
+    assert kernel.tracefs.read("instances/foo/set_event").decode().split() == f"zz:g {static} kprobes:a zz:b".split()
+    available = kernel.tracefs.read("available_events").decode()
+    assert available == "zz:g\nzz:b\nkprobes:b\nkprobes:a\n" + kernel.profile.file_text("available_events").decode()
