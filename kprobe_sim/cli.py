@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USAGE_ERROR
     try:
         if verb == "run":
-            return _run(machine, command, arguments.follow)
+            return _run(machine, command, arguments.follow, not arguments.only_tracefs)
         return _mount(machine, arguments.directory)
     except CannotMount as error:
         print(f"kprobe-sim: {verb}: {error}", file=sys.stderr)
@@ -70,6 +70,11 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--follow", action="store_true", help="the opens, forks, execs and exits of the command are the machine's too"
     )
+    run.add_argument(
+        "--only-tracefs",
+        action="store_true",
+        help="uname, /proc/kallsyms, /proc/sys and the like stay this machine's",
+    )
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
     mount.add_argument("directory", metavar="DIR", help="an existing directory")
     verbs.add_parser("profiles", help="list the kernels that can be simulated, and the built-in activities")
@@ -100,10 +105,10 @@ def _machine(arguments: argparse.Namespace) -> SimBackend:
     return SimBackend(SimulatedKernel(arguments.kernel, cpus=cpus, clock=time.monotonic_ns), activity)
 
 
-def _run(machine: SimBackend, command: Sequence[str], follow: bool) -> int:
+def _run(machine: SimBackend, command: Sequence[str], follow: bool, whole: bool) -> int:
     from kprobe_sim.expose.fuse_run import run
 
-    return run(machine.kernel, command, machine.play, follow=follow)
+    return run(machine.kernel, command, machine.play, follow=follow, whole=whole)
 
 
 def _mount(machine: SimBackend, directory: str) -> int:

@@ -32,7 +32,7 @@ A FUSE file system lies behind the kernel's own file code, which shows:
 
 | | tracefs | mount |
 |---|---|---|
-| type in `/proc/mounts` | `tracefs` | `fuse.tracefs` |
+| type in `/proc/mounts` | `tracefs` | `fuse.tracefs`; inside `kprobe-sim run` that file says `tracefs` |
 | `stat -f` | `tracefs` | `fuseblk`, with a block size of 4096 and no blocks, as tracefs has |
 | position of `trace` opened for writing only | stays 0 | moves |
 | `splice` of `trace_pipe` | whole lines | EINVAL; a program that then reads is none the wiser |
@@ -40,6 +40,17 @@ A FUSE file system lies behind the kernel's own file code, which shows:
 | `splice` of less than a page of `trace_pipe_raw` | EINVAL | a part of the page |
 | `mmap`, private | ENODEV | is taken, and reads what `splice` gives |
 | a write of more than 1 MiB | one write | several |
+
+## The machine around it
+
+Inside `kprobe-sim run` these are the simulated machine's as well, where this machine has them: uname(2),
+`/proc/version`, `/proc/kallsyms`, `/sys/kernel/debug/kprobes/`, the numbers of CPUs, `/proc/sys/kernel/osrelease`,
+`ftrace_enabled`, `kptr_restrict`, `traceoff_on_warning`, `tracepoint_printk`, `ftrace_dump_on_oops`,
+`stack_tracer_enabled`, and `/proc/sys/debug/kprobes-optimization`; what is written to those is kept and without effect.
+`/sys/kernel/btf` is empty. With `--only-tracefs` all but debugfs stay this machine's. uname is answered through
+seccomp_unotify(2), which a process tree can have once: a `kprobe-sim run` inside another keeps the outer one's name.
+
+`kprobe-sim mount` shows the tracefs alone. Mounted by a user through fusermount3 the files are that user's.
 """
 
 

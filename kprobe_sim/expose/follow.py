@@ -16,17 +16,20 @@ import errno
 import os
 import select
 import struct
+from collections.abc import Sequence
 from fcntl import ioctl
 from typing import TYPE_CHECKING
 
 from kprobe_sim.expose.doings import EXECS, EXITS, FORKS, OPENS, Doings, offspring
+from kprobe_sim.expose.kernel_name import told, utsname
 from kprobe_sim.syscall_numbers import syscall_number
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
 
 _FORKS = frozenset(number for name in FORKS if (number := syscall_number(name)) is not None)
-_NUMBERS = tuple(number for name in (*OPENS, *FORKS, *EXECS, *EXITS) if (number := syscall_number(name)) is not None)
+_FOLLOWED = tuple(number for name in (*OPENS, *FORKS, *EXECS, *EXITS) if (number := syscall_number(name)) is not None)
+_UNAME = 63
 _SECCOMP, _SET_MODE_FILTER, _NEW_LISTENER = 317, 1, 8  # seccomp(2) on x86-64
 _AUDIT_ARCH = 0xC000003E
 _ALLOW, _USER_NOTIFY = 0x7FFF0000, 0x7FC00000
@@ -39,12 +42,15 @@ class CannotFollow(Exception):
     """This machine can't tell of other processes' system calls."""
 
 
-def listen() -> int:
-    """Put the filter on this process and its descendants; return the descriptor that hears of their calls."""
+def listen(*, follow: bool, name: bool) -> int:
+    """Put the filter on this process and its descendants; return the descriptor that hears of their calls.
+
+    It hears of what is followed, and of uname(2) if the kernel is to have another `name`.
+    """
     if os.uname().machine != "x86_64":
         raise CannotFollow("following callers needs x86-64")
     libc = ctypes.CDLL(None, use_errno=True)
-    program = _program()
+    program = _program((*(_FOLLOWED if follow else ()), *((_UNAME,) if name else ())))
     filters = ctypes.create_string_buffer(program)
 
     class Program(ctypes.Structure):
@@ -57,11 +63,11 @@ def listen() -> int:
     return found
 
 
-def _program() -> bytes:
-    """Return the BPF program: notify of the calls in _NUMBERS made by 64-bit programs, allow all others."""
-    count = len(_NUMBERS)
+def _program(numbers: Sequence[int]) -> bytes:
+    """Return the BPF program: notify of the calls with these numbers made by 64-bit programs, allow all others."""
+    count = len(numbers)
     code = [(0x20, 0, 0, 4), (0x15, 0, count + 1, _AUDIT_ARCH), (0x20, 0, 0, 0)]  # load arch, compare, load number
-    code += [(0x15, count - index, 0, number) for index, number in enumerate(_NUMBERS)]
+    code += [(0x15, count - index, 0, number) for index, number in enumerate(numbers)]
     code += [(0x06, 0, 0, _ALLOW), (0x06, 0, 0, _USER_NOTIFY)]
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
 
@@ -72,6 +78,7 @@ class Follower:
     def __init__(self, kernel: SimulatedKernel, descriptor: int) -> None:
         self._doings = Doings(kernel)
         self._descriptor = descriptor
+        self._names = utsname(kernel)
 
     def follow(self) -> None:
         """Follow until the last process under the filter has ended."""
@@ -85,19 +92,24 @@ class Follower:
                     continue
                 return
             identity, pid, _, number, _, _, *arguments = _NOTICE.unpack(notice)
+            if number == _UNAME:
+                done = told(self._descriptor, identity, pid, arguments[0], self._names)
+                self._answer(identity, 0 if done else _CONTINUE)
+                continue
             if number in _FORKS:
                 known = offspring(pid)
-                self._go_on(identity)
+                self._answer(identity)
                 self._doings.after(pid, number, arguments, known)
                 continue
             try:
                 self._doings.before(pid, number, arguments)
             finally:
-                self._go_on(identity)
+                self._answer(identity)
 
-    def _go_on(self, identity: int) -> None:
+    def _answer(self, identity: int, flags: int = _CONTINUE) -> None:
+        """Let the call go on, or return 0 without it."""
         try:
-            ioctl(self._descriptor, _SEND, _ANSWER.pack(identity, 0, 0, _CONTINUE))
+            ioctl(self._descriptor, _SEND, _ANSWER.pack(identity, 0, 0, flags))
         except OSError as error:
             if error.errno != errno.ENOENT:
                 raise

@@ -38,21 +38,6 @@ if TYPE_CHECKING:
 
 _WANTED = InitFlag.ATOMIC_O_TRUNC | InitFlag.BIG_WRITES | InitFlag.PARALLEL_DIROPS | InitFlag.MAX_PAGES
 _LASTING = 3600  # seconds for which the kernel may remember what can't change
-_NOT_MADE = {  # as a directory without that operation answers, <fs/namei.c>
-    Opcode.CREATE: errno.EACCES,
-    Opcode.MKNOD: errno.EPERM,
-    Opcode.SYMLINK: errno.EPERM,
-    Opcode.LINK: errno.EPERM,
-    Opcode.UNLINK: errno.EPERM,
-    Opcode.RENAME: errno.EPERM,
-    Opcode.RENAME2: errno.EPERM,
-    Opcode.SETXATTR: errno.EOPNOTSUPP,
-    Opcode.GETXATTR: errno.EOPNOTSUPP,
-    Opcode.LISTXATTR: errno.EOPNOTSUPP,
-    Opcode.IOCTL: errno.ENOTTY,
-    Opcode.FALLOCATE: errno.EOPNOTSUPP,
-    Opcode.LSEEK: errno.EINVAL,
-}
 
 
 class _Parked(NamedTuple):
@@ -71,7 +56,7 @@ class FuseServer:
 
     `descriptor` is an open /dev/fuse that was or will be given to mount(2); the server owns it from now on.  `seen`
     is told the pid and path of each open of a file, before it is opened.  `root` is the tree that is served (default:
-    the kernel's tracefs).
+    the kernel's tracefs), `owner` the uid and gid that its files have.
     """
 
     def __init__(
@@ -81,10 +66,12 @@ class FuseServer:
         seen: Callable[[int, str], None] | None = None,
         *,
         root: DirNode | None = None,
+        owner: tuple[int, int] = (0, 0),
     ) -> None:
         self._kernel = kernel
         self._descriptor = descriptor
         self._seen = seen
+        self._owner = owner
         self._nodes = NodeTable(root or kernel.root)
         self._handles: dict[int, OpenFile | list[tuple[int, str, bool]]] = {}
         self._next_handle = 1
@@ -185,7 +172,7 @@ class FuseServer:
     def _reply(self, request: Request) -> bytes:
         answer = self._answers.get(request.opcode)
         if answer is None:
-            return wire.refusal(request.unique, _NOT_MADE.get(request.opcode, errno.ENOSYS))  # type: ignore[call-overload]
+            return wire.refusal(request.unique, wire.NOT_MADE.get(request.opcode, errno.ENOSYS))
         try:
             with self._kernel.condition:
                 body = answer(request)
@@ -221,7 +208,7 @@ class FuseServer:
     def _attributes(self, number: int) -> wire.Attributes:
         node = self._nodes.node(number)
         kind = stat.S_IFDIR if node.is_dir else stat.S_IFREG
-        mode, uid, gid = self._changed.get(self._nodes.path(number), (node.mode, 0, 0))
+        mode, uid, gid = self._changed.get(self._nodes.path(number), (node.mode, *self._owner))
         return wire.Attributes(self._nodes.inode(number), kind | mode, node.links, uid, gid, self._started)
 
     def _lasting(self, number: int) -> int:

@@ -17,6 +17,7 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4
 _MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8
 _PR_SET_PDEATHSIG = 1
 
+HELPER = "fusermount3"
 SUBTYPE = "fuse.tracefs"  # what /proc/mounts shows; the kernel allows no type without the prefix
 
 
@@ -88,34 +89,37 @@ def mount_fuse(calls: SystemCalls, descriptor: int, directory: str, root_mode: i
     calls.mount("tracefs", directory, SUBTYPE, MS_NOSUID | MS_NODEV | MS_NOEXEC, options)
 
 
-class HelperMount(NamedTuple):
-    """A mount made by fusermount3, which unmounts it when `keeper` is closed."""
+def mount_with_helper(directory: str) -> int:
+    """Mount through the set-user-id program fusermount3; return the descriptor to serve on.
 
-    descriptor: int
-    keeper: socket.socket
-
-
-def mount_with_helper(directory: str) -> HelperMount:
-    """Mount through the set-user-id program fusermount3; CannotMount if there is none or it refuses."""
-    program = shutil.which("fusermount3")
+    CannotMount if there is none or it refuses.
+    """
+    program = shutil.which(HELPER)
     if program is None:
         raise CannotMount(
             "only root may mount here: install fuse3, whose fusermount3 mounts for users, or use "
             "'kprobe-sim run -- COMMAND', which needs neither"
         )
     ours, theirs = socket.socketpair()
-    with theirs:
-        options = "auto_unmount,default_permissions,nosuid,nodev,subtype=tracefs,fsname=tracefs"
-        process = subprocess.Popen(
+    with ours, theirs:
+        options = "default_permissions,nosuid,nodev,noexec,subtype=tracefs,fsname=tracefs"
+        done = subprocess.run(
             [program, "-o", options, "--", directory],
             pass_fds=[theirs.fileno()],
             env={**os.environ, "_FUSE_COMMFD": str(theirs.fileno())},
+            check=False,
         )
-    _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
-    if not descriptors:
-        process.wait()
+        theirs.close()
+        _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
+    if done.returncode or not descriptors:
         raise CannotMount(f"fusermount3 refused to mount on {directory}")
-    return HelperMount(descriptors[0], ours)
+    os.set_inheritable(descriptors[0], False)
+    return descriptors[0]
+
+
+def unmount_with_helper(directory: str) -> None:
+    """Take away what it has mounted, even if it is busy."""
+    subprocess.run([HELPER, "-u", "-z", "-q", "--", directory], stderr=subprocess.DEVNULL, check=False)
 
 
 class MountPoint(NamedTuple):

@@ -53,12 +53,15 @@ def run(
     started: Callable[[], None] = lambda: None,
     *,
     follow: bool = False,
+    whole: bool = True,
 ) -> int:
     """Run a command on a simulated kernel and return its exit status (128 + N if signal N ended it).
 
     `started` is called when the command is about to start; threads that work for the simulated machine may be started
     there, not before.  With `follow` the simulated machine does what the command and its descendants do, as far as that
-    can be seen (see `kprobe_sim.expose.follow`).  Raises CannotMount if this machine doesn't allow what it takes.
+    can be seen (see `kprobe_sim.expose.follow`).  Unless `whole`, only tracefs and debugfs are simulated: uname(2) and
+    files such as /proc/kallsyms stay this machine's (see `kprobe_sim.expose.run_files`).  Raises CannotMount if this
+    machine doesn't allow what it takes.
     """
     calls = SystemCalls()
     ours, theirs = socket.socketpair()
@@ -67,12 +70,12 @@ def run(
     if not child:
         ours.close()
         os.close(error_out)
-        _become(calls, theirs, error_in, kernel.root.mode, command, follow)
+        _become(calls, theirs, error_in, kernel.root.mode, command, follow, whole)
     theirs.close()
     os.close(error_in)
     signals = _Signals(child)
     try:
-        return _supervise(kernel, child, ours, error_out, started, follow)
+        return _supervise(kernel, child, ours, error_out, started, follow or whole)
     finally:
         signals.restore()
 
@@ -83,7 +86,7 @@ def _supervise(
     channel: socket.socket,
     error_out: int,
     started: Callable[[], None],
-    follow: bool,
+    listens: bool,
 ) -> int:
     servers: list[tuple[FuseServer, threading.Thread]] = []
     try:
@@ -102,8 +105,8 @@ def _supervise(
                     if _answered(channel):
                         started()
                         channel.sendall(b"1")
-                        if follow:
-                            _follow(kernel, channel)
+                        if listens:
+                            _listen(kernel, channel)
         with open(error_out, encoding="utf-8", errors="replace") as pipe:
             trouble = pipe.read()
         _, status = os.waitpid(child, 0)
@@ -125,7 +128,7 @@ def _mounts_of(pid: int) -> str:
         return file.read()
 
 
-def _follow(kernel: SimulatedKernel, channel: socket.socket) -> None:
+def _listen(kernel: SimulatedKernel, channel: socket.socket) -> None:
     """Listen to the system calls of the child, once it has its filter; it sends the listener before it goes on."""
     _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
     if descriptors:
@@ -205,16 +208,14 @@ def _become(
     root_mode: int,
     command: Sequence[str],
     follow: bool,
+    whole: bool,
 ) -> NoReturn:
     """Make the namespaces and the mounts, and turn into the command."""
     code = NO_MOUNT
     try:
-        _enter(calls, channel, root_mode)
+        _enter(calls, channel, root_mode, whole)
         calls.die_with_parent(signal.SIGKILL)
-        if follow:
-            listener = listen()
-            socket.send_fds(channel, [b"1"], [listener])
-            os.close(listener)
+        _be_heard(channel, follow, whole)
         code = NOT_EXECUTABLE
         os.execvp(command[0], list(command))
     except (CannotMount, CannotFollow) as error:
@@ -230,7 +231,21 @@ def _become(
     os._exit(code)
 
 
-def _enter(calls: SystemCalls, channel: socket.socket, root_mode: int) -> None:
+def _be_heard(channel: socket.socket, follow: bool, whole: bool) -> None:
+    """Let the other process hear of system calls: those that are followed, and uname(2)."""
+    if not (follow or whole):
+        return
+    try:
+        listener = listen(follow=follow, name=whole)
+    except CannotFollow:
+        if follow:
+            raise
+        return  # uname tells of this machine's kernel then
+    socket.send_fds(channel, [b"1"], [listener])
+    os.close(listener)
+
+
+def _enter(calls: SystemCalls, channel: socket.socket, root_mode: int, whole: bool) -> None:
     here = os.getcwd()
     try:
         calls.unshare(CLONE_NEWUSER | CLONE_NEWNS)
@@ -242,7 +257,7 @@ def _enter(calls: SystemCalls, channel: socket.socket, root_mode: int) -> None:
     descriptors = open_device(), open_device()
     try:
         calls.mount("none", "/", "", MS_REC | MS_PRIVATE)
-        _cover(calls, channel, descriptors, root_mode)
+        _cover(calls, channel, descriptors, root_mode, whole)
         _lock(calls)
     except OSError as error:
         raise CannotMount(f"mounting on {error.filename or TRACING}: {explain(error)}") from None
@@ -254,7 +269,9 @@ def _enter(calls: SystemCalls, channel: socket.socket, root_mode: int) -> None:
         raise CannotMount("the simulator ended")
 
 
-def _cover(calls: SystemCalls, channel: socket.socket, descriptors: tuple[int, int], root_mode: int) -> None:
+def _cover(
+    calls: SystemCalls, channel: socket.socket, descriptors: tuple[int, int], root_mode: int, whole: bool
+) -> None:
     """Mount the simulator where tracefs is expected and over each tracefs of the machine; hide its debugfs.
 
     The other descriptor is that of the files beside the tracefs.
@@ -272,7 +289,8 @@ def _cover(calls: SystemCalls, channel: socket.socket, descriptors: tuple[int, i
         os.mkdir(f"{DEBUG}/{directory}", 0o700)
     calls.mount(TRACING, f"{DEBUG}/tracing", "", MS_BIND)
     calls.mount(f"{files}/{KPROBES}", f"{DEBUG}/{KPROBES}", "", MS_BIND)
-    lay(files)
+    if whole:
+        lay(files)
     calls.unmount(files)
     os.rmdir(files)
     for directory in {point.directory for point in found if point.kind == "debugfs"} - {DEBUG}:

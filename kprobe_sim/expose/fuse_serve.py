@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from kprobe_sim.expose.fuse import FuseServer
@@ -20,6 +21,7 @@ from kprobe_sim.expose.fuse_mount import (
     mount_table,
     mount_with_helper,
     open_device,
+    unmount_with_helper,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +46,8 @@ def serve(kernel: SimulatedKernel, directory: str, started: Callable[[], None] =
     if not os.path.isdir(directory):
         raise CannotMount(f"{directory} is not a directory")
     mounted = _mount(kernel, directory)
-    server = FuseServer(kernel, mounted.descriptor)
+    # the kernel lets nobody but the user who mounted it see what the helper mounts: the files are that user's
+    server = FuseServer(kernel, mounted.descriptor, owner=(os.geteuid(), os.getegid()))
     old = {number: signal.signal(number, lambda *_: server.stop()) for number in _ENDING}
     thread = threading.Thread(target=server.serve, name="fuse", daemon=True)
     try:
@@ -65,34 +68,41 @@ def _mount(kernel: SimulatedKernel, directory: str) -> _Mounted:
     if os.geteuid() != 0:
         return _Helped(directory)
     calls = SystemCalls()
-    keeper = _Keeper(calls, directory)
-    try:
-        return _Direct(calls, keeper, open_device(), directory, kernel.root.mode)
-    except BaseException:
-        keeper.dismiss()
-        raise
+    return _Direct(calls, _Keeper(partial(_unmount, calls, directory)), directory, kernel.root.mode)
 
 
 class _Helped:
     """A mount that fusermount3 made and takes away."""
 
     def __init__(self, directory: str) -> None:
-        self.descriptor, self._keeper = mount_with_helper(directory)
+        self._directory = directory
+        self._keeper = _Keeper(partial(unmount_with_helper, directory))
+        try:
+            self.descriptor = mount_with_helper(directory)
+        except BaseException:
+            self._keeper.dismiss()
+            raise
 
     def unmount(self) -> None:
-        self._keeper.close()
+        if _is_mounted(self._directory):
+            unmount_with_helper(self._directory)
+        self._keeper.dismiss()
 
 
 class _Direct:
     """A mount of root's own."""
 
-    def __init__(self, calls: SystemCalls, keeper: _Keeper, descriptor: int, directory: str, root_mode: int) -> None:
+    def __init__(self, calls: SystemCalls, keeper: _Keeper, directory: str, root_mode: int) -> None:
         try:
-            mount_fuse(calls, descriptor, directory, root_mode)
-        except OSError as error:
-            os.close(descriptor)
-            raise CannotMount(f"mounting on {directory}: {explain(error)}") from None
-        self.descriptor = descriptor
+            self.descriptor = open_device()
+            try:
+                mount_fuse(calls, self.descriptor, directory, root_mode)
+            except OSError as error:
+                os.close(self.descriptor)
+                raise CannotMount(f"mounting on {directory}: {explain(error)}") from None
+        except BaseException:
+            keeper.dismiss()
+            raise
         self._calls = calls
         self._keeper = keeper
         self._directory = directory
@@ -105,7 +115,7 @@ class _Direct:
 class _Keeper:
     """A process that takes the mount away if this one is killed."""
 
-    def __init__(self, calls: SystemCalls, directory: str) -> None:
+    def __init__(self, unmount: Callable[[], None]) -> None:
         waits, self._pipe = os.pipe()
         self._pid = os.fork()
         if self._pid:
@@ -120,7 +130,7 @@ class _Keeper:
             os.dup2(1, 2)
             os.dup2(1, 0)
             if not os.read(waits, 1):
-                _unmount(calls, directory)
+                unmount()
         finally:
             os._exit(0)
 
@@ -132,10 +142,14 @@ class _Keeper:
 
 
 def _unmount(calls: SystemCalls, directory: str) -> None:
-    if not any(point.directory == directory and point.kind == SUBTYPE for point in mount_table()):
+    if not _is_mounted(directory):
         return
     try:
         calls.unmount(directory)
     except OSError as error:
         if error.errno != errno.EINVAL:  # somebody else has unmounted it
             raise
+
+
+def _is_mounted(directory: str) -> bool:
+    return any(point.directory == directory and point.kind == SUBTYPE for point in mount_table())

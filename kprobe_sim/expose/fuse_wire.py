@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator
 from enum import IntEnum, IntFlag
 from struct import Struct
@@ -52,6 +53,23 @@ class Opcode(IntEnum):
     FALLOCATE = 43
     RENAME2 = 45
     LSEEK = 46
+
+
+NOT_MADE: dict[int, int] = {  # as a directory without that operation answers, <fs/namei.c>
+    Opcode.CREATE: errno.EACCES,
+    Opcode.MKNOD: errno.EPERM,
+    Opcode.SYMLINK: errno.EPERM,
+    Opcode.LINK: errno.EPERM,
+    Opcode.UNLINK: errno.EPERM,
+    Opcode.RENAME: errno.EPERM,
+    Opcode.RENAME2: errno.EPERM,
+    Opcode.SETXATTR: errno.EOPNOTSUPP,
+    Opcode.GETXATTR: errno.EOPNOTSUPP,
+    Opcode.LISTXATTR: errno.EOPNOTSUPP,
+    Opcode.IOCTL: errno.ENOTTY,
+    Opcode.FALLOCATE: errno.EOPNOTSUPP,
+    Opcode.LSEEK: errno.EINVAL,
+}
 
 
 class InitFlag(IntFlag):

@@ -265,3 +265,54 @@ def test_usage(arguments: list[str], message: str) -> None:
     done = subprocess.run([*KPROBE_SIM, *arguments], capture_output=True, text=True, env=environment())
     assert done.returncode == 2
     assert message in done.stderr
+
+
+# the rest of the machine
+
+WHOLE = ("--kernel", "6.12", "--activity", "none")
+ONLY = (*WHOLE, "--only-tracefs")
+RELEASE = "6.12.117+deb13-cloud-amd64"
+
+
+def test_the_kernel_tells_its_name(run: Run) -> None:
+    done = run(["sh", "-c", "uname -rv; cat /proc/sys/kernel/osrelease; cut -d' ' -f3 /proc/version"], WHOLE)
+    version = "#1 SMP PREEMPT_DYNAMIC Debian 6.12.117-1 (2026-11-12)"
+    assert (done.stdout, done.stderr) == (f"{RELEASE} {version}\n{RELEASE}\n{RELEASE}\n", "")
+    names = run([sys.executable, "-c", "import os; print(*os.uname())"], WHOLE).stdout
+    assert names == f"Linux {os.uname().nodename} {RELEASE} {version} x86_64\n"
+
+
+def test_probes_are_in_debugfs_and_symbols_in_proc(run: Run) -> None:
+    script = f"""
+echo 'p:probe do_sys_openat2' > {TRACING}/kprobe_events; echo 1 > {TRACING}/events/kprobes/probe/enable
+cd /sys/kernel/debug/kprobes; cat enabled; grep -q . blacklist; echo $?; cut -d' ' -f3- list
+grep -c "^$(cut -d' ' -f1 list) t do_sys_openat2$" /proc/kallsyms
+"""
+    done = run(["bash", "-c", script], WHOLE)
+    assert (done.stdout, done.stderr) == ("1\n0\nk  do_sys_openat2+0x0    [FTRACE]\n1\n", "")
+
+
+def test_the_switches_of_tracing_are_the_machines(run: Run) -> None:
+    """Those that this kernel has; what is written to them is nothing to it."""
+    switches = {"ftrace_enabled": "1\n0\n", "kptr_restrict": "0\n2\n", "traceoff_on_warning": "0\n1\n"}
+    for name, text in switches.items():
+        path = Path("/proc/sys/kernel") / name
+        if path.exists():
+            before = path.read_text()
+            value = text.split()[1]
+            assert run(["sh", "-c", f"cat {path}; echo {value} > {path}; cat {path}"], WHOLE).stdout == text
+            assert path.read_text() == before
+            assert run(["cat", str(path)], ONLY).stdout == before
+
+
+def test_only_the_tracefs(run: Run) -> None:
+    done = run(["sh", "-c", f"uname -r; cat /proc/sys/kernel/osrelease {TRACING}/current_tracer"], ONLY)
+    assert done.stdout == f"{os.uname().release}\n{os.uname().release}\nnop\n"
+
+
+def test_a_run_inside_a_run(run: Run) -> None:
+    """One filter of a kind is all that the kernel allows, so the inner one doesn't name its own kernel."""
+    inner = [*KPROBE_SIM, "run", "--kernel", "6.1", "--activity", "none", "--", "sh", "-c"]
+    done = run([*inner, f"uname -r; grep -c . {TRACING}/README"], WHOLE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[0] == RELEASE
