@@ -29,7 +29,8 @@ def asked(config: pytest.Config) -> list[str]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """With several kernels each test that asks for one runs on each."""
     kernels = asked(metafunc.config)
-    if len(kernels) > 1 and "series" in metafunc.fixturenames:
+    own = any("series" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
+    if len(kernels) > 1 and "series" in metafunc.fixturenames and not own:
         metafunc.parametrize("series", kernels, scope="session")
 
 
