@@ -76,6 +76,14 @@ class Emission:
         """True if the kernel has that static event."""
         return (system, name) in self._kernel.events.static
 
+    def is_wanted(self, system: str, name: str) -> bool:
+        """True if some instance wants that static event."""
+        key = (system, name)
+        return any(
+            (file := instance.static_file(key)) is not None and file.enabled
+            for instance in self._kernel.all_instances()
+        )
+
     def emit(
         self,
         name: str,

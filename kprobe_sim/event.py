@@ -45,7 +45,7 @@ class Event(Protocol):
 class StaticEvent:
     """A tracepoint event that the profile recorded; its format text is read when somebody asks."""
 
-    __slots__ = ("_format", "can_enable", "files", "id", "name", "system")
+    __slots__ = ("_fields", "_format", "can_enable", "files", "id", "name", "system")
 
     def __init__(
         self, system: str, name: str, number: int, format_text: Callable[[], bytes], files: Iterable[str]
@@ -56,6 +56,7 @@ class StaticEvent:
         self.files = tuple(files)
         self.can_enable = "enable" in self.files
         self._format = format_text
+        self._fields: list[Field] | None = None
 
     def switch(self, instance: Instance, on: bool) -> None:
         """Tracepoints can always be switched."""
@@ -66,6 +67,11 @@ class StaticEvent:
 
     def filter_fields(self) -> list[Field]:
         """Read the fields back from the recorded format text."""
+        if self._fields is None:
+            self._fields = self._read()
+        return self._fields
+
+    def _read(self) -> list[Field]:
         return [field for field in read_fields(self._format().decode()) if not field.name.startswith("common_")]
 
 

@@ -100,6 +100,7 @@ class HistTrigger(Trigger):
             lambda: clock.stamp(hit.at),
             ns2usecs if clock.in_ns else int,
             [],
+            hit.at,
         )
         self.data.count(sample)
 

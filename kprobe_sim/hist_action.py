@@ -14,7 +14,7 @@ from kprobe_sim.hist_data import FieldVariable, HistData, make_variable, set_var
 from kprobe_sim.hist_expression import Complain, ExpressionReader
 from kprobe_sim.hist_field import EXECNAME, STACKTRACE, STRING, VARIABLE, HistField, Sample
 from kprobe_sim.hist_map import Element
-from kprobe_sim.hist_synthetic import Target, fits
+from kprobe_sim.hist_synthetic import SyntheticTarget, fits, target_of
 from kprobe_sim.node import refuse
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class MadeAction:
         self._data = data
         self._watched: HistField | None = None  # what onmax and onchange look at
         self._tracked: HistField | None = None  # the value they have seen
-        self._target: Target | None = None
+        self._target: SyntheticTarget | None = None
         self._arguments: list[HistField] = []
         self._snapshot: tuple[int, str] | None = None  # the value and key that the last one was taken for
 
@@ -149,7 +149,7 @@ class MadeAction:
         name, parameters = text.name, text.parameters
         if self._by_keyword:
             name, parameters = parameters[0], parameters[1:]
-        target = data.file.instance.kernel.synthetic_target(name)
+        target = target_of(data.file.instance.kernel, name)
         if target is None:
             maker.fail("Couldn't find synthetic event", name)
         target.hold(1)

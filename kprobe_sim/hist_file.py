@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kprobe_sim.hist import HistMaker, HistTrigger
+from kprobe_sim.hist_synthetic import target_of
 from kprobe_sim.hist_text import histogram_text
 from kprobe_sim.node import refuse
 from kprobe_sim.trigger import HistSwitch, Trigger
@@ -116,7 +117,7 @@ def drop_hist_triggers(file: EventFile) -> None:
 def _hold_event(file: EventFile, by: int) -> None:
     """A synthetic event with a histogram can't be removed."""
     if file.event.system == "synthetic":
-        target = file.instance.kernel.synthetic_target(file.event.name)
+        target = target_of(file.instance.kernel, file.event.name)
         if target is not None:
             target.hold(by)
 

@@ -1,55 +1,65 @@
-"""Synthetic events as histograms make them happen: which values fit, and the record that they become.
+"""Synthetic events as histograms make them happen: which values fit, and who gets the record.
 
-Sources: check_synth_field() in trace_events_hist.c, trace_event_raw_event_synth() and print_synth_event() in
-trace_events_synth.c of 6.1.
+Sources: check_synth_field() in trace_events_hist.c and trace_event_raw_event_synth() in trace_events_synth.c of 6.1.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from kprobe_sim.hist_field import STACKTRACE, HistField, Sample, Value
+from kprobe_sim.synthetic import SYSTEM, SyntheticEvent
+from kprobe_sim.synthetic_field import SyntheticField
+from kprobe_sim.synthetic_record import packed
+from kprobe_sim.task import Task
+from kprobe_sim.trigger import Hit
+
+if TYPE_CHECKING:
+    from kprobe_sim.kernel import SimulatedKernel
 
 
-class FieldType(Protocol):
-    """A field of a synthetic event."""
+class SyntheticTarget:
+    """A synthetic event of one kernel, as histograms make it happen."""
 
-    @property
-    def type(self) -> str: ...
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def signed(self) -> bool: ...
-
-    @property
-    def is_string(self) -> bool: ...
-
-    @property
-    def is_dynamic(self) -> bool: ...
+    def __init__(self, kernel: SimulatedKernel, event: SyntheticEvent) -> None:
+        self._kernel = kernel
+        self._event = event
 
     @property
-    def is_stack(self) -> bool: ...
-
-
-class Target(Protocol):
-    """A synthetic event that a histogram makes happen."""
-
-    @property
-    def types(self) -> Sequence[FieldType]: ...
+    def types(self) -> Sequence[SyntheticField]:
+        return self._event.own_fields
 
     def hold(self, by: int) -> None:
         """Keep it from being removed, or no longer."""
-        ...
+        self._event.users += by
 
     def happen(self, values: Sequence[Value], sample: Sample) -> None:
-        """Let it happen, at a hit of another event."""
-        ...
+        """Let it happen in the instances that have it enabled, in the task that was hit."""
+        record = struct.pack("<H", self._event.id) + sample.record[2:8] + packed(self._event.own_fields, values)
+        (pid,) = struct.unpack_from("<i", record, 4)
+        task = self._kernel.tasks.get(pid) or Task(pid, sample.comm)
+        recorder = self._kernel.hits.recorder
+        frames = list(sample.frames)
+        for instance in self._kernel.all_instances():
+            file = instance.probe_files.get(self._event)
+            if file is None or not file.enabled or not recorder.wants(file, task, sample.cpu):
+                continue
+            if file.triggers or file.soft_disabled:
+                hit = Hit(sample.cpu, sample.comm, record[:8], frames, sample.at)
+                recorder.triggered(file, task, record, hit, lambda: frames)
+            elif file.filter is None or file.filter.match(record, cpu=sample.cpu, comm=sample.comm):
+                recorder.record(file, task, record, sample.cpu, lambda: frames, sample.at)
 
 
-def fits(target: Target, variable: HistField, place: int) -> bool:
+def target_of(kernel: SimulatedKernel, name: str) -> SyntheticTarget | None:
+    """Return the synthetic event of that name, or None."""
+    event = kernel.probes.event(SYSTEM, name)
+    return SyntheticTarget(kernel, event) if isinstance(event, SyntheticEvent) else None
+
+
+def fits(target: SyntheticTarget, variable: HistField, place: int) -> bool:
     """True if a variable can be the value of a field."""
     if place >= len(target.types):
         return False

@@ -26,6 +26,7 @@ from kprobe_sim.hist_field import (
     HistField,
 )
 from kprobe_sim.hist_map import Element
+from kprobe_sim.syscall_numbers import syscall_name
 
 _PARTS = 10_000  # a percentage is shown with two decimals
 _BAR = 20
@@ -133,11 +134,16 @@ def _stored_text(data: HistData, field: HistField, stored: bytes, entry: Element
         (SYM, lambda: f"[{number:x}] {_symbol(data, number, offset=False):<45}"),
         (SYM_OFFSET, lambda: f"[{number:x}] {_symbol(data, number, offset=True):<55}"),
         (EXECNAME, lambda: f"{entry.comm.decode('latin-1'):<16}[{number:10}]"),
-        (SYSCALL, lambda: f"{data.file.instance.kernel.syscall_name(number) or 'unknown_syscall':<30}[{number:3}]"),
+        (SYSCALL, lambda: f"{_syscall(number):<30}[{number:3}]"),
         (LOG2, lambda: f"~ 2^{number:<2}"),
         (BUCKETS, lambda: f"~ {number}-{number + field.buckets - 1}"),
     )
     return next((text() for flag, text in shown if flags & flag), f"{number:10}")
+
+
+def _syscall(number: int) -> str:
+    name = syscall_name(number)
+    return "unknown_syscall" if name is None else f"sys_{name}"
 
 
 def _symbol(data: HistData, address: int, *, offset: bool) -> str:

@@ -21,7 +21,6 @@ from kprobe_sim.filter_gates import filter_gates
 from kprobe_sim.filtering import compile_for
 from kprobe_sim.gates import gates_for
 from kprobe_sim.hist import HistTrigger
-from kprobe_sim.hist_synthetic import Target
 from kprobe_sim.hits import Hits
 from kprobe_sim.instance import BUFFER_SIZE, Instance
 from kprobe_sim.machine_files import MachineFiles
@@ -32,7 +31,6 @@ from kprobe_sim.probes import ProbeRegistry
 from kprobe_sim.prototypes import PrototypeTable
 from kprobe_sim.static_record import FieldValue
 from kprobe_sim.symbols import Symbol
-from kprobe_sim.syscall_numbers import syscall_name
 from kprobe_sim.task import SavedCmdlines, Task
 from kprobe_sim.task_life import SystemCall, TaskLife
 from kprobe_sim.tree import InstanceDir, Modes
@@ -265,15 +263,6 @@ class SimulatedKernel:
         """Return what printk's %p shows for an address: 32 bits of a keyed hash, the same for this kernel always."""
         digest = hashlib.blake2b(address.to_bytes(8, "little"), digest_size=4, key=self._hash_key[:64]).digest()
         return int.from_bytes(digest, "little")
-
-    def syscall_name(self, number: int) -> str | None:
-        """Return the kernel's name of a system call, such as sys_openat; None if there is none of that number."""
-        name = syscall_name(number)
-        return None if name is None else f"sys_{name}"
-
-    def synthetic_target(self, name: str) -> Target | None:
-        """Return the synthetic event of that name as histograms make it happen, or None."""
-        return None
 
     def symbol_text(self, address: int, offset: bool) -> bytes:
         """Return an address as sprint_symbol() does: NAME+0xOFF/0xSIZE [MODULE], or in hex without a symbol."""

@@ -1,6 +1,6 @@
 """Synthetic events: read, refused and listed (trace_events_synth.c of 6.1.190, 6.12.117 and 7.2.13; fixtures/kinds).
 
-Only histograms make them happen, and those aren't counted: nothing fires them here.
+Histograms make them happen (kprobe_sim.hist_action).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kprobe_sim.node import refuse
 from kprobe_sim.probe_kind import Room
 from kprobe_sim.refusal import Declined
 from kprobe_sim.synthetic_field import Fault, SyntheticField, read_field
+from kprobe_sim.synthetic_record import text_of
 
 if TYPE_CHECKING:
     from kprobe_sim.instance import Instance
@@ -65,8 +66,8 @@ class SyntheticEvent:
         """Nothing is done but by histograms."""
 
     def body(self, symbol: Symbolized) -> Callable[[bytes], bytes]:
-        """Return what would make a line of the trace: there is no record to make one of."""
-        return lambda data: self.name.encode("latin-1") + b": \n"
+        """Return what makes a record's line of the trace."""
+        return text_of(self.name, self.own_fields)
 
     def format(self) -> bytes:
         """Return the text of the `format` file."""

@@ -63,6 +63,8 @@ class TaskLife:
     def _emit(self, system: str, name: str, task: Task, fields: Fields, cpu: int) -> None:
         """Let an event happen, if the kernel has it; fields that its version of it lacks are left out."""
         statics = self._kernel.statics
+        if name != "sched_switch" and not statics.is_wanted(system, name):
+            return
         if statics.has(system, name):
             known = {field.name for field in statics.event(f"{system}/{name}").filter_fields()}
             statics.emit(f"{system}/{name}", task, {k: v for k, v in fields.items() if k in known}, cpu=cpu)
@@ -111,6 +113,13 @@ class TaskLife:
             "group_dead": int(task.tgid in (None, task.pid)),
         }
         self._emit("sched", "sched_process_exit", task, gone, cpu)
+
+    def wake_up(self, task: Task, waker: Task, cpu: int = 0) -> None:
+        """sched_waking, sched_wakeup; the second happens where the task will run, here at once."""
+        woken: Fields = {"comm": task.name, "pid": task.pid, "prio": _PRIORITY, "success": 1, "target_cpu": cpu}
+        with self._kernel.condition:
+            self._emit("sched", "sched_waking", waker, woken, cpu)
+            self._emit("sched", "sched_wakeup", waker, woken, cpu)
 
     def switch(self, previous: Task, following: Task, state: int, cpu: int) -> None:
         """sched_switch."""

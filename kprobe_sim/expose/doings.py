@@ -26,10 +26,22 @@ OPENS = ("open", "openat")
 FORKS = ("clone", "fork", "vfork", "clone3")
 EXECS = ("execve", "execveat")
 EXITS = ("exit_group",)
+SLEEPS = (
+    "wait4",
+    "waitid",
+    "nanosleep",
+    "clock_nanosleep",
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+    "pause",
+    "rt_sigsuspend",
+)
 _AT_FDCWD = -100
 _LARGEFILE = 0x8000
 _OPENED = 3
-_ZOMBIE = 0x20  # EXIT_ZOMBIE, as sched_switch shows it
+_ASLEEP, _ZOMBIE = 1, 0x20  # TASK_INTERRUPTIBLE, EXIT_ZOMBIE, as sched_switch shows them
 _CLONE_THREAD = 0x10000
 _BIRTH = 0.2  # seconds that a child may take to appear
 _IDLE = Task(0, "swapper/0")
@@ -43,6 +55,8 @@ class Doings:
     def __init__(self, kernel: SimulatedKernel) -> None:
         self._kernel = kernel
         chains = kernel.profile.chains or {}
+        self._running = _IDLE
+        self._asleep: set[int] = set()
         self._open_stack = tuple(chains.get("openat", ()))
         self._fork_stack = tuple(chains.get("fork", ()))
 
@@ -51,17 +65,21 @@ class Doings:
         name = syscall_name(number) or ""
         task = caller(pid)
         self._kernel.tasks.setdefault(pid, task)
+        self._runs(task)
         if name in OPENS:
             self._opens(task, name, arguments)
         elif name in EXECS:
             self._executes(task, name, arguments)
         elif name in EXITS:
             self._exits(task, name, arguments)
+        elif name in SLEEPS:
+            self._leaves(task, _ASLEEP)
 
     def after(self, pid: int, number: int, arguments: list[int], known: set[int]) -> None:
         """Do what a fork did; `known` are the children and threads from before it."""
         name = syscall_name(number) or ""
         task = caller(pid)
+        self._runs(task)
         born = _newborn(pid, known)
         flags = _clone_flags(task.pid, name, arguments)
         with self._kernel.system_call(name, task=task, args=arguments[:5], returns=born or -errno.EAGAIN):
@@ -112,7 +130,28 @@ class Doings:
         kernel = self._kernel
         with kernel.system_call(name, task=task, args=arguments[:1], returns=None):
             self._call(("do_exit",), task, ((arguments[0] & 0xFF) << 8,), None, (), lambda: kernel.exit(task))
-        kernel.switch(task, _IDLE, state=_ZOMBIE)
+        parent = caller(_parent_of(task.pid))
+        if parent.pid in self._asleep:
+            self._asleep.discard(parent.pid)
+            kernel.life.wake_up(parent, task)
+        self._leaves(task, _ZOMBIE)
+
+    def _runs(self, task: Task) -> None:
+        """A task that does something has been switched to, and woken before that if it slept."""
+        if task.pid == self._running.pid:
+            return
+        if task.pid in self._asleep:
+            self._asleep.discard(task.pid)
+            self._kernel.life.wake_up(task, self._running)
+        self._kernel.switch(self._running, task, state=0)
+        self._running = task
+
+    def _leaves(self, task: Task, state: int) -> None:
+        """A task sleeps or is gone: the idle task runs."""
+        if state == _ASLEEP:
+            self._asleep.add(task.pid)
+        self._kernel.switch(task, _IDLE, state=state)
+        self._running = _IDLE
 
     def _call(
         self,
@@ -130,6 +169,14 @@ class Doings:
                 return
         if within is not None:
             within()
+
+
+def _parent_of(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except (OSError, IndexError):
+        return 0
 
 
 def offspring(pid: int) -> set[int]:

@@ -5,8 +5,8 @@ kernel does it (seccomp_unotify(2); no root needed).  The simulated tasks have t
 real paths, flags and modes, the forks the real child.
 
 What can't be seen: results of opens (3, or the error of a file that isn't there), so the calls of a return probe come
-at once; 32-bit programs; processes that the command didn't start; anything but those four kinds of system call.  A task
-that ends is switched away from, to the idle task; other switches don't happen.
+at once; 32-bit programs; processes that the command didn't start; anything but those kinds of system call and those
+that sleep.  All tasks run on CPU 0: another one than before was switched to, and one that slept was woken by then.
 """
 
 from __future__ import annotations
@@ -16,21 +16,37 @@ import errno
 import os
 import select
 import struct
+<<<<<<< ours
 from collections.abc import Sequence
+=======
+import threading
+>>>>>>> theirs
 from fcntl import ioctl
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
+<<<<<<< ours
 from kprobe_sim.expose.doings import EXECS, EXITS, FORKS, OPENS, Doings, offspring
 from kprobe_sim.expose.kernel_name import told, utsname
+=======
+from kprobe_sim.expose.doings import EXECS, EXITS, FORKS, OPENS, SLEEPS, Doings, offspring
+>>>>>>> theirs
 from kprobe_sim.syscall_numbers import syscall_number
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
 
 _FORKS = frozenset(number for name in FORKS if (number := syscall_number(name)) is not None)
+<<<<<<< ours
 _FOLLOWED = tuple(number for name in (*OPENS, *FORKS, *EXECS, *EXITS) if (number := syscall_number(name)) is not None)
 _UNAME = 63
+=======
+_NUMBERS = tuple(
+    number for name in (*OPENS, *FORKS, *EXECS, *EXITS, *SLEEPS) if (number := syscall_number(name)) is not None
+)
+>>>>>>> theirs
 _SECCOMP, _SET_MODE_FILTER, _NEW_LISTENER = 317, 1, 8  # seccomp(2) on x86-64
+_WAIT_KILLABLE = 0x20  # once a call has been told of, only a fatal signal interrupts it (5.19 and later)
 _AUDIT_ARCH = 0xC000003E
 _ALLOW, _USER_NOTIFY = 0x7FFF0000, 0x7FC00000
 _RECEIVE, _SEND, _CONTINUE = 0xC0502100, 0xC0182101, 1
@@ -57,7 +73,9 @@ def listen(*, follow: bool, name: bool) -> int:
         _fields_ = (("length", ctypes.c_ushort), ("filters", ctypes.c_void_p))
 
     whole = Program(len(program) // 8, ctypes.addressof(filters))
-    found: int = libc.syscall(_SECCOMP, _SET_MODE_FILTER, _NEW_LISTENER, ctypes.byref(whole))
+    found: int = libc.syscall(_SECCOMP, _SET_MODE_FILTER, _NEW_LISTENER | _WAIT_KILLABLE, ctypes.byref(whole))
+    if found < 0 and ctypes.get_errno() == errno.EINVAL:
+        found = libc.syscall(_SECCOMP, _SET_MODE_FILTER, _NEW_LISTENER, ctypes.byref(whole))
     if found < 0:
         raise CannotFollow(f"following callers needs seccomp_unotify(2): {os.strerror(ctypes.get_errno())}")
     return found
@@ -78,19 +96,16 @@ class Follower:
     def __init__(self, kernel: SimulatedKernel, descriptor: int) -> None:
         self._doings = Doings(kernel)
         self._descriptor = descriptor
+<<<<<<< ours
         self._names = utsname(kernel)
+=======
+        self._notices: SimpleQueue[bytes] = SimpleQueue()
+>>>>>>> theirs
 
     def follow(self) -> None:
         """Follow until the last process under the filter has ended."""
-        notice = bytearray(_NOTICE.size)
-        while True:
-            notice[:] = bytes(len(notice))
-            try:
-                ioctl(self._descriptor, _RECEIVE, notice)
-            except OSError as error:
-                if error.errno in (errno.EINTR, errno.ENOENT) and self._is_used():  # the caller is gone
-                    continue
-                return
+        threading.Thread(target=self._receive, name="notices", daemon=True).start()
+        while notice := self._notices.get():
             identity, pid, _, number, _, _, *arguments = _NOTICE.unpack(notice)
             if number == _UNAME:
                 done = told(self._descriptor, identity, pid, arguments[0], self._names)
@@ -106,8 +121,26 @@ class Follower:
             finally:
                 self._answer(identity)
 
+<<<<<<< ours
     def _answer(self, identity: int, flags: int = _CONTINUE) -> None:
         """Let the call go on, or return 0 without it."""
+=======
+    def _receive(self) -> None:
+        """Take notices as soon as they come: until then a signal makes the call fail, and shells don't try again."""
+        notice = bytearray(_NOTICE.size)
+        while True:
+            notice[:] = bytes(len(notice))
+            try:
+                ioctl(self._descriptor, _RECEIVE, notice)
+            except OSError as error:
+                if error.errno in (errno.EINTR, errno.ENOENT) and self._is_used():  # the caller is gone
+                    continue
+                self._notices.put(b"")
+                return
+            self._notices.put(bytes(notice))
+
+    def _go_on(self, identity: int) -> None:
+>>>>>>> theirs
         try:
             ioctl(self._descriptor, _SEND, _ANSWER.pack(identity, 0, 0, flags))
         except OSError as error:

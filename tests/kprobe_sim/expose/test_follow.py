@@ -115,9 +115,11 @@ def test_static_events_of_what_programs_do(run: Run) -> None:
     assert re.search(rf"sched_process_exec: filename=\S*/cat pid={child} old_pid={child}\n", "\n".join(cat))
     assert "sys_execve -> 0x0" in cat
     assert "sys_openat -> 0xfffffffffffffffe" in cat
-    assert cat[-3:] == [
+    assert cat[-5:] == [
         "sys_exit_group(error_code: 1)",
         f"sched_process_exit: comm=cat pid={child} prio=120",
+        f"sched_waking: comm=bash pid={match[2]} prio=120 target_cpu=000",
+        f"sched_wakeup: comm=bash pid={match[2]} prio=120 target_cpu=000",
         f"sched_switch: prev_comm=cat prev_pid={child} prev_prio=120 prev_state=Z ==> "
         "next_comm=swapper/0 next_pid=0 next_prio=120",
     ]

@@ -1,0 +1,66 @@
+"""Synthetic events that happen: values become a record, and the record a line of the trace.
+
+Sources: trace_event_raw_event_synth(), trace_string() and print_synth_event() in kernel/trace/trace_events_synth.c of
+6.1.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+
+from kprobe_sim.hist_field import Value
+from kprobe_sim.synthetic_field import SyntheticField
+
+_HEAD = 8
+_WORD = 8
+_STRING_MAX = 256  # STR_VAR_LEN_MAX
+
+
+def packed(fields: Sequence[SyntheticField], values: Sequence[Value]) -> bytes:
+    """Return what follows the common fields of a record: a word for each value, static strings at full length."""
+    fixed = b""
+    data = b""
+    start = _HEAD + sum(field.room for field in fields)
+    for field, value in zip(fields, values, strict=True):
+        text = value if isinstance(value, bytes) else b""
+        if field.is_string and field.is_dynamic:
+            text = text[: _STRING_MAX - 1] + b"\0"
+            fixed += struct.pack("<II", len(text) << 16 | start + len(data), 0)
+            data += text
+        elif field.is_string:
+            fixed += text[: _STRING_MAX - 1].ljust(_STRING_MAX, b"\0")
+        elif field.is_stack:
+            fixed += struct.pack("<II", start + len(data), 0)
+        else:
+            number = value if isinstance(value, int) else 0
+            fixed += (number & (1 << 8 * field.size) - 1).to_bytes(_WORD, "little")
+    return fixed + data
+
+
+def text_of(name: str, fields: Sequence[SyntheticField]) -> Callable[[bytes], bytes]:
+    """Return what makes the line of a record, from the event's name on."""
+
+    def shown(record: bytes) -> bytes:
+        parts = []
+        at = _HEAD
+        for field in fields:
+            if field.is_string:
+                start = struct.unpack_from("<I", record, at)[0] & 0xFFFF if field.is_dynamic else at
+                text = record[start : start + _STRING_MAX].partition(b"\0")[0].decode("latin-1")
+            else:
+                text = _number(field, int.from_bytes(record[at : at + field.size], "little"))
+            parts.append(f"{field.name}={text}")
+            at += field.room
+        return f"{name}: {' '.join(parts)}\n".encode("latin-1")
+
+    return shown
+
+
+def _number(field: SyntheticField, number: int) -> str:
+    """Show a number; what is smaller than an int comes without its sign (print_synth_event_num_val)."""
+    if field.format == "%x":
+        return f"{number:x} (0x{number:x})"
+    if field.size >= 4 and field.format in ("%d", "%ld", "%lld") and number >> 8 * field.size - 1:
+        number -= 1 << 8 * field.size
+    return str(number)
