@@ -102,7 +102,9 @@ def _machine(arguments: argparse.Namespace) -> SimBackend:
     activity = Activity((), (), False) if arguments.activity == "none" else load(arguments.activity)
     needed = 1 + max((int(step.options["cpu"]) for step in activity.steps), default=0)
     cpus: int = arguments.cpus or max(needed, profile.load(arguments.kernel).cpus)
-    return SimBackend(SimulatedKernel(arguments.kernel, cpus=cpus, clock=time.monotonic_ns), activity)
+    kernel = SimulatedKernel(arguments.kernel, cpus=cpus, clock=time.monotonic_ns)
+    kernel.files.follow_host()
+    return SimBackend(kernel, activity)
 
 
 def _run(machine: SimBackend, command: Sequence[str], follow: bool, whole: bool) -> int:
