@@ -75,7 +75,7 @@ class Recorder:
         buffered = file.filter is not None or file.soft_disabled
         buffer = instance.buffer
         has_place = buffered or (instance.tracing_on and hit.cpu not in instance.masked)
-        later = run_triggers(file, hit, record) if file.triggers_need_record else []
+        later = run_triggers(file, hit._replace(held=buffered), record) if file.triggers_need_record else []
         passes = file.filter is None or file.filter.match(record, cpu=hit.cpu, comm=hit.comm)
         if has_place and passes and not file.soft_disabled and _traces(instance, task, also):
             self.record(file, task, record, hit.cpu, stack, hit.at, buffer)

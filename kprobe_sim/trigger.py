@@ -6,6 +6,7 @@ A trigger acts on the instance whose `trigger` file it was written to.  Sources:
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from kprobe_sim.predicate import Predicate
 
 UNLIMITED = ULONG_MAX  # -1 as the kernel counts
+_HEAD = struct.Struct("<HBBi")
 
 
 class Hit(NamedTuple):
@@ -29,6 +31,7 @@ class Hit(NamedTuple):
     frames: Sequence[int]  # return addresses, the tracer's own first
     at: int | None  # when, in ns of the machine's time; None: now
     in_nmi: bool = False
+    held: bool = False  # the record is made aside, with preemption off once more, until it's known whether it stays
 
 
 class Trigger:
@@ -142,9 +145,18 @@ class Snapshot(Trigger):
             instance.swap_snapshot()
 
     def _complain(self, hit: Hit, *lines: str) -> None:
-        found = self.instance.kernel.symbols.lookup("tracing_snapshot_instance_cond")
+        """Say in the trace what is wrong, in the context of the tracer itself.
+
+        That has preemption off, which records of events leave out of account, and in an NMI interrupts too.  Source:
+        tracing_gen_ctx(); conformance suite on 5.10, 6.1 and 7.3.
+        """
+        kernel = self.instance.kernel
+        found = kernel.symbols.lookup("tracing_snapshot_instance_cond")
+        kind, flags, depth, pid = _HEAD.unpack_from(hit.head)
+        depth += (1 + hit.held) * kernel.profile.preemption
+        head = _HEAD.pack(kind, flags | hit.in_nmi, depth & 0xFF, pid)
         for line in lines:
-            self.instance.print(hit.cpu, found[0].address if found else 0, f"{line}\n".encode(), hit.head, hit.at)
+            self.instance.print(hit.cpu, found[0].address if found else 0, f"{line}\n".encode(), head, hit.at)
 
 
 class StackTrace(Trigger):
