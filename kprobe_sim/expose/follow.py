@@ -16,35 +16,24 @@ import errno
 import os
 import select
 import struct
-<<<<<<< ours
-from collections.abc import Sequence
-=======
 import threading
->>>>>>> theirs
+from collections.abc import Sequence
 from fcntl import ioctl
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-<<<<<<< ours
-from kprobe_sim.expose.doings import EXECS, EXITS, FORKS, OPENS, Doings, offspring
-from kprobe_sim.expose.kernel_name import told, utsname
-=======
 from kprobe_sim.expose.doings import EXECS, EXITS, FORKS, OPENS, SLEEPS, Doings, offspring
->>>>>>> theirs
+from kprobe_sim.expose.kernel_name import told, utsname
 from kprobe_sim.syscall_numbers import syscall_number
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
 
 _FORKS = frozenset(number for name in FORKS if (number := syscall_number(name)) is not None)
-<<<<<<< ours
-_FOLLOWED = tuple(number for name in (*OPENS, *FORKS, *EXECS, *EXITS) if (number := syscall_number(name)) is not None)
-_UNAME = 63
-=======
-_NUMBERS = tuple(
+_FOLLOWED = tuple(
     number for name in (*OPENS, *FORKS, *EXECS, *EXITS, *SLEEPS) if (number := syscall_number(name)) is not None
 )
->>>>>>> theirs
+_UNAME = 63
 _SECCOMP, _SET_MODE_FILTER, _NEW_LISTENER = 317, 1, 8  # seccomp(2) on x86-64
 _WAIT_KILLABLE = 0x20  # once a call has been told of, only a fatal signal interrupts it (5.19 and later)
 _AUDIT_ARCH = 0xC000003E
@@ -96,11 +85,8 @@ class Follower:
     def __init__(self, kernel: SimulatedKernel, descriptor: int) -> None:
         self._doings = Doings(kernel)
         self._descriptor = descriptor
-<<<<<<< ours
         self._names = utsname(kernel)
-=======
         self._notices: SimpleQueue[bytes] = SimpleQueue()
->>>>>>> theirs
 
     def follow(self) -> None:
         """Follow until the last process under the filter has ended."""
@@ -121,10 +107,6 @@ class Follower:
             finally:
                 self._answer(identity)
 
-<<<<<<< ours
-    def _answer(self, identity: int, flags: int = _CONTINUE) -> None:
-        """Let the call go on, or return 0 without it."""
-=======
     def _receive(self) -> None:
         """Take notices as soon as they come: until then a signal makes the call fail, and shells don't try again."""
         notice = bytearray(_NOTICE.size)
@@ -139,8 +121,8 @@ class Follower:
                 return
             self._notices.put(bytes(notice))
 
-    def _go_on(self, identity: int) -> None:
->>>>>>> theirs
+    def _answer(self, identity: int, flags: int = _CONTINUE) -> None:
+        """Let the call go on, or return 0 without it."""
         try:
             ioctl(self._descriptor, _SEND, _ANSWER.pack(identity, 0, 0, flags))
         except OSError as error:
