@@ -24,6 +24,7 @@ _CMDLINES_ASKED, _CMDLINES_HEAD, _CMDLINE_SIZE = 128, 131_088, 20
 _CPUMASK_GAP = b", \t\n\v\f\r"
 _CPUMASK_GAPS = re.compile(rb"[, \t\n\v\f\r]+")
 _HEX = re.compile(rb"[0-9a-fA-F]+")
+_MEMORY = 140_000  # kB that are free in a machine of 256 MiB, as the profiles were recorded on
 
 
 def put_tracing_on(instance: Instance, data: bytes) -> None:
@@ -94,9 +95,9 @@ def put_size(instance: Instance, cpu: int | None, data: bytes) -> None:
     kilobytes = number_from_user(data)
     if not kilobytes:
         raise refuse(errno.EINVAL)
-    if kilobytes >= 1 << 32:
+    instance.kernel.expanded = True  # even if there is no memory
+    if kilobytes * (instance.cpus if cpu is None else 1) > _MEMORY:
         raise refuse(errno.ENOMEM)
-    instance.kernel.expanded = True
     instance.resize(kilobytes << 10, cpu)
 
 
@@ -187,7 +188,7 @@ def put_pids(instance: Instance, attribute: str, data: bytes) -> int:
         if gates.long_pids and pid >= gates.pid_limit:
             raise refuse(errno.EINVAL)
         if pid & 0xFFFFFFFF >= gates.pid_limit:
-            raise refuse(errno.EPERM)
+            raise refuse(instance.kernel.gates.pid_errno)
         pids.add(pid & 0xFFFFFFFF)
     setattr(instance, attribute, pids or None)
     return min(consumed, len(data))

@@ -320,13 +320,22 @@ class Instance:
         self.kernel.hits.rearm()
 
     def set_option(self, name: str, value: bool) -> None:
-        """Set an option and do what it entails."""
+        """Set an option and do what it entails; OSError EINVAL if it can't be."""
+        if name == "trace_printk_dest" and value != self.options[name]:
+            self._move_printk(value)
         self.options.set(name, value)
         if name in TRACER_OPTIONS:  # the tracer has one set of options for all instances
             for other in self.kernel.all_instances():
                 other.options.set(name, value)
         if name == "overwrite":
             self.buffer.overwrite = self.spare.overwrite = value
+
+    def _move_printk(self, here: bool) -> None:
+        # one instance always has it, and the top one can't give it away (trace.c 6.12: set_tracer_flag)
+        if not here and not self.name:
+            raise refuse(errno.EINVAL)
+        for other in self.kernel.all_instances():
+            other.options.set("trace_printk_dest", not here and other is self.kernel.top)
 
     def set_clock(self, name: str) -> None:
         """Choose the trace clock; the buffer is cleared, since stamps of two clocks can't be compared."""

@@ -250,7 +250,10 @@ class SimulatedKernel:
 
     def remove_instance(self, name: str) -> None:
         """Remove an instance, with what it had enabled."""
-        self.instances.pop(name).removed = True
+        instance = self.instances.pop(name)
+        instance.removed = True
+        if instance.options["trace_printk_dest"]:
+            self.top.options.set("trace_printk_dest", True)
         self.hits.rearm()
 
     def expand(self) -> None:
