@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 
 _PLACES = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 _PATH_EVENTS = frozenset(
-    ["open", "os.listdir", "os.scandir", "os.mkdir", "os.rmdir", "os.remove", "os.rename", "os.chmod", "os.chown"]
+    "open os.listdir os.scandir os.mkdir os.rmdir os.remove os.rename os.chmod os.chown os.truncate os.link os.symlink "
+    "sqlite3.connect ctypes.dlopen".split()
 )
 _PROCESS_EVENTS = frozenset(["subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"])
 WAY = "run the whole test inside 'kprobe-sim run -- COMMAND', where every program sees the simulated files"
+
+FORKED = f"a forked process has only a copy of the simulated machine, which no other process sees: {WAY}"
 
 
 class NotCovered(RuntimeError):
@@ -39,12 +42,17 @@ class Guard:
         if not self._hooked:
             self._hooked = True
             sys.addaudithook(self._hear)
+            os.register_at_fork(after_in_child=self._forked)
         self._pid = REAL.getpid()
         self._calls = calls
 
     def leave(self) -> None:
         """End watching."""
         self._calls = None
+
+    def _forked(self) -> None:
+        if self._calls is not None:
+            self._calls.refuse_all()
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self._calls is None or REAL.getpid() != self._pid:
@@ -79,6 +87,15 @@ def _mentions_place(argument: Any) -> bool:
     if isinstance(argument, os.PathLike):
         return _mentions_place(os.fspath(argument))
     return isinstance(argument, Sequence) and any(_mentions_place(part) for part in argument)
+
+
+class Gone(dict[int, Any]):
+    """The open files of another process: whoever looks one up is told so."""
+
+    def get(self, key: int, default: Any = None) -> Any:
+        if key in self:
+            raise NotCovered(FORKED)
+        return default
 
 
 GUARD = Guard()  # the one for this process: Python can't take an audit hook away again

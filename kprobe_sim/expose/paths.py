@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kprobe_sim.expose.descriptors import Descriptors
+from kprobe_sim.expose.guard import FORKED, Gone, NotCovered
 from kprobe_sim.expose.machine import DEBUG, TRACING, Machine, normal, walk
 from kprobe_sim.node import DirNode, Node, refuse
 
@@ -43,6 +44,7 @@ class Paths:
     ) -> None:
         self._kernel = kernel
         self._acquire, self._release = kernel.condition.acquire, kernel.condition.release
+        self._is_forked = False
         self._machine = machine
         self._original = original
         self.descriptors = Descriptors(kernel)
@@ -79,6 +81,8 @@ class Paths:
             and path[-1] != "/"
             and not ("/." in path or "//" in path or "\0" in path)
         ):
+            if self._is_forked:
+                raise NotCovered(FORKED)
             self._acquire()
             try:
                 return path, walk(self._kernel.root, path[len(_BELOW) :])
@@ -96,12 +100,21 @@ class Paths:
         if not where or "\0" in where:
             return None
         try:
+            if self._is_forked:  # the lock may be that of a thread which isn't in this process
+                if self._machine.find(where) is not None:
+                    raise NotCovered(FORKED)
+                return None
             with self._kernel.condition:
                 node = self._machine.find(where)
         except OSError as error:
             error.filename = path
             raise
         return None if node is None else (normal(where), node)
+
+    def refuse_all(self) -> None:
+        """This is a forked process: what it did here, nobody would see."""
+        self._table = Gone(self._table)
+        self._is_forked = True
 
     def inside(self, path: Any, dir_fd: int | None = None) -> bool:
         """True if a path is the simulator's, whether or not there is such a file."""

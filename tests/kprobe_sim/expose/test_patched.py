@@ -8,6 +8,7 @@ import codecs
 import errno
 import glob
 import io
+import mmap
 import os
 import pathlib
 import select
@@ -467,6 +468,43 @@ def test_what_is_not_covered_says_what_is(kernel: SimulatedKernel, call: Any) ->
         call()
 
 
+def test_a_forked_process(kernel: SimulatedKernel) -> None:
+    """It has a copy: what it wrote there would be lost."""
+    file = os.open(f"{T}/tracing_on", os.O_RDWR)
+    attempts = (
+        lambda: open(f"{T}/tracing_on", "w"),
+        lambda: os.stat("/proc/kallsyms"),
+        lambda: os.write(file, b"0"),
+        lambda: os.read(file, 1),
+    )
+    child = os.fork()
+    if not child:
+        refused = 0
+        for attempt in attempts:
+            try:
+                attempt()
+            except NotCovered:
+                refused += 1
+        os._exit(refused if os.path.exists("/proc/self/stat") else 0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == len(attempts)
+    assert os.read(file, 2) == b"1\n"
+    os.close(file)
+
+
+@pytest.mark.parametrize("name", ["sqlite3", "ctypes"])
+def test_extension_modules(kernel: SimulatedKernel, name: str) -> None:
+    """Those that tell Python what they open."""
+    module = __import__(name)
+    call = module.connect if name == "sqlite3" else module.CDLL
+    with pytest.raises(NotCovered, match="kprobe-sim run -- COMMAND"):
+        call(f"{T}/trace")
+
+
+def test_mapping(kernel: SimulatedKernel) -> None:
+    with open(f"{T}/trace", "rb") as file, pytest.raises(OSError, match="No such device"):
+        mmap.mmap(file.fileno(), 4096, access=mmap.ACCESS_READ)
+
+
 def test_a_process_in_a_simulated_directory(kernel: SimulatedKernel) -> None:
     os.chdir(T)
     with pytest.raises(NotCovered, match="can't be started in a simulated directory"):
@@ -512,6 +550,14 @@ def test_a_whole_fake_machine(machine: SimulatedKernel, fs: Any) -> None:
     assert pathlib.Path("/sys/kernel/debug/tracing/trace").read_text().endswith('path="/etc/passwd"\n')
     assert os.listdir("/proc/42/task") == ["42"]
     assert pathlib.Path("/proc/sys/kernel/osrelease").read_text() == "6.1.0-54-cloud-amd64\n"
+    switches = {"kernel/kptr_restrict": "0", "kernel/ftrace_enabled": "1", "debug/kprobes-optimization": "1"}
+    assert {name: pathlib.Path("/proc/sys", name).read_text().strip() for name in switches} == switches
+    assert " t do_sys_openat2\n" in pathlib.Path("/proc/kallsyms").read_text()
+    assert " do_sys_openat2+0x0 " in pathlib.Path("/sys/kernel/debug/kprobes/list").read_text()
+    assert pathlib.Path("/sys/kernel/debug/kprobes/enabled").read_text() == "1\n"
+    assert "\tdo_int3\n" in pathlib.Path("/sys/kernel/debug/kprobes/blacklist").read_text()
+    pathlib.Path("/var/log/tool.log").write_text("done\n")
+    pathlib.Path("/run/tool.pid").write_text("1\n")
     assert pathlib.Path("/proc/mounts").read_text() == (
         "proc /proc proc rw,relatime 0 0\nsysfs /sys sysfs rw,relatime 0 0\n"
         "tracefs /sys/kernel/tracing tracefs rw,nosuid,nodev,noexec,relatime 0 0\n"
