@@ -1,4 +1,4 @@
-"""The machine's files: what a uprobe finds, and the errno of what it doesn't (fixtures/kinds has the same from guests)."""
+"""The files of the machine, and the errno of what is none (as guests answer: fixtures/kinds)."""
 
 from __future__ import annotations
 
