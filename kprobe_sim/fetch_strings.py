@@ -46,6 +46,7 @@ class Text(NamedTuple):
     items: Sequence[bytes | Item]
     length: int
     fails: bool = False
+    keeps_room: bool = False  # the room stays written down for a string that can't be read
 
 
 _NOTHING = Written(b"", 0, 0)
@@ -127,7 +128,8 @@ def compile_string(
     if not derefs and source.kind is From.COMM:
         return lambda state: state.comm + b"\0"
     if argument.length:
-        return _compile_array(argument, value, user=user, empty_is_fault=empty_is_fault)
+        keeps = gates.failed_element_keeps_room
+        return _compile_array(argument, value, user=user, empty_is_fault=empty_is_fault, keeps_room=keeps)
 
     if argument.store is Store.SYMBOL_NAME:
 
@@ -148,7 +150,7 @@ def compile_string(
 
 
 def _compile_array(
-    argument: FetchArg, value: Callable[[State], int | None], *, user: bool, empty_is_fault: bool
+    argument: FetchArg, value: Callable[[State], int | None], *, user: bool, empty_is_fault: bool, keeps_room: bool
 ) -> Callable[[State], Text]:
     """Compile an array of strings: the last dereference reads pointers that stand one behind the other."""
     count = argument.length
@@ -157,7 +159,7 @@ def _compile_array(
 
         def immediate(state: State) -> Text:
             item = _read(state, value(state) or 0, user, empty_is_fault)
-            return Text((item,), count, fails=count > 1)
+            return Text((item,), count, count > 1, keeps_room)
 
         return immediate
 
@@ -172,7 +174,7 @@ def _compile_array(
             if pointer is None:
                 break
             items.append(_read(state, int.from_bytes(pointer, "little"), user, empty_is_fault))
-        return Text(items, count, fails=len(items) < count)
+        return Text(items, count, len(items) < count, keeps_room)
 
     return array
 
@@ -213,7 +215,8 @@ def _place_odd_texts(texts: Sequence[Text], start: int) -> tuple[list[bytes], by
             written = _item(text.items[index]).write(left)
             tail[here : here + len(written.content)] = written.content
             word = written.length << 16 | start + here & 0xFFFF
-            location[4 * index : 4 * index + 4] = (word & 0xFFFFFFFF).to_bytes(4, "little")
+            if written is not _NOTHING or not text.keeps_room:
+                location[4 * index : 4 * index + 4] = (word & 0xFFFFFFFF).to_bytes(4, "little")
             here += written.used
             left -= written.used
         if not text.fails:

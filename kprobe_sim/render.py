@@ -274,8 +274,7 @@ class Renderer:
         builtin = self._builtin.get(kind)
         event = self._instance.kernel.event_by_id(kind)
         if self._instance.options["fields"]:
-            self._bodies[key] = body = self._fields_body(kind)
-            return body
+            return self._bodies.setdefault(key, self._fields_body(kind))
         if builtin is not None:
             offset = self._instance.options["sym-offset"]
             body: Callable[[bytes], bytes] = lambda data: builtin(data, offset)  # noqa: E731 - one of several

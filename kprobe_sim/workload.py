@@ -147,6 +147,24 @@ class SimulatedWorkload:
     def rename(self, comm: str | bytes) -> None:
         self._name = comm
 
+    def replay(
+        self,
+        function: str,
+        registers: Mapping[str, int],
+        memory: Mapping[int, bytes],
+        chain: Sequence[int],
+        returns: int,
+    ) -> None:
+        """Call a function as it was seen to be called on a real kernel: all that a probe can see was recorded."""
+        self._kernel.call(
+            function,
+            task=Task(self.pid, self._name, user_stack=_HERE_IN_PROGRAM),
+            returns=returns,
+            stack=list(chain),
+            memory=dict(memory),
+            registers=dict(registers),
+        )
+
     def close(self) -> None:
         pass
 

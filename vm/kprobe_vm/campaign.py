@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from kprobe_vm.cases import AREAS, Cases
 from kprobe_vm.grammar import Places
-from kprobe_vm.operation import Operation, Outcome
+from kprobe_vm.operation import Observed, Operation, Outcome
 from kprobe_vm.shrink import shrink
 from kprobe_vm.side import Side, open_backend
 
@@ -89,12 +89,27 @@ def _sketch(ours: Any, theirs: Any) -> str:
 
 def first_difference(area: str, operations: Sequence[Operation], left: Side, right: Side) -> Difference | None:
     """Run operations on two sides until an answer differs."""
-    for index, operation in enumerate(operations):
+    done: list[Operation] = []
+    for operation in operations:
+        if isinstance(operation, Observed):
+            if operation.hits is None:
+                operation = right.observe(operation)
+            if not all(hit.whole for hit in operation.hits or ()):
+                return None
+            left.replay(operation)
+            done.append(operation)
+            continue
+        done.append(operation)
         ours, theirs = _guarded(left, operation), right.run(operation)
         found = _unequal(ours, theirs)
         if found is not None:
-            return Difference(area, list(operations[: index + 1]), *found)
+            return Difference(area, done, *found)
     return None
+
+
+def _forgotten(operation: Operation) -> Operation:
+    """Return an operation without what was seen when it was done."""
+    return operation._replace(hits=None) if isinstance(operation, Observed) else operation
 
 
 def _guarded(side: Side, operation: Operation) -> Outcome:
@@ -174,7 +189,8 @@ class Campaign:
                 return False
             self._sim = self._fresh()
             self._vm.reset()
-            difference = first_difference(found.area, operations, self._sim, self._vm)
+            again = [_forgotten(operation) for operation in operations]
+            difference = first_difference(found.area, again, self._sim, self._vm)
             if difference is None or difference.signature()[1] != wanted:
                 return False
             best = difference

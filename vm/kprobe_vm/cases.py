@@ -8,6 +8,7 @@ from random import Random
 from typing import NamedTuple
 
 from kprobe_vm.buffers import Buffers
+from kprobe_vm.calls import Calls
 from kprobe_vm.filterwords import Filters
 from kprobe_vm.grammar import Definitions, Places, is_of_kprobes
 from kprobe_vm.operation import Call, Handle, List, Make, Operation, Read, Remove, Sweep, Write
@@ -39,6 +40,7 @@ class Cases:
         self._triggers = Triggers(random, self._filters)
         self._buffers = Buffers(random)
         self._pids = Pids(random)
+        self._calls = Calls(random, self._filters, (name for name, _ in places.text))
 
     def next(self, area: str = "") -> Case:
         """Return a case, of that area or of any."""
@@ -354,6 +356,10 @@ class Cases:
         """Pid filters, forks, names."""
         return self._pids.case()
 
+    def calls(self) -> list[Operation]:
+        """Real calls, which an oracle tells of."""
+        return self._calls.case()
+
 
 AREAS: dict[str, tuple[float, Callable[[Cases], list[Operation]]]] = {
     "definitions": (5, Cases.definitions),
@@ -366,4 +372,5 @@ AREAS: dict[str, tuple[float, Callable[[Cases], list[Operation]]]] = {
     "triggers": (2, Cases.triggers),
     "buffers": (2, Cases.buffers),
     "pids": (1, Cases.pids),
+    "calls": (2, Cases.calls),
 }

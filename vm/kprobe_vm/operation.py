@@ -8,7 +8,22 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 __all__ = [
-    *("OURS", "PID", "Call", "Handle", "List", "Make", "Operation", "Outcome", "Read", "Remove", "Sweep", "Write"),
+    *(
+        "OURS",
+        "PID",
+        "Call",
+        "Handle",
+        "Hit",
+        "List",
+        "Make",
+        "Observed",
+        "Operation",
+        "Outcome",
+        "Read",
+        "Remove",
+        "Sweep",
+        "Write",
+    ),
     "perform",
 ]
 
@@ -75,13 +90,40 @@ class Call(NamedTuple):
     arguments: tuple[Any, ...]
 
 
+class Hit(NamedTuple):
+    """What an oracle saw of one call: registers and memory by address, the return addresses, the result.
+
+    `whole` says that all of the memory could be read; else numbers are shown that nobody knows.
+    """
+
+    registers: dict[str, int]
+    memory: dict[int, bytes]
+    chain: tuple[int, ...]
+    returns: int
+    whole: bool = True
+
+
+class Observed(NamedTuple):
+    """A system call of the task that reaches a function under the oracle's eyes; `hits` is what it saw.
+
+    `paths` are the `Path`s of oracle.py whose memory it read.
+    """
+
+    function: str
+    number: int
+    arguments: tuple[int, ...]
+    data: bytes
+    paths: tuple[Any, ...] = ()
+    hits: tuple[Hit, ...] | None = None
+
+
 class Sweep(NamedTuple):
     """All that shows which probes there are, and the files of their events, in `instance` ("" or "instances/x/")."""
 
     instance: str = ""
 
 
-Operation = Write | Read | List | Make | Remove | Handle | Call | Sweep
+Operation = Write | Read | List | Make | Remove | Handle | Call | Observed | Sweep
 
 
 def perform(operation: Operation, tracefs: Any, workload: Any = None) -> Outcome:
@@ -101,6 +143,8 @@ def perform(operation: Operation, tracefs: Any, workload: Any = None) -> Outcome
             return list(_handle(operation, tracefs, workload))
         case Call(name, arguments):
             return [(name, _answer(lambda: _call(workload, name, arguments)))]
+        case Observed():
+            return []  # by the sides themselves: one looks, the other plays it again
         case Sweep(instance):
             return list(_sweep(instance, tracefs))
 

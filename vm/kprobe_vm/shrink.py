@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from kprobe_vm.operation import OURS, Handle, Operation, Sweep, Write
+from kprobe_vm.operation import OURS, Call, Handle, Make, Operation, Sweep, Write
+from kprobe_vm.traces import WIPE
 
 __all__ = ["shrink"]
 
@@ -20,7 +21,7 @@ def shrink(
     """Return as few and as short operations as differ; `differs` is asked at most `attempts` times."""
     best = list(operations)
     left = attempts
-    pinned = [item for item in best if isinstance(item, Write) and item.data in OURS]
+    pinned = [item for item in best if isinstance(item, Write | Make | Call) and _is_needed(item)]
 
     def better(candidate: list[Operation]) -> bool:
         nonlocal best, left
@@ -49,6 +50,15 @@ def shrink(
     return best
 
 
+def _is_needed(operation: Write | Make | Call) -> bool:
+    """True for what keeps others' hits out of a trace, and for the oracle's own."""
+    if isinstance(operation, Call):
+        return operation == WIPE
+    if isinstance(operation, Write) and (operation.data in OURS or b":zz_" in operation.data):
+        return True
+    return operation.path.startswith(("instances/zz_o", "events/zz_"))
+
+
 def _fewer(items: Sequence[Item]) -> Iterator[list[Item]]:
     """Yield the list without a half, a quarter, ... without one."""
     size = len(items) // 2
@@ -60,7 +70,7 @@ def _fewer(items: Sequence[Item]) -> Iterator[list[Item]]:
 
 def _smaller(operation: Operation) -> Iterator[Operation]:
     match operation:
-        case Write(path, data, flags):
+        case Write(path, data, flags) if not _is_needed(operation):
             for shorter in _shorter(data):
                 yield Write(path, shorter, flags)
         case Handle(path, flags, steps):

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from importlib.metadata import entry_points
 from typing import Any
 
-from kprobe_vm.operation import PID, Handle, Make, Operation, Outcome, Write, perform
+from kprobe_vm.operation import PID, Handle, Make, Observed, Operation, Outcome, Write, perform
+from kprobe_vm.oracle import Oracle
 
 __all__ = ["Side", "open_backend"]
 
@@ -60,6 +61,20 @@ class Side:
         self._options = self._option_states()
         self._values = {name: self._value(name) for name in _VALUES if self.tracefs.exists(name)}
         self._first_id = self._measure_id()
+
+    def observe(self, operation: Observed) -> Observed:
+        """Do a call on a real kernel; return it with the hits that the oracle saw."""
+        self.workload.call(operation.number, operation.arguments, operation.data)
+        try:
+            hits = Oracle(self.tracefs).hits(operation.paths)
+        except FileNotFoundError:  # there is no oracle: its function can't be probed
+            hits = ()
+        return operation._replace(hits=hits)
+
+    def replay(self, operation: Observed) -> None:
+        """Let a simulated kernel do what an oracle saw of another."""
+        for hit in operation.hits or ():
+            self.workload.replay(operation.function, hit.registers, hit.memory, hit.chain, hit.returns)
 
     def run(self, operation: Operation) -> Outcome:
         """Do one operation; return its answers, with ids, hashed pointers, times and pids made equal."""
@@ -201,7 +216,8 @@ class Side:
         answer = _ID.sub(self._relative_id, self._unhash(answer))
         name = label.rpartition("/")[2]
         if self.workload is not None and name in ("filter", "trigger", "error_log", *_PIDS):
-            answer = re.sub(rb" *\b%d\b" % self.workload.pid, b" PID", answer)
+            before = rb"^" if name in _PIDS else rb"(?<=common_pid ==) *"
+            answer = re.sub(rb"(?m)%b%d\b" % (before, self.workload.pid), b" PID", answer)
         if name == "id" and answer.strip().isdigit() and int(answer) >= self._first_id:
             return b"id+%d\n" % (int(answer) - self._first_id)
         answer = _LOGGED.sub(b"[time] ", answer)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from random import Random
 
 from kprobe_vm.filterwords import Filters
-from kprobe_vm.operation import Call, Operation, Read, Write
+from kprobe_vm.operation import OURS, Call, Operation, Read, Write
 
-__all__ = ["MEMORY", "Traces"]
+__all__ = ["MEMORY", "WIPE", "Traces"]
 
 MEMORY = 0x10000000  # where the task's data lies, see workload.c
+WIPE = Call("fadvise", (-2, MEMORY, 0, 0, b"\0" * 1024))
 
 
 class Traces:
@@ -22,19 +23,20 @@ class Traces:
     def case(self) -> list[Operation]:
         """Return probes on a function with arguments of all kinds, and calls of it."""
         random = self._random
-        operations: list[Operation] = []
+        operations: list[Operation] = _wiped()
         block = self._block()
+        refiltered = random.random() < 0.3  # then no failed numbers: without a filter they show the ring buffer's past
         lines = []
         for number in range(random.choice((4, 8, 16))):
             kind = random.choice("pppr")
             place = "ksys_fadvise64_64" if kind == "r" or random.random() < 0.85 else "ksys_fadvise64_64+5"
             words = [f"{kind}:g/e{number}", place]
             for index in range(random.choice((1, 2, 3, 6))):
-                words.append(f"f{index}={self._fetched(kind, place)}")
+                words.append(f"f{index}={self._fetched(kind, place, faults=not refiltered)}")
             lines.append(" ".join(words).encode())
         operations.append(Write("kprobe_events", b"\n".join(lines)))
         operations += [Write(f"events/g/e{number}/filter", b'comm == "workload"') for number in range(len(lines))]
-        if random.random() < 0.3:
+        if refiltered:
             texts = [self._filters.text(("f0", "f1", "f2")) for _ in range(4)]
             operations += [Write(f"events/g/e{random.randrange(len(lines))}/filter", text) for text in texts]
         if random.random() < 0.3:
@@ -61,7 +63,7 @@ class Traces:
         body = b"".join(random.choice(texts) + b"\0" for _ in range(12))
         return (head + body + random.randbytes(1700))[:1790] + b"\0\0"
 
-    def _fetched(self, kind: str, place: str) -> str:
+    def _fetched(self, kind: str, place: str, *, faults: bool) -> str:
         random = self._random
         offset = random.choice((0, 8, 16, 24, 64, 70, 100, random.randrange(600)))
         kinds = random.choice(("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "x8", "x16", "x32", "x64"))
@@ -84,6 +86,19 @@ class Traces:
         register = random.choice(("%di", "%si", "%dx", "%cx", "$arg1", "$arg2", "$arg3", "$arg4"))
         if place.endswith("+5"):
             register = random.choice(("%di", "%si", "%dx", "%cx"))
+        if faults and random.random() < 0.1:  # a number that can't be read: it shows what was there
+            return random.choice(
+                (
+                    f"+0(%di):{kinds}",
+                    f"+u8(%dx):{kinds}",
+                    f"+0(+{random.randrange(8) * 8}(%si)):{kinds}",
+                    f"+0(%di):{kinds}[{length}]",
+                    f"+0(+8(%si)):{kinds}[{length}]",
+                    f"+8(%di):{field}",
+                    f"+0(%di):{field}[{length}]",
+                    f"+8(+0(%di)):{field}",
+                )
+            )
         return random.choice(
             (
                 register,
@@ -117,3 +132,16 @@ class Traces:
                 f"+0({register}):string" if register not in ("%di", "$arg1", "%cx", "$arg4") else "$comm",
             )
         )
+
+
+def _wiped() -> list[Operation]:
+    """Return what leaves zeros where the next records with a filter are made: failed reads show what is there."""
+    words = [f"w{number}=+0(%si):x64[64]" for number in range(5)]
+    return [
+        Write("kprobe_events", f"p:zz_wipe/w ksys_fadvise64_64 {' '.join(words)}".encode()),
+        Write("events/zz_wipe/w/filter", OURS[0]),
+        Write("events/zz_wipe/w/enable", b"1"),
+        WIPE,
+        Write("events/zz_wipe/w/enable", b"0"),
+        Write("kprobe_events", b"-:zz_wipe/w"),
+    ]

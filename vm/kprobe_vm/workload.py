@@ -48,6 +48,10 @@ class GuestWorkload:
         """Call fadvise64(2) with these numbers, after putting `data` at `MEMORY`."""
         return self._ask("call", FADVISE, (fd, offset, length, advice), data)
 
+    def call(self, number: int, arguments: Sequence[int], data: bytes = b"") -> int:
+        """Make any system call, after putting `data` at `MEMORY`; a descriptor that openat(2) returns is closed."""
+        return self._ask("call", number, arguments, data)
+
     def rename(self, comm: str | bytes) -> None:
         """Change the task's name."""
         self._ask("name", data=os.fsencode(comm)[:15] + b"\0")
