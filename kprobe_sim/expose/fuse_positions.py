@@ -1,10 +1,13 @@
 """Where the kernel has the position of an open file, and where tracefs would have it.
 
 The kernel moves a position by all that was written; some files of tracefs move it by one, or not at all.  A transfer
-that begins where the last one ended goes on from the file's own position; any other was sought.
+that begins where the last one ended goes on from the file's own position; any other was sought.  With O_APPEND the
+kernel begins at the size of the file, which may be FAR (see `kprobe_sim.expose.fuse_splice`), tracefs at the position.
 """
 
 from __future__ import annotations
+
+FAR = 1 << 46  # bytes; no file of tracefs is as long
 
 
 class Positions:
@@ -15,7 +18,7 @@ class Positions:
 
     def begin(self, handle: int, position: int) -> int:
         """Return where a transfer begins that the kernel wants at `position`."""
-        supposed, actual = self._moved.get(handle, (position, position))
+        supposed, actual = self._moved.get(handle, (position, position if position < FAR else 0))
         return actual if position == supposed else position
 
     def end(self, handle: int, position: int, count: int, after: int) -> None:

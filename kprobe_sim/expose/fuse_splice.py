@@ -13,9 +13,9 @@ import os
 from collections.abc import Callable
 
 from kprobe_sim.expose import fuse_wire as wire
+from kprobe_sim.expose.fuse_positions import FAR
 from kprobe_sim.node import OpenFile
 
-_SIZE = 1 << 46
 _KEPT = 1 << 18  # bytes that the page cache holds of one open file
 
 
@@ -24,7 +24,7 @@ class Splices:
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
         self._send = send
-        self._size = _SIZE
+        self._size = FAR
         self._readers: dict[int, int] = {}  # by node: how many
         self._lost: set[int] = set()  # nodes whose size the kernel has as another
 

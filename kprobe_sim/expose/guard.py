@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 _PLACES = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 _PATH_EVENTS = frozenset(
-    "open os.listdir os.scandir os.mkdir os.rmdir os.remove os.rename os.chmod os.chown os.truncate os.link os.symlink "
-    "sqlite3.connect ctypes.dlopen".split()
+    [
+        *("open", "os.listdir", "os.scandir", "os.mkdir", "os.rmdir", "os.remove", "os.rename", "os.chmod", "os.chown"),
+        *("os.truncate", "os.link", "os.symlink", "sqlite3.connect", "ctypes.dlopen"),
+    ]
 )
 _PROCESS_EVENTS = frozenset(["subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"])
 WAY = "run the whole test inside 'kprobe-sim run -- COMMAND', where every program sees the simulated files"

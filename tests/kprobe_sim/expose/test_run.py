@@ -242,7 +242,7 @@ def test_as_nobody(can_mount: None, tmp_path_factory: pytest.TempPathFactory) ->
     assert (done.stdout.split()[1], done.returncode) == ("0", 9)
 
 
-def test_without_the_device(can_mount: None) -> None:
+def test_without_the_device(can_mount: None, tmp_path: Path) -> None:
     """A container without /dev/fuse: a clear error; the verbs that need none still work."""
     script = f"mount -t tmpfs none /dev && {sys.executable} -m kprobe_sim.cli "
     inside = ["unshare", "-Urm", "sh", "-c"]
@@ -251,6 +251,18 @@ def test_without_the_device(can_mount: None) -> None:
     assert done.stderr.startswith("kprobe-sim: run: there is no /dev/fuse: load the kernel module fuse, or give")
     done = subprocess.run([*inside, script + "profiles"], capture_output=True, text=True, env=environment())
     assert "6.1.0-54-cloud-amd64\n" in done.stdout
+    program = (
+        "from kprobe_sim.expose import patched\n"
+        "with patched('6.1') as kernel, open('/sys/kernel/tracing/current_tracer') as file:\n"
+        "    print(file.read().strip(), kernel.tracefs.read('tracing_on').decode().strip())\n"
+    )
+    (tmp_path / "program.py").write_text(program)
+    script = f"mount -t tmpfs none /dev && {sys.executable} {tmp_path}/program.py && {sys.executable} -m kprobe -d 1 "
+    script += "--tracefs sim:6.1 p:myopen\\ do_sys_openat2"
+    done = subprocess.run([*inside, script], capture_output=True, text=True, env=environment())
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("nop 1\n")
+    assert ": myopen: (do_sys_openat2+0x0/0x170)\n" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -161,6 +161,20 @@ print(os.write(file, b'0'), os.read(file, 4096))
     assert done(run, script) == ["18 b'p:kprobes/a do_sys_openat2\\n' b''", "0 b'p:k'", "1 b'\\n'"]
 
 
+def test_appending_while_somebody_reads(run: Run) -> None:
+    script = """
+reader = os.open('tracing_on', os.O_RDONLY)
+os.fstat(reader)
+file = os.open('tracing_on', os.O_RDWR | os.O_APPEND)
+print(os.write(file, b'0'), os.read(file, 4096), os.fstat(file).st_size, os.read(reader, 4096))
+reader = os.open('kprobe_events', os.O_RDONLY)
+file = os.open('kprobe_events', os.O_RDWR | os.O_APPEND)
+print(os.write(file, b'p:a do_sys_openat2\\n'), os.write(file, b'p:b do_sys_openat2\\n'), os.read(file, 10))
+print(os.read(reader, 10))
+"""
+    assert done(run, script) == ["1 b'\\n' 0 b'0\\n'", "19 19 b'p:kprobes/'", "b'p:kprobes/'"]
+
+
 def test_busybox_cat(run: Run) -> None:
     """It copies by sendfile(2)."""
     busybox = shutil.which("busybox")
