@@ -59,7 +59,7 @@ class SimulatedKernel:
         self.condition = threading.Condition(threading.RLock())
         self.expanded = False  # ring_buffer_expanded: the buffers have their full size
         self.cmdlines = SavedCmdlines(self.profile.saved_cmdlines_size)
-        self.memory = Memory(self.symbols, {"linux_banner": self.profile.banner.encode() + b"\n\0"})
+        self.memory = Memory(self.symbols, _banners(self.profile.banner))
         self.writer: Task = _INIT  # the task that uses the tracefs (it marks the trace)
         self.tasks: dict[int, Task] = {}
         self.files = MachineFiles()  # that uprobes may be on
@@ -341,6 +341,7 @@ class SimulatedKernel:
     def add_event(self, event: DynamicEvent) -> None:
         """Give a probe event its id and its files in every instance."""
         self.events.add(event)
+        self.call("tracefs_create_dir", task=self.writer, args=(event.name,))
         for instance in self.all_instances():
             instance.add_event(event)
 
@@ -385,3 +386,12 @@ class SimulatedKernel:
         token = object()
         self._subscribers[token] = callback
         return lambda: self._subscribers.pop(token, None) and None
+
+
+def _banners(banner: str) -> dict[str, bytes]:
+    """Return linux_banner, and linux_proc_banner, which has places for the system's name, release and version."""
+    built = banner[banner.index(" (") : banner.rindex(") #") + 1]
+    return {
+        "linux_banner": banner.encode() + b"\n\0",
+        "linux_proc_banner": f"%s version %s{built} %s\n\0".encode(),
+    }

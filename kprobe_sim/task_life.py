@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from kprobe_sim.allocations import EXEC, FORK, Allocation
 from kprobe_sim.static_record import FieldValue
 from kprobe_sim.syscall_numbers import syscall_number
 from kprobe_sim.task import Task
@@ -23,6 +24,7 @@ Fields = Mapping[str, FieldValue]
 _PRIORITY = 120  # of a task that nobody has made nicer
 _USER_START = 0x7F0000000000  # where the strings of a call are put, as in `SimulatedKernel.call`
 _ARGUMENTS = 6
+_SLAB = 0xFFFF888004000000
 _MASK = 2**64 - 1
 
 
@@ -70,7 +72,8 @@ class TaskLife:
             statics.emit(f"{system}/{name}", task, {k: v for k, v in fields.items() if k in known}, cpu=cpu)
 
     def fork(self, parent: Task, child: Task, clone_flags: int, cpu: int) -> None:
-        """task_newtask, sched_process_fork, sched_wakeup_new."""
+        """task_newtask, sched_process_fork, sched_wakeup_new; before them what is allocated."""
+        self._allocate(parent, FORK.get(self._kernel.release, ()), cpu)
         new: Fields = {"pid": child.pid, "comm": child.name, "clone_flags": clone_flags, "oom_score_adj": 0}
         self._emit("task", "task_newtask", parent, new, cpu)
         both: Fields = {"parent_comm": parent.name, "parent_pid": parent.pid}
@@ -82,6 +85,7 @@ class TaskLife:
 
     def exec(self, task: Task, filename: str | bytes, comm: str | bytes, cpu: int) -> Task:
         """sched_prepare_exec, task_rename, sched_process_exec; return the task with its new name."""
+        self._allocate(task, EXEC.get(self._kernel.release, ()), cpu)
         name = filename.encode("utf-8", "surrogateescape") if isinstance(filename, str) else filename
         new = task._replace(comm=comm or name.rpartition(b"/")[2])
         prepared: Fields = {
@@ -97,6 +101,23 @@ class TaskLife:
             "sched", "sched_process_exec", new, {"filename": name + b"\0", "pid": task.pid, "old_pid": task.pid}, cpu
         )
         return new
+
+    def _allocate(self, task: Task, allocations: Sequence[Allocation], cpu: int) -> None:
+        if not self._kernel.statics.is_wanted("kmem", "kmalloc"):
+            return
+        for number, (place, size, given, flags) in enumerate(allocations):
+            name, _, offset = place.partition("+")
+            address = self._kernel.symbols.lookup(name)[0].address + int(offset, 16)
+            fields: Fields = {
+                "call_site": address,
+                "ptr": _SLAB + 0x1000 * number,
+                "bytes_req": size,
+                "bytes_alloc": given,
+                "gfp_flags": flags,
+                "node": -1,
+                "accounted": 0,
+            }
+            self._emit("kmem", "kmalloc", task, fields, cpu)
 
     def wait(self, task: Task, pid: int, cpu: int = 0) -> None:
         """sched_process_wait: a task waits for a child."""

@@ -26,6 +26,8 @@ OPENS = ("open", "openat")
 FORKS = ("clone", "fork", "vfork", "clone3")
 EXECS = ("execve", "execveat")
 EXITS = ("exit_group",)
+SYMLINKS = ("symlink", "symlinkat")
+CHDIRS = ("chdir",)
 SLEEPS = (
     "wait4",
     "waitid",
@@ -44,6 +46,7 @@ _OPENED = 3
 _ASLEEP, _ZOMBIE = 1, 0x20  # TASK_INTERRUPTIBLE, EXIT_ZOMBIE, as sched_switch shows them
 _CLONE_THREAD = 0x10000
 _BIRTH = 0.2  # seconds that a child may take to appear
+_OBJECT = 0xFFFF888003A00000  # an object of the kernel's own, of which nothing is known
 _IDLE = Task(0, "swapper/0")
 _EXEC = ("do_execveat_common.isra.0", "do_execveat_common", "bprm_execve")
 _STRING_MAX = 4096
@@ -72,6 +75,12 @@ class Doings:
             self._executes(task, name, arguments)
         elif name in EXITS:
             self._exits(task, name, arguments)
+        elif name in SYMLINKS:
+            self._links(task, name, arguments)
+        elif name in CHDIRS:
+            path = string_of(pid, arguments[0])
+            with self._kernel.system_call(name, task=task, args=arguments[:1], memory={arguments[0]: path + b"\0"}):
+                pass
         elif name in SLEEPS:
             self._leaves(task, _ASLEEP)
 
@@ -109,6 +118,12 @@ class Doings:
         with self._kernel.system_call(name, task=task, args=arguments[:count], returns=result, memory=memory):
             functions = ("do_sys_openat2", "do_sys_open")
             self._call(functions, task, (directory & 0xFFFFFFFF, path, how), result, self._open_stack)
+
+    def _links(self, task: Task, name: str, arguments: list[int]) -> None:
+        count = 3 if name == "symlinkat" else 2
+        memory = {at: string_of(task.pid, at) + b"\0" for at in (arguments[0], arguments[count - 1])}
+        with self._kernel.system_call(name, task=task, args=arguments[:count], memory=memory):
+            self._call(("vfs_symlink",), task, (_OBJECT, _OBJECT, _OBJECT, _OBJECT), 0, ())
 
     def _executes(self, task: Task, name: str, arguments: list[int]) -> None:
         at = name == "execveat"

@@ -22,7 +22,7 @@ from fcntl import ioctl
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from kprobe_sim.expose.doings import EXECS, EXITS, FORKS, OPENS, SLEEPS, Doings, offspring
+from kprobe_sim.expose.doings import CHDIRS, EXECS, EXITS, FORKS, OPENS, SLEEPS, SYMLINKS, Doings, offspring
 from kprobe_sim.expose.kernel_name import told, utsname
 from kprobe_sim.syscall_numbers import syscall_number
 
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 _FORKS = frozenset(number for name in FORKS if (number := syscall_number(name)) is not None)
 _FOLLOWED = tuple(
-    number for name in (*OPENS, *FORKS, *EXECS, *EXITS, *SLEEPS) if (number := syscall_number(name)) is not None
+    number
+    for name in (*OPENS, *FORKS, *EXECS, *EXITS, *SLEEPS, *SYMLINKS, *CHDIRS)
+    if (number := syscall_number(name)) is not None
 )
 _UNAME = 63
 _SECCOMP, _SET_MODE_FILTER, _NEW_LISTENER = 317, 1, 8  # seccomp(2) on x86-64
