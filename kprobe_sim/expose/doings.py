@@ -91,7 +91,7 @@ class Doings:
         self._runs(task)
         born = _newborn(pid, known)
         flags = _clone_flags(task.pid, name, arguments)
-        with self._kernel.system_call(name, task=task, args=arguments[:5], returns=born or -errno.EAGAIN):
+        with self._kernel.system_call(name, task=task, args=arguments, returns=born or -errno.EAGAIN):
             if not born:
                 self._call(("kernel_clone", "_do_fork"), task, (), -errno.EAGAIN, self._fork_stack)
                 return
@@ -113,9 +113,8 @@ class Doings:
         found = 0 if flags & os.O_CREAT else _look(task.pid, directory, path)
         result = -found if found else _OPENED
         how = struct.pack("<QQQ", (flags & 0xFFFFFFFF) | _LARGEFILE, mode & 0o7777 if flags & os.O_CREAT else 0, 0)
-        count = 4 if name == "openat" else 3
         memory = {address: path + b"\0"}
-        with self._kernel.system_call(name, task=task, args=arguments[:count], returns=result, memory=memory):
+        with self._kernel.system_call(name, task=task, args=arguments, returns=result, memory=memory):
             functions = ("do_sys_openat2", "do_sys_open")
             self._call(functions, task, (directory & 0xFFFFFFFF, path, how), result, self._open_stack)
 
@@ -131,9 +130,8 @@ class Doings:
         path = string_of(task.pid, address)
         found = _look(task.pid, directory, path, executable=True)
         memory = {address: path + b"\0"}
-        count = 5 if at else 3
         kernel = self._kernel
-        with kernel.system_call(name, task=task, args=arguments[:count], returns=-found, memory=memory) as call:
+        with kernel.system_call(name, task=task, args=arguments, returns=-found, memory=memory) as call:
 
             def within() -> None:
                 if not found:
@@ -143,7 +141,7 @@ class Doings:
 
     def _exits(self, task: Task, name: str, arguments: list[int]) -> None:
         kernel = self._kernel
-        with kernel.system_call(name, task=task, args=arguments[:1], returns=None):
+        with kernel.system_call(name, task=task, args=arguments, returns=None):
             self._call(("do_exit",), task, ((arguments[0] & 0xFF) << 8,), None, (), lambda: kernel.exit(task))
         parent = caller(_parent_of(task.pid))
         if parent.pid in self._asleep:
