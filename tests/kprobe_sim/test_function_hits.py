@@ -14,8 +14,9 @@ PLACE = "(do_sys_openat2+0x0/0xe0)"
 RETURNS = {
     "6.12": "(__x64_sys_openat+0x55/0xa0 <- do_sys_openat2)",
     "7.2": "(__x64_sys_openat+0x61/0xa0 <- do_sys_openat2)",
+    "7.3": "(__x64_sys_openat+0x61/0xa0 <- do_sys_openat2)",
 }
-CALLERS = {"6.12": "__x64_sys_openat+0x55", "7.2": "__x64_sys_openat+0x61"}
+CALLERS = {"6.12": "__x64_sys_openat+0x55", "7.2": "__x64_sys_openat+0x61", "7.3": "__x64_sys_openat+0x61"}
 FE, F2, FR, FR2 = (
     "f:fe do_sys_openat2",
     "f:f2 do_sys_openat2",
@@ -41,29 +42,29 @@ def opened(series: str, *definitions: str) -> list[tuple[str, str]]:
     return trace(kernel)
 
 
-@pytest.mark.parametrize(("series", "letters"), [("6.12", "....."), ("7.2", "...1.")])
+@pytest.mark.parametrize(("series", "letters"), [("6.12", "....."), ("7.2", "...1."), ("7.3", "...1.")])
 def test_an_entry(series: str, letters: str) -> None:
     assert opened(series, f"{FE} f=filename:ustring c=$comm") == [(letters, f'fe: {PLACE} f="/etc/hostname" c="cat"')]
 
 
-@pytest.mark.parametrize("series", ["6.12", "7.2"])
+@pytest.mark.parametrize("series", ["6.12", "7.2", "7.3"])
 def test_a_return_has_the_arguments_of_the_entry(series: str) -> None:
     assert opened(series, f"{FR} r=$retval f=filename:ustring") == [
         ("...1.", f'fr: {RETURNS[series]} r=3 f="/etc/hostname"')
     ]
 
 
-@pytest.mark.parametrize(("series", "letters"), [("6.12", "...1."), ("7.2", "...2.")])
+@pytest.mark.parametrize(("series", "letters"), [("6.12", "...1."), ("7.2", "...2."), ("7.3", "...2.")])
 def test_entry_and_return_are_two_users_of_the_function(series: str, letters: str) -> None:
     assert opened(series, FE, FR) == [(letters, f"fe: {PLACE}"), ("...1.", f"fr: {RETURNS[series]}")]
 
 
-@pytest.mark.parametrize("series", ["6.12", "7.2"])
+@pytest.mark.parametrize("series", ["6.12", "7.2", "7.3"])
 def test_the_newest_entry_comes_first(series: str) -> None:
     assert opened(series, FE, F2) == [("...1.", f"f2: {PLACE}"), ("...1.", f"fe: {PLACE}")]
 
 
-@pytest.mark.parametrize(("series", "letters"), [("6.12", "...1."), ("7.2", "...2.")])
+@pytest.mark.parametrize(("series", "letters"), [("6.12", "...1."), ("7.2", "...2."), ("7.3", "...2.")])
 def test_a_kprobe_beside_it_is_one_level_deeper_too(series: str, letters: str) -> None:
     assert opened(series, FE, "p:kp do_sys_openat2") == [("...1.", f"kp: {PLACE}"), (letters, f"fe: {PLACE}")]
     assert opened(series, "p:kp do_sys_openat2") == [(".....", f"kp: {PLACE}")]
