@@ -39,6 +39,8 @@ SLEEPS = (
     "pselect6",
     "pause",
     "rt_sigsuspend",
+    "recvfrom",
+    "recvmsg",
 )
 _AT_FDCWD = -100
 _LARGEFILE = 0x8000
