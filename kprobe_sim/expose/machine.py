@@ -73,6 +73,7 @@ class Machine:
     def __init__(self, kernel: SimulatedKernel, other_mounts: Callable[[], bytes] = lambda: _REST_OF_MOUNTS) -> None:
         self._kernel = kernel
         self._other_mounts = other_mounts
+        self._symbols = (-1, b"")  # number of symbols, text of kallsyms
         self._debug = Directory(0o700, lambda: {"tracing": kernel.root, "kprobes": self._kprobes})
         self._kprobes = Directory(
             0o755,
@@ -130,10 +131,10 @@ class Machine:
         return self._other_mounts() + _MOUNTS
 
     def _kallsyms(self) -> bytes:
-        return "".join(
-            f"{symbol.address:016x} {symbol.type} {symbol.name}" + (f"\t[{symbol.module}]\n" if symbol.module else "\n")
-            for symbol in self._kernel.symbols
-        ).encode()
+        count = len(self._kernel.symbols)
+        if self._symbols[0] != count:
+            self._symbols = (count, self._kernel.symbols.kallsyms())
+        return self._symbols[1]
 
     def _probe_list(self) -> bytes:
         """Return the text of kprobes/list, as report_probe() of kernel/kprobes.c makes it."""
