@@ -41,7 +41,11 @@ def _single(get: _InstanceGet, put: _InstancePut | None = None) -> Opener:
 
 
 def _mark(put: Callable[[Instance, bytes], int]) -> Opener:
-    return lambda instance, flags: Unseekable(flags, None, _bound_put(put, instance))
+    def opened(instance: Instance, flags: int) -> OpenFile:
+        kind = Generic if instance.kernel.gates.marks_seek else Unseekable
+        return kind(flags, None, _bound_put(put, instance))
+
+    return opened
 
 
 def _bind(get: _InstanceGet | None, instance: Instance) -> Get | None:

@@ -130,6 +130,8 @@ class ProbePoints:
         address = self._base(place)
         if address is None:
             return errno.EINVAL if place.symbol is None else errno.ENOENT
+        if not self._gates.looks_up_address and address > ULONG_MAX - MAX_ERRNO:
+            return ULONG_MAX + 1 - address  # taken for an error pointer
         symbol = self._symbols.at(address)
         if symbol is None:
             return errno.ENOENT

@@ -223,7 +223,7 @@ class Side:
         if name == "id" and answer.strip().isdigit() and int(answer) >= self._first_id:
             return b"id+%d\n" % (int(answer) - self._first_id)
         answer = _LOGGED.sub(b"[time] ", answer)
-        answer = _RAW.sub(lambda match: b"%s %d bytes" % (match[1], len(match[2]) // 3), answer)
+        answer = _RAW.sub(lambda match: b"%s %d bytes" % (match[1], min(len(match[2]) // 3, 1200)), answer)
         answer = _STATS.sub(rb"\1: time", answer)
         if b"us" in answer:
             answer = _LATENCY.sub(rb"task \1 time: ", answer)
