@@ -187,7 +187,8 @@ class HistData:
             if (reference.variable_of is self) is not own:
                 continue
             assert reference.variable_of is not None
-            element = reference.variable_of.map.lookup(key)
+            size = reference.variable_of.key_size  # of a longer key the other map looks at the start
+            element = reference.variable_of.map.lookup(key[:size].ljust(size, b"\0"))
             if element is None or reference.index not in element.variables:
                 return False
             values[reference.place] = element.variables[reference.index]

@@ -139,7 +139,7 @@ def on_mount(
         "--kernel",
         kernel,
         "--activity",
-        "none",
+        "idle",
         "--follow",
         "--",
     ]

@@ -80,7 +80,7 @@ def test_a_bad_file_is_told_what_is_wrong(text: str, said: str) -> None:
 
 
 def test_an_unknown_name_lists_the_built_in_ones() -> None:
-    with pytest.raises(ValueError, match="no activity 'nope': give a TOML file, or one of opens, perf-tools"):
+    with pytest.raises(ValueError, match="no activity 'nope': give a TOML file, or one of idle, opens, perf-tools"):
         activity.load("nope")
 
 
