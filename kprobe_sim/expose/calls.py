@@ -167,7 +167,7 @@ class Calls(Paths):
         number = hash((path, id(node.identity))) & 0x7FFFFFFF
         when = self._time
         return os.stat_result(
-            (kind | mode, number, _DEVICE, 2 if node.is_dir else 1, uid, gid, 0, int(when), int(when), int(when)),
+            (kind | mode, number, _DEVICE, node.links, uid, gid, 0, int(when), int(when), int(when)),
             {
                 "st_atime": when,
                 "st_mtime": when,
