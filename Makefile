@@ -1,6 +1,6 @@
 # make without an argument tells what there is
 .DEFAULT_GOAL := help
-.PHONY: help demo test vm-test vm-test-all vm-matrix check format bench bench-vm clean
+.PHONY: help demo test vm-test vm-test-all vm-matrix vm-programs check format bench bench-vm clean
 KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
@@ -13,6 +13,7 @@ help:
 	@echo 'make vm-test [KERNEL=6.1] the same suite on a real kernel in QEMU, and the tests of the VM itself'
 	@echo 'make vm-test-all          the same on all kernels, one after the other (KERNELS="$(KERNELS)")'
 	@echo 'make vm-matrix            ask kernels and simulators for every feature; writes docs/kernels.md and .html'
+	@echo 'make vm-programs          trace-cmd, libtracefs and perf on the mount and on a guest; writes docs/programs.md'
 	@echo 'make check                lint, format, types'
 	@echo 'make format               put the code into its format'
 	@echo 'make bench                benchmarks, as ratios measured side by side'
@@ -45,6 +46,10 @@ vm-test-all: $(VENV)/.dev
 vm-matrix: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
 	$(PY) -m kprobe_vm matrix
+
+vm-programs: $(VENV)/.dev
+	@$(PY) -m kprobe_vm check
+	$(PY) tools/programs.py --write
 
 check: $(VENV)/.dev
 	$(PY) -m ruff check $(SOURCES)
