@@ -19,6 +19,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 KPROBE_SIM = [sys.executable, "-m", "kprobe_sim.cli"]
+NO_MOUNT = 125  # the exit status of a machine that doesn't allow it
 TRACING = "/sys/kernel/tracing"
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -28,7 +29,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 def why_not() -> str:
     """Return why `kprobe-sim run` can't work here, or nothing."""
     done = subprocess.run([*KPROBE_SIM, "run", "--", "true"], capture_output=True, text=True, env=environment())
-    return "" if done.returncode == 0 else done.stderr.strip() or f"exit status {done.returncode}"
+    return done.stderr.strip() if done.returncode == NO_MOUNT else ""  # any other failure is one of the tests'
 
 
 def load(path: Path) -> Any:
