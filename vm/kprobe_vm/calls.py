@@ -17,8 +17,6 @@ _CALLS: tuple[tuple[int, tuple[int, ...], tuple[str, ...]], ...] = (
     (257, (-100, MEMORY, 0, 0), ("do_sys_openat2", "do_filp_open", "getname_flags", "__x64_sys_openat", "vfs_open")),
     (257, (-100, MEMORY, 0o2100, 0o600), ("do_sys_openat2", "do_filp_open", "do_dentry_open", "alloc_empty_file")),
     (262, (-100, MEMORY, MEMORY + 0x1000, 0), ("vfs_statx", "vfs_fstatat", "filename_lookup", "vfs_getattr")),
-    (0, (0, MEMORY + 0x1000, 64, 0), ("ksys_read", "vfs_read", "__x64_sys_read", "rw_verify_area")),
-    (1, (1, MEMORY, 5, 0), ("ksys_write", "vfs_write", "__x64_sys_write", "rw_verify_area")),
     (79, (MEMORY + 0x1000, 100, 0, 0), ("__x64_sys_getcwd", "__do_sys_getcwd")),
     (157, (16, MEMORY + 0x1000, 0, 0), ("__x64_sys_prctl", "__do_sys_prctl", "security_task_prctl")),
     (63, (MEMORY + 0x1000, 0, 0, 0), ("__x64_sys_newuname", "__do_sys_newuname")),

@@ -31,8 +31,7 @@ _RESCHED = re.compile(rb"(task \[\d{3}\] .)[NnpBLbl]")  # somebody else wants th
 _STATS = re.compile(rb"(?m)^(oldest event ts|now ts): .*$")
 _RAW_HEAD = re.compile(rb"(?m)^\d+ (\d+) \d+ (?=type: )")
 _TYPE = re.compile(rb"(?<=type: )\d+")
-_TGID = re.compile(rb"\( *\d+\) ")
-_MARKED = re.compile(rb"task \((?:-{7}|tgid)\)(?=.{,20}(?:tracing_mark_write|# ))")  # who marks is known or not
+_TGID = re.compile(rb"\((?: *\d+|-{7})\) ")  # known or not by what was traced in cases before
 _COUNT = re.compile(rb":unlimited|:count=")
 _PLACEHOLDER = re.compile(rb"\x01(0x[0-9a-f]+)\x02")
 
@@ -229,7 +228,7 @@ class Side:
             answer = _LATENCY.sub(rb"task \1 time: ", answer)
         answer = _TYPE.sub(self._relative_type, _RAW_HEAD.sub(rb"task \1 time ", answer))
         answer = _TRACED.sub(lambda match: b"task %stime: " % _TGID.sub(b"(tgid) ", match[1]), answer)
-        return _RESCHED.sub(rb"\1.", _MARKED.sub(b"task (tgid)", answer))
+        return _RESCHED.sub(rb"\1.", answer)
 
     def _names(self, names: Iterable[str]) -> Iterable[str]:
         return [self._plain_label(name) for name in names]

@@ -215,7 +215,7 @@ OPTIONS = (
 CONTROL_FILES = (
     *("trace_clock", "tracing_on", "buffer_size_kb", "buffer_total_size_kb", "set_event_pid", "set_event_notrace_pid"),
     *("saved_cmdlines_size", "current_tracer", "trace_options", "set_event", "error_log", "kprobe_profile"),
-    *("available_tracers", "timestamp_mode", "tracing_thresh", "max_graph_depth", "buffer_percent", "saved_tgids"),
+    *("available_tracers", "timestamp_mode", "tracing_thresh", "max_graph_depth", "buffer_percent"),
     *("per_cpu/cpu0/buffer_size_kb", "per_cpu/cpu0/trace", "options/sym-offset", "events/enable", "README", "trace"),
     *(
         "tracing_cpumask",
