@@ -35,7 +35,7 @@ test: $(VENV)/.dev
 
 vm-test: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
-	$(PY) -m pytest -q -m 'vm or not vm' $(KERNEL:%=--tracefs vm:%) tests/conformance tests/kprobe_vm tests/test_docs.py
+	$(PY) -m pytest -q -m 'vm or not vm' $(KERNEL:%=--tracefs vm:%) tests/conformance tests/kprobe_vm tests/kprobe_sim/expose/test_ftracetest.py tests/test_docs.py
 
 # each kernel has a run of its own, and the last word is which of them failed
 vm-test-all: $(VENV)/.dev

@@ -1,0 +1,80 @@
+"""The kernel's own ftracetest, unmodified, inside `kprobe-sim run --follow`; docs/ftracetest.md has the whole table.
+
+The tests come from Debian's package linux-source-6.1, fetched once and kept in the cache; they aren't part of this
+project.  Here are a few of each directory; all of them run with `make vm-test`, and `tools/ftracetest.py` makes the
+table from them and from a guest.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+FEW = (
+    "00basic/basic3.tc",
+    "kprobe/kprobe_ftrace.tc",
+    "dynevent/add_remove_eprobe.tc",
+    "event/event-enable.tc",
+    "filter/event-filter-incomplete.tc",
+    "trigger/trigger-hist-expressions.tc",
+    "trigger/trigger-trace-marker-synthetic.tc",
+)
+
+
+def tool() -> ModuleType:
+    """Load tools/ftracetest.py."""
+    found = importlib.util.spec_from_file_location("ftracetest", ROOT / "tools" / "ftracetest.py")
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules["ftracetest"] = module
+    found.loader.exec_module(module)
+    return module
+
+
+ftracetest: Any = tool()
+
+
+@pytest.fixture(scope="session")
+def there(can_mount: None) -> Path:
+    """The directory of ftracetest."""
+    for program in ("apt-get", "dpkg-deb", "unshare"):
+        if shutil.which(program) is None:
+            pytest.skip(f"ftracetest comes from a Debian package; there is no {program} here")
+    try:
+        return Path(ftracetest.fetch())
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"linux-source-6.1 can't be fetched: {error.stderr}")
+
+
+@pytest.mark.timeout(300)
+def test_some_of_each_directory(there: Path, tmp_path: Path) -> None:
+    expected = {name: mount for name, (mount, _, _) in ftracetest.table().items()}
+    found = ftracetest.on_mount(there, FEW, "6.1", tmp_path)
+    assert found == {name: expected[name] for name in ftracetest.names_of(there, FEW)}
+
+
+@pytest.mark.vm
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("directory", ftracetest.DIRECTORIES)
+def test_all_of_a_directory(there: Path, tmp_path: Path, directory: str) -> None:
+    expected = {name: mount for name, (mount, _, _) in ftracetest.table().items()}
+    found = ftracetest.on_mount(there, [directory], "6.1", tmp_path, ftracetest.ping())
+    assert found == {name: expected[name] for name in ftracetest.names_of(there, [directory])}
+
+
+def test_the_page_is_that_of_the_table() -> None:
+    assert ftracetest.PAGE.read_text() == ftracetest.page(ftracetest.table())
+
+
+def test_every_difference_has_a_reason() -> None:
+    rows = ftracetest.table()
+    assert [name for name, (mount, guest, why) in rows.items() if (mount != guest or mount != "PASS") and not why] == []
