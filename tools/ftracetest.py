@@ -205,9 +205,9 @@ def page(rows: Mapping[str, tuple[str, str, str]]) -> str:
     lines.append("| all | " + " | ".join(f"{total[0][one]} / {total[1][one]}" for one in used) + " |")
     lines += [
         "",
-        "On the mount the machine is otherwise idle (`--activity idle`), the setting of /proc that ftracetest writes is",
-        "a file of its own, and `ping` is busybox's, in a network namespace of its own with `lo` up. Nothing is skipped:",
-        "opens, forks, execs, exits, sleeps and wake-ups that the tests wait for are those of the tests' own shells.",
+        "On the mount the machine is otherwise idle (`--activity idle`), the setting of /proc that ftracetest writes",
+        "is a file of its own, and `ping` is busybox's, in a network namespace of its own with `lo` up. Opens, forks,",
+        "execs, exits, sleeps and wake-ups that the tests wait for are those of the tests' own shells and programs.",
         "",
         "## What differs",
         "",
