@@ -254,5 +254,4 @@ class Hits:
             return frames.returning(chain if self._kernel.gates.returns_unwound else ())
         if context is self._breakpoint:
             return frames.breakpoint(ip, chain)
-        shared = sum(other.address == ip for other in self._kernel.probes) > 1
-        return frames.entry(ip, shared, chain)
+        return frames.entry(ip, isinstance(probe, Kprobe) and probe.is_aggregated, chain)

@@ -18,15 +18,19 @@ from kprobe_sim.refusal import Refusal
 
 
 class Kprobe(Probe):
-    """A kprobe; `address` is None while it waits for its module, `maxactive` 0 there when none was given."""
+    """A kprobe; `address` is None while it waits for its module, `maxactive` 0 there when none was given.
 
-    __slots__ = ("address", "maxactive", "place")
+    `is_aggregated`: there is or was another at its address, and the kernel calls it by way of aggr_pre_handler().
+    """
+
+    __slots__ = ("address", "is_aggregated", "maxactive", "place")
 
     def __init__(self, kind: Kprobes, event: ProbeEvent, creation: Creation, place_text: str) -> None:
         super().__init__(kind, event, place_text, creation.arguments)
         self.place: Place = creation.place
         self.maxactive = creation.maxactive
         self.address: int | None = None
+        self.is_aggregated = False
 
     @property
     def letters(self) -> str:
@@ -80,6 +84,9 @@ class Kprobes(ProbeKind[Kprobe]):
         probe.address, probe.arguments = found
         if probe.place.symbol is None:  # registration has moved an entry's address behind its ENDBR
             probe.place_text = self._pointer(found.address)
+        for other in self.probes():
+            if other is not probe and other.address == found.address:
+                other.is_aggregated = probe.is_aggregated = True
         probe.evaluate = compile_arguments(found.arguments, probe.event.start, room.symbols, room.gates)
         if is_return and not probe.maxactive:
             probe.maxactive = max(10, 2 * room.cpus) if room.gates.maxactive_floor else room.cpus

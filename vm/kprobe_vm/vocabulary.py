@@ -120,7 +120,7 @@ EVENTS = (
     *("a:b", "sched_switch", "print", "common_pid", "a/b"),
 )
 GROUPS = (
-    *("g", "kprobes", "my", "g2", "sched", "g-h", "-g", "1g", "", "x" * 63, "x" * 64, "g.h", "é", "events", "enable"),
+    *("g", "kprobes", "my", "g2", "sched", "g-h", "-g", "1g", "", "x" * 63, "x" * 64, "g.h", "é", "events"),
     *("ftrace", "syscalls", "a b", "instances"),
 )
 IMMEDIATES = (
