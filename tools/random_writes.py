@@ -43,6 +43,8 @@ ALLOWED: dict[str, frozenset[str]] = {
     "set_event": frozenset({"EINVAL"}),
     "set_event_pid": frozenset({"EINVAL", "EPERM", "ERANGE"}),
     "set_event_notrace_pid": frozenset({"EINVAL", "EPERM", "ERANGE"}),
+    "set_ftrace_pid": frozenset({"EINVAL", "EPERM", "ERANGE"}),
+    "set_ftrace_notrace_pid": frozenset({"EINVAL", "EPERM", "ERANGE"}),
     "trace_marker": frozenset({"EBADF", "EINVAL"}),
     "trace_marker_raw": frozenset({"EBADF", "EINVAL"}),
     "buffer_size_kb": _NUMBER | {"ENOMEM"},
