@@ -10,8 +10,8 @@ from kprobe_sim.call import Call, Frame, Placing
 from kprobe_sim.clock import VirtualClock
 from kprobe_sim.event_file import EventFile
 from kprobe_sim.function_hits import NOBODY, FunctionHits, function_hits
-from kprobe_sim.probe_event import Probe
 from kprobe_sim.kprobes import Kprobe
+from kprobe_sim.probe_event import Probe
 from kprobe_sim.recording import Recorder
 from kprobe_sim.render import TRACE_FN
 from kprobe_sim.scratch_page import ScratchPages

@@ -150,7 +150,9 @@ class Campaign:
         # a breakpoint that became a jump leaves other flags in its records, and when it does is chance
         self._guest.machine.files.write("proc/sys/debug/kprobes-optimization", b"0")
         self._vm = Side(self._guest, GuestWorkload(self._guest.machine))
-        self._cases = Cases(Random(seed), self._places)
+        # 5.10 counts a fault while a probe is handled as a miss, see docs/campaign.md; it has a handler for that
+        faults_told = "kprobe_fault_handler" not in {name for name, _ in self._places.text}
+        self._cases = Cases(Random(seed), self._places, faults_told=faults_told)
         self._sim = self._fresh()
         self.operations = 0
         self.differences: Counter[str] = Counter()

@@ -32,11 +32,11 @@ class Case(NamedTuple):
 class Cases:
     """A source of random cases."""
 
-    def __init__(self, random: Random, places: Places) -> None:
+    def __init__(self, random: Random, places: Places, *, faults_told: bool = True) -> None:
         self._random = random
         self._definitions = Definitions(random, places)
         self._filters = Filters(random)
-        self._traces = Traces(random, self._filters)
+        self._traces = Traces(random, self._filters, faults_told=faults_told)
         self._triggers = Triggers(random, self._filters)
         self._buffers = Buffers(random)
         self._pids = Pids(random)

@@ -16,9 +16,10 @@ WIPE = Call("fadvise", (-2, MEMORY, 0, 0, b"\0" * 1024))
 class Traces:
     """A source of probes whose events can be foretold."""
 
-    def __init__(self, random: Random, filters: Filters) -> None:
+    def __init__(self, random: Random, filters: Filters, *, faults_told: bool = True) -> None:
         self._random = random
         self._filters = filters
+        self._faults_told = faults_told  # what a failed read leaves, and that it is no miss, is known of this kernel
 
     def case(self) -> list[Operation]:
         """Return probes on a function with arguments of all kinds, and calls of it."""
@@ -32,7 +33,7 @@ class Traces:
             place = "ksys_fadvise64_64" if kind == "r" or random.random() < 0.85 else "ksys_fadvise64_64+5"
             words = [f"{kind}:g/e{number}", place]
             for index in range(random.choice((1, 2, 3, 6))):
-                words.append(f"f{index}={self._fetched(kind, place, faults=not refiltered)}")
+                words.append(f"f{index}={self._fetched(kind, place, faults=self._faults_told and not refiltered)}")
             lines.append(" ".join(words).encode())
         operations.append(Write("kprobe_events", b"\n".join(lines)))
         operations += [Write(f"events/g/e{number}/filter", b'comm == "workload"') for number in range(len(lines))]
@@ -48,7 +49,7 @@ class Traces:
             offset = random.choice((MEMORY, MEMORY + random.randrange(64), MEMORY + 16))
             fd = -2 if random.random() < 0.8 else random.choice((-1, -100, 1000, 0x7FFFFFF))
             operations.append(Call("fadvise", (fd, offset, number, random.choice((0, 1, 5, 77)), block)))
-        operations += [Read("trace"), Read("kprobe_profile"), Write("events/g/enable", b"0")]
+        operations += [Read("trace"), *[Read("kprobe_profile")] * self._faults_told, Write("events/g/enable", b"0")]
         return [*operations, Read("kprobe_events"), Read("error_log")]
 
     def _block(self) -> bytes:
