@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kprobe_sim.clock import TraceClock
@@ -14,7 +14,7 @@ from kprobe_sim.function_filter import FunctionLists
 from kprobe_sim.node import refuse
 from kprobe_sim.options import OPTIONS_OF_TRACERS, TRACER_OPTIONS, TraceOptions
 from kprobe_sim.render import TRACE_PRINT, TRACE_STACK
-from kprobe_sim.ring import PAGE_DATA, Entry, RingBuffer
+from kprobe_sim.ring import PAGE_DATA, RingBuffer
 from kprobe_sim.task import SavedCmdlines, Task
 from kprobe_sim.trigger import Hit, run_triggers
 
@@ -356,11 +356,6 @@ class Instance:
     def close_pipe(self, cpu: int | None) -> None:
         """Give the consuming read back."""
         self.pipes.discard(cpu)
-
-    def consume(self, cpu: int | None, take: Callable[[Entry], bool]) -> None:
-        """Offer entries in order of time to `take` until it refuses one or none is left."""
-        while (entry := self.buffer.peek(cpu)) is not None and take(entry):
-            self.buffer.consume(entry)
 
 
 def _pages(size: int) -> int:

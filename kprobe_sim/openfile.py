@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from kprobe_sim.header import header
 from kprobe_sim.node import Node, OpenFile, Seek, refuse
 from kprobe_sim.render import Renderer
-from kprobe_sim.ring import Entry, RingBuffer
+from kprobe_sim.ring import RingBuffer
 from kprobe_sim.seqfile import Seq
 
 if TYPE_CHECKING:
@@ -189,24 +189,20 @@ class TracePipe(OpenFile):
             renderer = self._renderer = Renderer(self._instance, self._latency, self._instance.started)
         renderer.refresh()
         limit = self._instance.kernel.gates.trace_seq_size - 1
+        buffer = self._instance.buffer
         lines: list[bytes] = []
         used = 0
-
-        def take(entry: Entry) -> bool:
-            nonlocal used
-            if used >= wanted:
-                return False
+        # no more is looked at than is shown: a look at the next page passes the padding of this one
+        while used < wanted and (entry := buffer.peek(self._cpu)) is not None:
             line = renderer.line(entry, None, len(lines))
             if used + len(line) > limit:
                 if lines:
-                    return False
+                    break
                 line = b"[LINE TOO BIG]\n"
                 used = wanted
             lines.append(line)
             used += len(line)
-            return True
-
-        self._instance.consume(self._cpu, take)
+            buffer.consume(entry)
         self._left = b"".join(lines)
 
     def poll(self) -> int:
