@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 
 from kprobe_vm.campaign import first_difference, open_backend_workload
 from kprobe_vm.cases import AREAS, Cases
+from kprobe_vm.found import answers, write_test
 from kprobe_vm.grammar import Places, is_of_kprobes
-from kprobe_vm.operation import Handle, Read, Sweep, Write, perform
+from kprobe_vm.operation import Handle, Hit, Observed, Read, Sweep, Write, perform
 from kprobe_vm.shrink import shrink
 from kprobe_vm.side import Side, open_backend
 
@@ -102,3 +104,38 @@ def test_an_answer_is_bytes_a_number_or_the_name_of_an_errno() -> None:
 )
 def test_lines_that_are_for_kprobes(data: bytes, answer: bool) -> None:
     assert is_of_kprobes(data) is answer
+
+
+def test_a_difference_is_written_as_a_test_that_fails_until_it_is_repaired(tmp_path: Path) -> None:
+    operations = [Write("kprobe_events", b"p:a do_sys_openat2+7"), Read("kprobe_events")]
+    found = first_difference("definitions", operations, side(), side(Deaf))
+    assert found is not None
+    assert found.answers == [[("write", 20)], [("kprobe_events", b"")]]
+    path = write_test(found, "6.1", "6.1.0-54-cloud-amd64", 5, tmp_path / "new")
+    space: dict[str, Any] = {}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    (test,) = (value for name, value in space.items() if name.startswith("test_definitions_6_1_"))
+    with pytest.raises(AssertionError):
+        test("sim:6.1")
+    space["KERNEL"][1] = [("kprobe_events", b"p:kprobes/a do_sys_openat2+7\n")]
+    test("sim:6.1")
+
+
+def test_what_an_oracle_saw_is_played_again() -> None:
+    registers = {"di": 0xFFFFFFFE, "si": 0x1000, "sp": 0xFFFFC90000123000}
+    memory = {0x1000: b"seen\0", 0xFFFFC90000123000: bytes(8) + (7).to_bytes(8, "little")}
+    hit = Hit(registers, memory, (), 5)
+    operations = [
+        Write(
+            "kprobe_events",
+            b"p:g/a ksys_fadvise64_64 a=%di:s32 b=+0(%si):string c=$stack1\nr:g/b ksys_fadvise64_64 $retval",
+        ),
+        Write("trace_options", b"nocontext-info"),
+        Write("events/g/enable", b"1"),
+        Observed("ksys_fadvise64_64", 221, (-2, 0x1000, 0, 0), b"", hits=(hit,)),
+        Read("trace"),
+    ]
+    text = b"# tracer: nop\n#\n"
+    text += b'a: (ksys_fadvise64_64+0x0/0xa0) a=-2 b="seen" c=0x7\n'
+    text += b"b: (0 <- ksys_fadvise64_64) arg1=0x5\n"
+    assert answers("sim:6.1", operations)[-1] == [("trace", text)]

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from kprobe_vm.cases import AREAS, Cases
-from kprobe_vm.grammar import Places
+from kprobe_vm.found import write_test
 from kprobe_vm.operation import Observed, Operation, Outcome
 from kprobe_vm.shrink import shrink
 from kprobe_vm.side import Side, open_backend
-
-if TYPE_CHECKING:
-    from kprobe_vm.backend import VmTracefs
 
 __all__ = ["Campaign", "Difference", "add_parser"]
 
@@ -36,6 +33,7 @@ class Difference(NamedTuple):
     asked: str
     simulator: Any
     kernel: Any
+    answers: list[Outcome] = []  # the kernel's, to all operations
 
     def signature(self) -> tuple[str, str, str, str]:
         """Return what tells one difference from another: answers without numbers and names."""
@@ -90,6 +88,7 @@ def _sketch(ours: Any, theirs: Any) -> str:
 def first_difference(area: str, operations: Sequence[Operation], left: Side, right: Side) -> Difference | None:
     """Run operations on two sides until an answer differs."""
     done: list[Operation] = []
+    answers: list[Outcome] = []
     for operation in operations:
         if isinstance(operation, Observed):
             if operation.hits is None:
@@ -98,12 +97,14 @@ def first_difference(area: str, operations: Sequence[Operation], left: Side, rig
                 return None
             left.replay(operation)
             done.append(operation)
+            answers.append([])
             continue
         done.append(operation)
         ours, theirs = _guarded(left, operation), right.run(operation)
+        answers.append(theirs)
         found = _unequal(ours, theirs)
         if found is not None:
-            return Difference(area, done, *found)
+            return Difference(area, done, *found, answers)
     return None
 
 
@@ -135,21 +136,13 @@ class Campaign:
     """A guest, a simulator made anew when the two have parted, and a source of cases."""
 
     def __init__(self, kernel: str, seed: int, *, progress: Callable[[str], None] = lambda line: None) -> None:
-        from kprobe_vm.backend import open_vm  # these take the extra [vm], which other verbs don't
-        from kprobe_vm.workload import GuestWorkload
+        from kprobe_vm.quiet import quiet_guest  # takes the extra [vm], which other verbs don't
 
         self._spec = f"sim:{kernel}"
         simulated = open_backend("kprobe.tracefs", self._spec)
-        build = simulated.kernel.release  # answers are those of one build, so the guest runs no other
+        self.release: str = simulated.kernel.release  # answers are those of one build, so the guest runs no other
         simulated.close()
-        self._guest: VmTracefs = open_vm(build, progress=progress)
-        self._places = Places.read(self._guest.machine.files.read("proc/kallsyms"))
-        _seed_hashes(self._guest, dict(self._places.text)["ksys_readahead"])
-        # who deletes a probe waits for all CPUs, which is most of the time that a campaign takes
-        self._guest.machine.files.write("sys/kernel/rcu_expedited", b"1")
-        # a breakpoint that became a jump leaves other flags in its records, and when it does is chance
-        self._guest.machine.files.write("proc/sys/debug/kprobes-optimization", b"0")
-        self._vm = Side(self._guest, GuestWorkload(self._guest.machine))
+        self._vm, self._places = quiet_guest(self.release, progress=progress)
         # 5.10 counts a fault while a probe is handled as a miss, see docs/campaign.md; it has a handler for that
         faults_told = "kprobe_fault_handler" not in {name for name, _ in self._places.text}
         self._cases = Cases(Random(seed), self._places, faults_told=faults_told)
@@ -212,23 +205,6 @@ class Campaign:
         self._vm.close()
 
 
-def _seed_hashes(guest: VmTracefs, address: int) -> None:
-    """Let the kernel gather random bytes: before that its %p prints (____ptrval____).
-
-    Nobody in a guest asks for any; who reads /dev/random sets it to work (wait_for_random_bytes).
-    """
-    with guest.machine.files.open("dev/random", os.O_RDONLY) as file:
-        file.read(1, 60.0)
-    for _ in range(600):
-        guest.write("kprobe_events", b"p:zz_id/zz_id 0x%x" % address)
-        ready = b"ptrval" not in guest.read("kprobe_events")
-        guest.write("kprobe_events", b"-:zz_id/zz_id")
-        if ready:
-            return
-        time.sleep(0.05)  # a kernel work does it; nothing tells when
-    raise TimeoutError("the guest prints no hashed pointers")
-
-
 def open_backend_workload(tracefs: Any) -> Any:
     """Return the task on a simulated kernel, through its entry point; None where that isn't installed."""
     from importlib.metadata import entry_points
@@ -247,6 +223,7 @@ def add_parser(verbs: Any) -> None:
     verb.add_argument("--operations", type=int, default=0, metavar="N", help="end after that many operations")
     verb.add_argument("--seed", type=int, default=0, metavar="S", help="the same seed gives the same operations (0)")
     verb.add_argument("--area", choices=list(AREAS), default="", help="only operations of one kind")
+    verb.add_argument("--tests", default="differences", metavar="DIR", help="write a test of each (differences)")
     verb.add_argument("--no-shrink", action="store_true", help="show differences as they were found")
     verb.set_defaults(function=_diff)
 
@@ -261,7 +238,8 @@ def _diff(options: argparse.Namespace) -> int:
         ):
             found = campaign.step(options.area, shrunk=not options.no_shrink)
             if found is not None:
-                print(found.text(), flush=True)
+                test = write_test(found, options.kernel, campaign.release, options.seed, Path(options.tests))
+                print(f"{found.text()}\n  test:   {test}", flush=True)
             if sys.stderr.isatty() and time.monotonic() - shown > 1:
                 shown = time.monotonic()
                 _show(sys.stderr, campaign)

@@ -1,0 +1,30 @@
+"""The campaign, seed 0, on 5.10.0-46-cloud-amd64: an error pointer as an address."""
+# ruff: noqa: E501 - recorded text has lines of any length
+
+from __future__ import annotations
+
+import pytest
+
+from kprobe_vm.found import answers
+from kprobe_vm.operation import Operation, Read, Write
+
+OPERATIONS: list[Operation] = [
+    Write(path="kprobe_events", data=b"r 0xffffffffffffffff", flags=1),
+    Write(path="kprobe_events", data=b"p 0xfffffffffffffff0", flags=1),
+    Read(path="error_log"),
+]
+KERNEL = [
+    [("write", "EPERM")],
+    [("write", "EBUSY")],
+    [
+        (
+            "error_log",
+            b"[time] trace_kprobe: error: Failed to register probe event\n  Command: r 0xffffffffffffffff\n             ^\n[time] trace_kprobe: error: Failed to register probe event\n  Command: p 0xfffffffffffffff0\n             ^\n",
+        )
+    ],
+]
+
+
+@pytest.mark.parametrize("spec", ["sim:5.10", pytest.param("vm:5.10", marks=pytest.mark.vm)])
+def test_definitions_5_10_4bfbdcf6(spec: str) -> None:
+    assert answers(spec, OPERATIONS) == KERNEL

@@ -1,0 +1,103 @@
+"""A difference written down as a test that is ready to run, on the simulator and on the kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kprobe_vm.operation import Observed, Operation, Outcome
+from kprobe_vm.side import Side, open_backend
+
+if TYPE_CHECKING:
+    from kprobe_vm.campaign import Difference
+
+__all__ = ["answers", "as_test", "write_test"]
+
+_TEXT = '''"""The campaign, seed {seed}, on {release}: {asked}."""
+# ruff: noqa: E501 - recorded text has lines of any length
+
+
+from __future__ import annotations
+
+import pytest
+
+from kprobe_vm.found import answers
+from kprobe_vm.operation import {names}
+
+OPERATIONS: list[Operation] = [
+{operations}
+]
+KERNEL = [
+{answers}
+]
+
+
+@pytest.mark.parametrize("spec", [{specs}])
+def test_{name}(spec: str) -> None:
+    assert answers(spec, OPERATIONS) == KERNEL
+'''
+
+
+def answers(spec: str, operations: Sequence[Operation]) -> list[Outcome]:
+    """Do operations on the simulator ("sim:6.12") or a guest ("vm:6.12"); return what came of each.
+
+    What an oracle saw of calls is played again on the simulator, and can't be on a guest.
+    """
+    if spec.startswith("vm:"):
+        from kprobe_vm.quiet import quiet_guest  # takes the extra [vm]
+
+        side = quiet_guest(spec.partition(":")[2]).side
+    else:
+        from kprobe_vm.campaign import open_backend_workload
+
+        tracefs = open_backend("kprobe.tracefs", spec)
+        side = Side(tracefs, open_backend_workload(tracefs))
+    try:
+        return [_answer(side, operation) for operation in operations]
+    finally:
+        side.close()
+
+
+def _answer(side: Side, operation: Operation) -> Outcome:
+    if isinstance(operation, Observed):
+        side.replay(operation)
+        return []
+    return side.run(operation)
+
+
+def as_test(found: Difference, kernel: str, release: str, seed: int) -> str:
+    """Return the text of a test that fails until the simulator answers as the kernel did."""
+    kinds = {type(operation).__name__ for operation in found.operations}
+    if "Observed" in kinds:
+        kinds.add("Hit")
+    text = "\n".join(f"    {operation!r}," for operation in found.operations)
+    specs = [f'"sim:{kernel}"']
+    if "Observed" not in kinds:
+        specs.append(f'pytest.param("vm:{kernel}", marks=pytest.mark.vm)')
+    return _TEXT.format(
+        seed=seed,
+        release=release,
+        asked=found.asked,
+        names=", ".join(sorted({*kinds, "Operation"})),
+        operations=text,
+        answers="\n".join(f"    {answer!r}," for answer in found.answers),
+        specs=", ".join(specs),
+        name=_name(found, kernel),
+    )
+
+
+def write_test(found: Difference, kernel: str, release: str, seed: int, directory: Path) -> Path:
+    """Write the test into a directory; return the file."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"test_{_name(found, kernel)}.py"
+    path.write_text(as_test(found, kernel, release, seed), encoding="utf-8")
+    return path
+
+
+def _name(found: Difference, kernel: str) -> str:
+    what: Any = [repr(operation) for operation in found.operations]
+    digest = sha256("\n".join(what).encode()).hexdigest()[:8]
+    return f"{re.sub('[^a-z0-9]+', '_', f'{found.area} {kernel}'.lower())}_{digest}"
