@@ -56,10 +56,10 @@ def _put_snapshot(instance: Instance, cpu: int | None, data: bytes) -> None:
         if instance.has_snapshot:
             instance.free_snapshot()
     elif value == 1:
-        if cpu is not None:  # CONFIG_RING_BUFFER_ALLOW_SWAP is off in the recorded kernels
-            raise refuse(errno.EINVAL)
+        if cpu is not None and b"Not supported" in instance.kernel.profile.file_text("per_cpu/cpu0/snapshot"):
+            raise refuse(errno.EINVAL)  # CONFIG_RING_BUFFER_ALLOW_SWAP is off
         instance.allocate_snapshot()
-        instance.swap_snapshot()
+        instance.swap_snapshot(cpu)
     elif instance.has_snapshot:
         instance.spare.reset(cpu)
 

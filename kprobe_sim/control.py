@@ -177,9 +177,12 @@ def put_pids(instance: Instance, attribute: str, data: bytes) -> int:
     consumed = 0
     while consumed < len(data):
         word = next_word(data[consumed:], _PID_WORD)
-        consumed += word.consumed
         if not word.text:
+            # blanks at the end are taken; where they once weren't, they are all that is where there are no pids
+            told = instance.kernel.gates.pid_blanks_taken
+            consumed = consumed + word.consumed if told else consumed if pids else word.consumed
             break
+        consumed += word.consumed
         try:
             pid = kstrtoul(word.text.decode("latin-1"))
         except OSError:

@@ -74,6 +74,7 @@ class Gates:
     mark_room: bool  # a mark has room for "<faulted>", and a raw one counts its id twice
     failed_element_keeps_room: bool  # a string of an array that can't be read keeps the room it could have had
     pid_errno: int  # of pids that are too big for set_event_pid
+    pid_blanks_taken: bool  # blanks behind the last pid that set_event_pid takes count as written
     marks_seek: bool  # trace_marker has a position
     trace_seq_size: int  # bytes of text that a read of trace_pipe can give
     fields_as_symbols: bool  # the option fields shows 64-bit numbers as symbols, and odd strings in hexadecimal too
@@ -247,6 +248,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row("failed_element_keeps_room", ((_START, True), ((5, 15, 0), False)), "campaign 5.10, 6.1: '+0(%si):string[2]'"),
     Row("pid_errno", ((_START, errno.EINVAL), ((5, 16, 0), errno.EPERM)), "campaign 5.10, 6.1: trace_pid_write()"),
+    _since("pid_blanks_taken", (5, 15, 0), "campaign on 5.10 and 6.1: trace_pid_write()"),
     Row("marks_seek", ((_START, True), ((5, 15, 0), False)), "campaign on 5.10 and 6.1: lseek(trace_marker)"),
     Row("trace_seq_size", ((_START, 4096), ((6, 8, 0), 8156)), "trace_seq.h 6.1 and 6.12: TRACE_SEQ_BUFFER_SIZE"),
     _since("fields_as_symbols", (7, 0, 0), "trace_output.c 6.12.117 and 7.2: print_fields(); campaign"),

@@ -280,9 +280,13 @@ class Instance:
         self.spare.resize(1)
         self.has_snapshot = False
 
-    def swap_snapshot(self) -> None:
-        """Take a snapshot: the spare buffer, with whatever it holds, is written to from now on."""
-        self.buffer, self.spare = self.spare, self.buffer
+    def swap_snapshot(self, cpu: int | None = None) -> None:
+        """Take a snapshot, of one CPU or all: the spare buffer, with whatever it holds, is written to from now on."""
+        if cpu is None:
+            self.buffer, self.spare = self.spare, self.buffer
+        else:
+            used, spare = self.buffer.cpus, self.spare.cpus
+            used[cpu], spare[cpu] = spare[cpu], used[cpu]
         self.kernel.wake()
 
     def clear(self, cpu: int | None = None) -> None:
