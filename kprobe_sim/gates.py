@@ -103,6 +103,10 @@ class Gates:
     unmatched_is_logged: bool  # dynamic_events logs "No matching dynamic event type"
     removed_filter_is_empty: bool  # an open filter file of a removed event reads as empty, else ENODEV
     raw_data_type: int  # common_type of a raw mark (TRACE_RAW_DATA)
+    hist_hitcount: bool  # hist triggers take nohitcount, and hitcount as a field with a modifier
+    hist_comm: bool  # they take common_comm, comm and COMM
+    hist_cpu_twice: bool  # the trigger file shows common_cpu, and then the field's name
+    hist_log2_wraps: bool  # the logarithm of what is above 2**63 is 0, not 64
     lowest_free_id: bool  # freed event ids are reused at once
 
 
@@ -299,6 +303,24 @@ ROWS: tuple[Row, ...] = (
     _since("uprobes_reject_symbols", (6, 5, 0), "kinds 6.1 and 6.12: 'p:up /bin/busybox:0x1000 a=%di:symbol'"),
     _since("synthetic_spaces", (7, 0, 0), "kinds 6.12 and 7.2: 's:syn u64 lat; pid_t pid'"),
     _since("unmatched_is_logged", (7, 0, 0), "kernel reference 1.9"),
+    _since("hist_hitcount", (6, 2, 0), "trace_events_hist.c of 6.1.190 and 6.12.117; fixtures/histograms"),
+    _since("hist_comm", (6, 19, 0), "fixtures/histograms 6.12 and 6.19: 'hist:keys=common_comm'"),
+    _since("hist_cpu_twice", (6, 19, 0), "fixtures/histograms 6.12 and 6.19: 'hist:keys=common_cpu'"),
+    Row(
+        "hist_log2_wraps",
+        (
+            (_START, True),
+            ((6, 1, 191), False),
+            ((6, 2, 0), True),
+            ((6, 12, 117), False),
+            ((6, 13, 0), True),
+            ((7, 2, 13), False),
+            ((7, 3, 0), True),
+            ((7, 3, 1), False),
+        ),
+        "hist_field_log2() of 6.1.192, 6.12.117, 7.2.13 and 7.3-rc7; fixtures/histograms: 'hist:keys=b.log2'; the "
+        "release of 7.3 is assumed to be repaired",
+    ),
     _since("lowest_free_id", (6, 3, 0), "commit 96d5c0d0c3dd; kernel reference 0, rule 12"),
 )
 

@@ -26,7 +26,6 @@ from kprobe_sim.hist_field import (
     LOG2,
     PERCENT,
     REFERENCE,
-    STACK_DEPTH,
     STACKTRACE,
     STRING,
     STRING_SIZE,
@@ -215,6 +214,8 @@ class HistMaker:
         words: set[str] = set()
         actions: list[str] = []
         bits = _DEFAULT_BITS
+        no_hitcount = False
+        gates = self._file.instance.kernel.gates
         for part in self._parameter.split(":"):
             head, equals, value = part.partition("=")
             if equals:
@@ -228,6 +229,8 @@ class HistMaker:
                     self.fail("Too many variables defined", part)
                 else:
                     assignments.append(part)
+            elif part in ("nohitcount", "NOHC") and gates.hist_hitcount:
+                no_hitcount = True
             elif part in ("pause", "cont", "continue", "clear"):
                 words.add(part.removesuffix("inue"))
             elif _ACTION.match(part) and len(actions) < _MOST_ACTIONS:
@@ -248,6 +251,7 @@ class HistMaker:
             tuple(assignments),
             tuple(actions),
             frozenset(words),
+            no_hitcount,
         )
 
     def _variables(self) -> list[tuple[str, str]]:
@@ -266,16 +270,22 @@ class HistMaker:
         values = self.data.values
         values.append(HistField(self.data, HITCOUNT))
         left = [] if self.attributes.values is None else self.attributes.values.split(",")
+        hitcounts = 0
         for _ in range(_MOST_VALUES):
             if not left or len(values) == _MOST_VALUES:
                 break
             text = left.pop(0)
             if text == "hitcount":
-                continue
+                hitcounts += 1
+                if hitcounts == 1 or not self._file.instance.kernel.gates.hist_hitcount:
+                    continue
             found = self._reader.read(text, 0)
             if found.flags & _NOT_OF_VALUES:
                 self.fail(_MODIFIER, text)
             values.append(found)
+        if self.attributes.no_hitcount and len(values) == 1:
+            self.complain("Non-hitcount value is required for 'nohitcount'", "")
+            raise refuse(errno.ENOENT)
         if left and left != ["hitcount"]:
             raise refuse(errno.EINVAL)
 
@@ -294,11 +304,9 @@ class HistMaker:
     def _keys(self) -> None:
         data = self.data
         texts = self.attributes.keys.split(",")
-        common = self._file.instance.kernel.filter_gates.stacktrace_field
         for text in texts[:_MOST_KEYS]:
-            if text == "stacktrace" or (common and text == "common_stacktrace"):
+            if text == "stacktrace":
                 field = HistField(data, KEY | STACKTRACE)
-                field.size = 8 * STACK_DEPTH
             else:
                 field = self._reader.read(text, KEY)
                 if _has_variables(field):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kprobe_sim.hist_data import FieldVariable, HistData, make_variable, set_variables
 from kprobe_sim.hist_expression import Complain, ExpressionReader
-from kprobe_sim.hist_field import EXECNAME, STACKTRACE, STRING, VARIABLE, HistField, Sample
+from kprobe_sim.hist_field import EXECNAME, RECORD_AT, STACKTRACE, STRING, VARIABLE, HistField, Sample
 from kprobe_sim.hist_map import Element
 from kprobe_sim.hist_synthetic import SyntheticTarget, fits, target_of
 from kprobe_sim.node import refuse
@@ -271,6 +271,8 @@ class MadeAction:
                 string = kept if isinstance(kept, bytes) else b""
                 shown += f"  {variable.variable}: {string.decode('latin-1'):<32}"
             else:
+                if value.flags & STACKTRACE:
+                    kept = RECORD_AT
                 shown += f"  {variable.variable}: {kept if isinstance(kept, int) else 0:10}"
         return shown
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from kprobe_sim.hist_field import (
     CPU,
     EXECNAME,
+    RECORD_AT,
     REFERENCE,
     STACK_DEPTH,
     STACK_SKIP,
@@ -44,6 +45,7 @@ class Attributes(NamedTuple):
     assignments: tuple[str, ...]
     actions: tuple[str, ...]
     words: frozenset[str]  # pause, cont, clear
+    no_hitcount: bool = False
 
 
 class Action(Protocol):
@@ -111,6 +113,11 @@ class HistData:
         self._variable_count = 0
         self.map = HistMap(attributes.bits, 0)
 
+    @property
+    def stack_name(self) -> str:
+        """What a call chain is called as a field."""
+        return "common_stacktrace" if self.file.instance.kernel.filter_gates.stacktrace_field else "stacktrace"
+
     def start(self) -> None:
         """Give it room for entries, once its fields are known."""
         self.map = HistMap(self.attributes.bits, len(self.values))
@@ -158,7 +165,9 @@ class HistData:
             element.comm = sample.comm
         for index, field in enumerate(self.values):
             number = field.value(sample)
-            element.sums[index] = element.sums[index] + (number if isinstance(number, int) else 0) & (1 << 64) - 1
+            if isinstance(number, bytes):
+                number = RECORD_AT
+            element.sums[index] = element.sums[index] + number & (1 << 64) - 1
         for variable in self.variables:
             element.variables[variable.index] = variable.value(sample)
         set_variables(element, self.field_variables, sample)

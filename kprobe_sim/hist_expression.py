@@ -15,16 +15,19 @@ from kprobe_sim.hist_data import HistData, copy_variable
 from kprobe_sim.hist_field import (
     ALIAS,
     BUCKETS,
+    COMM,
     CONSTANT,
     CPU,
     EXECNAME,
     EXPRESSION,
     GRAPH,
     HEX,
+    HITCOUNT,
     KEY,
     LOG2,
     PERCENT,
     REFERENCE,
+    STACKTRACE,
     STRING,
     SYM,
     SYM_OFFSET,
@@ -160,22 +163,43 @@ class ExpressionReader:
             return HistField(self._data, flags | TIMESTAMP, variable=variable)
         if name == "common_cpu":
             return HistField(self._data, flags | CPU, variable=variable)
+        gates = self._data.file.instance.kernel.gates
+        if name == "common_comm" and gates.hist_comm:
+            return HistField(self._data, flags | COMM | STRING, variable=variable)
+        if name == "hitcount" and gates.hist_hitcount:
+            return HistField(self._data, flags | HITCOUNT, variable=variable)
+        if name in self._stack_names():
+            if modifier == "stacktrace":
+                self._fail(_MODIFIER, text)
+            return HistField(self._data, flags | STACKTRACE, variable=variable)
         field = self._fields.get(name)
         if field is None and name in ("cpu", "CPU"):
             return HistField(self._data, flags | CPU, field=Field("int", name, 0, 0, True), variable=variable)
+        if field is None and name in ("comm", "COMM") and gates.hist_comm:
+            field = Field("char *", name, 0, 0, False)
+            return HistField(self._data, flags | COMM | STRING, field=field, variable=variable)
         if field is None or not field.size:
             self._fail("Couldn't find field", name)
+        if modifier == "stacktrace":
+            self._fail(_MODIFIER, text)
         if not is_string(field) and not can_be_number(field):
             raise refuse(errno.ENOMEM)
         found = HistField(self._data, flags, field=field, variable=variable)
         found.buckets = buckets
         return found
 
+    def _stack_names(self) -> tuple[str, ...]:
+        if not self._data.file.instance.kernel.filter_gates.stacktrace_field:
+            return ()
+        return "common_stacktrace", *(name for name in ("stacktrace", "STACKTRACE") if name not in self._fields)
+
     def _modifier(self, name: str, modifier: str, flags: int) -> tuple[int, int]:
         if modifier in _PLAIN:
             return _PLAIN[modifier], 0
         if modifier == "execname" and name == "common_pid":
             return EXECNAME, 0
+        if modifier == "stacktrace" and self._stack_names():
+            return STACKTRACE, 0
         if modifier.startswith("bucket"):
             rest = modifier.removeprefix("bucket").removeprefix("s")
             if not rest.startswith("="):

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 KEY, STRING, HEX, SYM, SYM_OFFSET, EXECNAME, SYSCALL, STACKTRACE, LOG2, TIMESTAMP, USECS, VARIABLE, EXPRESSION = (
     1 << bit for bit in range(13)
 )
-REFERENCE, CPU, ALIAS, BUCKETS, CONSTANT, PERCENT, GRAPH, HITCOUNT = (1 << bit for bit in range(13, 21))
+REFERENCE, CPU, ALIAS, BUCKETS, CONSTANT, PERCENT, GRAPH, HITCOUNT, COMM = (1 << bit for bit in range(13, 22))
 
 STRING_SIZE = 256  # MAX_FILTER_STR_VAL
 STACK_DEPTH = 16  # HIST_STACKTRACE_DEPTH
 STACK_SKIP = 2  # of the tracer's frames that a stacktrace trigger shows (HIST_STACKTRACE_SKIP is 5)
+RECORD_AT = 0xFFFF_8880_03A5_4010  # what a string counts as: an address like those of a small machine's memory
 _MASK = (1 << 64) - 1
 # what stands behind the dot, in the order in which one is shown
 SUFFIXES = (
@@ -36,6 +37,7 @@ SUFFIXES = (
     (USECS, "usecs"),
     (PERCENT, "percent"),
     (GRAPH, "graph"),
+    (STACKTRACE, "stacktrace"),
 )
 _NUMBERS = {(size, signed): struct.Struct(code) for size, signed, code in (
     (1, True, "<b"), (1, False, "<B"), (2, True, "<h"), (2, False, "<H"),
@@ -80,8 +82,12 @@ class HistField:
         self.size = 8
         self.signed = False
         self.type = "u64"
-        if flags & CPU:
+        if flags & STACKTRACE:
+            self.size, self.type = 8 * STACK_DEPTH, "unsigned long[]"
+        elif flags & CPU:
             self.size, self.type = 4, "unsigned int"
+        elif flags & COMM:
+            self.size, self.type = STRING_SIZE, "char[]"
         elif field is not None:
             self.type = field.type
             if is_string(field):
@@ -106,7 +112,7 @@ class HistField:
             return sample.usecs(stamp) if self.data.in_usecs else stamp
         if flags & CPU:
             return sample.cpu
-        if flags & EXECNAME and flags & VARIABLE:
+        if flags & COMM or (flags & EXECNAME and flags & VARIABLE):
             return sample.comm
         if flags & STACKTRACE:
             return 0
@@ -115,7 +121,8 @@ class HistField:
         if isinstance(value, bytes):
             return value
         if flags & LOG2:
-            return max(value - 1, 0).bit_length()
+            bits = max(value - 1, 0).bit_length()
+            return bits % 64 if self.data.file.instance.kernel.gates.hist_log2_wraps else bits
         return value - value % self.buckets if flags & BUCKETS else value
 
     def _computed(self, sample: Sample) -> int:
@@ -129,11 +136,15 @@ class HistField:
             return self.field.name
         if self.flags & ALIAS:
             return self.operands[0].label()
-        if self.flags & CPU:
-            return "common_cpu"
+        if self.flags & (CPU | COMM):
+            return "common_cpu" if self.flags & CPU else "common_comm"
         if self.flags & (EXPRESSION | REFERENCE):
             return f"{self.system}.{self.event}.{self.name}" if self.system else self.name or ""
-        return "common_timestamp" if self.flags & TIMESTAMP else ""
+        if self.flags & TIMESTAMP:
+            return "common_timestamp"
+        if self.flags & STACKTRACE and self.data.stack_name.startswith("common"):
+            return self.data.stack_name
+        return "hitcount" if self.flags & HITCOUNT and self.data.file.instance.kernel.gates.hist_hitcount else ""
 
     def suffix(self) -> str:
         """Return what stands behind the dot, with the dot."""
@@ -157,12 +168,14 @@ class HistField:
         """Return it as the trigger file shows it (hist_field_print)."""
         text = f"{self.variable}=" if self.variable else ""
         if self.flags & CPU:
-            text += "common_cpu"
+            text += "common_cpu" + self.label() * self.data.file.instance.kernel.gates.hist_cpu_twice
+        elif self.flags & COMM:
+            text += "common_comm"
         elif self.flags & CONSTANT:
             text += str(self.constant)
         else:
             text += "$" * bool(self.flags & (REFERENCE | ALIAS)) + self.label()
-        if not self.flags & (REFERENCE | EXPRESSION):
+        if not self.flags & (REFERENCE | EXPRESSION | STACKTRACE):
             text += self.suffix()
         return f"{text}={self.buckets}" if self.buckets else text
 

@@ -36,18 +36,20 @@ _FRAME = struct.Struct("<Q")
 
 def trigger_line(data: HistData, filter_text: str, *, paused: bool) -> str:
     """Return the trigger as its file lists it, without newline."""
-    stack = "common_stacktrace" if data.file.instance.kernel.filter_gates.stacktrace_field else "stacktrace"
     parts = ["hist"]
     if data.attributes.name:
         parts.append(f"name={data.attributes.name}")
-    parts.append("keys=" + ",".join(stack if key.flags & STACKTRACE else key.text() for key in data.keys))
-    parts.append("vals=" + ",".join(["hitcount", *(value.text() for value in data.values[1:])]))
+    parts.append("keys=" + ",".join(data.stack_name if key.flags & STACKTRACE else key.text() for key in data.keys))
+    values = [] if data.attributes.no_hitcount else ["hitcount"]
+    parts.append("vals=" + ",".join([*values, *(value.text() for value in data.values[1:])]))
     if data.variables:
         parts.append(",".join(variable.text() for variable in data.variables))
     parts.append("sort=" + ",".join(_sort_text(data, key.place) + ".descending" * key.descending for key in data.sort))
     parts.append(f"size={1 << data.attributes.bits}")
     if data.has_time:
         parts.append(f"clock={data.attributes.clock}")
+    if data.attributes.no_hitcount:
+        parts.append("nohitcount")
     text = ":".join(parts) + "".join(action.spec() for action in data.actions)
     if filter_text:
         text += f" if {filter_text}"
@@ -67,7 +69,7 @@ def histogram_text(data: HistData, line: str) -> str:
     totals = [sum(entry.sums[place] for entry in entries) for place in range(len(data.values))]
     greatest = [max((entry.sums[place] for entry in entries), default=0) for place in range(len(data.values))]
     for entry in entries:
-        text += key_text(data, entry) + f" hitcount: {entry.sums[0]:10}"
+        text += key_text(data, entry) + (f" hitcount: {entry.sums[0]:10}" if not data.attributes.no_hitcount else "")
         for place, value in enumerate(data.values):
             if place and not value.flags & EXPRESSION:
                 text += " " + _value_text(value, entry.sums[place], totals[place], greatest[place])
@@ -106,8 +108,7 @@ def key_text(data: HistData, entry: Element) -> str:
     for field in data.keys:
         stored = entry.key[field.offset : field.offset + field.size]
         if field.flags & STACKTRACE:
-            name = "common_stacktrace" if data.file.instance.kernel.filter_gates.stacktrace_field else "stacktrace"
-            parts.append(f"{name}:\n" + _stack_text(data, stored))
+            parts.append(f"{data.stack_name}:\n" + _stack_text(data, stored))
             multiline = True
             continue
         parts.append(f"{field.label()}: {_stored_text(data, field, stored, entry)}")
@@ -125,9 +126,6 @@ def _stack_text(data: HistData, stored: bytes) -> str:
 
 def _stored_text(data: HistData, field: HistField, stored: bytes, entry: Element) -> str:
     flags = field.flags
-    if flags & STRING:
-        text, _, _ = stored.partition(b"\0")
-        return text.decode("latin-1").ljust(50)
     number = int.from_bytes(stored[:8], "little")
     shown: Sequence[tuple[int, Callable[[], str]]] = (
         (HEX, lambda: f"{number:x}"),
@@ -136,7 +134,8 @@ def _stored_text(data: HistData, field: HistField, stored: bytes, entry: Element
         (EXECNAME, lambda: f"{entry.comm.decode('latin-1'):<16}[{number:10}]"),
         (SYSCALL, lambda: f"{_syscall(number):<30}[{number:3}]"),
         (LOG2, lambda: f"~ 2^{number:<2}"),
-        (BUCKETS, lambda: f"~ {number}-{number + field.buckets - 1}"),
+        (BUCKETS, lambda: f"~ {number}-{number + field.buckets - 1 & _U64_MAX}"),
+        (STRING, lambda: stored.partition(b"\0")[0].decode("latin-1").ljust(50)),
     )
     return next((text() for flag, text in shown if flags & flag), f"{number:10}")
 
@@ -147,4 +146,5 @@ def _syscall(number: int) -> str:
 
 
 def _symbol(data: HistData, address: int, *, offset: bool) -> str:
-    return data.file.instance.kernel.symbol_text(address, offset).decode()
+    kernel = data.file.instance.kernel
+    return f"0x{address:x}" if kernel.symbols.at(address) is None else kernel.symbol_text(address, offset).decode()
