@@ -17,7 +17,7 @@ help:
 	@echo 'make check                lint, format, types'
 	@echo 'make format               put the code into its format'
 	@echo 'make bench                benchmarks, as ratios measured side by side'
-	@echo 'make bench-vm [KERNEL=…]  those of the guests: boot, clone, requests, streams'
+	@echo 'make bench-vm [KERNEL=…]  those of the guests: boot, clone, requests, streams, the suite'
 	@echo 'make clean                remove the virtual environment and caches'
 
 # the demo needs python3 and nothing else; the rest needs the tools of the extra [dev]
@@ -66,6 +66,7 @@ bench: $(VENV)/.dev
 bench-vm: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
 	$(PY) tools/bench_vm.py $(KERNEL)
+	$(PY) tools/bench_suite.py $(KERNEL)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
