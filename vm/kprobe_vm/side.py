@@ -102,7 +102,11 @@ class Side:
         for name in _LISTS[1:]:
             if name in touched or name == "error_log":
                 self._truncate(name)
-        self._truncate("kprobe_events")
+        try:
+            self._truncate("kprobe_events")
+        except OSError:  # something is still on that was not noted
+            self._disable()
+            self._truncate("kprobe_events")
         if "tracing_on" in touched:
             self.tracefs.write("tracing_on", b"1")
         if "options" in touched:
@@ -152,6 +156,12 @@ class Side:
             self._touched |= {"trace", "enable"}
         if path.endswith("/buffer_size_kb") or name == "free_buffer":
             self._touched.add("buffer_size_kb")
+
+    def _disable(self) -> None:
+        for line in self.tracefs.read("kprobe_events").splitlines():
+            event = line.split()[0].partition(b":")[2].decode("latin-1")
+            self._remove_triggers(f"events/{event}/trigger")
+            self.tracefs.write(f"events/{event}/enable", b"0")
 
     def _remove_triggers(self, path: str) -> None:
         self._truncate(path)  # removes hist triggers, and no other
