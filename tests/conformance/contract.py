@@ -454,7 +454,12 @@ BY_README: dict[str, dict[str, object]] = {
         "": ["False", "enable", "filter", "format", "id", "trigger"],
         "hist:keys=": ["False", *EVENT_FILES],
     },
-    "stat: modes": {"": ["700", "444", "644", "220"], "<attached-group>": ["700", "440", "640", "220"]},  # 5.15
+    "stat: modes": {
+        "": ["700", "444", "644", "220"],
+        "<attached-group>": ["700", "440", "640", "220"],  # 5.15
+        ":mod:<module>": ["755", "440", "640", "220"],  # 6.19 shows the mount point otherwise than 6.12 and 7.2
+        "\n  synthetic_events": ["700", "440", "640", "220"],  # 7.0
+    },
 }
 
 # {way: {case: (what it answers otherwise, why)}}; docs/ways.md is made of these
