@@ -14,8 +14,6 @@ from kprobe_sim.hist_field import (
     EXECNAME,
     RECORD_AT,
     REFERENCE,
-    STACK_DEPTH,
-    STACK_SKIP,
     STACKTRACE,
     STRING,
     TIMESTAMP,
@@ -178,12 +176,10 @@ class HistData:
     def _key(self, sample: Sample) -> bytes:
         key = b""
         for field in self.keys:
-            if field.flags & STACKTRACE:
-                frames = [*sample.frames[STACK_SKIP : STACK_SKIP + STACK_DEPTH]]
-                key += b"".join(map(_U64.pack, frames)).ljust(field.size, b"\0")
-                continue
             value = field.value(sample)
-            if isinstance(value, bytes):
+            if isinstance(value, bytes) and field.flags & STACKTRACE:
+                key += value[_U64.size :].ljust(field.size, b"\0")
+            elif isinstance(value, bytes):
                 size = min(field.field.size if field.field and field.size < 256 else 256, field.size - 1)
                 key += value[:size].ljust(field.size, b"\0")
             else:

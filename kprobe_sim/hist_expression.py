@@ -38,6 +38,7 @@ from kprobe_sim.hist_field import (
     HistField,
     can_be_number,
     compute,
+    is_stack,
     is_string,
 )
 from kprobe_sim.kstrto import kstrtoul
@@ -180,6 +181,8 @@ class ExpressionReader:
             return HistField(self._data, flags | COMM | STRING, field=field, variable=variable)
         if field is None or not field.size:
             self._fail("Couldn't find field", name)
+        if is_stack(field) and self._stack_names():
+            return HistField(self._data, flags | STACKTRACE, field=field, variable=variable)
         if modifier == "stacktrace":
             self._fail(_MODIFIER, text)
         if not is_string(field) and not can_be_number(field):

@@ -115,7 +115,10 @@ class HistField:
         if flags & COMM or (flags & EXECNAME and flags & VARIABLE):
             return sample.comm
         if flags & STACKTRACE:
-            return 0
+            if self.field is not None:
+                return read_stack(self.field, sample.record)
+            frames = sample.frames[STACK_SKIP : STACK_SKIP + STACK_DEPTH]
+            return struct.pack(f"<{len(frames) + 1}Q", len(frames), *frames)
         assert self.field is not None
         value = read(self.field, sample.record)
         if isinstance(value, bytes):
@@ -187,6 +190,17 @@ class HistField:
 def is_string(field: Field) -> bool:
     """True for a field whose value is a string, not a pointer to one."""
     return field.type.startswith(("char[", "__data_loc char[", "__rel_loc char["))
+
+
+def is_stack(field: Field) -> bool:
+    """True for a call chain in a synthetic event."""
+    return field.type.startswith("__data_loc ") and "long[" in field.type
+
+
+def read_stack(field: Field, record: bytes) -> bytes:
+    """Return a call chain of a record: words, the number of addresses first."""
+    (place,) = struct.unpack_from("<I", record, field.offset)
+    return record[place & 0xFFFF : (place & 0xFFFF) + (place >> 16)]
 
 
 def can_be_number(field: Field) -> bool:

@@ -39,7 +39,7 @@ def trigger_line(data: HistData, filter_text: str, *, paused: bool) -> str:
     parts = ["hist"]
     if data.attributes.name:
         parts.append(f"name={data.attributes.name}")
-    parts.append("keys=" + ",".join(data.stack_name if key.flags & STACKTRACE else key.text() for key in data.keys))
+    parts.append("keys=" + ",".join(_key_name(data, key) for key in data.keys))
     values = [] if data.attributes.no_hitcount else ["hitcount"]
     parts.append("vals=" + ",".join([*values, *(value.text() for value in data.values[1:])]))
     if data.variables:
@@ -54,6 +54,12 @@ def trigger_line(data: HistData, filter_text: str, *, paused: bool) -> str:
     if filter_text:
         text += f" if {filter_text}"
     return text + (" [paused]" if paused else " [active]")
+
+
+def _key_name(data: HistData, key: HistField) -> str:
+    if not key.flags & STACKTRACE:
+        return key.text()
+    return data.stack_name if key.field is None else f"{key.field.name}.stacktrace"
 
 
 def _sort_text(data: HistData, place: int) -> str:
@@ -108,7 +114,7 @@ def key_text(data: HistData, entry: Element) -> str:
     for field in data.keys:
         stored = entry.key[field.offset : field.offset + field.size]
         if field.flags & STACKTRACE:
-            parts.append(f"{data.stack_name}:\n" + _stack_text(data, stored))
+            parts.append(_key_name(data, field) + ":\n" * (field.field is None) + _stack_text(data, stored))
             multiline = True
             continue
         parts.append(f"{field.label()}: {_stored_text(data, field, stored, entry)}")

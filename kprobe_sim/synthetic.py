@@ -67,7 +67,7 @@ class SyntheticEvent:
 
     def body(self, symbol: Symbolized) -> Callable[[bytes], bytes]:
         """Return what makes a record's line of the trace."""
-        return text_of(self.name, self.own_fields)
+        return text_of(self.name, self.own_fields, symbol)
 
     def format(self) -> bytes:
         """Return the text of the `format` file."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
+from kprobe_sim.dyn_event import Symbolized
 from kprobe_sim.hist_field import Value
 from kprobe_sim.synthetic_field import SyntheticField
 
 _HEAD = 8
 _WORD = 8
 _STRING_MAX = 256  # STR_VAR_LEN_MAX
+_STACK_DEPTH = 16  # HIST_STACKTRACE_DEPTH
 
 
 def packed(fields: Sequence[SyntheticField], values: Sequence[Value]) -> bytes:
@@ -31,28 +33,36 @@ def packed(fields: Sequence[SyntheticField], values: Sequence[Value]) -> bytes:
         elif field.is_string:
             fixed += text[: _STRING_MAX - 1].ljust(_STRING_MAX, b"\0")
         elif field.is_stack:
-            fixed += struct.pack("<II", start + len(data), 0)
+            words = value[: _WORD * _STACK_DEPTH] if isinstance(value, bytes) else b""
+            fixed += struct.pack("<II", len(words) << 16 | start + len(data), 0)
+            data += words
         else:
             number = value if isinstance(value, int) else 0
             fixed += (number & (1 << 8 * field.size) - 1).to_bytes(_WORD, "little")
     return fixed + data
 
 
-def text_of(name: str, fields: Sequence[SyntheticField]) -> Callable[[bytes], bytes]:
+def text_of(name: str, fields: Sequence[SyntheticField], symbol: Symbolized) -> Callable[[bytes], bytes]:
     """Return what makes the line of a record, from the event's name on."""
 
     def shown(record: bytes) -> bytes:
-        parts = []
+        text = f"{name}: "
         at = _HEAD
         for field in fields:
+            gap = "" if field is fields[-1] else " "
+            place, size = struct.unpack_from("<HH", record, at)
             if field.is_string:
-                start = struct.unpack_from("<I", record, at)[0] & 0xFFFF if field.is_dynamic else at
-                text = record[start : start + _STRING_MAX].partition(b"\0")[0].decode("latin-1")
+                start = place if field.is_dynamic else at
+                value = record[start : start + _STRING_MAX].partition(b"\0")[0].decode("latin-1")
+            elif field.is_stack:
+                addresses = struct.iter_unpack("<Q", record[place + _WORD : place + size])  # behind their number
+                value = "STACK:\n" + "".join(f"=> {symbol(address, True).decode()}\n" for (address,) in addresses)
+                gap = ""
             else:
-                text = _number(field, int.from_bytes(record[at : at + field.size], "little"))
-            parts.append(f"{field.name}={text}")
+                value = _number(field, int.from_bytes(record[at : at + field.size], "little"))
+            text += f"{field.name}={value}{gap}"
             at += field.room
-        return f"{name}: {' '.join(parts)}\n".encode("latin-1")
+        return f"{text}\n".encode("latin-1")
 
     return shown
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from .builds import Build
+from .builds import BTF, EPROBES, Build
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "histograms"
 RECORDED = {
@@ -99,3 +99,39 @@ def test_histograms(tracefs: Any, workload: Any, build: Build, number: int) -> N
             file.write(json.dumps(found, ensure_ascii=False) + "\n")
         return
     assert found == expected(build, number)
+
+
+def test_call_chains(tracefs: Any, workload: Any, choose: Any) -> None:
+    """A call chain kept in a variable comes into a synthetic event, and is a key of that one's histogram."""
+    trigger, hist = "events/kprobes/h/trigger", "events/synthetic/chain/hist"
+    tracefs.write("kprobe_events", NUMBERS.encode())
+    results = [
+        put(tracefs, path, text)
+        for path, text in (
+            ("dynamic_events", "s:chain u64 v; long[] stack; u32 n"),
+            (trigger, "hist:keys=common_stacktrace"),
+            (trigger, "hist:keys=a:st=stacktrace,v=c:onmatch(kprobes.h).trace(chain,$v,$st,common_cpu)"),
+            ("events/synthetic/chain/trigger", "hist:keys=n,stack.stacktrace:vals=v"),
+        )
+    ]
+    wanted = {"": ["EINVAL"] * 3 + ["ENOENT"], EPROBES: ["ok", "EINVAL", "EINVAL", "EINVAL"], BTF: ["ok"] * 4}
+    assert results == choose(wanted)
+    if results[1] != "ok":  # before 6.3
+        return
+    tracefs.write("events/synthetic/chain/enable", b"1")
+    workload.fadvise(900, 20, 7)
+    workload.fadvise(900, 20, 8)
+    tracefs.write("events/synthetic/chain/enable", b"0")
+    frames = re.findall(r"^ {9}(.+)$", tracefs.read("events/kprobes/h/hist").decode(), re.MULTILINE)
+    assert [frame.partition("+")[0] for frame in frames[-2:]] == ["do_syscall_64", "entry_SYSCALL_64_after_hwframe"]
+    shown = "".join(f"=> {frame}\n" for frame in frames)
+    text = "\n".join(line for line in tracefs.read("trace").decode().split("\n") if not line.startswith("#"))
+    events = re.split(r"^.*: chain: ", text, flags=re.MULTILINE)[1:]
+    assert events == [f"v={number} stack=STACK:\n{shown}n=0\n" for number in (7, 8)]
+    listed = "".join(f"{'':9}{frame}\n" for frame in frames)
+    assert tracefs.read(hist).decode() == (
+        "# event histogram\n#\n"
+        "# trigger info: hist:keys=n,stack.stacktrace:vals=hitcount,v:sort=hitcount:size=2048 [active]\n#\n\n"
+        f"{{ n:          0, stack.stacktrace{listed}}} hitcount:          2  v:         15\n"
+        "\nTotals:\n    Hits: 2\n    Entries: 1\n    Dropped: 0\n"
+    )
