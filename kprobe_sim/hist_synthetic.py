@@ -19,6 +19,8 @@ from kprobe_sim.trigger import Hit
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
 
+_IRQS_OFF, _NMI = 0x01, 0x40  # of common_flags
+
 
 class SyntheticTarget:
     """A synthetic event of one kernel, as histograms make it happen."""
@@ -37,7 +39,12 @@ class SyntheticTarget:
 
     def happen(self, values: Sequence[Value], sample: Sample) -> None:
         """Let it happen in the instances that have it enabled, in the task that was hit."""
-        record = struct.pack("<H", self._event.id) + sample.record[2:8] + packed(self._event.own_fields, values)
+        flags, depth = sample.record[2:4]  # of the event that was hit, as its own code saw them
+        if flags & _NMI:
+            flags |= _IRQS_OFF
+        depth = depth + self._kernel.gates.hist_depth & 0xFF
+        head = struct.pack("<HBB", self._event.id, flags, depth) + sample.record[4:8]
+        record = head + packed(self._event.own_fields, values)
         (pid,) = struct.unpack_from("<i", record, 4)
         task = self._kernel.tasks.get(pid) or Task(pid, sample.comm)
         recorder = self._kernel.hits.recorder

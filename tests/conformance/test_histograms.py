@@ -126,6 +126,7 @@ def test_call_chains(tracefs: Any, workload: Any, choose: Any) -> None:
     assert [frame.partition("+")[0] for frame in frames[-2:]] == ["do_syscall_64", "entry_SYSCALL_64_after_hwframe"]
     shown = "".join(f"=> {frame}\n" for frame in frames)
     text = "\n".join(line for line in tracefs.read("trace").decode().split("\n") if not line.startswith("#"))
+    assert re.findall(r" \[000\] (?:.{3})(..) ", text) == ["3.", "3."]  # tracer, trigger and histogram keep the CPU
     events = re.split(r"^.*: chain: ", text, flags=re.MULTILINE)[1:]
     assert events == [f"v={number} stack=STACK:\n{shown}n=0\n" for number in (7, 8)]
     listed = "".join(f"{'':9}{frame}\n" for frame in frames)
