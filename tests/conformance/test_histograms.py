@@ -1,6 +1,7 @@
 """Histograms that count: what the files `trigger` and `hist` and the error log say, as recorded from real kernels.
 
 fixtures/histograms/SERIES.jsonl  one case a line: triggers, and what came of them; every series has the same cases
+             .../6.1.192.jsonl    those that a later kernel of a series answers otherwise
 KPROBE_RECORD_HISTOGRAMS=FILE     writes the answers of the kernel under test to FILE instead of comparing them
 """
 
@@ -88,6 +89,10 @@ def expected(build: Build, number: int) -> dict[str, Any]:
             "hist": None,
             "log": "",
         }
+    for version, cases in RECORDED.items():
+        for case in cases:
+            if version.count(".") > 1 and f" Debian {version}-" in build.banner and case["triggers"] == triggers:
+                return dict(case)
     return dict(RECORDED[series][number])
 
 
