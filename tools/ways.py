@@ -99,7 +99,7 @@ def page() -> str:
     lines += ["| operation | a README with | answer |", "|---|---|---|"]
     for name, answers in contract.BY_README.items():
         for text, answer in answers.items():
-            lines.append(f"| {name} | {f'`{text}`' if text else 'none of these'} | {shown(answer)} |")
+            lines.append(f"| {name} | {f'`{text.strip()}`' if text else 'none of these'} | {shown(answer)} |")
     return HEAD + "\n".join(lines) + "\n" + TAIL
 
 
