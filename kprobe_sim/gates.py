@@ -79,6 +79,7 @@ class Gates:
     trace_seq_size: int  # bytes of text that a read of trace_pipe can give
     fields_as_symbols: bool  # the option fields shows 64-bit numbers as symbols, and odd strings in hexadecimal too
     raw_mark_sizes: tuple[int, int]  # bytes of a raw mark that aren't refused, and that are taken
+    end_is_inside: bool  # the address _end still belongs to the kernel
     eventfs: bool  # events/ is a file system of its own: an event may stand beside a file of its name
     pid_limit: int  # pids that set_event_pid takes are less
     long_pids: bool  # all 64 bits of it count, and the refusal is EINVAL; else the lower 32, and EPERM
@@ -261,6 +262,11 @@ ROWS: tuple[Row, ...] = (
         "raw_mark_sizes",
         ((_START, (3072, 1024)), ((6, 8, 0), (4060, 4060)), ((7, 0, 0), (4064, 4064))),
         "trace.c 6.1, 6.12.117 and 7.2: tracing_mark_raw_write(), ring_buffer_max_event_size(); campaign on 6.12",
+    ),
+    Row(
+        "end_is_inside",
+        ((_START, True), ((5, 16, 0), False)),
+        "kallsyms.c 6.1.190: is_ksym_addr(); guests 5.10 and 6.1: 'r _end'",
     ),
     _since("eventfs", (6, 6, 0), "fs/tracefs/event_inode.c; conformance suite on 6.12: an event named like a file"),
     Row(

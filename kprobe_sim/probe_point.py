@@ -134,7 +134,7 @@ class ProbePoints:
             return ULONG_MAX + 1 - address  # taken for an error pointer
         symbol = self._symbols.at(address)
         if symbol is None:
-            return errno.ENOENT
+            return 0 if self._gates.end_is_inside and address == self.address_of("_end") else errno.ENOENT
         offset = address - symbol.address
         return 0 if offset in (0, self._entry_size(symbol.address)) else errno.EINVAL
 

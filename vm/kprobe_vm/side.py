@@ -26,6 +26,9 @@ _LOGGED = re.compile(rb"(?m)^\[ *\d+\.\d{6}\] ")
 # comm-pid, CPU, flags, time of a trace line; the marks are written by some task of either side
 _TRACED = re.compile(rb".{16}-\d+ +((?:\(.{7}\) )?\[\d{3}\] (?:[^ ]{4,5} )?) *\d+(?:\.\d{6})?: ")
 _LATENCY = re.compile(rb".{8}-\d+ +(\d+[^ ]{4,5}) +-?\d+us.: ")
+_VERBOSE = re.compile(
+    rb"(?m)^.{16} +\d+( +\d+ \d+ [0-9a-f]{8} [0-9a-f]{8}) \[[0-9a-f]+\] -?\d+\.\d{3}ms \(\+-?\d+\.\d{3}ms\): "
+)
 _RAW = re.compile(rb"(?m)(# [0-9a-f]+ buf:)((?: [0-9a-f]{2})+)$")  # ends in what the buffer held before
 _RESCHED = re.compile(rb"(task \[\d{3}\] .)[NnpBLbl]")  # somebody else wants the CPU, or not
 _STATS = re.compile(rb"(?m)^(oldest event ts|now ts): .*$")
@@ -236,6 +239,8 @@ class Side:
         answer = _STATS.sub(rb"\1: time", answer)
         if b"us" in answer:
             answer = _LATENCY.sub(rb"task \1 time: ", answer)
+        if b"ms): " in answer:
+            answer = _VERBOSE.sub(rb"task\1 time: ", answer)
         answer = _TYPE.sub(self._relative_type, _RAW_HEAD.sub(rb"task \1 time ", answer))
         answer = _TRACED.sub(lambda match: b"task %stime: " % _TGID.sub(b"(tgid) ", match[1]), answer)
         return _RESCHED.sub(rb"\1.", answer)
