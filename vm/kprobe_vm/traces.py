@@ -100,7 +100,7 @@ class Traces:
                     f"+8(+0(%di)):{field}",
                 )
             )
-        return random.choice(
+        fetched = random.choice(
             (
                 register,
                 f"{register}:{kinds}",
@@ -133,6 +133,9 @@ class Traces:
                 f"+0({register}):string" if register not in ("%di", "$arg1", "%cx", "$arg4") else "$comm",
             )
         )
+        if "string[" in fetched and not self._faults_told:
+            return f"+{user}{offset}(%si):string"
+        return fetched
 
 
 def _wiped() -> list[Operation]:
