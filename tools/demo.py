@@ -14,6 +14,7 @@ DEADLINE = 60.0  # seconds for the first event, on the slowest machine
 
 def main() -> int:
     print("$ kprobe --tracefs sim 'p:myopen do_sys_openat2 filename=+0(%si):string'", flush=True)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and all they start
     with subprocess.Popen([sys.executable, "-m", "kprobe", *COMMAND], stdout=subprocess.PIPE) as tracer:
         assert tracer.stdout is not None
         end = threading.Timer(DEADLINE, tracer.kill)
