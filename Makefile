@@ -1,6 +1,6 @@
 # make without an argument tells what there is
 .DEFAULT_GOAL := help
-.PHONY: help demo test vm-test vm-test-all vm-matrix vm-programs check format bench bench-vm clean
+.PHONY: help demo test vm-test vm-test-all vm-matrix vm-ftracetest vm-programs check format bench bench-vm clean
 KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
@@ -13,6 +13,7 @@ help:
 	@echo 'make vm-test [KERNEL=6.1] the same suite on a real kernel in QEMU, and the tests of the VM itself'
 	@echo 'make vm-test-all          the same on all kernels, one after the other (KERNELS="$(KERNELS)")'
 	@echo 'make vm-matrix            ask kernels and simulators for every feature; writes docs/kernels.md and .html'
+	@echo 'make vm-ftracetest        all of the kernel'"'"'s ftracetest on the mount, against docs/ftracetest.md; minutes'
 	@echo 'make vm-programs          trace-cmd, libtracefs and perf on the mount and on a guest; writes docs/programs.md'
 	@echo 'make check                lint, format, types'
 	@echo 'make format               put the code into its format'
@@ -35,9 +36,13 @@ test: $(VENV)/.dev
 
 vm-test: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
-	$(PY) -m pytest -q -m 'vm or not vm' $(KERNEL:%=--tracefs vm:%) tests/conformance tests/kprobe_vm tests/kprobe_sim/expose/test_ftracetest.py tests/test_docs.py
+	$(PY) -m pytest -q -m 'vm or not vm' $(KERNEL:%=--tracefs vm:%) tests/conformance tests/kprobe_vm tests/test_docs.py
 
 # each kernel has a run of its own, and the last word is which of them failed
+vm-ftracetest: $(VENV)/.dev
+	@$(PY) -m kprobe_vm check
+	$(PY) -m pytest -q -m vm tests/kprobe_sim/expose/test_ftracetest.py
+
 vm-test-all: $(VENV)/.dev
 	@failed=; for kernel in $(KERNELS); do \
 	    echo "== $$kernel"; $(MAKE) --no-print-directory vm-test KERNEL=$$kernel || failed="$$failed $$kernel"; \

@@ -1,7 +1,7 @@
 """The kernel's own ftracetest, unmodified, inside `kprobe-sim run --follow`; docs/ftracetest.md has the whole table.
 
 The tests come from Debian's package linux-source-6.1, fetched once and kept in the cache; they aren't part of this
-project.  Here are a few of each directory; all of them run with `make vm-test`, and `tools/ftracetest.py` makes the
+project.  Here are a few of each directory; all of them run with `make vm-ftracetest`; `tools/ftracetest.py` makes the
 table from them and from a guest.
 """
 
