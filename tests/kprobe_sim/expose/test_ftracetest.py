@@ -1,7 +1,7 @@
 """The kernel's own ftracetest, unmodified, inside `kprobe-sim run --follow`; docs/ftracetest.md has the whole table.
 
 The tests come from Debian's package linux-source-6.1, fetched once and kept in the cache; they aren't part of this
-project.  Here are a few of each directory; all of them run with `make vm-ftracetest`; `tools/ftracetest.py` makes the
+project.  They run with `make vm-ftracetest`: a few of each directory, and all.  `tools/ftracetest.py` makes the
 table from them and from a guest.
 """
 
@@ -55,6 +55,7 @@ def there(can_mount: None) -> Path:
         pytest.skip(f"linux-source-6.1 can't be fetched: {error.stderr}")
 
 
+@pytest.mark.vm  # it takes half a minute, and some of the kernel's tests sleep for what they wait for
 @pytest.mark.timeout(300)
 def test_some_of_each_directory(there: Path, tmp_path: Path) -> None:
     expected = {name: mount for name, (mount, _, _) in ftracetest.table().items()}
