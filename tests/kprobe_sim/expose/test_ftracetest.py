@@ -7,17 +7,14 @@ table from them and from a guest.
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import subprocess
-import sys
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from .conftest import ROOT, load
+
 FEW = (
     "00basic/basic3.tc",
     "kprobe/kprobe_ftrace.tc",
@@ -29,18 +26,7 @@ FEW = (
 )
 
 
-def tool() -> ModuleType:
-    """Load tools/ftracetest.py."""
-    found = importlib.util.spec_from_file_location("ftracetest", ROOT / "tools" / "ftracetest.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules["ftracetest"] = module
-    found.loader.exec_module(module)
-    return module
-
-
-ftracetest: Any = tool()
+ftracetest = load(ROOT / "tools" / "ftracetest.py")
 
 
 @pytest.fixture(scope="session")

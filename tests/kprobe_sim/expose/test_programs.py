@@ -6,32 +6,16 @@ expected here is what the guest with the same kernel says to the same commands.
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shutil
 import subprocess
-import sys
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from .conftest import ROOT, load
 
-
-def tool() -> ModuleType:
-    """Load tools/programs.py."""
-    found = importlib.util.spec_from_file_location("programs", ROOT / "tools" / "programs.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules["programs"] = module
-    found.loader.exec_module(module)
-    return module
-
-
-programs: Any = tool()
+programs = load(ROOT / "tools" / "programs.py")
 
 
 @pytest.fixture(scope="session")
