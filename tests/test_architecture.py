@@ -19,6 +19,7 @@ ALLOWED = [
     ("kprobe_vm", "*.py", {"qemu", "pexpect"}),
     ("kprobe_vm", "record*.py", {"capstone"}),
     ("kprobe_vm", "instructions.py", {"capstone"}),  # the recorder's disassembler
+    ("kprobe_vm", "shrink.py", {"hypothesis"}),  # the campaign's search for the smallest case
 ]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,7 +15,7 @@ from kprobe_vm.campaign import first_difference, open_backend_workload
 from kprobe_vm.cases import AREAS, Cases
 from kprobe_vm.found import answers, write_test
 from kprobe_vm.grammar import Places, is_of_kprobes
-from kprobe_vm.operation import Handle, Hit, Observed, Read, Sweep, Write, perform
+from kprobe_vm.operation import Handle, Hit, Make, Observed, Read, Sweep, Write, perform
 from kprobe_vm.shrink import shrink
 from kprobe_vm.side import Side, open_backend
 
@@ -85,6 +87,49 @@ def test_a_difference_is_found_and_shrunk() -> None:
     assert differs(operations)
     smallest = shrink(operations, differs)
     assert smallest == [Write("kprobe_events", b"7")]
+
+
+def test_three_of_forty_operations_are_left_in_their_order() -> None:
+    operations = [Write("trace_marker", b"%d some words\n" % number) for number in range(40)]
+    wanted = [b"3", b"17", b"38"]
+
+    def differs(candidate: Any) -> bool:
+        written = [word for write in candidate for word in write.data.split()]
+        return [word for word in written if word in wanted] == wanted
+
+    assert shrink(operations, differs) == [Write("trace_marker", data) for data in wanted]
+
+
+def test_steps_of_an_open_file_are_shrunk() -> None:
+    steps = (("read", 5), ("write", b"set the 7th"), ("lseek", 0, 0), Read("trace"), ("read", 9))
+    operations = [Read("trace"), Handle("set_event", os.O_RDWR, steps)]
+
+    def differs(candidate: Any) -> bool:
+        seen = [step for operation in candidate if isinstance(operation, Handle) for step in operation.steps]
+        return any(step[0] == "write" and b"7" in step[1] for step in seen) and ("read", 9) in seen
+
+    assert shrink(operations, differs) == [Handle("set_event", os.O_RDWR, (("write", b"7"), ("read", 9)))]
+
+
+def test_what_keeps_others_out_of_a_trace_is_kept() -> None:
+    operations = [Write("events/zz_o/filter", b"comm == 1"), Make("instances/zz_o"), Read("README"), Read("trace")]
+    assert shrink(operations, lambda candidate: Read("trace") in candidate) == [*operations[:2], Read("trace")]
+
+
+def test_shrinking_asks_no_more_than_it_may() -> None:
+    asked = []
+    operations = [Write("trace_marker", b"%d" % number) for number in range(30)]
+    assert shrink(operations, lambda candidate: bool(asked.append(candidate)), attempts=7) == operations
+    assert len(asked) == 7
+
+
+def test_what_shrinks_is_said_where_it_is_missing() -> None:
+    script = "import sys; sys.modules['hypothesis'] = None; from kprobe_vm.cli import main; sys.exit(main(['diff']))"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert ended.stderr == (
+        "kprobe-vm: kprobe-vm diff shrinks with hypothesis: pip install 'kprobe-sim[campaign]', or --no-shrink\n"
+    )
+    assert ended.returncode == 112
 
 
 def test_an_answer_is_bytes_a_number_or_the_name_of_an_errno() -> None:

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TextIO
 from kprobe_vm.cases import AREAS, Cases
 from kprobe_vm.found import write_test
 from kprobe_vm.operation import Observed, Operation, Outcome
-from kprobe_vm.shrink import shrink
 from kprobe_vm.side import Side, open_backend
 
 __all__ = ["Campaign", "Difference", "add_parser"]
@@ -173,13 +172,13 @@ class Campaign:
         return self._shrunk(found) if shrunk else found
 
     def _shrunk(self, found: Difference) -> Difference | None:
-        wanted = found.signature()[1]
-        best = found
+        from kprobe_vm.shrink import shrink  # takes the extra [campaign]
 
+        wanted = found.signature()[1]
+        differences: list[tuple[list[Operation], Difference]] = []
         end = time.monotonic() + _SHRINK_SECONDS
 
         def differs(operations: Sequence[Operation]) -> bool:
-            nonlocal best
             if time.monotonic() > end:
                 return False
             self._sim = self._fresh()
@@ -188,12 +187,13 @@ class Campaign:
             difference = first_difference(found.area, again, self._sim, self._vm)
             if difference is None or difference.signature()[1] != wanted:
                 return False
-            best = difference
+            differences.append((list(operations), difference))
             return True
 
         if not differs(found.operations):
             return found._replace(area=f"{found.area} (not seen again)")
-        shrink(best.operations, differs)
+        smallest = shrink(found.operations, differs)
+        best = next(difference for operations, difference in differences if operations == smallest)
         self._sim = self._fresh()
         known = best.signature() in self.seen and best.signature() != found.signature()
         self.seen[best.signature()] = best
@@ -229,6 +229,8 @@ def add_parser(verbs: Any) -> None:
 
 
 def _diff(options: argparse.Namespace) -> int:
+    if not options.no_shrink:
+        import kprobe_vm.shrink  # noqa: F401  # says before a kernel boots what it lacks
     start = time.monotonic()
     campaign = Campaign(options.kernel, options.seed, progress=options.progress)
     shown = time.monotonic()
