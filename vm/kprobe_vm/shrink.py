@@ -101,7 +101,7 @@ def _fewest(
     differs: Callable[[Sequence[Item]], bool],
     is_needed: Callable[[Item], bool] = lambda part: False,
 ) -> list[Item]:
-    """Return the fewest parts that differ, in their order, with all that are needed; long runs go before single parts."""
+    """Return the fewest parts that differ, in their order, with all that are needed; runs go before single parts."""
     best = list(parts)
     size = -(-len(best) // _RUNS)
     while size:
