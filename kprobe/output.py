@@ -76,9 +76,9 @@ def say(text: str) -> None:
 
 
 class Progress:
-    """Says every few seconds that something slow is still under way, from the second second on."""
+    """Says every few seconds that something slow is still under way, from the third second on."""
 
-    def __init__(self, what: str, first: float = 1.0, every: float = 5.0) -> None:
+    def __init__(self, what: str, first: float = 3.0, every: float = 5.0) -> None:
         from threading import Event, Thread  # slow to import; only slow work has need of it
 
         self._what = what
