@@ -58,11 +58,13 @@ def read_deletion(words: list[str], gates: Gates) -> Deletion:
     return Deletion(group if slash else None, event, tuple(words[1:]))
 
 
-def _maxactive(head: str, colon: int, *, is_return: bool, gates: Gates) -> int:
+def read_maxactive(head: str, colon: int) -> int:
+    """Return the digits behind a line's first letter; 0 without any, negative where the kernel's int is.
+
+    Raises Refusal (EINVAL).
+    """
     if not is_digit(head, 1):
         return 0
-    if not is_return:
-        raise Refusal(errno.EINVAL, gates.maxactive_on_probe, 1, 0)
     text = head[1:colon] if colon >= 0 else head[1:]
     try:
         number = kstrtouint(text) if len(text) <= _MAX_NAME else 0
@@ -70,9 +72,9 @@ def _maxactive(head: str, colon: int, *, is_return: bool, gates: Gates) -> int:
         number = 0
     if not number:
         raise Refusal(errno.EINVAL, "BAD_MAXACT", 1, 0)
-    if _MAX_ACTIVE < number <= _INT_MAX:  # what is more is negative to the kernel, and means the default
+    if _MAX_ACTIVE < number <= _INT_MAX:
         raise Refusal(errno.EINVAL, "MAXACT_TOO_BIG", 1, 0)
-    return number if number <= _INT_MAX else 0
+    return number if number <= _INT_MAX else number - UINT_MAX - 1
 
 
 def _place(text: str, *, is_return: bool) -> tuple[Place, bool]:
@@ -239,7 +241,9 @@ def read_creation(words: list[str], points: ProbePoints, pointer: Callable[[int]
         raise Declined
     is_return = head[0] == "r"
     colon = head.find(":", 1)
-    maxactive = _maxactive(head, colon, is_return=is_return, gates=gates)
+    if is_digit(head, 1) and not is_return:
+        raise Refusal(errno.EINVAL, gates.maxactive_on_probe, 1, 0)
+    maxactive = max(read_maxactive(head, colon), 0)  # what is negative means the default
     place, is_return = _place(words[1], is_return=is_return)
     returns = at_entry = False
     if place.symbol is not None:

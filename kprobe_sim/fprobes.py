@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from kprobe_sim.btf_arguments import Function
-from kprobe_sim.command import read_arguments, read_names
+from kprobe_sim.command import read_arguments, read_maxactive, read_names
 from kprobe_sim.eprobes import refused_register
 from kprobe_sim.evaluate import compile_arguments
 from kprobe_sim.expression import Expression, Scope
 from kprobe_sim.fetch import FetchArg
 from kprobe_sim.gates import Gates
 from kprobe_sim.glob import glob_expression
-from kprobe_sim.kstrto import UINT_MAX, is_digit, kstrtouint
+from kprobe_sim.kstrto import is_digit
 from kprobe_sim.node import refuse
 from kprobe_sim.probe_event import Probe, ProbeEvent
 from kprobe_sim.probe_kind import ProbeKind, Room
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from kprobe_sim.instance import Instance
 
 _MAX_NAME = 63
-_MAX_ACTIVE = 4096
 _STUB = "__probestub_"  # the function that a tracepoint calls; its first argument is no argument of the tracepoint
 _BAD_IN_TRACEPOINT = re.compile("[^0-9A-Za-z_\xc0-\xd6\xd8-\xf6\xf8-\xff]")
 _RETURN_VALUE = re.compile(r"\$retval(?![0-9A-Za-z_\xc0-\xd6\xd8-\xf6\xf8-\xff])")
@@ -97,7 +96,7 @@ class Fprobes(ProbeKind[Fprobe]):
             raise Declined
         colon = head.find(":", 1)
         if gates.fprobe_maxactive:
-            maxactive = _maxactive(head, colon)
+            maxactive = read_maxactive(head, colon)
         elif len(head) > 1 and colon != 1:
             raise Refusal(errno.EINVAL, "BAD_MAXACT", 1, 0)
         else:
@@ -184,7 +183,7 @@ class Fprobes(ProbeKind[Fprobe]):
         if not self.room.gates.fprobes_late and pattern.startswith("!") and self._functions(pattern[1:]):
             return  # a filter without these functions, and so without any
         found_addresses = self._functions(probe.target.symbol)
-        if probe.maxactive > UINT_MAX >> 1:
+        if probe.maxactive < 0:
             raise refuse(errno.EINVAL)
         if not found_addresses:
             raise refuse(errno.ENOENT if self.room.gates.fprobes_late else errno.EINVAL)
@@ -212,21 +211,6 @@ class Fprobes(ProbeKind[Fprobe]):
 
     def _is_traceable(self, address: int) -> bool:
         return self.room.symbols.is_traceable(self.room.points.entry(address))
-
-
-def _maxactive(head: str, colon: int) -> int:
-    if not is_digit(head, 1):
-        return 0
-    text = head[1:colon] if colon >= 0 else head[1:]
-    try:
-        number = kstrtouint(text) if len(text) <= _MAX_NAME else 0
-    except OSError:
-        number = 0
-    if not number:
-        raise Refusal(errno.EINVAL, "BAD_MAXACT", 1, 0)
-    if _MAX_ACTIVE < number <= UINT_MAX >> 1:  # what is more is negative to the kernel
-        raise Refusal(errno.EINVAL, "MAXACT_TOO_BIG", 1, 0)
-    return number
 
 
 def _target(words: list[str], *, is_tracepoint: bool) -> Target:
