@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from kprobe_sim.header import header
@@ -99,7 +99,10 @@ class Trace(Seq):
         self._instance = instance
         self._cpu = cpu
         self._latency = instance.options["latency-format"]
-        self._made: tuple[tuple[object, ...], list[bytes]] | None = None  # the state they were made in, the records
+        self._known: tuple[tuple[object, ...], list[bytes]] | None = None  # the state they were made in, the records
+        self._held = b""  # of the line that last didn't fit what a read takes: it comes before the next that is made
+        self._is_left = False  # that one is the next one itself
+        self._first = 1  # the next record that is a line
         super().__init__(flags, self._entries, put, write_moves=write_moves)
 
     @property
@@ -116,9 +119,32 @@ class Trace(Seq):
         """Return the header and the entries, one by one; they are made anew only if something has changed."""
         instance, buffer = self._instance, self._buffer
         state = (instance.render_state, instance.started, buffer, *(one.state for one in buffer.cpus))
-        if self._made is None or self._made[0] != state:
-            self._made = state, self._records_of(buffer)
-        return self._made[1]
+        if self._known is None or self._known[0] != state:
+            self._known = state, self._records_of(buffer)
+        return self._known[1]
+
+    def _all(self) -> Sequence[bytes]:
+        """Return header and lines as the kernel makes them from where it stands: what it holds comes first.
+
+        Source: s_start() and s_show() in kernel/trace/trace.c (6.12), where going back doesn't empty iter->seq.
+        """
+        records = super()._all()
+        first = self._first = max(self._index, 1)
+        self._is_left = self._is_left and self._index > 0
+        if not self._held or (first >= len(records) and not self._is_left):
+            return records
+        line = self._held if self._is_left else self._held + records[first]
+        if first < len(records) and line == records[first]:
+            return records
+        held = [*records[:first], *[b""] * (first - len(records)), line, *records[first + 1 :]]
+        self._count(held)
+        return held
+
+    def _made(self, records: Sequence[bytes], behind: int, *, spilled: bool) -> None:
+        if behind > self._first:
+            self._held, self._is_left = b"", False
+        if spilled:
+            self._held, self._is_left = records[behind], True
 
     def _records_of(self, buffer: RingBuffer) -> list[bytes]:
         instance = self._instance

@@ -72,9 +72,12 @@ class Seq(OpenFile):
         """Return all records as they are now; `_ends` has where each ends, if they were one after the other."""
         records = self._records()
         if records is not self._counted:
-            self._counted = records
-            self._ends = list(accumulate(map(len, records)))
+            self._count(records)
         return records
+
+    def _count(self, records: Sequence[bytes]) -> None:
+        self._counted = records
+        self._ends = list(accumulate(map(len, records)))
 
     def _fill(self, wanted: int) -> bytes:
         """Make records until they are as long as is wanted, or the next one doesn't fit the buffer."""
@@ -91,15 +94,29 @@ class Seq(OpenFile):
         fitting = bisect_left(ends, before + self._room, start)
         enough = bisect_left(ends, before + wanted, start) + 1
         self._index = min(fitting, enough, count)
+        self._made(records, self._index, spilled=fitting < min(enough, count))
         return b"".join(records[start : self._index])
 
     def _traverse(self, position: int) -> None:
-        """Make all again up to a position."""
-        records, ends = self._all(), self._ends
-        last = bisect_left(ends, position)
-        self._index, self._left = min(last + 1, len(records)) if position else 0, b""
-        if position and last < len(records) and ends[last] > position:
+        """Make all again up to a position, and once more from the start whenever a record doesn't fit the buffer."""
+        self._index, self._left = 0, b""
+        if not position:
+            return
+        while True:
+            records, ends = self._all(), self._ends
+            last = bisect_left(ends, position)
+            made = records[: last + 1]
+            spilled = next((index for index, record in enumerate(made) if len(record) >= self._room), None)
+            self._made(records, len(made) if spilled is None else spilled, spilled=spilled is not None)
+            if spilled is None:
+                break
+            self._room *= 2
+        self._index = len(made)
+        if last < len(records) and ends[last] > position:
             self._left = records[last][position - ends[last] :]
+
+    def _made(self, records: Sequence[bytes], behind: int, *, spilled: bool) -> None:
+        """Note that records were made up to `behind`; `spilled`: the one there was made, too, and didn't fit."""
 
     def write(self, data: bytes, position: int) -> int:
         if self._put is None:

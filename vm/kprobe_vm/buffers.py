@@ -42,18 +42,17 @@ class Buffers:
         plain = random.random() < 0.6  # without times and names, pieces of text can be compared
         if plain:
             operations.append(Write(f"{prefix}trace_options", b"nocontext-info"))
-        seeks = random.random() < 0.5  # not among lines that fill a page: seq_file then shows one twice
         for _ in range(random.randrange(2, 12)):
-            operations.append(self._one(prefix, plain, seeks))
+            operations.append(self._one(prefix, plain))
         operations.append(Write(f"{prefix}events/g/a/enable", b"0"))
         operations += [Read(f"{prefix}{random.choice(_READERS)}") for _ in range(2)]
         return [*operations, Read(f"{prefix}trace"), Read(f"{prefix}per_cpu/cpu0/stats")]
 
-    def _one(self, prefix: str, plain: bool, seeks: bool) -> Operation:
+    def _one(self, prefix: str, plain: bool) -> Operation:
         random = self._random
         roll = random.random()
         if roll < 0.2:
-            return Write(f"{prefix}trace_marker", random.choice(_MARKS[:-1] if seeks else _MARKS))
+            return Write(f"{prefix}trace_marker", random.choice(_MARKS))
         if roll < 0.4:
             text = random.choice((b"hello\0", b"\0", b"a\nb\0", b"\xff\xfe\0", b"w" * 200 + b"\0"))
             call = (-2, MEMORY, random.choice((0, 1, 5, 77)), random.choice((0, 1, 255)), text)
@@ -85,7 +84,7 @@ class Buffers:
         steps: list[tuple[object, ...]] = []
         for _ in range(random.randrange(1, 6)):
             size = random.choice(_SIZES) if plain else 1 << 16
-            seek = seeks and plain and random.random() < 0.2 and not path.endswith("pipe")
+            seek = plain and random.random() < 0.2 and not path.endswith("pipe")
             lseek = ("lseek", random.choice((0, 0, 1, 10, 100)), random.choice((0, 1)))
             steps.append(lseek if seek else ("read", size))
         return Handle(f"{prefix}{path}", os.O_RDONLY | os.O_NONBLOCK, tuple(steps))
