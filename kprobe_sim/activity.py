@@ -9,7 +9,8 @@ function = "do_sys_open"          # or "name+0x10"
 task = "supervise-1689"           # comm-pid; pid/tgid for a thread: "worker-1690/1689"
 args = [0xffffff9c, "/etc/hosts", { hex = "0080" }]
 returns = 9                       # absent: 0; false: doesn't return
-caller = "SyS_open+0x1e/0x20"     # the size makes the symbol, if there is none
+caller = "SyS_open+0x1e/0x20"     # the size makes the symbol, if there is none; or "__x64_sys_openat": where the build
+                                  # that is simulated was seen to call from there (__do_sys_fork, __x64_sys_fadvise64)
 stack = ["do_syscall_64+0x5d"]    # return addresses behind the caller
 registers = { ax = 0xffff880064acc8d0 }
 cpu = 1

@@ -20,6 +20,7 @@ REGISTERS = (
 )
 _MASK = (1 << 64) - 1
 _HALF_MASK = (1 << 32) - 1
+_SYSTEM_CALLS = ("openat", "fork", "fadvise")  # whose chains are recorded for the workload
 _REMEMBERED = 4096  # names and chains, at most
 _NAMES = frozenset(REGISTERS)
 _BASE = dict.fromkeys(REGISTERS, 0) | {"cs": 0x10, "ss": 0x18, "flags": 0x246, "orig_ax": _MASK}
@@ -134,7 +135,7 @@ class Placing:
     def _chain(self, call: Call) -> tuple[int, ...]:
         places: list[str | int] = list(call.stack)
         if call.caller and (not places or places[0] != call.caller):
-            places.insert(0, call.caller)
+            places.insert(0, self._recorded(call.caller))
         chain = [place if isinstance(place, int) else self._address(place, "caller") for place in places]
         if len(chain) == 1:
             caller = self._kernel.symbols.at(chain[0])
@@ -142,6 +143,12 @@ class Placing:
                 callers = self._kernel.profile.chains.get("openat", ())[1:]  # of any system call
                 chain += [self._address(frame, "frame") for frame in callers]
         return tuple(address for address in chain if address)
+
+    def _recorded(self, caller: str) -> str:
+        """Return where the build was seen to call from in a function that is given without +OFFSET, else the caller."""
+        chains = self._kernel.profile.chains
+        places: list[str] = [chains[way][0] for way in _SYSTEM_CALLS if way in chains]
+        return next((place for place in places if place.partition("+")[0] == caller), caller)
 
     def _address(self, place: str, what: str) -> int:
         address = self._places.get(place)

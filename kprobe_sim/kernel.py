@@ -116,9 +116,9 @@ class SimulatedKernel:
         `args` are the function's arguments by the calling convention (a str or bytes is put into user memory, NUL
         behind, and its address passed); `registers` sets registers by the kernel's names on top of that; `memory` is
         mapped for the call; `stack` is the chain of return addresses from the caller outwards ("sym+0x5" or numbers),
-        `caller` its first; `offset` lets the task hit that instruction instead of the entry.  `returns` None: it
-        doesn't return.  `at` is the time of the entry in ns, `duration` the ns until the return; `within` is called
-        between the two: what the function does.
+        `caller` its first ("__x64_sys_openat" alone: where this build calls from there); `offset` lets the task hit
+        that instruction instead of the entry.  `returns` None: it doesn't return.  `at` is the time of the entry in ns,
+        `duration` the ns until the return; `within` is called between the two: what the function does.
 
         Raises ValueError for what the kernel has no symbol for, or a CPU that it hasn't.
         """

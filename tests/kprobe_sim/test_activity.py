@@ -85,8 +85,9 @@ def test_an_unknown_name_lists_the_built_in_ones() -> None:
 
 
 @pytest.mark.parametrize("name", activity.built_in_names())
-def test_the_built_in_activities_play(name: str) -> None:
-    kernel = SimulatedKernel("6.1", cpus=2)
+@pytest.mark.parametrize("series", ["5.10", "6.1", "6.12", "7.2", "7.3"])
+def test_the_built_in_activities_play_on_every_kernel(series: str, name: str) -> None:
+    kernel = SimulatedKernel(series, cpus=2)
     activity.load(name).play(kernel)
     assert kernel.tasks
 
@@ -162,3 +163,23 @@ def test_static_events() -> None:
 def test_a_static_event_has_no_arguments() -> None:
     with pytest.raises(ValueError, match=r"^mine: call 1: unknown key 'args'$"):
         activity.parse(SWITCH + "args = [1]\n", "mine")
+
+
+@pytest.mark.parametrize(
+    ("series", "caller"),
+    [
+        ("5.10", "__x64_sys_openat+0x54/0xa0"),
+        ("6.1", "__x64_sys_openat+0x6a/0xa0"),
+        ("6.12", "__x64_sys_openat+0x55/0xa0"),
+        ("7.2", "__x64_sys_openat+0x61/0xa0"),
+        ("7.3", "__x64_sys_openat+0x61/0xa0"),
+    ],
+)
+def test_a_function_alone_calls_from_where_it_does_in_the_recorded_build(series: str, caller: str) -> None:
+    """The places are those of the real kernels, as tests/conformance/builds.py has them."""
+    kernel = SimulatedKernel(series)
+    kernel.tracefs.write("kprobe_events", b"r:e do_sys_openat2")
+    kernel.tracefs.write("events/kprobes/e/enable", b"1")
+    activity.load("opens").play(kernel)
+    lines = kernel.tracefs.read("trace").decode().splitlines()[-6:]
+    assert [line.partition(": e: ")[2] for line in lines] == [f"({caller} <- do_sys_openat2)"] * 6
