@@ -19,7 +19,6 @@ from kprobe_sim.prototypes import Prototype, PrototypeTable
 from kprobe_sim.symbols import SymbolTable
 
 PROFILES = Path(__file__).parent / "profiles"
-DEFAULT = "6.1"  # the series that no spec stands for, while the newer ones aren't held to their kernels throughout
 
 
 class FileEntry(NamedTuple):
@@ -208,10 +207,11 @@ class Profile:
         """Return a new table, to which functions can be added without anybody else seeing them."""
         return SymbolTable(self.path / "symbols.bin")
 
-    @property
+    @cached_property
     def types(self) -> PrototypeTable | None:
         """Return what BTF says of functions and types; None on a kernel without."""
-        return self._prototypes if (self.path / "prototypes.bin").exists() else None
+        path = self.path / "prototypes.bin"
+        return PrototypeTable(path) if path.exists() else None
 
     def prototype(self, name: str) -> Prototype | None:
         """Return the parameters and the return type of a function, None where BTF doesn't know it."""
@@ -249,10 +249,6 @@ class Profile:
     def _formats(self) -> bytes:
         return zlib.decompress((self.path / "formats.z").read_bytes())
 
-    @cached_property
-    def _prototypes(self) -> PrototypeTable:
-        return PrototypeTable(self.path / "prototypes.bin")
-
 
 def version_number(version: str) -> tuple[int, int, int]:
     """Return "6.1.190" as (6, 1, 190); missing numbers are 0."""
@@ -266,25 +262,28 @@ def available() -> list[str]:
     return sorted(found, key=_by_version)
 
 
-def _by_version(release: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", release))
+def _by_version(release: str) -> tuple[object, ...]:
+    """Return what orders releases: the version, a candidate before the release, then the distribution's own numbers."""
+    version = re.split(r"[-+]", release, maxsplit=1)[0]
+    candidate = re.search(r"-rc(\d+)", release)
+    builds = re.findall(r"(?:deb|\b)(\d+)", release[len(version) :])  # of "-54" and "+deb13", not the 64 of "amd64"
+    return *version_number(version), candidate is None, int(candidate[1]) if candidate else 0, [*map(int, builds)]
 
 
 def newest() -> str:
-    """Return the series that the spec `sim` stands for."""
+    """Return the series of the newest profile, which the spec `sim` stands for."""
     return load().series
 
 
 def load(spec: str = "") -> Profile:
-    """Return the newest profile of a series ("6.1"), the one of a release, or without spec that of `DEFAULT`.
+    """Return the newest profile of a series ("6.1"), the one of a release, or without spec the newest of all.
 
     Raises ValueError, listing what there is, for a spec that nothing fits.
     """
-    spec = spec or DEFAULT
     releases = available()
     if spec in releases:
         return Profile(PROFILES / spec)
-    fitting = [release for release in releases if _in_series(release, spec)]
+    fitting = [release for release in releases if not spec or _in_series(release, spec)]
     if not fitting:
         there = ", ".join(releases) or "none"
         raise ValueError(f"no profile of kernel {spec!r}; there are: {there}")

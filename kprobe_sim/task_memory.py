@@ -7,6 +7,7 @@ this_cpu_read(), `this_cpu_ptr(@runqueues)` among them.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from kprobe_sim.btf_arguments import find_field
@@ -105,20 +106,22 @@ class TaskMemory:
     def _at_boot(self, pid: int) -> Task | None:
         return next((Task(pid, comm) for number, comm in self._kernel.profile.tasks if number == pid), None)
 
+    @cached_property
     def _bounds(self) -> tuple[int, int]:
+        """Return where the per-CPU variables start and end."""
         symbols = self._kernel.symbols
         first, last = symbols.lookup("__per_cpu_start"), symbols.lookup("__per_cpu_end")
         return (first[0].address, last[0].address) if first and last else (0, 0)
 
     def _offset(self, cpu: int) -> int:
         """Return what makes a per-CPU variable's address that of a CPU's copy."""
-        start, end = self._bounds()
+        start, end = self._bounds
         size = -(-(end - start) // _ALIGNMENT) * _ALIGNMENT
         return (_AREAS + cpu * size - start) & 0xFFFF_FFFF_FFFF_FFFF
 
     def _run(self, types: PrototypeTable, task: int, cpu: int) -> None:
         """Let a CPU's variables say that a task runs there."""
-        start, end = self._bounds()
+        start, end = self._bounds
         offset = self._offset(cpu)
         area = self._areas.get(cpu)
         if area is None:
@@ -134,7 +137,7 @@ class TaskMemory:
 
     def _set(self, area: bytearray, name: str, value: int, size: int, behind: int = 0) -> None:
         for symbol in self._kernel.symbols.lookup(name)[:1]:
-            at = symbol.address - self._bounds()[0] + behind
+            at = symbol.address - self._bounds[0] + behind
             if 0 <= at <= len(area) - size:
                 area[at : at + size] = value.to_bytes(size, "little")
 

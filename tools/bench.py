@@ -65,11 +65,11 @@ def repeated(times: int, action: Callable[[], object]) -> Callable[[], None]:
 def starts() -> list[Row]:
     """What it takes until something can be done."""
     nothing = python("-c", "pass")
-    script = f"from kprobe_sim import SimulatedKernel; SimulatedKernel({KERNEL!r})"
+    script = "from kprobe_sim import SimulatedKernel; SimulatedKernel()"
     return [
         Row("kprobe --help", "python -c pass", 1, python("-m", "kprobe", "--help"), nothing),
         Row("python, import, SimulatedKernel()", "python -c pass", 1, python("-c", script), nothing),
-        Row("SimulatedKernel() once imported", "python -c pass", 1, lambda: void(SimulatedKernel(KERNEL)), nothing),
+        Row("SimulatedKernel() once imported", "python -c pass", 1, lambda: void(SimulatedKernel()), nothing),
     ]
 
 

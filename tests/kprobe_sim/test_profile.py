@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from kprobe_sim import profile
+from kprobe_sim import SimulatedKernel, profile
+from kprobe_sim.backend import open_sim
 from kprobe_sim.profile import Profile, load
 from kprobe_sim.prototypes import CType, Parameter, Prototype
 
@@ -171,15 +172,33 @@ def test_what_there_is_not_is_refused_with_what_there_is(spec: str) -> None:
         load(spec)
 
 
-def test_releases_are_ordered_by_number(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
-    names = ["6.12.117+deb13-cloud-amd64", "6.1.0-54-cloud-amd64", "7.3-rc7-cloud-amd64", "5.10.0-46-cloud-amd64"]
-    assert sorted(names, key=profile._by_version) == [names[3], names[1], names[0], names[2]]
+def test_releases_are_ordered_by_number() -> None:
+    ordered = [
+        "5.10.0-46-cloud-amd64",
+        "6.1.0-9-cloud-amd64",
+        "6.1.0-54-cloud-amd64",
+        "6.12.117+deb13-cloud-amd64",
+        "6.12.117+deb14-cloud-amd64",
+        "7.3-rc7-cloud-amd64",
+        "7.3-rc10-cloud-amd64",
+        "7.3-cloud-amd64",
+        "7.3.4-cloud-amd64",
+        "7.10-rc1-amd64",
+    ]
+    by_text = sorted(ordered)
+    assert by_text != ordered
+    assert sorted(by_text, key=profile._by_version) == ordered
+
+
+def test_without_a_spec_it_is_the_newest_recorded() -> None:
+    assert load().release == SimulatedKernel().release == open_sim("").kernel.release == "7.3-cloud-amd64"
+    assert profile.newest() == "7.3"
 
 
 def test_opening_reads_only_the_facts() -> None:
     """A profile that is only opened has neither unpacked nor mapped anything."""
     opened = load("6.1")
-    lazily = {"symbols", "_files", "_tree", "_events", "_systems", "_formats", "_prototypes"}
+    lazily = {"symbols", "_files", "_tree", "_events", "_systems", "_formats", "types"}
     assert not lazily & set(opened.__dict__)
 
 

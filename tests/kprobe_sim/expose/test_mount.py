@@ -12,7 +12,11 @@ from typing import NamedTuple
 
 import pytest
 
+from kprobe_sim import profile
+
 from .conftest import KPROBE_SIM, environment
+
+NEWEST = profile.load().release
 
 
 class Mounted(NamedTuple):
@@ -48,7 +52,7 @@ def mounted(can_mount: None, tmp_path: Path) -> Iterator[Mounted]:
         shell.stdin.write(f"{server} & server=$!\n")
         shell.stdin.flush()
         said = shell.stdout.readline()
-        assert said == f"kprobe-sim: 6.1.0-54-cloud-amd64 on {tmp_path}; interrupt (Ctrl-C) to unmount\n"
+        assert said == f"kprobe-sim: {NEWEST} on {tmp_path}; interrupt (Ctrl-C) to unmount\n"
         yield found
         shell.stdin.write("kill $server; wait $server\n")
         shell.stdin.close()

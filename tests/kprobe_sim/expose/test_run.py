@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from kprobe_sim import profile
+
 from .conftest import KPROBE_SIM, ROOT, TRACING, Run, environment, interrupt
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -292,6 +294,10 @@ def test_the_kernel_tells_its_name(run: Run) -> None:
     assert (done.stdout, done.stderr) == (f"{RELEASE} {version}\n{RELEASE}\n{RELEASE}\n", "")
     names = run([sys.executable, "-c", "import os; print(*os.uname())"], WHOLE).stdout
     assert names == f"Linux {os.uname().nodename} {RELEASE} {version} x86_64\n"
+
+
+def test_without_a_kernel_it_is_the_newest(run: Run) -> None:
+    assert run(["cut", "-d ", "-f3", "/proc/version"]).stdout == f"{profile.load().release}\n"
 
 
 def test_probes_are_in_debugfs_and_symbols_in_proc(run: Run) -> None:
