@@ -19,7 +19,7 @@ system calls; the same body runs
 - *in-process*: on `SimulatedKernel.tracefs`
 - *patched*: on `os` within `kprobe_sim.expose.patched()`
 - *pyfakefs*: the same within pyfakefs' `fs`
-- *mount*: in a Python child of `kprobe-sim run`, on the kernels 5.10, 6.1, 6.12 and 7.2
+- *mount*: in a Python child of `kprobe-sim run`, on the kernels 5.10, 6.1, 6.12, 7.2 and 7.3
 - *guest*: on these real kernels in QEMU (`make vm-test`)
 
 `=` is what stands under *answer*, which is that of a real 6.1 kernel.

@@ -19,7 +19,7 @@ from .conftest import ROOT, TRACING, Run, load
 
 contract = load(ROOT / "tests" / "conformance" / "contract.py")
 ways = load(ROOT / "tools" / "ways.py")
-SERIES = ("5.10", "6.1", "6.12", "7.2")
+SERIES = ("5.10", "6.1", "6.12", "7.2", "7.3")
 
 
 @functools.cache
