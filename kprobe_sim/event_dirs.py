@@ -41,6 +41,17 @@ class EventsNode(DirNode):
         """Put directories, the oldest first, and files in readdir order: the older tracefs lists the newest first."""
         return (*files, *directories) if self._modes.eventfs else (*reversed(directories), *files)
 
+    def _chosen(self, known: set[str], name: str, file: Node | None, directory: Node | None) -> Node | None:
+        """Return the file or the directory of that name: a file that was found once (`known`) is found for ever.
+
+        eventfs looks among the directories first; but what was looked up stays in the cache of names (fs/dcache.c), and
+        nothing takes a file out of it when a directory of its name is made.
+        """
+        if file is not None and (directory is None or name in known or not self._modes.eventfs):
+            known.add(name)
+            return file
+        return directory
+
 
 _FILES = ("enable", "header_event", "header_page")
 
@@ -53,9 +64,13 @@ class EventsDir(EventsNode):
         self._instance = instance
 
     def lookup(self, name: str) -> Node | None:
-        instance, modes, kernel = self._instance, self._modes, self._instance.kernel
-        if name in _FILES and modes.eventfs and kernel.has_system(name):
-            return SystemDir(instance, name, modes)  # eventfs looks among the directories first
+        instance = self._instance
+        file = self._file(name)
+        directory = SystemDir(instance, name, self._modes) if instance.kernel.has_system(name) else None
+        return self._chosen(instance.known_files.setdefault("", set()), name, file, directory)
+
+    def _file(self, name: str) -> Node | None:
+        instance, modes = self._instance, self._modes
         if name == "enable":
             return modes.node(
                 instance,
@@ -67,10 +82,8 @@ class EventsDir(EventsNode):
                 ),
             )
         if name in ("header_page", "header_event"):
-            text = kernel.profile.file_text(f"events/{name}")
+            text = instance.kernel.profile.file_text(f"events/{name}")
             return modes.node(instance, modes.read, lambda flags: Once(flags, lambda: text))
-        if kernel.has_system(name):
-            return SystemDir(instance, name, modes)
         return None
 
     def directories(self) -> int:
@@ -93,22 +106,25 @@ class SystemDir(EventsNode):
         self._own = tuple(name for name in there if name in ("enable", "filter"))
 
     def lookup(self, name: str) -> Node | None:
-        instance, system, modes = self._instance, self._system, self._modes
-        file = instance.find(system, name)
-        if file is not None and instance.kernel.gates.eventfs:
-            return EventDir(file, modes)  # eventfs looks among the directories first
-        if name == "enable" and name in self._own:
+        instance, system = self._instance, self._system
+        found = instance.find(system, name)
+        directory = None if found is None else EventDir(found, self._modes)
+        if name not in self._own:
+            return directory
+        return self._chosen(instance.known_files.setdefault(system, set()), name, self._own_file(name), directory)
+
+    def _own_file(self, name: str) -> Node:
+        instance, system = self._instance, self._system
+        if name == "enable":
             return self._file(
                 lambda: control.group_enable_text(instance, system),
                 lambda data: control.put_group_enable(instance, system, data),
             )
-        if name == "filter" and name in self._own:
-            return self._file(
-                lambda: group_filter_text(instance, system),
-                lambda data: put_group_filter(instance, system, data),
-                Once,
-            )
-        return None if file is None else EventDir(file, modes)
+        return self._file(
+            lambda: group_filter_text(instance, system),
+            lambda data: put_group_filter(instance, system, data),
+            Once,
+        )
 
     def directories(self) -> int:
         return sum(name not in self._own for name in self._instance.event_names(self._system))

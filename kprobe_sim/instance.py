@@ -54,6 +54,7 @@ class Instance:
         self.probe_files: dict[DynamicEvent, EventFile] = {}  # in the order of their coming
         self.elders: frozenset[DynamicEvent] = frozenset()  # those that are older than the instance
         self._static_files: dict[tuple[str, str], EventFile] | None = None
+        self.known_files: dict[str, set[str]] = {}  # files in events/ ("") and its systems that were ever looked up
         self.enablings = 0  # how often an event was enabled
         self.knobs: dict[str, bytes] = {}  # numbers written to files that nothing simulated depends on
         self.pids: set[int] | None = None
@@ -103,6 +104,8 @@ class Instance:
         file = self.probe_files.pop(event, None)
         if file is not None:
             file.freed = True
+            if event.system in self.known_files and event.system not in self.event_names():
+                del self.known_files[event.system]
             if file.was_enabled:
                 self.clear()
                 self.spare.reset()

@@ -20,6 +20,9 @@ _VALUES = (
     *("trace_clock", "buffer_size_kb", "saved_cmdlines_size", "tracing_thresh", "max_graph_depth", "buffer_percent"),
     *("tracing_cpumask", "stack_max_size", "tracing_max_latency"),
 )
+_REMEMBERED = (
+    *("enable", "header_event", "header_page", "sched/enable", "sched/filter", "syscalls/enable", "syscalls/filter"),
+)
 _HASHED = re.compile(rb"0x00000000[0-9a-f]{8}")
 _ID = re.compile(rb"(?m)^ID: (\d+)$")
 _LOGGED = re.compile(rb"(?m)^\[ *\d+\.\d{6}\] ")
@@ -36,6 +39,8 @@ _RAW_HEAD = re.compile(rb"(?m)^\d+ (\d+) \d+ (?=type: )")
 _TYPE = re.compile(rb"(?<=type: )\d+")
 _TGID = re.compile(rb"\((?: *\d+|-{7})\) ")  # known or not by what was traced in cases before
 _COUNT = re.compile(rb":unlimited|:count=")
+_COUNTED_PID = re.compile(rb"common_pid[.a-z]*: [^,}\n]*")
+_COUNTED_TIME = re.compile(rb"(common_timestamp[.a-z]*|max|changed|variable|\) }): +\d+")
 _PLACEHOLDER = re.compile(rb"\x01(0x[0-9a-f]+)\x02")
 
 
@@ -57,9 +62,11 @@ class Side:
         self._hashes: dict[bytes, bytes] = {}
         self._hash_of: dict[bytes, bytes] = {}
         self._touched: set[str] = set()
-        self._triggers: set[str] = set()
+        self._triggers: dict[str, None] = {}
         self._instances: list[str] = []
         tracefs.write("buffer_size_kb", b"1408")  # from now on the buffers are expanded
+        for name in _REMEMBERED:  # from now on they hide directories of their names
+            tracefs.read(f"events/{name}")
         self._options = self._option_states()
         self._values = {name: self._value(name) for name in _VALUES if self.tracefs.exists(name)}
         self._first_id = self._measure_id()
@@ -89,10 +96,7 @@ class Side:
     def reset(self) -> None:
         """Put everything back that was touched."""
         touched, self._touched = self._touched, set()
-        for path in self._triggers:
-            with contextlib.suppress(OSError):  # the event may be gone
-                self._remove_triggers(path)
-        self._triggers.clear()
+        self._clear_triggers()
         for path in reversed(self._instances):
             with contextlib.suppress(OSError):
                 self.tracefs.rmdir(path)
@@ -106,10 +110,10 @@ class Side:
             if name in touched or name == "error_log":
                 self._truncate(name)
         try:
-            self._truncate("kprobe_events")
-        except OSError:  # something is still on that was not noted
-            self._disable()
-            self._truncate("kprobe_events")
+            self._truncate("dynamic_events")
+        except OSError:  # something is still on that was not noted, or an event is attached to one before it
+            self._remove_events()
+            self._truncate("dynamic_events")
         if "tracing_on" in touched:
             self.tracefs.write("tracing_on", b"1")
         if "options" in touched:
@@ -152,7 +156,7 @@ class Side:
         name = path.rpartition("/")[2]
         self._touched.add(name)
         if name == "trigger":
-            self._triggers.add(path)
+            self._triggers[path] = None
         if "options/" in path or name == "trace_options":
             self._touched.add("options")
         if name.startswith("trace_marker") or name in ("enable", "set_event"):
@@ -160,17 +164,34 @@ class Side:
         if path.endswith("/buffer_size_kb") or name == "free_buffer":
             self._touched.add("buffer_size_kb")
 
-    def _disable(self) -> None:
-        for line in self.tracefs.read("kprobe_events").splitlines():
-            event = line.split()[0].partition(b":")[2].decode("latin-1")
-            self._remove_triggers(f"events/{event}/trigger")
-            self.tracefs.write(f"events/{event}/enable", b"0")
+    def _remove_events(self) -> None:
+        events = [line.split()[0].partition(b":")[2] for line in self.tracefs.read("dynamic_events").splitlines()]
+        paths = [f"events/{event.decode('latin-1')}" for event in events]
+        self._triggers |= {f"{path}/trigger": None for path in paths}
+        self._clear_triggers()
+        for path in paths:
+            self.tracefs.write(f"{path}/enable", b"0")
+        for event in dict.fromkeys(reversed(events)):
+            self.tracefs.write("dynamic_events", b"-:" + event)
 
-    def _remove_triggers(self, path: str) -> None:
-        self._truncate(path)  # removes hist triggers, and no other
-        for line in self.tracefs.read(path).splitlines():
-            if not line.startswith(b"#"):
+    def _clear_triggers(self) -> None:
+        """Remove all triggers that were set; a histogram goes after those that refer to it."""
+        for _ in range(len(self._triggers) + 1):
+            if not any([self._remove_triggers(path) for path in reversed(self._triggers)]):
+                break
+        self._triggers.clear()
+
+    def _remove_triggers(self, path: str) -> bool:
+        """Remove the triggers of one file; return if some may be left."""
+        try:
+            self._truncate(path)  # removes hist triggers, and no other
+            lines = [line for line in self.tracefs.read(path).splitlines() if not line.startswith(b"#")]
+        except OSError:  # the event is gone
+            return False
+        for line in lines:
+            with contextlib.suppress(OSError):
                 self.tracefs.write(path, b"!" + _COUNT.split(line)[0])
+        return bool(lines)
 
     def _truncate(self, path: str) -> None:
         self.tracefs.write(path, b"", truncate=True)
@@ -237,6 +258,10 @@ class Side:
         answer = _LOGGED.sub(b"[time] ", answer)
         answer = _RAW.sub(lambda match: b"%s %d bytes" % (match[1], min(len(match[2]) // 3, 1200)), answer)
         answer = _STATS.sub(rb"\1: time", answer)
+        if name == "hist":
+            answer = _COUNTED_PID.sub(b"common_pid: ", answer)
+            if b"common_timestamp" in answer:
+                answer = _COUNTED_TIME.sub(rb"\1: time", answer)
         if b"us" in answer:
             answer = _LATENCY.sub(rb"task \1 time: ", answer)
         if b"ms): " in answer:

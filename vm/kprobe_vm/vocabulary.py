@@ -121,7 +121,7 @@ EVENTS = (
 )
 GROUPS = (
     *("g", "kprobes", "my", "g2", "sched", "g-h", "-g", "1g", "", "x" * 63, "x" * 64, "g.h", "é", "events"),
-    *("ftrace", "syscalls", "a b", "instances"),
+    *("ftrace", "syscalls", "a b", "instances", "enable", "header_page"),
 )
 IMMEDIATES = (
     *("5", "-5", "+5", "0x10", "0xffffffffffffffff", "18446744073709551616", "-9223372036854775808", "x", "", "08"),
