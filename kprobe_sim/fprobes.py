@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from kprobe_sim.btf_arguments import Function
 from kprobe_sim.command import read_arguments, read_maxactive, read_names
+from kprobe_sim.dyn_event import DynEvent
 from kprobe_sim.eprobes import refused_register
 from kprobe_sim.evaluate import compile_arguments
 from kprobe_sim.expression import Expression, Scope
@@ -87,7 +88,7 @@ class Fprobes(ProbeKind[Fprobe]):
 
     def __init__(self, room: Room) -> None:
         super().__init__(room)
-        self._stuck: set[str] = set()  # tracepoints from which 6.12 fails to take its stub again
+        self._taken: set[str] = set()  # tracepoints that have their stub already, which 6.12 gives once
 
     def create(self, line: str, words: list[str]) -> None:
         room, gates = self.room, self.room.gates
@@ -152,6 +153,12 @@ class Fprobes(ProbeKind[Fprobe]):
             messages = {errno.EILSEQ: "BAD_INSN_BNDRY", errno.ENOENT: "BAD_PROBE_ADDR", errno.EEXIST: None}
             raise Refusal(number, messages.get(number, "FAIL_REG_PROBE"), 0, 1) from None
 
+    def free(self, entry: DynEvent) -> None:
+        super().free(entry)
+        assert isinstance(entry, Fprobe)
+        if entry.target.is_tracepoint:
+            self._taken.discard(entry.target.symbol)
+
     def _switch(self, event: ProbeEvent, instance: Instance, on: bool) -> None:
         """Look for what the probes of an event need; raise OSError if it isn't there."""
         for probe in self.probes():
@@ -191,13 +198,13 @@ class Fprobes(ProbeKind[Fprobe]):
 
     def _place_tracepoint(self, probe: Fprobe) -> None:
         symbol = probe.target.symbol
-        if symbol in self._stuck:
+        if symbol in self._taken:
             raise refuse(errno.EEXIST)
         found = self.room.symbols.lookup(_STUB + symbol)
+        if found and not self.room.gates.fprobes_late:
+            self._taken.add(symbol)
         if any(not self._is_traceable(stub.address) for stub in found):
-            if not self.room.gates.fprobes_late:
-                self._stuck.add(symbol)
-            raise refuse(errno.EINVAL)
+            raise refuse(errno.EINVAL)  # and 6.12 leaves the stub where it is
         probe.addresses = tuple(stub.address for stub in found)
 
     def _functions(self, pattern: str) -> list[int]:

@@ -1,0 +1,22 @@
+"""The campaign, seed 3, on 6.12.117+deb13-cloud-amd64: write."""
+
+from __future__ import annotations
+
+import pytest
+
+from kprobe_vm.found import answers
+from kprobe_vm.operation import Operation, Write
+
+OPERATIONS: list[Operation] = [
+    Write(path="dynamic_events", data=b"t:g/b module_get", flags=1),
+    Write(path="dynamic_events", data=b"tx:g/a module_get $comm\n", flags=1),
+]
+KERNEL = [
+    [("write", 16)],
+    [("write", "EEXIST")],
+]
+
+
+@pytest.mark.parametrize("spec", ["sim:6.12", pytest.param("vm:6.12", marks=pytest.mark.vm)])
+def test_kinds_6_12_1bc8fd79(spec: str) -> None:
+    assert answers(spec, OPERATIONS) == KERNEL
