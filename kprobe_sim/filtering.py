@@ -43,7 +43,7 @@ def put_group_filter(instance: Instance, system: str, data: bytes) -> None:
 def compile_for(instance: Instance, event: Event, text: str) -> Predicate:
     """Compile a filter of an event's records; a refused one is logged in the instance, and raised as OSError."""
     try:
-        return compile_filter(text, tuple(event.filter_fields()), **machine(instance)._asdict())
+        return compile_filter(text.encode("latin-1"), tuple(event.filter_fields()), **machine(instance)._asdict())
     except FilterRefused as refused:
         instance.error_log.log(LOG_LOCATION, refused.log_message, refused.command, refused.log_position)
         raise
