@@ -16,10 +16,9 @@ from kprobe_sim.gates import Gates
 from kprobe_sim.kstrto import ULONG_MAX, kstrtol
 from kprobe_sim.node import refuse
 from kprobe_sim.prototypes import PrototypeTable
-from kprobe_sim.symbols import Placement, Symbol, SymbolTable
+from kprobe_sim.symbols import ENDBR, Placement, Symbol, SymbolTable
 
 MAX_ERRNO = 4095  # the highest addresses are error numbers when they are pointers
-_ENDBR_SIZE = 4
 _NO_RETURN_PROBE = frozenset({"__switch_to"})  # the kernel's kretprobe_blacklist on x86
 
 
@@ -117,9 +116,7 @@ class ProbePoints:
 
     def _entry_size(self, entry: int) -> int:
         """Return how far behind a function's first byte a probe on its entry stands: 4 behind ENDBR."""
-        if self._gates.endbr and self._symbols.is_traceable(entry + _ENDBR_SIZE):
-            return _ENDBR_SIZE
-        return 0
+        return ENDBR if self._gates.endbr and self._symbols.has_endbr(entry) else 0
 
     def entry(self, function: int) -> int:
         """Return where the entry of a function is probed: behind the ENDBR that it may start with."""

@@ -89,6 +89,7 @@ class SymbolTable:
         self._special_kind = Numbers(sections["speckind"])
         self._black = sections["black"].cast("I")
         self._locations = Ascending(sections["ftrace"])
+        self._endbr = Ascending(sections.get("endbr", memoryview(bytes(8))))
         self._shows_lost = "weak" in sections
         modules = ["", *bytes(sections["modules"]).decode().split()]
         self._kind_table = [
@@ -216,7 +217,7 @@ class SymbolTable:
         added = self._added_covering(address)
         if added is not None:
             return added.symbol.traceable and added.symbol.address == address
-        return self._has_location(address - HIGH, address - HIGH + 1)
+        return _holds(self._locations, address - HIGH, address - HIGH + 1)
 
     def is_notrace(self, address: int) -> bool:
         """Return whether the function around an address has no ftrace location (so that no kprobe event may be there).
@@ -227,9 +228,7 @@ class SymbolTable:
         if added is not None:
             return not added.symbol.traceable
         index = self._covering(address)
-        if index is None:
-            return False
-        if self._traced(index):
+        if index is None or self._traced(index):
             return False
         return not any(self._traced(base) for base in self._unsuffixed(index))
 
@@ -245,9 +244,9 @@ class SymbolTable:
             return False
         return any(self._in_blacklist(self._address[base]) for base in self._unsuffixed(index))
 
-    def is_reserved(self, address: int) -> bool:
-        """Return whether an address belongs to a jump label, a static call or a BUG instruction."""
-        return self._special_at(address) is Placement.RESERVED
+    def has_endbr(self, entry: int) -> bool:
+        """Return whether a function starts with ENDBR; its ftrace location, if it has one, stands behind it."""
+        return self.is_traceable(entry + ENDBR) or _holds(self._endbr, entry - HIGH, entry - HIGH + 1)
 
     def placement(self, address: int) -> Placement:
         """Return what the kernel finds when a kprobe event is to stand on an address."""
@@ -372,11 +371,7 @@ class SymbolTable:
             yield from self.positions(stem)[:1]
 
     def _traced(self, index: int) -> bool:
-        return self._has_location(self._address[index], self._end(index))
-
-    def _has_location(self, start: int, end: int) -> bool:
-        place = self._locations.left(start) if start >= 0 else 0
-        return place < len(self._locations) and self._locations[place] < end
+        return _holds(self._locations, self._address[index], self._end(index))
 
     def _in_blacklist(self, offset: int) -> bool:
         """The list holds starts and ends by turns; ranges don't overlap (the recorder merges them)."""
@@ -397,3 +392,8 @@ class SymbolTable:
             if offset < self._special[place] + length:
                 return KINDS[kind]
         return None
+
+
+def _holds(numbers: Ascending, start: int, end: int) -> bool:
+    place = numbers.left(start) if start >= 0 else 0
+    return place < len(numbers) and numbers[place] < end

@@ -54,7 +54,16 @@ def test_decoding_starts_again_at_each_symbol() -> None:
     assert text.special == [Special(BASE + 6, 2, Kind.INT3)]
 
 
-@pytest.mark.parametrize("code", [b"\x0f\x01\xe8", b"\x0f\xb9\x40\x10", b"\xc4\xe2\x78\x49\xc0", b"\xf2\x0f\x01\xff"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        b"\x0f\x01\xe8",
+        b"\x0f\xb9\x40\x10",
+        b"\x67\x48\x0f\xb9\x3a",  # a warning of 6.19 and later, in place of the call of __SCT__WARN_trap
+        b"\xc4\xe2\x78\x49\xc0",
+        b"\xf2\x0f\x01\xff",
+    ],
+)
 def test_instructions_that_capstone_does_not_know(code: bytes) -> None:
     starts, text = decoded(code + b"\x90\xc3", 0)
     assert starts == [0, len(code), len(code) + 1]
@@ -188,6 +197,17 @@ def test_what_is_written_is_read_by_the_simulator(tmp_path: Path) -> None:
     assert table.placement(BASE + 16) is Placement.NOTRACE
     assert table.is_blacklisted(BASE + 17)
     assert not table.is_blacklisted(BASE + 18)
+
+
+def test_functions_with_endbr_and_without_ftrace_location_are_written_down(tmp_path: Path) -> None:
+    endbr, poison = b"\xf3\x0f\x1e\xfa", b"\x0f\x1f\x40\xd6"
+    code = b"".join(start.ljust(16, b"\xcc") for start in (endbr + b"\xc3", endbr + NOP5, poison, b"\xc3"))
+    entries = [Entry(BASE + 16 * index, "t", name, "") for index, name in enumerate("abcd")]
+    bits = bytearray(len(code) // 8)
+    data = build(entries, (BASE, BASE + 64), [], [Text(BASE, code, bits)], [], [], [BASE + 20])
+    (tmp_path / "symbols.bin").write_bytes(data)
+    table = SymbolTable(tmp_path / "symbols.bin")
+    assert [table.has_endbr(entry.address) for entry in entries] == [True, True, True, False]
 
 
 def test_what_is_reserved_covers_the_breakpoints_in_it() -> None:

@@ -167,7 +167,7 @@ class Definitions:
             return f"{address}" if random.random() < 0.2 else f"0x{address:x}"
         roll = random.random()
         if roll < 0.2:
-            place += f"+{random.choice((5, 9, 11, random.randrange(200), random.randrange(4000)))}"
+            place += f"+{random.choice((4, 5, 9, 11, 20, random.randrange(200), random.randrange(4000)))}"
         elif roll < 0.3:
             place += random.choice(OFFSETS)
         if random.random() < 0.05:

@@ -15,6 +15,7 @@ offsets under 0x1000000 are absolute addresses (per-CPU symbols before 6.15).
     special   starts of ranges that take no probe; speckind: 8 * length + kind (see instructions.Kind)
     black     u32[2*k]  starts and ends of blacklisted ranges, merged
     ftrace    ftrace locations, ascending
+    endbr     functions that start with ENDBR and have no ftrace location behind it
     weak                there if lost weak functions are listed by the name of the function before them
 """
 
@@ -237,10 +238,24 @@ def build(
         "speckind": packed.numbers([8 * entry.length + entry.kind for entry in special]),
         "black": array("I", (bound - HIGH for pair in blacklist for bound in pair)).tobytes(),
         "ftrace": packed.ascending([address - HIGH for address in traced]),
+        "endbr": packed.ascending([address - HIGH for address in untraced(entries, texts, traced)]),
     }
     if shows_lost:
         sections["weak"] = b"shown"
     return packed.file(b"kprobsym", sections)
+
+
+def untraced(entries: Iterable[Entry], texts: Iterable[Text], locations: Iterable[int]) -> list[int]:
+    """Return the addresses of functions that start with ENDBR and have no ftrace location, ascending."""
+    traced = frozenset(locations)
+    found = set()
+    places = {entry.address for entry in entries}
+    for text in texts:
+        for place in places:
+            at = place - text.start
+            if at >= 0 and text.code[at : at + 4] in ENDBR and place + 4 not in traced:
+                found.add(place)
+    return sorted(found)
 
 
 def _chunks(data: bytes) -> list[bytes]:
