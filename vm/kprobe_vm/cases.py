@@ -11,6 +11,8 @@ from kprobe_vm.buffers import Buffers
 from kprobe_vm.calls import Calls
 from kprobe_vm.filterwords import Filters
 from kprobe_vm.grammar import Definitions, Places, is_of_kprobes
+from kprobe_vm.hists import Hists
+from kprobe_vm.kinds import Kinds
 from kprobe_vm.operation import Call, Handle, List, Make, Operation, Read, Remove, Sweep, Write
 from kprobe_vm.pids import Pids
 from kprobe_vm.traces import MEMORY, Traces
@@ -38,6 +40,8 @@ class Cases:
         self._filters = Filters(random)
         self._traces = Traces(random, self._filters, faults_told=faults_told)
         self._triggers = Triggers(random, self._filters)
+        self._kinds = Kinds(random, self._definitions, self._filters)
+        self._hists = Hists(random, self._filters)
         self._buffers = Buffers(random)
         self._pids = Pids(random)
         self._calls = Calls(random, self._filters, (name for name, _ in places.text))
@@ -348,6 +352,14 @@ class Cases:
         """Triggers and what fires them."""
         return self._triggers.case()
 
+    def kinds(self) -> list[Operation]:
+        """Dynamic events of all kinds."""
+        return self._kinds.case()
+
+    def hists(self) -> list[Operation]:
+        """Histograms and what they count."""
+        return self._hists.case()
+
     def buffers(self) -> list[Operation]:
         """The ring buffer through all its files."""
         return self._buffers.case()
@@ -370,6 +382,8 @@ AREAS: dict[str, tuple[float, Callable[[Cases], list[Operation]]]] = {
     "handles": (2, Cases.handles),
     "traces": (2, Cases.traces),
     "triggers": (2, Cases.triggers),
+    "kinds": (3, Cases.kinds),
+    "hists": (3, Cases.hists),
     "buffers": (2, Cases.buffers),
     "pids": (1, Cases.pids),
     "calls": (2, Cases.calls),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 __all__ = [
@@ -36,6 +36,11 @@ _CHUNK = 1 << 16
 _MOST = 1 << 24  # a file longer than that has no end
 _EVENT_FILES = ("format", "filter", "enable", "id")
 _SWEPT = ("error_log", "set_event", "kprobe_profile", "dynamic_events")
+# the list that names the events to look at, and what else is read
+_LISTINGS = (
+    ("kprobe_events", _SWEPT),
+    ("dynamic_events", (*_SWEPT[:3], "kprobe_events", "uprobe_events", "synthetic_events", "uprobe_profile")),
+)
 
 
 class Write(NamedTuple):
@@ -118,9 +123,13 @@ class Observed(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """All that shows which probes there are, and the files of their events, in `instance` ("" or "instances/x/")."""
+    """All that shows which probes there are, and the files of their events, in `instance` ("" or "instances/x/").
+
+    `kinds`: dynamic events of all kinds, not only kprobes.
+    """
 
     instance: str = ""
+    kinds: bool = False
 
 
 Operation = Write | Read | List | Make | Remove | Handle | Call | Observed | Sweep
@@ -145,8 +154,8 @@ def perform(operation: Operation, tracefs: Any, workload: Any = None) -> Outcome
             return [(name, _answer(lambda: _call(workload, name, arguments)))]
         case Observed():
             return []  # by the sides themselves: one looks, the other plays it again
-        case Sweep(instance):
-            return list(_sweep(instance, tracefs))
+        case Sweep(instance, kinds):
+            return list(_sweep(instance, tracefs, *_LISTINGS[kinds]))
 
 
 def _answer(act: Callable[[], Any]) -> Any:
@@ -207,10 +216,10 @@ def _handle(operation: Handle, tracefs: Any, workload: Any) -> Iterator[tuple[st
                     yield from perform(step, tracefs, workload)
 
 
-def _sweep(instance: str, tracefs: Any) -> Iterator[tuple[str, Any]]:
-    listing = _answer(lambda: _read(tracefs, "kprobe_events"))
-    yield "kprobe_events", listing
-    for name in _SWEPT:
+def _sweep(instance: str, tracefs: Any, lists: str, others: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    listing = _answer(lambda: _read(tracefs, lists))
+    yield lists, listing
+    for name in others:
         if not instance or name in ("error_log", "set_event"):
             yield name, _answer(lambda name=name: _read(tracefs, instance + name))  # type: ignore[misc]
     if not isinstance(listing, bytes):
@@ -218,7 +227,7 @@ def _sweep(instance: str, tracefs: Any) -> Iterator[tuple[str, Any]]:
     groups: dict[str, None] = {}
     events: dict[str, None] = {}
     for line in listing.decode("latin-1").splitlines():
-        name = line.split(" ")[0].partition(":")[2]
+        name = line.split()[0].partition(":")[2]
         events[name] = None
         groups[name.partition("/")[0]] = None
     for name in events:

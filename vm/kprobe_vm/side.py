@@ -40,6 +40,7 @@ _TYPE = re.compile(rb"(?<=type: )\d+")
 _TGID = re.compile(rb"\((?: *\d+|-{7})\) ")  # known or not by what was traced in cases before
 _COUNT = re.compile(rb":unlimited|:count=")
 _COUNTED_PID = re.compile(rb"common_pid[.a-z]*: [^,}\n]*")
+_COUNTED_ADDRESS = re.compile(rb"\b(18446[0-6]\d{14}|ffff8[0-9a-f]{11})\b")  # where a string or a record lay
 _COUNTED_TIME = re.compile(rb"(common_timestamp[.a-z]*|max|changed|variable|\) }): +\d+")
 _PLACEHOLDER = re.compile(rb"\x01(0x[0-9a-f]+)\x02")
 
@@ -177,7 +178,7 @@ class Side:
     def _clear_triggers(self) -> None:
         """Remove all triggers that were set; a histogram goes after those that refer to it."""
         for _ in range(len(self._triggers) + 1):
-            if not any([self._remove_triggers(path) for path in reversed(self._triggers)]):
+            if not sum(self._remove_triggers(path) for path in reversed(self._triggers)):
                 break
         self._triggers.clear()
 
@@ -259,7 +260,7 @@ class Side:
         answer = _RAW.sub(lambda match: b"%s %d bytes" % (match[1], min(len(match[2]) // 3, 1200)), answer)
         answer = _STATS.sub(rb"\1: time", answer)
         if name == "hist":
-            answer = _COUNTED_PID.sub(b"common_pid: ", answer)
+            answer = _COUNTED_ADDRESS.sub(b"address", _COUNTED_PID.sub(b"common_pid: ", answer))
             if b"common_timestamp" in answer:
                 answer = _COUNTED_TIME.sub(rb"\1: time", answer)
         if b"us" in answer:
