@@ -45,6 +45,7 @@ class Text:
 
 
 PREFIXES = frozenset(b"\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0\xf2\xf3")
+_UD1 = b"\x0f\xb9"
 
 
 def opcode_kind(code: bytes) -> Kind | None:
@@ -95,8 +96,10 @@ def decode(start: int, code: bytes, starts: Iterable[int]) -> Text:
             for at, size, _, _ in machine.disasm_lite(code[address - start : following - start + 15], address):
                 if at >= following:
                     break
-                if size == 2 and code[at - start : at - start + 2] == b"\x0f\xb9":
-                    break  # UD1: capstone leaves its operand out
+                if code.endswith(_UD1, at - start, at - start + size) and _without_prefixes(
+                    code[at - start : at - start + size]
+                ).startswith(_UD1):
+                    break  # capstone leaves its operand out
                 _mark(text, at, size)
                 address = at + size
             if address < following:
@@ -123,18 +126,21 @@ def _mark(text: Text, address: int, size: int) -> None:
         text.special.append(Special(address, 1 if kind is not Kind.INT3 else size, kind))
 
 
+def _without_prefixes(code: bytes) -> bytes:
+    """Return an instruction's bytes from the opcode on: no legacy prefix, no REX."""
+    rest = code.lstrip(bytes(PREFIXES))
+    return rest[1:] if rest and rest[0] & 0xF0 == 0x40 else rest
+
+
 def _undecodable_length(code: bytes) -> int:
     """Return the length of what the kernel's decoder takes and capstone doesn't; 0 where neither does.
 
     UD0, UD1 with its operand, the register forms of 0F 01 (SERIALIZE, PVALIDATE and such), tile instructions.
     """
-    at = 0
-    while at < len(code) and code[at] in PREFIXES:
-        at += 1
+    at = len(code) - len(code.lstrip(bytes(PREFIXES)))
     if code[at : at + 1] == b"\xc4" and code[at + 4 : at + 5] >= b"\xc0":
         return at + 5
-    if code[at : at + 1] and code[at] & 0xF0 == 0x40:
-        at += 1
+    at = len(code) - len(_without_prefixes(code))
     if len(code) < at + 3 or code[at] != 0x0F or code[at + 1] not in (0x01, 0xB9, 0xFF):
         return 0
     if code[at + 1] == 0xFF:
