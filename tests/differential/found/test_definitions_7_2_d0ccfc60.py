@@ -1,6 +1,4 @@
 """The campaign, seed 3001, on 7.2.13+deb14-cloud-amd64: write."""
-# ruff: noqa: E501 - recorded text has lines of any length
-
 
 from __future__ import annotations
 
@@ -10,10 +8,10 @@ from kprobe_vm.found import answers
 from kprobe_vm.operation import Operation, Write
 
 OPERATIONS: list[Operation] = [
-    Write(path='kprobe_events', data=b'p:my __x64_sys_fadvise64+154', flags=1),
+    Write(path="kprobe_events", data=b"p:my __x64_sys_fadvise64+154", flags=1),
 ]
 KERNEL = [
-    [('write', 28)],
+    [("write", 28)],
 ]
 
 
