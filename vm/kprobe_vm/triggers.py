@@ -78,7 +78,9 @@ class Triggers:
         text += random.choice(_COUNTS) if not is_hist else ""
         if random.random() < 0.35:
             condition = (
-                self._filters.text(("a0", "a1")) if random.random() < 0.6 else random.choice((b"a0 > 4", b"a1 == 5"))
+                self._filters.passed_alike(("a0", "a1"))
+                if random.random() < 0.6
+                else random.choice((b"a0 > 4", b"a1 == 5"))
             )
             word = random.choice((" if ", " if ", " if ", "if ", " if", ":if ", " "))
             text += (" if " if is_hist else word) + condition.decode("latin-1")
