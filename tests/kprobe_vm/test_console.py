@@ -25,6 +25,16 @@ def test_everything_is_kept_in_the_file_and_the_end_at_hand(wire: tuple[socket.s
     assert console.file.read_bytes().startswith(b"line 0\r\nline 1\r\n")
 
 
+def test_the_end_at_hand_starts_with_the_panic(wire: tuple[socket.socket, Console]) -> None:
+    theirs, console = wire
+    lines = ["[    1.4] Freeing memory", "[    2.8] Kernel panic - not syncing: sysrq triggered crash"]
+    lines += [f"[    2.8]  frame {number}" for number in range(80)]
+    theirs.sendall("\r\n".join(lines).encode() + b"\r\n")
+    theirs.close()
+    assert console.ended.wait(10)
+    assert console.tail(50).splitlines() == lines[1:]
+
+
 def test_the_first_byte_is_told(wire: tuple[socket.socket, Console]) -> None:
     theirs, console = wire
     assert not console.first_byte.is_set()

@@ -44,9 +44,12 @@ class Console:
         self._thread.start()
 
     def tail(self, lines: int = 50) -> str:
-        """Return the last lines."""
+        """Return the last lines; more of them if the kernel's first word of its end is further back."""
         kept = [*self._lines, self._partial.decode("utf-8", "replace")]
-        return "\n".join(kept[-lines:] if kept[-1] else kept[-lines - 1 : -1])
+        if not kept[-1]:
+            kept.pop()
+        ends = (at for at, line in enumerate(kept) if PANIC.search(line) or OOPS.search(line))
+        return "\n".join(kept[min(next(ends, len(kept)), max(len(kept) - lines, 0)) :])
 
     def find(self, pattern: re.Pattern[str]) -> str:
         """Return the first group of the first match in the kept lines, or ""."""
