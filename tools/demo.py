@@ -15,7 +15,9 @@ DEADLINE = 60.0  # seconds for the first event, on the slowest machine
 def main() -> int:
     print("$ kprobe --tracefs sim 'p:myopen do_sys_openat2 filename=+0(%si):string'", flush=True)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and all they start
-    with subprocess.Popen([sys.executable, "-m", "kprobe", *COMMAND], stdout=subprocess.PIPE) as tracer:
+    command = [sys.executable, "-m", "kprobe", *COMMAND]
+    # words and events by one pipe, or the words would overtake events
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as tracer:
         assert tracer.stdout is not None
         end = threading.Timer(DEADLINE, tracer.kill)
         end.start()
@@ -23,7 +25,7 @@ def main() -> int:
         for line in tracer.stdout:
             sys.stdout.buffer.write(line)
             sys.stdout.flush()
-            if not shown:
+            if not shown and b": myopen: " in line:
                 shown = True
                 end.cancel()
                 end = threading.Timer(SECONDS, tracer.send_signal, [signal.SIGINT])  # as Ctrl-C in a terminal would
