@@ -68,7 +68,7 @@ class EventFile:
                 self.enabled = self.was_enabled = True
                 self.instance.enablings += 1
                 self.since = self.instance.enablings
-                self.instance.kernel.hits.rearm()
+                self.instance.kernel.hits.rearm(self.event)
             return
         if soft:
             self.soft_users -= 1
@@ -81,7 +81,7 @@ class EventFile:
         if disable and self.enabled:
             self.enabled = False
             self.event.switch(self.instance, False)
-            self.instance.kernel.hits.rearm()
+            self.instance.kernel.hits.rearm(self.event)
         self.soft_disabled = self.soft_users > 0
 
     def add_trigger(self, trigger: Trigger, *, last: bool = False) -> None:

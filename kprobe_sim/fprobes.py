@@ -58,7 +58,7 @@ class Target(NamedTuple):
 class Fprobe(Probe):
     """An fprobe; `addresses` are the entries that it is on (or whose returns it is on) once its event is enabled."""
 
-    __slots__ = ("addresses", "maxactive", "target")
+    __slots__ = ("addresses", "made", "maxactive", "target")
 
     def __init__(
         self, kind: Fprobes, event: ProbeEvent, target: Target, arguments: Sequence[FetchArg], maxactive: int
@@ -67,6 +67,7 @@ class Fprobe(Probe):
         self.target = target
         self.maxactive = maxactive
         self.addresses: tuple[int, ...] = ()
+        self.made = kind.room.version + 1
 
     @property
     def letters(self) -> str:

@@ -5,11 +5,12 @@ Source: recorded traces of 6.12.117, 7.2.13 and 7.3 (tests/kprobe_sim/test_funct
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kprobe_sim.event_file import EventFile
 from kprobe_sim.fprobes import Fprobe
+from kprobe_sim.function_users import ENTRIES, KPROBES, NEVER, RETURNS, FunctionUsers
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
@@ -24,18 +25,23 @@ class Attached(NamedTuple):
 
 
 class FunctionHits(NamedTuple):
-    """What is to be done at one function, in the order of doing; `is_shared`: kprobes there are one level deeper."""
+    """What is to be done at one function, in the order of doing; `is_shared`: kprobes there are one level deeper.
+
+    `first_entries` come before kprobes; `last_returns` behind return probes, as they were at the entry before them.
+    """
 
     entries: tuple[Attached, ...] = ()
     returns: tuple[Attached, ...] = ()
     is_shared: bool = False
+    first_entries: tuple[Attached, ...] = ()
+    last_returns: tuple[Attached, ...] = ()
 
 
 NOBODY = FunctionHits()
 
 
 def function_hits(
-    kernel: SimulatedKernel, entry: Callable[[int], int], kprobes: Collection[int]
+    kernel: SimulatedKernel, entry: Callable[[int], int], kprobes: Collection[int], users: FunctionUsers
 ) -> dict[int, FunctionHits]:
     """Return what to do where: by the address at which a function's entry is probed.
 
@@ -52,13 +58,30 @@ def function_hits(
     hits = {}
     for address, probes in found.items():
         # before fprobes were made of the function graph each of them was a user of its own, enabled or not
-        users = len({probe.target.is_return for probe, _ in probes}) if late else len(probes)
-        shared = users + (address in kprobes) > 1
-        entries = [Attached(probe, files, one * (late + shared)) for probe, files in reversed(probes) if files]
-        returns = [Attached(probe, files, one) for probe, files in (reversed(probes) if late else probes) if files]
+        count = len({probe.target.is_return for probe, _ in probes}) if late else len(probes)
+        shared = count + (address in kprobes) > 1
+        newest = [(probe, files) for probe, files in reversed(probes) if files]
+        if late:
+            newest.sort(key=lambda pair: users.enabled(pair[0].event), reverse=True)
+        entries = [Attached(probe, files, one * (late + shared)) for probe, files in newest]
+        returns = [Attached(probe, files, one) for probe, files in (newest if late else reversed(newest))]
+        before = [attached for attached in entries if _is_newer(attached.probe, users, late=late)]
+        behind = [attached for attached in returns if _is_newer(attached.probe, users, late=late)]
         hits[address] = FunctionHits(
-            tuple(attached for attached in entries if not attached.probe.target.is_return),
-            tuple(attached for attached in returns if attached.probe.target.is_return),
+            _on(entries, before, is_return=False),
+            _on(returns, behind, is_return=True),
             shared and bool(one),
+            _on(before, (), is_return=False),
+            _on(behind, (), is_return=True),
         )
     return hits
+
+
+def _on(some: Sequence[Attached], others: Sequence[Attached], *, is_return: bool) -> tuple[Attached, ...]:
+    return tuple(one for one in some if one.probe.target.is_return == is_return and one not in others)
+
+
+def _is_newer(probe: Fprobe, users: FunctionUsers, *, late: bool) -> bool:
+    """True if a function calls the probe before kprobes."""
+    since = users.since(RETURNS if probe.target.is_return else ENTRIES) if late else (probe.made, 0)
+    return NEVER < users.since(KPROBES) < since

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from kprobe_sim.call import Call, Frame, Placing
 from kprobe_sim.clock import VirtualClock
 from kprobe_sim.event_file import EventFile
-from kprobe_sim.function_hits import NOBODY, FunctionHits, function_hits
+from kprobe_sim.function_hits import NOBODY, Attached, FunctionHits, function_hits
+from kprobe_sim.function_users import FunctionUsers
 from kprobe_sim.kprobes import Kprobe
 from kprobe_sim.probe_event import Probe
 from kprobe_sim.recording import Recorder
@@ -22,6 +23,7 @@ from kprobe_sim.tracer_frames import TracerFrames
 from kprobe_sim.trigger import Hit
 
 if TYPE_CHECKING:
+    from kprobe_sim.event import Event
     from kprobe_sim.instance import Instance
     from kprobe_sim.kernel import SimulatedKernel
 
@@ -68,14 +70,17 @@ class Hits:
         self._breakpoint = _Context(*kernel.gates.breakpoint)
         self._returned = _Context(*kernel.gates.plain_return)
         self._functions: dict[int, FunctionHits] = {}
+        self._users = FunctionUsers(kernel)
         self._entries: dict[int, int] = {}  # where a function's entry is probed, behind its ENDBR
         self.recorder = Recorder(kernel.cmdlines)
         self.scratch: ScratchPages = ScratchPages(kernel.cpus)
         self.tracer_frames = TracerFrames(kernel.profile, kernel.symbols)
 
-    def rearm(self) -> None:
-        """Look again which events are wanted: one was enabled or disabled, or an instance is gone."""
+    def rearm(self, event: Event | None = None) -> None:
+        """Look again which events are wanted: one was enabled or disabled, or, if it is None, an instance is gone."""
         self._armed = None
+        if self._kernel.gates.fprobes:
+            self._users.look(event)
 
     def run(self, call: Call, within: Callable[[], None] | None = None) -> None:
         """Run one call: its entry (or the instruction at its offset), what is done within, then its return."""
@@ -100,22 +105,20 @@ class Hits:
             return
         frame = self._placing.frame(call, entry, chain)
         # the newest probe of an address runs first; a return probe armed there has replaced the return address
-        # for those that run behind it
-        replaced = False
+        # (`replaced` is what is there instead) for those that run behind it
+        replaced = self._users.trampoline if fprobes.last_returns else 0
         returning: list[_Armed] = []
+        self._enter(fprobes.first_entries, call, self._state(call, frame, here, replaced), here, chain)
         for one in hit:
             if one.is_return:
-                replaced = True
+                replaced = kernel.return_trampoline
                 returning.append(one)
                 if not kernel.gates.returns_unwound:
                     chain = (kernel.return_trampoline,)
             else:
                 context = _NESTED if fprobes.is_shared and one.context is _PLAIN else one.context
                 self._hit(one, call, self._state(call, frame, here, replaced), here, context, chain, call.at)
-        for attached in fprobes.entries:
-            context = _Context(0, attached.depth)
-            one = _Armed(attached.probe, False, attached.files, context, here)
-            self._hit(one, call, self._state(call, frame, here, replaced), here, context, chain, call.at)
+        self._enter(fprobes.entries, call, self._state(call, frame, here, replaced), here, chain)
         for one in behind:
             if not one.is_return and kernel.symbols.is_traceable(here):
                 address = here + _FENTRY_SIZE
@@ -124,8 +127,13 @@ class Hits:
         if within is not None:
             within()
         if call.returns is not None:
-            leaving = [_Armed(a.probe, True, a.files, _Context(0, a.depth), here) for a in fprobes.returns]
-            self._return(call, frame, returning, leaving)
+            self._return(call, frame, returning, fprobes, here)
+
+    def _enter(self, fprobes: Sequence[Attached], call: Call, state: State, here: int, chain: Sequence[int]) -> None:
+        for attached in fprobes:
+            context = _Context(0, attached.depth)
+            one = _Armed(attached.probe, False, attached.files, context, here)
+            self._hit(one, call, state, here, context, chain, call.at)
 
     def _trace(self, call: Call, entry: int, chain: Sequence[int]) -> None:
         """Let the function tracer record a call (function_trace_call in kernel/trace/trace_functions.c, 6.1)."""
@@ -156,7 +164,7 @@ class Hits:
                 armed.setdefault(probe.address, []).append(
                     _Armed(probe, probe.event.is_return, files, context, probe.address)
                 )
-        self._functions = function_hits(kernel, self._entry, armed)
+        self._functions = function_hits(kernel, self._entry, armed, self._users)
         self._armed = armed
         self._tracing = tuple(instance for instance in instances if instance.current_tracer == "function")
         self._version = kernel.probes.version
@@ -167,11 +175,11 @@ class Hits:
         if call.at is None and call.duration is not None and isinstance(self._kernel.clock, VirtualClock):
             self._kernel.clock.advance(call.duration)
 
-    def _return(self, call: Call, frame: Frame, probes: Sequence[_Armed], fprobes: Sequence[_Armed]) -> None:
-        """Let a call return: to fprobes first, `probes` are return probes in the order of their arming."""
+    def _return(self, call: Call, frame: Frame, probes: Sequence[_Armed], fprobes: FunctionHits, here: int) -> None:
+        """Let a call return, from who was last at the entry on; `probes` are in the order of their arming."""
         at = None if call.at is None else call.at + (1_000 if call.duration is None else call.duration)
         self._pass(call)
-        if not probes and not fprobes:
+        if not probes and not fprobes.returns and not fprobes.last_returns:
             return
         caller = frame.chain[0] if frame.chain else 0
         value = self._placing.result(call)
@@ -180,22 +188,29 @@ class Hits:
         # the one that was armed last returns first, and only the one that was armed first knows the true caller
         kernel = self._kernel
         chain = frame.chain if kernel.gates.returns_unwound else (kernel.return_trampoline,)
-        lost = bool(probes) and kernel.gates.fprobes_late  # return probes have replaced what an fprobe would show
-        for one in fprobes:
-            ip = kernel.return_trampoline if lost else caller
-            self._hit(one, call, state, ip, one.context, chain, at, func=one.address)
-        for one in reversed(probes):
-            known = one is probes[0] or kernel.gates.nested_returns_know
-            ip = caller if known else kernel.return_trampoline
-            self._hit(one, call, state, ip, self._returned, chain, at, func=one.address)
 
-    def _state(self, call: Call, frame: Frame, here: int, replaced: bool) -> State:
+        def leave(some: Sequence[Attached], ip: int) -> None:
+            for attached in some:
+                one = _Armed(attached.probe, True, attached.files, _Context(0, attached.depth), here)
+                self._hit(one, call, state, ip, one.context, chain, at, func=here)
+
+        lost = bool(probes) and kernel.gates.fprobes_late  # return probes have replaced what an fprobe would show
+        leave(fprobes.returns, kernel.return_trampoline if lost else caller)
+        for one in reversed(probes):
+            ip = caller
+            if one is probes[0] and fprobes.last_returns:
+                ip = self._users.trampoline
+            elif one is not probes[0] and not kernel.gates.nested_returns_know:
+                ip = kernel.return_trampoline
+            self._hit(one, call, state, ip, self._returned, chain, at, func=one.address)
+        leave(fprobes.last_returns, caller)
+
+    def _state(self, call: Call, frame: Frame, here: int, replaced: int) -> State:
         stack, memory = frame.stack, frame.memory
         registers = frame.registers
         if replaced:
-            trampoline = self._kernel.return_trampoline
-            stack = (trampoline, *stack[1:])
-            memory = memory.overlaid(registers["sp"], trampoline.to_bytes(8, "little"))
+            stack = (replaced, *stack[1:])
+            memory = memory.overlaid(registers["sp"], replaced.to_bytes(8, "little"))
         if registers["ip"] != here + 1:
             registers = {**registers, "ip": here + 1}
         return State(registers, memory, stack, self._name(call.task), 0, self._current(call))

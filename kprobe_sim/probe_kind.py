@@ -12,7 +12,7 @@ from kprobe_sim.errlog import ErrorLog
 from kprobe_sim.gates import Gates
 from kprobe_sim.machine_files import MachineFiles
 from kprobe_sim.node import refuse
-from kprobe_sim.probe_event import Probe, first_difference
+from kprobe_sim.probe_event import Probe, ProbeEvent, first_difference
 from kprobe_sim.probe_point import ProbePoints
 from kprobe_sim.refusal import Refusal
 from kprobe_sim.symbols import SymbolTable
@@ -91,6 +91,11 @@ class ProbeKind(Generic[P]):
         for entry in list(self.room.entries):
             if id(entry.kind) == id(self):
                 yield cast("P", entry)
+
+    def of(self, event: ProbeEvent) -> list[P]:
+        """Return the probes of this kind that feed an event."""
+        found = self._events.get((event.system, event.name), [])
+        return found if found and found[0].event is event else []
 
     def register(self, probe: P) -> None:
         """Put a probe in its place; raise Refusal."""
