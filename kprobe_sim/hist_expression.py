@@ -63,7 +63,7 @@ class ExpressionReader:
         self,
         data: HistData,
         fields: Mapping[str, Field],
-        assignments: Mapping[str, str],
+        assignments: dict[str, str],
         matched: list[tuple[str, str]],
         complain: Complain,
     ) -> None:
@@ -77,7 +77,7 @@ class ExpressionReader:
     def read(self, text: str, flags: int, variable: str = "") -> HistField:
         """Read one expression.  Raises OSError: EINVAL, EDOM, ENOMEM."""
         self._operators = 0
-        return self._expression(text.replace(".sym-offset", ".symXoffset"), flags, variable)
+        return self._expression(text.replace(".sym-offset", ".symXoffset"), flags, variable, variable)
 
     def atom(self, text: str, flags: int, variable: str = "") -> HistField:
         """Read one operand: a number, a variable or a field."""
@@ -219,7 +219,8 @@ class ExpressionReader:
                 return flag, 0
         raise self._refused(_MODIFIER, modifier)
 
-    def _expression(self, text: str, flags: int, variable: str) -> HistField:
+    def _expression(self, text: str, flags: int, variable: str, start_of: str = "") -> HistField:
+        """Read an expression; it may be the start of that of a variable, whose text is cut at the operator then."""
         if self._operators > _MOST_OPERATORS:
             self._fail("Too many subexpressions (3 max)", text)
         operator, at = operator_of(text)
@@ -229,11 +230,13 @@ class ExpressionReader:
             return self._negated(text, flags, variable)
         self._operators += 1
         texts = (text[:at], text[at + 1 :])
+        if start_of:
+            self._assignments[start_of] = texts[0]
         if not all(texts):
             raise refuse(errno.EINVAL)
         operands: list[HistField] = []
         for part in texts:
-            operand = self._expression(part, 0, "")
+            operand = self._expression(part, 0, "", start_of if not operands else "")
             if operand.flags & STRING:
                 self._fail("String type can not be an operand in expression", part)
             operands.append(operand)
