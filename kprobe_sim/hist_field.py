@@ -169,7 +169,7 @@ class HistField:
 
     def text(self) -> str:
         """Return it as the trigger file shows it (hist_field_print)."""
-        text = f"{self.variable}=" if self.variable else ""
+        text = f"{self.variable}=" if self.flags & VARIABLE else ""
         if self.flags & CPU:
             text += "common_cpu" + self.label() * self.data.file.instance.kernel.gates.hist_cpu_twice
         elif self.flags & COMM:
