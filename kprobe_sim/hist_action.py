@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from kprobe_sim.hist_data import FieldVariable, HistData, make_variable, set_variables
 from kprobe_sim.hist_expression import Complain, ExpressionReader
-from kprobe_sim.hist_field import EXECNAME, RECORD_AT, STACKTRACE, STRING, VARIABLE, HistField, Sample
+from kprobe_sim.hist_field import EXECNAME, RECORD_AT, STACKTRACE, STRING, STRING_SIZE, VARIABLE, HistField, Sample
 from kprobe_sim.hist_map import Element
 from kprobe_sim.hist_synthetic import SyntheticTarget, fits, target_of
 from kprobe_sim.node import refuse
@@ -220,7 +220,8 @@ class MadeAction:
             assert self._tracked is not None
             value = sample.values[self._watched.place]
             old = element.variables.get(self._tracked.index, 0)
-            number, before = (one if isinstance(one, int) else 0 for one in (value, old))
+            place = RECORD_AT + STRING_SIZE * element.number  # what a string counts as: each entry has its own
+            number, before = value if isinstance(value, int) else place, old if isinstance(old, int) else 0
             if number == before or (self._text.handler == _MAX and number < before):
                 return
             element.variables[self._tracked.index] = number

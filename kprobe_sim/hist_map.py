@@ -12,11 +12,12 @@ Compare = Callable[["Element", "Element"], int]
 
 
 class Element:
-    """One entry: its key, its sums, and the variables that are set in it."""
+    """One entry: its number, its key, its sums, and the variables that are set in it."""
 
-    __slots__ = ("comm", "key", "sums", "variables")
+    __slots__ = ("comm", "key", "number", "sums", "variables")
 
-    def __init__(self, key: bytes, sums: int) -> None:
+    def __init__(self, number: int, key: bytes, sums: int) -> None:
+        self.number = number
         self.key = key
         self.sums = [0] * sums
         self.variables: dict[int, Value] = {}
@@ -50,7 +51,7 @@ class HistMap:
         if len(self._elements) >= 1 << self.bits:
             self.drops += 1
             return None, False
-        element = self._elements[key] = Element(key, self._sums)
+        element = self._elements[key] = Element(len(self._elements), key, self._sums)
         self.hits += 1
         return element, True
 
