@@ -24,6 +24,7 @@ _FIELDS = (
     *("nosuch", "", "$x", "$y", "$nosuch", "common_stacktrace", "stacktrace", "common_comm", "hitcount", "CPU", "COMM"),
     *("common_timestamp", "5", "g.b.$x", "a0 ", "common_flags", "__probe_ret_ip", "$", "-a0", "a0.", "g.a.a0", "*"),
 )
+_NUMBERS = ("a0", "a1", "a2", "arr", "common_cpu", "__probe_ip", "__probe_ret_ip", "common_type", "nosuch", "cpu")
 _MODIFIERS = (
     *("", "", "", "", ".hex", ".sym", ".sym-offset", ".log2", ".buckets=10", ".buckets=3", ".syscall", ".execname"),
     *(
@@ -220,7 +221,10 @@ class Hists:
             # what a task's number and a moment look like in other bases, or in sums, differs between machines
             plain = field.startswith(("common_pid", "common_timestamp"))
             usual = modifiers if field in ("a0", "a1", "a2") else 4
-            fields.append(field + ("" if plain else self._one(_MODIFIERS, usual, 0.97)))
+            modifier = "" if plain else self._one(_MODIFIERS, usual, 0.97)
+            if modifier.startswith((".log", ".bucket")) and field not in _NUMBERS:
+                modifier = ""  # the key of a string is then what lies on the kernel's stack
+            fields.append(field + modifier)
         return fields
 
     def _trigger(self, event: str) -> bytes:
