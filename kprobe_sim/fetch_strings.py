@@ -56,6 +56,11 @@ def _fault(room: int) -> Written:
     return _NOTHING
 
 
+def _empty(room: int) -> Written:
+    """Record a length of 0, which is shown as a fault: other than a fault this gives up the room it could have had."""
+    return Written(b"", 0, 0)
+
+
 _FAULT = Item(0, _fault)
 
 
@@ -98,7 +103,7 @@ def _read(state: State, address: int, user: bool, empty_is_fault: bool) -> bytes
     if len(content) >= _MAX_STRING:
         return _long(state, address, _MAX_STRING + user)
     if not content and user and empty_is_fault:
-        return Item(1, _fault)
+        return Item(1, _empty)
     return content + b"\0"
 
 
