@@ -21,6 +21,7 @@ from kprobe_sim.symbol_text import Covering
 
 Value = Callable[[State], int | None]
 _STACK_SIZE = 16384  # THREAD_SIZE, to which stacks are aligned
+_KERNEL_START = 0xFFFF_8000_0000_0000  # the first address that kernel memory can have
 _ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
@@ -112,7 +113,12 @@ def _bits(argument: FetchArg) -> Callable[[int], int]:
     return lambda number: (number & mask) >> position & low
 
 
-def _number(argument: FetchArg) -> Callable[[State], int | Hole]:
+def _zeroed(address: int, gates: Gates, *, user: bool) -> bool:
+    """Return whether a read that failed at an address left zeros, not what was there."""
+    return gates.failed_kernel_read_is_zero and not user and address >= _KERNEL_START
+
+
+def _number(argument: FetchArg, gates: Gates) -> Callable[[State], int | Hole]:
     """Compile a single number; a hole at 0 stands for a failed read."""
     source = argument.expression.source
     is_plain = argument.store is Store.RAW and not argument.expression.derefs and argument.bits is None
@@ -139,19 +145,22 @@ def _number(argument: FetchArg) -> Callable[[State], int | Hole]:
         start = value(state)
         if start is None:
             return untouched
-        content = fetch(state.memory, (start + offset) & ULONG_MAX, size, user=user)
-        return unread if content is None else take(int.from_bytes(content, "little"))
+        address = (start + offset) & ULONG_MAX
+        content = fetch(state.memory, address, size, user=user)
+        if content is None:
+            return 0 if _zeroed(address, gates, user=user) else unread
+        return take(int.from_bytes(content, "little"))
 
     return memory
 
 
-def _array(argument: FetchArg) -> Callable[[State], bytes | Holed]:
+def _array(argument: FetchArg, gates: Gates) -> Callable[[State], bytes | Holed]:
     """Compile an array of numbers, each read by itself."""
     value = _value(argument)
     take = _bits(argument)
     size = argument.type.size
     length = argument.length
-    offset = argument.expression.derefs[-1].offset
+    offset, user, _ = argument.expression.derefs[-1]
     change = None if argument.bits is None else take
     untouched = Holed.of(bytes(size * length), [Hole(0, size * length)])
 
@@ -165,8 +174,9 @@ def _array(argument: FetchArg) -> Callable[[State], bytes | Holed]:
         items = []
         holes = []
         for index in range(length):
-            item = state.memory.read((start + offset + size * index) & ULONG_MAX, size)
-            if item is None:
+            address = (start + offset + size * index) & ULONG_MAX
+            item = state.memory.read(address, size)
+            if item is None and not _zeroed(address, gates, user=user):
                 holes.append(Hole(size * index, size, change))
             number = 0 if item is None else take(int.from_bytes(item, "little"))
             items.append(number.to_bytes(size, "little"))
@@ -193,10 +203,10 @@ def compile_arguments(
             numbers.append(lambda state: b"")
         elif argument.length:
             codes.append(f"{argument.size}s")
-            numbers.append(_array(argument))
+            numbers.append(_array(argument, gates))
         else:
             codes.append(_CODES[argument.type.size])
-            numbers.append(_number(argument))
+            numbers.append(_number(argument, gates))
     layout = struct.Struct("".join(codes))
     whole = _packer(layout, codes[1:])
     if not texts:

@@ -73,6 +73,7 @@ class Gates:
     trampoline_by_name: bool  # with offsets the trampoline of return probes is shown by its own name
     mark_room: bool  # a mark has room for "<faulted>", and a raw one counts its id twice
     failed_element_keeps_room: bool  # a string of an array that can't be read keeps the room it could have had
+    failed_kernel_read_is_zero: bool  # a number at a kernel address that can't be read is 0, not what was there
     pid_errno: int  # of pids that are too big for set_event_pid
     pid_blanks_taken: bool  # blanks behind the last pid that set_event_pid takes count as written
     marks_seek: bool  # trace_marker has a position
@@ -253,6 +254,11 @@ ROWS: tuple[Row, ...] = (
         "conformance suite on 6.12 and 7.2: raw marks; trace.c of 6.12.117 and 7.2.13: FAULTED_SIZE",
     ),
     Row("failed_element_keeps_room", ((_START, True), ((5, 15, 0), False)), "campaign 5.10, 6.1: '+0(%si):string[2]'"),
+    Row(
+        "failed_kernel_read_is_zero",
+        ((_START, True), ((6, 1, 0), False)),
+        "campaign 5.10 and 6.1: '+0(%di):u16[1]'; __get_kernel_nofault() of 5.10 stores what its fixup made zero",
+    ),
     Row("pid_errno", ((_START, errno.EINVAL), ((5, 16, 0), errno.EPERM)), "campaign 5.10, 6.1: trace_pid_write()"),
     _since("pid_blanks_taken", (5, 15, 0), "campaign on 5.10 and 6.1: trace_pid_write()"),
     Row("marks_seek", ((_START, True), ((5, 15, 0), False)), "campaign on 5.10 and 6.1: lseek(trace_marker)"),
