@@ -52,7 +52,7 @@ class Places(NamedTuple):
 
 
 def is_of_kprobes(data: bytes) -> bool:
-    """True for lines that dynamic_events leaves to kprobes: no other kind of event is simulated."""
+    """True for lines that dynamic_events leaves to kprobes; the other kinds of event have cases of their own."""
     for line in data.splitlines():
         words = line.partition(b"#")[0].split()
         if words and (words[0][:1] not in b"pr-!" or b"/" in b"".join(words[1:2])):
