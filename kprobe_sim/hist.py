@@ -133,7 +133,8 @@ class HistMaker:
         self._set_filter = set_filter
         self._outer = outer
         self._command = f"hist:{rest}"
-        self._parameter, self.condition = _split_condition(rest)
+        parameter, self.condition = _split_condition(rest)
+        self._parameter = parameter.replace(".sym-offset", ".symXoffset")  # the minus would be an operator
         self.attributes = self._attributes()
         self.data = HistData(file, self.attributes, removes=removes)
         self._actions = [read_action(text, self.data, self.complain) for text in self.attributes.actions]

@@ -77,7 +77,7 @@ class ExpressionReader:
     def read(self, text: str, flags: int, variable: str = "") -> HistField:
         """Read one expression.  Raises OSError: EINVAL, EDOM, ENOMEM."""
         self._operators = 0
-        return self._expression(text.replace(".sym-offset", ".symXoffset"), flags, variable, variable)
+        return self._expression(text, flags, variable, variable)
 
     def atom(self, text: str, flags: int, variable: str = "") -> HistField:
         """Read one operand: a number, a variable or a field."""
