@@ -1,6 +1,5 @@
 """The campaign, seed 0, on 7.2.13+deb14-cloud-amd64: a file that was looked up hides a directory of its name."""
 
-
 from __future__ import annotations
 
 import pytest
