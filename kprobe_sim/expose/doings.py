@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from kprobe_sim.expose.caller_mounts import TRACEFS, mount_of, place_of
 from kprobe_sim.expose.callers import caller
 from kprobe_sim.syscall_numbers import syscall_name
 from kprobe_sim.task import Task
@@ -28,6 +29,7 @@ EXECS = ("execve", "execveat")
 EXITS = ("exit_group",)
 SYMLINKS = ("symlink", "symlinkat")
 CHDIRS = ("chdir",)
+KILLS = ("kill",)
 SLEEPS = (
     "wait4",
     "waitid",
@@ -79,6 +81,8 @@ class Doings:
             self._exits(task, name, arguments)
         elif name in SYMLINKS:
             self._links(task, name, arguments)
+        elif name in KILLS:
+            self._kills(task, name, arguments)
         elif name in CHDIRS:
             path = string_of(pid, arguments[0])
             with self._kernel.system_call(name, task=task, args=arguments[:1], memory={arguments[0]: path + b"\0"}):
@@ -112,7 +116,7 @@ class Doings:
     def _opens(self, task: Task, name: str, arguments: list[int]) -> None:
         directory, address, flags, mode = arguments[:4] if name == "openat" else [_AT_FDCWD, *arguments[:3]]
         path = string_of(task.pid, address)
-        found = 0 if flags & os.O_CREAT else _look(task.pid, directory, path)
+        found = 0 if flags & os.O_CREAT else self._look(task.pid, directory, path)
         result = -found if found else _OPENED
         how = struct.pack("<QQQ", (flags & 0xFFFFFFFF) | _LARGEFILE, mode & 0o7777 if flags & os.O_CREAT else 0, 0)
         memory = {address: path + b"\0"}
@@ -120,17 +124,41 @@ class Doings:
             functions = ("do_sys_openat2", "do_sys_open")
             self._call(functions, task, (directory & 0xFFFFFFFF, path, how), result, self._open_stack)
 
+    def _look(self, pid: int, directory: int, path: bytes, *, executable: bool = False) -> int:
+        """Return the errno with which a program doesn't find a file, 0 if it does."""
+        if not path:
+            return errno.ENOENT
+        base = None if _signed(directory) == _AT_FDCWD else _signed(directory)
+        try:
+            found = os.stat(place_of(pid, path, base))
+        except PermissionError:  # always so for the mount's own files
+            mount = mount_of(pid, path, base)
+            if mount is None or mount.system != TRACEFS or executable:
+                return errno.EACCES
+            return 0 if self._kernel.tracefs.exists(mount.rest) else errno.ENOENT
+        except OSError as error:
+            return error.errno or errno.ENOENT
+        if executable and not (stat.S_ISREG(found.st_mode) and found.st_mode & 0o111):
+            return errno.EACCES
+        return 0
+
     def _links(self, task: Task, name: str, arguments: list[int]) -> None:
         count = 3 if name == "symlinkat" else 2
         memory = {at: string_of(task.pid, at) + b"\0" for at in (arguments[0], arguments[count - 1])}
         with self._kernel.system_call(name, task=task, args=arguments[:count], memory=memory):
             self._call(("vfs_symlink",), task, (_OBJECT, _OBJECT, _OBJECT, _OBJECT), 0, ())
 
+    def _kills(self, task: Task, name: str, arguments: list[int]) -> None:
+        target = _signed(arguments[0])
+        gone = target > 0 and not os.path.exists(f"/proc/{target}")
+        with self._kernel.system_call(name, task=task, args=arguments[:2], returns=-errno.ESRCH if gone else 0):
+            pass
+
     def _executes(self, task: Task, name: str, arguments: list[int]) -> None:
         at = name == "execveat"
         directory, address = arguments[:2] if at else [_AT_FDCWD, arguments[0]]
         path = string_of(task.pid, address)
-        found = _look(task.pid, directory, path, executable=True)
+        found = self._look(task.pid, directory, path, executable=True)
         memory = {address: path + b"\0"}
         kernel = self._kernel
         with kernel.system_call(name, task=task, args=arguments, returns=-found, memory=memory) as call:
@@ -226,20 +254,9 @@ def _clone_flags(pid: int, name: str, arguments: list[int]) -> int:
     return 0x4100 if name == "vfork" else 0  # CLONE_VFORK | CLONE_VM
 
 
-def _look(pid: int, directory: int, path: bytes, *, executable: bool = False) -> int:
-    """Return the errno with which a program doesn't find a file, 0 if it does."""
-    if not path:
-        return errno.ENOENT
-    signed = (directory & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)
-    base = f"/proc/{pid}/cwd" if signed == _AT_FDCWD else f"/proc/{pid}/fd/{signed}"
-    place = os.fsencode(f"/proc/{pid}/root") if path.startswith(b"/") else os.fsencode(base) + b"/"
-    try:
-        found = os.stat(place + path)
-    except OSError as error:
-        return error.errno or errno.ENOENT
-    if executable and not (stat.S_ISREG(found.st_mode) and found.st_mode & 0o111):
-        return errno.EACCES
-    return 0
+def _signed(value: int) -> int:
+    """Return the low half of a register as an int of C."""
+    return (value & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)
 
 
 def memory_of(pid: int, address: int, size: int) -> bytes:

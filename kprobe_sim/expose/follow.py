@@ -1,7 +1,7 @@
 """Activity that follows the callers: what programs inside `kprobe-sim run` do appears as what the machine does.
 
-A seccomp filter tells this process of each open, fork, exec and exit of the command and its descendants, before the
-kernel does it (seccomp_unotify(2); no root needed).  The simulated tasks have the real pids and names, the opens the
+A seccomp filter tells this process of each open, fork, exec, exit and kill of the command and its descendants, before
+the kernel does it (seccomp_unotify(2); no root needed).  The simulated tasks have the real pids and names, the opens the
 real paths, flags and modes, the forks the real child.
 
 What can't be seen: results of opens (3, or the error of a file that isn't there), so the calls of a return probe come
@@ -22,8 +22,21 @@ from fcntl import ioctl
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from kprobe_sim.expose.doings import CHDIRS, EXECS, EXITS, FORKS, OPENS, SLEEPS, SYMLINKS, Doings, offspring
-from kprobe_sim.expose.kernel_name import told, utsname
+from kprobe_sim.expose.caller_mounts import mount_of
+from kprobe_sim.expose.doings import (
+    CHDIRS,
+    EXECS,
+    EXITS,
+    FORKS,
+    KILLS,
+    OPENS,
+    SLEEPS,
+    SYMLINKS,
+    Doings,
+    offspring,
+    string_of,
+)
+from kprobe_sim.expose.kernel_name import FSTATFS, STATFS, UNAME, statfs, told, utsname
 from kprobe_sim.syscall_numbers import syscall_number
 
 if TYPE_CHECKING:
@@ -32,10 +45,10 @@ if TYPE_CHECKING:
 _FORKS = frozenset(number for name in FORKS if (number := syscall_number(name)) is not None)
 _FOLLOWED = tuple(
     number
-    for name in (*OPENS, *FORKS, *EXECS, *EXITS, *SLEEPS, *SYMLINKS, *CHDIRS)
+    for name in (*OPENS, *FORKS, *EXECS, *EXITS, *SLEEPS, *SYMLINKS, *CHDIRS, *KILLS)
     if (number := syscall_number(name)) is not None
 )
-_UNAME = 63
+_TOLD = (UNAME, STATFS, FSTATFS)  # where the kernel is to have another name
 _SECCOMP, _SET_MODE_FILTER, _NEW_LISTENER = 317, 1, 8  # seccomp(2) on x86-64
 _WAIT_KILLABLE = 0x20  # once a call has been told of, only a fatal signal interrupts it (5.19 and later)
 _AUDIT_ARCH = 0xC000003E
@@ -52,12 +65,12 @@ class CannotFollow(Exception):
 def listen(*, follow: bool, name: bool) -> int:
     """Put the filter on this process and its descendants; return the descriptor that hears of their calls.
 
-    It hears of what is followed, and of uname(2) if the kernel is to have another `name`.
+    It hears of what is followed, and of uname(2) and statfs(2) if the kernel is to have another `name`.
     """
     if os.uname().machine != "x86_64":
         raise CannotFollow("following callers needs x86-64")
     libc = ctypes.CDLL(None, use_errno=True)
-    program = _program((*(_FOLLOWED if follow else ()), *((_UNAME,) if name else ())))
+    program = _program((*(_FOLLOWED if follow else ()), *(_TOLD if name else ())))
     filters = ctypes.create_string_buffer(program)
 
     class Program(ctypes.Structure):
@@ -85,6 +98,7 @@ class Follower:
     """Turns notices into what a simulated kernel does."""
 
     def __init__(self, kernel: SimulatedKernel, descriptor: int) -> None:
+        self._kernel = kernel
         self._doings = Doings(kernel)
         self._descriptor = descriptor
         self._names = utsname(kernel)
@@ -95,9 +109,8 @@ class Follower:
         threading.Thread(target=self._receive, name="notices", daemon=True).start()
         while notice := self._notices.get():
             identity, pid, _, number, _, _, *arguments = _NOTICE.unpack(notice)
-            if number == _UNAME:
-                done = told(self._descriptor, identity, pid, arguments[0], self._names)
-                self._answer(identity, 0 if done else _CONTINUE)
+            if number in _TOLD:
+                self._tell(identity, pid, number, arguments)
                 continue
             if number in _FORKS:
                 known = offspring(pid)
@@ -108,6 +121,16 @@ class Follower:
                 self._doings.before(pid, number, arguments)
             finally:
                 self._answer(identity)
+
+    def _tell(self, identity: int, pid: int, number: int, arguments: list[int]) -> None:
+        """Answer in the kernel's stead, if that is to be done."""
+        answer: bytes | None = self._names
+        address = arguments[0]
+        if number != UNAME:
+            path, directory = (string_of(pid, address), None) if number == STATFS else (b"", address)
+            answer, address = statfs(self._kernel, mount_of(pid, path, directory)), arguments[1]
+        done = answer is not None and told(self._descriptor, identity, pid, address, answer)
+        self._answer(identity, 0 if done else _CONTINUE)
 
     def _receive(self) -> None:
         """Take notices as soon as they come: until then a signal makes the call fail, and shells don't try again."""

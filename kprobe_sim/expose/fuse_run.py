@@ -45,6 +45,7 @@ NOT_FOUND, NOT_EXECUTABLE, NO_MOUNT = 127, 126, 125  # exit statuses, as env(1) 
 
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT)
 _IGNORED = (signal.SIGINT, signal.SIGQUIT)  # the terminal sends them to the command as well; it decides
+_PYTHONS_OWN = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them; a command that inherits that complains of EPIPE
 
 
 def run(
@@ -216,6 +217,8 @@ def _become(
         _enter(calls, channel, root_mode, whole)
         calls.die_with_parent(signal.SIGKILL)
         _be_heard(channel, follow, whole)
+        for number in _PYTHONS_OWN:
+            signal.signal(number, signal.SIG_DFL)
         code = NOT_EXECUTABLE
         os.execvp(command[0], list(command))
     except (CannotMount, CannotFollow) as error:
