@@ -1,8 +1,8 @@
 """Activity that follows the callers: what programs inside `kprobe-sim run` do appears as what the machine does.
 
 A seccomp filter tells this process of each open, fork, exec, exit and kill of the command and its descendants, before
-the kernel does it (seccomp_unotify(2); no root needed).  The simulated tasks have the real pids and names, the opens the
-real paths, flags and modes, the forks the real child.
+the kernel does it (seccomp_unotify(2); no root needed).  The simulated tasks have the real pids and names, the opens
+the real paths, flags and modes, the forks the real child.
 
 What can't be seen: results of opens (3, or the error of a file that isn't there), so the calls of a return probe come
 at once; 32-bit programs; processes that the command didn't start; anything but those kinds of system call and those
