@@ -34,6 +34,7 @@ _VERBOSE = re.compile(
 )
 _RAW = re.compile(rb"(?m)(# [0-9a-f]+ buf:)((?: [0-9a-f]{2})+)$")  # ends in what the buffer held before
 _RESCHED = re.compile(rb"(task \[\d{3}\] .)[NnpBLbl]")  # somebody else wants the CPU, or not
+_MADE_CODE = re.compile(rb"(?m)^( => )0xffffffffc0[0-9a-f]{6}$")  # where this boot put a trampoline of ftrace
 _STATS = re.compile(rb"(?m)^(oldest event ts|now ts): .*$")
 _RAW_HEAD = re.compile(rb"(?m)^\d+ (\d+) \d+ (?=type: )")
 _TYPE = re.compile(rb"(?<=type: )\d+")
@@ -269,7 +270,7 @@ class Side:
             answer = _VERBOSE.sub(rb"task\1 time: ", answer)
         answer = _TYPE.sub(self._relative_type, _RAW_HEAD.sub(rb"task \1 time ", answer))
         answer = _TRACED.sub(lambda match: b"task %stime: " % _TGID.sub(b"(tgid) ", match[1]), answer)
-        return _RESCHED.sub(rb"\1.", answer)
+        return _RESCHED.sub(rb"\1.", _MADE_CODE.sub(rb"\1made code", answer))
 
     def _names(self, names: Iterable[str]) -> Iterable[str]:
         return [self._plain_label(name) for name in names]
