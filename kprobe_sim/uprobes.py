@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_GROUP = "uprobes"
 _MAX_NAME = 63
+_SIGN = 1 << 63  # an offset from here on counts as negative (loff_t), and so as one within the file
 
 
 class UserSources:
@@ -133,7 +134,7 @@ class Uprobes(ProbeKind[Uprobe]):
             if on and probe.event is event:
                 if not probe.file.mappable:
                     raise refuse(errno.EIO)
-                if probe.offset > probe.file.size or probe.counter % 2:
+                if probe.file.size < probe.offset < _SIGN or probe.counter % 2:
                     raise refuse(errno.EINVAL)
 
     def profile(self) -> bytes:
