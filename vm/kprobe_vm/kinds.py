@@ -31,7 +31,19 @@ _EVENT_FIELDS = (
     *("$offset", "$len", "$advice:u8", "$a0", "$a1:x8", "$comm", "+0($offset):string", "x=$fd:s32", "y=$offset:symbol"),
     *("$ret", "$ret:s64", "+0($a0):string", "$offset:x64", "+8($offset):u32", "$COMM", "$__syscall_nr", "$name", "$u"),
     *("$c", "$c:string", "$name:string", "$taints:x32", "$prev_comm", "$prev_comm:string", "$refcnt", "$ret:string"),
-    *("$a0:string", "$nosuch", "%di", "a0", "$retval", "$stack", "$stack0", "$arg1", "$common_pid", "@jiffies", "$"),
+    *(
+        "$a0:string",
+        "$nosuch",
+        "%di",
+        "a0",
+        "$retval",
+        "$stack",
+        "$stack0",
+        "$arg1",
+        "$common_pid",
+        "@linux_banner",
+        "$",
+    ),
     *("\\5", '\\"t"', "$a0[2]", "$len:b4@0/8", "$offset:u8[2]", "+0(+0($a0)):string", "$current", "$common_cpu"),
     *("$__probe_ip", "$a0=5", "=$a0", "1x=$a0", "common_pid=$a0", "$a0:nosuch", "+u0($offset):ustring", "if", "$cpu"),
     *("(task_struct)offset->pid", "(file)$offset->f_flags", "offset", "len:u8", "+0($len):u8", "$offset.x", "$len+1"),
@@ -53,7 +65,7 @@ _FUNCTIONS = (
 )
 _FUNCTION_ARGUMENTS = (
     *("$arg1", "$arg2:x32", "x=$arg3:s64", "+0($arg2):string", "$comm", "\\5:u8", "offset", "$arg*", "fd"),
-    *("$retval", "$retval:s8", "%di", "$stack0", "$stack", "nosuch", "$arg9", "@jiffies:u32", "file->f_flags", "$arg0"),
+    *("$retval", "$retval:s8", "%di", "$stack0", "nosuch", "$arg9", "@linux_banner:u32", "file->f_flags", "$arg0"),
     *("len:u8", "$retval:string", "$argx", "x=", "=x", "a.b=$arg1", "$arg1:nosuch", "@linux_banner:string", "$", "buf"),
 )
 _TRACEPOINTS = (
@@ -155,6 +167,7 @@ _FILES_OF = {
     "u": _LISTS[:2],
     "s": ("dynamic_events", "synthetic_events"),
 }
+_TEXT = b"text".ljust(256, b"\0")  # what the memory held before is no matter then
 _SILENT = "n"  # a group that nobody enables, for events that others' doings would make happen
 
 
@@ -187,7 +200,7 @@ class Kinds:
                 operations.append(self._switch())
             elif roll < 0.88:
                 number = random.choice((0, 1, 5, 77))
-                operations.append(Call("fadvise", (-2, MEMORY, number, random.choice((0, 1, 5)), b"text\0")))
+                operations.append(Call("fadvise", (-2, MEMORY, number, random.choice((0, 1, 5)), _TEXT)))
             elif roll < 0.91:
                 flags = os.O_TRUNC | random.choice((os.O_WRONLY, os.O_RDWR))
                 operations.append(
