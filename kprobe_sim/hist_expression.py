@@ -220,11 +220,13 @@ class ExpressionReader:
         raise self._refused(_MODIFIER, modifier)
 
     def _expression(self, text: str, flags: int, variable: str, start_of: str = "") -> HistField:
-        """Read an expression; it may be the start of that of a variable, whose text is cut at the operator then."""
+        """Read an expression; it may be the start of a variable's, whose text ends then where it was taken apart."""
         if self._operators > _MOST_OPERATORS:
             self._fail("Too many subexpressions (3 max)", text)
         operator, at = operator_of(text)
         if not operator:
+            if start_of and text.count(".") >= 2:
+                self._assignments[start_of] = text.partition(".")[0]
             return self.atom(text, flags, variable)
         if operator == "-()":
             return self._negated(text, flags, variable)
