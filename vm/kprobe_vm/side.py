@@ -42,7 +42,7 @@ _TGID = re.compile(rb"\((?: *\d+|-{7})\) ")  # known or not by what was traced i
 _COUNT = re.compile(rb":unlimited|:count=")
 _COUNTED_PID = re.compile(rb"common_pid[.a-z]*: [^,}\n]*")
 # where a string or a record lay, or ftrace's trampoline in a call chain
-_COUNTED_ADDRESS = re.compile(rb"\b(18446[0-6]\d{14}|ffff8[0-9a-f]{11}|0xffffffffc0[0-9a-f]{6})\b")
+_COUNTED_ADDRESS = re.compile(rb"\b(1844(?:5\d|6[0-6])\d{14}|ffff8[0-9a-f]{11}|0xffffffffc0[0-9a-f]{6})\b")
 _COUNTED_TIME = re.compile(rb"(common_timestamp[.a-z]*|max|changed|variable|\) }): +\d+")
 _PLACEHOLDER = re.compile(rb"\x01(0x[0-9a-f]+)\x02")
 
