@@ -98,7 +98,8 @@ class FuseServer:
             Opcode.READDIR: self._readdir,
             Opcode.POLL: self._poll,
             Opcode.STATFS: lambda _: wire.statfs(),
-            **dict.fromkeys((Opcode.FLUSH, Opcode.FSYNC, Opcode.FSYNCDIR, Opcode.DESTROY), lambda _: b""),
+            **dict.fromkeys((Opcode.FLUSH, Opcode.FSYNCDIR, Opcode.DESTROY), lambda _: b""),
+            Opcode.FSYNC: _no_fsync,
             Opcode.INIT: lambda request: wire.init_reply(wire.INIT_IN.unpack_from(request.body)[3], _WANTED),
         }
 
@@ -388,6 +389,11 @@ class FuseServer:
     def _read_again(self, parked: _Parked) -> bytes:
         _, node, opened, size, position, is_spliced = parked
         return self._splices.again(node, opened, size, position) if is_spliced else opened.again(size, position)
+
+
+def _no_fsync(_: Request) -> bytes:
+    """Refuse fsync(2): tracefs has it for directories only (vfs_fsync_range() in fs/sync.c)."""
+    raise refuse(errno.EINVAL)
 
 
 __all__ = ["ROOT", "FuseServer"]

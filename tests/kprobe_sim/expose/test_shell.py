@@ -33,6 +33,14 @@ def test_only_the_tracefs_has_the_type_of_what_serves_it(run: Run) -> None:
     assert run(["stat", "-f", "-c", "%t", "/sys/kernel/tracing"], options).stdout == "65735546\n"
 
 
+def test_there_is_nothing_to_sync_but_directories(run: Run) -> None:
+    """So a program that is careful about its writes fails at kprobe_events, as on a real kernel."""
+    script = "cd /sys/kernel/tracing; for i in kprobe_events trace events; do sync -d $i; echo $?; done"
+    done = run(["sh", "-c", script])
+    assert done.stdout == "1\n1\n0\n"
+    assert [line.rpartition(": ")[2] for line in done.stderr.splitlines()] == ["Invalid argument"] * 2
+
+
 def test_opens_of_the_mounts_own_files_succeed(run: Run) -> None:
     script = """
     cd /sys/kernel/tracing
