@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from random import Random
 
@@ -274,7 +275,10 @@ class Hists:
             if random.random() < 0.8:
                 parts = [part for part in parts if not part.startswith(("x=", "y=", "z=", "v="))]
                 parts.append(random.choice(("x=a0", "x=a0,y=a0", "x=s,y=a0", "x=$z", "x=a1,y=a0")))
-            parts.append(self._one(_ACTIONS, 13, 0.8))
+            action = self._one(_ACTIONS, 13, 0.8)
+            if "onmax" in action:  # which of two strings lies higher is chance
+                parts = [re.sub(r"\b([xy])=s\b", r"\1=a0", part) for part in parts]
+            parts.append(action)
         if random.random() < 0.05:
             random.shuffle(parts)
         return ":".join([self._one(("hist", "hist", "hist ", "hists"), 2, 0.99), *parts])

@@ -77,7 +77,17 @@ _TRACEPOINT_ARGUMENTS = (
     *("%di", "$arg9", "nosuch", "$arg1:string", "+0($arg1):u64", "x=mod", "mod->name", "mod->state", "$retvalx"),
 )
 _FILES = (
-    *("/bin/busybox", "/bin/busybox", "/bin/sh", "/bin/busybox", "/bin", "/nosuch", "/dev/null", "/etc/../bin/busybox", ""),
+    *(
+        "/bin/busybox",
+        "/bin/busybox",
+        "/bin/sh",
+        "/bin/busybox",
+        "/bin",
+        "/nosuch",
+        "/dev/null",
+        "/etc/../bin/busybox",
+        "",
+    ),
     *("/", "bin/busybox", "/bin//busybox", "/bin/../bin/busybox", "/bin/busybox/x", "/proc/version", "busybox", "./x"),
     *("/bin/busy:box", "/bin/" + "x" * 256, "/tmp"),
 )
