@@ -108,7 +108,8 @@ class Hits:
         # (`replaced` is what is there instead) for those that run behind it
         replaced = self._users.trampoline if fprobes.last_returns else 0
         returning: list[_Armed] = []
-        self._enter(fprobes.first_entries, call, self._state(call, frame, here, replaced), here, chain)
+        if fprobes.first_entries:
+            self._enter(fprobes.first_entries, call, self._state(call, frame, here, replaced), here, chain)
         for one in hit:
             if one.is_return:
                 replaced = kernel.return_trampoline
@@ -118,7 +119,8 @@ class Hits:
             else:
                 context = _NESTED if fprobes.is_shared and one.context is _PLAIN else one.context
                 self._hit(one, call, self._state(call, frame, here, replaced), here, context, chain, call.at)
-        self._enter(fprobes.entries, call, self._state(call, frame, here, replaced), here, chain)
+        if fprobes.entries:
+            self._enter(fprobes.entries, call, self._state(call, frame, here, replaced), here, chain)
         for one in behind:
             if not one.is_return and kernel.symbols.is_traceable(here):
                 address = here + _FENTRY_SIZE
