@@ -83,8 +83,6 @@ class EventSources:
             return Expression(self._source(name), (), 0, column)
         if name in ("comm", "COMM"):
             return Expression(Source(From.COMM), (), 0, column)
-        if scope.gates.current and name.startswith("current"):
-            return None
         raise Refusal(errno.EINVAL, "BAD_VAR", column)
 
     def _typecast(self, text: str, column: int) -> Expression:
