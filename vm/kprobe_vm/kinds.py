@@ -83,7 +83,7 @@ _FILES = (
         "/bin/sh",
         "/bin/busybox",
         "/bin",
-        "/nosuch",
+        "/missing",  # not one that a call of the campaign may make
         "/dev/null",
         "/etc/../bin/busybox",
         "",
