@@ -23,7 +23,7 @@ PAGE = ROOT / "docs" / "programs.md"
 TABLE = ROOT / "tests" / "programs" / "commands.tsv"
 CLIENT = ROOT / "tests" / "programs" / "client.c"
 LIBRARIES = ("libtracefs1", "libtraceevent1", "libtraceevent1-plugin")
-PACKAGES = (*LIBRARIES, "trace-cmd", "libtracefs-dev", "libtraceevent-dev")
+PACKAGES = (*LIBRARIES, "trace-cmd", "libtracefs-dev", "libtraceevent-dev", "perf-tools-unstable")
 
 PROBE = "echo 'p:myopen do_sys_openat2 path=+0(%si):string' >> /sys/kernel/tracing/kprobe_events"
 ONLY = """-f 'path ~ "*hostname"'"""
@@ -102,7 +102,7 @@ class Place:
             "PYTHONPATH": str(ROOT),
             "LD_LIBRARY_PATH": str(self.libraries),
             "TRACEEVENT_PLUGIN_DIR": str(self.libraries / "traceevent" / "plugins"),
-            "PATH": f"{self.root}/usr/bin:{self.directory}:{os.environ['PATH']}",
+            "PATH": f"{self.root}/usr/bin:{self.root}/usr/sbin:{self.directory}:{os.environ['PATH']}",
         }
 
 
@@ -118,7 +118,8 @@ def _said(command: Sequence[str], environment: Mapping[str, str], directory: str
 
 def on_the_mount(command: Command, place: Place, kernel: str) -> str:
     """Run a command inside `kprobe-sim run`; return what it said."""
-    line = ["run", "--kernel", kernel, "--activity", "none", "--follow", "--", "sh", "-c", shell(command.line)]
+    inside = f"mount -t tmpfs none /var/tmp; {shell(command.line)}"  # perf-tools' lock is not this machine's
+    line = ["run", "--kernel", kernel, "--activity", "none", "--follow", "--", "sh", "-c", inside]
     with tempfile.TemporaryDirectory() as directory:
         return _said([sys.executable, "-m", "kprobe_sim.cli", *line], place.environment(), directory)
 
@@ -127,7 +128,7 @@ def on_a_guest(command: Command, place: Place, kernel: str) -> str:
     """Run a command in a clone of a guest; return what it said."""
     packages = [word for package in command.packages for word in ("--package", package)]
     copies = ["--copy", f"{place.directory}/client:/bin/client"] if command.line == "client" else []
-    inside = f"mkdir /tmp/x; cd /tmp/x; {shell(command.line)}"
+    inside = f"mkdir -p /tmp/x /var/tmp; PATH=/usr/bin:$PATH; cd /tmp/x; {shell(command.line)}"
     line = ["run", kernel, *packages, *copies, "--memory", "1024", "--", "sh", "-c", inside]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'vm'}"}
     return _said([sys.executable, "-m", "kprobe_vm", *line], environment, None)
