@@ -97,7 +97,6 @@ _ACTIONS = (
     ),
     *(
         "onmatch(g.a).s1($nosuch)",
-        "onmatch(g.a).s3($x)",
         "onmatch(g.b).trace(nosuch,$x)",
         "onmatch($x).s1(a1)",
         "onnosuch",
