@@ -25,7 +25,7 @@ KERNEL = [
     [
         (
             "trace",
-            b"# tracer: nop\n#\n# entries-in-buffer/entries-written: 1/1   #P:1\n#\n#                                _-----=> irqs-off/BH-disabled\n#                               / _----=> need-resched\n#                              | / _---=> hardirq/softirq\n#                              || / _--=> preempt-depth\n#                              ||| / _-=> migrate-disable\n#                              |||| /     delay\n#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION\n#              | |         |   |||||     |         |\ntask [000] ..... time: <stack trace>\n => kprobe_trace_func\n => kprobe_dispatcher\n => aggr_pre_handler\n => kprobe_ftrace_handler\n => 0xffffffffc020e0c8\n => ksys_fadvise64_64\n => __x64_sys_fadvise64\n => do_syscall_64\n => entry_SYSCALL_64_after_hwframe\n",
+            b"# tracer: nop\n#\n# entries-in-buffer/entries-written: 1/1   #P:1\n#\n#                                _-----=> irqs-off/BH-disabled\n#                               / _----=> need-resched\n#                              | / _---=> hardirq/softirq\n#                              || / _--=> preempt-depth\n#                              ||| / _-=> migrate-disable\n#                              |||| /     delay\n#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION\n#              | |         |   |||||     |         |\ntask [000] ..... time: <stack trace>\n => kprobe_trace_func\n => kprobe_dispatcher\n => aggr_pre_handler\n => kprobe_ftrace_handler\n => made code\n => ksys_fadvise64_64\n => __x64_sys_fadvise64\n => do_syscall_64\n => entry_SYSCALL_64_after_hwframe\n",
         )
     ],
 ]
