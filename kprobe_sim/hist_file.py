@@ -104,14 +104,17 @@ def _remove(file: EventFile, like: HistTrigger) -> None:
 
 
 def drop_hist_triggers(file: EventFile) -> None:
-    """Remove the triggers of histograms, as opening with O_TRUNC does; others stay (event_trigger_regex_open)."""
-    if any(data.is_referred_to() for data in file.histograms()):
-        return
+    """Remove the triggers of histograms, as opening with O_TRUNC does; others stay (event_trigger_regex_open).
+
+    Where one is referred to all of them stay, but not those that only pause or continue one.
+    """
+    kept = any(data.is_referred_to() for data in file.histograms())
     for trigger in list(file.triggers):
-        if isinstance(trigger, HistTrigger | HistSwitch):
+        if isinstance(trigger, HistSwitch):
             file.drop_trigger(trigger)
-            if isinstance(trigger, HistTrigger):
-                _hold_event(file, -1)
+        elif isinstance(trigger, HistTrigger) and not kept:
+            file.drop_trigger(trigger)
+            _hold_event(file, -1)
 
 
 def _hold_event(file: EventFile, by: int) -> None:
