@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple, TextIO
@@ -141,7 +142,8 @@ class Campaign:
         simulated = open_backend("kprobe.tracefs", self._spec)
         self.release: str = simulated.kernel.release  # answers are those of one build, so the guest runs no other
         simulated.close()
-        self._vm, self._places = quiet_guest(self.release, progress=progress)
+        self._guest = partial(quiet_guest, self.release, progress=progress)
+        self._vm, self._places = self._guest()
         # 5.10 counts a fault while a probe is handled as a miss, see docs/campaign.md; it has a handler for that
         faults_told = "kprobe_fault_handler" not in {name for name, _ in self._places.text}
         self._cases = Cases(Random(seed), self._places, faults_told=faults_told)
@@ -157,8 +159,7 @@ class Campaign:
     def step(self, area: str = "", *, shrunk: bool = True) -> Difference | None:
         """Run one case; return a difference that was not seen before, shrunk."""
         case = self._cases.next(area)
-        self._sim.reset()
-        self._vm.reset()
+        self._put_back()
         found = first_difference(case.area, case.operations, self._sim, self._vm)
         self.operations += len(case.operations)
         if found is None:
@@ -171,6 +172,18 @@ class Campaign:
             return None
         return self._shrunk(found) if shrunk else found
 
+    def _put_back(self, *, fresh: bool = False) -> None:
+        """Let both sides be as at the start; a `fresh` simulator is another one."""
+        try:
+            self._vm.reset()
+            if not fresh:
+                self._sim.reset()
+                return
+        except OSError:  # some histograms show what the kernel doesn't take again, and so can't be removed
+            self._vm.close()
+            self._vm = self._guest().side
+        self._sim = self._fresh()
+
     def _shrunk(self, found: Difference) -> Difference | None:
         from kprobe_vm.shrink import shrink  # takes the extra [campaign]
 
@@ -181,8 +194,7 @@ class Campaign:
         def differs(operations: Sequence[Operation]) -> bool:
             if time.monotonic() > end:
                 return False
-            self._sim = self._fresh()
-            self._vm.reset()
+            self._put_back(fresh=True)
             again = [_forgotten(operation) for operation in operations]
             difference = first_difference(found.area, again, self._sim, self._vm)
             if difference is None or difference.signature()[1] != wanted:
