@@ -24,7 +24,7 @@ _CALLS: tuple[tuple[int, tuple[int, ...], tuple[str, ...]], ...] = (
     (267, (-100, MEMORY, MEMORY + 0x1000, 99), ("do_readlinkat", "__x64_sys_readlinkat")),
     (258, (-100, MEMORY, 0o700, 0), ("do_mkdirat", "__x64_sys_mkdirat", "filename_create")),
     (32, (0, 0, 0, 0), ("__x64_sys_dup", "fget_raw", "get_unused_fd_flags")),
-    (39, (0, 0, 0, 0), ("__x64_sys_getpid", "__task_pid_nr_ns")),
+    (39, (0, 0, 0, 0), ("__x64_sys_getpid",)),
     (9, (0, 4096, 3, 0x22), ("vm_mmap_pgoff", "ksys_mmap_pgoff", "__x64_sys_mmap")),
     (221, (-2, MEMORY, 3, 1), ("ksys_fadvise64_64", "__x64_sys_fadvise64")),
 )
