@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kprobe_vm.campaign import first_difference, open_backend_workload
+from kprobe_vm.campaign import _unequal, first_difference, open_backend_workload
 from kprobe_vm.cases import AREAS, Cases
 from kprobe_vm.found import answers, write_test
 from kprobe_vm.grammar import Places, is_of_kprobes
@@ -87,6 +87,14 @@ def test_a_difference_is_found_and_shrunk() -> None:
     assert differs(operations)
     smallest = shrink(operations, differs)
     assert smallest == [Write("kprobe_events", b"7")]
+
+
+def test_a_pause_between_records_makes_no_difference() -> None:
+    stats = b"entries: 2\noverrun: 0\nbytes: %d\nread events: 0\n"
+    assert _unequal([("stats", stats % 524)], [("stats", stats % 516)]) is None
+    assert _unequal([("stats", stats % 524)], [("stats", stats % 520)]) == ("stats", stats % 524, stats % 520)
+    more = stats.replace(b"2", b"3") % 516
+    assert _unequal([("stats", stats % 524)], [("stats", more)]) == ("stats", stats % 524, more)
 
 
 def test_three_of_forty_operations_are_left_in_their_order() -> None:
