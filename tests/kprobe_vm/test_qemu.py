@@ -1,8 +1,13 @@
+import os
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from kprobe_vm.accelerator import Verdict
 from kprobe_vm.cache import Cache
-from kprobe_vm.qemu import Hardware, arguments
+from kprobe_vm.qemu import Hardware, arguments, dying_with
 
 HARDWARE = Hardware(Path("/k/vmlinux"), Path("/k/root.cpio"), "tcg", command_line="quiet")
 
@@ -42,3 +47,9 @@ def test_the_verdict_on_kvm_holds_for_one_boot_of_the_host_and_one_qemu(tmp_path
     assert Verdict(cache, "7.2.22", "boot-1").read() is False
     assert Verdict(cache, "7.2.22", "boot-2").read() is None
     assert Verdict(cache, "8.0.0", "boot-1").read() is None
+
+
+@pytest.mark.parametrize(("parent", "output"), [(os.getpid, b"here\n"), (os.getppid, b"")])
+def test_nothing_starts_for_a_parent_that_is_gone(parent: Callable[[], int], output: bytes) -> None:
+    done = subprocess.run([*dying_with(parent()), "echo", "here"], stdout=subprocess.PIPE, timeout=30)
+    assert done.stdout == output

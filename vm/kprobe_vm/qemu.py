@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kprobe_vm import programs
 from kprobe_vm.errors import QemuDied
 
-__all__ = ["COMMAND_LINE", "Hardware", "Qemu", "Ram", "arguments"]
+__all__ = ["COMMAND_LINE", "Hardware", "Qemu", "Ram", "arguments", "dying_with"]
 
 # nokaslr: symbols stay at their addresses in every run.  cryptomgr.notests: 0.3 s less.  no_timer_check: on a busy host
 # the kernel finds its emulated timer too slow, and panics ("IO-APIC + timer doesn't work").  panic=-1 and oops=panic,
@@ -82,6 +82,22 @@ def arguments(
     ]
 
 
+def dying_with(parent: int) -> list[str]:
+    """Return the command that runs another one which dies with its parent, and doesn't start if that is dead already.
+
+    The kernel tells of a death only from the moment on in which it was asked to.
+    """
+    return [
+        programs.find("setpriv"),
+        "--pdeathsig",
+        "KILL",
+        "/bin/sh",
+        "-c",
+        '[ "$PPID" = "$0" ] && exec "$@"',
+        str(parent),
+    ]
+
+
 class Qemu:
     """A running QEMU, connected by inherited socket pairs: there is no name in any file system to clash or to be left.
 
@@ -97,7 +113,8 @@ class Qemu:
         self.control, control = socket.socketpair()
         theirs = (agent, console, control)
         self._command = [
-            *(programs.find("setpriv"), "--pdeathsig", "KILL", program),
+            *dying_with(os.getpid()),
+            program,
             *arguments(
                 hardware,
                 agent=agent.fileno(),
