@@ -33,7 +33,7 @@ _VERBOSE = re.compile(
     rb"(?m)^.{16} +\d+( +\d+ \d+ [0-9a-f]{8} [0-9a-f]{8}) \[[0-9a-f]+\] -?\d+\.\d{3}ms \(\+-?\d+\.\d{3}ms\): "
 )
 _RAW = re.compile(rb"(?m)(# [0-9a-f]+ buf:)((?: [0-9a-f]{2})+)$")  # ends in what the buffer held before
-_RESCHED = re.compile(rb"(task (?:\(tgid\) )?\[\d{3}\] .)[NnpBLbl]")  # somebody else wants the CPU, or not
+_RESCHED = re.compile(rb"(task (?:(?:\(tgid\) )?\[\d{3}\] |\d+).)[NnpBLbl]")  # somebody else wants the CPU, or not
 _MADE_CODE = re.compile(rb"(?m)^( => )0xffffffffc0[0-9a-f]{6}$")  # where this boot put a trampoline of ftrace
 _STATS = re.compile(rb"(?m)^(oldest event ts|now ts): .*$")
 _RAW_HEAD = re.compile(rb"(?m)^\d+ (\d+) \d+ (?=type: )")
