@@ -44,8 +44,10 @@ class Recorder:
         """Put a record into the buffer, with what the options make of it."""
         instance = file.instance
         self.remember(task, instance)
-        if not instance.write(cpu, record, at, buffer=buffer):
-            return
+        if instance.write(cpu, record, at, buffer=buffer):
+            self._stacks(instance, task, record, cpu, stack, at)
+
+    def _stacks(self, instance: Instance, task: Task, record: bytes, cpu: int, stack: Stack, at: int | None) -> None:
         if instance.options["stacktrace"]:
             instance.write_stack(cpu, record, stack(), at)
         if instance.options["userstacktrace"]:
@@ -75,9 +77,20 @@ class Recorder:
         buffered = file.filter is not None or file.soft_disabled
         buffer = instance.buffer
         has_place = buffered or (instance.tracing_on and hit.cpu not in instance.masked)
+        wanted = has_place and _traces(instance, task, also)
+        # what is made of a record with a place, by event probes and histograms, comes behind it
+        early = wanted and not buffered and file.triggers_need_record
+        early = early and all(trigger.target is not file for trigger in file.triggers)  # one may disable it by now
+        written = False
+        if early:
+            self.remember(task, instance)
+            written = instance.write(hit.cpu, record, hit.at, buffer=buffer)
         later = run_triggers(file, hit._replace(held=buffered), record) if file.triggers_need_record else []
         passes = file.filter is None or file.filter.match(record, cpu=hit.cpu, comm=hit.comm)
-        if has_place and passes and not file.soft_disabled and _traces(instance, task, also):
+        if early:
+            if written:
+                self._stacks(instance, task, record, hit.cpu, stack, hit.at)
+        elif wanted and passes and not file.soft_disabled:
             self.record(file, task, record, hit.cpu, stack, hit.at, buffer)
         elif later and instance.tracing_on:
             self.remember(task, instance)  # a stack is an entry of the task's too
