@@ -149,7 +149,6 @@ _ODD_NAMES = (
     "g.a",
     "g-h/a",
     "g/" + "x" * 64,
-    "synthetic/s2",
     "g/a b",
     "my/a/b",
     "é",
