@@ -94,8 +94,15 @@ def _updated(file: EventFile, trigger: HistTrigger, named: HistTrigger | None) -
 
 
 def _remove(file: EventFile, like: HistTrigger) -> None:
+    """Remove the histogram described; a name that none has counts as no name (hist_unregister_trigger)."""
+    name = like.data.attributes.name
+    wanted = name if name in file.instance.kernel.named_histograms else ""
     for trigger in file.triggers:
-        if isinstance(trigger, HistTrigger) and like.is_rival(trigger):
+        if (
+            isinstance(trigger, HistTrigger)
+            and (trigger.data.attributes.name or "") == wanted
+            and like.is_like(trigger)
+        ):
             if trigger.data.is_referred_to():
                 raise refuse(errno.EBUSY)
             file.drop_trigger(trigger)
