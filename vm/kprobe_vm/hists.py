@@ -224,6 +224,8 @@ class Hists:
             modifier = "" if plain else self._one(_MODIFIERS, usual, 0.97)
             if modifier.startswith((".log", ".bucket")) and field not in _NUMBERS:
                 modifier = ""  # the key of a string is then what lies on the kernel's stack
+            if modifier.startswith((".percent", ".graph")) and field not in _NUMBERS:
+                modifier = ""  # the value of a string is its address, and shares of addresses differ between boots
             fields.append(field + modifier)
         return fields
 
