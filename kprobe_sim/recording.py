@@ -42,10 +42,14 @@ class Recorder:
         buffer: RingBuffer | None = None,
     ) -> None:
         """Put a record into the buffer, with what the options make of it."""
-        instance = file.instance
+        if self._write(file.instance, task, record, cpu, at, buffer):
+            self._stacks(file.instance, task, record, cpu, stack, at)
+
+    def _write(
+        self, instance: Instance, task: Task, record: bytes, cpu: int, at: int | None, buffer: RingBuffer | None
+    ) -> bool:
         self.remember(task, instance)
-        if instance.write(cpu, record, at, buffer=buffer):
-            self._stacks(instance, task, record, cpu, stack, at)
+        return instance.write(cpu, record, at, buffer=buffer)
 
     def _stacks(self, instance: Instance, task: Task, record: bytes, cpu: int, stack: Stack, at: int | None) -> None:
         if instance.options["stacktrace"]:
@@ -79,12 +83,13 @@ class Recorder:
         has_place = buffered or (instance.tracing_on and hit.cpu not in instance.masked)
         wanted = has_place and _traces(instance, task, also)
         # what is made of a record with a place, by event probes and histograms, comes behind it
-        early = wanted and not buffered and file.triggers_need_record
-        early = early and all(trigger.target is not file for trigger in file.triggers)  # one may disable it by now
-        written = False
-        if early:
-            self.remember(task, instance)
-            written = instance.write(hit.cpu, record, hit.at, buffer=buffer)
+        early = (
+            wanted
+            and not buffered
+            and file.triggers_need_record
+            and all(trigger.target is not file for trigger in file.triggers)  # else one may disable it by now
+        )
+        written = early and self._write(instance, task, record, hit.cpu, hit.at, buffer)
         later = run_triggers(file, hit._replace(held=buffered), record) if file.triggers_need_record else []
         passes = file.filter is None or file.filter.match(record, cpu=hit.cpu, comm=hit.comm)
         if early:
