@@ -215,10 +215,14 @@ def compile_arguments(
 
     def evaluate(state: State) -> bytes:
         values = [number(state) for number in numbers]
-        locations, tail = place_texts([text(state) for _, text in texts], fixed_end)
+        locations, tail, unwritten = place_texts([text(state) for _, text in texts], fixed_end)
         for (place, _), location in zip(texts, locations, strict=True):
             values[place] = location
-        return whole(values, tail)
+        made = whole(values, tail)
+        if not unwritten:
+            return made
+        holes = [hole._replace(offset=layout.size + hole.offset) for hole in unwritten]
+        return Holed.of(made, [*(made.holes if isinstance(made, Holed) else ()), *holes])
 
     return evaluate
 

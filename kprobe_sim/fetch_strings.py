@@ -3,7 +3,7 @@
 The kernel measures all strings first, then writes them one after the other into the room it measured; a string that
 grows, fails or isn't measured changes where the others stand.  The oddities are its own (trace_probe_tmpl.h, 6.1):
 the text of a symbol name is followed by the next string without its NUL, and a string whose address can't be
-followed shows the one after it.
+followed shows the one after it.  What was measured and then isn't written keeps what was there.
 """
 
 from __future__ import annotations
@@ -15,10 +15,25 @@ from kprobe_sim.expression import From
 from kprobe_sim.fetch import FetchArg, Store
 from kprobe_sim.gates import Gates
 from kprobe_sim.kstrto import ULONG_MAX
+from kprobe_sim.scratch_page import Hole
 from kprobe_sim.state import TASK_SIZE, State, fetch
 from kprobe_sim.symbol_text import Covering, symbol_text
 
 _MAX_STRING = 4096  # what is measured at most, the NUL included
+_WORD = 8
+_CANONICAL = 0xFFFF_8000_0000_0000  # the kernel's reader tries no address between a task's and this
+
+
+class ByWords(bytes):
+    """A user's string, which strncpy_from_user() copies by words: zeros follow its NUL."""
+
+    def into(self, room: int) -> bytes:
+        """Return what is written into the room: zeros up to the end of the NUL's word, if that word has room."""
+        end = (len(self) + _WORD - 1) // _WORD * _WORD
+        return self.ljust(end, b"\0") if end <= room else self
+
+
+_EMPTY = ByWords(b"\0")
 
 
 class Written(NamedTuple):
@@ -50,18 +65,25 @@ class Text(NamedTuple):
 
 
 _NOTHING = Written(b"", 0, 0)
+_FAULTED = Written(b"\0", 0, 0)
 
 
 def _fault(room: int) -> Written:
     return _NOTHING
 
 
+def _fault_in_kernel(room: int) -> Written:
+    """Read at a kernel address that nothing is at: the first byte of the room becomes NUL."""
+    return _FAULTED if room else _NOTHING
+
+
 def _empty(room: int) -> Written:
     """Record a length of 0, which is shown as a fault: other than a fault this gives up the room it could have had."""
-    return Written(b"", 0, 0)
+    return Written(_EMPTY.into(room) if room else b"", 0, 0)
 
 
 _FAULT = Item(0, _fault)
+_KERNEL_FAULT = Item(0, _fault_in_kernel)
 
 
 def _plain(content: bytes) -> Item:
@@ -69,13 +91,14 @@ def _plain(content: bytes) -> Item:
 
     def write(room: int) -> Written:
         if room >= len(content):
-            return Written(content, len(content), len(content))
+            copied = content.into(room) if isinstance(content, ByWords) else content
+            return Written(copied, len(content), len(content))
         return Written(content[: room - 1] + b"\0", room, room) if room else _NOTHING
 
     return Item(len(content), write)
 
 
-def _long(state: State, address: int, measured: int) -> Item:
+def _long(state: State, address: int, measured: int, *, user: bool) -> Item:
     """A string longer than what is measured: it takes all the room there is."""
 
     def write(room: int) -> Written:
@@ -83,7 +106,8 @@ def _long(state: State, address: int, measured: int) -> Item:
         if content is None:
             return _NOTHING
         if len(content) < room:
-            return Written(content + b"\0", len(content) + 1, len(content) + 1)
+            copied = ByWords(content + b"\0").into(room) if user else content + b"\0"
+            return Written(copied, len(content) + 1, len(content) + 1)
         return Written(content[: room - 1] + b"\0", room, room)
 
     return Item(measured, write)
@@ -99,18 +123,18 @@ def _read(state: State, address: int, user: bool, empty_is_fault: bool) -> bytes
     user = address < TASK_SIZE
     content = state.memory.string(address, _MAX_STRING)
     if content is None:
-        return _FAULT
+        return _KERNEL_FAULT if address >= _CANONICAL else _FAULT
     if len(content) >= _MAX_STRING:
-        return _long(state, address, _MAX_STRING + user)
+        return _long(state, address, _MAX_STRING + user, user=user)
     if not content and user and empty_is_fault:
         return Item(1, _empty)
-    return content + b"\0"
+    return ByWords(content + b"\0") if user else content + b"\0"
 
 
 def _symbol(text: str) -> Item:
-    content = text.encode("latin-1")
+    content = text.encode("latin-1") + b"\0"
     # The kernel doesn't write down the length: the room stays in its place.
-    return Item(len(content) + 1, lambda room: Written((content + b"\0")[:room], len(content), room))
+    return Item(len(content), lambda room: Written(content[:room], len(content) - 1, room))
 
 
 def compile_string(
@@ -149,7 +173,7 @@ def compile_string(
         if number is None:
             return unfollowed
         content = _read(state, (number + offset) & ULONG_MAX, user, empty_is_fault)
-        return content if type(content) is bytes else Text((content,), 1)
+        return content if isinstance(content, bytes) else Text((content,), 1)
 
     return single
 
@@ -188,24 +212,26 @@ def _item(content: bytes | Item) -> Item:
     return _plain(content) if isinstance(content, bytes) else content
 
 
-def place_texts(texts: Sequence[bytes | Text], start: int) -> tuple[list[bytes], bytes]:
+def place_texts(texts: Sequence[bytes | Text], start: int) -> tuple[list[bytes], bytes, Sequence[Hole]]:
     """Write strings behind the fixed part of a record, which ends at byte `start`.
 
-    Returns the data locations of each text (length << 16 | offset) and the bytes behind the fixed part.
+    Returns the data locations of each text (length << 16 | offset), the bytes behind the fixed part, and what of
+    these was measured but not written.
     """
-    if all(type(text) is bytes for text in texts):
+    if all(isinstance(text, bytes) for text in texts):
         plain = cast("Sequence[bytes]", texts)
         locations = []
         for content in plain:
             locations.append((len(content) << 16 | start & 0xFFFF).to_bytes(4, "little"))
             start += len(content)
-        return locations, b"".join(plain)
+        return locations, b"".join(plain), ()
     return _place_odd_texts([Text((text,), 1) if isinstance(text, bytes) else text for text in texts], start)
 
 
-def _place_odd_texts(texts: Sequence[Text], start: int) -> tuple[list[bytes], bytes]:
+def _place_odd_texts(texts: Sequence[Text], start: int) -> tuple[list[bytes], bytes, Sequence[Hole]]:
     room = sum(_item(item).measured for text in texts if not text.fails for item in text.items)
     tail = bytearray(room)
+    unwritten = set(range(room))
     at = 0
     locations = []
     for text in texts:
@@ -219,12 +245,13 @@ def _place_odd_texts(texts: Sequence[Text], start: int) -> tuple[list[bytes], by
                 break  # the fetch failed here: the room stays written down, what comes behind is never set
             written = _item(text.items[index]).write(left)
             tail[here : here + len(written.content)] = written.content
+            unwritten.difference_update(range(here, here + len(written.content)))
             word = written.length << 16 | start + here & 0xFFFF
-            if written is not _NOTHING or not text.keeps_room:
+            if not (written is _NOTHING or written is _FAULTED) or not text.keeps_room:
                 location[4 * index : 4 * index + 4] = (word & 0xFFFFFFFF).to_bytes(4, "little")
             here += written.used
             left -= written.used
         if not text.fails:
             at, room = here, left
         locations.append(bytes(location))
-    return locations, bytes(tail)
+    return locations, bytes(tail), [Hole(place, 1) for place in sorted(unwritten)]
