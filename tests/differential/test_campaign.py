@@ -8,6 +8,7 @@ import pytest
 
 from kprobe_vm.campaign import Campaign
 from kprobe_vm.cases import AREAS
+from kprobe_vm.errors import GuestPanic
 
 OPERATIONS = 250  # of each kind
 
@@ -29,3 +30,13 @@ def test_no_difference(campaign: Campaign, area: str) -> None:
         found = campaign.step(area)
         assert found is None, found.text()
     assert not campaign.differences[area]
+
+
+def test_a_kernel_that_goes_down_is_a_difference_and_another_takes_its_place(campaign: Campaign) -> None:
+    campaign._vm.tracefs.machine.files.write("proc/sys/kernel/sysrq", b"1")
+    with pytest.raises(GuestPanic):
+        campaign._vm.tracefs.machine.files.write("proc/sysrq-trigger", b"c")
+    found = campaign.step("controls")
+    assert found is not None
+    assert (found.asked, found.kernel) == ("the kernel went down", "the guest's kernel panicked: sysrq triggered crash")
+    assert campaign.step("controls") is None

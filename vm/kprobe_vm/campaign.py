@@ -14,6 +14,7 @@ from random import Random
 from typing import Any, NamedTuple, TextIO
 
 from kprobe_vm.cases import AREAS, Cases
+from kprobe_vm.errors import MachineDied
 from kprobe_vm.found import write_test
 from kprobe_vm.operation import Observed, Operation, Outcome
 from kprobe_vm.side import Side, open_backend
@@ -171,8 +172,14 @@ class Campaign:
     def step(self, area: str = "", *, shrunk: bool = True) -> Difference | None:
         """Run one case; return a difference that was not seen before, shrunk."""
         case = self._cases.next(area)
-        self._put_back()
-        found = first_difference(case.area, case.operations, self._sim, self._vm)
+        try:
+            self._put_back()
+            found = first_difference(case.area, case.operations, self._sim, self._vm)
+        except MachineDied as died:
+            said = str(died).partition("\n")[0]
+            found = Difference(case.area, case.operations, "the kernel went down", "it goes on", said)
+            shrunk = False
+            self._replace_guest()
         self.operations += len(case.operations)
         if found is None:
             return None
@@ -192,9 +199,12 @@ class Campaign:
                 self._sim.reset()
                 return
         except OSError:  # some histograms show what the kernel doesn't take again, and so can't be removed
-            self._vm.close()
-            self._vm = self._guest().side
+            self._replace_guest()
         self._sim = self._fresh()
+
+    def _replace_guest(self) -> None:
+        self._vm.close()
+        self._vm = self._guest().side
 
     def _shrunk(self, found: Difference) -> Difference | None:
         from kprobe_vm.shrink import shrink  # takes the extra [campaign]
@@ -264,8 +274,10 @@ def _diff(options: argparse.Namespace) -> int:
         ):
             found = campaign.step(options.area, shrunk=not options.no_shrink)
             if found is not None:
-                test = write_test(found, options.kernel, campaign.release, options.seed, Path(options.tests))
-                print(f"{found.text()}\n  test:   {test}", flush=True)
+                print(found.text(), flush=True)
+                if found.answers:  # who goes down has given none
+                    test = write_test(found, options.kernel, campaign.release, options.seed, Path(options.tests))
+                    print(f"  test:   {test}", flush=True)
             if sys.stderr.isatty() and time.monotonic() - shown > 1:
                 shown = time.monotonic()
                 _show(sys.stderr, campaign)

@@ -19,7 +19,7 @@ class Traces:
     def __init__(self, random: Random, filters: Filters, *, faults_told: bool = True) -> None:
         self._random = random
         self._filters = filters
-        self._faults_told = faults_told  # a failed read is no miss
+        self._faults_told = faults_told  # a failed read is no miss: not so on 5.10
 
     def case(self) -> list[Operation]:
         """Return probes on a function with arguments of all kinds, and calls of it."""
@@ -37,9 +37,11 @@ class Traces:
             lines.append(" ".join(words).encode())
         operations.append(Write("kprobe_events", b"\n".join(lines)))
         operations += [Write(f"events/g/e{number}/filter", b'comm == "workload"') for number in range(len(lines))]
-        if refiltered:
+        # 5.10 calls no function at all for a filter on an array of numbers, and goes down
+        filtered = [number for number, line in enumerate(lines) if self._faults_told or b"[" not in line]
+        if refiltered and filtered:
             texts = [self._filters.passed_alike(("f0", "f1", "f2")) for _ in range(4)]
-            operations += [Write(f"events/g/e{random.randrange(len(lines))}/filter", text) for text in texts]
+            operations += [Write(f"events/g/e{random.choice(filtered)}/filter", text) for text in texts]
         if random.random() < 0.3:
             option = random.choice(("sym-addr", "sym-offset", "stacktrace", "noirq-info", "nocontext-info"))
             operations.append(Write("trace_options", option.encode()))
