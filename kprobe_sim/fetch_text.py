@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from kprobe_sim.fetch import FetchArg
 from kprobe_sim.symbol_text import Covering, symbol_text
@@ -38,18 +39,28 @@ def _symbol(symbols: Covering) -> Conversion:
     return lambda record, value: symbol_text(symbols, value).encode("latin-1")
 
 
-def compile_text(arguments: Sequence[FetchArg], start: int, symbols: Covering) -> Callable[[bytes], bytes]:
-    """Compile what turns a record, whose arguments begin at byte `start`, into the text behind the probe's place."""
+class ArgumentsText(NamedTuple):
+    """What turns a record into the text behind the probe's place: at once, or in the pieces that the kernel writes."""
+
+    whole: Callable[[bytes], bytes]
+    pieces: Callable[[bytes], list[bytes]]
+
+
+def compile_text(arguments: Sequence[FetchArg], start: int, symbols: Covering) -> ArgumentsText:
+    """Compile the text of a record, whose arguments begin at byte `start`."""
     codes = ["<"]
-    template = b""
+    parts: list[bytes] = []
     conversions: list[tuple[int, Conversion]] = []
     count = 0
     for argument in arguments:
         kind = argument.type
         length = argument.length or 1
         piece = _TEMPLATES.get(kind.text, b"%b")
-        joined = b",".join([piece] * length)
-        template += b" " + argument.name.encode("latin-1") + b"=" + (b"{%b}" % joined if argument.length else joined)
+        parts.append(b" %b=" % argument.name.encode("latin-1"))
+        if argument.length:
+            parts += [b"{", *[piece, b","] * (length - 1), piece, b"}"]
+        else:
+            parts.append(piece)
         signed = kind.signed and not kind.is_string
         codes.append((_SIGNED_CODES if signed else _UNSIGNED_CODES)[kind.size] * length)
         if kind.is_string:
@@ -59,14 +70,19 @@ def compile_text(arguments: Sequence[FetchArg], start: int, symbols: Covering) -
         elif kind.name == "char":
             conversions += [(place, _character) for place in range(count, count + length)]
         count += length
+    template = b"".join(parts)
     unpack = struct.Struct("".join(codes)).unpack_from
-    if not conversions:
-        return lambda record: template % unpack(record, start)
 
-    def text(record: bytes) -> bytes:
-        values = list(unpack(record, start))
+    def values(record: bytes) -> Sequence[bytes | int]:
+        found = list(unpack(record, start))
         for place, convert in conversions:
-            values[place] = convert(record, values[place])
-        return template % tuple(values)
+            found[place] = convert(record, found[place])
+        return found
 
-    return text
+    def pieces(record: bytes) -> list[bytes]:
+        following = iter(values(record))
+        return [part % next(following) if b"%" in part else part for part in parts]
+
+    if not conversions:
+        return ArgumentsText(lambda record: template % unpack(record, start), pieces)
+    return ArgumentsText(lambda record: template % tuple(values(record)), pieces)

@@ -13,6 +13,7 @@ from kprobe_sim.node import Node, OpenFile, Seek, refuse
 from kprobe_sim.render import Renderer
 from kprobe_sim.ring import RingBuffer
 from kprobe_sim.seqfile import Seq
+from kprobe_sim.trace_seq import Cut
 
 if TYPE_CHECKING:
     from kprobe_sim.instance import Instance
@@ -221,11 +222,10 @@ class TracePipe(OpenFile):
         # no more is looked at than is shown: a look at the next page passes the padding of this one
         while used < wanted and (entry := buffer.peek(self._cpu)) is not None:
             line = renderer.line(entry, None, len(lines))
-            if used + len(line) > limit:
-                if lines:
-                    break
-                line = b"[LINE TOO BIG]\n"
-                used = wanted
+            if lines and (isinstance(line, Cut) or used + len(line) > limit):
+                break
+            if isinstance(line, Cut):
+                used = wanted  # nothing comes behind it in this read
             lines.append(line)
             used += len(line)
             buffer.consume(entry)

@@ -145,15 +145,24 @@ class ProbeEvent:
 
     def body(self, symbol: Symbolized) -> Callable[[bytes], bytes]:
         """Return what makes a record's line of the trace, from the event's name on."""
-        arguments, label = self.args_text, self.label + b": ("
+        head, arguments = self._head(symbol), self.args_text.whole
+        return lambda data: b"%b%b\n" % (head(data), arguments(data))
+
+    def pieces(self, symbol: Symbolized) -> Callable[[bytes], list[bytes]]:
+        """Return what makes the same line in the pieces that the kernel writes, each of which may not fit."""
+        head, arguments = self._head(symbol), self.args_text.pieces
+        return lambda data: [head(data), *arguments(data), b"\n"]
+
+    def _head(self, symbol: Symbolized) -> Callable[[bytes], bytes]:
+        label = self.label + b": ("
         if self.place is not None:
-            label += self.place
-            return lambda data: b"%b)%b\n" % (label, arguments(data))
+            label += self.place + b")"
+            return lambda data: label
         places = TextCache(lambda key: symbol(int.from_bytes(key, "little"), True))
         if not self.is_return:
-            return lambda data: b"%b%b)%b\n" % (label, places[data[8:16]], arguments(data))
+            return lambda data: b"%b%b)" % (label, places[data[8:16]])
         functions = TextCache(lambda key: symbol(int.from_bytes(key, "little"), False))
-        return lambda data: b"%b%b <- %b)%b\n" % (label, places[data[16:24]], functions[data[8:16]], arguments(data))
+        return lambda data: b"%b%b <- %b)" % (label, places[data[16:24]], functions[data[8:16]])
 
     def format(self) -> bytes:
         """Return the text of the `format` file."""

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from kprobe_sim.field_values import compile_fields
 from kprobe_sim.gates import Gates
 from kprobe_sim.node import refuse
+from kprobe_sim.probe_event import ProbeEvent
 from kprobe_sim.ring import Entry
 from kprobe_sim.static_text import static_text
 from kprobe_sim.symbol_text import TextCache
+from kprobe_sim.trace_seq import Cut, cut
 
 if TYPE_CHECKING:
     from kprobe_sim.instance import Instance
@@ -87,6 +89,10 @@ def flag_letters(flags: int, preempt_count: int, gates: Gates) -> bytes:
     return (irqs + resched + context + depth + migrate).encode()
 
 
+def _lost(cpu: int, count: int) -> bytes:
+    return b"CPU:%d [LOST %d EVENTS]\n" % (cpu, count)
+
+
 def _nothing(_: bytes) -> bytes:
     return b""
 
@@ -157,16 +163,18 @@ class Renderer:
                 text = b"%b %5d.%06d: %b" % (contexts[cpu][data[2:8]], seconds, micros, after)
             else:
                 text = b"%b %12d: %b" % (contexts[cpu][data[2:8]], stamp, after)
+            if lost:
+                text = _lost(cpu, lost) + text
             if len(text) > limit:
-                text = self._cut(text, data)
-            texts.append(b"CPU:%d [LOST %d EVENTS]\n%b" % (cpu, lost, text) if lost else text)
+                text = self._cut(text, data, after)
+            texts.append(text)
         return texts
 
     def line(self, entry: Entry, following: Entry | None, index: int) -> bytes:
         """Return one entry's text; `following` is the next entry in order of time, `index` counts from 0."""
         options = self._instance.options
         data = entry.data
-        lost = b"CPU:%d [LOST %d EVENTS]\n" % (entry.cpu, entry.lost) if entry.lost else b""
+        lost = _lost(entry.cpu, entry.lost) if entry.lost else b""
         kind, flags, preempt_count, pid = _HEADER.unpack_from(data)
         if kind == TRACE_PRINT and options["trace_printk"] and options["printk-msg-only"]:
             return lost + self._print_text(data)
@@ -179,18 +187,29 @@ class Renderer:
                 context = self._latency_context(entry, following, index, flags, preempt_count, pid, letters)
             else:
                 context = self._contexts[entry.cpu][data[2:8]] + self._time(entry.stamp)
-        text = context + (self._bodies.get(data[:2]) or self._body_of(data[:2]))(data)
-        return lost + (self._cut(text, data) if len(text) > self._limit else text)
+        body = (self._bodies.get(data[:2]) or self._body_of(data[:2]))(data)
+        text = lost + context + body
+        return self._cut(text, data, body) if len(text) > self._limit else text
 
-    def _cut(self, text: bytes, data: bytes) -> bytes:
-        """Return what is left of a raw mark that doesn't fit the kernel's buffer: the bytes that do, and no newline.
+    def _cut(self, text: bytes, data: bytes, body: bytes) -> Cut:
+        """Return what fits of a text that ends in `body`."""
+        return cut([text[: len(text) - len(body)], *self._pieces(data, body)], self._limit)
 
-        Source: trace_seq_printf(), which writes all or nothing, and nothing any more after that.
-        """
-        if data[:2] != self._raw_kind:
-            return text
-        start = text.index(b" buf:") + len(b" buf:")
-        return text[: start + (self._limit - start) // 3 * 3]
+    def _pieces(self, data: bytes, body: bytes) -> list[bytes]:
+        """Return a body in the pieces that the kernel writes."""
+        kind = int.from_bytes(data[:2], "little")
+        event = self._instance.kernel.event_by_id(kind)
+        if self._instance.options["fields"]:
+            return [body]
+        if isinstance(event, ProbeEvent):
+            return event.pieces(self.symbol)(data)
+        if data[:2] == self._raw_kind:
+            start = body.index(b" buf:") + len(b" buf:")
+            return [body[:start], *(body[at : at + 3] for at in range(start, len(body), 3))]
+        if kind == TRACE_PRINT:
+            start = body.index(b": ")
+            return [body[:start], body[start:]]
+        return [body]
 
     def _letters(self, flags: int, preempt_count: int) -> bytes:
         letters = self._flags.get(flags << 8 | preempt_count)
