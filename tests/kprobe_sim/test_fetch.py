@@ -64,7 +64,7 @@ def shown(registry: Any, arguments: str, at: State, kind: str = "p") -> str:
     registry.write(f"{kind}:x do_sys_openat2 {arguments}".encode("latin-1"))
     event = registry.event("kprobes", "x")
     record = bytes(event.start) + next(iter(registry)).evaluate(at)
-    return str(event.args_text(record).decode("latin-1"))
+    return str(event.args_text.whole(record).decode("latin-1"))
 
 
 # ------------------------------------------------------------------------------------------- every type, as recorded
@@ -106,7 +106,8 @@ def test_every_type_as_recorded(
     event = registry.events()[0]
     at = State(registers, memory, stack, task.encode(), result)
     record = bytes(event.start) + next(iter(registry)).evaluate(at)
-    assert event.args_text(record).decode() == TYPES["shown"][task][name]
+    assert event.args_text.whole(record).decode() == TYPES["shown"][task][name]
+    assert b"".join(event.args_text.pieces(record)).decode() == TYPES["shown"][task][name]
 
 
 # ----------------------------------------------------------------------------------------------------------- numbers
