@@ -137,11 +137,17 @@ class Emission:
         recorder = self._kernel.hits.recorder
         if not recorder.wants(file, task, cpu, also):
             return
-        if file.triggers or file.soft_disabled:
-            hit = Hit(cpu, task.name, record[:8], stack, at)
-            recorder.triggered(file, task, record, hit, lambda: stack, also)
-        elif file.filter is None or file.filter.match(record, cpu=cpu, comm=task.name):
-            recorder.record(file, task, record, cpu, lambda: stack, at)
+        recorder.happen(
+            file,
+            task,
+            record,
+            lambda: Hit(cpu, task.name, record[:8], stack, at),
+            lambda: stack,
+            cpu=cpu,
+            comm=task.name,
+            at=at,
+            also=also,
+        )
 
     def _context(self, name: str, context: Context) -> tuple[int, int]:
         kernel = self._kernel

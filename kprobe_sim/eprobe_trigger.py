@@ -48,9 +48,15 @@ class EprobeTrigger(Trigger):
             kernel.profile.preemption
         )  # what is made within an event is made with preemption off
         head = _TYPE.pack(probe.event.id) + hit.head[2:3] + bytes([depth & 0xFF]) + hit.head[4:8]
-        made = head + probe.evaluate(state)
-        inner = hit._replace(head=made[:8])
-        if own.triggers or own.soft_disabled:
-            recorder.triggered(own, task, made, inner, lambda: hit.frames)
-        elif own.filter is None or own.filter.match(made, cpu=hit.cpu, comm=hit.comm):
-            recorder.record(own, task, made, hit.cpu, lambda: hit.frames, hit.at)
+        made = probe.evaluate(state)
+        recorder.happen(
+            own,
+            task,
+            head + made,
+            lambda: hit._replace(head=head),
+            lambda: hit.frames,
+            cpu=hit.cpu,
+            comm=hit.comm,
+            at=hit.at,
+            made=made,
+        )

@@ -61,7 +61,7 @@ class EventFile:
                 self.soft_users += 1
                 if self.soft_users > 1:
                     return
-                self.instance.kernel.hits.scratch.need(True)
+                self.instance.kernel.hits.recorder.scratch.need(True)
             if not self.enabled:
                 self.event.switch(self.instance, True)
                 self.soft_disabled = soft
@@ -74,7 +74,7 @@ class EventFile:
             self.soft_users -= 1
             if self.soft_users:
                 return
-            self.instance.kernel.hits.scratch.need(False)
+            self.instance.kernel.hits.recorder.scratch.need(False)
             disable = self.soft_disabled
         else:
             disable = not self.soft_users

@@ -63,7 +63,7 @@ def machine(instance: Instance) -> Machine:
 
 def _adopt(file: EventFile, state: FilterState) -> None:
     if (file.filter is None) is not (state.predicate is None):
-        file.instance.kernel.hits.scratch.need(state.predicate is not None)
+        file.instance.kernel.hits.recorder.scratch.need(state.predicate is not None)
     file.filter = state.predicate
     file.filter_text = state.shown
     refused = state.refused

@@ -53,11 +53,16 @@ class SyntheticTarget:
             file = instance.probe_files.get(self._event)
             if file is None or not file.enabled or not recorder.wants(file, task, sample.cpu):
                 continue
-            if file.triggers or file.soft_disabled:
-                hit = Hit(sample.cpu, sample.comm, record[:8], frames, sample.at)
-                recorder.triggered(file, task, record, hit, lambda: frames)
-            elif file.filter is None or file.filter.match(record, cpu=sample.cpu, comm=sample.comm):
-                recorder.record(file, task, record, sample.cpu, lambda: frames, sample.at)
+            recorder.happen(
+                file,
+                task,
+                record,
+                lambda: Hit(sample.cpu, sample.comm, record[:8], frames, sample.at),
+                lambda: frames,
+                cpu=sample.cpu,
+                comm=sample.comm,
+                at=sample.at,
+            )
 
 
 def target_of(kernel: SimulatedKernel, name: str) -> SyntheticTarget | None:

@@ -15,7 +15,6 @@ from kprobe_sim.kprobes import Kprobe
 from kprobe_sim.probe_event import Probe
 from kprobe_sim.recording import Recorder
 from kprobe_sim.render import TRACE_FN
-from kprobe_sim.scratch_page import ScratchPages
 from kprobe_sim.state import Current, State
 from kprobe_sim.task import Task
 from kprobe_sim.task_memory import TaskMemory
@@ -72,8 +71,7 @@ class Hits:
         self._functions: dict[int, FunctionHits] = {}
         self._users = FunctionUsers(kernel)
         self._entries: dict[int, int] = {}  # where a function's entry is probed, behind its ENDBR
-        self.recorder = Recorder(kernel.cmdlines)
-        self.scratch: ScratchPages = ScratchPages(kernel.cpus)
+        self.recorder = Recorder(kernel.cmdlines, kernel.cpus)
         self.tracer_frames = TracerFrames(kernel.profile, kernel.symbols)
 
     def rearm(self, event: Event | None = None) -> None:
@@ -240,11 +238,16 @@ class Hits:
         probe = one.probe
         task = call.task
         probe.hits += 1
-        record = plain = made = b""
+        record = made = b""
 
         def stack() -> list[int]:
             return list(chain) if func is not None else [ip + 1, *chain]
 
+        def hit() -> Hit:
+            frames = self._tracer_stack(probe, context, ip, chain, func)
+            return Hit(call.cpu, state.comm, record[:8], frames, at, context is self._breakpoint)
+
+        happen = self.recorder.happen
         for file in one.files:
             if not self.recorder.wants(file, task, call.cpu):
                 continue
@@ -252,17 +255,8 @@ class Hits:
                 head = (probe.event.id, context.flags, context.preempt_count, task.pid)
                 packed = _ENTRY_HEAD.pack(*head, ip) if func is None else _RETURN_HEAD.pack(*head, func, ip)
                 made = probe.evaluate(state)
-                plain = record = packed + made
-            if file.filter is not None or file.soft_disabled:
-                record = self.scratch.write(call.cpu, plain, made)
-            else:
-                record = plain
-            if file.triggers or file.soft_disabled:
-                frames = self._tracer_stack(probe, context, ip, chain, func)
-                hit = Hit(call.cpu, state.comm, record[:8], frames, at, context is self._breakpoint)
-                self.recorder.triggered(file, task, record, hit, stack)
-            elif file.filter is None or file.filter.match(record, cpu=call.cpu, comm=state.comm):
-                self.recorder.record(file, task, record, call.cpu, stack, at)
+                record = packed + made
+            happen(file, task, record, hit, stack, cpu=call.cpu, comm=state.comm, at=at, made=made)
 
     def _tracer_stack(
         self, probe: Probe, context: _Context, ip: int, chain: Sequence[int], func: int | None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kprobe_sim.event_file import EventFile
 from kprobe_sim.ring import RingBuffer
+from kprobe_sim.scratch_page import ScratchPages
 from kprobe_sim.task import SavedCmdlines, Task
 from kprobe_sim.trigger import Hit, run_triggers
 
@@ -19,10 +20,11 @@ Stack = Callable[[], Sequence[int]]  # return addresses, the innermost first, as
 class Recorder:
     """Gives records to the instances that want them."""
 
-    __slots__ = ("_cmdlines",)
+    __slots__ = ("_cmdlines", "scratch")
 
-    def __init__(self, cmdlines: SavedCmdlines) -> None:
+    def __init__(self, cmdlines: SavedCmdlines, cpus: int) -> None:
         self._cmdlines = cmdlines
+        self.scratch: ScratchPages = ScratchPages(cpus)
 
     def wants(self, file: EventFile, task: Task, cpu: int, also: Sequence[Task] = ()) -> bool:
         """False if a hit would leave no trace at all, whatever its record; `also`: other tasks that it is about."""
@@ -31,7 +33,34 @@ class Recorder:
             return True
         return instance.tracing_on and cpu not in instance.masked and _traces(instance, task, also)
 
-    def record(
+    def happen(
+        self,
+        file: EventFile,
+        task: Task,
+        record: bytes,
+        hit: Callable[[], Hit],
+        stack: Stack,
+        *,
+        cpu: int,
+        comm: bytes,
+        at: int | None,
+        made: bytes = b"",
+        also: Sequence[Task] = (),
+    ) -> None:
+        """Let an event that is wanted happen in one instance; `made` is the end of its record, which may have holes."""
+        aside = (file.filter is not None or file.soft_disabled) and self.scratch.take(cpu)
+        if aside:
+            record = self.scratch.write(cpu, record, made)
+        try:
+            if file.triggers or file.soft_disabled:
+                self._triggered(file, task, record, hit(), stack, also)
+            elif file.filter is None or file.filter.match(record, cpu=cpu, comm=comm):
+                self._record(file, task, record, cpu, stack, at)
+        finally:
+            if aside:
+                self.scratch.give_back(cpu)
+
+    def _record(
         self,
         file: EventFile,
         task: Task,
@@ -64,8 +93,8 @@ class Recorder:
         if instance.options["record-tgid"]:
             self._cmdlines.save_tgid(task)
 
-    def triggered(
-        self, file: EventFile, task: Task, record: bytes, hit: Hit, stack: Stack, also: Sequence[Task] = ()
+    def _triggered(
+        self, file: EventFile, task: Task, record: bytes, hit: Hit, stack: Stack, also: Sequence[Task]
     ) -> None:
         """Let an event's triggers act, and put its record into the buffer if the event isn't softly disabled.
 
@@ -96,7 +125,7 @@ class Recorder:
             if written:
                 self._stacks(instance, task, record, hit.cpu, stack, hit.at)
         elif wanted and passes and not file.soft_disabled:
-            self.record(file, task, record, hit.cpu, stack, hit.at, buffer)
+            self._record(file, task, record, hit.cpu, stack, hit.at, buffer)
         elif later and instance.tracing_on:
             self.remember(task, instance)  # a stack is an entry of the task's too
         for trigger in later:

@@ -38,11 +38,23 @@ class Holed(bytes):
 class ScratchPages:
     """One page for each CPU, as long as some event needs it."""
 
-    __slots__ = ("_pages", "_users")
+    __slots__ = ("_busy", "_pages", "_users")
 
     def __init__(self, cpus: int) -> None:
         self._pages = [bytearray(PAGE_SIZE) for _ in range(cpus)]
+        self._busy = [False] * cpus
         self._users = 0
+
+    def take(self, cpu: int) -> bool:
+        """Take the page for a record; False if another one is still on it, whose triggers made this one."""
+        if self._busy[cpu]:
+            return False
+        self._busy[cpu] = True
+        return True
+
+    def give_back(self, cpu: int) -> None:
+        """Let the next record have the page."""
+        self._busy[cpu] = False
 
     def need(self, on: bool) -> None:
         """Note that somebody needs the pages, or no longer does."""
