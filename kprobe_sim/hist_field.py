@@ -142,12 +142,22 @@ class HistField:
         if self.flags & (CPU | COMM):
             return "common_cpu" if self.flags & CPU else "common_comm"
         if self.flags & (EXPRESSION | REFERENCE):
-            return f"{self.system}.{self.event}.{self.name}" if self.system else self.name or ""
+            if not self.system:
+                return self.name or ""
+            return f"{self.system}.{self.event}.{'$' * self._dollar_within()}{self.name}"
         if self.flags & TIMESTAMP:
             return "common_timestamp"
         if self.flags & STACKTRACE and self.data.stack_name.startswith("common"):
             return self.data.stack_name
         return "hitcount" if self.flags & HITCOUNT and self.data.file.instance.kernel.gates.hist_hitcount else ""
+
+    def _dollar_within(self) -> bool:
+        return self.data.file.instance.kernel.gates.hist_dollar_within
+
+    def _dollar(self) -> str:
+        """Return what stands before the name of a variable that is referred to."""
+        one = self.operands[0] if self.flags & ALIAS else self
+        return "" if one.system and self._dollar_within() else "$"
 
     def suffix(self) -> str:
         """Return what stands behind the dot, with the dot."""
@@ -155,7 +165,7 @@ class HistField:
 
     def operand_text(self) -> str:
         """Return it as an operand (expr_field_str)."""
-        text = "$" if self.flags & REFERENCE else str(self.constant) if self.flags & CONSTANT else ""
+        text = self._dollar() if self.flags & REFERENCE else str(self.constant) if self.flags & CONSTANT else ""
         return text + self.label() + ("" if self.flags & REFERENCE else self.suffix())
 
     def expression_text(self) -> str:
@@ -177,7 +187,7 @@ class HistField:
         elif self.flags & CONSTANT:
             text += str(self.constant)
         else:
-            text += "$" * bool(self.flags & (REFERENCE | ALIAS)) + self.label()
+            text += (self._dollar() if self.flags & (REFERENCE | ALIAS) else "") + self.label()
         if not self.flags & (REFERENCE | EXPRESSION | STACKTRACE):
             text += self.suffix()
         return f"{text}={self.buckets}" if self.buckets else text
