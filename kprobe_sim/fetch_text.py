@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from kprobe_sim.fetch import FetchArg
 from kprobe_sim.symbol_text import Covering, symbol_text
+from kprobe_sim.trace_seq import Put
 
-_FAULT = b"(fault)"
+_FAULT = Put(b"(fault)")
 _SIGNED_CODES = {1: "b", 2: "h", 4: "i", 8: "q"}
 _UNSIGNED_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _TEMPLATES = {"%u": b"%d", "%Lu": b"%d", "%d": b"%d", "%Ld": b"%d", "0x%x": b"0x%x", "0x%Lx": b"0x%x"}
@@ -39,6 +40,10 @@ def _symbol(symbols: Covering) -> Conversion:
     return lambda record, value: symbol_text(symbols, value).encode("latin-1")
 
 
+def _filled(part: bytes, value: bytes | int) -> bytes:
+    return value if isinstance(value, Put) else part % value
+
+
 class ArgumentsText(NamedTuple):
     """What turns a record into the text behind the probe's place: at once, or in the pieces that the kernel writes."""
 
@@ -58,7 +63,7 @@ def compile_text(arguments: Sequence[FetchArg], start: int, symbols: Covering) -
         piece = _TEMPLATES.get(kind.text, b"%b")
         parts.append(b" %b=" % argument.name.encode("latin-1"))
         if argument.length:
-            parts += [b"{", *[piece, b","] * (length - 1), piece, b"}"]
+            parts += [Put(b"{"), *[piece, Put(b",")] * (length - 1), piece, Put(b"}")]
         else:
             parts.append(piece)
         signed = kind.signed and not kind.is_string
@@ -81,7 +86,7 @@ def compile_text(arguments: Sequence[FetchArg], start: int, symbols: Covering) -
 
     def pieces(record: bytes) -> list[bytes]:
         following = iter(values(record))
-        return [part % next(following) if b"%" in part else part for part in parts]
+        return [_filled(part, next(following)) if b"%" in part else part for part in parts]
 
     if not conversions:
         return ArgumentsText(lambda record: template % unpack(record, start), pieces)

@@ -200,7 +200,8 @@ class TracePipe(OpenFile):
                     return b""
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
             self._has_read = True
-            self._fill(min(size, instance.kernel.gates.trace_seq_size - 1))
+            size = min(size, instance.kernel.gates.trace_seq_size - 1)
+            self._fill(size)
         taken, self._left = self._left[:size], self._left[size:]
         return taken
 
@@ -215,14 +216,14 @@ class TracePipe(OpenFile):
         if renderer is None:
             renderer = self._renderer = Renderer(self._instance, self._latency, self._instance.started)
         renderer.refresh()
-        limit = self._instance.kernel.gates.trace_seq_size - 1
+        size = self._instance.kernel.gates.trace_seq_size
         buffer = self._instance.buffer
         lines: list[bytes] = []
         used = 0
         # no more is looked at than is shown: a look at the next page passes the padding of this one
         while used < wanted and (entry := buffer.peek(self._cpu)) is not None:
             line = renderer.line(entry, None, len(lines))
-            if lines and (isinstance(line, Cut) or used + len(line) > limit):
+            if lines and (isinstance(line, Cut) or used + len(line) > size - (not renderer.ends_in_put(entry.data))):
                 break
             if isinstance(line, Cut):
                 used = wanted  # nothing comes behind it in this read

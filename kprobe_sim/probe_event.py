@@ -13,6 +13,7 @@ from kprobe_sim.field import Field
 from kprobe_sim.gates import Gates
 from kprobe_sim.state import State
 from kprobe_sim.symbol_text import Covering, TextCache
+from kprobe_sim.trace_seq import Put
 
 if TYPE_CHECKING:
     from kprobe_sim.instance import Instance
@@ -151,7 +152,7 @@ class ProbeEvent:
     def pieces(self, symbol: Symbolized) -> Callable[[bytes], list[bytes]]:
         """Return what makes the same line in the pieces that the kernel writes, each of which may not fit."""
         head, arguments = self._head(symbol), self.args_text.pieces
-        return lambda data: [head(data), *arguments(data), b"\n"]
+        return lambda data: [head(data), *arguments(data), Put(b"\n")]
 
     def _head(self, symbol: Symbolized) -> Callable[[bytes], bytes]:
         label = self.label + b": ("

@@ -15,7 +15,7 @@ from kprobe_sim.probe_event import ProbeEvent
 from kprobe_sim.ring import Entry
 from kprobe_sim.static_text import static_text
 from kprobe_sim.symbol_text import TextCache
-from kprobe_sim.trace_seq import Cut, cut
+from kprobe_sim.trace_seq import Put, cut
 
 if TYPE_CHECKING:
     from kprobe_sim.instance import Instance
@@ -42,6 +42,7 @@ _ULONG_MAX = 2**64 - 1
 _PLACES = struct.Struct("<QQ")
 _CONTEXT = struct.Struct("<BBi")
 UNSHOWN = frozenset({"function_graph", "mmiotrace"})  # tracers whose way to show a trace isn't simulated
+_STACKS = (b"<stack trace>\n", b"<user stack trace>\n")
 _MARKS = ((10**9, b"$"), (10**8, b"@"), (10**7, b"*"), (10**6, b"#"), (10**5, b"!"), (10**4, b"+"))
 
 
@@ -109,7 +110,7 @@ class Renderer:
         self._latency = latency
         self._start = start
         self._flags: dict[int, bytes] = {}
-        self._limit = instance.kernel.gates.trace_seq_size - 1
+        self._size = instance.kernel.gates.trace_seq_size
         self._raw_kind = instance.kernel.gates.raw_data_type.to_bytes(2, "little")
         self._builtin: dict[int, Callable[[bytes, bool], bytes]] = {
             TRACE_FN: self._function,
@@ -150,7 +151,7 @@ class Renderer:
         kind = b""
         body: Callable[[bytes], bytes] = _nothing
         known: TextCache | None = None
-        limit = self._limit
+        size = self._size
         texts = []
         for stamp, cpu, data, lost, _ in entries:
             if data[:2] != kind:
@@ -165,7 +166,7 @@ class Renderer:
                 text = b"%b %12d: %b" % (contexts[cpu][data[2:8]], stamp, after)
             if lost:
                 text = _lost(cpu, lost) + text
-            if len(text) > limit:
+            if len(text) >= size:
                 text = self._cut(text, data, after)
             texts.append(text)
         return texts
@@ -189,11 +190,21 @@ class Renderer:
                 context = self._contexts[entry.cpu][data[2:8]] + self._time(entry.stamp)
         body = (self._bodies.get(data[:2]) or self._body_of(data[:2]))(data)
         text = lost + context + body
-        return self._cut(text, data, body) if len(text) > self._limit else text
+        return self._cut(text, data, body) if len(text) >= self._size else text
 
-    def _cut(self, text: bytes, data: bytes, body: bytes) -> Cut:
+    def _cut(self, text: bytes, data: bytes, body: bytes) -> bytes:
         """Return what fits of a text that ends in `body`."""
-        return cut([text[: len(text) - len(body)], *self._pieces(data, body)], self._limit)
+        return cut([text[: len(text) - len(body)], *self._pieces(data, body)], self._size)
+
+    def ends_in_put(self, data: bytes) -> bool:
+        """True if the newline of an entry may be the last byte of the kernel's buffer, see `trace_seq.Put`."""
+        options = self._instance.options
+        if options["raw"] or options["bin"] or options["hex"]:
+            return options["hex"]
+        kind = int.from_bytes(data[:2], "little")
+        if kind in self._builtin:
+            return kind != TRACE_PRINT and not options["fields"]
+        return options["fields"] or self._instance.kernel.event_by_id(kind) is not None
 
     def _pieces(self, data: bytes, body: bytes) -> list[bytes]:
         """Return a body in the pieces that the kernel writes."""
@@ -205,11 +216,12 @@ class Renderer:
             return event.pieces(self.symbol)(data)
         if data[:2] == self._raw_kind:
             start = body.index(b" buf:") + len(b" buf:")
-            return [body[:start], *(body[at : at + 3] for at in range(start, len(body), 3))]
-        if kind == TRACE_PRINT:
-            start = body.index(b": ")
-            return [body[:start], body[start:]]
-        return [body]
+            return [body[:start], *(body[at : at + 3] for at in range(start, len(body) - 1, 3)), Put(b"\n")]
+        if body.startswith(_STACKS):
+            first, *frames = body.splitlines()
+            return [Put(first + b"\n"), *(piece for one in frames for piece in (Put(one[:4]), one[4:], Put(b"\n")))]
+        name, colon, rest = body.partition(b": ")
+        return [name, colon + rest] if kind == TRACE_PRINT else [name + colon, rest]
 
     def _letters(self, flags: int, preempt_count: int) -> bytes:
         letters = self._flags.get(flags << 8 | preempt_count)

@@ -1,26 +1,35 @@
 """The kernel's buffer for the text of an entry (struct trace_seq).
 
 What doesn't fit is left out, and so is all that follows; the reader then adds a note, if that fits.  Sources:
-trace_seq_printf() in kernel/trace/trace_seq.c, s_show() and tracing_read_pipe() in kernel/trace/trace.c of 5.10.262 and
-6.1.190.
+trace_seq_printf() and trace_seq_putc() in kernel/trace/trace_seq.c, s_show() and tracing_read_pipe() in
+kernel/trace/trace.c of 5.10.262 and 6.1.190.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-_NOTE = b"[LINE TOO BIG]\n"
+
+class Put(bytes):
+    """A piece that may fill the buffer to its end; what is printed by a format leaves a byte for its NUL."""
 
 
 class Cut(bytes):
     """What fitted of an entry that didn't fit whole."""
 
 
-def cut(pieces: Iterable[bytes], limit: int) -> Cut:
-    """Return what fits into `limit` bytes; a piece is written whole or not at all."""
+_NOTE = Put(b"[LINE TOO BIG]\n")
+
+
+def _fits(used: int, piece: bytes, size: int) -> bool:
+    return used + len(piece) <= size - (not isinstance(piece, Put))
+
+
+def cut(pieces: Iterable[bytes], size: int) -> bytes:
+    """Return what fits into a buffer of `size` bytes, a `Cut` if not all does; pieces are written whole."""
     text = b""
     for piece in pieces:
-        if len(text) + len(piece) > limit:
-            break
+        if not _fits(len(text), piece, size):
+            return Cut(text + _NOTE if _fits(len(text), _NOTE, size) else text)
         text += piece
-    return Cut(text + _NOTE if len(text) + len(_NOTE) <= limit else text)
+    return text
