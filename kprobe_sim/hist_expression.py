@@ -154,10 +154,14 @@ class ExpressionReader:
 
     def _field(self, text: str, flags: int, variable: str) -> HistField:
         name, dot, modifier = text.partition(".")
-        buckets = 0
-        if dot:
-            more, buckets = self._modifier(name, modifier, flags)
-            flags |= more
+        more, buckets = self._modifier(name, modifier, flags) if dot else (0, 0)
+        found = self._modified(text, flags | more, variable)
+        found.buckets = buckets
+        return found
+
+    def _modified(self, text: str, flags: int, variable: str) -> HistField:
+        """Return the field of a text whose modifier the flags have."""
+        name, _, modifier = text.partition(".")
         if name == "common_timestamp":
             self._data.has_time = True
             self._data.in_usecs |= bool(flags & USECS)
@@ -187,9 +191,7 @@ class ExpressionReader:
             self._fail(_MODIFIER, text)
         if not is_string(field) and not can_be_number(field):
             raise refuse(errno.ENOMEM)
-        found = HistField(self._data, flags, field=field, variable=variable)
-        found.buckets = buckets
-        return found
+        return HistField(self._data, flags, field=field, variable=variable)
 
     def _stack_names(self) -> tuple[str, ...]:
         if not self._data.file.instance.kernel.filter_gates.stacktrace_field:

@@ -107,6 +107,21 @@ class HistField:
             return 1
         if flags & EXPRESSION:
             return self._computed(sample)
+        value = self._own_value(sample)
+        if not flags & (LOG2 | BUCKETS):
+            return value
+        if isinstance(value, bytes):
+            if not flags & COMM:
+                return value
+            value = 0  # nothing is read for the name alone (HIST_FIELD_FN_NOP)
+        if flags & LOG2:
+            bits = max(value - 1, 0).bit_length()
+            return bits % 64 if self.data.file.instance.kernel.gates.hist_log2_wraps else bits
+        return value - value % self.buckets
+
+    def _own_value(self, sample: Sample) -> Value:
+        """Return what is read of the hit, as it is."""
+        flags = self.flags
         if flags & TIMESTAMP:
             stamp = sample.stamp()
             return sample.usecs(stamp) if self.data.in_usecs else stamp
@@ -120,13 +135,7 @@ class HistField:
             frames = sample.frames[STACK_SKIP : STACK_SKIP + STACK_DEPTH]
             return struct.pack(f"<{len(frames) + 1}Q", len(frames), *frames)
         assert self.field is not None
-        value = read(self.field, sample.record)
-        if isinstance(value, bytes):
-            return value
-        if flags & LOG2:
-            bits = max(value - 1, 0).bit_length()
-            return bits % 64 if self.data.file.instance.kernel.gates.hist_log2_wraps else bits
-        return value - value % self.buckets if flags & BUCKETS else value
+        return read(self.field, sample.record)
 
     def _computed(self, sample: Sample) -> int:
         numbers = [operand.value(sample) for operand in self.operands]
