@@ -177,6 +177,7 @@ _FILES_OF = {
     "s": ("dynamic_events", "synthetic_events"),
 }
 _TEXT = b"text".ljust(256, b"\0")  # what the memory held before is no matter then
+_QUIET = ("fadvise64", "ksys_", "swapon", "g/", "g.", "module_", "busybox", "synthetic")  # only the campaign does these
 _SILENT = "n"  # a group that nobody enables, for events that others' doings would make happen
 
 
@@ -261,9 +262,8 @@ class Kinds:
             head = self._head(random.choice(("p", "p", "p", "r", "r", "p1", "r1", "px", "P")))
             place = self._one(_FILES, 4) + self._one(_OFFSETS, 7)
             text = f"{head} {place} {' '.join(self._some(_USER_ARGUMENTS, 10))}"
-        if not any(
-            quiet in text for quiet in ("fadvise64", "ksys_", "swapon", "g/", "g.", "module_", "busybox", "synthetic")
-        ):
+        place = text.partition(" ")[2]
+        if not any(quiet in place for quiet in _QUIET):
             text = text.replace(":g/", f":{_SILENT}/").replace(":my/", f":{_SILENT}/")
         return self._definitions.mutated(text) if random.random() < 0.08 else text.rstrip(" ")
 
