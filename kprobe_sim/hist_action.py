@@ -207,8 +207,7 @@ class MadeAction:
             raise
         if maker.has_variable(name):
             maker.fail("Couldn't create or find variable", name)
-        variable = make_variable(self._data, name, value.size, value.type)
-        variable.signed = value.signed
+        variable = make_variable(self._data, name, value.size, value.type)  # whether it has a sign gets lost
         variable.flags |= value.flags & STACKTRACE
         return FieldVariable(variable, value)
 

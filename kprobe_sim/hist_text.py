@@ -147,7 +147,7 @@ def _stored_text(data: HistData, field: HistField, stored: bytes, entry: Element
 
 
 def _syscall(number: int) -> str:
-    name = syscall_name(number)
+    name = syscall_name(number & 0xFFFF_FFFF)  # get_syscall_name() takes an int
     return "unknown_syscall" if name is None else f"sys_{name}"
 
 

@@ -297,6 +297,8 @@ class Kinds:
         if random.random() < 0.15:
             name = name.partition("/")[0]
         if random.random() < 0.2:
-            word = random.choice(("", "", "!")) + random.choice((name.replace("/", ":"), name.partition("/")[2], "g:*"))
+            word = random.choice(("", "", "!")) + random.choice(
+                (name.replace("/", ":"), f"g:{name.partition('/')[2]}", "g:*")
+            )
             return Write("set_event", word.encode())
         return Write(f"events/{name}/enable", random.choice((b"1", b"1", b"1", b"0", b"2")))

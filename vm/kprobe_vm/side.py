@@ -40,7 +40,8 @@ _RAW_HEAD = re.compile(rb"(?m)^\d+ (\d+) \d+ (?=type: )")
 _TYPE = re.compile(rb"(?<=type: )\d+")
 _TGID = re.compile(rb"\((?: *\d+|-{7})\) ")  # known or not by what was traced in cases before
 _COUNT = re.compile(rb":unlimited|:count=")
-_COUNTED_PID = re.compile(rb"common_pid[.a-z]*: [^,}\n]*")
+_COUNTED_OTHER = re.compile(rb"(common_(?:pid|type))[.a-z]*: [^,}\n]*")
+_COUNTED_ENTRY = re.compile(rb"(?m)^\{.*\n(?:\t.*\n)*")
 # where a string or a record lay, or ftrace's trampoline in a call chain
 _COUNTED_ADDRESS = re.compile(rb"\b(1844(?:5\d|6[0-6])\d{14}|ffff8[0-9a-f]{11}|0xffffffffc0[0-9a-f]{6})\b")
 _COUNTED_TIME = re.compile(rb"(common_timestamp[.a-z]*|max|changed|variable|\) }): +\d+")
@@ -54,6 +55,12 @@ def open_backend(group: str, spec: str) -> Any:
         if point.name == kind:
             return point.load()(argument)
     raise LookupError(f"nothing is installed as {kind!r} in the entry points {group}")
+
+
+def _in_no_order(text: bytes) -> bytes:
+    """Sort the entries of a histogram: those with times in their keys come as the times' hashes have it."""
+    entries = sorted(_COUNTED_ENTRY.findall(text))
+    return _COUNTED_ENTRY.sub(lambda _: entries.pop(0), text)
 
 
 class Side:
@@ -262,9 +269,9 @@ class Side:
         answer = _RAW.sub(lambda match: b"%s %d bytes" % (match[1], min(len(match[2]) // 3, 1200)), answer)
         answer = _STATS.sub(rb"\1: time", answer)
         if name == "hist":
-            answer = _COUNTED_ADDRESS.sub(b"address", _COUNTED_PID.sub(b"common_pid: ", answer))
+            answer = _COUNTED_ADDRESS.sub(b"address", _COUNTED_OTHER.sub(rb"\1: ", answer))
             if b"common_timestamp" in answer:
-                answer = _COUNTED_TIME.sub(rb"\1: time", answer)
+                answer = _in_no_order(_COUNTED_TIME.sub(rb"\1: time", answer))
         if b"us" in answer:
             answer = _LATENCY.sub(rb"task \1 time: ", answer)
         if b"ms): " in answer:
