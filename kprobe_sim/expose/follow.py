@@ -54,6 +54,7 @@ _WAIT_KILLABLE = 0x20  # once a call has been told of, only a fatal signal inter
 _AUDIT_ARCH = 0xC000003E
 _ALLOW, _USER_NOTIFY = 0x7FFF0000, 0x7FC00000
 _RECEIVE, _SEND, _CONTINUE = 0xC0502100, 0xC0182101, 1
+_RECEIVERS = 8  # one that has taken a notice may wait long for its turn to run; others take the next ones meanwhile
 _NOTICE = struct.Struct("<QIIiIQ6Q")  # struct seccomp_notif
 _ANSWER = struct.Struct("<QqiI")
 
@@ -106,7 +107,8 @@ class Follower:
 
     def follow(self) -> None:
         """Follow until the last process under the filter has ended."""
-        threading.Thread(target=self._receive, name="notices", daemon=True).start()
+        for _ in range(_RECEIVERS):
+            threading.Thread(target=self._receive, name="notices", daemon=True).start()
         while notice := self._notices.get():
             identity, pid, _, number, _, _, *arguments = _NOTICE.unpack(notice)
             if number in _TOLD:

@@ -123,3 +123,21 @@ def test_static_events_of_what_programs_do(run: Run) -> None:
         f"sched_switch: prev_comm=cat prev_pid={child} prev_prio=120 prev_state=Z ==> "
         "next_comm=swapper/0 next_pid=0 next_prio=120",
     ]
+
+
+def test_a_signal_that_comes_meanwhile_interrupts_no_kill(run: Run) -> None:
+    """kill(2) never ends with EINTR, as much as there is to follow; a shell that gets it goes on without."""
+    script = """
+    cd /sys/kernel/tracing/instances
+    slam() { while :; do mkdir $1; rmdir $1; done 2> /dev/null; }
+    for round in 1 2 3; do
+        pids=
+        for name in a b c d e; do slam $name & pids="$pids $!"; done
+        sleep 0.3
+        for pid in $pids; do kill -1 $pid && echo killed || kill -1 $pid; done
+        wait
+    done
+    """
+    done = run(["dash", "-c", script], OPTIONS)
+    assert "Interrupted" not in done.stderr
+    assert done.stdout == "killed\n" * 15
