@@ -16,11 +16,12 @@ from kprobe_sim.fetch_strings import Text, compile_string, place_texts
 from kprobe_sim.gates import Gates
 from kprobe_sim.kstrto import ULONG_MAX
 from kprobe_sim.scratch_page import Hole, Holed
-from kprobe_sim.state import KERNEL_START, State, fetch
+from kprobe_sim.state import State, fetch
 from kprobe_sim.symbol_text import Covering
 
 Value = Callable[[State], int | None]
 _STACK_SIZE = 16384  # THREAD_SIZE, to which stacks are aligned
+_KERNEL_START = 0xFFFF_8000_0000_0000  # the first address that kernel memory can have
 _ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
@@ -114,7 +115,7 @@ def _bits(argument: FetchArg) -> Callable[[int], int]:
 
 def _zeroed(address: int, gates: Gates, *, user: bool) -> bool:
     """Return whether a read that failed at an address left zeros, not what was there."""
-    return gates.failed_kernel_read_is_zero and not user and address >= KERNEL_START
+    return gates.failed_kernel_read_is_zero and not user and address >= _KERNEL_START
 
 
 def _number(argument: FetchArg, gates: Gates) -> Callable[[State], int | Hole]:

@@ -16,11 +16,12 @@ from kprobe_sim.fetch import FetchArg, Store
 from kprobe_sim.gates import Gates
 from kprobe_sim.kstrto import ULONG_MAX
 from kprobe_sim.scratch_page import Hole
-from kprobe_sim.state import KERNEL_START, TASK_SIZE, State, fetch
+from kprobe_sim.state import TASK_SIZE, State, fetch
 from kprobe_sim.symbol_text import Covering, symbol_text
 
 _MAX_STRING = 4096  # what is measured at most, the NUL included
 _WORD = 8
+_CANONICAL = 0xFFFF_8000_0000_0000  # the kernel's reader tries no address between a task's and this
 
 
 class ByWords(bytes):
@@ -122,7 +123,7 @@ def _read(state: State, address: int, user: bool, empty_is_fault: bool) -> bytes
     user = address < TASK_SIZE
     content = state.memory.string(address, _MAX_STRING)
     if content is None:
-        return _KERNEL_FAULT if address >= KERNEL_START else _FAULT
+        return _KERNEL_FAULT if address >= _CANONICAL else _FAULT
     if len(content) >= _MAX_STRING:
         return _long(state, address, _MAX_STRING + user, user=user)
     if not content and user and empty_is_fault:

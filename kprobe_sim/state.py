@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 TASK_SIZE = 0x7FFF_FFFF_F000  # the first address that user space can't have
-KERNEL_START = 0xFFFF_8000_0000_0000  # the first that kernel memory can have; readers try none between
 
 
 class Memory(Protocol):

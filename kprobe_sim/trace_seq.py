@@ -1,7 +1,7 @@
-"""The kernel's buffer for the text of an entry, or of a filter's error (struct trace_seq).
+"""The kernel's buffer for the text of an entry (struct trace_seq).
 
-What doesn't fit is left out, and so is all that follows; the reader of an entry then adds a note, if that fits.
-Sources: trace_seq_printf() and trace_seq_putc() in kernel/trace/trace_seq.c, s_show() and tracing_read_pipe() in
+What doesn't fit is left out, and so is all that follows; the reader then adds a note, if that fits.  Sources:
+trace_seq_printf() and trace_seq_putc() in kernel/trace/trace_seq.c, s_show() and tracing_read_pipe() in
 kernel/trace/trace.c of 5.10.262 and 6.1.190.
 """
 
@@ -25,19 +25,11 @@ def _fits(used: int, piece: bytes, size: int) -> bool:
     return used + len(piece) <= size - (not isinstance(piece, Put))
 
 
-def fitting(pieces: Iterable[bytes], size: int) -> tuple[bytes, bool]:
-    """Return what fits into a buffer of `size` bytes, and whether all does; a piece is written whole or not at all."""
+def cut(pieces: Iterable[bytes], size: int) -> bytes:
+    """Return what fits into a buffer of `size` bytes, a `Cut` if not all does; pieces are written whole."""
     text = b""
     for piece in pieces:
         if not _fits(len(text), piece, size):
-            return text, False
+            return Cut(text + _NOTE if _fits(len(text), _NOTE, size) else text)
         text += piece
-    return text, True
-
-
-def cut(pieces: Iterable[bytes], size: int) -> bytes:
-    """Return what fits into a buffer of `size` bytes, a `Cut` if not all does."""
-    text, whole = fitting(pieces, size)
-    if whole:
-        return text
-    return Cut(text + _NOTE if _fits(len(text), _NOTE, size) else text)
+    return text
