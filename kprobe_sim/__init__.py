@@ -20,9 +20,9 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    # not kept here: pyfakefs has modules that were imported in a test imported again after it
+    found: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return found
 
 
 def __dir__() -> list[str]:

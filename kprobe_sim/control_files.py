@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from kprobe_sim import control
+import kprobe_sim.control as control  # by its name: `from` takes what pyfakefs had forgotten
 from kprobe_sim.buffer_files import RawPipe, Snapshot
 from kprobe_sim.function_filter import FunctionList
 from kprobe_sim.instance import Instance

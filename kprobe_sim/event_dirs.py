@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kprobe_sim import control
+import kprobe_sim.control as control  # by its name: `from` takes what pyfakefs had forgotten
 from kprobe_sim.event_file import EventFile
 from kprobe_sim.filtering import group_filter_text, put_filter, put_group_filter
 from kprobe_sim.hist_file import drop_hist_triggers, hist_text

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 
-from kprobe_sim import profile as profiles
 from kprobe_sim.call import Call
 from kprobe_sim.clock import VirtualClock
 from kprobe_sim.dyn_event import DynamicEvent
@@ -28,6 +27,7 @@ from kprobe_sim.memory import Memory
 from kprobe_sim.node import refuse
 from kprobe_sim.predicate import Predicate
 from kprobe_sim.probes import ProbeRegistry
+from kprobe_sim.profile import load as load_profile
 from kprobe_sim.prototypes import PrototypeTable
 from kprobe_sim.static_record import FieldValue
 from kprobe_sim.symbols import Symbol
@@ -49,7 +49,7 @@ class SimulatedKernel:
     """
 
     def __init__(self, kernel: str = "", *, cpus: int | None = None, clock: Callable[[], int] | None = None) -> None:
-        self.profile = profiles.load(kernel)
+        self.profile = load_profile(kernel)
         self.release = self.profile.release
         self.symbols = self.profile.fresh_symbols()
         self.gates = gates_for(self.profile.number)

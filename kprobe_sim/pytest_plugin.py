@@ -209,8 +209,11 @@ def sys_kernel_tracing() -> Iterator[SimulatedKernel]:
 @pytest.fixture
 def simulated_machine(fs: Any) -> Iterator[SimulatedKernel]:
     """The same in a whole fake machine, in pyfakefs' `fs`: with the rest of /proc, and places for locks and logs."""
-    from .expose import patched
-
+    fs.pause()
+    try:  # a module that is imported within `fs` has its files
+        from .expose import patched
+    finally:
+        fs.resume()
     with patched(fs=fs) as simulated:
         yield simulated
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from kprobe_sim import control
+import kprobe_sim.control as control  # by its name: `from` takes what pyfakefs had forgotten
 from kprobe_sim.control_files import CONTROL, KNOBS, PER_CPU, PLAIN, TOP
 from kprobe_sim.event_dirs import EventsDir
 from kprobe_sim.gates import gates_for

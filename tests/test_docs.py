@@ -32,6 +32,7 @@ SECONDS = 30.0  # for a command; one in a guest has four times as long
 ANY = "[...]"
 INTERRUPT = "^C"
 TEST = re.compile(r"# (test_\w+\.py)\n")
+FUNCTION = re.compile(r"^def (test_\w+)", re.MULTILINE)
 SPAN = re.compile(r"`([^`\n]+)`")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
@@ -222,6 +223,18 @@ def test_script(block: Block, tmp_path: Path, environment: dict[str, str]) -> No
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (block.output or "")
+
+
+@pytest.mark.parametrize(
+    "test",
+    [f"{name}::{test}" for name, block in TESTS.items() for test in FUNCTION.findall(block.text)],
+)
+def test_each_test_of_the_documents_alone_in_a_process(test: str, tmp_path: Path, environment: dict[str, str]) -> None:
+    name = test.partition("::")[0]
+    (tmp_path / name).write_text(TESTS[name].text, encoding="utf-8")
+    argv = [sys.executable, "-m", "pytest", "-q", test]
+    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=SECONDS)
+    assert done.stdout.splitlines()[-1].startswith("1 passed in "), done.stdout
 
 
 def test_every_test_of_the_documents_is_run() -> None:

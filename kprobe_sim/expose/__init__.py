@@ -13,7 +13,7 @@ __all__ = ["NotCovered", "patched"]
 
 def __getattr__(name: str) -> Any:  # the kernel imports this package, and needs none of it
     if name in __all__:
-        from kprobe_sim.expose import patches
+        from importlib import import_module  # looks in sys.modules: pyfakefs forgets modules, and not their packages
 
-        return getattr(patches, name)
+        return getattr(import_module("kprobe_sim.expose.patches"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

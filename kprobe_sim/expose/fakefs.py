@@ -9,15 +9,16 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kprobe_sim.expose.machine import normal
+from kprobe_sim.profile import PROFILES
 
 if TYPE_CHECKING:
     from kprobe_sim.expose.calls import Calls
     from kprobe_sim.kernel import SimulatedKernel
 
+_PROFILES = str(PROFILES)
 _DIRECTORIES = (
     "/sys/kernel",
     "/proc/self",
@@ -83,9 +84,8 @@ def furnish(fs: Any, kernel: SimulatedKernel) -> None:
     for path, text in texts.items():
         if not fs.exists(path):
             fs.create_file(path, contents=text.rstrip("\n") + "\n", st_mode=0o100444)
-    profiles = Path(__file__).parents[1] / "profiles"
-    if not fs.exists(str(profiles)):
-        fs.add_real_directory(str(profiles))  # the simulator's own data, read when they are first needed
+    if not fs.exists(_PROFILES):
+        fs.add_real_directory(_PROFILES)  # the simulator's own data, read when they are first needed
 
 
 def patch(set_: Callable[[Any, str, Any], None], opener: Any, calls: Calls, fs: Any) -> None:

@@ -24,6 +24,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kprobe_sim.expose.calls import Calls
@@ -72,8 +73,17 @@ def patched(kernel: SimulatedKernel | str = "", *, fs: Any = None) -> Iterator[S
     """
     os_module: Any = sys.modules["os"]
     if fs is not None:
-        from kprobe_sim.expose import fakefs
-
+        fs.pause()
+        try:  # what was imported within `fs` has its files, and is forgotten by now: import it with the real ones
+            import_module("kprobe_sim.kernel")
+            fakefs = import_module("kprobe_sim.expose.fakefs")
+            again = import_module(__name__).patched
+        finally:
+            fs.resume()
+        if again is not patched:  # this module was, too
+            with again(kernel, fs=fs) as simulated:
+                yield simulated
+            return
         os_module = fakefs.os_module(fs)
         with fakefs.paused(fs):
             kernel = _kernel(kernel)

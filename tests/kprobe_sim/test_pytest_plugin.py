@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+
 import pytest
 
-from kprobe_sim import profile
+from kprobe_sim import profile, pytest_plugin
 from kprobe_sim.pristine import Pristine
 
 pytest_plugins = ["pytester"]
@@ -98,6 +101,87 @@ def test_vm_tests_run_only_when_asked_for(run) -> None:  # type: ignore[no-untyp
     run(source).assert_outcomes(passed=1, deselected=1)
     run(source, "-m", "vm").assert_outcomes(passed=1, deselected=1)
     run(source, "--tracefs", "vm:6.1").assert_outcomes(passed=2)
+
+
+# what a test of each fixture does, as the only one of its process
+ALONE = {
+    "tracefs_spec": "assert tracefs_spec == 'sim'",
+    "tracefs_backend": "assert tracefs_backend.fresh(own=False).read('tracing_on') == b'1\\n'",
+    "tracefs_module": "assert tracefs_module.fresh(own=False).read('tracing_on') == b'1\\n'",
+    "tracefs": "assert tracefs.read('tracing_on') == b'1\\n'",
+    "tracer": "assert tracer.format('p:a do_sys_openat2').startswith(b'name: a')",
+    "kernel": "kernel.call('do_sys_openat2')",
+    "workload": "assert workload.open('/dev/null') == 3",
+    "sys_kernel_tracing": "sys_kernel_tracing.call('do_sys_openat2'); assert len(FILE.read_text()) == 4",
+    "simulated_machine": "simulated_machine.call('do_sys_openat2'); assert len(FILE.read_text()) == 4",
+}
+
+
+def test_each_fixture_has_its_test() -> None:
+    tree = ast.parse(inspect.getsource(pytest_plugin))
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    fixtures = {node.name for node in functions if any("fixture" in ast.dump(mark) for mark in node.decorator_list)}
+    assert fixtures == set(ALONE)
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_each_fixture_alone_in_a_process(run, name: str) -> None:  # type: ignore[no-untyped-def]
+    source = f"""
+        from pathlib import Path
+
+        FILE = Path("/sys/kernel/tracing/current_tracer")
+
+        def test_it({name}):
+            {ALONE[name]}
+        """
+    run(source).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("fixtures", "body"),
+    [
+        ("simulated_machine", "check(simulated_machine)"),
+        ("fs, simulated_machine", "check(simulated_machine)"),
+        ("fs, request", "check(request.getfixturevalue('simulated_machine'))"),
+        ("fs", "import kprobe_sim.expose as e\n    with e.patched(fs=fs) as kernel: check(kernel)"),
+        (
+            "fs",
+            "from kprobe_sim import SimulatedKernel; from kprobe_sim.expose import patched\n"
+            "    with patched('6.1', fs=fs) as kernel: check(kernel)",
+        ),
+    ],
+)
+def test_a_fake_machine_however_it_is_had(run, fixtures: str, body: str) -> None:  # type: ignore[no-untyped-def]
+    """pyfakefs forgets what was imported within it; the second time the modules were there before."""
+    source = f"""
+from pathlib import Path
+
+import pytest
+
+TRACING = Path("/sys/kernel/tracing")
+
+def check(kernel):
+    from kprobe_sim import Task
+
+    (TRACING / "kprobe_events").write_text("p:a do_sys_openat2 f=+0(%si):string")
+    (TRACING / "events/kprobes/a/enable").write_text("1")
+    (TRACING / "events/kprobes/a/trigger").write_text("hist:keys=common_pid")
+    Path("/etc/tool.conf").write_text("fake")
+    kernel.call("do_sys_openat2", task=Task(7, "cat"), args=(-100, "/x"))
+    assert 'f="/x"' in (TRACING / "trace").read_text()
+    assert "Hits: 1" in (TRACING / "events/kprobes/a/hist").read_text()
+
+@pytest.mark.parametrize("time", range(2))
+def test_it(time, {fixtures}):
+    {body}
+
+def test_after():
+    from kprobe_sim import SimulatedKernel
+
+    assert SimulatedKernel("6.1").tracefs.read("tracing_on") == b"1\\n"
+    assert not Path("/etc/tool.conf").exists()
+"""
+    run(source).assert_outcomes(passed=3)
 
 
 def test_needs(run) -> None:  # type: ignore[no-untyped-def]

@@ -20,6 +20,11 @@ BLOCKS = [(match[1], match[2]) for match in BLOCK.finditer(PAGE.read_text(encodi
 FILES = {match[1]: text for language, text in BLOCKS if language != "console" and (match := NAME.match(text))}
 
 
+def outside() -> dict[str, str]:
+    """The environment of somebody who runs no pytest."""
+    return {name: value for name, value in environment().items() if not name.startswith("PYTEST_")}
+
+
 def commands() -> list[tuple[str, str]]:
     found = []
     for language, text in BLOCKS:
@@ -49,13 +54,27 @@ def test_the_page_has_three_examples() -> None:
     assert set(FILES) == {"count_opens.py", "test_count_opens.py", "first-opens.sh", "activity.toml", "opens.c"}
 
 
+TESTS = [
+    f"{name}::{test}"
+    for name, text in FILES.items()
+    if name.startswith("test_")
+    for test in re.findall(r"^def (test_\w+)", text, re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_each_test_alone_in_a_process(place: Path, test: str) -> None:
+    argv = [sys.executable, "-m", "pytest", "-q", test]
+    done = subprocess.run(argv, cwd=place, capture_output=True, text=True, timeout=60, env=outside())
+    assert done.stdout.splitlines()[-1].startswith("1 passed in "), done.stdout
+
+
 @pytest.mark.parametrize(("command", "output"), commands())
 def test_command(request: pytest.FixtureRequest, place: Path, command: str, output: str) -> None:
     if "kprobe-sim run" in command:
         request.getfixturevalue("can_mount")
     if ("./opens" in command or "cc " in command) and shutil.which("cc") is None:
         pytest.skip("no C compiler")
-    kept = {name: value for name, value in environment().items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=place,
@@ -63,7 +82,7 @@ def test_command(request: pytest.FixtureRequest, place: Path, command: str, outp
         stderr=subprocess.STDOUT,
         text=True,
         timeout=60,
-        env={**kept, "PATH": f"{place}/bin:{os.environ['PATH']}"},
+        env={**outside(), "PATH": f"{place}/bin:{os.environ['PATH']}"},
     )
     expected = re.escape(output).replace(re.escape("[...]\n"), r"(?:.*\n)*")
     assert re.fullmatch(expected, done.stdout), done.stdout
