@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kprobe_sim.memory import CallMemory
@@ -23,6 +24,9 @@ _HALF_MASK = (1 << 32) - 1
 _SYSTEM_CALLS = ("openat", "fork", "fadvise")  # whose chains are recorded for the workload
 _REMEMBERED = 4096  # names and chains, at most
 _NAMES = frozenset(REGISTERS)
+_CALLER_SAVED = ("di", "si", "dx", "cx", "r8", "r9", "r10", "r11")  # what a function needn't put back; ax is its result
+# What such a register holds at a return when nobody says: no address, neither of the kernel's nor of a task's.
+_CLOBBERED = {name: 0xDEAD_0000_0000_0000 + 0x1111 * number for number, name in enumerate(_CALLER_SAVED, 1)}
 _BASE = dict.fromkeys(REGISTERS, 0) | {"cs": 0x10, "ss": 0x18, "flags": 0x246, "orig_ax": _MASK}
 _STACK_TOP = 0xFFFFC90000014000  # the end of a kernel stack
 _STACK_USED = 0x1F8  # bytes between the frame and pt_regs of a system call at the end
@@ -32,7 +36,10 @@ _PLACE = re.compile(r"([^+/]+)(?:\+(0x[0-9a-fA-F]+|[0-9]+))?(?:/(0x[0-9a-fA-F]+|
 
 
 class Call(NamedTuple):
-    """The arguments of `SimulatedKernel.call`."""
+    """The arguments of `SimulatedKernel.call`.
+
+    `returned` are the registers that are known at the return; None: those that `registers` sets.
+    """
 
     function: str
     task: Task
@@ -46,6 +53,7 @@ class Call(NamedTuple):
     cpu: int = 0
     at: int | None = None
     duration: int | None = None
+    returned: Mapping[str, int] | None = None
 
 
 class Frame(NamedTuple):
@@ -118,9 +126,22 @@ class Placing:
             registers[name] = value & _MASK
         return Frame(entry, registers, memory, words, chain)
 
-    def result(self, call: Call) -> int:
-        """Return what the call returns, as the register holds it."""
-        return (call.returns or 0) & self._masks(call.function)[1]
+    def at_return(self, call: Call, frame: Frame) -> dict[str, int]:
+        """Return the registers behind the return of a call.
+
+        A function puts back those that belong to its caller, and leaves anything in the others.
+        """
+        registers = frame.registers | _CLOBBERED
+        stated = call.registers if call.returned is None else call.returned
+        for name, value in stated.items():
+            registers[name] = value & _MASK
+        registers["ax"] = (call.returns or 0) & self._masks(call.function)[1]
+        if self._kernel.gates.nested_returns_know:  # the handler leaves what the trampoline put there
+            registers["ip"] = self._kernel.return_trampoline
+        else:
+            registers["ip"] = frame.chain[0] if frame.chain else 0
+        registers["sp"] = frame.registers["sp"] + 8
+        return registers
 
     def _masks(self, function: str) -> tuple[tuple[int, ...], int]:
         masks = self._widths.get(function)

@@ -43,6 +43,10 @@ def _register(name: str) -> Value:
     return lambda state: state.registers.get(name, 0)
 
 
+def _at_entry(value: Value) -> Value:
+    return lambda state: value(state if state.entry is None else state.entry)
+
+
 def _source(source: Source) -> Value:
     """Return the closure for where a fetch starts; a text has no address here: it is handled as a string."""
     number = source.number & ULONG_MAX
@@ -57,10 +61,8 @@ def _source(source: Source) -> Value:
             return _register(_ARGUMENT_REGISTERS[number])
         case From.ARGUMENT:  # word 0 is the return address
             return _stack_word(number - len(_ARGUMENT_REGISTERS) + 1)
-        case From.ENTRY_ARGUMENT if number < len(_ARGUMENT_REGISTERS):  # nothing changes them in a simulated call
-            return _register(_ARGUMENT_REGISTERS[number])
-        case From.ENTRY_ARGUMENT:  # the return address is gone
-            return _stack_word(number - len(_ARGUMENT_REGISTERS))
+        case From.ENTRY_ARGUMENT:
+            return _at_entry(_source(source._replace(kind=From.ARGUMENT)))
         case From.RETURN_VALUE:
             return lambda state: state.return_value & ULONG_MAX
         case From.COMM:  # cast to something else

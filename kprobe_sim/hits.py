@@ -182,9 +182,10 @@ class Hits:
         if not probes and not fprobes.returns and not fprobes.last_returns:
             return
         caller = frame.chain[0] if frame.chain else 0
-        value = self._placing.result(call)
-        registers = {**frame.registers, "ax": value, "ip": caller, "sp": frame.registers["sp"] + 8}
-        state = State(registers, frame.memory, frame.stack[1:], self._name(call.task), value, self._current(call))
+        registers = self._placing.at_return(call, frame)
+        name, current = self._name(call.task), self._current(call)
+        entered = State(frame.registers, frame.memory, frame.stack, name, 0, current)
+        state = State(registers, frame.memory, frame.stack[1:], name, registers["ax"], current, entry=entered)
         # the one that was armed last returns first, and only the one that was armed first knows the true caller
         kernel = self._kernel
         chain = frame.chain if kernel.gates.returns_unwound else (kernel.return_trampoline,)

@@ -23,7 +23,7 @@ from kprobe_sim.hist import HistTrigger
 from kprobe_sim.hits import Hits
 from kprobe_sim.instance import BUFFER_SIZE, Instance
 from kprobe_sim.machine_files import MachineFiles
-from kprobe_sim.memory import Memory
+from kprobe_sim.memory import Memory, banners
 from kprobe_sim.node import refuse
 from kprobe_sim.predicate import Predicate
 from kprobe_sim.probes import ProbeRegistry
@@ -59,7 +59,7 @@ class SimulatedKernel:
         self.condition = threading.Condition(threading.RLock())
         self.expanded = False  # ring_buffer_expanded: the buffers have their full size
         self.cmdlines = SavedCmdlines(self.profile.saved_cmdlines_size)
-        self.memory = Memory(self.symbols, _banners(self.profile.banner))
+        self.memory = Memory(self.symbols, banners(self.profile.banner))
         self.writer: Task = _INIT  # the task that uses the tracefs (it marks the trace)
         self.tasks: dict[int, Task] = {}
         self.files = MachineFiles()  # that uprobes may be on
@@ -120,24 +120,19 @@ class SimulatedKernel:
         that instruction instead of the entry.  `returns` None: it doesn't return.  `at` is the time of the entry in ns,
         `duration` the ns until the return; `within` is called between the two: what the function does.
 
+        At the return, ax is what is returned and the registers that a function keeps (bx, bp, r12 to r15) are as
+        they were.  The others hold made-up numbers that are no addresses, unless `registers` sets
+        them.
+
         Raises ValueError for what the kernel has no symbol for, or a CPU that it hasn't.
         """
-        call = Call(
-            function,
-            task,
-            tuple(args),
-            returns,
-            caller,
-            dict(registers or {}),
-            dict(memory or {}),
-            tuple(stack),
-            offset,
-            cpu,
-            at,
-            duration,
-        )
+        words = tuple(args), returns, caller, dict(registers or {}), dict(memory or {}), tuple(stack)
+        self.perform(Call(function, task, *words, offset, cpu, at, duration), within)
+
+    def perform(self, call: Call, within: Callable[[], None] | None = None) -> None:
+        """Let a call happen, all of which is told."""
         with self.condition:
-            self.tasks[task.pid] = task
+            self.tasks[call.task.pid] = call.task
             self.hits.run(call, within)
 
     def emit(
@@ -386,12 +381,3 @@ class SimulatedKernel:
         token = object()
         self._subscribers[token] = callback
         return lambda: self._subscribers.pop(token, None) and None
-
-
-def _banners(banner: str) -> dict[str, bytes]:
-    """Return linux_banner, and linux_proc_banner, which has places for the system's name, release and version."""
-    built = banner[banner.index(" (") : banner.rindex(") #") + 1]
-    return {
-        "linux_banner": banner.encode() + b"\n\0",
-        "linux_proc_banner": f"%s version %s{built} %s\n\0".encode(),
-    }

@@ -113,3 +113,12 @@ class CallMemory:
             if start <= address < start + len(block):
                 return block[address - start : address - start + size]
         return self._memory.stretch(address, size)
+
+
+def banners(banner: str) -> dict[str, bytes]:
+    """Return linux_banner, and linux_proc_banner, which has places for the system's name, release and version."""
+    built = banner[banner.index(" (") : banner.rindex(") #") + 1]
+    return {
+        "linux_banner": banner.encode() + b"\n\0",
+        "linux_proc_banner": f"%s version %s{built} %s\n\0".encode(),
+    }

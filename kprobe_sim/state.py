@@ -47,7 +47,8 @@ class State(NamedTuple):
     `registers` has the kernel's names (r15 … ss, orig_ax) with 64-bit unsigned values; those left out are 0.  `stack`
     are the words from the stack pointer up ($stack0 …); beyond them $stackN is 0.  `return_value` is what $retval
     reads, at a return probe.  `current` says where the task's memory is.  `record` is that of the event that an event
-    probe is attached to.
+    probe is attached to.  `entry` is the state at the entry of the function that returns: there the kernel takes the
+    arguments that a return probe shows ($argN).
     """
 
     registers: Mapping[str, int]
@@ -57,3 +58,4 @@ class State(NamedTuple):
     return_value: int = 0
     current: Current = NOWHERE
     record: bytes = b""
+    entry: State | None = None

@@ -11,8 +11,10 @@ import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from kprobe_sim.call import Call
 from kprobe_sim.task import Task
 from kprobe_sim.task_life import SystemCall
 
@@ -154,15 +156,22 @@ class SimulatedWorkload:
         memory: Mapping[int, bytes],
         chain: Sequence[int],
         returns: int,
+        returned: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Call a function as it was seen to be called on a real kernel: all that a probe can see was recorded."""
-        self._kernel.call(
-            function,
-            task=Task(self.pid, self._name, user_stack=_HERE_IN_PROGRAM),
-            returns=returns,
-            stack=list(chain),
-            memory=dict(memory),
-            registers=dict(registers),
+        """Call a function as it was seen to be called on a real kernel: all that a probe can see was recorded.
+
+        `returned` are registers at the return.
+        """
+        self._kernel.perform(
+            Call(
+                function,
+                Task(self.pid, self._name, user_stack=_HERE_IN_PROGRAM),
+                returns=returns,
+                registers=dict(registers),
+                memory=dict(memory),
+                stack=tuple(chain),
+                returned=returned,
+            )
         )
 
     def close(self) -> None:
@@ -182,21 +191,22 @@ class SimulatedWorkload:
         function: str,
         arguments: Sequence[int],
         result: int,
-        chain: Sequence[str],
+        chain: tuple[str, ...],
         memory: dict[int, bytes],
         registers: Mapping[str, int] | None = None,
         within: Callable[[], None] | None = None,
     ) -> None:
-        self._kernel.call(
+        call = Call(
             function,
-            task=self._task,
-            args=arguments,
-            returns=result,
-            stack=chain,
+            self._task,
+            tuple(arguments),
+            result,
+            registers=dict(registers or {}),
             memory=memory,
-            registers=registers,
-            within=within,
+            stack=chain,
+            returned={},
         )
+        self._kernel.perform(call, within)
 
 
 def _opened(path: str, flags: int, dfd: int) -> int:

@@ -27,15 +27,15 @@ times = 2
 
 def test_played_at_once_the_calls_have_the_times_of_the_file() -> None:
     kernel = SimulatedKernel("6.1", cpus=2)
-    kernel.tracefs.write("kprobe_events", b"r:e do_sys_open $retval file=+0(%si):string")
-    kernel.tracefs.write("events/kprobes/e/enable", b"1")
+    kernel.tracefs.write("kprobe_events", b"p:p do_sys_open file=+0(%si):string\nr:e do_sys_open $retval")
+    kernel.tracefs.write("events/kprobes/enable", b"1")
     activity.parse(OPENS).play(kernel)
     lines = kernel.tracefs.read("trace").decode().splitlines()[12:]
     assert (
         lines
         == [
-            "      super-vise-1689    [001] ..... 6593279.228757: e: (SyS_open+0x1e/0x20 <- do_sys_open) arg1=0x9 "
-            'file="/etc/hosts"'
+            '      super-vise-1689    [001] ..... 6593279.228756: p: (do_sys_open+0x0/0x80) file="/etc/hosts"',
+            "      super-vise-1689    [001] ..... 6593279.228757: e: (SyS_open+0x1e/0x20 <- do_sys_open) arg1=0x9",
         ]
         * 2
     )

@@ -83,7 +83,9 @@ class Calls:
         random = self._random
         number = random.choice(("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "x8", "x16", "x32", "x64"))
         if kind == "r":
-            return random.choice(("$retval", f"$retval:{number}", "$comm", "$retval:symbol", "\\7:u8"))
+            register = random.choice(_REGISTERS)
+            kept = (f"%{register}", f"%{register}:{number}", f"%{register}:symbol")
+            return random.choice(("$retval", f"$retval:{number}", "$comm", "$retval:symbol", "\\7:u8", *kept))
         if paths and random.random() < 0.6:
             path = random.choice(paths)
             depth = random.randrange(1, len(path.offsets) + 1)

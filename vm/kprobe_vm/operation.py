@@ -98,7 +98,8 @@ class Call(NamedTuple):
 class Hit(NamedTuple):
     """What an oracle saw of one call: registers and memory by address, the return addresses, the result.
 
-    `whole` says that all of the memory could be read; else numbers are shown that nobody knows.
+    `whole` says that all of the memory could be read; else numbers are shown that nobody knows.  `returned` are the
+    registers at the return.
     """
 
     registers: dict[str, int]
@@ -106,6 +107,7 @@ class Hit(NamedTuple):
     chain: tuple[int, ...]
     returns: int
     whole: bool = True
+    returned: dict[str, int] = {}
 
 
 class Observed(NamedTuple):

@@ -22,6 +22,7 @@ REGISTERS = (
     *("di", "si", "dx", "cx", "r8", "r9", "ax", "bx", "bp", "r10", "r11", "r12", "r13", "r14", "r15"),
     *("flags", "sp", "cs", "ss"),
 )
+RETURNED = tuple(name for name in REGISTERS if name not in ("ax", "sp"))  # those are known: the result, the call's + 8
 STACK_WORDS = 40
 STACK_SIZE = 16384  # of a kernel stack, which is aligned to that
 WORDS = 32  # read behind a pointer
@@ -46,7 +47,8 @@ class Path(NamedTuple):
 
 def before(function: str) -> list[Operation]:
     """Return what defines the oracle's first event."""
-    return [Write("kprobe_events", b"r:zz_o/out %b v=$retval:x64" % function.encode())]
+    words = " ".join(f"{name}=%{name}:x64" for name in RETURNED)
+    return [Write("kprobe_events", f"r:zz_o/out {function} v=$retval:x64 {words}".encode())]
 
 
 def after(function: str, paths: Sequence[Path]) -> list[Operation]:
@@ -96,7 +98,9 @@ class Oracle:
                 chain = struct.unpack_from(f"<{min(size, (len(data) - 16) // 8)}Q", data, 16)
                 open_hits[-1] = open_hits[-1]._replace(chain=tuple(chain[1:]))  # the first is the function's own
             elif kind == ids["out"] and open_hits:
-                hits.append(open_hits.pop()._replace(returns=struct.unpack_from("<Q", data, 24)[0]))
+                result, *returned = struct.unpack_from(f"<{1 + len(RETURNED)}Q", data, 24)
+                registers = dict(zip(RETURNED, returned, strict=True))
+                hits.append(open_hits.pop()._replace(returns=result, returned=registers))
             last = kind
         return tuple(hits)
 
