@@ -65,7 +65,7 @@ def test_arguments_of_a_return_are_those_of_the_entry() -> None:
 
 def test_so_are_those_on_the_stack() -> None:
     kernel = SimulatedKernel("6.12")
-    kernel.tracefs.write("kprobe_events", b"r:x do_trap b=$arg2:u8 f=$arg6:u8 g=$arg7:u8 s0=$stack0")
+    kernel.tracefs.write("kprobe_events", b"r:x mon_event_read b=$arg2:u8 f=$arg6:u8 g=$arg7:u8 s0=$stack0")
     kernel.tracefs.write("events/kprobes/x/enable", b"1")
-    kernel.call("do_trap", task=CAT, args=(1, 2, 3, 4, 5, 6, 7))
+    kernel.call("mon_event_read", task=CAT, args=(1, 2, 3, 4, 5, 6, 7))
     assert kernel.tracefs.read("trace").endswith(b") b=2 f=6 g=7 s0=0x7\n")

@@ -95,9 +95,7 @@ class Side:
     def replay(self, operation: Observed) -> None:
         """Let a simulated kernel do what an oracle saw of another."""
         for hit in operation.hits or ():
-            self.workload.replay(
-                operation.function, hit.registers, hit.memory, hit.chain, hit.returns, hit.returned
-            )
+            self.workload.replay(operation.function, hit.registers, hit.memory, hit.chain, hit.returns, hit.returned)
 
     def run(self, operation: Operation) -> Outcome:
         """Do one operation; return its answers, with ids, hashed pointers, times and pids made equal."""
