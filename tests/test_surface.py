@@ -53,4 +53,5 @@ def test_call() -> None:
 
 
 def test_what_a_trace_event_has() -> None:
-    assert {"task", "pid", "cpu", "flags", "timestamp", "name", "fields"} <= set(dir(kprobe.Event))
+    names = {"task", "pid", "cpu", "flags", "timestamp", "name", "fields", "complete", "guessed"}
+    assert names <= set(dir(kprobe.Event))

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from kprobe.text.place import find_place
-from kprobe.text.records import FAULT, Value
+from kprobe.text.records import FAULT, NONE, Value
 
 # Only the group of a string can be None.
 Convert: TypeAlias = Callable[[Any], Value]
@@ -24,6 +24,10 @@ def decode(text: bytes) -> str:
     return text.decode("utf-8", "surrogateescape")
 
 
+class _NotDecoded(Exception):
+    """A text that has the look of a value and isn't one."""
+
+
 def _text(text: bytes | None) -> Value:
     return FAULT if text is None else text.decode("utf-8", "surrogateescape")
 
@@ -34,9 +38,9 @@ _hexadecimal: Final[Convert] = partial(int, base=16)
 
 def _symbol(text: bytes) -> Value:
     place = find_place(decode(text))
-    if place is None:
-        return decode(text)
-    return place if place.symbol or place.address is None else place.address
+    if place is None or (place.offset is None and place.address is None):
+        raise _NotDecoded
+    return place if place.symbol else place.address or 0
 
 
 def _numbers(convert: Convert) -> Convert:
@@ -53,7 +57,9 @@ def _strings(length: int) -> Convert:
 
     def convert(text: bytes) -> Value:
         parts = pattern.fullmatch(text)
-        return decode(text) if parts is None else tuple(_text(part) for part in parts.groups())
+        if parts is None:
+            raise _NotDecoded
+        return tuple(_text(part) for part in parts.groups())
 
     return convert
 
@@ -101,10 +107,10 @@ class Arguments:
     """Reads the text behind a probe's place into its arguments.
 
     A single string argument is exact whatever it holds, since what stands before and after it is known. Of several, the
-    ones before the last end at the first place where the rest still fits.
+    ones before the last end at the first place where the rest still fits; if there is another, they are guesses.
     """
 
-    __slots__ = ("_build", "_fullmatch", "_items", "_opening", "_shorter")
+    __slots__ = ("_build", "_fullmatch", "_items", "_names", "_opening", "_parts", "_texts", "ends")
 
     def __init__(self, items: list[tuple[str, str]]) -> None:
         strings = [i for i, (_, spec) in enumerate(items) if spec == '"%s"']
@@ -132,19 +138,76 @@ class Arguments:
         self._opening = re.compile(opening, re.S).match if opening else None
         self._build = _builder([name for name, _ in items], converts)
         self._items = items
-        self._shorter: list[Arguments] | None = None
+        self._names = [name for name, _ in items]
+        self._texts = [i for i, (_, spec) in enumerate(items) if '"%s"' in spec]
+        # how each string ends but the last
+        self.ends = tuple(
+            (b'" ' if items[i][1] == '"%s"' else b"} ") + items[i + 1][0].encode() + b"=" for i in self._texts[:-1]
+        )
+        self._parts: tuple[list[Arguments], list[Arguments]] | None = None
 
     def read(self, body: bytes) -> dict[str, Value] | None:
         """Read the arguments; None if the text isn't theirs, whole."""
-        parts = self._fullmatch(body)
-        return None if parts is None else self._build(parts)
+        # a file whose lines end with CR LF has one character more
+        parts = self._fullmatch(body) or (self._fullmatch(body[:-1]) if body[-1:] == b"\r" else None)
+        if parts is None:
+            return None
+        try:
+            return self._build(parts)
+        except _NotDecoded:
+            return None
 
-    def begin(self, body: bytes) -> dict[str, Value] | None:
-        """Read as many of the arguments as a record broken off by the kernel has; None if it isn't such a record."""
-        if self._shorter is None:
-            self._shorter = [Arguments(self._items[:count]) for count in range(len(self._items) - 1, 0, -1)]
+    def guessed(self, body: bytes) -> frozenset[str]:
+        """Name the arguments that may be others: those between two strings of which the first could end elsewhere."""
+        for i, end in zip(self._texts, self.ends, strict=False):
+            if body.count(end) > 1:
+                return frozenset(self._names[i : self._texts[-1] + 1])
+        return NONE
+
+    def partly(self, body: bytes) -> tuple[dict[str, Value], frozenset[str]]:
+        """Read what can be read of text that isn't that of all the arguments; name those whose values are guesses.
+
+        A record broken off by the kernel has the first of them. In any other text each argument ends where a later one
+        begins; the value of one that can't be decoded is its text, and what follows it is a guess.
+        """
+        if self._parts is None:
+            beginnings = [Arguments(self._items[:count]) for count in range(len(self._items) - 1, 0, -1)]
+            self._parts = beginnings, [Arguments([item]) for item in self._items]
+        beginnings, single = self._parts
         whole = _UNNAMED.sub(b"", body)
-        return next((found for shorter in self._shorter if (found := shorter.read(whole)) is not None), None)
+        for shorter in beginnings:
+            following = b" " + self._names[len(shorter._items)].encode() + b"="
+            if following not in whole and (found := shorter.read(whole)) is not None:
+                return found, shorter.guessed(whole)
+        cuts = self._cuts(body)
+        fields: dict[str, Value] = {}
+        guessed: set[str] = set()
+        ends = [at for _, at, _ in cuts[1:]] + [len(body)]
+        for (i, _, start), end in zip(cuts, ends, strict=False):
+            name, text = self._names[i], body[start:end]
+            if not text and end == len(body):
+                break  # the kernel broke off after the name
+            read = single[i].read(b" " + name.encode() + b"=" + text)
+            fields[name] = decode(text) if read is None else read[name]
+            if guessed or read is None:
+                guessed.add(name)
+        return fields, frozenset(guessed)
+
+    def _cuts(self, body: bytes) -> list[tuple[int, int, int]]:
+        """Say where the arguments are: their numbers, where each begins and where its value does."""
+        cuts: list[tuple[int, int, int]] = []
+        position = 0
+        for i, name in enumerate(self._names):
+            label = b" " + name.encode() + b"="
+            at = body.find(label, position)
+            if cuts and body[cuts[-1][2] : cuts[-1][2] + 1] == b'"':
+                # a string's own end is a better sign than a name, which it may hold
+                closed = body.find(b'"' + label, cuts[-1][2] + 1)
+                at = at if closed < 0 else closed + 1
+            if at >= 0:
+                position = at + len(label)
+                cuts.append((i, at, position))
+        return cuts
 
     def opens(self, body: bytes) -> bool:
         """Say whether text that can't be read may be the beginning of a string with a newline in it."""

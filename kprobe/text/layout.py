@@ -39,11 +39,11 @@ BARE: Final = re.compile(rb"([^\s:]+: \([^()\n]*\))([^\n]*)\n")
 CONTEXTS: Final = (STANDARD, LATENCY, VERBOSE)
 
 # Options raw and hex: pid, cpu, time, number of the event; with hex an empty line follows.
-RAW: Final = re.compile(rb"(\d{1,10}) (\d{1,9}) (\d{1,20}) type: (\d{1,9})\n")
-HEX: Final = re.compile(rb"([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{16}) type: (\d{1,9})\n")
+RAW: Final = re.compile(rb"(\d{1,10}) (\d{1,9}) (\d{1,20}) type: (\d{1,9})\r?\n")
+HEX: Final = re.compile(rb"([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{16}) type: (\d{1,9})\r?\n")
 
-LOST: Final = re.compile(rb"CPU:(\d{1,9}) \[LOST (?:(\d{1,20}) )?EVENTS\]\n")
-BUFFER_STARTED: Final = re.compile(rb"##### CPU (\d{1,9}) buffer started ####\n")
+LOST: Final = re.compile(rb"CPU:(\d{1,9}) \[LOST (?:(\d{1,20}) )?EVENTS\]\r?\n")
+BUFFER_STARTED: Final = re.compile(rb"##### CPU (\d{1,9}) buffer started ####\r?\n")
 TRACER: Final = b"# tracer: "
 FRAME: Final = b" => "
 STACKS: Final = (b"<stack trace>", b"<user stack trace>")

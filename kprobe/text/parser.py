@@ -167,6 +167,8 @@ class Parser:
                     return -position - 1, None
                 if text[end : end + 1] == b"\n":
                     end += 1
+                elif text[end : end + 2] == b"\r\n":
+                    end += 2
             if coded is not None:
                 self._heading = False
                 pid, cpu, stamp = (int(coded[i], base) for i in (1, 2, 3))
@@ -187,7 +189,7 @@ class Parser:
         """Read a record that isn't followed by another of its layout at once; None if the text must go on first."""
         start, body, end = line.start(), line.start(line.re.groups), line.end()
         site = line[line.re.groups - 1] or b""
-        if not site and line[line.re.groups] in STACKS:
+        if not site and line[line.re.groups].removesuffix(b"\r") in STACKS:
             while end < limit and text.startswith(FRAME, end):
                 end = text.index(b"\n", end) + 1
             if end == limit and not whole:

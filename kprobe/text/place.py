@@ -12,12 +12,16 @@ _PLACE = re.compile(
     r"(?: <(?P<address>[0-9a-f]+)>)?"
 )
 _ADDRESS = re.compile(r"(?:0x([0-9a-f]+)| ?<([0-9a-f]+)>)")
+# Digits alone: no symbol begins with one, and none is made of 8 or 16 hexadecimal digits with a number among them.
+_DIGITS = re.compile(r"[0-9][0-9a-f]{0,15}|(?=[a-f]*[0-9])(?:[0-9a-f]{16}|[0-9a-f]{8})")
 
 
 def find_place(text: str) -> Place | None:
     """Read a place; None if the text isn't one."""
     if (number := _ADDRESS.fullmatch(text)) is not None:
         return Place("", None, None, "", int(number[1] or number[2], 16), text)
+    if _DIGITS.fullmatch(text) is not None:
+        return Place("", None, None, "", int(text, 16), text)
     parts = _PLACE.fullmatch(text)
     if parts is None:
         return None
@@ -33,5 +37,5 @@ def find_place(text: str) -> Place | None:
 
 
 def frame(text: str) -> Place:
-    """Read a line of a stack; what isn't a place is kept as the symbol."""
-    return find_place(text) or Place(text, None, None, "", None, text)
+    """Read a line of a stack; of what isn't a place only the text is known."""
+    return find_place(text) or Place("", None, None, "", None, text)

@@ -44,6 +44,8 @@ class Place(NamedTuple):
 
 Value: TypeAlias = "int | str | Place | Fault | tuple[Value, ...]"
 
+NONE: Final[frozenset[str]] = frozenset()
+
 Clock: TypeAlias = Literal["time", "count", "elapsed", "elapsed count"]
 """What a timestamp counts.
 
@@ -71,6 +73,12 @@ class Event(NamedTuple):
     flags and the preemption count. ``timestamp`` is an integer in the unit that ``clock`` names. ``address`` is the
     probed place, ``caller`` where a return probe returns to; both None if the event prints no place. ``tgid`` is None
     without option record-tgid and where the kernel doesn't know it.
+
+    ``complete`` says whether ``fields`` holds all that the event says, decoded. It doesn't where the kernel broke the
+    record off, where text belongs to no argument, and where a value can't be decoded: that value is its text as
+    printed. ``guessed`` names the arguments whose values may be others: those, what follows them, numbers that may be
+    hexadecimal (up to 3.13, without the event's format), what stands between two strings of which the first could also
+    end later, and all arguments of an event that isn't a probe's.
     """
 
     task: str
@@ -85,6 +93,8 @@ class Event(NamedTuple):
     tgid: int | None
     clock: Clock
     raw: bytes
+    complete: bool = True
+    guessed: frozenset[str] = NONE
 
     @property
     def seconds(self) -> float | None:
@@ -98,17 +108,19 @@ class Event(NamedTuple):
         # a comm can imitate the mark, so look behind it
         start = 9 if self.clock.startswith("elapsed") else 17
         body = self.raw[self.raw.index(mark, start) + len(mark) :]
-        return body.removesuffix(b"\n").decode("utf-8", "surrogateescape")
+        return body.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
 
 
 class Bare(NamedTuple):
-    """One hit of an event in a trace without context (option nocontext-info)."""
+    """One hit of an event in a trace without context (option nocontext-info); ``complete``, ``guessed``: see Event."""
 
     name: str
     address: Place | None
     caller: Place | None
     fields: Mapping[str, Value]
     raw: bytes
+    complete: bool = True
+    guessed: frozenset[str] = NONE
 
 
 class Coded(NamedTuple):

@@ -1,29 +1,46 @@
 """Arguments of an event whose format isn't known, or that isn't a probe's: told by their look.
 
-What can't be told without the format: on 3.2 and 3.13 numbers of the unsigned types are hexadecimal without ``0x``, so
-``flags=8241`` is read as decimal here and ``raw=fffe`` stays text.
+What can't be told without the format: up to 3.13 numbers of the unsigned types are hexadecimal without ``0x``, so where
+the kernel may be as old ``flags=8241`` is a guess, read as decimal, and ``raw=fffe`` stays text (fixtures/text/3.2).
+Where a string ends is a guess if there is another place where it could.
 """
 
 import re
 from collections.abc import Collection
+from typing import Final, TypeAlias
 
 from kprobe.text.arguments import decode
 from kprobe.text.place import find_place
-from kprobe.text.records import FAULT, Value
+from kprobe.text.records import FAULT, NONE, Value
 
 _NAME = re.compile(rb" ([A-Za-z_]\w*)=")
 # A string ends where another argument or nothing follows; a quote before anything else belongs to the string.
-_CLOSE = re.compile(rb"\"(?= [A-Za-z_]\w*=[\"'({\-0-9A-Za-z_]|\Z)")
-_BARE = re.compile(rb"[^\s\"{}']+(?: \[[^\]\s]+\])?(?= |\Z)")
+_CLOSE = re.compile(rb"\"(?= [A-Za-z_]\w*=[\"'({\-0-9A-Za-z_]|\r?\Z)")
+_BARE = re.compile(rb"[^\s\"{}']+(?: \[[^\]\s]+\])?(?= |\r?\Z)")
 _CHARACTER = re.compile(rb"'(.)'", re.S)
 _ELEMENT = re.compile(rb"'(.)'(?=[,}])|\"(.*?)\"(?=[,}])|([^,{}\"']+)", re.S)
 _NUMBER = re.compile(rb"(-?\d{1,20})|0x([0-9a-f]{1,16})")
+_HEXADECIMAL = re.compile(rb"[0-9a-f]{1,16}")
 _PAIR = re.compile(rb"(?:^|(?<=[ ,]))([A-Za-z_]\w*)=(.*?)(?=,? (?:==> )?[A-Za-z_]\w*=|\Z)", re.S)
+_BETWEEN: Final = (b" ", b", ", b" ==> ", b", ==> ", b",")
 _BOTH = re.compile(rb"(0x[0-9a-f]{1,16}) \((-?\d{1,20})\)")
 _FAULT = b"(fault)"
 
 # How often the end of a string may be moved before the arguments are given up: a hostile string can offer many ends.
 _TRIES = 100
+
+# How sure a value is: it can be no other; it may be another; it is nothing that a kernel prints, and its text is kept.
+_SURE: Final = 0
+_GUESS: Final = 1
+_UNREAD: Final = 2
+
+
+Reading: TypeAlias = tuple[dict[str, Value], frozenset[str], bool, bool, bool]
+"""What was read of a text: the fields, ``guessed`` and ``complete`` as Event has them, then whether the text is that of
+arguments, to the end, and whether it breaks off within a string."""
+
+# An argument: its name, where its value begins and ends, the value, how sure it is, and whether it is a string.
+_Argument: TypeAlias = tuple[str, int, int, Value, int, bool]
 
 
 def scalar(text: bytes) -> Value:
@@ -38,85 +55,185 @@ def scalar(text: bytes) -> Value:
     return decode(text)
 
 
-def _array(body: bytes, position: int) -> tuple[Value, int] | None:
+def _bare(text: bytes, *, decimal: bool) -> tuple[Value, int]:
+    """Read one unquoted value, and say how sure it is."""
+    number = _NUMBER.fullmatch(text)
+    if number is None:
+        value = scalar(text)
+        if isinstance(value, str):
+            return value, _GUESS if _HEXADECIMAL.fullmatch(text) else _UNREAD
+        return value, _SURE
+    digits = number[1]
+    if not digits:
+        return int(number[2], 16), _SURE
+    # one digit is the same in both bases, and hexadecimal numbers have no sign and at most 16 digits
+    sure = decimal or len(digits) == 1 or digits[0] == 45 or len(digits) > 16
+    return int(digits), _SURE if sure else _GUESS
+
+
+def _array(body: bytes, position: int) -> tuple[Value, int, int] | None:
     values: list[Value] = []
+    doubt, strings = _SURE, 0
     while body[position : position + 1] in (b"{", b","):
         element = _ELEMENT.match(body, position + 1)
         if element is None:
             return None
         character, string, bare = element.groups()
-        values.append(scalar(bare) if bare is not None else decode(character if character is not None else string))
+        if bare is not None:
+            # a kernel that prints arrays prints no numbers without 0x that aren't decimal
+            value, sure = _bare(bare, decimal=True)
+            if sure == _UNREAD:
+                return None
+            values.append(value)
+            doubt = max(doubt, sure)
+        else:
+            values.append(decode(character if character is not None else string))
+            strings += string is not None
         position = element.end()
-    return (tuple(values), position + 1) if body[position : position + 1] == b"}" else None
+    if body[position : position + 1] != b"}":
+        return None
+    # one string may hold what ends another
+    return tuple(values), position + 1, max(doubt, _GUESS) if strings > 1 else doubt
 
 
-def _value(body: bytes, position: int) -> tuple[Value, int] | None:
-    """Read a value that isn't a string, and say where it ends."""
-    first = body[position : position + 1]
-    if first == b"{":
-        return _array(body, position)
-    if first == b"'":
-        character = _CHARACTER.match(body, position)
-        return None if character is None else (decode(character[1]), character.end())
-    if body.startswith(_FAULT, position):
-        return FAULT, position + len(_FAULT)
+def _value(body: bytes, position: int, *, decimal: bool) -> tuple[Value, int, int] | None:
+    """Read a value that isn't a string, and say where it ends and how sure it is."""
     bare = _BARE.match(body, position)
-    return None if bare is None else (scalar(bare[0]), bare.end())
+    if bare is not None:
+        value, doubt = _bare(bare[0], decimal=decimal)
+        return value, bare.end(), doubt
+    if body[position : position + 1] == b"{":
+        return _array(body, position)
+    character = _CHARACTER.match(body, position)
+    return None if character is None else (decode(character[1]), character.end(), _SURE)
 
 
-def probe_arguments(body: bytes) -> tuple[dict[str, Value], bool, bool]:
-    """Read `` name=value`` pairs; say also whether that was all, and whether the text breaks off within a string.
+def probe_arguments(body: bytes, *, decimal: bool = False) -> Reading:
+    """Read `` name=value`` pairs; ``decimal`` says that numbers without ``0x`` are decimal for sure.
 
-    If the pairs can't be told to the end, the result holds those before the first doubtful one.
+    If the pairs can't be told to the end, the text of what isn't understood is the value of the name before it, and all
+    that follows is a guess.
     """
-    found: list[tuple[str, Value]] = []
-    # for each string: how many pairs stand before it, its name, where it begins and where it was last taken to end
-    strings: list[tuple[int, str, int, int]] = []
-    best: list[tuple[str, Value]] = []
+    found: list[_Argument] = []
+    names: set[str] = set()
+    best: list[_Argument] | None = None
     opens = False
+    end = len(body) - (body[-1:] == b"\r")
     position = 0
     for _ in range(_TRIES):
-        while position < len(body) and (name := _NAME.match(body, position)) is not None:
+        while position < end and (name := _NAME.match(body, position)) is not None:
             label, start = name[1].decode(), name.end()
+            if label in names:
+                break  # the kernel lets no two arguments have the same name
             if body[start : start + 1] == b'"':
                 close = _CLOSE.search(body, start + 1)
                 if close is None:
                     opens = True
                     break
-                strings.append((len(found), label, start + 1, close.start()))
-                found.append((label, decode(body[start + 1 : close.start()])))
                 position = close.end()
-                continue
-            value = _value(body, start)
-            if value is None:
-                break
-            found.append((label, value[0]))
-            position = value[1]
-        if position == len(body):
-            return dict(found), True, False
-        best = best or list(found)
-        while strings:
-            count, label, start, end = strings.pop()
-            if (close := _CLOSE.search(body, end + 1)) is not None:
-                del found[count:]
-                strings.append((count, label, start, close.start()))
-                found.append((label, decode(body[start : close.start()])))
-                position = close.end()
-                break
-        else:
+                found.append((label, start, position, decode(body[start + 1 : position - 1]), _SURE, True))
+            else:
+                value = _value(body, start, decimal=decimal)
+                if value is None:
+                    break
+                position = value[1]
+                found.append((label, start, position, value[0], value[2], False))
+            names.add(label)
+        if position == end:
+            return _reading(body, found, whole=True, opens=False)
+        if best is None:
+            best = list(found)
+        moved = _moved(body, found)
+        if moved is None:
             break
-    return dict(best), False, opens
+        names = {argument[0] for argument in found}
+        position = moved
+    return _reading(body, _further(body[:end], best or [], decimal=decimal), whole=False, opens=opens)
 
 
-def pairs(body: bytes, texts: Collection[str] = (), signed: Collection[str] = ()) -> dict[str, Value]:
-    """Read ``name=value`` pairs from the text of any event; a value ends where the next name begins.
+def _moved(body: bytes, found: list[_Argument]) -> int | None:
+    """Let the last string that can end later do so; drop what was found after it and say where it ends now."""
+    while found:
+        label, start, end, _, _, string = found.pop()
+        if string and (close := _CLOSE.search(body, end)) is not None:
+            found.append((label, start, close.end(), decode(body[start + 1 : close.start()]), _SURE, True))
+            return close.end()
+    return None
 
-    Of ``0xffffff9c (-100)``, which option fields prints, the names in ``signed`` take the second number. The values of
-    the names in ``texts`` aren't numbers, whatever they look like.
+
+def _further(body: bytes, found: list[_Argument], *, decimal: bool) -> list[_Argument]:
+    """Go on after the pairs that were understood: each new name ends the value before it, whatever that is."""
+    position = found[-1][2] if found else 0
+    names = {argument[0] for argument in found}
+    cuts: list[tuple[str, int, int]] = []
+    for name in _NAME.finditer(body, position):
+        label = name[1].decode()
+        if label not in names:
+            names.add(label)
+            cuts.append((label, name.start(), name.end()))
+    following = cuts[0][1] if cuts else len(body)
+    if found and following > position:
+        label, start, *_ = found.pop()
+        found.append((label, start, following, decode(body[start:following]), _UNREAD, False))
+    ends = [at for _, at, _ in cuts[1:]] + [len(body)]
+    for (label, _, start), end in zip(cuts, ends, strict=False):
+        text = body[start:end]
+        if not text and end == len(body):
+            break  # the kernel broke off after the name
+        if len(text) > 1 and text[:1] == text[-1:] == b'"':
+            found.append((label, start, end, decode(text[1:-1]), _GUESS, True))
+            continue
+        read = _value(text, 0, decimal=decimal)
+        if read is None or read[1] != len(text):
+            found.append((label, start, end, decode(text), _UNREAD, False))
+        else:
+            found.append((label, start, end, read[0], max(_GUESS, read[2]), False))
+    return found
+
+
+def _reading(body: bytes, found: list[_Argument], *, whole: bool, opens: bool) -> Reading:
+    fields: dict[str, Value] = {}
+    guessed: list[str] = []
+    complete = whole
+    first = last = -1
+    for i, (label, _, end, value, doubt, string) in enumerate(found):
+        fields[label] = value
+        if doubt:
+            guessed.append(label)
+            complete = complete and doubt != _UNREAD
+        if string:
+            last = i
+            if first < 0 and end < len(body) and _CLOSE.search(body, end) is not None:
+                first = i
+    if first >= 0:
+        # what stands from the first string that may end elsewhere to the last string may all belong to the first
+        guessed += [argument[0] for argument in found[first : last + 1]]
+    return fields, frozenset(guessed) if guessed else NONE, complete, whole, opens
+
+
+def pairs(body: bytes, texts: Collection[str] = (), signed: Collection[str] = ()) -> tuple[dict[str, Value], bool]:
+    """Read ``name=value`` pairs from the text of any event, and say whether there was nothing else.
+
+    A value ends where the next name begins. Of ``0xffffff9c (-100)``, which option fields prints, the names in
+    ``signed`` take the second number. The values of the names in ``texts`` aren't numbers, whatever they look like.
     """
+    cuts: list[tuple[str, int, int]] = []
+    names: set[str] = set()
+    position, complete = 0, True
+    body = body.removesuffix(b"\r")
+    for pair in _PAIR.finditer(body):
+        label = pair[1].decode()
+        if label in names:
+            # a name that was there before belongs to the value that it follows
+            cuts[-1] = (*cuts[-1][:2], pair.end())
+        else:
+            complete = complete and body[position : pair.start()] in (_BETWEEN if cuts else (b"",))
+            cuts.append((label, pair.start(2), pair.end()))
+            names.add(label)
+        position = pair.end()
     found: dict[str, Value] = {}
-    for name, value in _PAIR.findall(body):
-        label = name.decode()
+    for label, start, end in cuts:
+        value = body[start:end]
         both = _BOTH.fullmatch(value)
         if label in texts:
             found[label] = decode(value)
@@ -124,4 +241,4 @@ def pairs(body: bytes, texts: Collection[str] = (), signed: Collection[str] = ()
             found[label] = int(both[2]) if label in signed else int(both[1], 16)
         else:
             found[label] = scalar(value)
-    return found
+    return found, complete and position == len(body)
