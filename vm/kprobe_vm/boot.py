@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from kprobe_vm.channel import Channel
+from kprobe_vm.channel import CANCEL_DEADLINE, SEND_DEADLINE, Channel
 from kprobe_vm.console import NO_MEMORY, OOPS, PANIC, Console
 from kprobe_vm.control import Control, Incoming
 from kprobe_vm.errors import (
@@ -27,13 +27,14 @@ from kprobe_vm.errors import (
     QemuDied,
 )
 from kprobe_vm.frames import Hello, Op
+from kprobe_vm.pace import Deadline, Pace
 from kprobe_vm.qemu import Hardware, Qemu, Ram
 
 __all__ = ["Boot", "Deadlines", "Saved", "clock_parts"]
 
 
 class Deadlines(NamedTuple):
-    """How long each thing may take, in seconds; generous, as an emulated guest on a busy host is slow."""
+    """How long each thing may take, in seconds as the guest is given them (pace.py); generous, as emulation is slow."""
 
     boot: float = 120.0
     first_byte: float = 5.0  # of a boot that shall show whether KVM works
@@ -42,6 +43,8 @@ class Deadlines(NamedTuple):
     ping: float = 10.0
     panic: float = 3.0  # from the panic's message to QEMU's end
     resume: float = 20.0  # of a clone's first answer
+    cancel: float = CANCEL_DEADLINE
+    send: float = SEND_DEADLINE
 
     def scaled(self, factor: float) -> Deadlines:
         """Return all of them multiplied."""
@@ -78,11 +81,19 @@ class Boot:
         self._closing = False
         self._saved = saved
         self.qemu = Qemu(program, hardware, ram=saved.ram if saved else ram, state=saved.state if saved else None)
+        self.pace = Pace(self.qemu.pid)
         try:
             self.console = Console(self.qemu.console, console_file)
             incoming = saved and Incoming(saved.state, saved.ram.descriptor is not None, self._not_resumed)
             self.control = Control(self.qemu.control, port_closed=self._port_closed, incoming=incoming)
-            self.channel = Channel(self.qemu.agent, lost=self._autopsy, stuck=self._stuck)
+            self.channel = Channel(
+                self.qemu.agent,
+                lost=self._autopsy,
+                stuck=self._stuck,
+                pace=self.pace,
+                patience=(deadlines.cancel, deadlines.send),
+                greets=saved is None,
+            )
             self._watcher = threading.Thread(target=self._watch, name="kprobe-vm watch", daemon=True)
             self._watcher.start()
         except BaseException:
@@ -96,24 +107,24 @@ class Boot:
         """
         if self._saved is not None:
             return self._wait_resumed(self._saved.hello)
-        started = time.monotonic()
-        if prove and not self.console.first_byte.wait(self.deadlines.first_byte):
+        deadline = Deadline(self.pace, self.deadlines.boot)
+        if prove and not self.pace.wait(self.console.first_byte, self.deadlines.first_byte):
             raise self._give_up(BootTimeout, f"no byte on the console in {self.deadlines.first_byte:.0f} s")
         try:
-            return self.channel.wait_hello(self.deadlines.boot - (time.monotonic() - started))
+            return self.channel.wait_hello(deadline.left())
         except TimeoutError:
             raise self._give_up(BootTimeout, f"the guest was not up in {self.deadlines.boot:.0f} s") from None
 
     def _wait_resumed(self, hello: Hello) -> Hello:
         """Set the clone's clock, which still shows when its template was saved; its answer tells that it lives."""
         request = self.channel.send(Op.SET_CLOCK, *clock_parts(time.time()))
-        if not self.channel.wait(request, self.deadlines.resume):
+        if not self.channel.wait_patiently(request, self.deadlines.resume):
             raise self._give_up(BootTimeout, f"the clone did not answer in {self.deadlines.resume:.0f} s")
         self.channel.hello = hello
         return hello
 
     def _not_resumed(self, reason: str) -> None:
-        if not self._closing and not self.qemu.ended.wait(self.deadlines.panic):
+        if not self._closing and not self.pace.wait(self.qemu.ended, self.deadlines.panic):
             self._give_up(QemuDied, f"QEMU does not resume: {reason}")
 
     def close(self) -> None:
@@ -151,7 +162,7 @@ class Boot:
         """Say why the agent's connection has ended; called on the channel's reading thread."""
         if self._closing:
             return MachineClosed("the machine was closed")
-        if not self.qemu.ended.wait(self.deadlines.panic):
+        if not self.pace.wait(self.qemu.ended, self.deadlines.panic):
             return self._give_up(ChannelClosed, f"the connection to the guest's agent was lost: {reason or 'closed'}")
         self.console.ended.wait(2)
         self.control.ended.wait(2)
@@ -174,8 +185,9 @@ class Boot:
 
     def _watch(self) -> None:
         while not self.qemu.ended.wait(min(1.0, self.deadlines.silence)) and not self._closing:
-            if self.console.panicked.is_set() and not self.qemu.ended.wait(self.deadlines.panic):
+            if self.console.panicked.is_set() and not self.pace.wait(self.qemu.ended, self.deadlines.panic):
                 self._give_up(GuestPanic, f"the guest's kernel panicked: {self.console.find(PANIC)}")
+            self.pace.now()
             channel = self.channel
             if channel.hello is None or channel.failure is not None or not channel.is_awaited:
                 continue
@@ -188,7 +200,7 @@ class Boot:
         before = self.channel.heard
         try:
             ping = self.channel.send(Op.PING)
-            answered = self.channel.wait(ping, self.deadlines.ping)
+            answered = self.channel.wait_patiently(ping, self.deadlines.ping)
             self.channel.forget(ping)
         except MachineDied:
             return True  # it has a worse trouble, which is known

@@ -6,46 +6,33 @@ import contextlib
 import itertools
 import os
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
-from errno import EINTR
+from errno import EFBIG, EINTR
 
 from kprobe_vm.errors import ChannelClosed, MachineDied
-from kprobe_vm.frames import WINDOW, Broken, Data, Decoder, Frame, Hello, Op, Reply, encode
+from kprobe_vm.frames import WINDOW, Broken, Decoder, Frame, Hello, Op, Reply, encode
+from kprobe_vm.pace import Deadline, Pace
+from kprobe_vm.request import LARGEST, Request
 
-__all__ = ["Channel", "Request"]
+__all__ = ["CANCEL_DEADLINE", "Channel", "Request"]
 
-CANCEL_DEADLINE = 10.0  # seconds in which an interruptible system call must have ended after a cancel
-SEND_DEADLINE = 20.0  # seconds that the guest may take no bytes
-_RESULT = struct.Struct("<q")
-
-
-class Request:
-    """One request that was sent, and what has come back so far."""
-
-    __slots__ = ("changed", "done", "eager", "failure", "id", "op", "out", "result", "started", "tail", "uncredited")
-
-    def __init__(self, number: int, op: Op) -> None:
-        self.id = number
-        self.op = op
-        self.eager = op is Op.STREAM  # whether somebody waits for each piece of output
-        self.changed = threading.Condition()
-        self.done = False
-        self.result = 0
-        self.tail = b""  # the data of the DONE frame
-        self.out: dict[int, bytearray] = {}  # by enum Data
-        self.started: bytes | None = None
-        self.uncredited = 0  # bytes that were received and not yet given back as credit
-        self.failure: MachineDied | None = None
+# Seconds, as the guest is given them:
+CANCEL_DEADLINE = 10.0  # in which an interruptible system call must have ended after a cancel
+SEND_DEADLINE = 20.0  # that the guest may take no bytes
+_NUMBERS = 0xFFFFFFFF
+TURN = 0.5  # after which who waits to send or to receive looks at how things stand
 
 
 class Channel:
     """The one connection to an agent.
 
     `lost` is called by the reading thread when the other side has closed, and returns the error that says why; all
-    waiting requests and all later ones raise that.  `stuck` is called when a system call can't be interrupted.
+    waiting requests and all later ones raise that.  What no agent sends is such an end, and the error's cause tells
+    what it was.  `stuck` is called when a system call can't be interrupted.  `patience` is how many seconds the guest
+    may take to end a call that was cancelled, and to take any bytes; all deadlines count as `pace` does.  `greets` is
+    false where the agent has said hello to somebody before.
     """
 
     def __init__(
@@ -54,9 +41,16 @@ class Channel:
         *,
         lost: Callable[[str], MachineDied],
         stuck: Callable[[str], MachineDied],
+        pace: Pace | None = None,
+        patience: tuple[float, float] = (CANCEL_DEADLINE, SEND_DEADLINE),
+        greets: bool = True,
     ) -> None:
         self._socket = connection
-        self._socket.settimeout(SEND_DEADLINE)
+        self._socket.settimeout(TURN)
+        self._pace = pace or Pace()
+        self._cancel_deadline, self._send_deadline = patience
+        self._greets = greets
+        self._last = 0  # the highest number of a request that was sent
         self._lost = lost
         self._stuck = stuck
         self._numbers = itertools.count(1)
@@ -74,8 +68,10 @@ class Channel:
 
     def wait_hello(self, deadline: float) -> Hello:
         """Wait for the agent's first words; raise `TimeoutError` after `deadline` seconds, or the failure."""
+        end = Deadline(self._pace, deadline)
         with self._greeted:
-            self._greeted.wait_for(lambda: self.hello is not None or self.failure is not None, deadline)
+            while self.hello is None and self.failure is None and (left := end.left()) > 0:
+                self._greeted.wait(left)
         if self.failure is not None:
             raise self.failure.again()
         if self.hello is None:
@@ -88,15 +84,16 @@ class Channel:
         Raise `TimeoutError` if the deadline (seconds) passes and the call could be cancelled, else what `stuck` says.
         """
         request = self.send(op, *parts)
-        if not self.wait(request, deadline):
-            self._interrupt(request, f"{op.name.lower()} has not ended in {deadline:.0f} s")
+        if not self._wait(request, Deadline(self._pace, deadline).left if deadline is not None else None):
+            self.settle(request, f"{op.name.lower()} has not ended in {deadline:.0f} s")
             raise TimeoutError(f"{op.name.lower()} was cancelled after {deadline:.0f} s")
         return request
 
     def send(self, op: Op, *parts: bytes) -> Request:
         """Send a request without waiting for anything; raise the failure if there is one."""
-        request = Request(next(self._numbers) & 0xFFFFFFFF, op)
-        frame = encode(request.id, op, *parts)
+        payload = b"".join(parts)
+        request = Request(self._number(), op, payload)
+        frame = encode(request.id, op, payload)
         with self._lock:
             if self.failure is not None:
                 raise self.failure.again()
@@ -109,39 +106,34 @@ class Channel:
         return request
 
     def wait(self, request: Request, timeout: float | None) -> bool:
-        """Wait for a request's end, taking in its output; return whether it has ended.  Interrupted: cancel it."""
-        end = None if timeout is None else time.monotonic() + timeout
-        try:
-            while True:
-                with request.changed:
-                    request.changed.wait_for(
-                        lambda: request.done or request.failure is not None or request.uncredited >= WINDOW // 2,
-                        None if end is None else max(0.0, end - time.monotonic()),
-                    )
-                    done, failure = request.done, request.failure
-                if done:
-                    return True
-                if failure is not None:
-                    raise failure.again()
-                if not self.give_credit(request) and end is not None and time.monotonic() >= end:
-                    return False
-        except BaseException:  # Ctrl-C in the waiting thread as well
-            self.forget(request)
-            with contextlib.suppress(MachineDied, OSError):
-                self.cancel(request)
-            raise
+        """Wait for a request's end, taking in its output; return whether it has ended.  Interrupted: cancel it.
+
+        Raise `OSError` (EFBIG) if the output is more than 256 MiB.
+        """
+        if timeout is None:
+            return self._wait(request, None)
+        end = time.monotonic() + timeout
+        return self._wait(request, lambda: end - time.monotonic())
+
+    def wait_patiently(self, request: Request, deadline: float) -> bool:
+        """Wait as `wait` does, so many seconds as the guest is given them."""
+        return self._wait(request, Deadline(self._pace, deadline).left)
 
     def wait_started(self, request: Request, timeout: float) -> bool:
         """Wait until a stream is open or a process runs (or the request has ended); return whether it came to that."""
+        end = Deadline(self._pace, timeout)
+
+        def came() -> bool:
+            return request.done or request.failure is not None or request.started is not None
+
         with request.changed:
-            came = request.changed.wait_for(
-                lambda: request.done or request.failure is not None or request.started is not None, timeout
-            )
+            while not came() and (left := end.left()) > 0:
+                request.changed.wait(left)
         if request.failure is not None:
             raise request.failure.again()
-        if not came:
-            self._interrupt(request, f"{request.op.name.lower()} has not begun in {timeout:.0f} s")
-        return came
+        if not came():
+            self.settle(request, f"{request.op.name.lower()} has not begun in {timeout:.0f} s")
+        return came()
 
     def give_credit(self, request: Request, least: int = WINDOW // 2) -> bool:
         """Let the agent send as much again as was received, if that is at least `least` bytes."""
@@ -156,7 +148,21 @@ class Channel:
     def cancel(self, request: Request) -> None:
         """Interrupt a request: its system call gives EINTR, its process is killed.  Return without waiting."""
         if not request.done:
-            self._transmit(encode(next(self._numbers) & 0xFFFFFFFF, Op.CANCEL, request.id.to_bytes(4, "little")))
+            self._transmit(encode(self._number(), Op.CANCEL, request.id.to_bytes(4, "little")))
+
+    def settle(self, request: Request, what: str) -> None:
+        """Cancel a request, and wait for its end; raise what `stuck` says of one that doesn't end, and is forgotten."""
+        self.cancel(request)
+        end = Deadline(self._pace, self._cancel_deadline)
+        with request.changed:
+            while not (request.done or request.failure is not None) and (left := end.left()) > 0:
+                request.changed.wait(left)
+            ended = request.done
+        self.forget(request)
+        if request.failure is not None:
+            raise request.failure.again()
+        if not ended:
+            raise self._given_up(self._stuck(f"{what}, and could not be cancelled"))
 
     def forget(self, request: Request) -> None:
         """Ignore whatever else comes for a request."""
@@ -193,79 +199,122 @@ class Channel:
 
     # ---- within ----
 
-    def _interrupt(self, request: Request, what: str) -> None:
-        self.cancel(request)
-        with request.changed:
-            ended = request.changed.wait_for(lambda: request.done or request.failure is not None, CANCEL_DEADLINE)
-        self.forget(request)
-        if request.failure is not None:
-            raise request.failure.again()
-        if not ended:
-            raise self._stuck(f"{what}, and could not be cancelled")
+    def _wait(self, request: Request, left: Callable[[], float] | None) -> bool:
+        try:
+            while True:
+                with request.changed:
+                    while not (request.done or request.failure is not None or request.uncredited >= WINDOW // 2):
+                        seconds = None if left is None else left()
+                        if seconds is not None and seconds <= 0:
+                            break
+                        request.changed.wait(seconds)
+                    done, failure, held = request.done, request.failure, request.held
+                if done:
+                    return True
+                if failure is not None:
+                    raise failure.again()
+                if held > LARGEST:
+                    raise OSError(EFBIG, os.strerror(EFBIG))
+                # one whose output never ends has a deadline all the same
+                if left is not None and left() <= 0:
+                    return False
+                self.give_credit(request)
+        except BaseException:  # Ctrl-C in the waiting thread as well
+            self.forget(request)
+            with contextlib.suppress(MachineDied, OSError):
+                self.cancel(request)
+            raise
+
+    def _number(self) -> int:
+        with self._lock:
+            self._last = number = next(self._numbers)
+        return number & _NUMBERS
+
+    def _given_up(self, error: MachineDied) -> MachineDied:
+        self.fail(error)
+        return error
 
     def _transmit(self, frame: bytes) -> None:
         try:
             with self._sending:
-                self._socket.sendall(frame)
+                if self.failure is not None:
+                    raise self.failure.again()
+                self._send_all(frame)
         except TimeoutError as error:
-            raise self._stuck(f"the guest has taken no request for {SEND_DEADLINE:.0f} s") from error
+            words = f"the guest has taken no request for {self._send_deadline:.0f} s"
+            raise self._given_up(self._stuck(words)) from error
         except OSError as error:
             # the reader sees the same end and knows why
             self._reader.join(10)
             raise (self.failure.again() if self.failure else ChannelClosed(str(error))) from error
 
+    def _send_all(self, frame: bytes) -> None:
+        rest = memoryview(frame)
+        end = Deadline(self._pace, self._send_deadline)
+        while rest:
+            try:
+                rest = rest[self._socket.send(rest) :]
+            except TimeoutError:
+                if end.left() <= 0:
+                    raise
+
     def _read(self) -> None:
-        decoder = Decoder()
+        self._pace.count(threading.get_native_id())
         reason = ""
+        cause: Exception | None = None
+        try:
+            self._read_frames()
+        except Broken as error:
+            reason, cause = f"broken protocol: {error}", error
+        except OSError as error:
+            reason, cause = os.strerror(error.errno or 0), error
+        except Exception as error:  # whatever the other side has brought about, nobody must wait for it
+            reason, cause = f"broken protocol: {error!r}", error
+        if self.failure is None:
+            try:
+                failure = self._lost(reason)
+            except Exception as error:
+                failure = ChannelClosed(f"the connection to the guest's agent was lost: {reason or error!r}")
+            failure.__cause__ = failure.__cause__ or cause
+            self.fail(failure)
+
+    def _read_frames(self) -> None:
+        decoder = Decoder()
         while True:
             try:
                 data = self._socket.recv(262144)
             except TimeoutError:
                 continue
-            except OSError as error:
-                data, reason = b"", os.strerror(error.errno or 0)
             if not data:
-                break
+                return
             self.heard = time.monotonic()
-            try:
-                for frame in decoder.feed(data):
-                    self._take(frame)
-            except Broken as error:
-                reason = f"broken protocol: {error}"
-                break
-        if self.failure is None:
-            self.fail(self._lost(reason))
+            for frame in decoder.feed(data):
+                self._take(frame)
 
     def _take(self, frame: Frame) -> None:
         if frame.kind == Reply.HELLO:
-            hello = Hello.parse(frame.payload)
-            with self._greeted:
-                self.hello = hello
-                self._greeted.notify_all()
+            self._take_hello(frame)
             return
+        if frame.kind not in (Reply.DONE, Reply.DATA) or not frame.id <= min(self._last, _NUMBERS):
+            raise Broken(f"frame of kind {frame.kind} for request {frame.id}")
         with self._lock:
-            request = self._pending.pop(frame.id, None) if frame.kind == Reply.DONE else self._pending.get(frame.id)
+            request = self._pending.get(frame.id)
         if request is None:
             return  # late: nobody waits for it any more
         with request.changed:
-            if frame.kind == Reply.DONE:
-                if len(frame.payload) < 8:
-                    raise Broken("short DONE")
-                (request.result,) = _RESULT.unpack_from(frame.payload)
-                request.tail = frame.payload[8:]
-                request.done = True
-            elif frame.kind == Reply.DATA and frame.payload:
-                which = frame.payload[0]
-                if which == Data.STARTED:
-                    request.started = frame.payload[1:]
-                else:
-                    request.out.setdefault(which, bytearray()).extend(memoryview(frame.payload)[1:])
-                    request.uncredited += len(frame.payload) - 1
-                    if request.uncredited < WINDOW // 2 and not request.eager:
-                        return  # nobody need wake for that
-            else:
-                raise Broken(f"frame of kind {frame.kind}")
-            request.changed.notify_all()
+            is_awaited = request.take(frame.kind, frame.payload)
+            if request.done:
+                self.forget(request)
+            if is_awaited:
+                request.changed.notify_all()
+
+    def _take_hello(self, frame: Frame) -> None:
+        if not self._greets or self.hello is not None or frame.id:
+            raise Broken("a second hello")
+        hello = Hello.parse(frame.payload)
+        with self._greeted:
+            self.hello = hello
+            self._greeted.notify_all()
 
 
 def was_interrupted(request: Request) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import socket
 import threading
@@ -21,11 +22,52 @@ except ModuleNotFoundError:
 __all__ = ["Console"]
 
 KEPT_LINES = 400
+LONGEST = 1024  # characters of a kept line: what the kernel's own can have (LOG_LINE_MAX, kernel/printk/printk.c)
+LOG_LARGEST = 16 << 20  # bytes of the file
 PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 # die() numbers its reports, as in "invalid opcode: 0000 [#1] PREEMPT SMP"; a line before may say more.
-OOPS = re.compile(r"(BUG: .*|kernel BUG at .*|\w[\w ,]+.*: [0-9a-f]{4} \[#\d+\].*)")
+OOPS = re.compile(r"(BUG: .*|kernel BUG at .*|(?:^|(?<=\] ))\w.*: [0-9a-f]{4} \[#\d+\].*)")
 NO_MEMORY = re.compile(r"System is deadlocked on memory|Out of memory and no killable processes|[Oo]ut of memory")
 _SOME = re.compile(rb".+", re.DOTALL)
+
+
+class _Log:
+    """The console's file: all of it, or its beginning and its end where it grew beyond `LOG_LARGEST`."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = open(path, "w+b", buffering=0)  # noqa: SIM115 - closed by close()
+        self._size = 0
+        self._left_out = 0
+        self._is_broken = False
+
+    def write(self, data: bytes) -> None:
+        """Add what came; a disk that is full loses it, so that the guest has not to wait."""
+        if self._is_broken:
+            return
+        try:
+            if self._size + len(data) > LOG_LARGEST:
+                self._shorten()
+            self._size += self._file.write(data) or 0
+        except OSError:
+            self._is_broken = True
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _shorten(self) -> None:
+        """Keep the first quarter, and the last but one line by line; say what is left out in between."""
+        quarter = LOG_LARGEST // 4
+        descriptor = self._file.fileno()
+        end = os.pread(descriptor, quarter, self._size - quarter).partition(b"\n")[2]
+        self._left_out += self._size - quarter - len(end)
+        words = b"\n[... %d bytes are left out here ...]\n" % self._left_out
+        os.ftruncate(descriptor, quarter)
+        self._file.seek(quarter)
+        self._file.write(words + end)
+        self._size = self._file.tell()
 
 
 class Console:
@@ -45,7 +87,7 @@ class Console:
 
     def tail(self, lines: int = 50) -> str:
         """Return the last lines; more of them if the kernel's first word of its end is further back."""
-        kept = [*self._lines, self._partial.decode("utf-8", "replace")]
+        kept = self._kept()
         if not kept[-1]:
             kept.pop()
         ends = (at for at, line in enumerate(kept) if PANIC.search(line) or OOPS.search(line))
@@ -53,10 +95,13 @@ class Console:
 
     def find(self, pattern: re.Pattern[str]) -> str:
         """Return the first group of the first match in the kept lines, or ""."""
-        for line in [*self._lines, self._partial.decode("utf-8", "replace")]:
+        for line in self._kept():
             if match := pattern.search(line):
                 return str(match.group(1))
         return ""
+
+    def _kept(self) -> list[str]:
+        return [*self._lines, _shown(self._partial)]
 
     def write(self, data: bytes) -> None:
         """Type something."""
@@ -64,12 +109,13 @@ class Console:
 
     @contextlib.contextmanager
     def listen(self, listener: Callable[[bytes], None]) -> Iterator[None]:
-        """Call `listener` with each piece of output while the context lasts."""
+        """Call `listener` with each piece of output while the context lasts, or until it fails."""
         self._listeners.append(listener)
         try:
             yield
         finally:
-            self._listeners.remove(listener)
+            with contextlib.suppress(ValueError):
+                self._listeners.remove(listener)
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -80,7 +126,7 @@ class Console:
 
     def _watch(self) -> None:
         try:
-            with open(self.file, "wb", buffering=0) as log:
+            with contextlib.closing(_Log(self.file)) as log:
                 spawn = fdpexpect.fdspawn(self._socket.fileno(), timeout=None, maxread=65536, use_poll=True)
                 spawn.logfile_read = log
                 while spawn.expect([_SOME, pexpect.EOF], timeout=None) == 0:
@@ -94,10 +140,23 @@ class Console:
     def _take(self, data: bytes) -> None:
         self.first_byte.set()
         for listener in list(self._listeners):
-            listener(data)
-        *whole, self._partial = (self._partial + data).split(b"\n")
+            try:
+                listener(data)
+            except Exception:  # whoever listens may have gone; the guest must not wait for that
+                with contextlib.suppress(ValueError):
+                    self._listeners.remove(listener)
+        *whole, partial = (self._partial + data).split(b"\n")
+        self._partial = partial[:LONGEST]
         for raw in whole:
-            line = raw.rstrip(b"\r").decode("utf-8", "replace")
+            line = _shown(raw[:LONGEST].rstrip(b"\r"))
             self._lines.append(line)
             if PANIC.search(line):
                 self.panicked.set()
+
+
+def _shown(raw: bytes) -> str:
+    """Return a line as text, with what a terminal would obey escaped."""
+    text = raw.decode("utf-8", "replace")
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode() for c in text)[:LONGEST]

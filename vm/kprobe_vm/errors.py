@@ -209,9 +209,11 @@ class MachineDied(MachineError):
 
     def again(self) -> Self:
         """Return an equal error, for another thread to raise (a raised one carries the first thread's traceback)."""
-        return type(self)(
+        equal = type(self)(
             self.message, console=self.console, qemu_state=self.qemu_state, console_file=self.console_file
         )
+        equal.__cause__ = self.__cause__
+        return equal
 
     def __str__(self) -> str:
         lines = [self.message]

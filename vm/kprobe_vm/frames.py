@@ -15,6 +15,7 @@ __all__ = ["FRAME_CAP", "PROTOCOL", "WINDOW", "Broken", "Data", "Decoder", "Fram
 PROTOCOL = 1
 FRAME_CAP = 1 << 20  # bytes of payload that either side accepts
 WINDOW = 256 * 1024  # bytes of DATA that the agent may send before it is given more credit
+UTS_LENGTH = 64  # __NEW_UTS_LEN, include/uapi/linux/utsname.h
 _HEADER = struct.Struct("<IIB")
 
 
@@ -85,12 +86,14 @@ class Hello(NamedTuple):
         """Read a HELLO frame; raise `Broken` if the agent speaks another protocol."""
         try:
             protocol, page_size, cpus, _window = struct.unpack_from("<IIII", payload)
-            release, version, _ = payload[16:].split(b"\0", 2)
+            release, version, rest = payload[16:].decode("ascii").split("\0")
         except (struct.error, ValueError) as error:
             raise Broken(f"unreadable hello {payload[:64]!r}") from error
         if protocol != PROTOCOL:
             raise Broken(f"the agent speaks protocol {protocol}, not {PROTOCOL}")
-        return cls(release.decode(), version.decode(), page_size, cpus)
+        if rest or not release or max(len(release), len(version)) > UTS_LENGTH or not (release + version).isprintable():
+            raise Broken(f"unreadable hello {payload[:64]!r}")
+        return cls(release, version, page_size, cpus)
 
 
 def encode(request: int, kind: int, *parts: bytes) -> bytes:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from kprobe_vm import pace, programs, template
+from kprobe_vm import pace, template
 from kprobe_vm.accelerator import Verdict, can_open_kvm
 from kprobe_vm.boot import Boot, Deadlines, Saved, clock_parts
 from kprobe_vm.cache import Cache
@@ -35,7 +35,7 @@ class Started(NamedTuple):
     hello: Hello
     accelerator: str
     is_clone: bool
-    seconds: float  # from QEMU's start to the guest's answer
+    seconds: float  # that it was given from QEMU's start to the guest's answer (pace.py)
 
 
 class Launch:
@@ -177,19 +177,13 @@ class Launch:
         hardware = _quiet(hardware) if not prove else _with_words(hardware, "earlyprintk=serial,ttyS0")
         doing = "booting" if saved is None else "cloning"
         self._progress(f"{doing} {self._name} ({hardware.accelerator.partition(',')[0]})")
-        deadlines = self._deadlines
-        if saved is None:
-            began = time.monotonic()
-            programs.qemu_version(self._program)
-            deadlines = deadlines.scaled(pace.before_start(time.monotonic() - began))
-        began = time.monotonic()
-        boot = Boot(self._program, hardware, self._console_file(), deadlines, ram=ram, saved=saved)
+        boot = Boot(self._program, hardware, self._console_file(), self._deadlines, ram=ram, saved=saved)
         try:
             hello = boot.wait_ready(prove=prove)
         except BaseException:  # Ctrl-C as well
             boot.close()
             raise
-        seconds = time.monotonic() - began
+        seconds = boot.pace.now()
         nominal = pace.NOMINAL_BOOT if saved is None else pace.NOMINAL_CLONE
         boot.deadlines = self._deadlines.scaled(pace.after_start(seconds, nominal))
         return Started(boot, hello, hardware.accelerator, saved is not None, seconds)

@@ -173,16 +173,15 @@ class Machine:
         """Run a program in the guest and collect its output, as `subprocess.run` does.
 
         `env` is added to the guest's environment.  Raise `subprocess.TimeoutExpired` (it is killed then),
-        `subprocess.CalledProcessError` with `check`, and `OSError` if it can't be started.
+        `subprocess.CalledProcessError` with `check`, and `OSError` if it can't be started or writes more than 256 MiB.
         """
         with self._input_file(input) as stdin:
-            process = GuestProcess(self.channel, argv, env=env, cwd=cwd, stdin=stdin)
+            process = self._process(argv, env, cwd, stdin=stdin)
             try:
                 status = process.wait(timeout)
             except subprocess.TimeoutExpired:
                 process.kill()
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(10)
+                process.settle()
                 raise
         done = subprocess.CompletedProcess(list(argv), status, process.stdout, process.stderr)
         if check:
@@ -198,7 +197,7 @@ class Machine:
         capture: bool = False,
     ) -> GuestProcess:
         """Start a program in the guest and return at once; without `capture` its output is thrown away."""
-        return GuestProcess(self.channel, argv, env=env, cwd=cwd, capture=capture)
+        return self._process(argv, env, cwd, capture=capture)
 
     def put(self, path: str, data: bytes, mode: int = 0o755) -> None:
         """Write a file in the guest; `path` is relative to "/"."""
@@ -219,6 +218,18 @@ class Machine:
         if self._started is None:
             raise MachineClosed("the machine was not started")
         return self._started
+
+    def _process(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str] | None,
+        cwd: str | None,
+        *,
+        stdin: str = "/dev/null",
+        capture: bool = True,
+    ) -> GuestProcess:
+        deadline = self._deadlines.operation
+        return GuestProcess(self.channel, argv, env=env, cwd=cwd, stdin=stdin, capture=capture, deadline=deadline)
 
     @contextlib.contextmanager
     def _input_file(self, data: bytes | None) -> Iterator[str]:

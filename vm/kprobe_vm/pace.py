@@ -1,31 +1,137 @@
-"""How fast this host is just now: what deadlines are multiplied by, so that a busy host is not called a dead guest."""
+"""Time as the guest was given it: deadlines count that, so that a busy host is not called a dead guest.
+
+The kernel counts for each thread how long it could have run and had no processor (the second number of
+/proc/PID/task/TID/schedstat, Documentation/scheduler/sched-stats.rst), and for each processor what a hypervisor took of
+it ("steal", proc(5)).  A guest that hangs waits for no processor, or for no more than it uses: its deadlines pass.
+"""
 
 from __future__ import annotations
 
 import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
 
-__all__ = ["NOMINAL_BOOT", "NOMINAL_CLONE", "SLOWEST", "after_start", "before_start"]
+__all__ = ["NOMINAL_BOOT", "NOMINAL_CLONE", "SLOWEST", "Deadline", "Pace", "after_start"]
 
-# Seconds, on a host for which the deadlines fit as they are: two cores, no KVM, something else going on.
-NOMINAL_PROGRAM = 0.15  # qemu --version
+# Seconds, on a host for which the deadlines fit as they are: two cores, no KVM.
 NOMINAL_BOOT = 6.0
 NOMINAL_CLONE = 0.6
 SLOWEST = 20.0  # the largest factor: beyond it a host is of no use
-
-
-def before_start(program_seconds: float, load: float | None = None, cores: int | None = None) -> float:
-    """Return the factor before anything is known but how long QEMU took to say its version, and the host's load."""
-    if load is None:
-        load = os.getloadavg()[0]
-    if cores is None:
-        cores = len(os.sched_getaffinity(0))
-    return _bounded(max(program_seconds / NOMINAL_PROGRAM, load / cores / 2))
+CARRIED = 5.0  # seconds of waiting that are counted later than they were: a wait is told when it is over
+_HERTZ = os.sysconf("SC_CLK_TCK")
 
 
 def after_start(seconds: float, nominal: float) -> float:
     """Return the factor once a start was measured that takes `nominal` seconds on an ordinary host."""
-    return _bounded(seconds / nominal)
+    return min(max(1.0, seconds / nominal), SLOWEST)
 
 
-def _bounded(factor: float) -> float:
-    return min(max(1.0, factor), SLOWEST)
+class Pace:
+    """A clock that goes slower, up to `SLOWEST` times, while the threads of a process wait for a processor.
+
+    Without a process it is an ordinary clock.  Where the kernel doesn't count that, the load average tells.
+    """
+
+    def __init__(
+        self, pid: int = 0, *, proc: Path = Path("/proc"), clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._tasks = proc / str(pid) / "task" if pid else None
+        self._own = proc / "self" / "task"
+        self._stat = proc / "stat"
+        self._loadavg = proc / "loadavg"
+        self._cores = len(os.sched_getaffinity(0))
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._reader = 0
+        self._waited: dict[str, float] = {}  # by thread, seconds
+        self._stolen = 0.0
+        self._owed = 0.0
+        self._given = 0.0
+        self._wall = clock()
+        if self._tasks is not None:
+            self._starved(0.0)
+
+    def count(self, thread: int) -> None:
+        """Count the waits of a thread of this process, too: of that which hears the guest."""
+        self._reader = thread
+
+    def now(self) -> float:
+        """Return the seconds that were given so far."""
+        with self._lock:
+            wall = self._clock()
+            passed, self._wall = wall - self._wall, wall
+            if self._tasks is not None:
+                self._owed = min(self._owed + self._starved(passed), passed + CARRIED)
+            taken = min(self._owed, passed * (1 - 1 / SLOWEST))
+            self._owed -= taken
+            self._given += passed - taken
+            return self._given
+
+    def at_most(self) -> float:
+        """Return what `now` would if nobody had waited since it was last asked: quick, and never less."""
+        return self._given + self._clock() - self._wall
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        """Wait for an event until so many seconds were given; return whether it came."""
+        deadline = Deadline(self, seconds)
+        while not event.is_set() and (left := deadline.left()) > 0:
+            event.wait(left)
+        return event.is_set()
+
+    def _starved(self, passed: float) -> float:
+        """Return how long the process had no processor since this was last asked."""
+        assert self._tasks is not None
+        known, self._waited = self._waited, {}
+        try:
+            threads = os.listdir(self._tasks)
+        except OSError:  # it has ended
+            return 0.0
+        try:
+            waits = [self._waits(self._tasks / thread, known) for thread in threads]
+            own = self._waits(self._own / str(self._reader), known) if self._reader else 0.0
+        except (IndexError, ValueError, FileNotFoundError):
+            return 0.0 if not self._tasks.exists() else passed * (1 - 1 / self._crowd())
+        # the guest's processor, then whoever hears it; what a hypervisor takes is told nowhere else
+        return max(waits, default=0.0) + own + self._steal()
+
+    def _waits(self, task: Path, known: dict[str, float]) -> float:
+        try:
+            text = (task / "schedstat").read_text()
+        except (ProcessLookupError, FileNotFoundError):
+            if task.exists():
+                raise  # a kernel that doesn't count
+            return 0.0
+        waited = int(text.split()[1]) / 1e9
+        self._waited[task.name] = waited
+        return max(0.0, waited - known.get(task.name, waited))
+
+    def _steal(self) -> float:
+        before = self._stolen
+        try:
+            self._stolen = int(self._stat.read_text().split(maxsplit=9)[8]) / _HERTZ / self._cores
+        except (OSError, IndexError, ValueError):
+            return 0.0
+        return max(0.0, self._stolen - before) if before else 0.0
+
+    def _crowd(self) -> float:
+        try:
+            return max(1.0, float(self._loadavg.read_text().split()[0]) / self._cores)
+        except (OSError, IndexError, ValueError):
+            return 1.0
+
+
+class Deadline:
+    """So many seconds from now, as a `Pace` counts them."""
+
+    __slots__ = ("_end", "_pace")
+
+    def __init__(self, pace: Pace, seconds: float) -> None:
+        self._pace = pace
+        self._end = pace.at_most() + seconds
+
+    def left(self) -> float:
+        """Return the seconds that are left, at least; 0.0 when the deadline has passed."""
+        left = self._end - self._pace.at_most()
+        return left if left > 0 else max(0.0, self._end - self._pace.now())

@@ -35,8 +35,11 @@ class GuestProcess:
         cwd: str | None = None,
         stdin: str = "/dev/null",
         capture: bool = True,
+        deadline: float = START_DEADLINE,
     ) -> None:
+        """Start it; raise `TimeoutError` after `deadline` seconds, `OSError` if the guest's kernel refuses."""
         self.args = list(argv)
+        self._deadline = deadline
         self._channel = channel
         environment = {**ENVIRONMENT, **(env or {})}
         strings = [cwd or "/", stdin, *self.args, *(f"{name}={value}" for name, value in environment.items())]
@@ -47,7 +50,7 @@ class GuestProcess:
             struct.pack("<III", int(capture), len(self.args), len(environment)),
             b"".join(os.fsencode(text) + b"\0" for text in strings),
         )
-        if not channel.wait_started(self._request, START_DEADLINE):
+        if not channel.wait_started(self._request, deadline):
             raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self.args[0])
         if self._request.started is None:
             refuse(self._request, self.args[0])
@@ -98,10 +101,14 @@ class GuestProcess:
     def kill(self, signal_number: int = signal.SIGKILL) -> None:
         """Send a signal to it and what it started (its process group); nothing if it has ended."""
         request = self._channel.call(
-            Op.KILL, struct.pack("<Ii", self._request.id, signal_number), deadline=START_DEADLINE
+            Op.KILL, struct.pack("<Ii", self._request.id, signal_number), deadline=self._deadline
         )
         if request.result < 0 and request.result != -errno.ESRCH:
             refuse(request, self.args[0])
+
+    def settle(self) -> None:
+        """Wait for the end of a program that was killed, and let nothing more come of it."""
+        self._channel.settle(self._request, f"{self.args[0]} was killed and has not ended")
 
     def _output(self, which: Data) -> bytes:
         with self._request.changed:

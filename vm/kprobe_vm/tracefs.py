@@ -57,9 +57,12 @@ class GuestFile:
         request = self._blocking(Op.READ, min(size, _AT_ONCE).to_bytes(4, "little"), timeout)
         return request.tail
 
-    def write(self, data: bytes) -> int:
-        """One write(2); return the bytes that the kernel took.  `ValueError` if they don't fit one request (1 MiB)."""
-        return self._blocking(Op.WRITE, data, None).result
+    def write(self, data: bytes, timeout: float | None = None) -> int:
+        """One write(2); return the bytes that the kernel took; blocks as the kernel does.
+
+        Raise `ValueError` if they don't fit one request (1 MiB), and what `read` does of `timeout` and `interrupt`.
+        """
+        return self._blocking(Op.WRITE, data, timeout).result
 
     def lseek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """One lseek(2); return the new position."""
@@ -68,7 +71,8 @@ class GuestFile:
     def poll(self, timeout: float | None = 0.0, events: int = 0x001) -> int:
         """One poll(2); return the mask that holds, 0 after `timeout` seconds.  The default asks for POLLIN."""
         milliseconds = -1 if timeout is None else max(0, int(timeout * 1000))
-        request = self._blocking(Op.POLL, struct.pack("<Ii", events, milliseconds), None)
+        patience = None if timeout is None else max(0.0, timeout) + self._deadline
+        request = self._blocking(Op.POLL, struct.pack("<Ii", events, milliseconds), patience)
         return request.result
 
     def interrupt(self) -> None:
@@ -104,10 +108,9 @@ class GuestFile:
             self._blocked.add(request)
         try:
             if not self._channel.wait(request, timeout):
-                self._channel.cancel(request)
                 # what it read in the meantime must not be lost
-                self._channel.wait(request, self._deadline)
-                if request.result == -errno.EINTR or not request.done:
+                self._channel.settle(request, f"{op.name.lower()} has not ended in {timeout or 0:.1f} s")
+                if request.result == -errno.EINTR:
                     raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self.path)
         finally:
             with self._lock:
@@ -167,10 +170,7 @@ class GuestStream:
             self._closed = True
             request.changed.notify_all()
         with contextlib.suppress(MachineDied):  # then there is nothing left to close
-            self._channel.cancel(request)
-            with request.changed:
-                request.changed.wait_for(lambda: request.done or request.failure is not None, 10)
-            self._channel.forget(request)
+            self._channel.settle(request, f"the reading of {self.path} has not ended")
 
     def __enter__(self) -> GuestStream:
         return self
@@ -191,7 +191,7 @@ class GuestTracefs:
         self._deadline = deadline
 
     def read(self, path: str) -> bytes:
-        """Return the whole file."""
+        """Return the whole file; `OSError` (EFBIG) if that is more than 256 MiB."""
         request = self._call(Op.READ_FILE, path)
         return bytes(request.out.get(Data.OUT, b"")) + request.tail
 
@@ -206,7 +206,7 @@ class GuestTracefs:
     def listdir(self, path: str = "") -> list[str]:
         """Return the names in a directory, sorted."""
         request = self._call(Op.LIST, path)
-        return sorted(name.decode() for name in bytes(request.out.get(Data.OUT, b"")).split(b"\0") if name)
+        return sorted(os.fsdecode(name) for name in bytes(request.out.get(Data.OUT, b"")).split(b"\0") if name)
 
     def exists(self, path: str) -> bool:
         """Whether the path is there."""
@@ -281,6 +281,8 @@ class GuestTracefs:
             request = self._channel.call(op, *parts, deadline=self._deadline)
         except TimeoutError:
             raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), path) from None
+        except OSError as error:  # too much of it
+            raise OSError(error.errno, error.strerror, path) from None
         if request.result < 0:
             refuse(request, path)
         return request
