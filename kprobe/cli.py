@@ -119,8 +119,11 @@ def _use(request: Request, probe: Probe, tracefs: Tracefs, signals: Signals) -> 
     try:
         signals.stop = trace.stop  # from here on nothing is cut short
         with trace:
+            said = len(trace.notices)
             _trace(request, trace, output)
             say("\nEnding tracing...")
+        for notice in trace.notices[said:]:
+            say(f"WARNING: {notice}")
     except BrokenPipeError:
         if trace.undo_failures:
             raise UndoFailed(trace.undo_failures) from None

@@ -155,10 +155,16 @@ class Unsupported(KprobeError):
 
 
 class UndoFailed(KprobeError):
-    """The trace is over, but the named steps of tidying up failed; `failures` is a tuple of (step, error)."""
+    """The trace is over, but the named steps of tidying up failed; `failures` is a tuple of (step, error).
 
-    def __init__(self, failures: Sequence[tuple[str, OSError]]) -> None:
-        steps = "".join(f"\n  {step}: {error}" for step, error in failures)
+    A note of such an error is what to type to do the step by hand; they are in the order in which that works.
+    """
+
+    def __init__(self, failures: Sequence[tuple[str, BaseException]]) -> None:
+        steps = ""
+        for step, error in failures:
+            notes = "".join(f"\n    {note}" for note in getattr(error, "__notes__", ()))
+            steps += f"\n  {step}: {str(error) or type(error).__name__}{notes}"
         super().__init__(f"left behind, because undoing it failed:{steps}")
         self.failures = tuple(failures)
 

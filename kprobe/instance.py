@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 
 from . import filters, refusal
-from .errors import Unsupported
+from .errors import KprobeError, NotPermitted, Refused, Unsupported
+from .undo import full
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,14 +22,17 @@ TOP_NOTICE = "working at the top level, whose buffer and options are everybody's
 class Instance:
     """A buffer with its events and options; `prefix` is "" at the top level, else "instances/NAME/".
 
-    `reason` says why it is the top level; "" if that was asked for.
+    `reason` says why it is the top level; "" if that was asked for.  `doubts` are notices from its making.
     """
 
-    def __init__(self, tracefs: Tracefs, undo: Undo, prefix: str = "", reason: str = "") -> None:
+    def __init__(
+        self, tracefs: Tracefs, undo: Undo, prefix: str = "", reason: str = "", doubts: tuple[str, ...] = ()
+    ) -> None:
         self._tracefs = tracefs
         self._undo = undo
         self.prefix = prefix
         self.reason = reason
+        self.doubts = doubts
 
     @property
     def is_own(self) -> bool:
@@ -55,15 +59,25 @@ class Instance:
             return
         if not old:
             raise Unsupported(f"option {name}", f"{path} can't be read")
-        step = None
         if not self.is_own:
-            step = self._undo.push(f"set {path} back to {old}", lambda: self._tracefs.write(path, old.encode() + b"\n"))
+            self._undo.push(
+                f"set {path} back to {old}",
+                lambda: self._put_back(path, old),
+                command=f"echo {old} > {full(self._tracefs, path)}",
+                is_left=lambda: self._is_other(path, old),
+            )
         try:
             self._tracefs.write(path, new.encode() + b"\n")
         except OSError as error:
-            if step is not None:
-                self._undo.drop(step)
             raise refusal.denied(self._tracefs, path, error) from error
+
+    def _put_back(self, path: str, old: str) -> None:
+        """Write the old value, unless it is there: what couldn't be set mustn't be reported as left behind."""
+        if self._is_other(path, old):
+            self._tracefs.write(path, old.encode() + b"\n")
+
+    def _is_other(self, path: str, old: str) -> bool:
+        return self._tracefs.read(path).decode(errors="replace").strip() != old
 
     def add_threads(self, tids: Iterable[int]) -> bool:
         """Let only these threads (and those added before) fire events here; False if that takes a filter.
@@ -84,7 +98,7 @@ class Instance:
 
     def notices(self) -> list[str]:
         """Say what about the place may surprise: tracing switched off, another's tracer or events."""
-        found = []
+        found = list(self.doubts)
         where = self.prefix or "the top level"
         if self.state("tracing_on") == "0":
             found.append(f"tracing is off (tracing_on is 0 in {where}): nothing will be recorded")
@@ -103,27 +117,60 @@ class Instance:
 
 
 def open_instance(tracefs: Tracefs, undo: Undo, owner: int, *, top_level: bool = False) -> Instance:
-    """Make an instance of our own, instances/kprobe_OWNER_N; where there can't be one, use the top level."""
+    """Make an instance of our own, instances/kprobe_OWNER_N; where there are none, use the top level.
+
+    That is so where the kernel has no instances, or doesn't permit them to us.  Raise `Refused` for any other failure:
+    the top level is everybody's, and not taken because an instance can't be had at the moment.
+    """
     if top_level:
         return Instance(tracefs, undo)
     if not tracefs.exists(ROOM):
         return Instance(tracefs, undo, reason="this kernel has no instances")
     number = 0
+    doubts: list[str] = []
     while True:
         directory = f"{ROOM}/kprobe_{owner}_{number}"
+        number += 1
         if tracefs.exists(directory):
-            number += 1
             continue
-        step = undo.push(f"remove {directory}", lambda path=directory: tracefs.rmdir(path))  # type: ignore[misc]
+        command = f"rmdir {full(tracefs, directory)}"
+        step = undo.push(
+            f"remove {directory}",
+            lambda path=directory: tracefs.rmdir(path),  # type: ignore[misc]
+            command=command,
+            is_left=lambda path=directory: tracefs.exists(path),  # type: ignore[misc]
+            frees=True,
+        )
         try:
             tracefs.mkdir(directory)
         except OSError as error:
-            undo.drop(step)
-            if error.errno == errno.EEXIST:
-                number += 1
+            if error.errno == errno.EEXIST:  # somebody was faster, unless the kernel's answer is wrong
+                undo.drop(step)
+                doubts.append(f"{directory} came from elsewhere meanwhile; if no trace uses it: {command}")
                 continue
-            return Instance(tracefs, undo, reason=f"{directory}: {error.strerror}")
-        return Instance(tracefs, undo, directory + "/")
+            refused = _no_instance(tracefs, directory, error)
+            if not _is_there(tracefs, directory):
+                undo.drop(step)
+                if isinstance(refused, NotPermitted):
+                    return Instance(tracefs, undo, reason=f"{directory}: {error.strerror}")
+            raise refused from error
+        return Instance(tracefs, undo, directory + "/", doubts=tuple(doubts))
+
+
+def _no_instance(tracefs: Tracefs, directory: str, error: OSError) -> KprobeError:
+    refused = refusal.denied(tracefs, directory, error)
+    if not isinstance(refused, Refused):
+        return refused
+    hint = "no instance of our own can be made; to work at the top level, which is everybody's: --top-level"
+    return type(refused)(refused.path, f"mkdir {directory}", refused.errno, hint=hint)
+
+
+def _is_there(tracefs: Tracefs, path: str) -> bool:
+    """Look after an error; where that can't be done either, something may be there."""
+    try:
+        return tracefs.exists(path)
+    except OSError:
+        return True
 
 
 def pick(instance: Instance, tids: list[int], user_filter: str) -> tuple[str, bool]:

@@ -1,54 +1,147 @@
-"""The probe in kprobe_events: added by appending one line, removed by name."""
+"""The probe in kprobe_events: added by appending one line, read back, and removed without harm to others."""
 
 from __future__ import annotations
 
 import errno
 
 from . import refusal
-from .errorlog import read_log
+from .definition import GROUP
+from .errorlog import explain, read_log
 from .errors import AlreadyExists, Unsupported
+from .listing import PATH, Line, delete, find, guess, read_lines
+from .turn import Turn
+from .undo import full
+
+APPENDS = b"Create/append/"  # in the README since Linux 5.4; before, a probe replaces the event of its name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .definition import Probe
     from .tracefs import Tracefs
-    from .undo import Undo
-
-PATH = "kprobe_events"
+    from .undo import Step, Undo
 
 
-def add_probe(tracefs: Tracefs, undo: Undo, probe: Probe) -> None:
-    """Append the probe to kprobe_events, with the undo that removes it.
+class Registration:
+    """A probe of ours in kprobe_events.
 
-    Raise `AlreadyExists` if there is an event of that group and name: another probe of the same event would be
-    added to it, and be removed with it.  Raise `Refused`, or `Unsupported` if the kernel has no kprobe events, or made
-    another event of it (before Linux 4.12 it takes `r10:name` but doesn't know the 10).
+    `line` is how the kernel shows it, None until it was read back; `is_written` is set once the kernel took it.
+    `joined` are the lines of others that were seen to feed the same event.
+    """
+
+    def __init__(self, tracefs: Tracefs, undo: Undo, probe: Probe, before: list[Line]) -> None:
+        self.joined: tuple[str, ...] = ()
+        self.line: Line | None = None
+        self.is_written = False
+        self._tracefs = tracefs
+        self._probe = probe
+        self._before = {line.text for line in before}
+        self.step: Step = undo.push(
+            f"remove {probe.event} from {PATH}",
+            self.remove,
+            command=_by_hand(tracefs, f"-:{probe.event}"),
+            is_left=self.is_left,
+        )
+
+    def verify(self) -> None:
+        """Read back what the event holds: our probe, and no other.
+
+        Raise `AlreadyExists` if there is another, whose hits would come as ours.  To take ours back is the undo's.
+        """
+        lines = self._lines()
+        ours = self._ours(lines)
+        if len(lines) == 1 and not ours and self._is_among(lines):
+            ours = lines
+        if len(ours) == 1:
+            self.line = ours[0]
+        others = [line.text for line in lines if line not in ours[:1]]
+        if others:
+            self.joined = tuple(others)
+            hint = f"{self._probe.event} is fed by another probe, too: {'; '.join(others)}; ours is taken back"
+            raise _exists(self._probe, hint)
+        if not ours:
+            raise Unsupported(f"event {self._probe.event}", f"{self._probe} is not in {PATH}")
+
+    def is_left(self) -> bool:
+        """True if our probe is still there, under whatever name.  Raise `OSError`."""
+        lines = self._lines()
+        return bool(self._ours(lines) or self.renamed()) or self._is_among(lines)
+
+    def remove(self) -> None:
+        """Remove our probe, and no other of the event; do nothing if it is gone.  Raise `OSError`."""
+        try:
+            lines = self._lines()
+        except OSError:
+            command = guess(self._probe) if self.line is None else delete(self.line, [])
+            if command is None:
+                raise
+        else:
+            ours = self._ours(lines) or self.renamed()
+            if not ours and not self._is_among(lines):
+                return
+            self.joined = tuple(line.text for line in lines if line not in ours[:1]) or self.joined
+            command = self._delete(ours, lines)
+        self.step.command = _by_hand(self._tracefs, command)
+        self._tracefs.write(PATH, f"{command}\n".encode(errors="surrogateescape"))
+
+    def renamed(self) -> list[Line]:
+        """Return the lines of ours under a name that the kernel made: before Linux 4.12, of `r10:name`.
+
+        That kernel's README doesn't have r[maxactive].
+        """
+        if self._probe.maxactive is None or b"r[maxactive]" in self._tracefs.read("README"):
+            return []
+        new = [line for line in _read(self._tracefs) if line.text not in self._before]
+        return find([line for line in new if line.event.startswith(f"{GROUP}/r_")], self._probe)
+
+    def _delete(self, ours: list[Line], lines: list[Line]) -> str:
+        if len(ours) == 1 and len(lines) < 2:
+            return f"-:{ours[0].event}"
+        command = delete(ours[0], lines) if len(ours) == 1 else None
+        if command is None:
+            shown = "; ".join(line.text for line in lines)
+            raise OSError(
+                errno.EEXIST, f"others' probes feed the event, too, and can't be told from ours: {shown}", PATH
+            )
+        return command
+
+    def _is_among(self, lines: list[Line]) -> bool:
+        """True if one of the lines must be ours, shown in a way that isn't known here: nothing can have replaced it."""
+        return self.line is None and self.is_written and bool(lines) and APPENDS in self._tracefs.read("README")
+
+    def _lines(self) -> list[Line]:
+        return [line for line in _read(self._tracefs) if line.event == self._probe.event]
+
+    def _ours(self, lines: list[Line]) -> list[Line]:
+        known = self.line
+        return find(lines, self._probe) if known is None else [line for line in lines if line.is_same(known)]
+
+
+def add_probe(tracefs: Tracefs, undo: Undo, probe: Probe) -> Registration:
+    """Append the probe to kprobe_events, with the undo that removes it, and read back what that made.
+
+    Raise `AlreadyExists` if there is an event of that group and name, also if it came at the same moment: a probe is
+    added to an event that exists, and each is given the other's hits.  Raise `Refused`, or `Unsupported` if the kernel
+    has no kprobe events, or made another event of it (before Linux 4.12 it takes `r10:name` but doesn't know the 10).
     """
     if not tracefs.exists(PATH):
         raise Unsupported("kprobe events", f"there is no {PATH}: it was built without CONFIG_KPROBE_EVENTS")
-    directory = f"events/{probe.event}"
-    if tracefs.exists(directory):
-        raise AlreadyExists(
-            PATH,
-            str(probe),
-            errno.EEXIST,
-            says="",
-            hint=f"{directory} is somebody's; choose another name, or remove it: echo '-:{probe.event}' >> {PATH}",
-        )
-    log = read_log(tracefs)
-    before = _lines(tracefs)
-    step = undo.push(f"remove {probe.event} from {PATH}", lambda: _remove(tracefs, probe.event))
-    try:
-        tracefs.write(PATH, str(probe).encode(errors="surrogateescape") + b"\n")
-    except OSError as error:
-        undo.drop(step)
-        raise refusal.probe_refused(tracefs, PATH, probe, error, log) from error
-    if not tracefs.exists(directory):
-        undo.drop(step)
-        made = [line.split()[0].partition(":")[2] for line in _lines(tracefs) if line not in before]
-        for event in made:
-            undo.push(f"remove {event} from {PATH}", lambda event=event: _remove(tracefs, event))  # type: ignore[misc]
-        raise Unsupported(f"event {probe.event}", f"{probe} made {' '.join(made) or 'no event'} instead")
+    with Turn(tracefs):
+        log = read_log(tracefs)
+        before = _read(tracefs)
+        there = [line.text for line in before if line.event == probe.event]
+        if there or tracefs.exists(f"events/{probe.event}"):
+            raise _exists(probe, _somebodys(probe, there))
+        registration = Registration(tracefs, undo, probe, before)
+        try:
+            tracefs.write(PATH, str(probe).encode(errors="surrogateescape") + b"\n")
+        except OSError as error:
+            raise _refused(tracefs, undo, registration, probe, error, log) from error
+        registration.is_written = True
+        if not tracefs.exists(f"events/{probe.event}"):
+            made = " ".join(line.event for line in registration.renamed()) or "no event"
+            raise Unsupported(f"event {probe.event}", f"{probe} made {made} instead")
+        registration.verify()
+    return registration
 
 
 def missed(tracefs: Tracefs, probe: Probe) -> int:
@@ -61,12 +154,54 @@ def missed(tracefs: Tracefs, probe: Probe) -> int:
     return sum(int(row[2]) for row in words if len(row) == 3 and row[0] == probe.name and row[2].isdigit())
 
 
-def _remove(tracefs: Tracefs, event: str) -> None:
-    tracefs.write(PATH, f"-:{event}\n".encode())
+def _refused(
+    tracefs: Tracefs, undo: Undo, registration: Registration, probe: Probe, error: OSError, log: bytes
+) -> Exception:
+    """Return the error for a write that reported one, and forget the undo only if the write had no effect.
 
-
-def _lines(tracefs: Tracefs) -> list[str]:
+    It had none if the kernel logged a refusal, or if the list shows nothing of ours.  A line like ours after EEXIST may
+    be that of somebody who was faster: it stays, and the error says so.
+    """
+    refused = refusal.probe_refused(tracefs, PATH, probe, error, log)
     try:
-        return tracefs.read(PATH).decode(errors="replace").splitlines()
+        there = [line for line in _read(tracefs) if line.event == probe.event]
     except OSError:
-        return []
+        there = None
+    is_logged = explain(log, read_log(tracefs), str(probe)) is not None
+    if error.errno == errno.EEXIST:
+        undo.drop(registration.step)
+        if there and isinstance(refused, AlreadyExists):
+            hint = _somebodys(probe, [line.text for line in there])
+            return _exists(probe, hint, refused)
+    elif is_logged or (there is not None and not find(there, probe)):
+        undo.drop(registration.step)
+    return refused
+
+
+def _exists(probe: Probe, hint: str, refused: AlreadyExists | None = None) -> AlreadyExists:
+    if refused is None:
+        return AlreadyExists(PATH, str(probe), errno.EEXIST, says="", hint=hint)
+    return AlreadyExists(
+        refused.path,
+        refused.command,
+        refused.errno,
+        says=refused.says,
+        source=refused.source,
+        shown=refused.shown,
+        column=refused.column,
+        hint=hint,
+    )
+
+
+def _somebodys(probe: Probe, lines: list[str]) -> str:
+    what = "; ".join(lines) or f"events/{probe.event}"
+    verb = "are" if len(lines) > 1 else "is"
+    return f"{what} {verb} somebody's; choose another name, or remove it: echo '-:{probe.event}' >> {PATH}"
+
+
+def _by_hand(tracefs: Tracefs, command: str) -> str:
+    return f"echo '{command}' >> {full(tracefs, PATH)}"
+
+
+def _read(tracefs: Tracefs) -> list[Line]:
+    return read_lines(tracefs.read(PATH))

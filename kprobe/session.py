@@ -7,17 +7,18 @@ import time
 
 from . import refusal
 from .definition import Probe, parse
-from .errors import UndoFailed, Unsupported
+from .errors import Unsupported
 from .instance import Instance, open_instance, pick
 from .processes import PROC, check_thread, threads
 from .registration import add_probe, missed
-from .undo import Undo
+from .undo import Undo, full
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
+    from .registration import Registration
     from .text import Record
     from .tracefs import Stream, Tracefs
     from .undo import Step
@@ -83,11 +84,13 @@ class Tracer:
             add_probe(self.tracefs, undo, probe)
             data = self.tracefs.read(path)
         except OSError as error:
-            raise refusal.denied(self.tracefs, path, error) from error
-        finally:
-            undo.run()
-        if undo.failures:
-            raise UndoFailed(undo.failures)
+            denied = refusal.denied(self.tracefs, path, error)
+            undo.finish(denied)
+            raise denied from error
+        except BaseException as error:
+            undo.finish(error)
+            raise
+        undo.finish(None)
         return data
 
 
@@ -124,6 +127,7 @@ class Trace:
         self._top_level = top_level
         self._follow = follow
         self._undo = Undo()
+        self._registration: Registration | None = None
         self._enabled: Step | None = None
         self._stream: Stream | None = None
         self._began = 0.0
@@ -139,10 +143,12 @@ class Trace:
         self._is_open = True
         try:
             self._begin()
+        except OSError as error:
+            denied = refusal.denied(self.tracefs, str(error.filename), error)
+            self._end(denied)
+            raise denied from error
         except BaseException as error:
             self._end(error)
-            if isinstance(error, OSError):
-                raise refusal.denied(self.tracefs, str(error.filename), error) from error
             raise
         return self
 
@@ -160,7 +166,7 @@ class Trace:
                 yield from self._records()
 
     @property
-    def undo_failures(self) -> tuple[tuple[str, OSError], ...]:
+    def undo_failures(self) -> tuple[tuple[str, BaseException], ...]:
         """What could not be undone: (step, error)."""
         return tuple(self._undo.failures)
 
@@ -243,7 +249,7 @@ class Trace:
     def _begin(self) -> None:
         tracefs, tids = self.tracefs, self._threads()
         self.instance = open_instance(tracefs, self._undo, self._tracer.owner, top_level=self._top_level)
-        add_probe(tracefs, self._undo, self.probe)
+        self._registration = add_probe(tracefs, self._undo, self.probe)
         text, by_filter = pick(self.instance, tids, self._filter)
         self._known_threads = set(tids)
         self._looks_for_threads = self._pid is not None and not by_filter
@@ -261,8 +267,9 @@ class Trace:
         if self._duration is None:
             path = self.instance.path("trace_pipe")
             self._stream = tracefs.stream(path)
-            self._undo.push(f"close {path}", self._stream.close)
+            self._undo.push(f"close {path}", self._stream.close, is_left=lambda: True, frees=True)
         self._enable()
+        self._registration.verify()  # who came in between would have been given our hits, and we his
         self._began = self._looked = self._tracer.clock()
 
     def _set_filter(self, text: str) -> None:
@@ -274,7 +281,13 @@ class Trace:
 
     def _enable(self) -> None:
         path = self.instance.path(f"events/{self.probe.event}/enable")
-        self._enabled = self._undo.push(f"disable {self.probe.event}", lambda: self.tracefs.write(path, b"0\n"))
+        self._enabled = self._undo.push(
+            f"disable {self.probe.event}",
+            lambda: self.tracefs.write(path, b"0\n"),
+            command=f"echo 0 > {full(self.tracefs, path)}",
+            is_left=lambda: self.tracefs.exists(path) and self.tracefs.read(path)[:1] == b"1",
+            frees=True,
+        )
         self.tracefs.write(path, b"1\n")
 
     def _disable(self) -> None:
@@ -311,12 +324,12 @@ class Trace:
         yield from parser.close()
 
     def _end(self, error: BaseException | None) -> None:
-        self._undo.run()
-        if self._undo.failures:
-            failed = UndoFailed(self._undo.failures)
-            if error is None:
-                raise failed
-            error.add_note(str(failed))
+        try:
+            self._undo.finish(error)
+        finally:
+            joined = self._registration.joined if self._registration is not None else ()
+            if joined:
+                self.notices.append(f"hits of others' probes came, too: {'; '.join(joined)} joined {self.probe.event}")
 
 
 def split_header(data: bytes) -> tuple[bytes, bytes]:

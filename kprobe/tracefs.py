@@ -136,6 +136,8 @@ class LocalTracefs:
 class LocalHandle:
     """One open file of this machine; every `OSError` carries the path."""
 
+    _descriptor = -1
+
     def __init__(self, path: str, flags: int) -> None:
         self.path = path
         self._descriptor = os.open(path, flags | os.O_CLOEXEC)
@@ -178,6 +180,9 @@ class LocalHandle:
         if descriptor >= 0:
             os.close(descriptor)
 
+    def __del__(self) -> None:  # an interrupt may come before anybody has it, and an open file keeps an instance busy
+        self.close()
+
 
 class LocalStream:
     """trace_pipe of this machine.
@@ -187,6 +192,8 @@ class LocalStream:
     (tracing_wait_pipe: EAGAIN comes first), so the kernel's rule for it is applied here: the end is an empty pipe that
     has been read from before, while tracing_on beside it is 0.
     """
+
+    _wake_read = _wake_write = -1
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -245,9 +252,17 @@ class LocalStream:
         """Close the descriptors once nobody waits on them."""
         if self._closed and not self._readers and self._wake_read >= 0:
             self._handle.close()
-            for descriptor in (self._wake_read, self._wake_write):
+            self._close_wake()
+
+    def _close_wake(self) -> None:
+        descriptors = (self._wake_read, self._wake_write)
+        self._wake_read = self._wake_write = -1
+        for descriptor in descriptors:
+            if descriptor >= 0:
                 os.close(descriptor)
-            self._wake_read = self._wake_write = -1
+
+    def __del__(self) -> None:
+        self._close_wake()
 
 
 def open_local(argument: str) -> LocalTracefs:

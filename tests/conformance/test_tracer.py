@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from typing import Any
 
 import pytest
 
-from .text import probes
+from kprobe import AlreadyExists, KprobeError, Tracer
+
+from .text import define, probes
 
 
 def test_the_example(tracefs: Any, tracer: Any, workload: Any) -> None:
@@ -86,3 +89,80 @@ def test_events_come_while_it_runs(tracer: Any, workload: Any) -> None:
         reader.join(30)
         assert not reader.is_alive()
     assert names == ["/dev/null", "/etc/hostname", "/"]
+
+
+class Joined:
+    """A tracefs where somebody else writes `line` to kprobe_events just before or after a write of ours.
+
+    `when` is "before" or "after", `path` the file that we write to; after that, reads of `broken` fail.
+    """
+
+    def __init__(self, tracefs: Any, line: str, when: str, path: str, broken: str = "") -> None:
+        self._tracefs = tracefs
+        self._line = line
+        self._when = when
+        self._path = path
+        self._broken = broken
+        self.is_done = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tracefs, name)
+
+    def read(self, path: str) -> Any:
+        if self.is_done and path == self._broken:
+            raise OSError(errno.EIO, "Input/output error", path)
+        return self._tracefs.read(path)
+
+    def write(self, path: str, data: bytes, *, truncate: bool = False) -> None:
+        theirs = path.endswith(self._path) and not self.is_done
+        self.is_done = self.is_done or theirs
+        if theirs and self._when == "before":
+            define(self._tracefs, self._line)
+        self._tracefs.write(path, data, truncate=truncate)
+        if theirs and self._when == "after":
+            define(self._tracefs, self._line)
+
+
+LONG = "aaaaaaaaaabbbbbbbbbbcccccccccc12=+0(+0(+0(+0(+0(+0(+0(+0(%di)))))))):u64"
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "shown"),
+    [
+        ("p:same do_sys_openat2", "p:same vfs_read", "p:kprobes/same vfs_read"),
+        ("p:same do_sys_openat2 %di", "p:same do_sys_openat2 %si", "p:kprobes/same do_sys_openat2 arg1=%si"),
+        ("p:g/same do_sys_openat2+SECOND a=%di", "p:g/same do_sys_openat2 a=%di", "p:g/same do_sys_openat2 a=%di"),
+        (f"p:same vfs_read {LONG}", f"p:same vfs_write {LONG}", f"p:kprobes/same vfs_write {LONG}"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("when", "path"), [("before", "kprobe_events"), ("after", "kprobe_events"), ("before", "/enable")]
+)
+def test_who_comes_at_the_same_moment_is_told_and_left_alone(
+    tracefs: Any, build: Any, ours: str, theirs: str, shown: str, when: str, path: str
+) -> None:
+    tracer = Tracer(Joined(tracefs, theirs, when, path))
+    with pytest.raises(AlreadyExists) as refusal, tracer.trace(ours.replace("SECOND", f"{build.boundary:#x}")):
+        pass
+    assert shown in str(refusal.value)
+    assert probes(tracefs) == [shown]
+    assert tracefs.listdir("instances") == []
+    assert tracefs.read(f"events/{shown.split()[0][2:]}/enable") == b"0\n"
+
+
+def test_who_joins_a_trace_is_told_and_left_alone(tracefs: Any) -> None:
+    trace = Tracer(tracefs).trace("p:same do_sys_openat2")
+    with trace:
+        define(tracefs, "p:same vfs_read")
+    assert trace.notices == ["hits of others' probes came, too: p:kprobes/same vfs_read joined kprobes/same"]
+    assert probes(tracefs) == ["p:kprobes/same vfs_read"]
+
+
+@pytest.mark.parametrize("theirs", ["p:same vfs_read", "p:other vfs_read"])
+def test_ours_is_taken_back_when_the_list_can_not_be_read(tracefs: Any, theirs: str) -> None:
+    tracer = Tracer(Joined(tracefs, theirs, "after", "kprobe_events", broken="kprobe_events"))
+    with pytest.raises(KprobeError) as refusal, tracer.trace("p:same do_sys_openat2"):
+        pass
+    assert "Input/output error" in str(refusal.value)
+    assert probes(tracefs) == [f"{theirs.replace('p:', 'p:kprobes/')}"]
+    assert tracefs.listdir("instances") == []

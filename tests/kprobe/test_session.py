@@ -129,6 +129,36 @@ def test_at_the_top_level_all_is_put_back(scripted: Any, trace: Callable[..., Tr
     assert running.notices[-1] == "threads that the process starts from now on are not seen"
 
 
+@pytest.mark.parametrize("number", [errno.ENOMEM, errno.EIO, errno.ENOSPC])
+def test_a_failed_mkdir_is_no_reason_to_use_the_top_level(
+    scripted: Any, trace: Callable[..., Trace], number: int
+) -> None:
+    scripted.refuse[f"mkdir {ME}"] = number
+    before = state(scripted)
+    with pytest.raises(Refused) as caught, trace():
+        pass
+    assert (caught.value.errno, caught.value.command) == (number, f"mkdir {ME}")
+    assert "--top-level" in caught.value.hint
+    assert scripted.log == [f"mkdir {ME}"]
+    assert state(scripted) == before
+
+
+@pytest.mark.parametrize("number", [errno.ENOMEM, errno.EPERM])
+def test_an_instance_that_came_with_an_error_goes(scripted: Any, trace: Callable[..., Trace], number: int) -> None:
+    before = state(scripted)
+    made = scripted.mkdir
+
+    def mkdir(path: str) -> None:
+        made(path)
+        raise OSError(number, "no", path)
+
+    scripted.mkdir = mkdir
+    with pytest.raises(KprobeError), trace():
+        pass
+    assert state(scripted) == before
+    assert scripted.log == [f"mkdir {ME}", f"rmdir {ME}"]
+
+
 def test_the_top_level_tells_of_others(scripted: Any, trace: Callable[..., Trace]) -> None:
     scripted.files |= {
         "tracing_on": b"0\n",
@@ -284,6 +314,16 @@ def test_an_event_of_that_name_is_left_alone(scripted: Any, trace: Callable[...,
     assert "choose another name" in caught.value.hint
     assert state(scripted) == before
     assert "write kprobe_events p:myopen do_sys_openat2" not in scripted.log
+
+
+def test_an_event_that_exists_is_told_with_its_probes(scripted: Any, trace: Callable[..., Trace]) -> None:
+    scripted.write("kprobe_events", b"p:myopen vfs_read\n")
+    with pytest.raises(AlreadyExists) as caught, trace():
+        pass
+    assert caught.value.hint == (
+        "p:kprobes/myopen vfs_read is somebody's; choose another name, or remove it: "
+        "echo '-:kprobes/myopen' >> kprobe_events"
+    )
 
 
 def test_an_event_that_appears_meanwhile_is_left_alone(scripted: Any, trace: Callable[..., Trace]) -> None:
@@ -448,3 +488,32 @@ def test_a_trace_begins_once(trace: Callable[..., Trace]) -> None:
 def test_process_or_thread(trace: Callable[..., Trace]) -> None:
     with pytest.raises(ValueError, match="not both"):
         trace(pid=42, tid=43)
+
+
+def shown_otherwise(scripted: Any, *others: bytes) -> None:
+    """Have kprobe_events show the probe in a way that the tracer doesn't know, with others of the event."""
+    scripted.files["README"] = b"\tCreate/append/remove/show the kernel dynamic events\n"
+    define = scripted._define
+
+    def defined(data: bytes) -> None:
+        define(data)
+        if not data.startswith(b"-"):
+            scripted.files["kprobe_events"] = b"".join([b"p:kprobes/myopen somewhere\n", *others])
+
+    scripted._define = defined
+
+
+def test_a_probe_that_is_shown_otherwise(scripted: Any, trace: Callable[..., Trace]) -> None:
+    shown_otherwise(scripted)
+    with trace():
+        pass
+    assert scripted.files["kprobe_events"] == b""
+
+
+def test_a_probe_that_can_not_be_told_from_others_is_told(scripted: Any, trace: Callable[..., Trace]) -> None:
+    shown_otherwise(scripted, b"p:kprobes/myopen elsewhere\n")
+    with pytest.raises(AlreadyExists) as caught, trace():
+        pass
+    assert "p:kprobes/myopen somewhere; p:kprobes/myopen elsewhere" in str(caught.value)
+    assert "others' probes feed the event, too, and can't be told from ours" in caught.value.__notes__[0]
+    assert "-:kprobes/myopen" not in " ".join(scripted.log)

@@ -191,3 +191,14 @@ def test_the_end_is_tracing_off_after_something_was_read(pipe: Pipe) -> None:
     pipe.tracing_on.write_bytes(b"1\n")
     with pytest.raises(TimeoutError):
         pipe.stream.read(0)
+
+
+def test_what_nobody_has_is_closed(tmp_path: Path) -> None:
+    """An interrupt may come between the open and the assignment; an open trace_pipe keeps its instance busy."""
+    (tmp_path / "trace_pipe").write_bytes(b"")
+    before = os.listdir("/proc/self/fd")
+    LocalTracefs(str(tmp_path)).stream("trace_pipe")
+    LocalTracefs(str(tmp_path)).open("trace_pipe", os.O_RDONLY)
+    with pytest.raises(FileNotFoundError):
+        LocalTracefs(str(tmp_path)).stream("no")
+    assert os.listdir("/proc/self/fd") == before
