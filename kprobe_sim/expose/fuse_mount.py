@@ -15,7 +15,7 @@ DEVICE = "/dev/fuse"
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 4096, 16384, 1 << 18
 _MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 HELPER = "fusermount3"
 SUBTYPE = "fuse.tracefs"  # what /proc/mounts shows; the kernel allows no type without the prefix
@@ -47,6 +47,10 @@ class SystemCalls:
     def die_with_parent(self, signal: int) -> None:
         """Have the kernel send this process a signal when its parent ends."""
         self._check(self._libc.prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0), "")
+
+    def adopt_orphans(self, adopts: bool) -> None:
+        """Be the parent of descendants whose own one has ended, or no more."""
+        self._check(self._libc.prctl(_PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0), "")
 
     def _check(self, result: int, target: str) -> None:
         if result:
@@ -89,8 +93,8 @@ def mount_fuse(calls: SystemCalls, descriptor: int, directory: str, root_mode: i
     calls.mount("tracefs", directory, SUBTYPE, MS_NOSUID | MS_NODEV | MS_NOEXEC, options)
 
 
-def mount_with_helper(directory: str) -> int:
-    """Mount through the set-user-id program fusermount3; return the descriptor to serve on.
+def mount_with_helper(directory: str, held: int) -> int:
+    """Mount through the set-user-id program fusermount3, which holds a descriptor meanwhile; return that to serve on.
 
     CannotMount if there is none or it refuses.
     """
@@ -105,7 +109,7 @@ def mount_with_helper(directory: str) -> int:
         options = "default_permissions,nosuid,nodev,noexec,subtype=tracefs,fsname=tracefs"
         done = subprocess.run(
             [program, "-o", options, "--", directory],
-            pass_fds=[theirs.fileno()],
+            pass_fds=[theirs.fileno(), held],
             env={**os.environ, "_FUSE_COMMFD": str(theirs.fileno())},
             check=False,
         )

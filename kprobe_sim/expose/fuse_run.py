@@ -1,9 +1,12 @@
 """`kprobe-sim run`: a command that sees the simulator where the kernel's tracefs is, without root.
 
 The command gets a user namespace, in which it is root, and a mount namespace, in which the simulator lies at
-/sys/kernel/tracing and /sys/kernel/debug/tracing.  Nobody else sees that, and it is gone with the last process in it.
-A second pair of namespaces inside the first locks these mounts, and what they hide: the command can't take them away
-and reach the machine's own tracefs, nor mount that.
+/sys/kernel/tracing and /sys/kernel/debug/tracing.  Nobody else sees that.  A second pair of namespaces inside the first
+locks these mounts, and what they hide: the command can't take them away and reach the machine's own tracefs, nor mount
+that.
+
+A run ends with its command: what that started and left behind is killed then, whatever session or parent it has by
+now, and so it is if this process is killed (see `kprobe_sim.expose.keeper`).  The mounts go with the last process.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from kprobe_sim.expose.follow import CannotFollow, Follower, listen
@@ -34,7 +38,9 @@ from kprobe_sim.expose.fuse_mount import (
     mount_table,
     open_device,
 )
+from kprobe_sim.expose.members import end_members
 from kprobe_sim.expose.run_files import KPROBES, lay, mount_files, run_files
+from kprobe_sim.expose.watch import Watch, block
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
@@ -43,8 +49,6 @@ TRACING = "/sys/kernel/tracing"
 DEBUG = "/sys/kernel/debug"
 NOT_FOUND, NOT_EXECUTABLE, NO_MOUNT = 127, 126, 125  # exit statuses, as env(1) and chroot(1) have them
 
-_FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT)
-_IGNORED = (signal.SIGINT, signal.SIGQUIT)  # the terminal sends them to the command as well; it decides
 _PYTHONS_OWN = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them; a command that inherits that complains of EPIPE
 
 
@@ -67,32 +71,45 @@ def run(
     calls = SystemCalls()
     ours, theirs = socket.socketpair()
     error_out, error_in = os.pipe()
+    calls.adopt_orphans(True)
+    masked = block()
+    this = os.getpid()
     child = os.fork()
     if not child:
+        calls.die_with_parent(signal.SIGKILL)
+        if os.getppid() != this:
+            os._exit(NO_MOUNT)
         ours.close()
         os.close(error_out)
+        _unblock(masked)
         _become(calls, theirs, error_in, kernel.root.mode, command, follow, whole)
     theirs.close()
     os.close(error_in)
-    signals = _Signals(child)
+    watch = Watch(child)
     try:
-        return _supervise(kernel, child, ours, error_out, started, follow or whole)
+        return _supervise(kernel, child, watch, ours, error_out, started, follow or whole)
     finally:
-        signals.restore()
+        watch.end()
+        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+        calls.adopt_orphans(False)
 
 
 def _supervise(
     kernel: SimulatedKernel,
     child: int,
+    watch: Watch,
     channel: socket.socket,
     error_out: int,
     started: Callable[[], None],
     listens: bool,
 ) -> int:
     servers: list[tuple[FuseServer, threading.Thread]] = []
+    namespaces: list[int] = []
     try:
         with channel:
-            if _answered(channel):  # the child is in its user namespace
+            _, namespaces, _, _ = socket.recv_fds(channel, 1, 1)
+            if namespaces:  # the child is in its user namespace
+                watch.keep(partial(end_members, namespaces[0]), namespaces)
                 _map_ids(child, _ids_of_all())
                 channel.sendall(b"1")
                 _, descriptors, _, _ = socket.recv_fds(channel, 1, 2)
@@ -112,6 +129,9 @@ def _supervise(
             trouble = pipe.read()
         _, status = os.waitpid(child, 0)
     finally:
+        for namespace in namespaces:
+            end_members(namespace)
+            os.close(namespace)
         for server, thread in servers:
             server.stop()
             thread.join()
@@ -139,26 +159,6 @@ def _listen(kernel: SimulatedKernel, channel: socket.socket) -> None:
 
 def _answered(channel: socket.socket) -> bool:
     return channel.recv(1) != b""
-
-
-class _Signals:
-    """While the command runs, signals to this process are the command's."""
-
-    def __init__(self, child: int) -> None:
-        self._old = {number: signal.signal(number, signal.SIG_IGN) for number in _IGNORED}
-        for number in _FORWARDED:
-            self._old[number] = signal.signal(number, lambda received, _: _pass_on(child, received))
-
-    def restore(self) -> None:
-        for number, handler in self._old.items():
-            signal.signal(number, handler)
-
-
-def _pass_on(child: int, number: int) -> None:
-    try:
-        os.kill(child, number)
-    except ProcessLookupError:
-        return
 
 
 # ids: who may be whom inside
@@ -215,7 +215,6 @@ def _become(
     code = NO_MOUNT
     try:
         _enter(calls, channel, root_mode, whole)
-        calls.die_with_parent(signal.SIGKILL)
         _be_heard(channel, follow, whole)
         for number in _PYTHONS_OWN:
             signal.signal(number, signal.SIG_DFL)
@@ -230,8 +229,17 @@ def _become(
         text = f"{command[0]}: {error.strerror}" if code == NOT_EXECUTABLE else str(error)
     except BaseException as error:
         text = repr(error)
-    os.write(error_in, f"{code} {text}".encode())
-    os._exit(code)
+    try:
+        os.write(error_in, f"{code} {text}".encode())
+    finally:
+        os._exit(code)
+
+
+def _unblock(masked: set[int]) -> None:
+    """Take signals as the command will, but for those that it would ignore."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, masked)
 
 
 def _be_heard(channel: socket.socket, follow: bool, whole: bool) -> None:
@@ -254,7 +262,9 @@ def _enter(calls: SystemCalls, channel: socket.socket, root_mode: int, whole: bo
         calls.unshare(CLONE_NEWUSER | CLONE_NEWNS)
     except OSError as error:
         raise CannotMount(f"no user and mount namespace: {explain(error)}") from None
-    channel.sendall(b"1")
+    namespace = os.open("/proc/self/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    socket.send_fds(channel, [b"1"], [namespace])
+    os.close(namespace)
     if not _answered(channel):
         raise CannotMount("no ids in the user namespace")
     descriptors = open_device(), open_device()

@@ -8,8 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kprobe_sim.expose.fuse import FuseServer
 from kprobe_sim.expose.fuse_mount import (
@@ -23,17 +22,12 @@ from kprobe_sim.expose.fuse_mount import (
     open_device,
     unmount_with_helper,
 )
+from kprobe_sim.expose.keeper import Keeper
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class _Mounted(Protocol):
-    descriptor: int
-
-    def unmount(self) -> None: ...
 
 
 def serve(kernel: SimulatedKernel, directory: str, started: Callable[[], None] = lambda: None) -> int:
@@ -45,30 +39,33 @@ def serve(kernel: SimulatedKernel, directory: str, started: Callable[[], None] =
     directory = os.path.realpath(directory)
     if not os.path.isdir(directory):
         raise CannotMount(f"{directory} is not a directory")
-    mounted = _mount(kernel, directory)
+    # until there is somebody to hear them; what kills this process leaves it to the keeper
+    masked = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        mounted = _Helped(directory) if os.geteuid() != 0 else _Direct(directory, kernel.root.mode)
+    except BaseException:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+        raise
     # the kernel lets nobody but the user who mounted it see what the helper mounts: the files are that user's
     server = FuseServer(kernel, mounted.descriptor, owner=(os.geteuid(), os.getegid()))
     old = {number: signal.signal(number, lambda *_: server.stop()) for number in _ENDING}
+    old[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: mounted.keeper.renew())
     thread = threading.Thread(target=server.serve, name="fuse", daemon=True)
     try:
         thread.start()
         started()
+        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
         print(
             f"kprobe-sim: {kernel.release} on {directory}; interrupt (Ctrl-C) to unmount", file=sys.stderr, flush=True
         )
         thread.join()
     finally:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         mounted.unmount()
+        mounted.keeper.dismiss()
         for number, handler in old.items():
             signal.signal(number, handler)
     return 0
-
-
-def _mount(kernel: SimulatedKernel, directory: str) -> _Mounted:
-    if os.geteuid() != 0:
-        return _Helped(directory)
-    calls = SystemCalls()
-    return _Direct(calls, _Keeper(partial(_unmount, calls, directory)), directory, kernel.root.mode)
 
 
 class _Helped:
@@ -76,80 +73,51 @@ class _Helped:
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
-        self._keeper = _Keeper(partial(unmount_with_helper, directory))
+        self._before = _mounts(directory)
+        self.keeper = Keeper(self.unmount)
         try:
-            self.descriptor = mount_with_helper(directory)
+            self.descriptor = mount_with_helper(directory, self.keeper.pipe)
         except BaseException:
-            self._keeper.dismiss()
+            self.unmount()
+            self.keeper.dismiss()
             raise
 
     def unmount(self) -> None:
-        if _is_mounted(self._directory):
+        """Take the mount away, if it is there."""
+        if _mounts(self._directory) > self._before:
             unmount_with_helper(self._directory)
-        self._keeper.dismiss()
 
 
 class _Direct:
     """A mount of root's own."""
 
-    def __init__(self, calls: SystemCalls, keeper: _Keeper, directory: str, root_mode: int) -> None:
-        try:
-            self.descriptor = open_device()
-            try:
-                mount_fuse(calls, self.descriptor, directory, root_mode)
-            except OSError as error:
-                os.close(self.descriptor)
-                raise CannotMount(f"mounting on {directory}: {explain(error)}") from None
-        except BaseException:
-            keeper.dismiss()
-            raise
-        self._calls = calls
-        self._keeper = keeper
+    def __init__(self, directory: str, root_mode: int) -> None:
+        self._calls = SystemCalls()
         self._directory = directory
+        self._before = _mounts(directory)
+        self.descriptor = open_device()
+        self.keeper = Keeper(self.unmount)
+        try:
+            mount_fuse(self._calls, self.descriptor, directory, root_mode)
+        except BaseException as error:
+            os.close(self.descriptor)
+            self.unmount()
+            self.keeper.dismiss()
+            if isinstance(error, OSError):
+                raise CannotMount(f"mounting on {directory}: {explain(error)}") from None
+            raise
 
     def unmount(self) -> None:
-        _unmount(self._calls, self._directory)
-        self._keeper.dismiss()
-
-
-class _Keeper:
-    """A process that takes the mount away if this one is killed."""
-
-    def __init__(self, unmount: Callable[[], None]) -> None:
-        waits, self._pipe = os.pipe()
-        self._pid = os.fork()
-        if self._pid:
-            os.close(waits)
+        """Take the mount away, if it is there."""
+        if _mounts(self._directory) <= self._before:
             return
         try:
-            os.setsid()  # the terminal's signals aren't for it
-            for number in _ENDING:
-                signal.signal(number, signal.SIG_IGN)
-            os.close(self._pipe)
-            os.dup2(os.open(os.devnull, os.O_RDWR), 1)  # nobody shall wait for its end of a pipe
-            os.dup2(1, 2)
-            os.dup2(1, 0)
-            if not os.read(waits, 1):
-                unmount()
-        finally:
-            os._exit(0)
-
-    def dismiss(self) -> None:
-        """The mount is gone."""
-        os.write(self._pipe, b"1")
-        os.close(self._pipe)
-        os.waitpid(self._pid, 0)
+            self._calls.unmount(self._directory)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # somebody else has unmounted it
+                raise
 
 
-def _unmount(calls: SystemCalls, directory: str) -> None:
-    if not _is_mounted(directory):
-        return
-    try:
-        calls.unmount(directory)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # somebody else has unmounted it
-            raise
-
-
-def _is_mounted(directory: str) -> bool:
-    return any(point.directory == directory and point.kind == SUBTYPE for point in mount_table())
+def _mounts(directory: str) -> int:
+    """Return how many simulators are mounted there, one over another."""
+    return sum(point.directory == directory and point.kind == SUBTYPE for point in mount_table())

@@ -1,0 +1,156 @@
+"""Processes that do what is left to do when another one has ended without doing it.
+
+A keeper waits for the end of the process that started it, in whatever way that ends, and does its duty then; it does
+nothing if it was dismissed before.  It has a keeper of its own, which does the same if the first is killed.
+
+Nothing but SIGKILL ends them, and they have a name of their own, so that who kills all processes of a command by its
+name doesn't kill them as well.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+from collections.abc import Callable, Collection
+from typing import NoReturn
+
+NAME = b"sim-keeper"
+_PR_SET_NAME = 15
+
+
+class Keeper:
+    """The keepers of this process.
+
+    `duty` is done in each of them, one after the other, and must bear that; `needs` are the descriptors that it uses.
+    `renew` is to be called when a child of this process has ended.
+    """
+
+    def __init__(self, duty: Callable[[], object], needs: Collection[int] = ()) -> None:
+        self._duty = duty
+        self._needs = tuple(needs)
+        self._pid, self._pipe = self._start()
+
+    @property
+    def pid(self) -> int:
+        """That of the first keeper, which is a child of this process."""
+        return self._pid
+
+    @property
+    def pipe(self) -> int:
+        """The keepers wait until no process has this descriptor any more."""
+        return self._pipe
+
+    def renew(self) -> None:
+        """Start another one if it was killed."""
+        try:
+            ended, _ = os.waitpid(self._pid, os.WNOHANG)
+        except ChildProcessError:
+            ended = self._pid
+        if ended:
+            old = self._pipe
+            self._pid, self._pipe = self._start()
+            _release(old)
+
+    def dismiss(self) -> None:
+        """There is nothing left to do; wait until they have ended."""
+        _release(self._pipe)
+        try:
+            os.waitpid(self._pid, 0)
+        except ChildProcessError:
+            return
+
+    def _start(self) -> tuple[int, int]:
+        waits, pipe = os.pipe()
+        hears, ready = os.pipe()
+        masked = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+        pid = os.fork()
+        if not pid:
+            _keep(waits, ready, self._duty, self._needs)
+        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+        os.close(waits)
+        os.close(ready)
+        os.read(hears, 1)  # until both are there
+        os.close(hears)
+        return pid, pipe
+
+
+def _release(pipe: int) -> None:
+    try:
+        os.write(pipe, b"12")  # a byte for each
+    except BrokenPipeError:
+        pass
+    finally:
+        os.close(pipe)
+
+
+def _keep(waits: int, ready: int, duty: Callable[[], object], needs: Collection[int]) -> NoReturn:
+    """Be the first keeper."""
+    try:
+        os.setsid()  # the terminal's signals aren't for it
+        os.chdir("/")
+        _leave_files({*needs, waits, ready})
+        _take_name()
+        first = os.pidfd_open(os.getpid())
+        poller = select.poll()
+        poller.register(waits, select.POLLIN)
+        while True:
+            second = os.fork()
+            if not second:
+                _keep_too(waits, ready, duty, first)
+            if ready >= 0:
+                os.close(ready)
+                ready = -1
+            handle = os.pidfd_open(second)
+            poller.register(handle, select.POLLIN)
+            if any(found == waits for found, _ in poller.poll()):
+                break
+            poller.unregister(handle)
+            os.close(handle)
+            os.waitpid(second, 0)
+        if os.read(waits, 1):
+            os.waitpid(second, 0)
+        else:
+            duty()
+    finally:
+        os._exit(0)
+
+
+def _keep_too(waits: int, ready: int, duty: Callable[[], object], first: int) -> NoReturn:
+    """Be the second keeper."""
+    try:
+        if ready >= 0:
+            os.close(ready)
+        if not os.read(waits, 1):
+            poller = select.poll()
+            poller.register(first, select.POLLIN)
+            poller.poll()
+            duty()
+    finally:
+        os._exit(0)
+
+
+def _leave_files(needs: set[int]) -> None:
+    """Close what was inherited: nobody shall wait for its end of a pipe."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+    for name in os.listdir("/proc/self/fd"):
+        number = int(name)
+        if number > 2 and number not in needs:
+            try:
+                os.close(number)
+            except OSError:  # that of the list itself
+                continue
+
+
+def _take_name() -> None:
+    """Show another name and command line."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_NAME, NAME, 0, 0, 0)
+    with open("/proc/self/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    start, end = int(fields[45]), int(fields[46])  # arg_start and arg_end, see proc(5)
+    if 0 < start < end:
+        ctypes.memmove(start, NAME[: end - start - 1].ljust(end - start, b"\0"), end - start)
