@@ -18,12 +18,17 @@ class Backend:
     """What one `--tracefs` spec names.
 
     A simulator is made anew for each test.  What has a method `renew` (a guest) is had anew for each test module, or
-    each test that wants its own; anything else stays, and is put back into its state after each test.
+    each test that wants its own; anything else stays, and is put back into its state after each test.  `note` is called
+    with the name of a test that left what can't be undone, and with what that is.
     """
 
-    def __init__(self, spec: str, open_tracefs: Callable[[str], Any]) -> None:
+    def __init__(
+        self, spec: str, open_tracefs: Callable[[str], Any], note: Callable[[str, str], None] = lambda test, left: None
+    ) -> None:
         self._spec = spec
         self._open_tracefs = open_tracefs
+        self._note = note
+        self._user = ""  # the test that had the tracefs last
         self._is_simulated = spec.partition(":")[0] == "sim"
         self._opened: Any = None
         self._is_open = False
@@ -31,33 +36,58 @@ class Backend:
         self._pristine: Pristine | None = None
         self._failure = ""
 
-    def fresh(self, *, own: bool) -> Any:
-        """Return a pristine tracefs; with `own` no other test has used that machine or will, if it can be had anew."""
+    def fresh(self, test: str = "", *, own: bool) -> Any:
+        """Return a pristine tracefs for a test, which is named if it leaves what can't be undone.
+
+        With `own` no other test has used that machine or will, if it can be had anew.
+        """
         if self._is_simulated:
             return self._open()
-        if self._pristine is not None and not self._must_renew(own):
-            self._pristine.reset()
+        if self._pristine is not None and not self._must_renew(own) and self._undone():
+            self._user = test
             return self._pristine
+        self._user = test
         self._is_own = own
         self._pristine = None
-        opened = self._open() if self._opened is None else self._renew()
-        self._pristine = Pristine(opened)
-        if self._pristine.is_in_use():
+        opened = self._open() if self._opened is None or not hasattr(self._opened, "renew") else self._renew()
+        pristine = Pristine(opened)
+        if pristine.is_in_use():
             raise Unusable(f"--tracefs {self._spec}: somebody traces there; tests would end their work")
-        return self._pristine
+        self._pristine = pristine
+        return pristine
 
     def end_module(self) -> None:
         """End what the next test module shall not see."""
         if hasattr(self._opened, "renew"):
             self._end()
         elif self._pristine is not None:
-            self._pristine.reset()
+            self._undone()
+
+    @property
+    def opened(self) -> Any:
+        """The guest's tracefs, or what else stays for more than a test, without notes of what is done; else None."""
+        return self._opened
 
     def __enter__(self) -> Backend:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._end()
+
+    def _undone(self) -> bool:
+        """Put the tracefs back into its state; tell whether that could be done, else it is of no more use."""
+        assert self._pristine is not None
+        try:
+            left = "; ".join(self._pristine.reset())
+        except Exception as error:  # a machine that died of it, or a kernel that answers as none was seen to
+            left = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        if not left:
+            return True
+        self._note(self._user, left)
+        self._pristine = None
+        if not hasattr(self._opened, "renew"):
+            self._failure = f"--tracefs {self._spec} can't be used any more: {self._user} left there: {left}"
+        return False
 
     def _must_renew(self, own: bool) -> bool:
         if not hasattr(self._opened, "renew"):

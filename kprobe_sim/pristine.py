@@ -1,47 +1,49 @@
 """A real kernel's tracefs, put back as it was before each test.
 
 The order is that of the kernel's own selftests (tracing off, triggers, filters, events, probes, the rest, tracing on),
-but only what was touched is written, so that it takes tens of milliseconds and not a minute.
+but only what has changed is written, so that it takes tens of milliseconds and not a minute.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable
 from typing import Any
 
-# Control files with a value that a test may change; read at the start, compared and restored before each test.
-_VALUES = (
-    "current_tracer",
-    "trace_clock",
-    "buffer_size_kb",
-    "tracing_cpumask",
-    "tracing_thresh",
-    "saved_cmdlines_size",
-    "max_graph_depth",
-    "stack_max_size",
-    "buffer_percent",
-    "tracing_max_latency",
-    "trace_options",
-)
-# Lists that O_TRUNC empties.
-_LISTS = ("set_event_pid", "set_event_notrace_pid", "set_ftrace_pid", "set_ftrace_filter", "set_ftrace_notrace")
-_EVENT_FILES = ("filter", "trigger", "enable")
+from .pristine_events import Events
+from .pristine_values import Values
+
+_OPTIONS = ("trace_options", "options/", "current_tracer")  # writes that may change the files below options/
 
 
 class Pristine:
-    """A tracefs that notes what is written through it, and undoes it with `reset`."""
+    """A tracefs that notes what is written through it, and undoes it with `reset`.
+
+    A tracefs that can be had anew (it has a method `renew`: a guest) is all the tests' own: every instance that they
+    made is removed, by whatever way.  It may have `surroundings()`: an object with `undo() -> list[str]`, for what is
+    not in the tracefs, and `filtered() -> list[str]`, the filters that are set.  That, and what can be found only by
+    reading hundreds of files, is looked at after tests that took hold of the machine, and on any other tracefs.
+    """
 
     def __init__(self, tracefs: Any) -> None:
         self._tracefs = tracefs
+        self._is_owned = hasattr(tracefs, "renew")
+        self._is_taken = False  # the machine was, by which anything can be done
         self._open: list[Any] = []
         self._touched: dict[str, None] = {}
         self._instances: dict[str, None] = {}
-        self._before = {path: tracefs.read(path) for path in _VALUES if tracefs.exists(path)}
-        self._lists = [path for path in _LISTS if tracefs.exists(path)]
+        self._before = self._present()
+        self._values = Values(tracefs, owned=self._is_owned)
+        self._events = Events(tracefs)
+        around = getattr(tracefs, "surroundings", None)
+        self._surroundings = around() if around is not None else None
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._tracefs, name)
+        found = getattr(self._tracefs, name)
+        if name == "machine":
+            self._is_taken = True
+        return found
 
     def write(self, path: str, data: bytes, *, truncate: bool = False) -> None:
         """Write as the tracefs below does."""
@@ -72,61 +74,50 @@ class Pristine:
         read = self._tracefs.read
         return bool(read("dynamic_events") or read("set_event")) or read("current_tracer") != b"nop\n"
 
-    def reset(self) -> None:
-        """Undo everything, in the order of the kernel's selftests."""
-        tracefs = self._tracefs
+    def reset(self) -> list[str]:
+        """Undo everything, in the order of the kernel's selftests; return in words what can't be undone."""
+        tracefs, touched = self._tracefs, list(self._touched)
+        everywhere = self._is_taken or not self._is_owned
+        left = []
         for handle in self._open:
             with contextlib.suppress(OSError):
                 handle.close()
         self._open.clear()
         tracefs.write("tracing_on", b"0")
-        for path in self._instances:
-            if tracefs.exists(path):
-                tracefs.rmdir(path)
-        for path in self._touched:
-            if path.endswith("/trigger"):
-                self._remove_triggers(path)
-        for path in self._touched:
-            if path.endswith("/filter") and tracefs.exists(path):
-                with contextlib.suppress(OSError):
-                    tracefs.write(path, b"0")
-        if tracefs.read("set_event"):
-            tracefs.write("set_event", b"", truncate=True)
-        for path in self._touched:
-            if path.endswith("/enable") and tracefs.exists(path):
-                tracefs.write(path, b"0")
-        if tracefs.read("dynamic_events"):
-            tracefs.write("dynamic_events", b"", truncate=True)
-        for path in self._lists:
-            if path in self._touched:
-                tracefs.write(path, b"", truncate=True)
-        for path, before in self._before.items():
-            self._restore(path, before)
+        if self._is_taken and self._surroundings is not None:
+            left += self._surroundings.undo()
+        left += self._remove_instances()
+        self._values.clear_lists()
+        left += self._events.undo(touched, self._filtered() if everywhere else ())
+        left += self._values.restore(options=everywhere or any(path.startswith(_OPTIONS) for path in touched))
         tracefs.write("error_log", b"", truncate=True)
         tracefs.write("trace", b"", truncate=True)
         tracefs.write("tracing_on", b"1")
         self._touched.clear()
         self._instances.clear()
+        self._is_taken = False
+        return left
 
     def _note(self, path: str) -> None:
+        self._touched.pop(path, None)
         self._touched[path] = None
 
-    def _remove_triggers(self, path: str) -> None:
-        if not self._tracefs.exists(path):
-            return
-        for line in self._tracefs.read(path).splitlines():
-            if not line.startswith(b"#"):
-                self._tracefs.write(path, b"!" + line)
+    def _filtered(self) -> Iterable[str]:
+        listed = self._tracefs.exists("show_event_filters")
+        return self._events.filtered() if listed or self._surroundings is None else self._surroundings.filtered()
 
-    def _restore(self, path: str, before: bytes) -> None:
-        now = self._tracefs.read(path)
-        if now == before:
-            return
-        if path == "trace_options":
-            for option in before.split():
-                if option not in now.split():
-                    self._tracefs.write(path, option)
-        elif path == "trace_clock":
-            self._tracefs.write(path, before.partition(b"[")[2].partition(b"]")[0])
-        else:
-            self._tracefs.write(path, before.split()[0])
+    def _present(self) -> set[str]:
+        if not self._tracefs.exists("instances"):
+            return set()
+        return {f"instances/{name}" for name in self._tracefs.listdir("instances")}
+
+    def _remove_instances(self) -> list[str]:
+        present = self._present()
+        made = present - self._before if self._is_owned else present & self._instances.keys()
+        left = []
+        for path in sorted(made):
+            try:
+                self._tracefs.rmdir(path)
+            except OSError as error:
+                left.append(f"{path} stays: {error.strerror}")
+        return left

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kprobe.tracefs import Tracefs
 
     from .kernel import SimulatedKernel
+    from .machine_reports import MachineReports
     from .machines import Backend
     from .workload import Workload
 
@@ -53,7 +54,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(_GuestFaults(), "kprobe guest faults")
+    from .machine_reports import MachineReports
+
+    config.pluginmanager.register(MachineReports(), "kprobe machines")
     config.addinivalue_line("markers", "vm: runs on a real kernel in QEMU; deselected unless one is asked for")
     config.addinivalue_line("markers", "own_guest: has a machine of its own, as it is after a boot, if that is a guest")
     config.addinivalue_line("markers", "needs(*texts): skip where the README of the tracefs lacks one of the texts")
@@ -83,9 +86,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
-    """Note on the report if what failed is the machine and not what runs on it."""
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
+    """Note on the report if what failed is the machine and not what runs on it, and what tests left on it."""
     outcome = yield
+    _reports(item.config).add_to(outcome.get_result())
     if call.excinfo is not None:
         error = call.excinfo.value
         if any(
@@ -102,35 +106,6 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
     return "failed" if report.when == "call" else "error", "G", f"GUEST FAILED ({fault[0]})"
 
 
-class _GuestFaults:
-    """The machines that failed in this run, its workers' included."""
-
-    def __init__(self) -> None:
-        self._found: list[tuple[str, str]] = []
-        self._statuses: list[int] = []
-        self._others = 0
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.failed:
-            fault = getattr(report, "guest_fault", None)
-            if fault is None:
-                self._others += 1
-            else:
-                self._found.append((fault[0], report.nodeid))
-                self._statuses.append(fault[1])
-
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """If nothing failed but machines, the status is that which `kprobe-vm run` has then."""
-        if self._statuses and not self._others and session.exitstatus == pytest.ExitCode.TESTS_FAILED:
-            session.exitstatus = self._statuses[0]
-
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if self._found:
-            terminalreporter.section("guests that failed, which says nothing of the tests")
-            for kind, where in self._found:
-                terminalreporter.line(f"{kind}: {where}")
-
-
 @pytest.fixture
 def tracefs_spec(request: pytest.FixtureRequest, tracefs_backend: object) -> str:
     """The backend spec that this test runs on: "sim:6.1"."""
@@ -145,7 +120,7 @@ def tracefs_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
 
     from .machines import Backend
 
-    with Backend(request.param, open_tracefs) as backend:
+    with Backend(request.param, open_tracefs, _reports(request.config).note) as backend:
         yield backend
 
 
@@ -166,7 +141,7 @@ def tracefs(request: pytest.FixtureRequest, tracefs_module: Backend, tracefs_spe
     try:
         # a guest may have to be waited for, and says so on standard error
         with _uncaptured(request.config) if _kind(tracefs_spec) == "vm" else contextlib.nullcontext():
-            fresh = tracefs_module.fresh(own=own)
+            fresh = tracefs_module.fresh(node.nodeid, own=own)
     except Unusable as error:
         raise pytest.UsageError(str(error)) from error.__cause__
     needed = [text for mark in node.iter_markers("needs") for text in mark.args]
@@ -219,14 +194,14 @@ def simulated_machine(fs: Any) -> Iterator[SimulatedKernel]:
 
 
 @pytest.fixture
-def workload(tracefs: Tracefs, tracefs_spec: str) -> Iterator[Workload]:
+def workload(tracefs: Tracefs, tracefs_backend: Backend, tracefs_spec: str) -> Iterator[Workload]:
     """A task of the traced machine that opens files, forks … when the test says so; its name and pid are known."""
     from importlib.metadata import entry_points
 
     found = [point for point in entry_points(group="kprobe.workload") if point.name == _kind(tracefs_spec)]
     if not found:
         raise pytest.UsageError(f"no workload for --tracefs {tracefs_spec}: a simulator or a guest is needed")
-    task: Workload = found[0].load()(tracefs)
+    task: Workload = found[0].load()(tracefs_backend.opened or tracefs)
     yield task
     task.close()
 
@@ -235,6 +210,11 @@ def _uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None
     """Let what is printed be seen, if pytest captures it."""
     manager = config.pluginmanager.getplugin("capturemanager")
     return contextlib.nullcontext() if manager is None else manager.global_and_fixture_disabled()
+
+
+def _reports(config: pytest.Config) -> MachineReports:
+    reports: MachineReports = config.pluginmanager.getplugin("kprobe machines")
+    return reports
 
 
 def _kind(spec: str) -> str:

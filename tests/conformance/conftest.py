@@ -15,12 +15,12 @@ _OPTIMIZATION = "proc/sys/debug/kprobes-optimization"
 
 
 @pytest.fixture(autouse=True)
-def breakpoints(tracefs: Any) -> None:
+def breakpoints(tracefs: Any, tracefs_backend: Any) -> None:
     """Let probes behind a breakpoint stay there, on a real kernel too.
 
     It would make jumps of them 10 to 250 ms after they are armed, when it comes to it, and hits then look otherwise.
     """
-    machine = getattr(tracefs, "machine", None)
+    machine = getattr(tracefs_backend.opened, "machine", None)
     if machine is not None and machine.files.exists(_OPTIMIZATION):
         machine.files.write(_OPTIMIZATION, b"0")
 

@@ -8,7 +8,6 @@ import inspect
 import pytest
 
 from kprobe_sim import profile, pytest_plugin
-from kprobe_sim.pristine import Pristine
 
 pytest_plugins = ["pytester"]
 
@@ -198,83 +197,3 @@ def test_needs(run) -> None:  # type: ignore[no-untyped-def]
     )
     result.stdout.fnmatch_lines(["*unsupported: the README lacks 'no such feature'*"])
     result.assert_outcomes(passed=1, skipped=1)
-
-
-class Files:
-    """A tracefs of plain values, which notes the order of writes."""
-
-    def __init__(self) -> None:
-        self.values = {
-            "tracing_on": b"1\n",
-            "current_tracer": b"nop\n",
-            "trace_options": b"nostacktrace\nirq-info\n",
-            "trace_clock": b"[local] global mono\n",
-            "set_event": b"",
-            "dynamic_events": b"",
-            "error_log": b"",
-            "trace": b"",
-        }
-        self.written: list[tuple[str, bytes, bool]] = []
-
-    def read(self, path: str) -> bytes:
-        return self.values[path]
-
-    def exists(self, path: str) -> bool:
-        return path in self.values
-
-    def write(self, path: str, data: bytes, *, truncate: bool = False) -> None:
-        self.written.append((path, data, truncate))
-
-    def rmdir(self, path: str) -> None:
-        self.written.append((path, b"rmdir", False))
-
-    def mkdir(self, path: str) -> None:
-        self.values[path] = b""
-
-
-def test_an_untouched_tracefs_is_hardly_written() -> None:
-    files = Files()
-    Pristine(files).reset()
-    assert files.written == [
-        ("tracing_on", b"0", False),
-        ("error_log", b"", True),
-        ("trace", b"", True),
-        ("tracing_on", b"1", False),
-    ]
-
-
-def test_what_was_touched_is_put_back_in_the_order_of_the_selftests() -> None:
-    files = Files()
-    pristine = Pristine(files)
-    pristine.mkdir("instances/x")
-    for name in ("filter", "trigger", "enable"):
-        files.values[f"events/sched/sched_switch/{name}"] = b""
-        pristine.write(f"events/sched/sched_switch/{name}", b"1")
-    files.values["events/sched/sched_switch/trigger"] = b"traceoff:unlimited\n"
-    files.values["set_event"] = b"sched:sched_switch\n"
-    files.values["dynamic_events"] = b"p:kprobes/a do_sys_openat2\n"
-    files.values["trace_options"] = b"stacktrace\nirq-info\n"
-    files.values["trace_clock"] = b"local global [mono]\n"
-    files.written.clear()
-    pristine.reset()
-    assert files.written == [
-        ("tracing_on", b"0", False),
-        ("instances/x", b"rmdir", False),
-        ("events/sched/sched_switch/trigger", b"!traceoff:unlimited", False),
-        ("events/sched/sched_switch/filter", b"0", False),
-        ("set_event", b"", True),
-        ("events/sched/sched_switch/enable", b"0", False),
-        ("dynamic_events", b"", True),
-        ("trace_clock", b"local", False),
-        ("trace_options", b"nostacktrace", False),
-        ("error_log", b"", True),
-        ("trace", b"", True),
-        ("tracing_on", b"1", False),
-    ]
-
-
-def test_a_tracefs_in_use_is_recognised() -> None:
-    files = Files()
-    assert not Pristine(files).is_in_use()
-    files.values["set_event"] = b"sched:sched_switch\n"
-    assert Pristine(files).is_in_use()

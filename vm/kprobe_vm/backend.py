@@ -11,6 +11,7 @@ from kprobe_vm.apt import Progress
 from kprobe_vm.lab import Lab
 from kprobe_vm.machine import Machine
 from kprobe_vm.process import GuestProcess
+from kprobe_vm.surroundings import Surroundings
 from kprobe_vm.tracefs import GuestTracefs
 
 __all__ = ["Spec", "VmTracefs", "open_vm"]
@@ -72,6 +73,10 @@ class VmTracefs(GuestTracefs):
     def is_alive(self) -> bool:
         """Whether nothing has ended the machine."""
         return self.machine.channel.failure is None
+
+    def surroundings(self) -> Surroundings:
+        """Return what is around the tracefs, as it is now."""
+        return Surroundings(self.machine)
 
     def renew(self) -> VmTracefs:
         """End the machine, and return the tracefs of another that is as if it had just booted.

@@ -1,0 +1,134 @@
+"""Whatever a test leaves, the next has a pristine tracefs: each leftover in a module of its own, then a clean test."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ..conformance import leftovers  # noqa: TID252  # the tests are no package that has a name
+from .test_test_runs import Run
+
+BATTERY = """
+import pytest
+from leftovers import leave, state
+
+BEFORE = {{}}
+
+def test_leaves(tracefs):
+    BEFORE.update(state(tracefs))
+    if not leave(tracefs, {name!r}):
+        pytest.skip("this kernel has no such thing")
+    assert state(tracefs) != BEFORE
+
+def test_clean(tracefs):
+    assert state(tracefs) == BEFORE
+"""
+BY_PROGRAMS = """
+from notes import note
+
+def test_leaves(tracefs, request):
+    note(tracefs, request)
+    run = tracefs.machine.run
+    def sh(text):
+        done = run(["sh", "-c", "cd /sys/kernel/tracing; " + text])
+        assert (done.returncode, done.stderr) == (0, b"")
+    sh("echo 'prev_pid > 3' > events/sched/sched_switch/filter")
+    sh("echo 'hist:keys=prev_pid if prev_pid > 3' > events/sched/sched_switch/trigger")
+    sh("echo 'p:mine vfs_read' > kprobe_events; echo 1 > events/kprobes/mine/enable")
+    sh("mkdir instances/a; echo 1 > options/func_stack_trace; echo 0 > /proc/sys/kernel/ftrace_enabled")
+    sh("(cat trace_pipe & sleep 1000 < instances/a/trace_pipe &) > /dev/null 2>&1")
+    tracefs.machine.start_process(["sleep", "2000"])
+    assert b"sleep" in run(["ps"]).stdout
+
+def test_clean(tracefs, request):
+    assert tracefs.listdir("instances") == []
+    for path in ("kprobe_events", "set_event"):
+        assert tracefs.read(path) == b""
+    assert tracefs.read("events/sched/sched_switch/filter") == b"none\\n"
+    assert tracefs.read("events/sched/sched_switch/trigger").startswith(b"# Available triggers:")
+    assert tracefs.read("options/func_stack_trace") == b"0\\n"
+    assert tracefs.machine.files.read("proc/sys/kernel/ftrace_enabled") == b"1\\n"
+    assert b"sleep" not in tracefs.machine.run(["ps"]).stdout
+    note(tracefs, request)
+"""
+HELD = """
+from notes import note
+
+def test_holds(tracefs, request):
+    note(tracefs, request)
+    tracefs.mkdir("instances/held")
+    tracefs.machine.tracefs.open("instances/held/trace_pipe", 0)
+
+def test_clean(tracefs, request):
+    note(tracefs, request)
+    assert tracefs.listdir("instances") == []
+
+def test_of_the_same(tracefs, request):
+    note(tracefs, request)
+"""
+LEFT = "what tests left and could not be undone; guests were replaced"
+
+
+@pytest.fixture
+def run(tmp_path: Path, series: str) -> Run:
+    return Run(tmp_path, series)
+
+
+def modules(names: list[str]) -> dict[str, str]:
+    """One test module for each leftover."""
+    return {f"test_{number:02}": BATTERY.format(name=name) for number, name in enumerate(names)}
+
+
+def test_on_the_simulator(tmp_path: Path) -> None:
+    (tmp_path / "leftovers.py").write_text(Path(leftovers.__file__).read_text())
+    for name, text in modules(list(leftovers.LEFTOVERS)).items():
+        (tmp_path / f"{name}.py").write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tracefs", "sim:6.1"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert re.search(r"\d+ passed, \d+ skipped in", done.stdout), done.stdout
+    assert done.returncode == 0
+
+
+@pytest.mark.vm
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("group", ["TRIGGERS", "EVENTS", "VALUES"])
+def test_on_a_guest(run: Run, group: str) -> None:
+    (run.place / "leftovers.py").write_text(Path(leftovers.__file__).read_text())
+    process = run.start("-rs", **modules(list(getattr(leftovers, group))))
+    out, _ = process.communicate(timeout=890)
+    assert re.search(r"\d+ passed(, \d+ skipped)? in", out), out
+    assert process.returncode == 0
+
+
+@pytest.mark.vm
+def test_by_programs_in_the_guest(run: Run) -> None:
+    out = run.finish(test_a=BY_PROGRAMS)
+    assert "2 passed" in out, out
+    assert LEFT not in out
+    first, second = [pid for _, pid, _ in run.notes()]
+    assert first == second
+
+
+@pytest.mark.vm
+@pytest.mark.parametrize("workers", [(), ("-n", "1", "--dist", "loadfile")])
+def test_a_guest_is_replaced_and_the_test_named(run: Run, series: str, workers: tuple[str, ...]) -> None:
+    if workers:
+        pytest.importorskip("xdist")
+    out = run.finish(*workers, test_a=HELD)
+    assert "3 passed" in out, out
+    assert re.search(
+        rf"=+ {LEFT} =+\ntest_a.py::test_holds\[vm:{re.escape(series)}\]: "
+        r"1 file of the guest left open; instances/held stays: Device or resource busy\n",
+        out,
+    ), out
+    held, clean, same = [pid for _, pid, _ in run.notes()]
+    assert held != clean == same
