@@ -116,17 +116,21 @@ class Activity(NamedTuple):
 
 
 def load(name: str) -> Activity:
-    """Read an activity from a file, or one of the built-in ones by its name.
+    """Read one of the built-in activities by its name, or the activity in a file, which has a `/` or ends with .toml.
 
-    Raises OSError if there is none, ValueError for a file that doesn't say what an activity needs.
+    Raises ValueError, which says what there is or what is wrong with the file.
     """
-    path = Path(name)
-    if not path.suffix and not path.exists():
-        built_in = resources.files("kprobe_sim") / "activities" / f"{name}.toml"
-        if not built_in.is_file():
-            raise ValueError(f"no activity {name!r}: give a TOML file, or one of {', '.join(built_in_names())}")
-        return parse(built_in.read_text("utf-8"), name)
-    return parse(path.read_text("utf-8"), name)
+    if "/" not in name and not name.endswith(".toml"):
+        if name not in built_in_names():
+            hint = f" (for the file of that name write ./{name})" if name and Path(name).is_file() else ""
+            raise ValueError(f"no activity {name!r}: give a TOML file, or one of {', '.join(built_in_names())}{hint}")
+        return parse((resources.files("kprobe_sim") / "activities" / f"{name}.toml").read_text("utf-8"), name)
+    try:
+        return parse(Path(name).read_text("utf-8"), name)
+    except OSError as error:
+        raise ValueError(f"activity {name}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{name}: not TOML: it isn't text in UTF-8") from None
 
 
 def built_in_names() -> list[str]:
@@ -141,21 +145,35 @@ def parse(text: str, name: str = "activity") -> Activity:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{name}: not TOML: {error}") from None
+    unknown = sorted(set(table) - {"function", "call", "repeat"})
+    if unknown:
+        raise ValueError(f"{name}: no activity: unknown key {unknown[0]!r}")
     functions = []
-    for number, entry in enumerate(table.get("function", []), 1):
+    for number, entry in enumerate(_tables(table, "function", name), 1):
         if not isinstance(entry.get("name"), str):
             raise ValueError(f"{name}: function {number} has no name")
-        functions.append((entry["name"], int(entry.get("size", 0x100)), str(entry.get("module", ""))))
+        try:
+            size = int(entry.get("size", 0x100))
+        except (TypeError, ValueError):
+            raise ValueError(f"{name}: function {number}: its size is no number: {entry['size']!r}") from None
+        functions.append((entry["name"], size, str(entry.get("module", ""))))
     steps: list[Step] = []
-    for number, entry in enumerate(table.get("call", []), 1):
+    for number, entry in enumerate(_tables(table, "call", name), 1):
         try:
             steps += _steps(entry)
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             reason = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
             raise ValueError(f"{name}: call {number}: {reason}") from None
     if not steps:
         raise ValueError(f"{name}: no calls")
     return Activity(tuple(functions), tuple(steps), bool(table.get("repeat", False)))
+
+
+def _tables(table: Mapping[str, Any], key: str, name: str) -> list[dict[str, Any]]:
+    found = table.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+        raise ValueError(f"{name}: {key} isn't a table: write [[{key}]]")
+    return found
 
 
 def _steps(entry: Mapping[str, Any]) -> Iterator[Step]:

@@ -64,7 +64,8 @@ def _parser() -> argparse.ArgumentParser:
             "--activity",
             default="opens",
             metavar="A",
-            help="what the simulated machine does: a TOML file, a built-in name, or none (default: %(default)s)",
+            help="what the simulated machine does: a TOML file (with a / or .toml), a built-in name, or none "
+            "(default: %(default)s)",
         )
         verb.add_argument("--cpus", type=int, metavar="N", help="default: as recorded, or what the activity needs")
     run.add_argument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -82,6 +83,60 @@ def test_a_bad_file_is_told_what_is_wrong(text: str, said: str) -> None:
 def test_an_unknown_name_lists_the_built_in_ones() -> None:
     with pytest.raises(ValueError, match="no activity 'nope': give a TOML file, or one of idle, opens, perf-tools"):
         activity.load("nope")
+
+
+@pytest.mark.parametrize("name", activity.built_in_names())
+def test_a_file_with_the_name_of_a_built_in_one_is_not_taken_for_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `cc -o opens` makes one; nor is a directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_bytes(b"\x7fELF")
+    assert activity.load(name).steps
+    assert open_sim(f"6.1,activity={name}").kernel.release
+    assert open_sim("6.1").kernel.release
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
+    assert activity.load(name).steps
+
+
+def test_a_file_is_named_by_a_slash_or_its_ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("work", "work.toml"):
+        (tmp_path / name).write_text(OPENS)
+    for name in ("./work", "work.toml", f"{tmp_path}/work"):
+        assert activity.load(name).steps
+    with pytest.raises(ValueError, match=r"no activity 'work': .* \(for the file of that name write ./work\)"):
+        activity.load("work")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"\x7fELF\x02\x01\xff", "not TOML: it isn't text in UTF-8"),
+        (b"int main(void)", "not TOML: Expected"),
+        (b"[project]\nname = 'x'\n", "no activity: unknown key 'project'"),
+        (b"", "no calls"),
+        (b"call = 5", "call isn't a table: write [[call]]"),
+        (b"[call]\nfunction = 'f'", "call isn't a table: write [[call]]"),
+        (b"function = ['f']", "function isn't a table: write [[function]]"),
+        (b"[[function]]\nname = 'f'\nsize = 'big'", "function 1: its size is no number: 'big'"),
+        (b"[[call]]\nfunction = 'f'\ntask = 'cat-1'\nregisters = 5", "call 1: "),
+    ],
+)
+def test_a_file_that_is_no_activity_is_named_with_its_fault(data: bytes, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "work.toml"
+    path.write_bytes(data)
+    with pytest.raises(ValueError) as caught:
+        activity.load(str(path))
+    assert str(caught.value).startswith(f"{path}: {said}")
+
+
+def test_a_file_that_cannot_be_read_is_named_with_its_fault(tmp_path: Path) -> None:
+    for path, said in ((tmp_path, "Is a directory"), (tmp_path / "nosuch.toml", "No such file or directory")):
+        with pytest.raises(ValueError) as caught:
+            activity.load(str(path))
+        assert str(caught.value) == f"activity {path}: {said}"
 
 
 @pytest.mark.parametrize("name", activity.built_in_names())

@@ -273,6 +273,7 @@ def test_without_the_device(can_mount: None, tmp_path: Path) -> None:
         (["run"], "a COMMAND is needed"),
         (["run", "--kernel", "2.4", "--", "true"], "2.4"),
         (["run", "--activity", "nosuch", "--", "true"], "no activity 'nosuch'"),
+        (["run", "--activity", "./nosuch", "--", "true"], "kprobe-sim: activity ./nosuch: No such file or directory"),
     ],
 )
 def test_usage(arguments: list[str], message: str) -> None:
