@@ -44,7 +44,7 @@ class Run:
 
 
 def said(run: Run) -> list[str]:
-    return [line for line in run.err.splitlines() if line and not line.startswith("WARNING")]
+    return [line for line in run.err.splitlines() if line and not line.startswith(("WARNING", "opening "))]
 
 
 @pytest.mark.parametrize(
