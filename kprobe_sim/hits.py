@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kprobe_sim.call import Call, Frame, Placing
 from kprobe_sim.clock import VirtualClock
@@ -55,6 +55,18 @@ class _Armed(NamedTuple):
     address: int
 
 
+_Hit = TypeVar("_Hit", _Armed, Attached)
+
+
+class Entered(NamedTuple):
+    """A call that probes were hit by when it was entered, until it returns."""
+
+    frame: Frame
+    returning: tuple[_Armed, ...]  # in the order of their arming
+    fprobes: FunctionHits
+    here: int
+
+
 class Hits:
     """Runs calls against the registered probes."""
 
@@ -82,6 +94,27 @@ class Hits:
 
     def run(self, call: Call, within: Callable[[], None] | None = None) -> None:
         """Run one call: its entry (or the instruction at its offset), what is done within, then its return."""
+        entered = self.enter(call)
+        if within is not None:
+            within()
+        if call.returns is None:
+            return
+        if entered is None:
+            self._pass(call)
+        else:
+            self._return(call, entered.frame, entered.returning, entered.fprobes, entered.here)
+
+    def leave(self, call: Call, entered: Entered | None) -> None:
+        """Let a call return that others may have come after: only what is still armed is hit."""
+        if entered is None:
+            return
+        fprobes = entered.fprobes
+        if fprobes is not NOBODY:
+            fprobes = fprobes._replace(returns=_enabled(fprobes.returns), last_returns=_enabled(fprobes.last_returns))
+        self._return(call, entered.frame, _enabled(entered.returning), fprobes, entered.here)
+
+    def enter(self, call: Call) -> Entered | None:
+        """Run the entry of a call, or the instruction at its offset; None if no probe is there."""
         kernel = self._kernel
         entry = self._placing.entry(call)
         chain = self._placing.chain(call)
@@ -96,11 +129,7 @@ class Hits:
         behind = () if call.offset else armed.get(here + _FENTRY_SIZE, ())
         fprobes = NOBODY if call.offset else self._functions.get(here, NOBODY)
         if not hit and not behind and fprobes is NOBODY:
-            if within is not None:
-                within()
-            if call.returns is not None:
-                self._pass(call)
-            return
+            return None
         frame = self._placing.frame(call, entry, chain)
         # the newest probe of an address runs first; a return probe armed there has replaced the return address
         # (`replaced` is what is there instead) for those that run behind it
@@ -124,10 +153,7 @@ class Hits:
                 address = here + _FENTRY_SIZE
                 state = self._state(call, frame, address, replaced)
                 self._hit(one, call, state, address, self._breakpoint, chain, call.at)
-        if within is not None:
-            within()
-        if call.returns is not None:
-            self._return(call, frame, returning, fprobes, here)
+        return Entered(frame, tuple(returning), fprobes, here)
 
     def _enter(self, fprobes: Sequence[Attached], call: Call, state: State, here: int, chain: Sequence[int]) -> None:
         for attached in fprobes:
@@ -268,3 +294,13 @@ class Hits:
         if context is self._breakpoint:
             return frames.breakpoint(ip, chain)
         return frames.entry(ip, isinstance(probe, Kprobe) and probe.is_aggregated, chain)
+
+
+def _enabled(hits: tuple[_Hit, ...]) -> tuple[_Hit, ...]:
+    """Return those that some instance wants still."""
+    found = []
+    for one in hits:
+        files = tuple(file for file in one.files if file.enabled)
+        if files:
+            found.append(one._replace(files=files))
+    return tuple(found)

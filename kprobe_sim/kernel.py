@@ -192,20 +192,25 @@ class SimulatedKernel:
             for instance in self.all_instances():
                 instance.follow_fork(parent.pid, child.pid)
 
-    def exec(self, task: Task, filename: str | bytes, *, comm: str | bytes = "", cpu: int = 0) -> Task:
+    def exec(
+        self, task: Task, filename: str | bytes, *, comm: str | bytes = "", cpu: int = 0, old_pid: int | None = None
+    ) -> Task:
         """Let a task execute a program: its static events fire; return the task under its new name.
 
-        `comm` is that name (default: the file's).
+        `comm` is that name (default: the file's), `old_pid` the thread that called (default: the task).
         """
         with self.condition:
-            new = self.life.exec(task, filename, comm, cpu)
+            new = self.life.exec(task, filename, comm, cpu, old_pid)
             self.tasks[new.pid] = new
             return new
 
-    def exit(self, task: Task, *, cpu: int = 0) -> None:
-        """Let a task end: its static event fires, and pid filters with event-fork forget it."""
+    def exit(self, task: Task, *, cpu: int = 0, last: bool | None = None) -> None:
+        """Let a task end: its static event fires, and pid filters with event-fork forget it.
+
+        `last`: it is the last thread of its process (default: it is the first).
+        """
         with self.condition:
-            self.life.exit(task, cpu)
+            self.life.exit(task, cpu, last)
             for instance in self.all_instances():
                 instance.follow_exit(task.pid)
 

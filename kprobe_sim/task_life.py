@@ -83,8 +83,11 @@ class TaskLife:
         woken: Fields = {"comm": child.name, "pid": child.pid, "prio": _PRIORITY, "success": 1, "target_cpu": cpu}
         self._emit("sched", "sched_wakeup_new", parent, woken, cpu)
 
-    def exec(self, task: Task, filename: str | bytes, comm: str | bytes, cpu: int) -> Task:
-        """sched_prepare_exec, task_rename, sched_process_exec; return the task with its new name."""
+    def exec(self, task: Task, filename: str | bytes, comm: str | bytes, cpu: int, old_pid: int | None = None) -> Task:
+        """sched_prepare_exec, task_rename, sched_process_exec; return the task with its new name.
+
+        `old_pid` is that of the thread which called, where it took over its leader's.
+        """
         self._allocate(task, EXEC.get(self._kernel.release, ()), cpu)
         name = filename.encode("utf-8", "surrogateescape") if isinstance(filename, str) else filename
         new = task._replace(comm=comm or name.rpartition(b"/")[2])
@@ -97,9 +100,9 @@ class TaskLife:
         self._emit("sched", "sched_prepare_exec", task, prepared, cpu)
         renamed: Fields = {"pid": task.pid, "oldcomm": task.name, "newcomm": new.name, "oom_score_adj": 0}
         self._emit("task", "task_rename", task, renamed, cpu)
-        self._emit(
-            "sched", "sched_process_exec", new, {"filename": name + b"\0", "pid": task.pid, "old_pid": task.pid}, cpu
-        )
+        old_pid = task.pid if old_pid is None else old_pid
+        executed: Fields = {"filename": name + b"\0", "pid": task.pid, "old_pid": old_pid}
+        self._emit("sched", "sched_process_exec", new, executed, cpu)
         return new
 
     def _allocate(self, task: Task, allocations: Sequence[Allocation], cpu: int) -> None:
@@ -125,13 +128,15 @@ class TaskLife:
             fields: Fields = {"comm": task.name, "pid": pid, "prio": _PRIORITY}
             self._emit("sched", "sched_process_wait", task, fields, cpu)
 
-    def exit(self, task: Task, cpu: int) -> None:
-        """sched_process_exit."""
+    def exit(self, task: Task, cpu: int, last: bool | None = None) -> None:
+        """sched_process_exit; `last`: no other thread of its process is left (default: it's the leader)."""
+        if last is None:
+            last = task.tgid in (None, task.pid)
         gone: Fields = {
             "comm": task.name,
             "pid": task.pid,
             "prio": _PRIORITY,
-            "group_dead": int(task.tgid in (None, task.pid)),
+            "group_dead": int(last),
         }
         self._emit("sched", "sched_process_exit", task, gone, cpu)
 
@@ -166,18 +171,30 @@ class TaskLife:
         cpu: int,
     ) -> Iterator[SystemCall]:
         """raw_syscalls/sys_enter and syscalls/sys_enter_NAME, then what is done within, then both exits."""
+        call = self.enter(name, task, args, memory, cpu)
+        call.returns = returns
+        yield call
+        if call.returns is not None:
+            self.leave(call, call.task, call.returns)
+
+    def enter(
+        self, name: str, task: Task, args: Sequence[int | str | bytes], memory: Mapping[int, bytes], cpu: int = 0
+    ) -> SystemCall:
+        """Let a task enter a system call, which it is in until it leaves."""
         number = syscall_number(name)
         if number is None:
             raise ValueError(f"x86-64 has no system call {name!r}")
         call = SystemCall(name, number, task, args, cpu)
-        call.returns = returns
         call.memory.update(memory)
         whole = [*call.args, *([0] * _ARGUMENTS)][:_ARGUMENTS]
         with self._kernel.condition:
             self._both("enter", call, task, {"id": number, "args": whole}, self._entry(call))
-        yield call
-        if call.returns is not None:
-            self.leave(call, call.task, call.returns)
+        return call
+
+    def leaves(self, name: str) -> bool:
+        """True if it shows that a task leaves that system call."""
+        wanted = self._kernel.statics.is_wanted
+        return wanted("raw_syscalls", "sys_exit") or wanted("syscalls", f"sys_exit_{name}")
 
     def leave(self, call: SystemCall, task: Task, result: int) -> None:
         """Let a task return from a system call: the one that made it, or a child that begins with that."""

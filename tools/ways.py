@@ -50,7 +50,49 @@ Inside `kprobe-sim run` these are the simulated machine's as well, where this ma
 `/sys/kernel/btf` is empty. With `--only-tracefs` all but debugfs stay this machine's. uname is answered through
 seccomp_unotify(2), which a process tree can have once: a `kprobe-sim run` inside another keeps the outer one's name.
 
+perf_event_open(2) and bpf(2) fail there with ENOSYS, as on a kernel that was built without them. They would reach this
+machine's kernel, where the number of an event is that of another event, or of none, and count that without a word.
+`perf stat` says `<not supported>`, `perf record` and `perf trace` that the function isn't implemented; `perf probe` and
+`perf ftrace` use the tracefs and work. Where this machine has no seccomp(2) filters, nothing is refused.
+
+Everything else is this machine's kernel's. It refuses what a user namespace may not do, with EPERM: loading modules,
+kexec(2), `/proc/kcore`, its own tracefs and debugfs. It answers the rest in its own name: `dmesg`, `/proc` but for the
+files above, `/sys` (`perf list` shows the counters in `/sys/bus/event_source`), io_uring(7). To a command that was
+started by root it also grants writes to `/proc/sys` and to files of devices.
+
 `kprobe-sim mount` shows the tracefs alone. Mounted by a user through fusermount3 the files are that user's.
+
+## What `--follow` sees
+
+With `kprobe-sim run --follow` what the command and its descendants do is what the simulated machine does:
+
+| | what the machine does | results |
+|---|---|---|
+| open(2), creat(2), openat(2), openat2(2) | `do_sys_openat2`, unless the kernel gives up before | as given |
+| fork(2), vfork(2), clone(2), clone3(2) | `kernel_clone`; sched_process_fork and its companions | the child |
+| execve(2), execveat(2) | `do_execveat_common`; task_rename, sched_process_exec | as given |
+| the end of a thread, by exit or by a signal | `do_exit` with its status; sched_process_exit | |
+| symlink(2), symlinkat(2) | `vfs_symlink`, if it succeeds | as given |
+| chdir(2), kill(2) | their system call alone | as given |
+| waits: wait4, poll, select, nanosleep, pause, recvmsg … | sched_switch | none |
+
+Results are those that this machine's kernel gave; where a signal interrupts it is -512, as inside any kernel. The
+events of syscalls and raw_syscalls surround all but the waits. Not seen, and never made up:
+
+- all other calls, reads and writes among them; opens by io_uring(7); uprobes
+- what lies between: no function but those above is called, and none of their arguments are known but those of
+  `do_sys_openat2`. The return address in it is the build's own for openat and fork; of the other ways there it is
+  known which function calls, not where in it, so it is shown as `+0x0`.
+- whether a symlink that failed got to `vfs_symlink`, and a clone3 that failed to `kernel_clone` (it is said to have,
+  if the kernel could read its arguments)
+- 32-bit programs: their opens, forks, execs and ends are seen, their system calls' events are left out. Programs for
+  the x32 interface are not seen, and one that starts a process with CLONE_UNTRACED makes one that can't open files.
+- on which CPU a task ran, and when it was preempted: all is on CPU 0, one after another
+- the time that a call takes is longer than on a kernel, by what it takes to tell of it
+
+The programs are traced with ptrace(2). So none of them can be traced by another one there: strace and gdb say
+`Operation not permitted` (without `--follow` they work), and `kprobe-sim run --follow` can't itself be run by them. It
+says so where ptrace is forbidden (`kernel.yama.ptrace_scope` 2 or 3, some containers).
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from typing import NamedTuple
 
 from kprobe_sim.node import refuse
@@ -12,13 +13,30 @@ _SPLICE, _SENDFILE = 275, 40  # numbers of the system calls on x86-64
 _SPLICE_F_NONBLOCK = 2
 
 
-def caller(pid: int) -> Task:
-    """Return the task that a request came from: its name is in /proc, as long as it lives."""
+def caller(pid: int, group: int | None = None) -> Task:
+    """Return the task that a request came from: its name is in /proc, as long as it lives.
+
+    `group` is its process, where that is another number.
+    """
     try:
-        with open(f"/proc/{pid}/comm", "rb") as file:
-            return Task(pid, file.read().rstrip(b"\n"))
+        descriptor = os.open(f"/proc/{pid}/comm", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return Task(pid, "<...>")
+        return Task(pid, "<...>", group)
+    try:
+        return Task(pid, os.read(descriptor, 64).rstrip(b"\n"), group)
+    except OSError:
+        return Task(pid, "<...>", group)
+    finally:
+        os.close(descriptor)
+
+
+def parent_of(pid: int) -> int:
+    """Return the process that a task is a child of; 0 if that can't be told."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except (OSError, IndexError):
+        return 0
 
 
 class SpliceCall(NamedTuple):

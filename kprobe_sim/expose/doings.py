@@ -1,35 +1,32 @@
 """What system calls of the followed programs make the simulated machine do: calls of functions, and static events.
 
-The system call's own events surround the function that the kernel calls for it.  Whether a file is there is looked up
-as the program would find it; other results can't be known beforehand (an open gives 3).
+The system call's own events surround the function that the kernel calls for it.  Results are those that this machine's
+kernel gave.  Where a call may fail before it gets to the function, the function is called only if it is known to be.
 """
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 import struct
-import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kprobe_sim.expose.caller_mounts import TRACEFS, mount_of, place_of
-from kprobe_sim.expose.callers import caller
-from kprobe_sim.syscall_numbers import syscall_name
+from kprobe_sim.call import Call
+from kprobe_sim.expose.callers import caller, parent_of
+from kprobe_sim.expose.ptrace import UserMemory
+from kprobe_sim.hits import Entered
 from kprobe_sim.task import Task
+from kprobe_sim.task_life import SystemCall
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
 
-OPENS = ("open", "openat")
+OPENS = ("open", "openat", "creat", "openat2")
 FORKS = ("clone", "fork", "vfork", "clone3")
 EXECS = ("execve", "execveat")
-EXITS = ("exit_group",)
+EXITS = ("exit", "exit_group")
 SYMLINKS = ("symlink", "symlinkat")
-CHDIRS = ("chdir",)
-KILLS = ("kill",)
+OTHERS = ("chdir", "kill")
 SLEEPS = (
     "wait4",
     "waitid",
@@ -44,16 +41,38 @@ SLEEPS = (
     "recvfrom",
     "recvmsg",
 )
-_AT_FDCWD = -100
-_LARGEFILE = 0x8000
-_OPENED = 3
-_ASLEEP, _ZOMBIE = 1, 0x20  # TASK_INTERRUPTIBLE, EXIT_ZOMBIE, as sched_switch shows them
-_CLONE_THREAD = 0x10000
-_BIRTH = 0.2  # seconds that a child may take to appear
+FOLLOWED = frozenset((*OPENS, *FORKS, *EXECS, *EXITS, *SYMLINKS, *OTHERS, *SLEEPS))
+_AT_FDCWD = -100 & 0xFFFFFFFF
+_LARGEFILE, _TMPFILE = 0x8000, 0x400000  # __O_TMPFILE
+_VALID_FLAGS = 0o37777703  # VALID_OPEN_FLAGS
+_PATH_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_PATH | os.O_CLOEXEC  # O_PATH_FLAGS
+_HOW = struct.Struct("<QQQ")  # struct open_how
+_PAGE = 4096
+_CLONE_ARGS_MIN, _CLONE_THREAD, _CSIGNAL = 64, 0x10000, 0xFF
+_ASLEEP, _DEAD, _ZOMBIE = 1, 0x10, 0x20  # TASK_INTERRUPTIBLE, EXIT_DEAD, EXIT_ZOMBIE, as sched_switch shows them
 _OBJECT = 0xFFFF888003A00000  # an object of the kernel's own, of which nothing is known
 _IDLE = Task(0, "swapper/0")
-_EXEC = ("do_execveat_common.isra.0", "do_execveat_common", "bprm_execve")
-_STRING_MAX = 4096
+_MASK = 2**64 - 1
+
+
+class Doing:
+    """A system call that a task is in, and the function that the kernel is in for it."""
+
+    __slots__ = ("call", "child", "entered", "flags", "name", "path", "system", "task")
+
+    def __init__(self, name: str, task: Task, system: SystemCall | None) -> None:
+        self.name = name
+        self.task = task
+        self.system = system  # None: of a 32-bit program, whose system calls have no events
+        self.call: Call | None = None
+        self.entered: Entered | None = None
+        self.path = b""
+        self.flags = 0  # of a fork
+        self.child = 0
+
+    @property
+    def is_fork(self) -> bool:
+        return self.name in FORKS
 
 
 class Doings:
@@ -61,123 +80,200 @@ class Doings:
 
     def __init__(self, kernel: SimulatedKernel) -> None:
         self._kernel = kernel
-        chains = kernel.profile.chains or {}
+        self._memory = UserMemory()
         self._running = _IDLE
         self._asleep: set[int] = set()
-        self._open_stack = tuple(chains.get("openat", ()))
-        self._fork_stack = tuple(chains.get("fork", ()))
+        chains = kernel.profile.chains or {}
+        self._chains = {name: tuple(chains[name]) for name in (*OPENS, *FORKS) if name in chains}
 
-    def before(self, pid: int, number: int, arguments: list[int]) -> None:
-        """Do what a system call does that is about to be made; of forks, nothing yet."""
-        name = syscall_name(number) or ""
-        task = caller(pid)
-        self._kernel.tasks.setdefault(pid, task)
+    def enter(self, task: Task, name: str, arguments: Sequence[int], *, native: bool = True) -> Doing | None:
+        """Do what a system call does when it is entered; None if nothing would show that it returns."""
+        self._kernel.tasks.setdefault(task.pid, task)
         self._runs(task)
+        if name in SLEEPS:
+            self._leaves_cpu(task, _ASLEEP)
+            return None
+        doing = Doing(name, task, None)
         if name in OPENS:
-            self._opens(task, name, arguments)
-        elif name in EXECS:
-            self._executes(task, name, arguments)
-        elif name in EXITS:
-            self._exits(task, name, arguments)
-        elif name in SYMLINKS:
-            self._links(task, name, arguments)
-        elif name in KILLS:
-            self._kills(task, name, arguments)
-        elif name in CHDIRS:
-            path = string_of(pid, arguments[0])
-            with self._kernel.system_call(name, task=task, args=arguments[:1], memory={arguments[0]: path + b"\0"}):
-                pass
-        elif name in SLEEPS:
-            self._leaves(task, _ASLEEP)
+            return self._opens(doing, arguments, native)
+        if name in EXECS:
+            return self._executes(doing, arguments, native)
+        if name in FORKS:
+            return self._forks(doing, arguments, native)
+        count, memory = len(arguments), {}
+        if name in SYMLINKS:
+            count = 3 if name == "symlinkat" else 2
+            memory = self._strings(task.pid, arguments[0], arguments[count - 1])
+        elif name == "chdir":
+            count, memory = 1, self._strings(task.pid, arguments[0])
+        elif name == "kill":
+            count = 2
+        self._begin(doing, arguments[:count], memory, native)
+        if name in EXITS:
+            return None
+        return doing if name in SYMLINKS or self._kernel.life.leaves(name) else None
 
-    def after(self, pid: int, number: int, arguments: list[int], known: set[int]) -> None:
-        """Do what a fork did; `known` are the children and threads from before it."""
-        name = syscall_name(number) or ""
-        task = caller(pid)
+    def born(self, doing: Doing, child: Task) -> None:
+        """Do what a fork does when the child is there."""
+        self._runs(doing.task)
+        doing.child = child.pid
+        self._kernel.fork(doing.task, child, flags=doing.flags & ~_CSIGNAL)
+
+    def begin(self, task: Task, system: SystemCall | None) -> None:
+        """A new task begins by its return from the fork."""
+        self._kernel.tasks[task.pid] = task
+        if system is not None and self._kernel.life.leaves(system.name):
+            self._runs(task)
+            self._kernel.life.leave(system, task, 0)
+
+    def execute(self, doing: Doing | None, pid: int, old_pid: int) -> None:
+        """Do what an exec does when the new program is there."""
+        new = caller(pid)
+        if doing is None:
+            return
+        self._runs(doing.task)
+        old = doing.task._replace(pid=pid, tgid=None)
+        if doing.system is not None:
+            doing.system.name, doing.system.number = "execve", 59  # execveat too: set_personality_64bit() in the kernel
+        doing.task = self._running = self._kernel.exec(old, doing.path, comm=new.comm, old_pid=old_pid)
+
+    def leave(self, doing: Doing, result: int) -> None:
+        """Do what a system call does when it returns."""
+        kernel, task = self._kernel, doing.task
         self._runs(task)
-        born = _newborn(pid, known)
-        flags = _clone_flags(task.pid, name, arguments)
-        with self._kernel.system_call(name, task=task, args=arguments, returns=born or -errno.EAGAIN):
-            if not born:
-                self._call(("kernel_clone", "_do_fork"), task, (), -errno.EAGAIN, self._fork_stack)
-                return
-            thread = flags & _CLONE_THREAD
-            child = Task(born, task.comm, task.tgid or task.pid if thread else None)
-            kernel = self._kernel
-            self._call(
-                ("kernel_clone", "_do_fork"),
-                task,
-                (),
-                born,
-                self._fork_stack,
-                lambda: kernel.fork(task, child, flags=flags & ~0xFF),
-            )
+        if doing.name in SYMLINKS and not result and kernel.symbols.lookup("vfs_symlink"):
+            kernel.call("vfs_symlink", task=task, args=(_OBJECT,) * 4)
+        if doing.call is not None:
+            with kernel.condition:
+                kernel.hits.leave(doing.call._replace(task=task, returns=result & _MASK), doing.entered)
+        if doing.system is not None:
+            kernel.life.leave(doing.system, task, result)
 
-    def _opens(self, task: Task, name: str, arguments: list[int]) -> None:
-        directory, address, flags, mode = arguments[:4] if name == "openat" else [_AT_FDCWD, *arguments[:3]]
-        path = string_of(task.pid, address)
-        found = 0 if flags & os.O_CREAT else self._look(task.pid, directory, path)
-        result = -found if found else _OPENED
-        how = struct.pack("<QQQ", (flags & 0xFFFFFFFF) | _LARGEFILE, mode & 0o7777 if flags & os.O_CREAT else 0, 0)
-        memory = {address: path + b"\0"}
-        with self._kernel.system_call(name, task=task, args=arguments, returns=result, memory=memory):
-            functions = ("do_sys_openat2", "do_sys_open")
-            self._call(functions, task, (directory & 0xFFFFFFFF, path, how), result, self._open_stack)
-
-    def _look(self, pid: int, directory: int, path: bytes, *, executable: bool = False) -> int:
-        """Return the errno with which a program doesn't find a file, 0 if it does."""
-        if not path:
-            return errno.ENOENT
-        base = None if _signed(directory) == _AT_FDCWD else _signed(directory)
-        try:
-            found = os.stat(place_of(pid, path, base))
-        except PermissionError:  # always so for the mount's own files
-            mount = mount_of(pid, path, base)
-            if mount is None or mount.system != TRACEFS or executable:
-                return errno.EACCES
-            return 0 if self._kernel.tracefs.exists(mount.rest) else errno.ENOENT
-        except OSError as error:
-            return error.errno or errno.ENOENT
-        if executable and not (stat.S_ISREG(found.st_mode) and found.st_mode & 0o111):
-            return errno.EACCES
-        return 0
-
-    def _links(self, task: Task, name: str, arguments: list[int]) -> None:
-        count = 3 if name == "symlinkat" else 2
-        memory = {at: string_of(task.pid, at) + b"\0" for at in (arguments[0], arguments[count - 1])}
-        with self._kernel.system_call(name, task=task, args=arguments[:count], memory=memory):
-            self._call(("vfs_symlink",), task, (_OBJECT, _OBJECT, _OBJECT, _OBJECT), 0, ())
-
-    def _kills(self, task: Task, name: str, arguments: list[int]) -> None:
-        target = _signed(arguments[0])
-        gone = target > 0 and not os.path.exists(f"/proc/{target}")
-        with self._kernel.system_call(name, task=task, args=arguments[:2], returns=-errno.ESRCH if gone else 0):
-            pass
-
-    def _executes(self, task: Task, name: str, arguments: list[int]) -> None:
-        at = name == "execveat"
-        directory, address = arguments[:2] if at else [_AT_FDCWD, arguments[0]]
-        path = string_of(task.pid, address)
-        found = self._look(task.pid, directory, path, executable=True)
-        memory = {address: path + b"\0"}
+    def end(self, task: Task, code: int, *, last: bool) -> None:
+        """Do what the end of a task with status `code` does; `last`: no other thread of its process is left."""
         kernel = self._kernel
-        with kernel.system_call(name, task=task, args=arguments, returns=-found, memory=memory) as call:
+        self._runs(task)
 
-            def within() -> None:
-                if not found:
-                    call.task = kernel.exec(task, path)
+        def within() -> None:
+            kernel.exit(task, last=last)
 
-            self._call(_EXEC, task, (), -found, (), within)
+        kernel.call("do_exit", task=task, args=(code,), returns=None, within=within)
+        if last:
+            parent = caller(parent_of(task.pid))
+            if parent.pid in self._asleep:
+                self._asleep.discard(parent.pid)
+                kernel.life.wake_up(parent, task)
+        self._asleep.discard(task.pid)
+        self._leaves_cpu(task, _ZOMBIE if task.tgid in (None, task.pid) else _DEAD)
 
-    def _exits(self, task: Task, name: str, arguments: list[int]) -> None:
+    def _opens(self, doing: Doing, arguments: Sequence[int], native: bool) -> Doing | None:
+        name, pid = doing.name, doing.task.pid
+        directory, address, flags, mode = arguments[:4] if name[-2:] in ("at", "t2") else (_AT_FDCWD, *arguments[:3])
+        if name == "creat":
+            flags, mode = os.O_CREAT | os.O_WRONLY | os.O_TRUNC, arguments[1]
+        memory = self._strings(pid, address)
+        how: bytes | None
+        if name == "openat2":
+            how = self._how(pid, arguments[2], arguments[3])
+        else:
+            large = _LARGEFILE if native or name == "creat" else 0
+            how = _open_how(flags | large, mode)
+        self._begin(doing, arguments, memory, native)
+        if how is not None:
+            values = (directory & 0xFFFFFFFF, address, how)
+            self._call(doing, "do_sys_openat2", values, memory, native)
+        return self._is_of_use(doing)
+
+    def _how(self, pid: int, address: int, size: int) -> bytes | None:
+        """Return the struct open_how that openat2(2) makes of its argument; None if it refuses that."""
+        if not _HOW.size <= size <= _PAGE:
+            return None
+        whole = self._memory.read(pid, address, size)
+        if len(whole) < size or any(whole[_HOW.size :]):
+            return None
+        flags, mode, resolve = _HOW.unpack_from(whole)
+        return _HOW.pack(flags if flags & os.O_PATH else flags | _LARGEFILE, mode, resolve)
+
+    def _forks(self, doing: Doing, arguments: Sequence[int], native: bool) -> Doing:
+        name = doing.name
+        if name == "clone":
+            doing.flags = arguments[0]
+        elif name == "vfork":
+            doing.flags = 0x4100  # CLONE_VFORK | CLONE_VM
+        self._begin(doing, arguments, {}, native)
+        if name == "clone3":
+            given = self._memory.read(doing.task.pid, arguments[0], 8)
+            if not _CLONE_ARGS_MIN <= arguments[1] <= _PAGE or len(given) < 8:
+                return doing
+            doing.flags = int.from_bytes(given, "little") & ~_CSIGNAL
+        self._call(doing, "kernel_clone", (), {}, native)
+        return doing
+
+    def _executes(self, doing: Doing, arguments: Sequence[int], native: bool) -> Doing:
+        at = doing.name == "execveat"
+        directory, address = arguments[:2] if at else (_AT_FDCWD, arguments[0])
+        path = self._memory.string(doing.task.pid, address)
+        memory = {} if path is None else {address: path + b"\0"}
+        doing.path = path or b""
+        if directory & 0xFFFFFFFF != _AT_FDCWD and not doing.path.startswith(b"/"):
+            doing.path = b"/dev/fd/%d/%s" % (directory & 0xFFFFFFFF, doing.path)
+            doing.path = doing.path.rstrip(b"/") if not path else doing.path
+        self._begin(doing, arguments, memory, native)
+        for function in ("do_execveat_common.isra.0", "do_execveat_common", "bprm_execve"):
+            if self._kernel.symbols.lookup(function):
+                self._call(doing, function, (), {}, native)
+                break
+        return doing
+
+    def _strings(self, pid: int, *addresses: int) -> dict[int, bytes]:
+        """Return the strings at these addresses; one that can't be read is missing."""
+        found = {}
+        for address in addresses:
+            text = self._memory.string(pid, address)
+            if text is not None:
+                found[address] = text + b"\0"
+        return found
+
+    def _begin(self, doing: Doing, arguments: Sequence[int], memory: Mapping[int, bytes], native: bool) -> None:
+        if native:
+            doing.system = self._kernel.life.enter(doing.name, doing.task, arguments, memory)
+
+    def _call(
+        self,
+        doing: Doing,
+        function: str,
+        arguments: tuple[int | str | bytes, ...],
+        memory: Mapping[int, bytes],
+        native: bool,
+    ) -> None:
+        """Enter a function of the kernel."""
         kernel = self._kernel
-        with kernel.system_call(name, task=task, args=arguments, returns=None):
-            self._call(("do_exit",), task, ((arguments[0] & 0xFF) << 8,), None, (), lambda: kernel.exit(task))
-        parent = caller(_parent_of(task.pid))
-        if parent.pid in self._asleep:
-            self._asleep.discard(parent.pid)
-            kernel.life.wake_up(parent, task)
-        self._leaves(task, _ZOMBIE)
+        if not kernel.symbols.lookup(function):
+            return
+        doing.call = Call(function, doing.task, arguments, stack=self._stack(doing.name, native), memory=dict(memory))
+        with kernel.condition:
+            kernel.tasks[doing.task.pid] = doing.task
+            doing.entered = kernel.hits.enter(doing.call)
+
+    def _stack(self, name: str, native: bool) -> tuple[str, ...]:
+        """Return the return addresses in a function that a system call calls.
+
+        They were recorded for openat and fork; of others it is known which function calls, and not where in it.
+        """
+        key = name if native else f"{name} of 32 bits"
+        chain = self._chains.get(key)
+        if chain is None:
+            kinds = ["__do_sys_{}", "__x64_sys_{}"] if native else ["__ia32_compat_sys_{}", "__do_sys_{}"]
+            names = (kind.format(name) for kind in kinds)
+            known = next((one for one in names if self._kernel.symbols.lookup(one)), None)
+            chain = () if known is None else (known, *(self._chains.get("openat", ())[1:] if native else ()))
+            self._chains[key] = chain
+        return chain
+
+    def _is_of_use(self, doing: Doing) -> Doing | None:
+        if doing.entered is not None or (doing.system is not None and self._kernel.life.leaves(doing.name)):
+            return doing
+        return None
 
     def _runs(self, task: Task) -> None:
         """A task that does something has been switched to, and woken before that if it slept."""
@@ -189,92 +285,18 @@ class Doings:
         self._kernel.switch(self._running, task, state=0)
         self._running = task
 
-    def _leaves(self, task: Task, state: int) -> None:
-        """A task sleeps or is gone: the idle task runs."""
+    def _leaves_cpu(self, task: Task, state: int) -> None:
         if state == _ASLEEP:
             self._asleep.add(task.pid)
         self._kernel.switch(task, _IDLE, state=state)
         self._running = _IDLE
 
-    def _call(
-        self,
-        names: tuple[str, ...],
-        task: Task,
-        arguments: tuple[int | str | bytes, ...],
-        result: int | None,
-        stack: tuple[str, ...],
-        within: Callable[[], None] | None = None,
-    ) -> None:
-        for name in names:
-            if self._kernel.symbols.lookup(name):
-                returns = result if result is None else result & (2**64 - 1)
-                self._kernel.call(name, task=task, args=arguments, returns=returns, stack=stack, within=within)
-                return
-        if within is not None:
-            within()
 
-
-def _parent_of(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[1])
-    except (OSError, IndexError):
-        return 0
-
-
-def offspring(pid: int) -> set[int]:
-    """Return the children of a thread and the threads of its process."""
-    found: set[int] = set()
-    with suppress(OSError):
-        found.update(int(name) for name in os.listdir(f"/proc/{pid}/task"))
-    with suppress(OSError), open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        found.update(int(word) for word in file.read().split())
-    return found
-
-
-def _newborn(pid: int, known: set[int]) -> int:
-    """Wait for the child of a fork that is being made; 0 if there is none."""
-    deadline = time.monotonic() + _BIRTH
-    while time.monotonic() < deadline:
-        new = offspring(pid) - known
-        if new:
-            return max(new)
-        if not os.path.exists(f"/proc/{pid}"):
-            return 0
-        time.sleep(0.0005)
-    return 0
-
-
-def _clone_flags(pid: int, name: str, arguments: list[int]) -> int:
-    if name == "clone":
-        return arguments[0]
-    if name == "clone3":
-        data = memory_of(pid, arguments[0], 8)
-        return int.from_bytes(data, "little")
-    return 0x4100 if name == "vfork" else 0  # CLONE_VFORK | CLONE_VM
-
-
-def _signed(value: int) -> int:
-    """Return the low half of a register as an int of C."""
-    return (value & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)
-
-
-def memory_of(pid: int, address: int, size: int) -> bytes:
-    """Read memory of another process; what can't be read is missing."""
-    try:
-        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-            memory.seek(address)
-            return memory.read(size) or b""
-    except (OSError, OverflowError, ValueError):
-        return b""
-
-
-def string_of(pid: int, address: int) -> bytes:
-    """Read a NUL-ended string of another process; what can't be read is empty."""
-    found = b""
-    while len(found) < _STRING_MAX and b"\0" not in found:
-        piece = memory_of(pid, address + len(found), 256 - (address + len(found)) % 256)
-        if not piece:
-            break
-        found += piece
-    return found.split(b"\0", 1)[0]
+def _open_how(flags: int, mode: int) -> bytes:
+    """Return struct open_how as build_open_how() in fs/open.c makes it."""
+    flags &= _VALID_FLAGS
+    if flags & os.O_PATH:
+        flags &= _PATH_FLAGS
+    if not flags & (os.O_CREAT | _TMPFILE):
+        mode = 0
+    return _HOW.pack(flags, mode & 0o7777, 0)

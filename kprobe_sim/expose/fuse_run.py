@@ -20,7 +20,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
-from kprobe_sim.expose.follow import CannotFollow, Follower, listen
+from kprobe_sim.expose.doings import FOLLOWED
+from kprobe_sim.expose.follow import Follower
 from kprobe_sim.expose.fuse import FuseServer
 from kprobe_sim.expose.fuse_mount import (
     CLONE_NEWNS,
@@ -38,8 +39,10 @@ from kprobe_sim.expose.fuse_mount import (
     mount_table,
     open_device,
 )
+from kprobe_sim.expose.kernel_name import Answers
 from kprobe_sim.expose.members import end_members
 from kprobe_sim.expose.run_files import KPROBES, lay, mount_files, run_files
+from kprobe_sim.expose.seccomp import CannotFollow, listen
 from kprobe_sim.expose.watch import Watch, block
 
 if TYPE_CHECKING:
@@ -85,9 +88,9 @@ def run(
         _become(calls, theirs, error_in, kernel.root.mode, command, follow, whole)
     theirs.close()
     os.close(error_in)
-    watch = Watch(child)
+    watch = Watch(child, reaps=not follow)  # who traces reaps
     try:
-        return _supervise(kernel, child, watch, ours, error_out, started, follow or whole)
+        return _supervise(kernel, child, watch, ours, error_out, started, follow)
     finally:
         watch.end()
         signal.pthread_sigmask(signal.SIG_SETMASK, masked)
@@ -101,8 +104,10 @@ def _supervise(
     channel: socket.socket,
     error_out: int,
     started: Callable[[], None],
-    listens: bool,
+    follow: bool,
 ) -> int:
+    follower: Follower | None = None
+    refusal = ""
     servers: list[tuple[FuseServer, threading.Thread]] = []
     namespaces: list[int] = []
     try:
@@ -122,12 +127,17 @@ def _supervise(
                         servers.append((server, thread))
                     if _answered(channel):
                         started()
-                        channel.sendall(b"1")
-                        if listens:
+                        try:
+                            if follow:
+                                follower = Follower(kernel, child)
+                        except CannotFollow as error:
+                            refusal = str(error)
+                        else:
+                            channel.sendall(b"1")
                             _listen(kernel, channel)
         with open(error_out, encoding="utf-8", errors="replace") as pipe:
             trouble = pipe.read()
-        _, status = os.waitpid(child, 0)
+        status = os.waitpid(child, 0)[1] if follower is None else follower.wait()
     finally:
         for namespace in namespaces:
             end_members(namespace)
@@ -135,6 +145,8 @@ def _supervise(
         for server, thread in servers:
             server.stop()
             thread.join()
+    if refusal:
+        raise CannotMount(refusal)
     if trouble:
         code, _, text = trouble.partition(" ")
         if int(code) == NO_MOUNT:
@@ -150,11 +162,10 @@ def _mounts_of(pid: int) -> str:
 
 
 def _listen(kernel: SimulatedKernel, channel: socket.socket) -> None:
-    """Listen to the system calls of the child, once it has its filter; it sends the listener before it goes on."""
+    """Answer those system calls of the child that tell of the kernel, once it has its filter."""
     _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
     if descriptors:
-        follower = Follower(kernel, descriptors[0])
-        threading.Thread(target=follower.follow, name="follower", daemon=True).start()
+        Answers(kernel, descriptors[0]).start()
 
 
 def _answered(channel: socket.socket) -> bool:
@@ -243,17 +254,16 @@ def _unblock(masked: set[int]) -> None:
 
 
 def _be_heard(channel: socket.socket, follow: bool, whole: bool) -> None:
-    """Let the other process hear of system calls: those that are followed, and uname(2)."""
-    if not (follow or whole):
-        return
+    """Put the filter on this process and the command, and give away its listener."""
     try:
-        listener = listen(follow=follow, name=whole)
+        listener = listen(followed=FOLLOWED if follow else frozenset(), name=whole)
     except CannotFollow:
         if follow:
             raise
         return  # uname tells of this machine's kernel then
-    socket.send_fds(channel, [b"1"], [listener])
-    os.close(listener)
+    if listener is not None:
+        socket.send_fds(channel, [b"1"], [listener])
+        os.close(listener)
 
 
 def _enter(calls: SystemCalls, channel: socket.socket, root_mode: int, whole: bool) -> None:

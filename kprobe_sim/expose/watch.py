@@ -22,10 +22,14 @@ def block() -> set[int]:
 
 
 class Watch:
-    """A thread that watches over a child; its signals must be blocked in all threads."""
+    """A thread that watches over a child; its signals must be blocked in all threads.
 
-    def __init__(self, child: int) -> None:
+    `reaps` False: another thread waits for the child and all that it starts, until `end` is called.
+    """
+
+    def __init__(self, child: int, *, reaps: bool = True) -> None:
         self._child = child
+        self._reaps = reaps
         self._handle = os.pidfd_open(child)
         self._keeper: Keeper | None = None
         self._wanted: Callable[[], Keeper] | None = None
@@ -66,7 +70,10 @@ class Watch:
             self._keeper = self._wanted()
             self._wanted = None
             self._kept.set()
-        self._reap()
+        if self._reaps:
+            self._reap()
+        elif self._keeper is not None and not self._is_over:
+            self._keeper.renew()
 
     def _pass_on(self, number: int) -> None:
         try:

@@ -43,7 +43,7 @@ def test_forks_and_exits(followed: subprocess.CompletedProcess[str]) -> None:
     assert (
         len(
             re.findall(
-                rf"bash-{shell} +\[000\] .* myfork: \(__do_sys_fork\+0x3a/0x60 <- kernel_clone\)", followed.stdout
+                rf"bash-{shell} +\[000\] .* myfork: \(__do_sys_clone\+0x0/0xb0 <- kernel_clone\)", followed.stdout
             )
         )
         == 2
