@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from .errors import (
-    DefinitionError,
-    KprobeError,
-    NoSuchProcess,
-    NotPermitted,
-    TracefsMissing,
-    UndoFailed,
-    UnknownBackend,
-)
-from .options import HELP, USAGE, Request, UsageError, read_options
-from .output import Output, say
-from .signals import Signalled, Signals
+from .signals import Signalled, Signals  # the rest is imported once signals are handled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .definition import Probe
+    from .options import Request
+    from .output import Output
     from .session import Trace
     from .tracefs import Tracefs
 
@@ -37,52 +28,90 @@ TICK = 0.5  # seconds between two looks at the reader of our output
 
 
 def main(argv: list[str] | None = None, *, tracefs: Tracefs | None = None) -> int:
-    """Run the command and return its exit status; `tracefs` is used in place of what --tracefs would open."""
-    try:
-        request = read_options(sys.argv[1:] if argv is None else argv)
-    except UsageError as error:
-        say(f"ERROR: {error}\n{USAGE}kprobe -h explains")
-        return USAGE_ERROR
-    if request.help:
-        sys.stdout.write(HELP)
-        return OK
-    if request.version:
-        sys.stdout.write(f"kprobe {_version()}\n")
-        return OK
-    with Signals() as signals:
+    """Run the command and return its exit status; `tracefs` is used in place of what --tracefs would open.
+
+    Without `argv` it is the command line of this process, which has nothing to do afterwards.
+    """
+    with Signals(is_last=argv is None) as signals:
         try:
-            return _run(request, tracefs, signals)
+            return _command(sys.argv[1:] if argv is None else argv, tracefs, signals)
         except BrokenPipeError:
             return 128 + signals.received if signals.received else BROKEN_PIPE
         except Signalled as signalled:
             return 128 + signalled.number
-        except (KprobeError, OSError) as error:
-            _report(error)
-            return _status(error)
+
+
+def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
+    from .errors import KprobeError
+    from .options import HELP, USAGE, UsageError, read_options
+    from .output import fill_standard_files, say
+
+    if not fill_standard_files():
+        say("ERROR: standard output is closed: there is nowhere to print to")
+        return USAGE_ERROR
+    try:
+        request = read_options(argv)
+    except UsageError as error:
+        say(f"ERROR: {error}\n{USAGE}kprobe -h explains")
+        return USAGE_ERROR
+    try:
+        if request.help or request.version:
+            text = HELP if request.help else f"kprobe {_version()}\n"
+            _output().write(text.encode(), lambda: bool(signals.received))
+            return OK
+        return _run(request, tracefs, signals)
+    except BrokenPipeError:
+        raise
+    except (KprobeError, OSError) as error:
+        _report(error)
+        return _status(error)
+
+
+def _output() -> Output:
+    from .output import Output
+
+    return Output(sys.stdout.buffer, sys.stdout.encoding)
 
 
 def _run(request: Request, tracefs: Tracefs | None, signals: Signals) -> int:
-    from .definition import parse
+    from .errors import KprobeError
 
-    probe = parse(request.definition)  # before anything is opened: a guest takes a while to boot
+    act = _act(request, signals)  # before anything is opened: a guest takes a while to boot
     if tracefs is not None:
-        return _use(request, probe, tracefs, signals)
+        return act(tracefs)
     from .backends import chosen
 
     spec = chosen(request.tracefs)
     try:
-        opened = _open(spec)
         try:
-            return _use(request, probe, opened, signals)
+            opened = _open(spec)
+        except OSError as error:  # of a file that the spec names
+            raise RuntimeError(_words(error)) from error
+        try:
+            return act(opened)
         finally:
             close: Callable[[], None] = getattr(opened, "close", lambda: None)
             close()
     except (KprobeError, OSError, Signalled):
         raise
     except Exception as error:  # the backend's own: there is no tracefs, or it has died with its machine
+        from .output import say
+
         say(f"ERROR: {spec}: {error}")
         status: int = getattr(error, "exit_status", NO_TRACEFS)
         return status
+
+
+def _act(request: Request, signals: Signals) -> Callable[[Tracefs], int]:
+    """Return what is to be done with the tracefs."""
+    if request.verb == "clean":
+        from . import clean
+
+        return lambda tracefs: clean.run(tracefs, _output(), signals, is_dry=request.dry_run)
+    from .definition import parse
+
+    probe = parse(request.definition)
+    return lambda tracefs: _use(request, probe, tracefs, signals)
 
 
 def _open(spec: str) -> Tracefs:
@@ -97,12 +126,14 @@ def _open(spec: str) -> Tracefs:
 
 
 def _use(request: Request, probe: Probe, tracefs: Tracefs, signals: Signals) -> int:
+    from .errors import UndoFailed
+    from .output import say
     from .session import Tracer
 
     if not request.force:
         _warn(probe, tracefs)
     tracer = Tracer(tracefs)
-    output = Output(sys.stdout.buffer)
+    output = _output()
     if request.view:
         output.write(tracer.format(probe), lambda: bool(signals.received))
         return OK
@@ -117,7 +148,7 @@ def _use(request: Request, probe: Probe, tracefs: Tracefs, signals: Signals) -> 
         follow=request.follow,
     )
     try:
-        signals.stop = trace.stop  # from here on nothing is cut short
+        signals.end_by(trace.stop)  # from here on nothing is cut short
         with trace:
             said = len(trace.notices)
             _trace(request, trace, output)
@@ -134,6 +165,8 @@ def _use(request: Request, probe: Probe, tracefs: Tracefs, signals: Signals) -> 
 
 
 def _trace(request: Request, trace: Trace, output: Output) -> None:
+    from .output import say
+
     for notice in trace.notices:
         say(f"WARNING: {notice}")
     name = trace.probe.name
@@ -151,6 +184,7 @@ def _trace(request: Request, trace: Trace, output: Output) -> None:
 
         header, body = split_header(trace.read_buffer())
         output.write(header + body if request.headers else body, lambda: trace.is_stopped)
+    output.finish(lambda: trace.is_stopped)
     missed = trace.missed()
     if missed:
         more = ": give it more instances (r100:...)" if trace.probe.is_return else ""
@@ -158,6 +192,8 @@ def _trace(request: Request, trace: Trace, output: Output) -> None:
 
 
 def _stream(trace: Trace, output: Output) -> None:
+    from .output import say
+
     silent = 0.0
     while True:
         try:
@@ -190,6 +226,7 @@ def _play(trace: Trace) -> None:
 
 def _warn(probe: Probe, tracefs: Tracefs) -> None:
     from . import symbols
+    from .output import say
 
     doubt = symbols.doubt(probe.place, lambda: symbols.functions(tracefs))
     if doubt:
@@ -197,12 +234,21 @@ def _warn(probe: Probe, tracefs: Tracefs) -> None:
 
 
 def _report(error: BaseException) -> None:
-    say(f"ERROR: {error}")
+    from .output import say
+
+    say(f"ERROR: {_words(error) if isinstance(error, OSError) else error}")
     for note in getattr(error, "__notes__", ()):
         say(f"ERROR: {note}")
 
 
+def _words(error: OSError) -> str:
+    """Return what happened to what, without the number."""
+    return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part)
+
+
 def _status(error: BaseException) -> int:
+    from .errors import DefinitionError, NoSuchProcess, NotPermitted, TracefsMissing, UndoFailed, UnknownBackend
+
     match error:
         case DefinitionError() | NoSuchProcess():
             return USAGE_ERROR

@@ -170,8 +170,10 @@ class UndoFailed(KprobeError):
 
 
 def caret(text: str, column: int, lead: str = "  ") -> str:
-    """Return `text` and, on a second line, a caret below `column`."""
-    return f"{lead}{text}\n{' ' * (len(lead) + column)}^"
+    """Return `text` and, on a second line, a caret below `column`; a newline in the text is shown as \\n."""
+    before, rest = (part.replace("\n", "\\n") for part in (text[:column], text[column:]))
+    blank = "".join("\t" if char == "\t" else " " for char in lead + before)
+    return f"{lead}{before}{rest}\n{blank}{' ' * (column - len(text))}^"
 
 
 def _hint(hint: str) -> str:

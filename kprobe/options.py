@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 SHORT = "Fd:hHp:L:sv"  # as in getopt(3): a colon after those that take a value
-LONG = ("help", "version", "tracefs=", "top-level", "follow")
+LONG = ("help", "version", "tracefs=", "top-level", "follow", "dry-run")
+VERBS = ("clean",)  # what else the first word can be; a definition has a colon, or is p or r
+WITH_VERBS = ("-h", "--help", "--version", "--tracefs", "--dry-run")
 
 USAGE = """\
 USAGE: kprobe [-FhHsv] [-d secs] [-p PID] [-L TID] [--tracefs SPEC] definition [filter]
+       kprobe clean [--dry-run] [--tracefs SPEC]
 """
 
 HELP = (
@@ -29,6 +32,10 @@ Trace one kernel probe, print what the kernel records, and leave nothing behind.
   --top-level      don't make an instance of its own below instances/
   --version        the version
 
+  clean            remove what kprobes left that were killed (kill -9): instances/kprobe_PID_N whose process PID is
+                   gone, and the events that were enabled there; nothing else
+  --dry-run        with clean: only say what there is
+
 definition: p:FUNCTION or r:FUNCTION [ARGUMENT ...], or with a name of your own p:NAME FUNCTION [ARGUMENT ...];
   also rN:, p:GROUP/NAME, MODULE:FUNCTION+OFFSET, an address. p: is at the entry, r: at the return.
 filter: the kernel's event filter, such as 'file ~ "*stat"'
@@ -41,8 +48,8 @@ filter: the kernel's event filter, such as 'file ~ "*stat"'
 
 The kernel's lines go to stdout unchanged, everything else to stderr.
 Exit status: 0 done, also after Ctrl-C; 1 the kernel refused; 2 a wrong command line or definition; 3 no tracefs, no
-permission, no such backend; 4 traced, but something could not be undone; 129, 143 ended by SIGHUP, SIGTERM (130:
-SIGINT before tracing); 141 nobody reads the output any more.
+permission, no such backend; 4 something could not be undone, or removed; 128 and its number: ended by a signal (129
+SIGHUP, 131 SIGQUIT, 143 SIGTERM; 130 SIGINT before tracing); 141 nobody reads the output any more.
 """
 )
 
@@ -55,6 +62,8 @@ class Request:
     """What the command line asks for."""
 
     def __init__(self) -> None:
+        self.verb = ""
+        self.dry_run = False
         self.definition = ""
         self.filter = ""
         self.duration: float | None = None
@@ -76,6 +85,9 @@ def read_options(argv: list[str]) -> Request:
     """Read the arguments of the command; raise `UsageError`."""
     request = Request()
     options, words = _split(argv)
+    if words and words[0] in VERBS:
+        request.verb, (more, words) = words[0], _split(words[1:])
+        options += more
     for option, value in options:
         match option:
             case "-F":
@@ -102,13 +114,20 @@ def read_options(argv: list[str]) -> Request:
                 request.top_level = True
             case "--follow":
                 request.follow = True
+            case "--dry-run":
+                request.dry_run = True
     if request.help or request.version:
         return request
-    if not words:
-        raise UsageError("a definition is missing")
-    if len(words) > 2:
-        raise UsageError("too many arguments: quote the definition, and the filter")
-    request.definition, request.filter = (*words, "")[:2]
+    if request.verb:
+        for option, _ in options:
+            if option not in WITH_VERBS:
+                raise UsageError(f"{option} is for traces, not for {request.verb}")
+        if words:
+            raise UsageError(f"{request.verb} takes no {words[0]!r}")
+        return request
+    if request.dry_run:
+        raise UsageError("--dry-run goes with clean")
+    request.definition, request.filter = _definition_and_filter(words)
     if request.pid is not None and request.tid is not None:
         raise UsageError("use at most one of -p and -L.")
     if request.duration is not None and request.view:
@@ -116,6 +135,54 @@ def read_options(argv: list[str]) -> Request:
     if request.follow and request.pid is None:
         raise UsageError("--follow needs -p.")
     return request
+
+
+def _definition_and_filter(words: list[str]) -> tuple[str, str]:
+    """Tell the two words apart from what a user may give in their place; raise `UsageError`."""
+    if not words:
+        raise UsageError("a definition is missing")
+    definition, *rest = words
+    if definition.isidentifier() and definition not in ("p", "r"):
+        raise UsageError(
+            f"{definition!r} is no definition: p:{definition} traces calls of such a function, r:{definition} its "
+            f"returns; and no verb, which would be {' or '.join(VERBS)}"
+        )
+    for word in rest:
+        if _is_option(word):
+            raise UsageError(f"options come before the definition: {word}")
+        if _is_definition(word):
+            raise UsageError(f"{word!r} is a second definition, not a filter: one probe at a time")
+    if len(rest) > 1:
+        raise UsageError(f"too many arguments: quote the definition, and the filter{_quoted(words)}")
+    if rest and _is_part_of_a_definition(rest[0]):
+        raise UsageError(f"{rest[0]!r} is no filter; if it belongs to the definition, quote both{_quoted(words)}")
+    return definition, "".join(rest)
+
+
+def _is_option(word: str) -> bool:
+    name = word.partition("=")[0]
+    is_long = name[:2] == "--" and any(name[2:] == long.rstrip("=") for long in LONG)
+    return is_long or (len(word) > 1 and word[0] == "-" and word[1] != ":" and word[1] in SHORT)
+
+
+def _is_definition(word: str) -> bool:
+    head, colon, _ = word.partition(":")
+    return bool(colon) and head[:1] in ("p", "r") and (not head[1:] or head[1:].isdigit())
+
+
+def _is_part_of_a_definition(text: str) -> bool:
+    """True if it has no operator of a filter, and is a place or begins as a fetch argument does."""
+    if any(operator in text.replace("->", "") for operator in ("==", "!=", "<", ">", "&", "|", "~")):
+        return False
+    first = (text.split() or ["0"])[0]
+    value = first.partition("=")[2] or first
+    is_place = first.replace(".", "_").replace("+", "_").replace(":", "_").isidentifier()
+    return value[0] in "%$@+-\\" or (is_place and "=" not in text)
+
+
+def _quoted(words: list[str]) -> str:
+    text = " ".join(words)
+    return "" if "'" in text else f": kprobe '{text}'"
 
 
 def _split(argv: list[str]) -> tuple[list[tuple[str, str]], list[str]]:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import select
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal as _signal
     from collections.abc import Callable
     from typing import BinaryIO
+
+    from .terminal import Screen
+else:
+    import _signal  # see signals
 
 CHUNK = select.PIPE_BUF  # a writable pipe takes this much without blocking
 TICK = 0.1  # seconds between two looks at whether to stop
@@ -18,15 +24,24 @@ GRACE = 1.0  # seconds that a reader who takes nothing holds up the end
 
 
 class Output:
-    """Writes to a file without ever getting stuck in it: a reader that sleeps must not keep a probe in the kernel."""
+    """Writes to a file without ever getting stuck in it: a reader that sleeps must not keep a probe in the kernel.
 
-    def __init__(self, file: BinaryIO) -> None:
+    What goes to a terminal can't steer it (see `terminal`); what goes anywhere else goes as it is.  `encoding` is the
+    terminal's.
+    """
+
+    def __init__(self, file: BinaryIO, encoding: str = "utf-8") -> None:
         self._file = file
         self._poller = select.poll()
+        self._screen: Screen | None = None
         try:
             self._descriptor = file.fileno()
             file.flush()
             self._poller.register(self._descriptor, select.POLLOUT)
+            if file.isatty():
+                from .terminal import Screen
+
+                self._screen = Screen(encoding)
         except (OSError, ValueError):  # a file of Python's own, as in tests
             self._descriptor = -1
 
@@ -35,6 +50,14 @@ class Output:
 
         Raise `BrokenPipeError` if nobody ever will, and `OSError` (a full disk).
         """
+        return self._put(data if self._screen is None else self._screen.shown(data), is_stopping)
+
+    def finish(self, is_stopping: Callable[[], bool]) -> bool:
+        """Write what a terminal has not seen yet: the beginning of a character without an end."""
+        rest = b"" if self._screen is None else self._screen.shown(b"", is_last=True)
+        return self._put(rest, is_stopping)
+
+    def _put(self, data: bytes, is_stopping: Callable[[], bool]) -> bool:
         if self._descriptor < 0:
             self._file.write(data)
             self._file.flush()
@@ -57,7 +80,9 @@ class Output:
         except OSError as error:
             if error.errno == errno.EIO:  # the terminal has gone
                 raise BrokenPipeError(error.errno, error.strerror) from error
-            raise
+            if isinstance(error, BrokenPipeError):
+                raise
+            raise OSError(error.errno, error.strerror, "standard output") from error
 
     def is_broken(self) -> bool:
         """True once nobody can read any more (the other end of the pipe is closed, the terminal is gone)."""
@@ -67,12 +92,58 @@ class Output:
 
 
 def say(text: str) -> None:
-    """Say something to the user, on stderr; if nobody listens, that is no reason to fail."""
+    """Say something to the user, on stderr; if nobody listens, that is no reason to fail, nor to end.
+
+    On a terminal the words of others can't steer it; elsewhere their bytes are as they were.
+    """
+    stream = sys.stderr
+    if stream is None:  # closed when we started
+        return
     try:
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
+        if stream.isatty():
+            from .terminal import shown
+
+            data = shown(text + "\n").encode(stream.encoding, "backslashreplace")
+        else:
+            data = _bytes(text + "\n")
+        stream.flush()
+        _write_quietly(stream.fileno(), data)
+    except io.UnsupportedOperation:  # a file of Python's own, as in tests
+        stream.write(text + "\n")
     except (OSError, ValueError):
         pass
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode(errors="backslashreplace")
+
+
+def _write_quietly(descriptor: int, data: bytes) -> None:
+    """Write all of it; that nobody reads there any more must not be told by SIGPIPE, which ends the command."""
+    old = _signal.pthread_sigmask(_signal.SIG_BLOCK, (_signal.SIGPIPE,))
+    try:
+        while data:
+            data = data[os.write(descriptor, data) :]
+    except BrokenPipeError:
+        _signal.sigtimedwait((_signal.SIGPIPE,), 0)
+    finally:
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, old)
+
+
+def fill_standard_files() -> bool:
+    """Open what the process was started without (`>&-`), lest a file of a tracefs become its stdout or stderr.
+
+    Return False if it was started without a stdout.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    return sys.stdout is not None
 
 
 class Progress:

@@ -94,7 +94,10 @@ def _place_hint(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) 
     if kind is AmbiguousSymbol:
         return f"several functions are called {place.symbol}; name the module (MODULE:SYMBOL) or give an address"
     if kind is AlreadyExists:
-        return f"choose another name, or remove the event: echo '-:{probe.event}' >> kprobe_events"
+        from .leftovers import whose
+
+        known = whose(tracefs, probe.event)
+        return known or f"choose another name, or remove the event: echo '-:{probe.event}' >> kprobe_events"
     if kind is UnknownSymbol and place.symbol:
         names = symbols.functions(tracefs)
         if names is not None and place.symbol in names and any("@" in arg for arg in probe.args):

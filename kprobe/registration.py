@@ -8,6 +8,7 @@ from . import refusal
 from .definition import GROUP
 from .errorlog import explain, read_log
 from .errors import AlreadyExists, Unsupported
+from .leftovers import whose
 from .listing import PATH, Line, delete, find, guess, read_lines
 from .turn import Turn
 from .undo import full
@@ -130,7 +131,7 @@ def add_probe(tracefs: Tracefs, undo: Undo, probe: Probe) -> Registration:
         before = _read(tracefs)
         there = [line.text for line in before if line.event == probe.event]
         if there or tracefs.exists(f"events/{probe.event}"):
-            raise _exists(probe, _somebodys(probe, there))
+            raise _exists(probe, _somebodys(tracefs, probe, there))
         registration = Registration(tracefs, undo, probe, before)
         try:
             tracefs.write(PATH, str(probe).encode(errors="surrogateescape") + b"\n")
@@ -171,7 +172,7 @@ def _refused(
     if error.errno == errno.EEXIST:
         undo.drop(registration.step)
         if there and isinstance(refused, AlreadyExists):
-            hint = _somebodys(probe, [line.text for line in there])
+            hint = _somebodys(tracefs, probe, [line.text for line in there])
             return _exists(probe, hint, refused)
     elif is_logged or (there is not None and not find(there, probe)):
         undo.drop(registration.step)
@@ -193,7 +194,10 @@ def _exists(probe: Probe, hint: str, refused: AlreadyExists | None = None) -> Al
     )
 
 
-def _somebodys(probe: Probe, lines: list[str]) -> str:
+def _somebodys(tracefs: Tracefs, probe: Probe, lines: list[str]) -> str:
+    known = whose(tracefs, probe.event)
+    if known:
+        return known
     what = "; ".join(lines) or f"events/{probe.event}"
     verb = "are" if len(lines) > 1 else "is"
     return f"{what} {verb} somebody's; choose another name, or remove it: echo '-:{probe.event}' >> {PATH}"

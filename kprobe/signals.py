@@ -2,54 +2,83 @@
 
 from __future__ import annotations
 
-import signal
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal as _signal
     from collections.abc import Callable
     from types import FrameType
+else:
+    import _signal  # signal would wrap it in enums, which takes longer than the rest of the command's beginning
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Every signal that ends a process unless it is handled, can be handled, and comes from outside it.
+ENDING = (
+    _signal.SIGHUP,
+    _signal.SIGINT,
+    _signal.SIGQUIT,
+    _signal.SIGTERM,
+    _signal.SIGUSR1,
+    _signal.SIGUSR2,
+    _signal.SIGALRM,
+    _signal.SIGVTALRM,
+    _signal.SIGPROF,
+    _signal.SIGXCPU,
+    _signal.SIGIO,
+    _signal.SIGPWR,
+    _signal.SIGPIPE,
+)
 
 
 class Signalled(BaseException):
     """A signal that ends the command came while there was no trace to stop."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(signal.strsignal(number))
+        super().__init__(_signal.strsignal(number))
         self.number = number
 
 
 class Signals:
-    """Handles SIGINT, SIGTERM and SIGHUP within `with`.
+    """Handles, within `with`, the signals that would end the process without a word.
 
-    Once `stop` is set, a signal calls it and interrupts nothing, so that no undo is cut in half; before, the first one
-    raises `Signalled`.  `received` is the first signal that came, or 0.  One that is ignored (nohup) stays ignored.
+    Once `end_by` was called, a signal calls what that was given and interrupts nothing, so that no undo is cut in half;
+    before, the first one raises `Signalled`.  `received` is the first signal that came, or 0.  One that is ignored
+    (nohup), or that somebody else handles, stays so; but SIGPIPE, which Python ignores, is handled.
+
+    With `is_last` the process has nothing else to do: after the end such signals are ignored, where else they are what
+    they were.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_last: bool = False) -> None:
         self.received = 0
-        self.stop: Callable[[], None] | None = None
+        self._is_last = is_last
+        self._stop: Callable[[], None] | None = None
         self._old: dict[int, object] = {}
 
     def __enter__(self) -> Signals:
+        free = (_signal.SIG_DFL, _signal.default_int_handler)
         try:
             for number in ENDING:
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    self._old[number] = signal.signal(number, self._handle)
+                handler = _signal.getsignal(number)
+                if handler in free or (number == _signal.SIGPIPE and handler == _signal.SIG_IGN):
+                    self._old[number] = _signal.signal(number, self._handle)
         except ValueError:  # not the main thread: signals are somebody else's
             pass
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._old.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
+            _signal.signal(number, _signal.SIG_IGN if self._is_last else handler)  # type: ignore[arg-type]
         self._old.clear()
+
+    def end_by(self, stop: Callable[[], None]) -> None:
+        """From now on have a signal call `stop`; so does one that came before and that nobody noticed."""
+        self._stop = stop
+        if self.received:
+            stop()
 
     def _handle(self, number: int, _: FrameType | None) -> None:
         first = not self.received
         self.received = self.received or number
-        if self.stop is not None:
-            self.stop()
+        if self._stop is not None:
+            self._stop()
         elif first:
             raise Signalled(number)

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
+import tomllib
 from collections import deque
 from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).parents[2]
 
 
 class ScriptedStream:
@@ -138,3 +144,25 @@ class ScriptedTracefs:
 def scripted() -> ScriptedTracefs:
     """Return a fresh scripted tracefs."""
     return ScriptedTracefs()
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return an environment in which the checkout's packages and entry points are found, installed or not."""
+    path = [str(ROOT), str(ROOT / "vm")]
+    if not any(point.name == "sim" for point in entry_points(group="kprobe.tracefs")):
+        with open(ROOT / "pyproject.toml", "rb") as file:
+            groups = tomllib.load(file)["project"]["entry-points"]
+        info = tmp_path_factory.mktemp("site") / "kprobe_sim-0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: kprobe-sim\nVersion: 0\n")
+        points = "".join(f"{name} = {value}\n" for name, value in groups["kprobe.tracefs"].items())
+        (info / "entry_points.txt").write_text(f"[kprobe.tracefs]\n{points}")
+        path.append(str(info.parent))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONWARNINGS": "error"}
+
+
+@pytest.fixture(scope="session")
+def command() -> list[str]:
+    """Return the words that start the command as the installed script does."""
+    return [sys.executable, "-c", "import sys; from kprobe.cli import main; sys.exit(main())"]

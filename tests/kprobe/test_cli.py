@@ -67,22 +67,31 @@ def test_options_reach_the_trace(scripted: Any, capfdbinary: Any) -> None:
     assert main(["-s", "-p", str(os.getpid()), "p:myopen do_sys_openat2", "a == 1"], tracefs=scripted) == 0
 
 
-@pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=["INT", "TERM", "HUP"]
-)
+ENDING = [
+    (signal.SIGINT, 0),
+    (signal.SIGTERM, 143),
+    (signal.SIGHUP, 129),
+    (signal.SIGQUIT, 131),
+    (signal.SIGPIPE, 141),
+    (signal.SIGUSR1, 138),
+    (signal.SIGXCPU, 152),
+]
+
+
+@pytest.mark.parametrize(("number", "status"), ENDING)
 def test_a_signal_drains_and_tidies(scripted: Any, capfdbinary: Any, number: int, status: int) -> None:
     before = state(scripted)
-    handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    handlers = [signal.getsignal(each) for each, _ in ENDING]
     scripted.data.extend([LINE, lambda: signal.raise_signal(number), LINE, None])
     assert main(["p:myopen do_sys_openat2"], tracefs=scripted) == status
     out, err = capfdbinary.readouterr()
     assert out == LINE + LINE
     assert err.endswith(b"\nEnding tracing...\n")
     assert state(scripted) == before
-    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == handlers
+    assert [signal.getsignal(each) for each, _ in ENDING] == handlers
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT])
 def test_a_signal_during_the_set_up_or_the_undo_cuts_nothing_in_half(
     scripted: Any, capfdbinary: Any, number: int
 ) -> None:
@@ -133,7 +142,25 @@ def test_a_reader_that_sleeps_does_not_hold_up_the_end() -> None:
         (["-p", "1", "-L", "1", "p:a"], 2, "ERROR: use at most one of -p and -L."),
         (["-vd1", "p:a"], 2, "ERROR: use either -d or -v."),
         (["--follow", "p:a"], 2, "ERROR: --follow needs -p."),
-        (["p:a", "b", "c"], 2, "ERROR: too many arguments"),
+        (["p:a", "b", "c"], 2, "ERROR: too many arguments: quote the definition, and the filter: kprobe 'p:a b c'"),
+        (["p:a", "p:b"], 2, "ERROR: 'p:b' is a second definition, not a filter: one probe at a time"),
+        (["p:a", "r10:b", "x == 1"], 2, "ERROR: 'r10:b' is a second definition, not a filter: one probe at a time"),
+        (["p:a", "-d", "5"], 2, "ERROR: options come before the definition: -d"),
+        (["p:a", "-s"], 2, "ERROR: options come before the definition: -s"),
+        (["p:a", "--tracefs=sim"], 2, "ERROR: options come before the definition: --tracefs=sim"),
+        (
+            ["p:myopen", "do_sys_openat2"],
+            2,
+            "ERROR: 'do_sys_openat2' is no filter; if it belongs to the definition, quote both: "
+            "kprobe 'p:myopen do_sys_openat2'\n",
+        ),
+        (["p:do_sys_openat2", "file=+0(%si):string"], 2, "ERROR: 'file=+0(%si):string' is no filter"),
+        (["r:vfs_read", "$retval"], 2, "ERROR: '$retval' is no filter"),
+        (["vfs_read"], 2, "ERROR: 'vfs_read' is no definition: p:vfs_read traces calls of such a function"),
+        (["clean", "p:a"], 2, "ERROR: clean takes no 'p:a'"),
+        (["clean", "-s"], 2, "ERROR: -s is for traces, not for clean"),
+        (["-d", "5", "clean"], 2, "ERROR: -d is for traces, not for clean"),
+        (["--dry-run", "p:a"], 2, "ERROR: --dry-run goes with clean"),
         (["q:a"], 2, "ERROR: a probe starts with p: or r:\n  q:a\n  ^"),
         (["-p", "999999999", "p:a"], 2, "ERROR: no process 999999999"),
     ],

@@ -7,15 +7,12 @@ import re
 import signal
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pexpect
 import pytest
 
-ROOT = Path(__file__).parents[2]
 COMMAND = "import sys; from kprobe.cli import main; sys.exit(main())"  # what the installed script does
 OPEN = "p:myopen do_sys_openat2 filename=+0(%si):string"
 LINE = r" +cat-2841 +\[000\] \.\.\.\.\. +\d+\.\d{6}: myopen: \(do_sys_openat2\+0x0/0x170\) filename=\"/etc/hostname\""
@@ -33,22 +30,6 @@ sys.exit(main(tracefs=machine))
 # what a busy machine adds: a line for what has taken seconds so far
 SLOW = re.compile(r"^opening sim\S* \.\.\. \d+ s\n", re.MULTILINE)
 PATIENCE = 30  # seconds; only a broken command ever waits so long
-
-
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return an environment in which the checkout's packages and entry points are found, installed or not."""
-    path = [str(ROOT), str(ROOT / "vm")]
-    if not any(point.name == "sim" for point in entry_points(group="kprobe.tracefs")):
-        with open(ROOT / "pyproject.toml", "rb") as file:
-            groups = tomllib.load(file)["project"]["entry-points"]
-        info = tmp_path_factory.mktemp("site") / "kprobe_sim-0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: kprobe-sim\nVersion: 0\n")
-        points = "".join(f"{name} = {value}\n" for name, value in groups["kprobe.tracefs"].items())
-        (info / "entry_points.txt").write_text(f"[kprobe.tracefs]\n{points}")
-        path.append(str(info.parent))
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONWARNINGS": "error"}
 
 
 @pytest.fixture
@@ -106,6 +87,80 @@ def test_it_tidies_up_when_told_to_end(spawn: Callable[..., pexpect.spawn], numb
     child.kill(number)
     child.expect_exact("\r\nEnding tracing...\r\n")
     assert status(child) == expected
+
+
+def test_control_backslash_ends_it_too(spawn: Callable[..., pexpect.spawn]) -> None:
+    child = spawn(*SIM, OPEN)
+    child.expect(LINE)
+    child.sendcontrol("\\")
+    child.expect_exact("\r\nEnding tracing...\r\n")
+    assert status(child) == 131
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE])
+def test_a_signal_while_it_starts(environment: dict[str, str], number: int) -> None:
+    """It comes while the command's own modules are imported."""
+    early = (
+        "import builtins, os, sys\nfrom kprobe.cli import main\nplain = builtins.__import__\n"
+        "def slow(name, *rest):\n"
+        f"    if name == 'session' or name.endswith('definition'): os.kill(os.getpid(), {number})\n"
+        "    return plain(name, *rest)\n"
+        "builtins.__import__ = slow\nsys.exit(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", early, *SIM, OPEN], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT])
+def test_a_signal_after_the_end_changes_nothing(environment: dict[str, str], number: int) -> None:
+    late = f"import os, sys\nfrom kprobe.cli import main\nmain()\nos.kill(os.getpid(), {number})"
+    done = subprocess.run([sys.executable, "-c", late, "-h"], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("closing", "expected"), [(">&-", 2), ("2>&-", 0), ("<&-", 0), ("<&- 2>&-", 0)])
+def test_started_without_a_standard_file(environment: dict[str, str], closing: str, expected: int) -> None:
+    line = f'"$0" -c "$1" --tracefs sim:6.1 -d 0.2 "$2" {closing}'
+    done = subprocess.run(
+        ["sh", "-c", line, sys.executable, COMMAND, OPEN],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == expected
+    if expected:
+        assert (done.stdout, done.stderr) == ("", "ERROR: standard output is closed: there is nowhere to print to\n")
+    else:
+        assert "myopen: (do_sys_openat2+0x0/0x170)" in done.stdout
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("argv", [["-h"], [*SIM, "-d", "0.2", OPEN]])
+def test_a_full_disk(environment: dict[str, str], argv: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", COMMAND, *argv], env=environment, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 1
+    assert done.stderr.endswith("ERROR: standard output: No space left on device\n")
+
+
+def test_nobody_who_listens_to_the_words_ends_nothing(environment: dict[str, str]) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, *SIM, "-d", "0.2", OPEN],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=write_end,
+        text=True,
+        timeout=PATIENCE,
+    )
+    os.close(write_end)
+    assert done.returncode == 0
+    assert "myopen: " in done.stdout
 
 
 def test_a_terminal_that_goes_away_ends_it(spawn: Callable[..., pexpect.spawn]) -> None:
@@ -200,6 +255,9 @@ def test_backends_that_can_not_be_opened(environment: dict[str, str]) -> None:
     done = run(environment, "--tracefs", "sim:1.0", OPEN)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("ERROR: sim:1.0: ")
+    done = run(environment, "--tracefs", "sim:6.1,activity=nosuch.toml", OPEN)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == "ERROR: sim:6.1,activity=nosuch.toml: activity nosuch.toml: No such file or directory\n"
     done = run(environment, "--tracefs", "nosuch", OPEN)
     assert done.returncode == 3
     assert done.stderr == "ERROR: no tracefs backend 'nosuch'; known: local, sim, vm\n"
