@@ -63,7 +63,7 @@ class Instance:
             self._undo.push(
                 f"set {path} back to {old}",
                 lambda: self._put_back(path, old),
-                command=f"echo {old} > {full(self._tracefs, path)}",
+                command=lambda: f"echo {old} > {full(self._tracefs, path)}",
                 is_left=lambda: self._is_other(path, old),
             )
         try:
@@ -137,7 +137,7 @@ def open_instance(tracefs: Tracefs, undo: Undo, owner: int, *, top_level: bool =
         step = undo.push(
             f"remove {directory}",
             lambda path=directory: tracefs.rmdir(path),  # type: ignore[misc]
-            command=command,
+            command=lambda command=command: command,  # type: ignore[misc]
             is_left=lambda path=directory: tracefs.exists(path),  # type: ignore[misc]
             frees=True,
         )

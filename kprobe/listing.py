@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .definition import Probe
 
 PATH = "kprobe_events"
-COMPARED = 63  # characters of a place or an argument that a delete compares (MAX_ARGSTR_LEN, 255 from 7.3)
+COMPARED = 63  # characters of a place or an argument that a delete compares on Linux 5.10; later ones take them whole
 
 
 class Line:

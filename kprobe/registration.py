@@ -33,13 +33,14 @@ class Registration:
         self.joined: tuple[str, ...] = ()
         self.line: Line | None = None
         self.is_written = False
+        self._command = f"-:{probe.event}"
         self._tracefs = tracefs
         self._probe = probe
         self._before = {line.text for line in before}
         self.step: Step = undo.push(
             f"remove {probe.event} from {PATH}",
             self.remove,
-            command=_by_hand(tracefs, f"-:{probe.event}"),
+            command=lambda: f"echo '{self._command}' >> {full(tracefs, PATH)}",
             is_left=self.is_left,
         )
 
@@ -81,7 +82,7 @@ class Registration:
                 return
             self.joined = tuple(line.text for line in lines if line not in ours[:1]) or self.joined
             command = self._delete(ours, lines)
-        self.step.command = _by_hand(self._tracefs, command)
+        self._command = command
         self._tracefs.write(PATH, f"{command}\n".encode(errors="surrogateescape"))
 
     def renamed(self) -> list[Line]:
@@ -201,10 +202,6 @@ def _somebodys(tracefs: Tracefs, probe: Probe, lines: list[str]) -> str:
     what = "; ".join(lines) or f"events/{probe.event}"
     verb = "are" if len(lines) > 1 else "is"
     return f"{what} {verb} somebody's; choose another name, or remove it: echo '-:{probe.event}' >> {PATH}"
-
-
-def _by_hand(tracefs: Tracefs, command: str) -> str:
-    return f"echo '{command}' >> {full(tracefs, PATH)}"
 
 
 def _read(tracefs: Tracefs) -> list[Line]:

@@ -284,7 +284,7 @@ class Trace:
         self._enabled = self._undo.push(
             f"disable {self.probe.event}",
             lambda: self.tracefs.write(path, b"0\n"),
-            command=f"echo 0 > {full(self.tracefs, path)}",
+            command=lambda: f"echo 0 > {full(self.tracefs, path)}",
             is_left=lambda: self.tracefs.exists(path) and self.tracefs.read(path)[:1] == b"1",
             frees=True,
         )

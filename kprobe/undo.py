@@ -15,7 +15,7 @@ INTERRUPTS = 2  # how many interrupts may hit a step before it counts as failed
 
 
 class Step:
-    """One thing to take back; `name` says what, for a report, and `command` what to type if it can't be done.
+    """One thing to take back; `name` says what, for a report, and `command` gives what to type if it can't be done.
 
     `is_left` looks if there is anything to take back.  `frees`: others are busy until it is done.
     """
@@ -23,7 +23,12 @@ class Step:
     __slots__ = ("action", "command", "frees", "interrupts", "is_left", "name")
 
     def __init__(
-        self, name: str, action: Callable[[], object], command: str, is_left: Callable[[], bool] | None, frees: bool
+        self,
+        name: str,
+        action: Callable[[], object],
+        command: Callable[[], str] | None,
+        is_left: Callable[[], bool] | None,
+        frees: bool,
     ) -> None:
         self.name = name
         self.action = action
@@ -59,7 +64,7 @@ class Undo:
         name: str,
         action: Callable[[], object],
         *,
-        command: str = "",
+        command: Callable[[], str] | None = None,
         is_left: Callable[[], bool] | None = None,
         frees: bool = False,
     ) -> Step:
@@ -145,8 +150,8 @@ class Undo:
         for step, error in sorted(failed, key=lambda item: not item[0].frees):
             if isinstance(error, Exception) and not isinstance(error, OSError | MemoryError):
                 continue  # a backend's own: it is gone, with all that was in it; the caller is told
-            if step.command:
-                error.add_note(f"by hand: {step.command}")
+            if step.command is not None:
+                error.add_note(f"by hand: {step.command()}")
             self.failures.append((step.name, error))
 
     def _take(self, step: Step) -> OSError | None:

@@ -55,7 +55,7 @@ def read_deletion(words: list[str], gates: Gates) -> Deletion:
         group, event = "", name
     if not event and (not slash or not gates.delete_group):
         raise Refusal(errno.EINVAL)
-    return Deletion(group if slash else None, event, tuple(words[1:]))
+    return Deletion(group if slash else None, event, tuple(words[1:]), gates.delete_compares)
 
 
 def read_maxactive(head: str, colon: int) -> int:

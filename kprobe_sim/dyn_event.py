@@ -10,11 +10,15 @@ from kprobe_sim.predicate import Predicate
 
 
 class Deletion(NamedTuple):
-    """A delete read: `group` None for any, `event` "" for all of a group; `rest` must match place and arguments."""
+    """A delete read: `group` None for any, `event` "" for all of a group; `rest` must match place and arguments.
+
+    Of these only `compared` characters count, all for None.
+    """
 
     group: str | None
     event: str
     rest: tuple[str, ...]
+    compared: int | None = None
 
 
 Symbolized = Callable[[int, bool], bytes]  # (address, with offset) -> as the trace shows it

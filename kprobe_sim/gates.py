@@ -22,6 +22,7 @@ class Gates:
     # the line
     delete_is_raw: bool  # a delete needs "-" as the very first byte (else blanks may stand before it)
     delete_group: bool  # -:GRP/ deletes a group
+    delete_compares: int | None  # characters of a probe's place and arguments that a delete's words are compared with
     dot_separates_group: bool  # p:GRP.EVENT
     hyphen_in_group: bool
     empty_event_is_auto: bool  # p:GRP/ takes the default event name
@@ -133,6 +134,9 @@ ROWS: tuple[Row, ...] = (
     _since("sort_takes_two", (6, 11, 0), "lib/sort.c 6.12: sort_r()"),
     _since("delete_is_raw", (5, 12, 0), "commit d262271d0483; definitions 5.10 and 6.1: ' -:foo'"),
     _since("delete_group", (6, 0, 0), "commit 95c104c378dc; definitions 6.1: '-:kprobes/'"),
+    Row(
+        "delete_compares", ((_START, 63), ((5, 15, 0), None)), "conformance suite on 5.10 and 6.1: a delete's arguments"
+    ),
     _since("dot_separates_group", (5, 18, 0), "kernel reference 1.3; definitions 6.1: 'p:my.ev'"),
     _since("hyphen_in_group", (5, 15, 0), "kernel reference 8; definitions 6.1: 'p:g-h/ev'"),
     _since("empty_event_is_auto", (6, 0, 0), "commit 95c104c378dc; definitions 6.1: 'p:grp/'"),

@@ -61,7 +61,7 @@ class Probe:
             return False
         if not deletion.rest:
             return True
-        written = [f"{argument.name}={argument.text}" for argument in self.arguments]
+        written = [f"{argument.name}={argument.text}"[: deletion.compared] for argument in self.arguments]
         words = list(deletion.rest[1:])
         return self.is_at(deletion.rest[0]) and written[: len(words)] == words
 

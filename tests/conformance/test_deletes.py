@@ -89,6 +89,16 @@ def test_one_probe_of_an_event(tracefs: Any) -> None:
     assert errors(tracefs) == []
 
 
+def test_a_long_argument(tracefs: Any, choose: Any) -> None:
+    """5.10 compares with the first 63 characters of an argument: its own text doesn't match, but its beginning does."""
+    long = "aaaaaaaaaabbbbbbbbbbcccccccccc12=+0(+0(+0(+0(+0(+0(+0(+0(%di)))))))):u64"
+    define(tracefs, f"p:a vfs_read {long}", f"p:a vfs_write {long}")
+    matching, other = choose({"": (long[:63], long), EPROBES: (long, long[:63])})
+    assert refused(tracefs, "kprobe_events", f"-:a vfs_read {other}") == ENOENT
+    define(tracefs, f"-:a vfs_read {matching}")
+    assert probes(tracefs) == [f"p:kprobes/a vfs_write {long}"]
+
+
 def test_the_place_is_compared_as_it_is_shown(tracefs: Any) -> None:
     define(tracefs, "p:a do_sys_openat2+0x5")
     assert refused(tracefs, "kprobe_events", "-:a do_sys_openat2+0x5") == ENOENT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import threading
 from typing import Any
@@ -121,6 +122,42 @@ class Joined:
         self._tracefs.write(path, data, truncate=truncate)
         if theirs and self._when == "after":
             define(self._tracefs, self._line)
+
+
+class Failing:
+    """A tracefs where the first write of `data` to a file of that name fails, before or after its effect."""
+
+    def __init__(self, tracefs: Any, name: str, data: bytes, when: str) -> None:
+        self._tracefs = tracefs
+        self._name = name
+        self._data = data
+        self._when = when
+        self.is_done = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tracefs, name)
+
+    def write(self, path: str, data: bytes, *, truncate: bool = False) -> None:
+        fails = not self.is_done and path.endswith(self._name) and data.startswith(self._data)
+        self.is_done = self.is_done or fails
+        if not fails or self._when == "after":
+            self._tracefs.write(path, data, truncate=truncate)
+        if fails:
+            raise OSError(errno.EIO, "Input/output error", path)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(("name", "data"), [("/enable", b"0"), ("/enable", b"1"), ("kprobe_events", b"-:")])
+@pytest.mark.parametrize("top_level", [False, True])
+def test_an_error_leaves_nothing(tracefs: Any, name: str, data: bytes, when: str, top_level: bool) -> None:
+    """A disable that failed leaves the event busy until the instance is gone; at the top level it is tried again."""
+    failing = Failing(tracefs, name, data, when)
+    with contextlib.suppress(KprobeError), Tracer(failing).trace("p:mine do_sys_openat2", top_level=top_level):
+        pass
+    assert failing.is_done
+    assert probes(tracefs) == []
+    assert tracefs.listdir("instances") == []
+    assert tracefs.read("set_event") == b""
 
 
 LONG = "aaaaaaaaaabbbbbbbbbbcccccccccc12=+0(+0(+0(+0(+0(+0(+0(+0(%di)))))))):u64"

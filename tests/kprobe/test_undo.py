@@ -155,8 +155,8 @@ def test_a_step_that_failed_before_its_turn_is_taken_in_it() -> None:
 
 def test_what_is_left_is_told_with_its_commands_in_the_order_that_works() -> None:
     undo = Undo()
-    undo.push("remove instance", failing(errno.EBUSY), command="rmdir instances/mine", frees=True)
-    undo.push("remove event", failing(errno.EBUSY), command="echo '-:mine' >> kprobe_events")
+    undo.push("remove instance", failing(errno.EBUSY), command=lambda: "rmdir instances/mine", frees=True)
+    undo.push("remove event", failing(errno.EBUSY), command=lambda: "echo '-:mine' >> kprobe_events")
     with pytest.raises(UndoFailed) as caught:
         undo.finish(None)
     assert str(caught.value) == (
