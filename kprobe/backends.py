@@ -40,3 +40,27 @@ def open_tracefs(spec: str | None = None) -> Tracefs:
             tracefs: Tracefs = point.load()(argument)
             return tracefs
     raise UnknownBackend(name, sorted({"local", *points.names}))
+
+
+def check_spec(spec: str) -> None:
+    """Look whether a spec can mean anything, without opening it.
+
+    The module of a backend may have a function `check` of the argument, which raises what is wrong with that.
+    Raise `UnknownBackend`, or what the backend raises (ValueError).
+    """
+    name, _, argument = spec.partition(":")
+    if name == "local":
+        return
+    from importlib import import_module
+    from importlib.metadata import entry_points
+
+    points = entry_points(group=GROUP)
+    for point in points:
+        if point.name == name:
+            try:
+                module = import_module(point.module)
+            except ImportError:  # what it lacks is told when it is opened
+                return
+            getattr(module, "check", str)(argument)
+            return
+    raise UnknownBackend(name, sorted({"local", *points.names}))

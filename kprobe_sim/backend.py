@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
+from kprobe_sim import profile
 from kprobe_sim.activity import Activity, load
 from kprobe_sim.expose.inprocess import SimTracefs
 from kprobe_sim.kernel import SimulatedKernel
@@ -43,6 +44,19 @@ def open_sim(argument: str) -> SimBackend:
 
     Raises ValueError for a kernel, activity or option that there isn't.
     """
+    kernel, work, cpus = _read(argument)
+    simulated = SimulatedKernel(kernel, cpus=cpus, clock=time.monotonic_ns)
+    return SimBackend(simulated, work)
+
+
+def check(argument: str) -> None:
+    """Raise the ValueError that `open_sim` would."""
+    kernel, _, _ = _read(argument)
+    profile.load(kernel)
+
+
+def _read(argument: str) -> tuple[str, Activity, int | None]:
+    """Return the kernel, its work and the number of its CPUs, None if that is the profile's."""
     kernel, *options = argument.split(",")
     cpus: int | None = None
     activity = "opens"
@@ -58,5 +72,4 @@ def open_sim(argument: str) -> SimBackend:
     needed = max(step.options["cpu"] for step in work.steps) + 1
     if cpus is not None and cpus < needed:
         raise ValueError(f"sim: activity {activity!r} uses {needed} CPUs: give cpus={needed}, or leave cpus out")
-    simulated = SimulatedKernel(kernel, cpus=cpus or (needed if needed > 1 else None), clock=time.monotonic_ns)
-    return SimBackend(simulated, work)
+    return kernel, work, cpus or (needed if needed > 1 else None)

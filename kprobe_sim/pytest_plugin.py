@@ -62,6 +62,22 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(*texts): skip where the README of the tracefs lacks one of the texts")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Say once, and before anything else, that a spec means nothing."""
+    specs: list[str] = session.config.getoption("tracefs")
+    if not specs or hasattr(session.config, "workerinput"):  # a worker's was looked at before
+        return
+    from kprobe.backends import check_spec
+    from kprobe.errors import UnknownBackend
+
+    for spec in specs:
+        try:
+            check_spec(spec)
+        except (UnknownBackend, ValueError) as error:
+            raise pytest.UsageError(f"--tracefs {spec}: {error}") from None
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "tracefs_backend" not in metafunc.fixturenames:
         return

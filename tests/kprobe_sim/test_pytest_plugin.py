@@ -90,9 +90,26 @@ def test_a_backend_that_cannot_run_is_an_error(run, tmp_path) -> None:  # type: 
     result.assert_outcomes(errors=1)
 
 
-def test_an_unknown_backend_is_an_error(run) -> None:  # type: ignore[no-untyped-def]
-    result = run("def test_it(tracefs): pass", "--tracefs", "nosuch:1")
-    result.assert_outcomes(errors=1)
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("nosuch:1", "no tracefs backend 'nosuch'; known: local, sim, vm"),
+        ("sim:6.3", "no profile of kernel '6.3'; there are: 5.10.0-*"),
+        ("sim:6.1,colour=red", "sim: option 'colour=red': there are activity=NAME-OR-FILE and cpus=N"),
+        ("sim:6.1,activity=nosuch", "no activity 'nosuch': give a TOML file, or one of idle, opens, perf-tools"),
+        ("sim:6.1,activity=./nosuch", "activity ./nosuch: No such file or directory"),
+        ("vm:six", "'six' is no kernel series (as 6.1), no release and no path (which has a /)"),
+        ("vm:./bzImage", "./bzImage: No such file or directory"),
+        ("vm:6.1,warm", "vm:6.1,warm: 'warm' is none of idle, cold, cpus=N, memory=MiB"),
+    ],
+)
+def test_a_bad_spec_is_told_of_once(run, spec: str, said: str) -> None:  # type: ignore[no-untyped-def]
+    """At the start, before any test, and as an error of usage."""
+    source = "def test_it(tracefs): pass\ndef test_other(): pass\n"
+    result = run(source, "--tracefs", "sim", "--tracefs", spec)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --tracefs {spec}: {said}"])
+    assert "::test_" not in str(result.stdout)
 
 
 def test_vm_tests_run_only_when_asked_for(run) -> None:  # type: ignore[no-untyped-def]

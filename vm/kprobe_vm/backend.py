@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kprobe_vm import places
 from kprobe_vm.apt import Progress
+from kprobe_vm.kerneltree import series_of
 from kprobe_vm.lab import Lab
 from kprobe_vm.machine import Machine
 from kprobe_vm.process import GuestProcess
@@ -107,6 +108,16 @@ def _place(spec: Spec, progress: Progress | None) -> places.Place:
 
 def _say(line: str) -> None:
     print(f"kprobe-vm: {line}", file=sys.stderr, flush=True)
+
+
+def check(argument: str) -> None:
+    """Raise `ValueError` for a spec that no kernel can fit; nothing is fetched or started."""
+    kernel = Spec.parse(argument).kernel
+    if "/" in kernel:
+        if not os.path.exists(os.path.expanduser(kernel)):
+            raise ValueError(f"{kernel}: No such file or directory")
+    elif not series_of(kernel):
+        raise ValueError(f"{kernel!r} is no kernel series (as 6.1), no release and no path (which has a /)")
 
 
 def open_vm(argument: str, *, progress: Progress | None = None) -> VmTracefs:
