@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -30,11 +29,9 @@ class Verdict:
 
     def read(self) -> bool | None:
         """Return whether KVM works, None if it wasn't tried."""
-        try:
-            return bool(json.loads(self._path.read_text())["works"])
-        except (FileNotFoundError, ValueError, KeyError):
-            return None
+        known = self._cache.note(self._path)
+        return bool(known["works"]) if known is not None else None
 
     def write(self, works: bool, reason: str) -> None:
         """Remember the verdict."""
-        self._cache.replace(self._path, json.dumps({"works": works, "reason": reason}).encode())
+        self._cache.write_note(self._path, {"works": works, "reason": reason})

@@ -6,7 +6,6 @@ first asked for, and stays so until `kprobe-vm update` forgets it.
 
 from __future__ import annotations
 
-import json
 import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,12 +37,12 @@ def addition(cache: Cache, names: Sequence[str], archives: Archives) -> Path:
             raise FetchFailed(f"{name!r} is no package's name")
     chosen = cache.directory("additions") / f"{digest(*sorted(name.encode() for name in set(names)))[:24]}.json"
     suites = archives.together(BOOKWORM)
-    if chosen.exists():
-        sources = [Sourced(url, Package(*row)) for url, row in json.loads(chosen.read_text())]
+    if known := cache.note(chosen):
+        sources = [Sourced(url, Package(*row)) for url, row in known]
     else:
         suites.update()
         sources = suites.closure(names)
-        cache.replace(chosen, json.dumps(sources).encode())
+        cache.write_note(chosen, sources)
     parts = digest(*(source.package.sha256.encode() for source in sources))[:24]
 
     def build() -> bytes:

@@ -1,7 +1,9 @@
 """The directory where fetched packages, kernels and guest roots are kept between runs.
 
 Everything in it is named by the hash of what it was made from, and comes into being by a rename, so that a reader never
-sees half a file.  Whoever makes something holds a lock, so that two processes don't fetch the same kernel twice.
+sees half a file.  Whoever makes something holds a lock, so that two processes don't fetch the same kernel twice.  What
+was damaged since is found when it is used (seal.py), and made again.  A directory that is somebody else's, or that
+others can write to, is refused: what lies there is run, on the host and in guests.
 """
 
 from __future__ import annotations
@@ -10,13 +12,17 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import json
 import os
-import shutil
-import tempfile
+import pwd
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from kprobe_vm.errors import DiskFull
+from kprobe_vm import seal
+from kprobe_vm.errors import CacheUnsafe, DiskFull, NotReady
+from kprobe_vm.scratch import scratch
 
 __all__ = ["Cache", "digest"]
 
@@ -55,37 +61,52 @@ class Cache:
         return cls(Path(base).expanduser().absolute() / "kprobe-vm")
 
     def directory(self, name: str) -> Path:
-        """Return a directory in the cache, made if need be, for its user alone."""
+        """Return a directory in the cache, made if need be, for its user alone.
+
+        Raise `CacheUnsafe`, `DiskFull`, or `NotReady` if there can't be one.
+        """
         path = self.root / name
-        with _room(self.root):
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            with _room(self.root):
+                self.root.parent.mkdir(parents=True, exist_ok=True)
+                for place in _way(self.root, path):
+                    with contextlib.suppress(FileExistsError):
+                        place.mkdir(mode=0o700)
+        except OSError as error:
+            raise NotReady(f"the cache {path} can't be made: {error.strerror}; {OTHER}") from error
+        self.check(path)
         return path
+
+    def check(self, path: Path | None = None) -> None:
+        """Raise `CacheUnsafe` if the cache, or a directory in it, is another's or can be written to by others."""
+        for place in _way(self.root, path or self.root):
+            with contextlib.suppress(FileNotFoundError):
+                _check(place, os.lstat(place))
+                _check(place, os.stat(place))
+        if not (path or self.root).is_dir() and (path or self.root).exists():
+            raise NotReady(f"the cache {path or self.root} is no directory; {OTHER}")
 
     @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[None]:
         """Hold the lock of that name against other processes and threads; the kernel drops it if we die."""
-        with open(self.directory("locks") / name, "a") as handle:
+        file = self.directory("locks") / name
+        with _room(self.root):
+            handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
+        finally:
+            os.close(handle)
 
-    def file(
-        self, kind: str, name: str, make: Callable[[], bytes], *, mode: int = 0o644, size: int | None = None
-    ) -> Path:
-        """Return the cached file, or write what `make` returns if there is none, or it is empty or not of that size."""
+    def file(self, kind: str, name: str, make: Callable[[], bytes], *, mode: int = 0o644) -> Path:
+        """Return the cached file, or write what `make` returns if there is none, or it isn't what was written."""
         path = self.directory(kind) / name
-
-        def is_whole() -> bool:
-            try:
-                found = path.stat().st_size
-            except FileNotFoundError:
-                return False
-            return found == size if size is not None else found > 0
-
-        if is_whole():
+        if self._is_sound(path):
             return path
         with self.lock(f"{kind}-{name}"[:200]):
-            if not is_whole():
+            if not self._is_sound(path):
                 self.replace(path, make(), mode=mode)
+                self.replace(_seal(path), seal.content([path]))
         return path
 
     def tree(
@@ -97,31 +118,88 @@ class Cache:
             return path
         with self.lock(f"{kind}-{name}"[:200]):
             if not is_whole(path):
-                with _room(self.root):
-                    fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=path.parent))
-                    try:
-                        fill(fresh)
-                        if path.exists():
-                            shutil.rmtree(path)
-                        fresh.rename(path)
-                    except BaseException:
-                        shutil.rmtree(fresh, ignore_errors=True)
-                        raise
+                with _room(self.root), scratch(path.parent) as place:
+                    fresh = place / "tree"
+                    fresh.mkdir(mode=0o700)
+                    fill(fresh)
+                    if path.exists():
+                        path.rename(place / "damaged")
+                    fresh.rename(path)
         return path
+
+    def note(self, path: Path) -> Any:
+        """Return what `write_note` has written there; None if nothing was, or it is damaged."""
+        try:
+            text = path.read_bytes()
+            known = json.loads(text)
+            return known["note"] if known["sha256"] == _sum(known["note"]) else None
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def write_note(self, path: Path, note: object) -> None:
+        """Write something of JSON's kinds, with a hash."""
+        self.replace(path, json.dumps({"note": note, "sha256": _sum(note)}).encode())
 
     def replace(self, path: Path, data: bytes, *, mode: int = 0o644) -> None:
         """Write a file so that others see the old content or the new one."""
-        with _room(self.root):
-            self._replace(path, data, mode)
-
-    def _replace(self, path: Path, data: bytes, mode: int) -> None:
-        handle, temporary = tempfile.mkstemp(prefix=".new-", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as out:
+        with _room(self.root), scratch(path.parent) as place:
+            fresh = place / "file"
+            with open(fresh, "xb") as out:
                 out.write(data)
-            os.chmod(temporary, mode)
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+            fresh.chmod(mode)
+            fresh.replace(path)
+
+    def drop_damaged(self) -> list[str]:
+        """Read all that has a seal of its own, remove what isn't as it was written, and return the names of that."""
+        damaged = []
+        for one in sorted(self.root.glob(f"[!.]*/[!.]*{seal.SUFFIX}")):
+            if not seal.holds(one, thoroughly=True):
+                path = one.with_name(one.name.removesuffix(seal.SUFFIX))
+                path.unlink(missing_ok=True)
+                one.unlink(missing_ok=True)
+                damaged.append(f"{path.parent.name}/{path.name}")
+        return damaged
+
+    def _is_sound(self, path: Path) -> bool:
+        own = _seal(path)
+        return path.is_file() and seal.holds(own, renew=lambda fresh: self.replace(own, fresh))
+
+
+OTHER = "set KPROBE_VM_CACHE to a directory of your own"
+
+
+def _seal(path: Path) -> Path:
+    return path.with_name(path.name + seal.SUFFIX)
+
+
+def _sum(note: object) -> str:
+    return hashlib.sha256(json.dumps(note).encode()).hexdigest()
+
+
+def _way(root: Path, path: Path) -> list[Path]:
+    """Return the root and what lies between it and the path, which comes last."""
+    inner = path.relative_to(root).parts
+    return [root.joinpath(*inner[:count]) for count in range(len(inner) + 1)]
+
+
+def _check(place: Path, status: os.stat_result) -> None:
+    own = os.geteuid()
+    if status.st_uid != own:
+        whose, mine = _user(status.st_uid), _user(own)
+        raise CacheUnsafe(
+            f"the cache directory {place} belongs to {whose}, not to {mine}, who would run what {whose} puts there: "
+            f"{OTHER}, or give it to {mine}: chown -R {mine} {place}"
+        )
+    if stat.S_ISDIR(status.st_mode) and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        mode = f"{stat.S_IMODE(status.st_mode):04o}"
+        raise CacheUnsafe(
+            f"the cache directory {place} can be written to by others (mode {mode}), and what they put there would be run: "
+            f"{OTHER}, or delete it, or if you trust what it holds: chmod go-w {place}"
+        )
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"

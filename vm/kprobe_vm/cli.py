@@ -33,7 +33,7 @@ The exit status is CMD's own (128 and its signal if one ended it), or says what 
   116 closed  117 agent gone  118 powered off  119 no boot in time  120 panic  121 oops  122 out of memory  123 hang
   124 QEMU died
 or what the host lacks:
-  101 agent not compiled  102 disk full  103 cache damaged  104 package damaged  105 bad signature
+  99 cache unsafe  101 agent not compiled  102 disk full  103 cache damaged  104 package damaged  105 bad signature
   106 archive not reached  107 not fetched  108 wrong architecture  109 kernel gone  110 no such kernel
   111 QEMU too old  112 Python package missing  113 no compiler  114 no QEMU  115 program missing  125 anything else"""
 

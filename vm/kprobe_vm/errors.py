@@ -16,6 +16,7 @@
     │   │   ├── PackageCorrupt   what came isn't what the signed index or the lock names, or can't be unpacked
     │   │   └── CacheCorrupt     a cached file was damaged, and could not be had anew
     │   ├── DiskFull             no room for the cache
+    │   ├── CacheUnsafe          the cache directory is somebody else's, or others can write to it
     │   ├── TemplateStale        a saved guest can't be used any more; machines then boot instead
     │   └── BuildFailed          the compiler refused the agent
     └── MachineDied              a machine was started and is no more: console tail and QEMU's state are attached
@@ -42,6 +43,7 @@ __all__ = [
     "BootTimeout",
     "BuildFailed",
     "CacheCorrupt",
+    "CacheUnsafe",
     "ChannelClosed",
     "CompilerMissing",
     "DiskFull",
@@ -179,6 +181,12 @@ class DiskFull(NotReady):
     """There is no room where the cache is."""
 
     exit_status = 102
+
+
+class CacheUnsafe(NotReady):
+    """The cache directory belongs to somebody else, or others can write to it: what is in it would be run."""
+
+    exit_status = 99
 
 
 class TemplateStale(NotReady):

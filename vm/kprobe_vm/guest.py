@@ -83,4 +83,4 @@ def root_image(cache: Cache, kernel: Kernel, progress: Progress, packages: Seque
     image = archive(_entries(kernel, agent(cache), busybox(cache, progress)))
     if packages:
         image += addition(cache, packages, Archives.of(os.environ, cache, progress)).read_bytes()
-    return cache.file("roots", f"{digest(image)[:24]}.cpio", lambda: image, size=len(image))
+    return cache.file("roots", f"{digest(image)[:24]}.cpio", lambda: image)

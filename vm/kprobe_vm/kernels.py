@@ -7,7 +7,6 @@ the flavour), or by a path to a bzImage or vmlinux.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -125,7 +124,7 @@ class Kernels:
         Offline: by the index that was fetched last, however old that is.
         """
         digested = self.cache.directory("offers") / f"{self.archives.label}-{suite}.json"
-        known: dict[str, Any] = json.loads(digested.read_text()) if digested.exists() else {"index": 0, "rows": []}
+        known: dict[str, Any] = self.cache.note(digested) or {"index": 0, "rows": []}
         if not offline:
             archive = self.archives.suite(suite)
             try:
@@ -136,7 +135,7 @@ class Kernels:
             if known["index"] != index:
                 rows = sorted(archive.packages(PACKAGES), key=lambda package: version_key(package.version))
                 known = {"index": index, "rows": [package for package in rows if package.size >= SMALLEST]}
-                self.cache.replace(digested, json.dumps(known).encode())
+                self.cache.write_note(digested, known)
         return [Locked(suite, Package(*row)) for row in known["rows"]]
 
     def cached(self) -> list[Kernel]:
@@ -156,7 +155,7 @@ class Kernels:
             if hashlib.sha256(file.read_bytes()).hexdigest() != file.stem:
                 file.unlink()
                 damaged.append(f"packages/{file.name}")
-        return damaged
+        return [*damaged, *self.cache.drop_damaged()]
 
     def lock(self, rows: dict[str, Locked], path: Path | None = None) -> Path:
         """Write kernels into a lock file (the user's own, in the cache, if none is given); return its path."""

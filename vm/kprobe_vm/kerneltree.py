@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from kprobe_vm import deb
+from kprobe_vm import deb, seal
 from kprobe_vm.bzimage import ELF, KernelImage, extract_vmlinux
 from kprobe_vm.cache import digest
 from kprobe_vm.errors import PackageCorrupt, WrongArchitecture
@@ -20,6 +20,7 @@ __all__ = ["Kernel", "architecture", "fill", "is_whole", "load", "load_order", "
 # From the port to the bus: what the agent needs, where Debian builds it as modules.
 WANTED_MODULES = ("virtio_pci", "virtio_console")
 FACTS = "kernel.json"
+SEAL = f"tree{seal.SUFFIX}"
 X86_64 = 62  # e_machine, elf(5)
 MACHINES = {3: "i386", 40: "arm", 183: "arm64", 21: "powerpc64", 22: "s390x", 243: "riscv", 258: "loongarch"}
 
@@ -107,6 +108,7 @@ def fill(tree: Path, file: Path, package: Package) -> None:
         "fetched": int(time.time()),
     }
     (tree / FACTS).write_text(json.dumps(facts, indent=1))
+    (tree / SEAL).write_bytes(seal.content(sorted(tree.iterdir())))
 
 
 def load(tree: Path) -> Kernel:
@@ -124,17 +126,29 @@ def load(tree: Path) -> Kernel:
 
 
 def is_whole(tree: Path, *, thoroughly: bool = False) -> bool:
-    """Return whether nothing of a tree is missing or cut short; `thoroughly`: nor changed, which takes reading it."""
+    """Return whether nothing of a tree is missing or was changed; `thoroughly`: by reading it."""
+    own = tree / SEAL
+    if not own.exists() and not _adopt(tree):
+        return False
+    try:
+        return seal.holds(own, thoroughly=thoroughly, renew=own.write_bytes) and bool(load(tree).digest)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _adopt(tree: Path) -> bool:
+    """Seal a tree that was made before there were seals, if it is whole."""
     try:
         facts = json.loads((tree / FACTS).read_text())
         names = [facts["image"], *facts["modules"]]
-        if any((tree / name).stat().st_size != size for name, size in facts.get("sizes", {}).items()):
+        if any((tree / name).stat().st_size != size for name, size in facts["sizes"].items()):
             return False
-        if not thoroughly:
-            return all((tree / name).stat().st_size for name in names)
-        return bool(digest(*((tree / name).read_bytes() for name in names)) == facts["digest"])
+        if digest(*((tree / name).read_bytes() for name in names)) != facts["digest"]:
+            return False
+        (tree / SEAL).write_bytes(seal.content(sorted(tree.iterdir())))
     except (OSError, ValueError, KeyError, TypeError):
         return False
+    return True
 
 
 def _wanted(file: Path, release: str) -> list[tuple[str, bytes]]:

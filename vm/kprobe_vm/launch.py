@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import tempfile
@@ -195,7 +196,13 @@ class Launch:
             for path in old[: -CONSOLE_FILES_KEPT + 1]:
                 path.unlink()
         label = re.sub(r"[^\w.+-]+", "_", self._name)[-40:]
-        handle, name = tempfile.mkstemp(prefix=f"{label}-", suffix=".log", dir=directory)
+        try:
+            handle, name = tempfile.mkstemp(prefix=f"{label}-", suffix=".log", dir=directory)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self._work_around(DiskFull(f"no room for the console's file in {directory}"), "keeping none")
+            return Path(os.devnull)
         os.close(handle)
         return Path(name)
 

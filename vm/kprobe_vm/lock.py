@@ -45,9 +45,13 @@ class Lock:
             for kind, table in (("kernels", self.kernels), ("packages", self.packages)):
                 for key, row in content.get(kind, {}).items():
                     fields = (row["package"], row["version"], row["size"], row["sha256"], row["path"])
+                    if [*map(type, fields)] != [str, str, int, str, str] or not isinstance(row["suite"], str):
+                        raise ValueError(f"odd fields of {key}")
                     table[key] = Locked(row["suite"], Package(*fields))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise NotReady(f"{path or NAME} is no lock file: {error!r}") from error
+            raise NotReady(
+                f"{path or NAME} is no lock file: {error!r}; without it the kernels are those that came with kprobe-vm"
+            ) from error
 
     @classmethod
     def read(cls, path: Path) -> Lock:
@@ -89,6 +93,7 @@ class Locks:
     def of(cls, environment: Mapping[str, str], cache: Cache) -> Locks:
         """Return the lock that the environment names, the user's own in the cache, and the one that came with us."""
         named = environment.get("KPROBE_VM_LOCK")
+        cache.check()
         own = [Lock.read(cache.root / NAME)]
         if named:
             path = Path(named).expanduser()

@@ -88,21 +88,28 @@ def verified(cache: Cache, package: Package, progress: Progress, download: Calla
     Raise `PackageCorrupt` if that isn't right either, `CacheCorrupt` if a damaged file can't be had anew.
     """
 
-    def checked() -> bytes:
-        data = download()
-        if hashlib.sha256(data).hexdigest() != package.sha256:
-            raise PackageCorrupt(f"{package.name} {package.version} is not the file that the index or the lock names")
-        return data
+    path = cache.directory("packages") / f"{package.sha256}.deb"
 
-    name = f"{package.sha256}.deb"
-    path = cache.directory("packages") / name
-    damaged = path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() != package.sha256
-    if damaged:
-        progress(f"the cached {package.name} is damaged: fetching it anew")
-        path.unlink(missing_ok=True)
-    try:
-        return cache.file("packages", name, checked)
-    except FetchFailed as error:
+    def is_whole() -> bool:
+        return path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == package.sha256
+
+    if is_whole():
+        return path
+    with cache.lock(f"packages-{path.name}"):
+        if is_whole():
+            return path
+        damaged = path.exists()
         if damaged:
-            raise CacheCorrupt(f"the cached {path} was damaged, and could not be had anew: {error}") from error
-        raise
+            progress(f"the cached {package.name} is damaged: fetching it anew")
+        try:
+            data = download()
+            if hashlib.sha256(data).hexdigest() != package.sha256:
+                raise PackageCorrupt(
+                    f"{package.name} {package.version} is not the file that the index or the lock names"
+                )
+        except FetchFailed as error:
+            if damaged:
+                raise CacheCorrupt(f"the cached {path} was damaged, and could not be had anew: {error}") from error
+            raise
+        cache.replace(path, data)
+    return path

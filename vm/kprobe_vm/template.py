@@ -222,14 +222,11 @@ class Template:
             path.with_suffix(".json").unlink(missing_ok=True)
 
     def _read_note(self) -> dict[str, object]:
-        try:
-            return dict(json.loads(self._note.read_text()))
-        except (OSError, ValueError):
-            return {}
+        return dict(self._cache.note(self._note) or {})
 
     def _write_note(self, note: dict[str, object]) -> None:
-        with contextlib.suppress(OSError):  # a full disk: then it will be found out again
-            self._cache.replace(self._note, json.dumps(note).encode())
+        with contextlib.suppress(DiskFull, OSError):  # then it will be found out again
+            self._cache.write_note(self._note, note)
 
 
 def _copy_without_holes(source: int, target: int) -> None:

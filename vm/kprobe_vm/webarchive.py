@@ -9,7 +9,6 @@ from __future__ import annotations
 import calendar
 import gzip
 import hashlib
-import json
 import lzma
 import re
 import subprocess
@@ -48,16 +47,17 @@ class WebArchive:
 
     def update(self, *, at_most_old: float = INDEX_AGE) -> float:
         """Fetch and verify the index unless it is younger than `at_most_old` seconds; return when that was."""
-        if not self._file.exists() or time.time() - self._file.stat().st_mtime >= at_most_old:
+        is_known = self.cache.note(self._file) is not None
+        if not is_known or time.time() - self._file.stat().st_mtime >= at_most_old:
             self.progress(f"fetching the package index of {self.suite} from {self.url}")
             release = signed_text(_get(f"{self.url}/dists/{self.suite}/InRelease"), self.keyring)
             rows = self._packages(self._checked(release))
-            self.cache.replace(self._file, json.dumps(rows).encode())
+            self.cache.write_note(self._file, rows)
         return self._file.stat().st_mtime
 
     def packages(self, pattern: str) -> list[Package]:
         """Return all versions of the kernels, and of busybox, whose name matches the regular expression."""
-        rows = [Package(*row) for row in json.loads(self._file.read_text())]
+        rows = [Package(*row) for row in self.cache.note(self._file) or []]
         return [package for package in rows if re.fullmatch(pattern, package.name)]
 
     def fetch(self, package: Package) -> Path:
