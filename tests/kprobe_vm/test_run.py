@@ -75,6 +75,43 @@ def test_a_command_that_was_killed(series: str) -> None:
 
 
 @pytest.mark.vm
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("bash", "", "the guest has only busybox's programs; --package bash brings it"),
+        ("perf", "", "the guest has only busybox's programs; --package linux-perf brings it"),
+        (
+            "/tmp/x",
+            "#!/bin/bash -e\n",
+            "/tmp/x is a script for /bin/bash, which the guest has not: --package bash brings it",
+        ),
+        ("/tmp/x", "#! /opt/own/lang\n", "/tmp/x is a script for /opt/own/lang, which the guest has not"),
+        ("/tmp/x", "#!/bin/sh\r\n", "the first line of /tmp/x ends with CR: its interpreter is not /bin/sh"),
+    ],
+)
+def test_what_a_command_lacks_is_named(series: str, tmp_path: Path, name: str, text: str, words: str) -> None:
+    script = tmp_path / "x"
+    script.write_text(text, newline="")
+    script.chmod(0o755)
+    done = run(series, *(["--copy", f"{script}:/tmp/x"] if text else []), "--", name)
+    assert (done.stderr, done.returncode) == (f"kprobe-vm: {name}: No such file or directory: {words}\n", 127)
+
+
+@pytest.mark.vm
+def test_a_script_that_env_shall_run(series: str, tmp_path: Path) -> None:
+    script = tmp_path / "x"
+    script.write_text("#!/usr/bin/env bash\n")
+    script.chmod(0o755)
+    done = run(series, "--copy", f"{script}:/tmp/x", "--", "/tmp/x")
+    assert done.stderr.splitlines()[-1] == (
+        "kprobe-vm: /tmp/x is a script for bash, which the guest has not: --package bash brings it"
+    )
+    assert done.returncode == 127
+    script.write_text("#!/usr/bin/env sh\necho fine\n")
+    assert run(series, "--copy", f"{script}:/tmp/x", "--", "/tmp/x").stdout == "fine\n"
+
+
+@pytest.mark.vm
 def test_a_command_that_is_not_there(series: str) -> None:
     done = run(series, "--", "nonesuch")
     assert (done.stderr, done.returncode) == ("kprobe-vm: nonesuch: No such file or directory\n", 127)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
+import stat
 from pathlib import Path
 
 from kprobe_vm.cache import Cache, digest
 
-__all__ = ["FIRST_BYTE_DEADLINE", "Verdict", "can_open_kvm"]
+__all__ = ["FIRST_BYTE_DEADLINE", "Verdict", "can_open_kvm", "kvm_trouble"]
 
 FIRST_BYTE_DEADLINE = 5.0  # seconds; a kernel that runs on KVM prints its first line in a fraction of one
 
@@ -15,6 +18,39 @@ FIRST_BYTE_DEADLINE = 5.0  # seconds; a kernel that runs on KVM prints its first
 def can_open_kvm(device: str = "/dev/kvm") -> bool:
     """Whether the device can be opened for reading and writing."""
     return os.access(device, os.R_OK | os.W_OK)
+
+
+def kvm_trouble(device: str = "/dev/kvm") -> str:
+    """Return why the device can't be opened, and what to do; "" if it can."""
+    if can_open_kvm(device):
+        return ""
+    try:
+        status = os.stat(device)
+    except FileNotFoundError:
+        return "not there"
+    except OSError as error:
+        return f"{device} is there but can't be looked at: {error.strerror}"
+    group, user = _group(status.st_gid), _user(os.getuid())
+    if status.st_gid == 0 or status.st_mode & 0o060 != 0o060:
+        mode = f"{stat.S_IMODE(status.st_mode):04o}"
+        return f"{device} is there but not for {user} (it is of {_user(status.st_uid)}:{group}, mode {mode})"
+    if status.st_gid in os.getgroups():
+        return f"{device} is there, and {user} in its group {group}, but something else refuses it"
+    return f"{device} is there but only for the group {group}: sudo usermod -aG {group} {user}, then log in again"
+
+
+def _group(number: int) -> str:
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
 
 
 class Verdict:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kprobe_vm import campaign, matrix, programs, testrun
-from kprobe_vm.accelerator import Verdict, can_open_kvm
+from kprobe_vm.accelerator import Verdict, kvm_trouble
 from kprobe_vm.cache import Cache
 from kprobe_vm.errors import MachineError, NoSuchKernel, NotReady
 from kprobe_vm.kernels import Kernels, series_of
@@ -126,14 +126,19 @@ def _run(options: argparse.Namespace) -> int:
     if not command:
         print("kprobe-vm run: no command: it comes behind --", file=sys.stderr)
         return 2
+    from kprobe_vm.absent import lacking  # which takes the extra [vm]
+
     with _machine(options, template=not options.boot) as machine:
         _copy_in(machine, options)
         try:
             process = machine.start_process(command, capture=True)
         except OSError as error:
-            print(f"kprobe-vm: {command[0]}: {error.strerror}", file=sys.stderr)
+            reason = lacking(machine, command[0]) if isinstance(error, FileNotFoundError) else ""
+            print(f"kprobe-vm: {command[0]}: {error.strerror}{reason and f': {reason}'}", file=sys.stderr)
             return 127 if isinstance(error, FileNotFoundError) else 126
         status = process.relay(_write_to(sys.stdout.fileno()), _write_to(sys.stderr.fileno()))
+        if status == 127 and (reason := lacking(machine, command[0])):
+            print(f"kprobe-vm: {reason}", file=sys.stderr)
     return status if status >= 0 else 128 - status
 
 
@@ -176,7 +181,8 @@ def _check(options: argparse.Namespace) -> int:
     cache = Cache.of(os.environ)
     verdict = Verdict(cache, version).read()
     kvm = {None: "not tried yet", True: "works", False: "opens but runs no kernel"}[verdict]
-    print(f"{path} {version}; KVM: {kvm if can_open_kvm() else 'not there, so guests are emulated'}")
+    trouble = kvm_trouble()
+    print(f"{path} {version}; KVM: {f'{trouble}, so guests are emulated' if trouble else kvm}")
     if options.cache:
         damaged = _kernels(options).drop_damaged()
         for name in damaged:

@@ -69,6 +69,7 @@ def _entries(kernel: Kernel, agent_path: Path, busybox_path: Path) -> Iterator[E
     yield regular("bin/busybox", busybox_path.read_bytes(), 0o755)
     for applet in APPLETS.split():
         yield symlink(f"bin/{applet}", "busybox")
+    yield symlink("usr/bin/env", "/bin/busybox")  # where scripts look for it
     for name, text in FILES.items():
         yield regular(name, text.encode())
     for number, module in enumerate(kernel.modules):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kprobe_vm import pace, template
-from kprobe_vm.accelerator import Verdict, can_open_kvm
+from kprobe_vm.accelerator import Verdict, can_open_kvm, kvm_trouble
 from kprobe_vm.boot import Boot, Deadlines, Saved, clock_parts
 from kprobe_vm.cache import Cache
 from kprobe_vm.control import ControlLost
@@ -177,6 +177,10 @@ class Launch:
         # A kernel that must prove that it runs has to talk from its first moment on.
         hardware = _quiet(hardware) if not prove else _with_words(hardware, "earlyprintk=serial,ttyS0")
         doing = "booting" if saved is None else "cloning"
+        if saved is None and self._accelerator is None and not hardware.accelerator.startswith("kvm"):
+            trouble = kvm_trouble()
+            if trouble not in ("", "not there"):
+                self._progress(f"{trouble}; emulating, which is slower")
         self._progress(f"{doing} {self._name} ({hardware.accelerator.partition(',')[0]})")
         boot = Boot(self._program, hardware, self._console_file(), self._deadlines, ram=ram, saved=saved)
         try:
