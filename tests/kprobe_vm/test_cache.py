@@ -89,8 +89,10 @@ def test_a_damaged_note_is_none(tmp_path: Path, damage: bytes) -> None:
     assert cache.note(path) is None
 
 
-@pytest.mark.parametrize("place", [".", "agent"])
-@pytest.mark.parametrize("mode", [0o770, 0o707, 0o1777])
+@pytest.mark.parametrize(
+    ("place", "mode"),
+    [(".", 0o770), (".", 0o707), (".", 0o777), ("agent", 0o770), ("agent", 0o777), ("agent", 0o1777)],
+)
 def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path, place: str, mode: int) -> None:
     root = tmp_path / "cache"
     (root / "agent").mkdir(parents=True, mode=0o700)
@@ -98,10 +100,23 @@ def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path, place: 
     with pytest.raises(CacheUnsafe) as caught:
         Cache(root).directory("agent")
     assert str(caught.value) == (
-        f"the cache directory {root / place} can be written to by others (mode {mode:04o}), and what they put there would "
-        "be run: set KPROBE_VM_CACHE to a directory of your own, or delete it, or if you trust what it holds: "
+        f"the cache directory {root / place} can be written to by others (mode {mode:04o}), and what they put there "
+        "would be run: set KPROBE_VM_CACHE to a directory of your own, or delete it, or if you trust what it holds: "
         f"chmod go-w {root / place}"
     )
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="who isn't root can't give files away")
+@pytest.mark.parametrize("name", ["agent", "kernels.lock"])
+def test_what_others_put_into_a_directory_like_tmp_is_refused(tmp_path: Path, name: str) -> None:
+    root = tmp_path / "cache"
+    root.mkdir()
+    root.chmod(0o1777)
+    Cache(root).directory("kernels")
+    (root / name).mkdir() if name == "agent" else (root / name).write_text("{}")
+    os.chown(root / name, 65534, 65534)
+    with pytest.raises(CacheUnsafe, match="belongs to nobody, not to root"):
+        Cache(root).directory("agent") if name == "agent" else Locks.of({}, Cache(root))
 
 
 def test_another_users_directory_is_refused_by_root_above_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,16 @@ HEAD = 256  # bytes of a script's first line that the kernel reads (BINPRM_BUF_S
 LARGEST = 1 << 16  # bytes of a program in which its loader's name is looked for
 # Programs that people run and busybox doesn't have, where the Debian package has another name.
 PACKAGES = {
-    "cc": "gcc", "chrt": "util-linux", "dig": "dnsutils", "ip": "iproute2", "ldd": "libc-bin", "perf": "linux-perf",
-    "python": "python-is-python3", "setpriv": "util-linux", "ss": "iproute2", "tput": "ncurses-bin",
+    "cc": "gcc",
+    "chrt": "util-linux",
+    "dig": "dnsutils",
+    "ip": "iproute2",
+    "ldd": "libc-bin",
+    "perf": "linux-perf",
+    "python": "python-is-python3",
+    "setpriv": "util-linux",
+    "ss": "iproute2",
+    "tput": "ncurses-bin",
 }
 SAME = (
     *(

@@ -70,21 +70,21 @@ class Cache:
             with _room(self.root):
                 self.root.parent.mkdir(parents=True, exist_ok=True)
                 for place in _way(self.root, path):
-                    with contextlib.suppress(FileExistsError):
-                        place.mkdir(mode=0o700)
+                    if not place.is_dir():
+                        with contextlib.suppress(FileExistsError):
+                            place.mkdir(mode=0o700)
+                os.listdir(path)
         except OSError as error:
             raise NotReady(f"the cache {path} can't be made: {error.strerror}; {OTHER}") from error
         self.check(path)
         return path
 
     def check(self, path: Path | None = None) -> None:
-        """Raise `CacheUnsafe` if the cache, or a directory in it, is another's or can be written to by others."""
+        """Raise `CacheUnsafe` if the cache, or something in it, is another's, or others can write to such a directory."""
         for place in _way(self.root, path or self.root):
             with contextlib.suppress(FileNotFoundError):
-                _check(place, os.lstat(place))
-                _check(place, os.stat(place))
-        if not (path or self.root).is_dir() and (path or self.root).exists():
-            raise NotReady(f"the cache {path or self.root} is no directory; {OTHER}")
+                _check(place, os.lstat(place), is_root=place == self.root)
+                _check(place, os.stat(place), is_root=place == self.root)
 
     @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[None]:
@@ -182,7 +182,7 @@ def _way(root: Path, path: Path) -> list[Path]:
     return [root.joinpath(*inner[:count]) for count in range(len(inner) + 1)]
 
 
-def _check(place: Path, status: os.stat_result) -> None:
+def _check(place: Path, status: os.stat_result, *, is_root: bool) -> None:
     own = os.geteuid()
     if status.st_uid != own:
         whose, mine = _user(status.st_uid), _user(own)
@@ -190,12 +190,15 @@ def _check(place: Path, status: os.stat_result) -> None:
             f"the cache directory {place} belongs to {whose}, not to {mine}, who would run what {whose} puts there: "
             f"{OTHER}, or give it to {mine}: chown -R {mine} {place}"
         )
-    if stat.S_ISDIR(status.st_mode) and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        mode = f"{stat.S_IMODE(status.st_mode):04o}"
-        raise CacheUnsafe(
-            f"the cache directory {place} can be written to by others (mode {mode}), and what they put there would be run: "
-            f"{OTHER}, or delete it, or if you trust what it holds: chmod go-w {place}"
-        )
+    if not stat.S_ISDIR(status.st_mode) or not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return
+    if is_root and status.st_mode & stat.S_ISVTX:
+        return  # as /tmp is: others can't touch what is ours in there, and what is theirs is found out one level below
+    mode = f"{stat.S_IMODE(status.st_mode):04o}"
+    raise CacheUnsafe(
+        f"the cache directory {place} can be written to by others (mode {mode}), and what they put there would be run: "
+        f"{OTHER}, or delete it, or if you trust what it holds: chmod go-w {place}"
+    )
 
 
 def _user(number: int) -> str:

@@ -93,7 +93,7 @@ class Locks:
     def of(cls, environment: Mapping[str, str], cache: Cache) -> Locks:
         """Return the lock that the environment names, the user's own in the cache, and the one that came with us."""
         named = environment.get("KPROBE_VM_LOCK")
-        cache.check()
+        cache.check(cache.root / NAME)
         own = [Lock.read(cache.root / NAME)]
         if named:
             path = Path(named).expanduser()

@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["NOMINAL_BOOT", "NOMINAL_CLONE", "SLOWEST", "Deadline", "Pace", "after_start"]
+__all__ = ["NOMINAL_BOOT", "NOMINAL_CLONE", "SLOWEST", "STRETCH", "Deadline", "Pace", "after_start"]
 
 # Seconds, on a host for which the deadlines fit as they are: two cores, no KVM.
 NOMINAL_BOOT = 6.0
 NOMINAL_CLONE = 0.6
 SLOWEST = 20.0  # the largest factor: beyond it a host is of no use
+STRETCH = 100.0  # how many times slower than others' this clock goes at most: a deadline passes, however busy the host
 CARRIED = 5.0  # seconds of waiting that are counted later than they were: a wait is told when it is over
 _HERTZ = os.sysconf("SC_CLK_TCK")
 
@@ -29,7 +30,7 @@ def after_start(seconds: float, nominal: float) -> float:
 
 
 class Pace:
-    """A clock that goes slower, up to `SLOWEST` times, while the threads of a process wait for a processor.
+    """A clock that goes slower, up to `STRETCH` times, while the threads of a process wait for a processor.
 
     Without a process it is an ordinary clock.  Where the kernel doesn't count that, the load average tells.
     """
@@ -64,7 +65,7 @@ class Pace:
             passed, self._wall = wall - self._wall, wall
             if self._tasks is not None:
                 self._owed = min(self._owed + self._starved(passed), passed + CARRIED)
-            taken = min(self._owed, passed * (1 - 1 / SLOWEST))
+            taken = min(self._owed, passed * (1 - 1 / STRETCH))
             self._owed -= taken
             self._given += passed - taken
             return self._given
