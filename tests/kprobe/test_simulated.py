@@ -247,3 +247,31 @@ def test_the_command_shows_a_refusal_with_its_caret(kernel: SimulatedKernel, cap
         "hint: strings and arrays are read from memory: +0(%si):string, not %si:string\n"
     )
     assert state(kernel) == before
+
+
+def test_the_command_tells_who_joined(kernel: SimulatedKernel, capfd: Any) -> None:
+    tracefs = Playing(kernel, lambda: kernel.tracefs.write("kprobe_events", b"p:same vfs_read\n"))
+    assert main(["p:same do_sys_openat2"], tracefs=tracefs) == 0
+    said = "WARNING: hits of others' probes came, too: p:kprobes/same vfs_read joined kprobes/same\n"
+    assert capfd.readouterr().err.endswith(f"Ending tracing...\n{said}")
+    assert kernel.tracefs.read("kprobe_events") == b"p:kprobes/same vfs_read\n"
+
+
+def test_the_command_tells_what_is_left_and_how_to_remove_it(
+    kernel: SimulatedKernel, capfd: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = kernel.tracefs.write
+
+    def refusing(path: str, data: bytes, *, truncate: bool = False) -> None:
+        if data.startswith(b"-:"):
+            raise OSError(errno.EIO, "Input/output error", path)
+        write(path, data, truncate=truncate)
+
+    tracefs = Playing(kernel, lambda: monkeypatch.setattr(kernel.tracefs, "write", refusing))
+    assert main(["p:mine do_sys_openat2"], tracefs=tracefs) == 4
+    assert capfd.readouterr().err.endswith(
+        "ERROR: left behind, because undoing it failed:\n"
+        "  remove kprobes/mine from kprobe_events: [Errno 5] Input/output error: 'kprobe_events'\n"
+        "    by hand: echo '-:kprobes/mine' >> kprobe_events\n"
+    )
+    assert kernel.tracefs.listdir("instances") == []
