@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from typing import NamedTuple
 
 from kprobe_sim.node import refuse
@@ -11,6 +12,7 @@ from kprobe_sim.task import Task
 
 _SPLICE, _SENDFILE = 275, 40  # numbers of the system calls on x86-64
 _SPLICE_F_NONBLOCK = 2
+_HARMLESS = (signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH)  # ignored, unless there is a handler
 
 
 def caller(pid: int, group: int | None = None) -> Task:
@@ -37,6 +39,21 @@ def parent_of(pid: int) -> int:
             return int(file.read().rpartition(b")")[2].split()[1])
     except (OSError, IndexError):
         return 0
+
+
+def ignores(pid: int, number: int) -> bool:
+    """True if a signal means nothing to a task, and no other one that waits does."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            lines = dict(line.split(b":", 1) for line in file)
+        ignored, caught, blocked = (int(lines[name], 16) for name in (b"SigIgn", b"SigCgt", b"SigBlk"))
+        pending = int(lines[b"SigPnd"], 16) | int(lines[b"ShdPnd"], 16)
+    except (OSError, KeyError, ValueError):
+        return False
+    bit = 1 << number - 1
+    if pending & caught & ~blocked:
+        return False
+    return bool(ignored & bit) or (number in _HARMLESS and not caught & bit)
 
 
 class SpliceCall(NamedTuple):

@@ -14,7 +14,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from kprobe_sim.expose import ptrace
-from kprobe_sim.expose.callers import caller, parent_of
+from kprobe_sim.expose.callers import caller, ignores, parent_of
 from kprobe_sim.expose.doings import Doing, Doings
 from kprobe_sim.expose.ptrace import Ptrace, QuietStops
 from kprobe_sim.expose.seccomp import CALLS_I386, X86_64, CannotFollow
@@ -113,6 +113,9 @@ class Follower:
         elif event:
             self._goes_on(tracee)
         else:
+            # of a task that isn't traced the kernel drops a signal that is ignored, and nothing is interrupted
+            if self._ptrace.was_interrupted(pid) and ignores(pid, number):
+                self._ptrace.wait_again(pid)
             self._resume(tracee, number)
 
     def _resume(self, tracee: _Tracee, number: int = 0) -> None:

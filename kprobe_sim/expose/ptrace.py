@@ -9,8 +9,10 @@ import signal
 import struct
 from typing import NamedTuple
 
+from kprobe_sim.syscall_numbers import syscall_number
+
 _PTRACE = 101  # ptrace(2) on x86-64
-_SEIZE, _CONT, _SYSCALL, _LISTEN, _PEEKUSER = 0x4206, 7, 24, 0x4208, 3
+_SEIZE, _CONT, _SYSCALL, _LISTEN, _PEEKUSER, _POKEUSER = 0x4206, 7, 24, 0x4208, 3, 6
 _GETEVENTMSG, _GET_SYSCALL_INFO = 0x4201, 0x420E
 _SYSGOOD, _FORKS, _EXEC, _EXIT, _SECCOMP, _EXITKILL = 0x1, 0x2 | 0x4 | 0x8, 0x10, 0x40, 0x80, 0x100000
 _OPTIONS = _SYSGOOD | _FORKS | _EXEC | _EXIT | _SECCOMP | _EXITKILL
@@ -18,11 +20,22 @@ EVENT_FORK, EVENT_VFORK, EVENT_CLONE, EVENT_EXEC, EVENT_EXIT, EVENT_SECCOMP, EVE
 SYSCALL_STOP = 0x85  # the signal of a stop at a system call: SIGTRAP, and what PTRACE_O_TRACESYSGOOD sets
 _INFO = struct.Struct("<B3xIQQ7Q")  # struct ptrace_syscall_info: op, arch, places, then the number and six arguments
 _AT_EXIT = 2
-_RAX = 80  # of struct user_regs_struct
+_RAX, _ORIG_RAX, _RIP, _CS = 80, 120, 128, 136  # of struct user_regs_struct
+_CS_64, _SYSCALL_SIZE = 0x33, 2
 _PAGE = 4096
 _STRING_MAX = 4096  # PATH_MAX
 _SA_NOCLDSTOP = 1
 _WALL, _NOTHREAD = 0x40000000, 0x20000000
+
+# what fails with EINTR whatever handlers say (signal(7)), and can be made again
+_WAITS = frozenset(
+    number
+    for name in (
+        *("read", "readv", "pread64", "preadv", "preadv2", "epoll_wait", "epoll_pwait", "epoll_pwait2"),
+        *("semop", "semtimedop", "msgsnd", "msgrcv", "rt_sigtimedwait", "io_getevents", "io_pgetevents"),
+    )
+    if (number := syscall_number(name)) is not None
+)
 
 
 class CallInfo(NamedTuple):
@@ -86,9 +99,27 @@ class Ptrace:
 
     def last_result(self, pid: int) -> int | None:
         """Return what the system call returned in which a fatal signal met a task that ends now."""
-        if self._ptrace(_PEEKUSER, pid, _RAX, ctypes.addressof(self._word)) < 0:
+        value = self._register(pid, _RAX)
+        return None if value is None else _signed(value)
+
+    def was_interrupted(self, pid: int) -> bool:
+        """True if a signal has ended a wait that the kernel doesn't begin again by itself."""
+        value = self._register(pid, _RAX)
+        if value is None or _signed(value) != -errno.EINTR:
+            return False
+        return self._register(pid, _ORIG_RAX) in _WAITS and self._register(pid, _CS) == _CS_64
+
+    def wait_again(self, pid: int) -> None:
+        """Let a task that is stopped by a signal make its system call anew."""
+        number, place = self._register(pid, _ORIG_RAX), self._register(pid, _RIP)
+        if number is not None and place is not None:
+            self._ptrace(_POKEUSER, pid, _RAX, number)
+            self._ptrace(_POKEUSER, pid, _RIP, place - _SYSCALL_SIZE)
+
+    def _register(self, pid: int, place: int) -> int | None:
+        if self._ptrace(_PEEKUSER, pid, place, ctypes.addressof(self._word)) < 0:
             return None
-        return _signed(self._word.value)
+        return self._word.value
 
 
 class _Action(ctypes.Structure):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+import select
 import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from .conftest import Run
+from .conftest import KPROBE_SIM, Run
 
 OPTIONS = ("--kernel", "6.1", "--activity", "none", "--follow")
 SCRIPT = """
@@ -141,3 +146,114 @@ def test_a_signal_that_comes_meanwhile_interrupts_no_kill(run: Run) -> None:
     done = run(["dash", "-c", script], OPTIONS)
     assert "Interrupted" not in done.stderr
     assert done.stdout == "killed\n" * 15
+
+
+IGNORED = """
+import ctypes, os, select, signal
+libc = ctypes.CDLL(None, use_errno=True)
+tracing, wakes = '/sys/kernel/tracing/', os.pipe()
+child = os.fork()
+if not child:
+    pipe, buffer = os.open(tracing + 'trace_pipe', os.O_RDONLY), ctypes.create_string_buffer(4096)
+    libc.read(pipe, buffer, 4096)
+    print(buffer.value[-6:], flush=True)
+    poll = select.epoll()
+    poll.register(wakes[0])
+    print(libc.epoll_wait(poll.fileno(), buffer, 1, -1), flush=True)
+    signal.signal(signal.SIGURG, lambda *_: None)
+    print(libc.epoll_wait(poll.fileno(), buffer, 1, -1) if os.read(wakes[0], 1) else 0, ctypes.get_errno())
+    os._exit(0)
+def asleep():
+    while open(f'/proc/{child}/stat').read().rpartition(')')[2].split()[0] != 'S': pass
+def interrupt(*numbers):
+    for number in numbers:
+        asleep()
+        os.kill(child, number)
+    asleep()
+interrupt(signal.SIGWINCH, signal.SIGCHLD, signal.SIGURG)
+open(tracing + 'trace_marker', 'w').write('hello')
+interrupt(signal.SIGWINCH, signal.SIGCHLD, signal.SIGURG)
+os.write(wakes[1], b'1')
+while not int(open(f'/proc/{child}/status').read().partition('SigCgt:')[2].split()[0], 16) >> 22 & 1: pass
+interrupt(signal.SIGWINCH)
+os.kill(child, signal.SIGURG)
+os.wait()
+"""
+
+
+@pytest.mark.parametrize("options", [OPTIONS, OPTIONS[:-1]])
+def test_a_signal_that_is_ignored_interrupts_nothing(run: Run, options: tuple[str, ...]) -> None:
+    """The kernel stops who is traced for each signal, and ends such waits by that; one with a handler does end them."""
+    done = run([sys.executable, "-c", IGNORED], options)
+    assert (done.stdout, done.stderr) == ("b'hello\\n'\n1\n-1 4\n", "")
+
+
+def test_a_call_is_seen_while_it_waits(run: Run, tmp_path: Path) -> None:
+    script = """
+    mkfifo $1/pipe
+    cd /sys/kernel/tracing
+    echo 'p:enters do_sys_openat2 path=+0(%si):string' >> kprobe_events
+    echo 'r:leaves do_sys_openat2 result=$retval:s32' >> kprobe_events
+    for event in enters leaves; do echo 'common_pid == 0' > events/kprobes/$event/filter; done
+    (
+        for event in enters leaves; do echo "common_pid == $BASHPID" > events/kprobes/$event/filter; done
+        echo 1 > events/kprobes/enable
+        exec 3< $1/pipe
+        echo read
+    ) &
+    until grep -q pipe trace; do :; done
+    grep -o '\\(path=.*/\\|result=\\).*' trace | tail -n 1
+    exec 4> $1/pipe
+    wait
+    grep -o '\\(path=.*/\\|result=\\).*' trace | grep -A 1 pipe
+    """
+    done = run(["bash", "-c", script, "bash", str(tmp_path)], OPTIONS)
+    assert done.stderr == ""
+    waiting, _, after = done.stdout.partition("read\n")
+    assert re.fullmatch(r'path=".*/pipe"\n', waiting)
+    assert re.fullmatch(r'path=".*/pipe"\nresult=\d+\n', after)
+
+
+def test_a_thread_that_executes_takes_its_leaders_pid(run: Run) -> None:
+    program = """
+import os, threading
+print(os.getpid(), flush=True)
+threading.Thread(target=os.execv, args=("/bin/true", ["true"])).start()
+threading.Event().wait()
+"""
+    script = """
+    cd /sys/kernel/tracing
+    echo 1 > events/sched/sched_process_exec/enable
+    echo 1 > events/sched/sched_process_exit/enable
+    "$0" -c "$1"
+    echo 0 > events/enable
+    grep -o 'sched_process.*' trace
+    """
+    done = run(["sh", "-c", script, sys.executable, program], OPTIONS)
+    pid, *lines = done.stdout.splitlines()
+    ours = [line for line in lines if f"pid={pid} " in line]
+    assert re.fullmatch(rf"sched_process_exec: filename=\S+ pid={pid} old_pid={pid}", ours[0])
+    assert re.fullmatch(rf"sched_process_exit: comm=\S+ pid={pid} prio=120", ours[1])
+    assert re.fullmatch(rf"sched_process_exec: filename=/bin/true pid={pid} old_pid=(?!{pid})\d+", ours[2])
+    assert ours[3:] == [f"sched_process_exit: comm=true pid={pid} prio=120"]
+
+
+def test_who_is_followed_cannot_be_traced_by_another_one(run: Run) -> None:
+    done = run([*KPROBE_SIM, "run", *OPTIONS, "--", "true"], OPTIONS)
+    assert done.returncode == 125
+    assert done.stderr.startswith("kprobe-sim: run: following callers needs ptrace(2): Operation not permitted")
+
+
+def test_kprobe_sim_is_killed(start: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
+    """Its command ends with it, and so do those that wait in a call, or are stopped."""
+    child = start(
+        ["sh", "-c", "mkfifo $0; cat $0 & sleep 100 & kill -STOP $!; echo $!; cat $0", f"{tmp_path}/pipe"], OPTIONS
+    )
+    assert child.stdout is not None
+    stopped = os.pidfd_open(int(child.stdout.readline()))
+    child.kill()
+    child.communicate(timeout=20)  # the pipes' ends: nobody holds them any more
+    poller = select.poll()
+    poller.register(stopped, select.POLLIN)
+    assert poller.poll(20_000), "it hasn't ended"
+    os.close(stopped)
