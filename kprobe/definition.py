@@ -18,6 +18,18 @@ from .errors import DefinitionError
 GROUP = "kprobes"  # the kernel's default group
 NAME_MAX = 63  # MAX_EVENT_NAME_LEN is 64 with the NUL, in every kernel that checks
 BLANKS = " \t\n\v\f\r"  # what the kernel splits at (isspace)
+START = "a probe starts with p: or r:"
+NO_NAME = "a name begins with a letter or _, and holds letters, digits and _"
+NO_FUNCTION = "this is not a function's name, which holds letters, digits, _ and ."
+OTHERS = {
+    "P": "in lower case",
+    "R": "in lower case",
+    "t": "and t: (a tracepoint probe) isn't for kprobe",
+    "f": "and f: (a function probe) isn't for kprobe",
+    "e": "and e: (an event probe) isn't for kprobe",
+    "u": "and u: (a user-space probe) isn't for kprobe",
+    "-": "and what kprobe adds it removes itself",
+}
 
 
 class Place:
@@ -145,6 +157,8 @@ def parse(text: str) -> Probe:
     if not rest:
         raise DefinitionError("a place is missing: which function?", text, len(text.rstrip(BLANKS)))
     place_column, place_text = rest[0]
+    if event and not named and len(rest) > 1 and not _is_argument(rest[1][1]) and ":" not in event:
+        _no_name(text, column, event)
     place_ = _place(text, place_column, place_text)
     args = tuple(word for _, word in rest[1:])
     if named:
@@ -164,7 +178,8 @@ def _head(text: str, start: int, head: str) -> tuple[str, int | None, int, str]:
     if colon >= 0:
         number, event = head[1:colon], head[colon + 1 :]
     if kind not in ("p", "r"):
-        raise DefinitionError("a probe starts with p: or r:", text, start)
+        other = OTHERS.get(kind, "") if colon == 1 else ""
+        raise DefinitionError(f"{START}, {other}" if other else START, text, start)
     if not number:
         return kind, None, start + colon + 1, event
     value = _number(number)
@@ -198,6 +213,14 @@ def _event(text: str, column: int, event: str) -> tuple[str, str]:
     return group, name
 
 
+def _no_name(text: str, column: int, event: str) -> None:
+    """Raise if a word that stands before a place can be neither an event's name nor itself a place with an offset."""
+    at = min((event.find(mark) for mark in "+-" if mark in event), default=len(event))
+    if _number(event[at:]) is None and not (at == len(event) and event[0].isdigit() and _number(event) is not None):
+        bad = next((index for index, char in enumerate(event) if not _is_name("a" + char)), 0)
+        raise DefinitionError(NO_NAME, text, column + bad)
+
+
 def _is_name(text: str, extra: str = "") -> bool:
     """True for a C identifier; `extra` characters may stand anywhere."""
     plain = text.translate({ord(mark): "_" for mark in extra})
@@ -212,6 +235,10 @@ def _is_argument(word: str) -> bool:
 
 
 def _place(text: str, column: int, word: str) -> Place:
+    for index, mark in enumerate(word):
+        if mark in ";*?[":
+            what = "one probe at a time" if mark == ";" else "a kprobe is at one function: wildcards aren't taken"
+            raise DefinitionError(what, text, column + index)
     if "/" in word:
         raise DefinitionError("a kernel place holds no slash (that would be a user-space probe)", text, column)
     body, percent, suffix = word.partition("%")
@@ -228,12 +255,15 @@ def _place(text: str, column: int, word: str) -> Place:
         raise DefinitionError("this is not MODULE:SYMBOL", text, column)
     where = column + len(module) + len(colon)
     if not symbol or symbol[0].isdigit() or not symbol.isprintable() or any(mark in symbol for mark in "=(),;#\"'"):
-        raise DefinitionError("this is not a function's name", text, where)
+        raise DefinitionError(NO_FUNCTION, text, where)
     offset = 0
     if offset_text:
         value = _number(offset_text)
         if value is None:
-            raise DefinitionError("this is not an offset", text, where + at)
+            what = (
+                "" if offset_text[1:2].isdigit() or not offset_text[1:] else "; a name holds letters, digits and _ only"
+            )
+            raise DefinitionError(f"this is not an offset{what}", text, where + at)
         offset = value
     return Place(symbol, module, offset, returns=returns)
 

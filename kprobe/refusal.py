@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from .definition import Probe
     from .tracefs import Tracefs
 
+BLACKLIST = "kernel's blacklist of kprobes (kprobes/blacklist in debugfs)"
+FILTER_HINTS = {
+    "Field not found": "kprobe -v lists the fields of this event",
+    "Invalid operator": "numbers have == != < <= > >= &, strings have == != ~",
+    "Invalid value (did you forget quotes)?": 'strings have quotes, and patterns a ~: comm == "cat", comm ~ "cat*"',
+}
 DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 # The kernel's sentence is surer than the errno: 6.12 answers EINVAL where 6.1 has an errno for each.
 BY_SENTENCE = {
@@ -42,6 +48,8 @@ HINTS = {
     "$retval is not available on probe": "$retval needs a return probe: r:…",
     "Retprobe address must be an function entry": "a return probe sits at a function, without an offset",
     "Probe type is different from existing probe": "the event exists with the other kind of probe",
+    "No argument expression": "an argument is NAME=EXPRESSION; in double quotes a shell takes a $word away: use single",
+    "This argument name is already used": "give one of them another name: NAME=EXPRESSION",
     "Invalid $-variable specified": "known are $stack, $stackN, $retval, $comm, and on newer kernels $argN",
 }
 
@@ -89,6 +97,8 @@ def _place_hint(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) 
     place = probe.place
     if says == "Unknown type is specified":
         return _types(tracefs)
+    if kind is NotABoundary and place.address is not None:
+        return f"no instruction starts at {place}; where they start shows a disassembly; a function's name is surer"
     if kind is NotABoundary:
         return f"no instruction starts at {place}; {place.symbol}+0 is one, others are in its disassembly"
     if kind is AmbiguousSymbol:
@@ -110,6 +120,9 @@ def _place_hint(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) 
         names = symbols.functions(tracefs)
         if names is not None and place.symbol not in names:
             return f"{place.symbol} is not in {symbols.LIST}: it is data, or code that can't be probed"
+        if place.offset:
+            return f"{place} is code that can't be probed: on the {BLACKLIST}, or patched while the kernel runs"
+        return f"{place.symbol} can be traced, but not by a kprobe: it is on the {BLACKLIST}"
     return ""
 
 
@@ -144,8 +157,8 @@ def filter_refused(tracefs: Tracefs, path: str, text: str, error: OSError) -> Kp
         hint = "a filter is FIELD OPERATOR VALUE, joined with && and ||; kprobe -v lists the fields"
         if len(text) >= 4095:
             hint = "a filter must be shorter than a page (4096 bytes)"
-    elif says == "Field not found":
-        hint = "kprobe -v lists the fields of this event"
+    else:
+        hint = FILTER_HINTS.get(says, "")
     return FilterRefused(
         str(error.filename or path),
         text,

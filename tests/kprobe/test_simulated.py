@@ -275,3 +275,43 @@ def test_the_command_tells_what_is_left_and_how_to_remove_it(
         "    by hand: echo '-:kprobes/mine' >> kprobe_events\n"
     )
     assert kernel.tracefs.listdir("instances") == []
+
+
+@pytest.mark.parametrize(
+    ("definition", "hint"),
+    [
+        (
+            "p:0xffffffff813485a3",
+            "no instruction starts at 0xffffffff813485a3; where they start shows a disassembly; "
+            "a function's name is surer",
+        ),
+        (
+            "p:do_int3",
+            "do_int3 can be traced, but not by a kprobe: "
+            "it is on the kernel's blacklist of kprobes (kprobes/blacklist in debugfs)",
+        ),
+        (
+            "r:x vfs_read ret=",
+            "an argument is NAME=EXPRESSION; in double quotes a shell takes a $word away: use single",
+        ),
+        ("p:x vfs_read a=%di a=%si", "give one of them another name: NAME=EXPRESSION"),
+    ],
+)
+def test_hints_of_the_first_hour(kernel: SimulatedKernel, definition: str, hint: str) -> None:
+    with pytest.raises(Refused) as caught, Tracer(kernel.tracefs).trace(definition):
+        pass
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("comm = 3", "numbers have == != < <= > >= &, strings have == != ~"),
+        ("comm == cat*", 'strings have quotes, and patterns a ~: comm == "cat", comm ~ "cat*"'),
+        ("nosuch == 3", "kprobe -v lists the fields of this event"),
+    ],
+)
+def test_hints_for_filters(kernel: SimulatedKernel, text: str, hint: str) -> None:
+    with pytest.raises(FilterRefused) as caught, Tracer(kernel.tracefs).trace("p:vfs_read", filter=text):
+        pass
+    assert caught.value.hint == hint
