@@ -80,15 +80,22 @@ _HOMES = {
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+if TYPE_CHECKING:
+    __version__: str
+else:  # of which type checkers would learn that every name is there
 
-    value: object = getattr(import_module(f".{_MODULE_OF.get(name, 'errors')}", __name__), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        if name == "__version__":
+            value: object = import_module(".version", __name__).version()
+        elif name in __all__:
+            value = getattr(import_module(f".{_MODULE_OF.get(name, 'errors')}", __name__), name)
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})

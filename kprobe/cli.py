@@ -56,7 +56,7 @@ def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
         return USAGE_ERROR
     try:
         if request.help or request.version:
-            text = HELP if request.help else f"kprobe {_version()}\n"
+            text = HELP if request.help else _version()
             _output().write(text.encode(), lambda: bool(signals.received))
             return OK
         return _run(request, tracefs, signals)
@@ -65,6 +65,12 @@ def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
     except (KprobeError, OSError) as error:
         _report(error)
         return _status(error)
+
+
+def _version() -> str:
+    from .version import version
+
+    return f"kprobe {version()}\n"
 
 
 def _output() -> Output:
@@ -257,12 +263,3 @@ def _status(error: BaseException) -> int:
         case UndoFailed():
             return LEFT_BEHIND
     return REFUSED
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("kprobe-sim")
-    except PackageNotFoundError:
-        return "(not installed)"

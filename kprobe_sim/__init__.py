@@ -15,15 +15,21 @@ __all__ = ["SimulatedKernel", "Task"]
 _HOMES = {"SimulatedKernel": "kernel", "Task": "task"}
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+if TYPE_CHECKING:
+    __version__: str
+else:  # of which type checkers would learn that every name is there
 
-    # not kept here: pyfakefs has modules that were imported in a test imported again after it
-    found: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return found
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        if name == "__version__":
+            return import_module(f"{__name__}.version").version()
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # not kept here: pyfakefs has modules that were imported in a test imported again after it
+        found: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})

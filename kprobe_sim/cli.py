@@ -42,8 +42,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         machine.close()
 
 
+class _Version(argparse.Action):
+    """Prints the version, which takes a while to find."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from kprobe_sim.version import version
+
+        print(parser.prog, version())
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("kprobe-sim", description="Run programs on a simulated kernel's tracefs.")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and end")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     run = verbs.add_parser(
         "run",

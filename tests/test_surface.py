@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
 
 import kprobe
 import kprobe_sim
@@ -28,6 +34,68 @@ def test_kprobe_sim() -> None:
 
 def test_kprobe_vm() -> None:
     assert sorted(kprobe_vm.__all__) == ["Machine", "MachineDied", "MachineError", "NotReady"]
+
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = {"kprobe": ROOT / "kprobe", "kprobe_sim": ROOT / "kprobe_sim", "kprobe_vm": ROOT / "vm" / "kprobe_vm"}
+
+
+def test_the_version_is_that_of_the_project() -> None:
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        expected = tomllib.load(file)["project"]["version"]
+    assert [package.__version__ for package in (kprobe, kprobe_sim, kprobe_vm)] == [expected] * 3
+    for package in (kprobe, kprobe_sim, kprobe_vm):
+        assert not hasattr(package, "nonsense")
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_the_version_of_a_checkout_that_is_not_installed(name: str) -> None:
+    code = (
+        f"import sys; sys.path[:0] = [{str(PACKAGES[name].parent)!r}]; import {name}; print({name}.__version__); "
+        "print('importlib.metadata' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == [kprobe.__version__, "True"], done.stderr
+
+
+@pytest.mark.parametrize("command", ["kprobe", "kprobe-sim", "kprobe-vm"])
+def test_every_command_tells_it(command: str) -> None:
+    code = f"import sys; from {command.replace('-', '_')}.cli import main; sys.exit(main(['--version']))"
+    path = [entry for entry in sys.path if entry]
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}; {code}"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{command} {kprobe.__version__}\n", "")
+
+
+@pytest.mark.parametrize("package", [kprobe, kprobe_sim, kprobe_vm], ids=lambda package: str(package.__name__))
+def test_type_checkers_see_the_public_names_and_no_others(package: object, tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    name = str(package.__name__)  # type: ignore[attr-defined]
+    public = [*package.__all__, "__version__"]  # type: ignore[attr-defined]
+    user = tmp_path / "user.py"
+    user.write_text(
+        f"from {name} import {', '.join(public)}\n"
+        f"from {name} import Nonsense\n"
+        f"from {name} import import_module\n"
+        f"import {name}\n"
+        f"reveal_type({name}.__version__)\n"
+        f"print({name}.nonsense)\n"
+    )
+    options = ["--strict", "--follow-imports=skip", f"--cache-dir={tmp_path}", "--config-file="]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, user, PACKAGES[name] / "__init__.py"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    said = [line.partition(":")[2] for line in done.stdout.splitlines() if line.startswith("user.py")]
+    assert said == [
+        f'2: error: Module "{name}" has no attribute "Nonsense"  [attr-defined]',
+        f'3: error: Module "{name}" has no attribute "import_module"  [attr-defined]',
+        '5: note: Revealed type is "str"',
+        '6: error: Module has no attribute "nonsense"  [attr-defined]',
+    ], done.stdout
 
 
 def test_tracefs() -> None:

@@ -7,13 +7,21 @@ from kprobe_vm.errors import MachineDied, MachineError, NotReady
 if TYPE_CHECKING:
     from kprobe_vm.machine import Machine
 
+    __version__: str
+
 __all__ = ["Machine", "MachineDied", "MachineError", "NotReady"]
 
 
-def __getattr__(name: str) -> object:
-    """Import `Machine` when it is first asked for: it takes the extra [vm], and kernels can be fetched without."""
-    if name == "Machine":
-        from kprobe_vm.machine import Machine
+if not TYPE_CHECKING:  # type checkers would learn of it that every name is there
 
-        return Machine
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        """Import `Machine` when it is first asked for: it takes the extra [vm], and kernels can be fetched without."""
+        if name == "Machine":
+            from kprobe_vm.machine import Machine
+
+            return Machine
+        if name == "__version__":
+            from kprobe_vm.version import version
+
+            return version()
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

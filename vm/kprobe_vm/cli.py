@@ -200,10 +200,21 @@ def _copy(text: str) -> Copy:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+class _Version(argparse.Action):
+    """Prints the version, which takes a while to find."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from kprobe_vm.version import version
+
+        print(parser.prog, version())
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="kprobe-vm", description=__doc__, epilog=EPILOG, formatter_class=raw)
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing of what is being done")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and end")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
 
     source = argparse.ArgumentParser(add_help=False)
