@@ -1,10 +1,11 @@
 """Make the checkout's virtual environment: with nothing but python3 for the demo, with the tools for development.
 
-    python3 tools/environment.py           the three packages and their commands, from the checkout; needs no network
+    python3 tools/environment.py           the three packages and their commands, from the checkout, and pip if python3
+                                           has ensurepip (Debian's: python3-venv); needs no network
     python3 tools/environment.py --dev     as well the extra [dev], installed by pip
 
-A Debian python3 comes without ensurepip; then pip is taken from Debian's package python3-pip-whl, fetched by apt
-under a private configuration, so that neither root nor python3-venv is needed.
+A Debian python3 comes without ensurepip; then, with --dev, pip is taken from Debian's package python3-pip-whl, fetched
+by apt under a private configuration, so that neither root nor python3-venv is needed.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+NO_PIP = """\
+NOTE: {environment} has no pip, as this python3 has no ensurepip. The commands in it and the demo need none.
+To install more into it: on Debian `apt-get install python3-venv`, elsewhere your system's ensurepip, and
+`{environment}/bin/python -m ensurepip`; or `make test`, which fetches pip and the test tools."""
 WHEELS = "usr/share/python-wheels"
 
 
@@ -50,6 +55,11 @@ def link_checkout(environment: Path) -> None:
             f"#!{environment / 'bin' / 'python'}\nimport sys\nfrom {module} import {function}\nsys.exit({function}())\n"
         )
         script.chmod(0o755)
+    (facts / "INSTALLER").write_text("make\n")
+    scripts = [f"../../../bin/{name}" for name in project["scripts"]]
+    own = [f"{facts.name}/{name}" for name in ("METADATA", "entry_points.txt", "INSTALLER", "RECORD")]
+    # by this pip takes it all back when it installs the same properly
+    (facts / "RECORD").write_text("".join(f"{path},,\n" for path in ["kprobe-sim-checkout.pth", *scripts, *own]))
 
 
 def unlink_checkout(environment: Path) -> None:
@@ -60,13 +70,20 @@ def unlink_checkout(environment: Path) -> None:
         shutil.rmtree(facts)
 
 
-def bring_pip(environment: Path) -> None:
-    """Put pip into the environment: by ensurepip, else from Debian's wheel."""
+def has_pip(environment: Path) -> bool:
+    """Put pip into the environment by ensurepip, which needs no network; return whether it is there."""
     python = environment / "bin" / "python"
     if subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode == 0:
+        return True
+    done = subprocess.run([python, "-m", "ensurepip", "--upgrade", "--default-pip"], capture_output=True)
+    return done.returncode == 0
+
+
+def bring_pip(environment: Path) -> None:
+    """Put pip into the environment: by ensurepip, else from Debian's wheel."""
+    if has_pip(environment):
         return
-    if subprocess.run([python, "-m", "ensurepip", "--upgrade"], capture_output=True).returncode == 0:
-        return
+    python = environment / "bin" / "python"
     with tempfile.TemporaryDirectory() as scratch:
         wheel = debian_wheel(Path(scratch))
         subprocess.run([python, f"{wheel}/pip", "install", "--quiet", "--no-index", wheel], check=True)
@@ -104,6 +121,8 @@ def main() -> None:
     if not options.dev:
         if not any(site_packages(environment).glob("kprobe_sim-*.dist-info")):
             link_checkout(environment)
+        if not has_pip(environment):
+            print(NO_PIP.format(environment=environment), file=sys.stderr)
         return
     bring_pip(environment)
     unlink_checkout(environment)
