@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -67,6 +68,13 @@ class Backend:
     def opened(self) -> Any:
         """The guest's tracefs, or what else stays for more than a test, without notes of what is done; else None."""
         return self._opened
+
+    def release(self, tracefs: Any) -> str:
+        """Return the release of the kernel under a tracefs that `fresh` gave."""
+        if self._is_simulated:
+            return str(tracefs.kernel.release)
+        machine = getattr(self._opened, "machine", None)
+        return str(os.uname().release if machine is None else machine.release)
 
     def __enter__(self) -> Backend:
         return self

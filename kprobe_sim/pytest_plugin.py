@@ -5,7 +5,11 @@
 
 On guests (`vm:...`) each test module has a machine of its own, as it is after a boot, and what a test changes there is
 undone after it; `--guest-per test`, or the marker `own_guest` on a test, gives each test a new machine.  So many
-pytest-xdist workers as the host can bear have guests at once, the others wait a while for their turn.
+pytest-xdist workers as the host can bear have guests at once, the others wait a while for their turn; `-n` shares the
+tests by files (`--dist loadfile`), as otherwise each worker has a guest for each module.
+
+Each test has the properties `tracefs` and `kernel` (the release), also in JUnit's XML; a run on several tracefs ends
+with a table of the tests that differ.
 
 Fixtures: `tracefs` (pristine for each test), `tracer` (kprobe.Tracer on it), `workload` (a task that opens files and
 forks there), `kernel` (the SimulatedKernel; the test is skipped elsewhere: "simulator only").
@@ -53,10 +57,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, None, None]:
+    if _has_guests(config):
+        from .workers import share_by_files
+
+        share_by_files(config.option)
+    yield
+
+
 def pytest_configure(config: pytest.Config) -> None:
     from .machine_reports import MachineReports
 
     config.pluginmanager.register(MachineReports(), "kprobe machines")
+    specs = [_full_spec(spec) for spec in config.getoption("tracefs")]
+    if len(set(specs)) > 1:
+        from .kernel_table import KernelTable
+
+        config.pluginmanager.register(KernelTable(specs), "kprobe kernels")
     config.addinivalue_line("markers", "vm: runs on a real kernel in QEMU; deselected unless one is asked for")
     config.addinivalue_line("markers", "own_guest: has a machine of its own, as it is after a boot, if that is a guest")
     config.addinivalue_line("markers", "needs(*texts): skip where the README of the tracefs lacks one of the texts")
@@ -76,6 +94,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             check_spec(spec)
         except (UnknownBackend, ValueError) as error:
             raise pytest.UsageError(f"--tracefs {spec}: {error}") from None
+    terminal = session.config.pluginmanager.getplugin("terminalreporter")
+    if terminal is not None and _has_guests(session.config):
+        from .workers import advice
+
+        if said := advice(session.config.option):
+            terminal.write_line(said)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -93,7 +117,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if "vm" in config.getoption("markexpr") or any(_kind(spec) == "vm" for spec in config.getoption("tracefs")):
+    if "vm" in config.getoption("markexpr") or _has_guests(config):
         return
     dropped = [item for item in items if item.get_closest_marker("vm")]
     if dropped:
@@ -160,6 +184,7 @@ def tracefs(request: pytest.FixtureRequest, tracefs_module: Backend, tracefs_spe
             fresh = tracefs_module.fresh(node.nodeid, own=own)
     except Unusable as error:
         raise pytest.UsageError(str(error)) from error.__cause__
+    node.user_properties += [("tracefs", _full_spec(tracefs_spec)), ("kernel", tracefs_module.release(fresh))]
     needed = [text for mark in node.iter_markers("needs") for text in mark.args]
     if needed:
         readme = fresh.read("README").decode("utf-8", "replace")
@@ -231,6 +256,10 @@ def _uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None
 def _reports(config: pytest.Config) -> MachineReports:
     reports: MachineReports = config.pluginmanager.getplugin("kprobe machines")
     return reports
+
+
+def _has_guests(config: pytest.Config) -> bool:
+    return any(_kind(spec) == "vm" for spec in config.getoption("tracefs"))
 
 
 def _kind(spec: str) -> str:

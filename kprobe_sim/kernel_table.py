@@ -1,0 +1,75 @@
+"""The table at the end of a run on several tracefs: the tests that came out otherwise on one, and counts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["KernelTable"]
+
+SIMULATOR_ONLY = "simulator only"
+_ABSENT = "-"
+_ORDER = ("passed", "failed", "error", "guest failed", "skipped", "xfailed", "xpassed")
+
+
+class KernelTable:
+    """How each test came out on each tracefs; `specs` are their names in the tests' ids, in the order of the columns.
+
+    A test that isn't for a tracefs doesn't differ there.  With pytest-xdist the process that shows the reports has one.
+    """
+
+    def __init__(self, specs: Sequence[str]) -> None:
+        self._specs = list(dict.fromkeys(specs))
+        names = "|".join(re.escape(spec) for spec in sorted(self._specs, key=len, reverse=True))
+        self._part = re.compile(rf"(?<=[\[-])(?:{names})(?=[\]-])")
+        self._outcomes: dict[str, dict[str, str]] = {}
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        start = report.nodeid.find("[")
+        found = self._part.search(report.nodeid, max(start, 0))
+        if start < 0 or found is None:
+            return
+        outcome = _outcome(report)
+        rest = (
+            (report.nodeid[start + 1 : found.start()] + report.nodeid[found.end() : -1]).replace("--", "-").strip("-")
+        )
+        test = report.nodeid[:start] + (f"[{rest}]" if rest else "")
+        if outcome:
+            self._outcomes.setdefault(test, {})[found[0]] = outcome
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if not self._outcomes:
+            return
+        rows = [
+            (test, [outcomes.get(spec, _ABSENT) for spec in self._specs])
+            for test, outcomes in self._outcomes.items()
+            if len(set(outcomes.values()) - {_ABSENT}) > 1
+        ]
+        counts = {spec: Counter(outcomes.get(spec) for outcomes in self._outcomes.values()) for spec in self._specs}
+        totals = [(word, [str(counts[spec][word]) for spec in self._specs]) for word in _ORDER]
+        totals = [(word, numbers) for word, numbers in totals if set(numbers) != {"0"}]
+        terminalreporter.section("tests that differ between kernels")
+        for line in _lines([("", self._specs), *(rows or [("none", [])]), ("", []), *totals]):
+            terminalreporter.line(line)
+
+
+def _outcome(report: Any) -> str:
+    """Return what a report makes of its test; "" for one that says nothing."""
+    if report.failed and getattr(report, "guest_fault", None) is not None:
+        return "guest failed"
+    if report.failed:
+        return "failed" if report.when == "call" else "error"
+    if hasattr(report, "wasxfail"):
+        return "xfailed" if report.skipped else "xpassed"
+    if report.skipped:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple | list) else ""
+        return _ABSENT if reason.endswith(SIMULATOR_ONLY) else "skipped"
+    return "passed" if report.when == "call" else ""
+
+
+def _lines(rows: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+    first = max(len(name) for name, _ in rows)
+    width = max(len(cell) for _, cells in rows for cell in cells)
+    return ["  ".join([name.ljust(first), *(cell.ljust(width) for cell in cells)]).rstrip() for name, cells in rows]

@@ -1,0 +1,27 @@
+"""How tests are shared among pytest-xdist's workers when they run on guests: by files, as each file has a guest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["advice", "share_by_files"]
+
+# each of them gives all tests of a file to one worker
+_KEEP_FILES = ("loadfile", "loadscope", "loadgroup", "no")
+
+
+def share_by_files(option: Any) -> None:
+    """Let `-n` mean `--dist loadfile`, unless the user has said otherwise; to be called before xdist looks at it."""
+    if getattr(option, "numprocesses", None) and option.dist == "no" and not getattr(option, "distload", False):
+        option.dist = "loadfile"
+
+
+def advice(option: Any) -> str:
+    """Return what to say about the mode that the user has chosen; "" if it is well chosen."""
+    mode = getattr(option, "dist", "no")
+    if mode in _KEEP_FILES:
+        return ""
+    return (
+        f"NOTE: --dist {mode} gives the tests of a file to several workers, and each of them starts a guest for it; "
+        "--dist loadfile starts one for each file"
+    )
