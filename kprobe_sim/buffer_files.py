@@ -28,6 +28,12 @@ class Snapshot(Trace):
         super().__init__(flags, instance, cpu, partial(_put_snapshot, instance, cpu), write_moves=True)
         self._latency = False
 
+    def _look(self) -> None:
+        self._instance.spare_readers.look(self._cpu)
+
+    def _look_away(self) -> None:
+        self._instance.spare_readers.look_away(self._cpu)
+
     @property
     def _buffer(self) -> RingBuffer:
         return self._instance.spare
@@ -58,6 +64,8 @@ def _put_snapshot(instance: Instance, cpu: int | None, data: bytes) -> None:
     elif value == 1:
         if cpu is not None and b"Not supported" in instance.kernel.profile.file_text("per_cpu/cpu0/snapshot"):
             raise refuse(errno.EINVAL)  # CONFIG_RING_BUFFER_ALLOW_SWAP is off
+        if not instance.has_snapshot and instance.spare_readers.hold(cpu):
+            raise refuse(errno.EBUSY)
         instance.allocate_snapshot()
         instance.swap_snapshot(cpu)
     elif instance.has_snapshot:
@@ -79,6 +87,7 @@ class RawPipe(OpenFile):
         self._buffer = buffer
         self._page = b""
         self._taken = PAGE_SIZE
+        instance.readers.consuming += 1
 
     def read(self, size: int, position: int) -> bytes:
         if not size:
@@ -106,6 +115,9 @@ class RawPipe(OpenFile):
 
     def poll(self) -> int:
         return poll_mask(self._instance, self._buffer(), self._cpu)
+
+    def release(self) -> None:
+        self._instance.readers.consuming -= 1
 
     def splice_ends(self) -> bool:
         return not self._instance.tracing_on

@@ -28,7 +28,9 @@ _MEMORY = 140_000  # kB that are free in a machine of 256 MiB, as the profiles w
 
 
 def put_tracing_on(instance: Instance, data: bytes) -> None:
-    instance.set_tracing(number_from_user(data) != 0)
+    on = number_from_user(data) != 0
+    if on != instance.tracing_on:
+        instance.set_tracing(on)
 
 
 def put_options(instance: Instance, data: bytes) -> None:
@@ -98,6 +100,8 @@ def put_size(instance: Instance, cpu: int | None, data: bytes) -> None:
     instance.kernel.expanded = True  # even if there is no memory
     if kilobytes * (instance.cpus if cpu is None else 1) > _MEMORY:
         raise refuse(errno.ENOMEM)
+    if instance.readers.hold(cpu):
+        raise refuse(instance.kernel.gates.held_size_errno)
     instance.resize(kilobytes << 10, cpu)
 
 

@@ -6,6 +6,7 @@ kernel/trace/*.c of 6.1.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from collections.abc import Callable
 from functools import partial
@@ -224,4 +225,5 @@ class _FreeBuffer(OpenFile):
         if self._instance.options["disable_on_free"]:
             self._instance.set_tracing(False)
         self._instance.kernel.expanded = True
-        self._instance.resize(0)
+        with contextlib.suppress(OSError):  # close(2) tells nobody
+            self._instance.resize(0)

@@ -63,7 +63,13 @@ class EventsDir(EventsNode):
         super().__init__(modes)
         self._instance = instance
 
+    @property
+    def is_gone(self) -> bool:
+        return self._instance.removed
+
     def lookup(self, name: str) -> Node | None:
+        if self.is_gone:
+            return None
         instance = self._instance
         file = self._file(name)
         directory = SystemDir(instance, name, self._modes) if instance.kernel.has_system(name) else None
@@ -90,6 +96,8 @@ class EventsDir(EventsNode):
         return sum(name not in _FILES for name in self._instance.event_names())
 
     def names(self) -> Iterable[str]:
+        if self.is_gone:
+            return []
         recorded = self._instance.kernel.profile.directory("events")
         systems = [name for name in self._instance.event_names() if self._modes.eventfs or name not in _FILES]
         return self._listed(systems, (name for name in recorded if name in _FILES))
@@ -105,7 +113,13 @@ class SystemDir(EventsNode):
         there = instance.kernel.profile.directory("events/ftrace" if system == "ftrace" else "events/sched")
         self._own = tuple(name for name in there if name in ("enable", "filter"))
 
+    @property
+    def is_gone(self) -> bool:
+        return self._instance.removed or not self._instance.kernel.has_system(self._system)
+
     def lookup(self, name: str) -> Node | None:
+        if self.is_gone:
+            return None
         instance, system = self._instance, self._system
         found = instance.find(system, name)
         directory = None if found is None else EventDir(found, self._modes)
@@ -130,6 +144,8 @@ class SystemDir(EventsNode):
         return sum(name not in self._own for name in self._instance.event_names(self._system))
 
     def names(self) -> Iterable[str]:
+        if self.is_gone:
+            return []
         # an event of such a name finds the file there; on eventfs both are listed
         hidden = () if self._modes.eventfs else self._own
         events = [name for name in self._instance.event_names(self._system) if name not in hidden]
@@ -152,9 +168,10 @@ class EventDir(EventsNode):
         super().__init__(modes)
         self._file = file
         self.identity = file
+        number = b"%d\n" % file.event.id  # also once the event is gone
         self._openers: dict[str, tuple[int, Callable[[int], OpenFile]]] = {
             "format": (modes.read, lambda flags: Seq(flags, self._format_records)),
-            "id": (modes.read, lambda flags: Simple(flags, self._id, None)),
+            "id": (modes.read, lambda flags: Simple(flags, lambda: number, None)),
         }
         if "hist" in modes.event_files:
             self._openers["hist"] = (modes.read, lambda flags: Seq(flags, single(lambda: hist_text(self._live()))))
@@ -172,8 +189,12 @@ class EventDir(EventsNode):
         if file.event.can_enable or file.event.name == "print":
             self._openers["trigger"] = (modes.write, self._open_trigger)
 
+    @property
+    def is_gone(self) -> bool:
+        return self._file.freed or self._file.instance.removed
+
     def lookup(self, name: str) -> Node | None:
-        found = self._openers.get(name)
+        found = None if self.is_gone else self._openers.get(name)
         truncated = partial(drop_hist_triggers, self._file) if name == "trigger" else None
         return None if found is None else self._modes.node(self._file.instance, *found, truncated)
 
@@ -181,7 +202,7 @@ class EventDir(EventsNode):
         event, profile = self._file.event, self._file.instance.kernel.profile
         static = profile.has_event(event.system, event.name)
         there = profile.directory(f"events/{event.system}/{event.name}") if static else self._modes.event_files
-        return [name for name in there if name in self._openers]
+        return [name for name in there if name in self._openers and not self.is_gone]
 
     def _live(self) -> EventFile:
         if self._file.freed:
@@ -191,9 +212,6 @@ class EventDir(EventsNode):
     def _format_records(self) -> list[bytes]:
         text = self._live().event.format().splitlines(keepends=True)
         return [b"".join(text[:3]), *text[3:-2], b"".join(text[-2:])]
-
-    def _id(self) -> bytes:
-        return b"%d\n" % self._live().event.id
 
     def _filter(self) -> bytes:
         if self._file.freed and self._file.instance.kernel.gates.removed_filter_is_empty:

@@ -58,13 +58,12 @@ class FunctionLists:
 
 
 class FunctionList(Seq):
-    """One of the files, open; what is written takes effect at the close, but for the graph files."""
+    """One of the files, open; what is written takes effect at the close, the word that it ends too."""
 
     def __init__(self, flags: int, instance: Instance, name: str) -> None:
         super().__init__(flags, self._lines, self._put)
         self._instance = instance
         self._name = name
-        self._at_once = name.startswith("set_graph")
         self._new = frozenset() if flags & os.O_TRUNC else instance.functions.chosen(name)
         self._rest = b""  # the start of a word whose end hasn't been written
 
@@ -79,20 +78,43 @@ class FunctionList(Seq):
         word = next_word(data, _WORD - len(self._rest))
         ended = word.consumed > len(word.text) + (len(data) - len(data.lstrip(BLANKS)))
         text, self._rest = self._rest + word.text, b""
-        if text and not ended and not self._at_once:
+        if text and not ended:
+            self._check_unended(text)
             self._rest = text
         elif text:
             self._take(text)
         return word.consumed
 
-    def _take(self, word: bytes) -> None:
+    def _check_unended(self, word: bytes) -> None:
+        """Raise OSError ENOSYS for a command that a close would end: the close could tell nobody of a refusal."""
+        error = self._command_error(word)
+        if error == errno.ENOSYS:
+            raise refuse(error)
+
+    def _command_error(self, word: bytes) -> int:
+        """Return the errno for a word that has a command; 0 for one that hasn't."""
         functions, colon, rest = word.partition(b":")
-        if colon:
-            raise refuse(errno.ENOSYS if rest.partition(b":")[0].decode("latin-1") in _COMMANDS else errno.EINVAL)
-        found = self._found(functions.removeprefix(b"!"))
+        if not colon:
+            return 0
+        command = rest.partition(b":")[0].decode("latin-1")
+        if command not in _COMMANDS or self._name.startswith("set_graph"):
+            return errno.EINVAL
+        if self._name == "stack_trace_filter":
+            return errno.ENODEV
+        if command == "mod":
+            return errno.ENOSYS
+        # the list of what isn't traced has no commands
+        is_taken = self._name == "set_ftrace_filter" and self._found(functions.removeprefix(b"!"))
+        return errno.ENOSYS if is_taken else errno.EINVAL
+
+    def _take(self, word: bytes) -> None:
+        error = self._command_error(word)
+        if error:
+            raise refuse(error)
+        found = self._found(word.removeprefix(b"!"))
         if not found:
             raise refuse(errno.EINVAL)
-        self._new = self._new - found if functions.startswith(b"!") else self._new | found
+        self._new = self._new - found if word.startswith(b"!") else self._new | found
 
     def _found(self, pattern: bytes) -> frozenset[str]:
         """Return the functions that a name or pattern means; a number is the place in available_filter_functions."""

@@ -70,6 +70,8 @@ class Gates:
     plain_return: tuple[int, int]  # common_flags and common_preempt_count of a return probe's record
     breakpoint: tuple[int, int]  # those of a probe behind a breakpoint
     returns_unwound: bool  # a stack goes on behind a return address that a probe replaced
+    stops_are_hidden: bool  # tracing_on tells nothing of who stopped it by pause-on-trace
+    held_size_errno: int  # of buffer_size_kb while trace is open
     nested_returns_know: bool  # of several return probes on a function all know the caller
     trampoline_by_name: bool  # with offsets the trampoline of return probes is shown by its own name
     mark_room: bool  # a mark has room for "<faulted>", and a raw one counts its id twice
@@ -251,6 +253,12 @@ ROWS: tuple[Row, ...] = (
         "recorded traces 5.10 (d.Z.) and 6.1 (..Zff): 11_offsets",
     ),
     _since("returns_unwound", (5, 15, 0), "recorded traces 5.10 and 6.1 with stacks; x86/unwind since 5.15"),
+    _since("stops_are_hidden", (6, 12, 0), "conformance suite on 6.1 and 6.12: open readers"),
+    Row(
+        "held_size_errno",
+        ((_START, errno.ENOMEM), ((6, 12, 0), errno.EBUSY)),
+        "conformance suite on 6.1 and 6.12: open readers",
+    ),
     Row("nested_returns_know", ((_START, True), ((5, 15, 0), False)), "kernel/kprobes.c 5.10: correct_ret_addr"),
     Row("trampoline_by_name", ((_START, True), ((5, 15, 0), False)), "trace_output.c 5.10: kretprobed()"),
     Row(

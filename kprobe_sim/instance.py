@@ -13,6 +13,7 @@ from kprobe_sim.event_file import EventFile
 from kprobe_sim.function_filter import FunctionLists
 from kprobe_sim.node import refuse
 from kprobe_sim.options import OPTIONS_OF_TRACERS, TRACER_OPTIONS, TraceOptions
+from kprobe_sim.readers import Readers
 from kprobe_sim.render import TRACE_PRINT, TRACE_STACK
 from kprobe_sim.ring import PAGE_DATA, RingBuffer
 from kprobe_sim.task import SavedCmdlines, Task
@@ -45,7 +46,8 @@ class Instance:
         self.has_snapshot = False
         self.masked: frozenset[int] = frozenset()  # CPUs that tracing_cpumask leaves out
         self.clock = TraceClock(kernel.clock, kernel.profile.default_clock)
-        self.tracing_on: bool = True
+        self._is_on = True
+        self.records: bool = True  # switched on, and not stopped by who reads
         self.current_tracer: str = "nop"
         self.functions: FunctionLists = FunctionLists()
         self.histograms: list[HistData] = []  # those with variables or actions, newest first
@@ -61,7 +63,8 @@ class Instance:
         self.no_pids: set[int] | None = None
         self.ftrace_pids: set[int] | None = None
         self.ftrace_no_pids: set[int] | None = None
-        self.pipes: set[int | None] = set()  # CPUs whose trace_pipe is open; None stands for all
+        self.readers: Readers = Readers()
+        self.spare_readers: Readers = Readers()  # of the snapshot
         self.open_files = 0
         self.removed = False
         self.started = 0  # time_start of the buffer
@@ -176,14 +179,22 @@ class Instance:
         return self.no_pids is None or task.pid not in self.no_pids
 
     def follow_fork(self, parent: int, child: int) -> None:
-        """Let the pid filters cover a new child, where event-fork is set."""
+        """Let the pid filters cover a new child, where event-fork is set; function-fork for those of functions."""
+        if self.options["function-fork"]:
+            for pids in (self.ftrace_pids, self.ftrace_no_pids):
+                if pids is not None and parent in pids:
+                    pids.add(child)
         if self.options["event-fork"]:
             for pids in (self.pids, self.no_pids):
                 if pids is not None and parent in pids:
                     pids.add(child)
 
     def follow_exit(self, pid: int) -> None:
-        """Let the pid filters forget a task that is gone, where event-fork is set."""
+        """Let the pid filters forget a task that is gone, where event-fork is set; function-fork likewise."""
+        if self.options["function-fork"]:
+            for pids in (self.ftrace_pids, self.ftrace_no_pids):
+                if pids is not None:
+                    pids.discard(pid)
         if self.options["event-fork"]:
             for pids in (self.pids, self.no_pids):
                 if pids is not None:
@@ -196,7 +207,7 @@ class Instance:
 
         `buffer` is where the record was reserved, if a snapshot may have swapped the buffers since.
         """
-        if not self.tracing_on or cpu in self.masked:
+        if not self.records or cpu in self.masked:
             return False
         stored = (buffer or self.buffer).write(cpu, self.clock.stamp(at), data)
         if stored:
@@ -227,13 +238,24 @@ class Instance:
         """Take one write to trace_marker; return the bytes consumed (at most 1024 up to 6.7)."""
         if not self.options["markers"]:
             raise refuse(errno.EINVAL)
+        return [instance._mark(text, task, cpu) for instance in self._marked()][-1]
+
+    def _marked(self) -> Sequence[Instance]:
+        """Return the instances that a mark goes to: of the top one those with copy_trace_marker, newest first."""
+        if self.name or "copy_trace_marker" not in self.options:
+            return (self,)
+        if not self.kernel.marked:
+            raise refuse(errno.ENODEV)
+        return tuple(self.kernel.marked)
+
+    def _mark(self, text: bytes, task: Task, cpu: int) -> int:
         text = text[: self.kernel.gates.marker_size]
         size = len(text) + 2
         if self.kernel.gates.mark_room:
             size += max(0, len(b"<faulted>") - len(text))
         body = text + (b"\0" if text.endswith(b"\n") else b"\n\0")
         data = self._builtin(TRACE_PRINT, task) + struct.pack("<Q", self.kernel.marker_ip) + body.ljust(size, b"\0")
-        if not self.tracing_on or cpu in self.masked:
+        if not self.records or cpu in self.masked:
             raise refuse(errno.EBADF)
         event = self._static_files["ftrace", "print"] if self._static_files else None
         if event is None or not event.triggers:
@@ -255,7 +277,9 @@ class Instance:
         most, taken = self.kernel.gates.raw_mark_sizes
         if not self.options["markers"] or not 4 <= len(blob) <= most:
             raise refuse(errno.EINVAL)
-        blob = blob[:taken]
+        return [instance._mark_raw(blob[:taken], task, cpu) for instance in self._marked()][-1]
+
+    def _mark_raw(self, blob: bytes, task: Task, cpu: int) -> int:
         data = self._builtin(self.kernel.gates.raw_data_type, task) + blob
         # the kernel counts the id twice, and keeps room for "<faulted>"; what fills the rest there is old, here zero
         size = len(data)
@@ -298,7 +322,12 @@ class Instance:
         self.started = self.kernel.clock()
 
     def resize(self, size: int, cpu: int | None = None) -> None:
-        """Give the buffer `size` bytes a CPU, in whole pages and at least two; the snapshot's too."""
+        """Give the buffer `size` bytes a CPU, in whole pages and at least two; the snapshot's too.
+
+        Raises OSError EBUSY while `trace` is open for reading.
+        """
+        if self.readers.hold(cpu):
+            raise refuse(errno.EBUSY)
         pages = max(_pages(size), _MINIMUM_PAGES)
         self.buffer.resize(pages, cpu)
         if self.has_snapshot:
@@ -310,13 +339,37 @@ class Instance:
 
     def set_tracing(self, on: bool) -> None:
         """Switch recording on or off; a reader that waits looks again."""
-        self.tracing_on = on
+        self._is_on = on
+        self.records = on and not self.readers.stops
         self.kernel.wake()
 
+    @property
+    def tracing_on(self) -> bool:
+        """Whether recording is on, as the kernel tells it: who stops it for reading may be seen, or not."""
+        return self._is_on if self.kernel.gates.stops_are_hidden else self.records
+
+    def open_trace(self, cpu: int | None) -> None:
+        """Let `trace` be looked at; the option pause-on-trace stops recording meanwhile."""
+        self.readers.look(cpu)
+        if self.options["pause-on-trace"]:
+            self.readers.stops += 1
+            self.records = False
+
+    def close_trace(self, cpu: int | None) -> None:
+        """Let it be looked at no more; one stop less, whoever made it."""
+        self.readers.look_away(cpu)
+        self.readers.stops -= bool(self.readers.stops)
+        self.records = self._is_on and not self.readers.stops
+
     def set_tracer(self, name: str) -> None:
-        """Choose the tracer, which starts with an empty buffer and brings options of its own."""
+        """Choose the tracer, which starts with an empty buffer and brings options of its own.
+
+        Raises OSError EBUSY while a consuming reader of the instance is open.
+        """
         if name == self.current_tracer:
             return
+        if self.readers.consuming:
+            raise refuse(errno.EBUSY)
         there = self.kernel.profile.directory("options")
         old = OPTIONS_OF_TRACERS.get(self.current_tracer, ())
         new = [option for option in OPTIONS_OF_TRACERS.get(name, ()) if option in there]
@@ -330,6 +383,11 @@ class Instance:
         """Set an option and do what it entails; OSError EINVAL if it can't be."""
         if name == "trace_printk_dest" and value != self.options[name]:
             self._move_printk(value)
+        if name == "copy_trace_marker" and value != self.options[name]:
+            if value:
+                self.kernel.marked.insert(0, self)
+            else:
+                self.kernel.marked.remove(self)
         self.options.set(name, value)
         if name in TRACER_OPTIONS:  # the tracer has one set of options for all instances
             for other in self.kernel.all_instances():
@@ -351,18 +409,6 @@ class Instance:
         self.clock = TraceClock(self.kernel.clock, name)
         self.clear()
         self.spare.reset()
-
-    # consuming readers
-
-    def open_pipe(self, cpu: int | None) -> None:
-        """Claim the consuming read of one CPU or all; OSError EBUSY if somebody has it."""
-        if cpu in self.pipes or (self.pipes and (cpu is None or None in self.pipes)):
-            raise refuse(errno.EBUSY)
-        self.pipes.add(cpu)
-
-    def close_pipe(self, cpu: int | None) -> None:
-        """Give the consuming read back."""
-        self.pipes.discard(cpu)
 
 
 def _pages(size: int) -> int:

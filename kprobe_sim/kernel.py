@@ -71,6 +71,7 @@ class SimulatedKernel:
         self.instances: dict[str, Instance] = {}
         self.named_histograms: dict[str, HistTrigger] = {}
         self.top = Instance(self, "", dict(self.profile.options))
+        self.marked: list[Instance] = [self.top]  # that marks of the top instance go to (copy_trace_marker)
         self.probes: ProbeRegistry = ProbeRegistry(
             self.symbols,
             self.gates,
@@ -252,6 +253,7 @@ class SimulatedKernel:
         """Remove an instance, with what it had enabled."""
         instance = self.instances.pop(name)
         instance.removed = True
+        self.marked = [other for other in self.marked if other is not instance]
         if instance.options["trace_printk_dest"]:
             self.top.options.set("trace_printk_dest", True)
         self.hits.rearm()

@@ -133,9 +133,17 @@ class Node:
 
 
 class DirNode(Node):
-    """A directory: a lookup and a listing; mkdir and rmdir only where the kernel has them."""
+    """A directory: a lookup and a listing; mkdir and rmdir only where the kernel has them.
+
+    Who still holds one that was removed finds nothing in it.
+    """
 
     is_dir = True
+
+    @property
+    def is_gone(self) -> bool:
+        """True once the directory was removed."""
+        return False
 
     @property
     def links(self) -> int:

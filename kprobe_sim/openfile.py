@@ -105,6 +105,18 @@ class Trace(Seq):
         self._is_left = False  # that one is the next one itself
         self._first = 1  # the next record that is a line
         super().__init__(flags, self._entries, put, write_moves=write_moves)
+        if self.readable:
+            self._look()
+
+    def _look(self) -> None:
+        self._instance.open_trace(self._cpu)
+
+    def _look_away(self) -> None:
+        self._instance.close_trace(self._cpu)
+
+    def release(self) -> None:
+        if self.readable:
+            self._look_away()
 
     @property
     def _buffer(self) -> RingBuffer:
@@ -181,7 +193,7 @@ class TracePipe(OpenFile):
 
     def __init__(self, flags: int, instance: Instance, cpu: int | None) -> None:
         super().__init__(flags)
-        instance.open_pipe(cpu)
+        instance.readers.open_pipe(cpu)
         self._instance = instance
         self._cpu = cpu
         self._latency = instance.options["latency-format"]
@@ -239,7 +251,7 @@ class TracePipe(OpenFile):
         return self._instance.kernel.subscribe(callback)
 
     def release(self) -> None:
-        self._instance.close_pipe(self._cpu)
+        self._instance.readers.close_pipe(self._cpu)
 
 
 class File(Node):

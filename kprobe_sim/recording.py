@@ -31,7 +31,7 @@ class Recorder:
         instance = file.instance
         if file.triggers or file.soft_disabled:
             return True
-        return instance.tracing_on and cpu not in instance.masked and _traces(instance, task, also)
+        return instance.records and cpu not in instance.masked and _traces(instance, task, also)
 
     def happen(
         self,
@@ -109,7 +109,7 @@ class Recorder:
         # what may be discarded is written once that is known; all else has its place from here on, or none
         buffered = file.filter is not None or file.soft_disabled
         buffer = instance.buffer
-        has_place = buffered or (instance.tracing_on and hit.cpu not in instance.masked)
+        has_place = buffered or (instance.records and hit.cpu not in instance.masked)
         wanted = has_place and _traces(instance, task, also)
         # what is made of a record with a place, by event probes and histograms, comes behind it
         early = (
@@ -126,7 +126,7 @@ class Recorder:
                 self._stacks(instance, task, record, hit.cpu, stack, hit.at)
         elif wanted and passes and not file.soft_disabled:
             self._record(file, task, record, hit.cpu, stack, hit.at, buffer)
-        elif later and instance.tracing_on:
+        elif later and instance.records:
             self.remember(task, instance)  # a stack is an entry of the task's too
         for trigger in later:
             trigger.fire(hit, record)

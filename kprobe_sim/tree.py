@@ -88,12 +88,16 @@ class InstanceDir(DirNode):
         self._modes = modes
         self._table = instance.kernel.profile.directory("instances/*" if instance.name else "")
 
+    @property
+    def is_gone(self) -> bool:
+        return self._instance.removed
+
     def names(self) -> Iterable[str]:
-        return list(self._table)
+        return [] if self.is_gone else list(self._table)
 
     def lookup(self, name: str) -> Node | None:
         mode = self._table.get(name)
-        if mode is None:
+        if mode is None or self.is_gone:
             return None
         instance, modes = self._instance, self._modes
         if name == "events":
@@ -149,12 +153,16 @@ class OptionsDir(DirNode):
         self._modes = modes
         self._table = instance.kernel.profile.directory("instances/*/options" if instance.name else "options")
 
+    @property
+    def is_gone(self) -> bool:
+        return self._instance.removed
+
     def names(self) -> Iterable[str]:
-        return list(self._table)
+        return [] if self.is_gone else list(self._table)
 
     def lookup(self, name: str) -> Node | None:
         mode = self._table.get(name)
-        if mode is None:
+        if mode is None or self.is_gone:
             return None
         instance = self._instance
         return self._modes.node(
@@ -182,8 +190,12 @@ class PerCpuDir(DirNode):
         self._instance = instance
         self._modes = modes
 
+    @property
+    def is_gone(self) -> bool:
+        return self._instance.removed
+
     def names(self) -> Iterable[str]:
-        return [f"cpu{cpu}" for cpu in range(self._instance.cpus)]
+        return [] if self.is_gone else [f"cpu{cpu}" for cpu in range(self._instance.cpus)]
 
     def lookup(self, name: str) -> Node | None:
         if name not in self.names():
@@ -201,12 +213,16 @@ class CpuDir(DirNode):
         self._modes = modes
         self._table = instance.kernel.profile.directory("per_cpu/cpu0")
 
+    @property
+    def is_gone(self) -> bool:
+        return self._instance.removed
+
     def names(self) -> Iterable[str]:
-        return list(self._table)
+        return [] if self.is_gone else list(self._table)
 
     def lookup(self, name: str) -> Node | None:
         mode = self._table.get(name)
-        if mode is None:
+        if mode is None or self.is_gone:
             return None
         instance, cpu = self._instance, self._cpu
         opener = PER_CPU.get(name)

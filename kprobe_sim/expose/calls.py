@@ -103,19 +103,41 @@ class Calls(Paths):
         held = self._table.get(fd)
         if held is None:
             return self._original["readv"](fd, buffers)  # type: ignore[no-any-return]
-        return _scatter(held.read(fd, sum(memoryview(buffer).nbytes for buffer in buffers)), buffers)
+        return _each(buffers, lambda buffer: _read_into(buffer, lambda size: held.read(fd, size)))
 
     def preadv(self, fd: int, buffers: Any, offset: int, flags: int = 0) -> int:
         held = self._table.get(fd)
         if held is None:
             return self._original["preadv"](fd, buffers, offset, flags)  # type: ignore[no-any-return]
-        return _scatter(held.read(fd, sum(memoryview(buffer).nbytes for buffer in buffers), offset), buffers)
+        position = offset
+
+        def read(buffer: Any) -> int:
+            nonlocal position
+            count = _read_into(buffer, lambda size: held.read(fd, size, position))
+            position += count
+            return count
+
+        return _each(buffers, read)
 
     def writev(self, fd: int, buffers: Any) -> int:
         held = self._table.get(fd)
         if held is None:
             return self._original["writev"](fd, buffers)  # type: ignore[no-any-return]
-        return sum(held.write(bytes(buffer)) for buffer in buffers)  # a file without write_iter gets them one by one
+        return _each(buffers, lambda buffer: held.write(bytes(buffer)))
+
+    def pwritev(self, fd: int, buffers: Any, offset: int, flags: int = 0) -> int:
+        held = self._table.get(fd)
+        if held is None:
+            return self._original["pwritev"](fd, buffers, offset, flags)  # type: ignore[no-any-return]
+        position = offset
+
+        def write(buffer: Any) -> int:
+            nonlocal position
+            count = held.write(bytes(buffer), position)
+            position += count
+            return count
+
+        return _each(buffers, write)
 
     def lseek(self, fd: int, position: int, whence: int) -> int:
         held = self._table.get(fd)
@@ -297,11 +319,30 @@ class Calls(Paths):
         return self._table.get(fd)
 
 
-def _scatter(data: bytes, buffers: Any) -> int:
-    position = 0
+def _each(buffers: Any, transfer: Callable[[Any], int]) -> int:
+    """Read or write the buffers one by one, as the kernel does with files that know no iterator (do_loop_readv_writev).
+
+    Empty ones are left out.  What came before one that is done in part, or refused, counts.
+    """
+    total = 0
     for buffer in buffers:
-        with memoryview(buffer) as view, view.cast("B") as octets:
-            part = data[position : position + len(octets)]
-            octets[: len(part)] = part
-            position += len(part)
+        size = memoryview(buffer).nbytes
+        if not size:
+            continue
+        try:
+            count = transfer(buffer)
+        except OSError:
+            if total:
+                break
+            raise
+        total += count
+        if count != size:
+            break
+    return total
+
+
+def _read_into(buffer: Any, read: Callable[[int], bytes]) -> int:
+    with memoryview(buffer) as view, view.cast("B") as octets:
+        data = read(len(octets))
+        octets[: len(data)] = data
     return len(data)

@@ -122,3 +122,25 @@ def test_the_order_of_set_event(series: str) -> None:
     assert kernel.tracefs.read("instances/foo/set_event").decode().split() == f"zz:g {static} kprobes:a zz:b".split()
     available = kernel.tracefs.read("available_events").decode()
     assert available == "zz:g\nzz:b\nkprobes:b\nkprobes:a\n" + kernel.profile.file_text("available_events").decode()
+
+
+@pytest.mark.parametrize("kernel", ["5.10", "6.1", "7.2"])
+def test_a_removed_directory_is_empty_for_who_holds_it(kernel: str) -> None:
+    """Guests of 5.10, 6.1, 6.12 and 7.2: ENOENT for each file, from a shell whose working directory it is."""
+    simulated = SimulatedKernel(kernel)
+    tracefs = simulated.tracefs
+    tracefs.write("kprobe_events", b"p:g/e do_sys_openat2\n")
+    tracefs.mkdir("instances/i")
+    paths = ["events/g", "events/g/e", "instances/i/events/g/e"]
+    paths += [
+        f"instances/i{path}" for path in ("", "/events", "/events/sched", "/options", "/per_cpu", "/per_cpu/cpu0")
+    ]
+    held = {path: tracefs._node(path) for path in paths}
+    assert all(isinstance(node, DirNode) and list(node.names()) for node in held.values())
+    names = {path: list(node.names()) for path, node in held.items() if isinstance(node, DirNode)}
+    tracefs.write("kprobe_events", b"-:g/e\n")
+    tracefs.rmdir("instances/i")
+    for path, node in held.items():
+        assert isinstance(node, DirNode)
+        assert node.is_gone
+        assert (list(node.names()), [name for name in names[path] if node.lookup(name)]) == ([], [])

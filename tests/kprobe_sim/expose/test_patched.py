@@ -302,6 +302,25 @@ def test_truncate_is_taken_and_does_nothing(kernel: SimulatedKernel) -> None:
     assert open_text("kprobe_events") == LISTED
 
 
+def test_each_part_of_a_vector_is_a_write_of_its_own(kernel: SimulatedKernel) -> None:
+    """As writev(2) on guests of 6.1 and 7.2; a part that is refused ends it, and the parts before count."""
+    handle = os.open(f"{T}/trace_marker", os.O_WRONLY)
+    assert os.writev(handle, [b"one", b"two\n", b"", b"three"]) == 12
+    os.close(handle)
+    lines = [line.partition(": ")[2] for line in open_text("trace").splitlines() if line[0] != "#"]
+    assert lines == ["tracing_mark_write: one", "tracing_mark_write: two", "tracing_mark_write: three"]
+    handle = os.open(f"{T}/kprobe_events", os.O_WRONLY)
+    assert os.writev(handle, [PROBE.encode() + b"\n", b"p:bad nosuch", b"p:never vfs_read"]) == len(PROBE) + 1
+    with pytest.raises(OSError):
+        os.writev(handle, [b"p:bad nosuch", b"p:never vfs_read"])
+    os.close(handle)
+    assert open_text("kprobe_events") == LISTED
+    handle = os.open(f"{T}/tracing_on", os.O_WRONLY)
+    assert os.writev(handle, [b"0", b"x"]) == 1
+    os.close(handle)
+    assert open_text("tracing_on") == "0\n"
+
+
 def test_positional_and_vector_calls(kernel: SimulatedKernel) -> None:
     handle = os.open(f"{T}/kprobe_events", os.O_RDWR)
     assert os.writev(handle, [PROBE.encode(), b"\n"]) == len(PROBE) + 1

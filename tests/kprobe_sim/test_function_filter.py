@@ -1,0 +1,67 @@
+"""Lists of functions: words that only a close ends, and commands, which aren't simulated.
+
+The kernel's answers are those of guests of 5.10, 6.1, 6.12 and 7.2, all alike.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from kprobe_sim import SimulatedKernel
+
+
+def written(path: str, *pieces: bytes) -> tuple[list[int | str], bytes]:
+    """Return what writes to a file say, and what it reads once it is closed."""
+    tracefs = SimulatedKernel("6.1").tracefs
+    answers: list[int | str] = []
+    with tracefs.open(path, os.O_WRONLY) as file:
+        for piece in pieces:
+            try:
+                answers.append(file.write(piece))
+            except OSError as error:
+                answers.append(errno.errorcode[error.errno or 0])
+    return answers, tracefs.read(path)
+
+
+@pytest.mark.parametrize(
+    "command", [b"traceoff", b"traceon:3", b"stacktrace", b"snapshot", b"dump", b"enable_event:sched:x", b"mod:ext4"]
+)
+def test_a_command_is_refused_though_a_close_would_end_it(command: bytes) -> None:
+    """A kernel takes it, at the close."""
+    empty = b"#### all functions enabled ####\n"
+    assert written("set_ftrace_filter", b"do_sys_openat2:" + command) == (["ENOSYS"], empty)
+    assert written("set_ftrace_filter", b"do_sys_openat2:" + command + b"\n") == (["ENOSYS"], empty)
+
+
+def test_a_command_in_pieces() -> None:
+    answers, _ = written("set_ftrace_filter", b"do_sys_open", b"at2:trace", b"off")
+    assert answers == [11, 9, "ENOSYS"]
+
+
+@pytest.mark.parametrize(
+    ("path", "word", "ended"),
+    [
+        ("set_ftrace_filter", b"do_sys_openat2:nosuch", "EINVAL"),
+        ("set_ftrace_filter", b"nosuchfn", "EINVAL"),
+        ("set_ftrace_filter", b"nosuchfn:traceoff", "EINVAL"),
+        ("set_ftrace_notrace", b"do_sys_openat2:traceoff", "EINVAL"),
+        ("set_graph_function", b"do_sys_openat2:traceoff", "EINVAL"),
+        ("set_graph_function", b"nosuch", "EINVAL"),
+        ("set_graph_notrace", b"nosuch", "EINVAL"),
+        ("stack_trace_filter", b"do_sys_openat2:traceoff", "ENODEV"),
+        ("stack_trace_filter", b"nosuch", "EINVAL"),
+    ],
+)
+def test_what_is_wrong_is_said_to_who_ends_the_word(path: str, word: bytes, ended: str) -> None:
+    """And to nobody, if that is the close."""
+    assert written(path, word)[0] == [len(word)]
+    assert written(path, word + b"\n")[0] == [ended]
+    assert written(path, word)[1].startswith(b"####")
+
+
+@pytest.mark.parametrize("path", ["set_ftrace_filter", "set_graph_function", "stack_trace_filter"])
+def test_a_function_that_a_close_ends_is_taken(path: str) -> None:
+    assert written(path, b"do_sys_", b"openat2") == ([7, 7], b"do_sys_openat2\n")
