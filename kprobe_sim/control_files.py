@@ -16,6 +16,7 @@ import kprobe_sim.control as control  # by its name: `from` takes what pyfakefs 
 from kprobe_sim.buffer_files import RawPipe, Snapshot
 from kprobe_sim.function_filter import FunctionList
 from kprobe_sim.instance import Instance
+from kprobe_sim.marks import mark, mark_raw
 from kprobe_sim.node import OpenFile, Seek, refuse
 from kprobe_sim.openfile import Fixed, FixedGeneric, Generic, Get, Put, Simple, Switch, Trace, TracePipe, Unseekable
 from kprobe_sim.seqfile import Seq, lines, single
@@ -107,8 +108,8 @@ CONTROL: dict[str, Control] = {
     "snapshot": Control(lambda instance, flags: Snapshot(flags, instance, None)),
     "trace": Control(lambda instance, flags: Trace(flags, instance, None), lambda instance: instance.clear()),
     "trace_clock": Control(_single(control.clock_text, control.put_clock)),
-    "trace_marker": Control(_mark(lambda instance, data: instance.mark(data, instance.kernel.writer))),
-    "trace_marker_raw": Control(_mark(lambda instance, data: instance.mark_raw(data, instance.kernel.writer))),
+    "trace_marker": Control(_mark(lambda instance, data: mark(instance, data, instance.kernel.writer))),
+    "trace_marker_raw": Control(_mark(lambda instance, data: mark_raw(instance, data, instance.kernel.writer))),
     "trace_options": Control(_single(lambda instance: instance.options.text(), control.put_options)),
     "trace_pipe": Control(lambda instance, flags: TracePipe(flags, instance, None)),
     "tracing_cpumask": Control(lambda instance, flags: _CpuMaskFile(flags, instance)),

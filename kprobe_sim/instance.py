@@ -17,7 +17,6 @@ from kprobe_sim.readers import Readers
 from kprobe_sim.render import TRACE_PRINT, TRACE_STACK
 from kprobe_sim.ring import PAGE_DATA, RingBuffer
 from kprobe_sim.task import SavedCmdlines, Task
-from kprobe_sim.trigger import Hit, run_triggers
 
 if TYPE_CHECKING:
     from kprobe_sim.dyn_event import DynamicEvent
@@ -233,65 +232,6 @@ class Instance:
         frames = [*task.user_stack, *(0,) * _USER_FRAMES][:_USER_FRAMES]
         data = struct.pack("<H", kind) + header[2:8] + struct.pack(f"<II{_USER_FRAMES}Q", tgid, 0, *frames)
         self.write(cpu, data, at)
-
-    def mark(self, text: bytes, task: Task, cpu: int = 0) -> int:
-        """Take one write to trace_marker; return the bytes consumed (at most 1024 up to 6.7)."""
-        if not self.options["markers"]:
-            raise refuse(errno.EINVAL)
-        return [instance._mark(text, task, cpu) for instance in self._marked()][-1]
-
-    def _marked(self) -> Sequence[Instance]:
-        """Return the instances that a mark goes to: of the top one those with copy_trace_marker, newest first."""
-        if self.name or "copy_trace_marker" not in self.options:
-            return (self,)
-        if not self.kernel.marked:
-            raise refuse(errno.ENODEV)
-        return tuple(self.kernel.marked)
-
-    def _mark(self, text: bytes, task: Task, cpu: int) -> int:
-        text = text[: self.kernel.gates.marker_size]
-        size = len(text) + 2
-        if self.kernel.gates.mark_room:
-            size += max(0, len(b"<faulted>") - len(text))
-        body = text + (b"\0" if text.endswith(b"\n") else b"\n\0")
-        data = self._builtin(TRACE_PRINT, task) + struct.pack("<Q", self.kernel.marker_ip) + body.ljust(size, b"\0")
-        if not self.records or cpu in self.masked:
-            raise refuse(errno.EBADF)
-        event = self._static_files["ftrace", "print"] if self._static_files else None
-        if event is None or not event.triggers:
-            stored = self.write(cpu, data)
-        else:
-            buffer = self.buffer
-            hit = Hit(cpu, task.name, data, self.kernel.hits.tracer_frames.marker(), None)
-            # triggers see the text as it was written, without a newline of ours
-            later = run_triggers(event, hit, data[:16] + (text + b"\0").ljust(size, b"\0"))
-            stored = self.write(cpu, data, buffer=buffer)
-            for trigger in later:
-                trigger.fire(hit._replace(head=data[:2] + self.kernel.gates.marker_stack + data[4:8]), data)
-        if not stored:
-            raise refuse(errno.EBADF)
-        return len(text)
-
-    def mark_raw(self, blob: bytes, task: Task, cpu: int = 0) -> int:
-        """Take one write to trace_marker_raw: a 4-byte id and data."""
-        most, taken = self.kernel.gates.raw_mark_sizes
-        if not self.options["markers"] or not 4 <= len(blob) <= most:
-            raise refuse(errno.EINVAL)
-        return [instance._mark_raw(blob[:taken], task, cpu) for instance in self._marked()][-1]
-
-    def _mark_raw(self, blob: bytes, task: Task, cpu: int) -> int:
-        data = self._builtin(self.kernel.gates.raw_data_type, task) + blob
-        # the kernel counts the id twice, and keeps room for "<faulted>"; what fills the rest there is old, here zero
-        size = len(data)
-        if self.kernel.gates.mark_room:
-            size += 4 + max(0, len(b"<faulted>") + 4 - len(blob))
-        data = data.ljust(-(-size // 4) * 4, b"\0")
-        if not self.write(cpu, data):
-            raise refuse(errno.EBADF)
-        return len(blob)
-
-    def _builtin(self, kind: int, task: Task) -> bytes:
-        return struct.pack("<HBBi", kind, 0, self.kernel.gates.marker_depth, task.pid)
 
     # the snapshot
 
