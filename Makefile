@@ -38,7 +38,7 @@ test: $(VENV)/.dev
 
 vm-test: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
-	$(PY) -m pytest -q -m 'vm or not vm' $(KERNEL:%=--tracefs vm:%) tests/conformance tests/kprobe_vm tests/test_docs.py
+	$(PY) -m pytest -q -m 'vm or not vm' $(KERNEL:%=--tracefs vm:%) tests/conformance tests/kprobe_vm tests/test_docs.py tests/kprobe_sim/expose/test_results.py
 
 # each kernel has a run of its own, and the last word is which of them failed
 vm-ftracetest: $(VENV)/.dev
