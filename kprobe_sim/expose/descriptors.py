@@ -20,6 +20,7 @@ from kprobe_sim.node import DirNode, Node, OpenFile, Seek, refuse
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel
 
+_ONE = b"\1\0\0\0\0\0\0\0"
 _CLOEXEC, _NONBLOCK = os.EFD_CLOEXEC, os.EFD_NONBLOCK
 
 
@@ -45,17 +46,24 @@ class Description:
                 self.opened.release()
             raise
         if self._waits and self.opened is not None and self.opened.readable:
-            self._unsubscribe = kernel.subscribe(self.show_state)
+            self._unsubscribe = kernel.subscribe(self.show_news)
 
     def show_state(self) -> None:
         """Make the descriptor readable as the file is; called with the kernel's lock held."""
         readable = self.opened is None or bool(self.opened.poll() & select.POLLIN)
         if readable != self._signalled and self.references >= 0:
             if readable:
-                REAL.write(self.descriptor, b"\1\0\0\0\0\0\0\0")
+                REAL.write(self.descriptor, _ONE)
             else:
                 REAL.read(self.descriptor, 8)
             self._signalled = readable
+
+    def show_news(self) -> None:
+        """Do it when something has come: an edge-triggered epoll hears of that, too, though the last was not read."""
+        was = self._signalled
+        self.show_state()
+        if was and self._signalled and self.references >= 0:
+            REAL.write(self.descriptor, _ONE)
 
     def file(self, *, reading: bool = False, writing: bool = False) -> OpenFile:
         """Return the open file; EISDIR for a directory, EBADF if it was opened for the other direction."""

@@ -384,6 +384,22 @@ def test_select_poll_and_epoll(kernel: SimulatedKernel) -> None:
     os.close(pipe)
 
 
+def test_edge_triggered_epoll(kernel: SimulatedKernel) -> None:
+    """One edge for each event, whether the last one was read or not; a guest answers the same (see limits.c)."""
+    pipe = os.open(f"{T}/trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
+    with select.epoll() as epoll:
+        epoll.register(pipe, select.EPOLLIN | select.EPOLLET)
+        assert epoll.poll(0) == []
+        for is_read in (True, True, True, False, False, False):
+            with open(f"{T}/trace_marker", "w") as marker:
+                marker.write("an event")
+            assert epoll.poll(0) == [(pipe, select.EPOLLIN)]
+            if is_read:
+                os.read(pipe, 4096)
+            assert epoll.poll(0) == []
+    os.close(pipe)
+
+
 def test_non_blocking_by_flag_and_later(kernel: SimulatedKernel) -> None:
     pipe = os.open(f"{T}/trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
     assert not os.get_blocking(pipe)
