@@ -86,7 +86,7 @@ events of syscalls and raw_syscalls surround all but the waits. Not seen, and ne
 - whether a symlink that failed got to `vfs_symlink`, and a clone3 that failed to `kernel_clone` (it is said to have,
   if the kernel could read its arguments)
 - 32-bit programs: their opens, forks, execs and ends are seen, their system calls' events are left out. Programs for
-  the x32 interface are not seen, and one that starts a process with CLONE_UNTRACED makes one that can't open files.
+  the x32 interface are not seen, and a process that is started by clone3(2) with CLONE_UNTRACED can't open files.
 - on which CPU a task ran, and when it was preempted: all is on CPU 0, one after another
 - the time that a call takes is longer than on a kernel, by what it takes to tell of it
 

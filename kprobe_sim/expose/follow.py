@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _STOPS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _BIRTHS = (ptrace.EVENT_FORK, ptrace.EVENT_VFORK, ptrace.EVENT_CLONE)
-_CLONE_VFORK, _CLONE_THREAD = 0x4000, 0x10000
+_CLONE_VFORK, _CLONE_THREAD, _CLONE_UNTRACED = 0x4000, 0x10000, 0x800000
 
 
 class _Tracee:
@@ -128,6 +128,10 @@ class Follower:
             name = syscall_name(call.number) if native else CALLS_I386.get(call.number)
             if name is not None:
                 tracee.doing = self._doings.enter(tracee.task(), name, call.arguments, native=native)
+            if (
+                name == "clone" and call.arguments[0] & _CLONE_UNTRACED
+            ):  # who isn't traced makes no call that is followed
+                self._ptrace.set_argument(tracee.pid, call.arguments[0] & ~_CLONE_UNTRACED, native=native)
         self._resume(tracee)
 
     def _leaves(self, tracee: _Tracee) -> None:

@@ -20,7 +20,7 @@ EVENT_FORK, EVENT_VFORK, EVENT_CLONE, EVENT_EXEC, EVENT_EXIT, EVENT_SECCOMP, EVE
 SYSCALL_STOP = 0x85  # the signal of a stop at a system call: SIGTRAP, and what PTRACE_O_TRACESYSGOOD sets
 _INFO = struct.Struct("<B3xIQQ7Q")  # struct ptrace_syscall_info: op, arch, places, then the number and six arguments
 _AT_EXIT = 2
-_RAX, _ORIG_RAX, _RIP, _CS = 80, 120, 128, 136  # of struct user_regs_struct
+_RBX, _RAX, _RDI, _ORIG_RAX, _RIP, _CS = 40, 80, 112, 120, 128, 136  # of struct user_regs_struct
 _CS_64, _SYSCALL_SIZE = 0x33, 2
 _PAGE = 4096
 _STRING_MAX = 4096  # PATH_MAX
@@ -101,6 +101,10 @@ class Ptrace:
         """Return what the system call returned in which a fatal signal met a task that ends now."""
         value = self._register(pid, _RAX)
         return None if value is None else _signed(value)
+
+    def set_argument(self, pid: int, value: int, *, native: bool) -> None:
+        """Change the first argument of the system call that a task is about to make."""
+        self._ptrace(_POKEUSER, pid, _RDI if native else _RBX, value)
 
     def was_interrupted(self, pid: int) -> bool:
         """True if a signal has ended a wait that the kernel doesn't begin again by itself."""

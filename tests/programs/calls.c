@@ -253,6 +253,13 @@ static void forks(void)
 	say(tid(), "fork", pid);
 	waitpid(pid, &status, 0);
 	say(pid, "end", status);
+	pid = call(SYS_clone, SIGCHLD | CLONE_UNTRACED, 0, 0, 0);
+	if (!pid)
+		_exit(-call(SYS_open, P("nosuch"), O_RDONLY, 0, 0));
+	say(tid(), "fork", pid);
+	waitpid(pid, &status, 0);
+	say(pid, "open", -WEXITSTATUS(status));
+	say(pid, "end", status);
 	call(SYS_clone3, P(&args), 8, 0, 0); /* EINVAL, before kernel_clone */
 	say(tid(), "fork", call(SYS_clone, CLONE_THREAD, 0, 0, 0)); /* EINVAL */
 	ends(returns_7);
