@@ -8,9 +8,7 @@ itself, so a server outside the user namespace of `kprobe-sim run` can't be hand
 One thread answers; a read that must wait is parked and answered on the event, or with EINTR when its caller gets a
 signal.  Entries of directories that come and go aren't cached by the kernel, and no negative entry ever is.
 
-What a FUSE mount can't do as tracefs does: the file system type; lseek on `trace` opened for writing only (the real
-one stays at 0); splice of `trace_pipe`, which is EINVAL; a private mmap, which is taken; a write of more than 1 MiB
-arrives in parts.
+What a FUSE mount can't do as tracefs does is listed in docs/ways.md.
 """
 
 from __future__ import annotations
@@ -27,7 +25,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kprobe_sim.expose import fuse_wire as wire
 from kprobe_sim.expose.callers import caller, waits
-from kprobe_sim.expose.fuse_nodes import ROOT, NodeTable, is_apart
+from kprobe_sim.expose.fuse_nodes import NodeTable, is_apart
+from kprobe_sim.expose.fuse_polls import Polls
 from kprobe_sim.expose.fuse_positions import Positions
 from kprobe_sim.expose.fuse_splice import Splices
 from kprobe_sim.expose.fuse_wire import InitFlag, Opcode, OpenFlag, Request
@@ -76,7 +75,7 @@ class FuseServer:
         self._handles: dict[int, OpenFile | list[tuple[int, str, bool]]] = {}
         self._next_handle = 1
         self._parked: list[_Parked] = []
-        self._polled: dict[int, tuple[OpenFile, int]] = {}  # by the kernel's poll handle: file and its mask then
+        self._polls = Polls()
         self._positions = Positions()
         self._changed: dict[str, tuple[int, int, int]] = {}  # path: mode, uid, gid that chmod and chown left
         self._started = time.time()
@@ -97,6 +96,7 @@ class FuseServer:
             Opcode.OPENDIR: self._opendir,
             Opcode.READDIR: self._readdir,
             Opcode.POLL: self._poll,
+            Opcode.LSEEK: self._seek,
             Opcode.STATFS: lambda _: wire.statfs(),
             **dict.fromkeys((Opcode.FLUSH, Opcode.FSYNCDIR, Opcode.DESTROY), lambda _: b""),
             Opcode.FSYNC: _no_fsync,
@@ -129,7 +129,7 @@ class FuseServer:
                         continue
                     raise
                 self._answer(Request.parse(view[:length]))
-                if self._parked or self._polled:
+                if self._parked or self._polls:
                     self._drain()
         finally:
             with self._kernel.condition:
@@ -150,7 +150,7 @@ class FuseServer:
         self._handles.clear()
 
     def _wake(self) -> None:
-        if self._parked or self._polled:
+        if self._parked or self._polls:
             os.eventfd_write(self._waker, 1)
 
     def _drain(self) -> None:
@@ -268,18 +268,20 @@ class FuseServer:
             self._nodes.forget(number, lookups)
 
     def _opendir(self, request: Request) -> bytes:
-        directory = self._directory(request.node)
-        entries = [(1, ".", True), (2, "..", True)]
-        for name in directory.names():
-            found = directory.lookup(name)
-            if found is not None:
-                entries.append((len(entries) + 1, name, found.is_dir))
-        return wire.opened(self._keep(entries), 0)
+        self._directory(request.node)
+        return wire.opened(self._keep([]), 0)
 
     def _readdir(self, request: Request) -> bytes:
         handle, offset, size, *_ = wire.TRANSFER_IN.unpack_from(request.body)
         entries = self._handles[handle]
         assert isinstance(entries, list)
+        if offset == 0:  # also after rewinddir(3): what is there by now
+            directory = self._directory(request.node)
+            entries[:] = [(1, ".", True), (2, "..", True)]
+            for name in directory.names():
+                found = directory.lookup(name)
+                if found is not None:
+                    entries.append((len(entries) + 1, name, found.is_dir))
         return wire.directory(entries[offset:], size)
 
     # open files
@@ -300,6 +302,9 @@ class FuseServer:
         if self._seen is not None:
             self._seen(request.pid, self._nodes.path(request.node))
         opened = self._nodes.node(request.node).open(flags)
+        if flags & os.O_DIRECT:  # after the open, as do_dentry_open() in fs/open.c
+            opened.release()
+            raise refuse(errno.EINVAL)
         how = OpenFlag.DIRECT_IO | OpenFlag.NOFLUSH
         if opened.seek is Seek.NONE:
             how |= OpenFlag.NONSEEKABLE  # not STREAM: saved_cmdlines_size has a position all the same
@@ -315,8 +320,7 @@ class FuseServer:
             opened.release()
             if opened.readable and not opened.flags & os.O_APPEND:
                 self._splices.closed(request.node)
-            for poll_handle in [key for key, (file, _) in self._polled.items() if file is opened]:
-                del self._polled[poll_handle]
+            self._polls.closed(opened)
         return b""
 
     def _read(self, request: Request) -> bytes | None:
@@ -353,10 +357,12 @@ class FuseServer:
         handle, poll_handle, flags, _ = wire.POLL_IN.unpack_from(request.body)
         opened = self._file(handle)
         self._splices.find(request.node)
-        mask = opened.poll()
-        if flags & wire.POLL_SCHEDULE_NOTIFY:
-            self._polled[poll_handle] = (opened, mask)
-        return wire.TWO_WORDS.pack(mask, 0)
+        return self._polls.answer(opened, poll_handle, flags)
+
+    def _seek(self, request: Request) -> bytes:
+        """Refuse SEEK_DATA and SEEK_HOLE, for which alone the kernel asks: a file of no bytes has neither."""
+        opened = self._file(wire.HANDLE_IN.unpack_from(request.body)[0])
+        raise refuse(errno.ENXIO if opened.seek in (Seek.DEFAULT, Seek.GENERIC) else errno.EINVAL)
 
     # waiting
 
@@ -379,10 +385,7 @@ class FuseServer:
                     self._parked.append(parked)
                 except OSError as error:
                     messages.append(wire.refusal(parked.unique, error.errno or errno.EIO))
-            for poll_handle, (opened, mask) in list(self._polled.items()):
-                if opened.poll() != mask:
-                    del self._polled[poll_handle]
-                    messages.append(wire.poll_notice(poll_handle))
+            messages += self._polls.notices()
         for message in messages:
             self._send(message)
 
@@ -394,6 +397,3 @@ class FuseServer:
 def _no_fsync(_: Request) -> bytes:
     """Refuse fsync(2): tracefs has it for directories only (vfs_fsync_range() in fs/sync.c)."""
     raise refuse(errno.EINVAL)
-
-
-__all__ = ["ROOT", "FuseServer"]

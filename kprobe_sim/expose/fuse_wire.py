@@ -68,7 +68,6 @@ NOT_MADE: dict[int, int] = {  # as a directory without that operation answers, <
     Opcode.LISTXATTR: errno.EOPNOTSUPP,
     Opcode.IOCTL: errno.ENOTTY,
     Opcode.FALLOCATE: errno.EOPNOTSUPP,
-    Opcode.LSEEK: errno.EINVAL,
 }
 
 
