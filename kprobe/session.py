@@ -249,12 +249,9 @@ class Trace:
     def _begin(self) -> None:
         tracefs, tids = self.tracefs, self._threads()
         self.instance = open_instance(tracefs, self._undo, self._tracer.owner, top_level=self._top_level)
-        self._registration = add_probe(tracefs, self._undo, self.probe)
         text, by_filter = pick(self.instance, tids, self._filter)
         self._known_threads = set(tids)
         self._looks_for_threads = self._pid is not None and not by_filter
-        if text:
-            self._set_filter(text)
         if self._follow:
             if by_filter or not tids:
                 raise Unsupported("way to follow forks here", "it needs pid, and an instance with set_event_pid")
@@ -264,6 +261,10 @@ class Trace:
         self.notices += self.instance.notices()
         if by_filter and self._pid is not None:
             self.notices.append("threads that the process starts from now on are not seen")
+        # late, as nothing tells whose it is, if we are killed, before it has a filter or is enabled in the instance
+        self._registration = add_probe(tracefs, self._undo, self.probe)
+        if text:
+            self._set_filter(text)
         if self._duration is None:
             path = self.instance.path("trace_pipe")
             self._stream = tracefs.stream(path)
