@@ -24,8 +24,9 @@ module is imported in every run of pytest, so it imports the rest when a fixture
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
 
@@ -247,10 +248,34 @@ def workload(tracefs: Tracefs, tracefs_backend: Backend, tracefs_spec: str) -> I
     task.close()
 
 
-def _uncaptured(config: pytest.Config) -> contextlib.AbstractContextManager[None]:
-    """Let what is printed be seen, if pytest captures it."""
+@contextlib.contextmanager
+def _uncaptured(config: pytest.Config) -> Iterator[None]:
+    """Let what is told on standard error be seen, on lines of its own, though pytest captures it."""
     manager = config.pluginmanager.getplugin("capturemanager")
-    return contextlib.nullcontext() if manager is None else manager.global_and_fixture_disabled()
+    with contextlib.nullcontext() if manager is None else manager.global_and_fixture_disabled():
+        beside: Any = _Beside(config.pluginmanager.getplugin("terminalreporter"), sys.stderr)
+        with contextlib.redirect_stderr(beside):
+            yield
+
+
+class _Beside:
+    """Standard error beside pytest's own report, in which a line may be begun."""
+
+    def __init__(self, reporter: Any, out: TextIO) -> None:
+        self._reporter = reporter
+        self._out = out
+
+    def write(self, text: str) -> int:
+        if self._reporter is not None:  # there is none in the workers of pytest-xdist
+            self._reporter.ensure_newline()
+        return self._out.write(text)
+
+    def flush(self) -> None:
+        self._out.flush()
+
+    def isatty(self) -> bool:
+        """False: nothing may be written over pytest's lines."""
+        return False
 
 
 def _reports(config: pytest.Config) -> MachineReports:

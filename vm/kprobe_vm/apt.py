@@ -7,6 +7,7 @@ package by its hash in the index.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -28,6 +29,7 @@ from kprobe_vm.errors import (
     PackageMissing,
 )
 from kprobe_vm.packages import INDEX_AGE, Absent, Package, Progress, parse_stanzas, verified
+from kprobe_vm.progress import bytes_of, measured
 from kprobe_vm.scratch import scratch
 
 __all__ = ["AptArchive", "Mirrors", "Progress", "Sourced", "failure", "mirrors_of"]
@@ -123,8 +125,8 @@ class AptArchive:
             with self.cache.lock("apt-" + digest(str(self.home).encode())[:16]):
                 if time.time() - fetched() >= at_most_old:
                     self._configure()
-                    self.progress(f"fetching the package index of {', '.join(self.suites)}")
-                    self._apt("apt-get", "update", "-qq", "--error-on=any", deadline=600)
+                    with measured(self.progress, f"fetching the package index of {', '.join(self.suites)}"):
+                        self._apt("apt-get", "update", "-qq", "--error-on=any", deadline=600)
                     stamp.touch()
         return fetched()
 
@@ -139,11 +141,11 @@ class AptArchive:
         """Return the verified package file, from the cache if it is there; raise `FetchFailed`."""
 
         def download() -> bytes:
-            self.progress(f"fetching {package.name} {package.version} ({package.size / 1e6:.1f} MB)")
-            self._configure()
-            mirrors = mirrors_of(self._targets)
-            base = mirrors.security if self.suites[0].endswith("-security") else mirrors.main
-            with scratch(self.home) as place:
+            line = f"fetching {package.name} {package.version} ({package.size / 1e6:.1f} MB)"
+            with scratch(self.home) as place, measured(self.progress, line, lambda: _fetched(place, package.size)):
+                self._configure()
+                mirrors = mirrors_of(self._targets)
+                base = mirrors.security if self.suites[0].endswith("-security") else mirrors.main
                 file = place / "package.deb"
                 url = f"{base}/{package.filename}"
                 self._apt(HELPER, "download-file", url, str(file), f"SHA256:{package.sha256}", deadline=1800)
@@ -178,9 +180,10 @@ class AptArchive:
             files = {source: place / f"{source.package.sha256}.deb" for source in sources}
             words = [(s.url, str(files[s]), f"SHA256:{s.package.sha256}") for s in lacking]
             if lacking:
-                size = sum(source.package.size for source in lacking) / 1e6
-                self.progress(f"fetching {len(lacking)} packages for the guest ({size:.1f} MB)")
-                self._apt(HELPER, "download-file", *(word for row in words for word in row), deadline=1800)
+                size = sum(source.package.size for source in lacking)
+                line = f"fetching {len(lacking)} packages for the guest ({size / 1e6:.1f} MB)"
+                with measured(self.progress, line, lambda: _fetched(place, size)):
+                    self._apt(HELPER, "download-file", *(word for row in words for word in row), deadline=1800)
             return [verified(self.cache, source.package, self.progress, files[source].read_bytes) for source in sources]
 
     def _sources(self, mirrors: Mirrors) -> Iterable[str]:
@@ -254,6 +257,14 @@ class AptArchive:
         if done.returncode:
             raise failure(f"{program.rpartition('/')[2]} {arguments[0]}", done.stderr.strip() or done.stdout.strip())
         return done.stdout
+
+
+def _fetched(place: Path, size: int) -> str:
+    """Return how far a download into a directory is."""
+    done = 0
+    with contextlib.suppress(OSError), os.scandir(place) as entries:
+        done = sum(entry.stat().st_size for entry in entries if entry.is_file())
+    return bytes_of(done, size)
 
 
 def _packages(shown: str) -> list[Package]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
+from collections.abc import Callable
 from typing import NamedTuple
 
 from kprobe_vm import places
-from kprobe_vm.apt import Progress
 from kprobe_vm.kerneltree import series_of
 from kprobe_vm.lab import Lab
 from kprobe_vm.machine import Machine
 from kprobe_vm.process import GuestProcess
+from kprobe_vm.progress import LATER, Progress, Teller
 from kprobe_vm.surroundings import Surroundings
 from kprobe_vm.tracefs import GuestTracefs
 
@@ -55,14 +55,14 @@ class VmTracefs(GuestTracefs):
     """The tracefs of a machine of its own."""
 
     def __init__(
-        self, machine: Machine, spec: Spec, lab: Lab, place: places.Place, progress: Progress | None = None
+        self, machine: Machine, spec: Spec, lab: Lab, place: places.Place, begun: Callable[[], Progress] = Teller
     ) -> None:
         super().__init__(machine.channel, deadline=machine.boot.deadlines.operation)
         self.machine = machine
         self._spec = spec
         self._lab = lab
         self._place = place
-        self._progress = progress
+        self._begun = begun
         self._workload: GuestProcess | None = None
 
     def play(self) -> None:
@@ -85,7 +85,7 @@ class VmTracefs(GuestTracefs):
         While that one is used the next gets ready, as who does this once does it again.
         """
         self.machine.close()
-        place = self._place if self._place.is_held else _place(self._spec, self._progress)
+        place = self._place if self._place.is_held else _place(self._spec, self._begun())
         try:
             machine = self._lab.machine()
         except BaseException:
@@ -93,7 +93,7 @@ class VmTracefs(GuestTracefs):
             raise
         if machine.is_clone:
             self._lab.prepare()
-        return VmTracefs(machine, self._spec, self._lab, place, self._progress)
+        return VmTracefs(machine, self._spec, self._lab, place, self._begun)
 
     def close(self) -> None:
         """End the machine, and the one that waits to be the next."""
@@ -102,12 +102,12 @@ class VmTracefs(GuestTracefs):
         self._place.close()
 
 
-def _place(spec: Spec, progress: Progress | None) -> places.Place:
-    return places.take(places.limit(os.environ, spec.memory), waiting=progress or _say)
+def _machine(spec: Spec, progress: Progress | None) -> Machine:
+    return Machine(spec.kernel, cpus=spec.cpus, memory=spec.memory, progress=progress, template=not spec.cold)
 
 
-def _say(line: str) -> None:
-    print(f"kprobe-vm: {line}", file=sys.stderr, flush=True)
+def _place(spec: Spec, progress: Progress) -> places.Place:
+    return places.take(places.limit(os.environ, spec.memory), waiting=progress)
 
 
 def check(argument: str) -> None:
@@ -123,20 +123,22 @@ def check(argument: str) -> None:
 def open_vm(argument: str, *, progress: Progress | None = None) -> VmTracefs:
     """Start the guest that a spec describes and return its tracefs, which must be closed.
 
-    If as many guests run on this host as it can bear, wait for one to end, but not for long; after a second standard
-    error tells of it.  `progress` is called with one line at each step, and with that one instead.  Raise `ValueError`
-    for a bad spec, `NotReady` if the host lacks something (one line that says what), `MachineDied` if the guest doesn't
-    come up.
+    If as many guests run on this host as it can bear, wait for one to end, but not for long.  `progress` is called with
+    one line at each step; without it, standard error tells what takes more than a second.  Raise `ValueError` for a bad
+    spec, `NotReady` if the host lacks something (one line that says what), `MachineDied` if the guest doesn't come up.
     """
     spec = Spec.parse(argument)
 
-    def make() -> Machine:
-        return Machine(spec.kernel, cpus=spec.cpus, memory=spec.memory, progress=progress, template=not spec.cold)
+    def begun() -> Progress:
+        return progress or Teller(after=LATER)
 
-    lab = Lab(make)
-    place = _place(spec, progress)
+    def make() -> Machine:
+        return _machine(spec, begun())
+
+    lab = Lab(make, spare=lambda: _machine(spec, None))
+    place = _place(spec, begun())
     try:
-        return VmTracefs(lab.machine(), spec, lab, place, progress)
+        return VmTracefs(lab.machine(), spec, lab, place, begun)
     except BaseException:
         place.close()
         raise

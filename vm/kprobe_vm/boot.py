@@ -100,6 +100,15 @@ class Boot:
             self.qemu.kill()
             raise
 
+    @property
+    def stage(self) -> str:
+        """How far the start is, in words."""
+        if self._saved is not None:
+            return "resuming"
+        if not self.control.is_connected:
+            return "starting QEMU"
+        return self.console.tail(1).strip() or "the kernel starts"
+
     def wait_ready(self, *, prove: bool = False) -> Hello:
         """Wait until the agent speaks; with `prove` the console must speak within a few seconds.
 

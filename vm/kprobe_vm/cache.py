@@ -80,7 +80,7 @@ class Cache:
         return path
 
     def check(self, path: Path | None = None) -> None:
-        """Raise `CacheUnsafe` if the cache, or something in it, is another's, or others can write to such a directory."""
+        """Raise `CacheUnsafe` if the cache, or something in it, is another's, or a directory open to others."""
         for place in _way(self.root, path or self.root):
             with contextlib.suppress(FileNotFoundError):
                 _check(place, os.lstat(place), is_root=place == self.root)

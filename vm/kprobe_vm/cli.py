@@ -19,6 +19,7 @@ from kprobe_vm.kernels import Kernels, series_of
 from kprobe_vm.kerneltree import release_of
 from kprobe_vm.lock import Lock, Locks
 from kprobe_vm.packages import version_key
+from kprobe_vm.progress import Teller
 
 if TYPE_CHECKING:
     from kprobe_vm.copies import Copy
@@ -36,10 +37,6 @@ or what the host lacks:
   99 cache unsafe  101 agent not compiled  102 disk full  103 cache damaged  104 package damaged  105 bad signature
   106 archive not reached  107 not fetched  108 wrong architecture  109 kernel gone  110 no such kernel
   111 QEMU too old  112 Python package missing  113 no compiler  114 no QEMU  115 program missing  125 anything else"""
-
-
-def _progress(line: str) -> None:
-    print(f"kprobe-vm: {line}", file=sys.stderr, flush=True)
 
 
 def _machine(options: argparse.Namespace, *, template: bool = False) -> Machine:
@@ -280,7 +277,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     end = words.index("--") if "--" in words else len(words)
     options = _parser().parse_args(words[:end])
     options.command = words[end + 1 :]
-    options.progress = (lambda _line: None) if options.quiet else _progress
+    options.progress = (lambda _line: None) if options.quiet else Teller()
     for name in ("index", "keyring", "lock"):
         if (value := getattr(options, name, None)) and options.function is not _update:
             os.environ[f"KPROBE_VM_{name.upper()}"] = value

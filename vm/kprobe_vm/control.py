@@ -55,6 +55,11 @@ class Control:
         self._thread = threading.Thread(target=self._run, name="kprobe-vm control", daemon=True)
         self._thread.start()
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether QEMU has answered."""
+        return self._client is not None
+
     def execute(self, command: str, arguments: Mapping[str, object] | None = None, *, deadline: float = 10.0) -> object:
         """Return QEMU's answer to a command; raise `ControlLost`."""
         if not self._settled.wait(CONNECT_DEADLINE) or self._client is None or self._loop is None:

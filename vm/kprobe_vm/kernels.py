@@ -22,6 +22,7 @@ from kprobe_vm.errors import CacheCorrupt, FetchFailed, KernelGone, NoSuchKernel
 from kprobe_vm.kerneltree import Kernel, load_order, release_of, series_of
 from kprobe_vm.lock import NAME, Lock, Locked, Locks
 from kprobe_vm.packages import INDEX_AGE, Absent, Package, Progress, version_key
+from kprobe_vm.progress import measured
 
 __all__ = ["BOOKWORM", "SERIES", "SUITES", "Kernel", "Kernels", "Series", "load_order", "series_of", "suites_for"]
 
@@ -172,8 +173,8 @@ class Kernels:
 
         def fill(fresh: Path) -> None:
             file = self._fetch(locked)
-            self.progress(f"unpacking {package.name} {package.version}")
-            kerneltree.fill(fresh, file, package)
+            with measured(self.progress, f"unpacking {package.name} {package.version}"):
+                kerneltree.fill(fresh, file, package)
 
         damaged = (self.cache.root / "kernels" / name).exists()
         try:

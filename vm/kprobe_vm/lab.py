@@ -48,13 +48,14 @@ class _Spare:
 
 
 class Lab:
-    """Gives machines, each of which the taker closes; `make` returns one that isn't started.
+    """Gives machines, each of which the taker closes; `make` returns one that isn't started, `spare` a silent one.
 
     Methods may be called from any thread.
     """
 
-    def __init__(self, make: Callable[[], Machine]) -> None:
+    def __init__(self, make: Callable[[], Machine], *, spare: Callable[[], Machine] | None = None) -> None:
         self._make = make
+        self._make_spare = spare or make
         self._lock = threading.Lock()
         self._spare: _Spare | None = None
 
@@ -72,7 +73,7 @@ class Lab:
         """Begin to start a spare machine, unless there is one."""
         with self._lock:
             if self._spare is None:
-                self._spare = _Spare(self._make())
+                self._spare = _Spare(self._make_spare())
 
     def close(self) -> None:
         """End the spare machine; what was given out is the takers'."""

@@ -8,7 +8,6 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from kprobe_vm.control import ControlLost
 from kprobe_vm.errors import BootTimeout, DiskFull, MachineDied, MachineError, QemuDied, TemplateStale
 from kprobe_vm.frames import Hello, Op
 from kprobe_vm.migration import take_state
+from kprobe_vm.progress import Progress, measured
 from kprobe_vm.qemu import Hardware, Ram
 from kprobe_vm.template import MEMORY, NONE, Contents, Template
 
@@ -51,7 +51,7 @@ class Launch:
         hardware: Hardware,
         deadlines: Deadlines,
         cache: Cache,
-        progress: Callable[[str], object],
+        progress: Progress,
         *,
         program: str,
         version: str,
@@ -181,13 +181,15 @@ class Launch:
             trouble = kvm_trouble()
             if trouble not in ("", "not there"):
                 self._progress(f"{trouble}; emulating, which is slower")
-        self._progress(f"{doing} {self._name} ({hardware.accelerator.partition(',')[0]})")
-        boot = Boot(self._program, hardware, self._console_file(), self._deadlines, ram=ram, saved=saved)
-        try:
-            hello = boot.wait_ready(prove=prove)
-        except BaseException:  # Ctrl-C as well
-            boot.close()
-            raise
+        line = f"{doing} {self._name} ({hardware.accelerator.partition(',')[0]})"
+        boot: Boot | None = None
+        with measured(self._progress, line, lambda: boot.stage if boot else ""):
+            boot = Boot(self._program, hardware, self._console_file(), self._deadlines, ram=ram, saved=saved)
+            try:
+                hello = boot.wait_ready(prove=prove)
+            except BaseException:  # Ctrl-C as well
+                boot.close()
+                raise
         seconds = boot.pace.now()
         nominal = pace.NOMINAL_BOOT if saved is None else pace.NOMINAL_CLONE
         boot.deadlines = self._deadlines.scaled(pace.after_start(seconds, nominal))

@@ -10,10 +10,9 @@ from typing import NamedTuple, Protocol
 
 from kprobe_vm.cache import Cache
 from kprobe_vm.errors import CacheCorrupt, FetchFailed, PackageCorrupt
+from kprobe_vm.progress import Progress
 
 __all__ = ["INDEX_AGE", "Absent", "Archive", "Package", "Progress", "parse_stanzas", "verified", "version_key"]
-
-Progress = Callable[[str], None]
 
 INDEX_AGE = 6 * 3600.0  # seconds for which a fetched index is good enough to choose from
 

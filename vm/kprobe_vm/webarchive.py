@@ -24,10 +24,12 @@ from kprobe_vm import programs
 from kprobe_vm.cache import Cache, digest
 from kprobe_vm.errors import ArchiveUnreachable, BadSignature, FetchFailed, PackageCorrupt, PackageMissing
 from kprobe_vm.packages import INDEX_AGE, Absent, Package, Progress, parse_stanzas, verified
+from kprobe_vm.progress import bytes_of, measured
 
 __all__ = ["WebArchive", "signed_text"]
 
 SILENCE = 30.0  # seconds that a server may say nothing
+PART = 1 << 18  # bytes that are read at once
 LARGEST = 1 << 30  # bytes of anything that is fetched
 # What is kept of an index: nothing else is ever asked for.
 KEPT = re.compile(r"Package: (?:linux-(?:image|binary)-\d.*|busybox-static)\n")
@@ -49,9 +51,9 @@ class WebArchive:
         """Fetch and verify the index unless it is younger than `at_most_old` seconds; return when that was."""
         is_known = self.cache.note(self._file) is not None
         if not is_known or time.time() - self._file.stat().st_mtime >= at_most_old:
-            self.progress(f"fetching the package index of {self.suite} from {self.url}")
-            release = signed_text(_get(f"{self.url}/dists/{self.suite}/InRelease"), self.keyring)
-            rows = self._packages(self._checked(release))
+            with measured(self.progress, f"fetching the package index of {self.suite} from {self.url}"):
+                release = signed_text(_get(f"{self.url}/dists/{self.suite}/InRelease"), self.keyring)
+                rows = self._packages(self._checked(release))
             self.cache.write_note(self._file, rows)
         return self._file.stat().st_mtime
 
@@ -64,8 +66,10 @@ class WebArchive:
         """Return the verified package file, from the cache if it is there; raise `FetchFailed`."""
 
         def download() -> bytes:
-            self.progress(f"fetching {package.name} {package.version} ({package.size / 1e6:.1f} MB)")
-            return _get(f"{self.url}/{package.filename}", package.size)
+            line = f"fetching {package.name} {package.version} ({package.size / 1e6:.1f} MB)"
+            parts: list[bytes] = []
+            with measured(self.progress, line, lambda: bytes_of(sum(map(len, parts)), package.size)):
+                return _get(f"{self.url}/{package.filename}", package.size, parts)
 
         return verified(self.cache, package, self.progress, download)
 
@@ -116,13 +120,16 @@ def signed_text(message: bytes, keyring: Path) -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-def _get(url: str, size: int = LARGEST) -> bytes:
-    """Return what is at a URL, at most one byte more than `size`."""
+def _get(url: str, size: int = LARGEST, parts: list[bytes] | None = None) -> bytes:
+    """Return what is at a URL, at most one byte more than `size`; `parts` takes it as it comes."""
+    parts = [] if parts is None else parts
     try:
         with urllib.request.urlopen(url, timeout=SILENCE) as answer:
-            data = answer.read(size + 1)
-            assert isinstance(data, bytes)
-            return data
+            left = size + 1
+            while left and (part := answer.read(min(left, PART))):
+                parts.append(part)
+                left -= len(part)
+            return b"".join(parts)
     except urllib.error.HTTPError as error:
         kind = Absent if error.code in (404, 410) else FetchFailed
         raise kind(f"{url}: {error.code} {error.reason}") from error

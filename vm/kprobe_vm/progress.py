@@ -1,0 +1,127 @@
+"""What is being done, said on standard error: a line that changes on a terminal, plain lines elsewhere.
+
+Whoever asks for something gives a function that takes a line (`Progress`).  What can tell more, such as the bytes of a
+download, does so with `measured`, whatever that function is.  It is our own and no library's: two forms of one line are
+all that is needed, and libraries print their bars where there is no terminal, or nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+__all__ = ["LATER", "Output", "Progress", "Teller", "bytes_of", "measured"]
+
+Progress = Callable[[str], None]
+
+TICK = 0.2  # seconds between two states on a terminal
+PLAIN = 5.0  # and elsewhere
+LATER = 1.0  # seconds in which a guest that is cloned needs no word
+NAME = "kprobe-vm"
+
+
+class Output(Protocol):
+    """What a `Teller` needs of a text file."""
+
+    def write(self, text: str, /) -> object:
+        """Write it."""
+
+    def flush(self) -> object:
+        """Let it be seen."""
+
+    def isatty(self) -> bool:
+        """Whether a line there can be written over."""
+
+
+class Teller:
+    """A `Progress` that prints: a line for each step, and while one is measured how far it is.
+
+    What has been done after `after` seconds from now isn't told, unless more comes then.  Its methods may be called
+    from any thread.
+    """
+
+    def __init__(
+        self, out: Output | None = None, *, after: float = 0.0, tick: float | None = None, plain: float = PLAIN
+    ) -> None:
+        self._out = out
+        self._is_live = (out or sys.stderr).isatty()
+        self._tick = tick or (TICK if self._is_live else plain)
+        self._quiet_until = time.monotonic() + after
+        self._held: list[str] = []
+        self._lock = threading.Lock()
+        self._is_dirty = False
+
+    def __call__(self, line: str) -> None:
+        """Print a line that stays."""
+        with self._lock:
+            self._held.append(line)
+            if self._quiet() <= 0:
+                self._print_held()
+
+    @contextlib.contextmanager
+    def measured(self, line: str, state: Callable[[], str]) -> Iterator[None]:
+        """Print what is begun, then until the context ends what `state` says of it and how long it has taken."""
+        began = time.monotonic()
+        ended = threading.Event()
+        if not self._is_live:
+            self(line)
+
+        def tell() -> None:
+            pause = self._quiet() if self._quiet() > 0 else 0.0 if self._is_live else self._tick
+            while not ended.wait(max(0.0, pause)):
+                words = ", ".join(filter(None, [state(), f"{time.monotonic() - began:.0f} s"]))
+                with self._lock:
+                    if not self._print_held() or self._is_live:
+                        self._print(f"{line}: {words}", stays=not self._is_live)
+                pause = self._tick
+
+        thread = threading.Thread(target=tell, name="kprobe-vm progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+            if self._is_live:
+                self(line)
+
+    def _quiet(self) -> float:
+        return self._quiet_until - time.monotonic()
+
+    def _print_held(self) -> bool:
+        held, self._held = self._held, []
+        for line in held:
+            self._print(line, stays=True)
+        return bool(held)
+
+    def _print(self, line: str, *, stays: bool) -> None:
+        before, after = "\r\x1b[K" if self._is_dirty else "", "\n" if stays else ""
+        out = self._out or sys.stderr
+        text = f"{NAME}: {line}"
+        if not stays:  # what a terminal breaks can't be written over
+            text = text[: shutil.get_terminal_size().columns - 1]
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it
+            out.write(f"{before}{text}{after}")
+            out.flush()
+        self._is_dirty = not stays
+
+
+@contextlib.contextmanager
+def measured(progress: Progress, line: str, state: Callable[[], str] = str) -> Iterator[None]:
+    """Tell that a step begins, and how far it is if that can be shown, until the context ends."""
+    if isinstance(progress, Teller):
+        with progress.measured(line, state):
+            yield
+    else:
+        progress(line)
+        yield
+
+
+def bytes_of(done: float, total: float) -> str:
+    """Return how far a download is: "12.3 of 26.6 MB"."""
+    return f"{done / 1e6:.1f} of {total / 1e6:.1f} MB" if done else ""
