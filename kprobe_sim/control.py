@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kprobe_sim.event_file import EventFile
-from kprobe_sim.instance import BUFFER_SIZE
 from kprobe_sim.kstrto import ULONG_MAX, kstrtoul
 from kprobe_sim.node import refuse
 from kprobe_sim.render import ns2usecs
@@ -65,6 +64,8 @@ def clock_text(instance: Instance) -> bytes:
 
 
 def put_tracer(instance: Instance, data: bytes) -> None:
+    if not instance.name:
+        instance.kernel.expand()  # even if there is no such tracer
     name = data[:100].split(b"\0", 1)[0].strip(BLANKS).decode("latin-1")
     available = instance.kernel.profile.file_text("instances/*/available_tracers") if instance.name else b""
     if name not in instance.kernel.profile.tracers or (available and name.encode() not in available.split()):
@@ -79,18 +80,18 @@ def size_text(instance: Instance) -> bytes:
     sizes = {instance.size_of(cpu) for cpu in range(instance.cpus)}
     if len(sizes) > 1:
         return b"X\n"
-    return _size(sizes.pop() >> 10, 1, instance.kernel.expanded)
+    return _size(instance, sizes.pop() >> 10, 1)
 
 
 def total_size_text(instance: Instance) -> bytes:
     total = sum(instance.size_of(cpu) >> 10 for cpu in range(instance.cpus))
-    return _size(total, instance.cpus, instance.kernel.expanded)
+    return _size(instance, total, instance.cpus)
 
 
-def _size(kilobytes: int, cpus: int, expanded: bool) -> bytes:
-    if expanded:
+def _size(instance: Instance, kilobytes: int, cpus: int) -> bytes:
+    if instance.kernel.expanded:
         return b"%d\n" % kilobytes
-    return b"%d (expanded: %d)\n" % (kilobytes, (BUFFER_SIZE >> 10) * cpus)
+    return b"%d (expanded: %d)\n" % (kilobytes, (instance.kernel.profile.trace_buffer_size >> 10) * cpus)
 
 
 def put_size(instance: Instance, cpu: int | None, data: bytes) -> None:

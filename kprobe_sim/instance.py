@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from kprobe_sim.hist_data import HistData
     from kprobe_sim.kernel import SimulatedKernel
 
-BUFFER_SIZE = 1_441_792  # trace_buf_size: what a buffer has once an event is enabled
 _MINIMUM_PAGES = 2
 _USER_FRAMES = 8  # FTRACE_STACK_ENTRIES
 TRACE_FLAG_NMI = 0x40  # of common_flags
@@ -37,7 +36,7 @@ class Instance:
         self.name = name
         self.options = TraceOptions(options)
         self.cpus = kernel.cpus
-        pages = _MINIMUM_PAGES if not name else _pages(BUFFER_SIZE)
+        pages = _MINIMUM_PAGES if not name else _pages(kernel.profile.trace_buffer_size)
         self.buffer: RingBuffer = RingBuffer(kernel.cpus, pages)
         self.buffer.overwrite = self.options["overwrite"]
         self.spare: RingBuffer = RingBuffer(kernel.cpus, 1)  # the other half of the snapshot (tr->max_buffer)

@@ -21,7 +21,7 @@ from kprobe_sim.filtering import compile_for
 from kprobe_sim.gates import gates_for
 from kprobe_sim.hist import HistTrigger
 from kprobe_sim.hits import Hits
-from kprobe_sim.instance import BUFFER_SIZE, Instance
+from kprobe_sim.instance import Instance
 from kprobe_sim.machine_files import MachineFiles
 from kprobe_sim.memory import Memory, banners
 from kprobe_sim.node import refuse
@@ -262,7 +262,7 @@ class SimulatedKernel:
         """Give the top buffer its full size, which it gets when an event is first enabled (tracing_update_buffers)."""
         if not self.expanded:
             self.expanded = True
-            self.top.resize(BUFFER_SIZE)
+            self.top.resize(self.profile.trace_buffer_size)
 
     def hashed_pointer(self, address: int) -> int:
         """Return what printk's %p shows for an address: 32 bits of a keyed hash, the same for this kernel always."""

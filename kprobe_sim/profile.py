@@ -124,6 +124,12 @@ class Profile:
         """Return (pid, comm) of the tasks that ran after boot."""
         return [(pid, comm) for pid, comm in self._facts["tasks"]]
 
+    @cached_property
+    def trace_buffer_size(self) -> int:
+        """Return the bytes that a CPU's buffer is asked to hold once it is expanded (trace_buf_size)."""
+        text = str(self._facts["buffer_size_kb"])  # "7 (expanded: 1408)"
+        return int(text.partition("expanded: ")[2].rstrip(")\n") or self.buffer_size_kb) << 10
+
     @property
     def buffer_size_kb(self) -> int:
         """Return the size of a CPU's buffer in KiB once it is expanded, as buffer_size_kb then reads."""

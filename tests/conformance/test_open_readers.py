@@ -20,6 +20,7 @@ def where(request: pytest.FixtureRequest, tracefs: Any) -> Any:
     """The directory whose files are used, and that of another instance."""
     tracefs.mkdir("instances/i")
     other = "" if request.param else "instances/i/"
+    tracefs.write("current_tracer", b"nop")  # the buffer gets its full size, which it can't while it is looked at
     for path in (request.param, other):  # so that a guest needn't patch all of its functions
         tracefs.write(f"{path}set_ftrace_filter", b"ksys_fadvise64_64\n")
     yield request.param, other
@@ -72,6 +73,18 @@ def test_no_snapshot_is_made_while_it_is_looked_at(tracefs: Any, where: tuple[st
         assert refused(tracefs, f"{path}snapshot", "1") == errno.EBUSY
     tracefs.write(f"{path}snapshot", b"1")
     tracefs.write(f"{path}snapshot", b"0")
+
+
+@pytest.mark.parametrize("name", ["nop", "nosuch"])
+def test_a_write_of_a_tracer_gives_the_buffer_its_size(tracefs: Any, name: str) -> None:
+    """Even if it changes nothing; not on a machine whose buffer has been used."""
+    if tracefs.read("buffer_size_kb") != b"7 (expanded: 1408)\n":
+        return
+    try:
+        tracefs.write("current_tracer", name.encode())
+    except OSError as error:
+        assert (name, error.errno) == ("nosuch", errno.EINVAL)  # noqa: PT017 - the other name isn't refused
+    assert tracefs.read("buffer_size_kb") == b"1410\n"
 
 
 def mark(tracefs: Any, path: str, text: str) -> bool:

@@ -240,3 +240,13 @@ def test_each_series(
     assert len(opened.static_events()) == events
     assert [symbol.size for symbol in opened.symbols.lookup("do_sys_openat2")] == [size]
     assert opened.config["KPROBE_EVENTS"] == "y"
+
+
+def test_the_size_of_the_buffer_is_the_recorded_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = SimulatedKernel("6.1")
+    assert kernel.profile.trace_buffer_size == 1_441_792
+    monkeypatch.setitem(kernel.profile.__dict__, "trace_buffer_size", 2048 << 10)
+    assert kernel.tracefs.read("buffer_size_kb") == b"7 (expanded: 2048)\n"
+    kernel.tracefs.mkdir("instances/i")
+    kernel.tracefs.write("events/sched/enable", b"1")
+    assert kernel.tracefs.read("buffer_size_kb") == kernel.tracefs.read("instances/i/buffer_size_kb") == b"2051\n"
