@@ -10,6 +10,7 @@ from typing import Any
 _ROUNDS = 12  # of undoing what holds something else: more than there are links in a chain that a test would build
 _STATE = re.compile(rb" \[(?:active|paused|disabled)\]$")
 _COUNT = re.compile(rb":unlimited|:count=| if ")
+_UNIT = re.compile(rb"(\$\w+)\.usecs")  # shown of a variable of times, and refused where one is named
 _FILTERS = "show_event_filters"
 
 
@@ -72,7 +73,8 @@ class Events:
             self._truncate(path)  # removes the histograms, unless another refers to one of them, and no other trigger
             for line in self._text(path).splitlines():
                 if not line.startswith(b"#"):
-                    self._try(path, b"!" + _as_written(line))
+                    for text in dict.fromkeys((_as_written(line), _UNIT.sub(rb"\1", _as_written(line)))):
+                        self._try(path, b"!" + text)
 
     # dynamic events
 

@@ -29,7 +29,6 @@ TRIGGERS: dict[str, list[Step]] = {
             b"traceon if prev_pid > 3",
             b"stacktrace if prev_pid > 3",
             b"stacktrace:5 if prev_pid > 3",
-            b"snapshot",
             b"snapshot:1 if prev_pid > 3",
             b"enable_event:sched:sched_wakeup",
             b"disable_event:sched:sched_wakeup:4 if prev_pid == 0",
@@ -46,6 +45,7 @@ TRIGGERS: dict[str, list[Step]] = {
             b"hist:keys=prev_pid:a=prev_prio:onchange($a).snapshot()",
         )
     },
+    "a trigger that takes snapshots": [(FORK, b"snapshot")],  # at each switch they keep a guest from all else
     "several triggers of an event": [
         (SWITCH, b"stacktrace if prev_pid > 3"),
         (SWITCH, b"hist:keys=prev_pid if prev_pid > 3"),
@@ -64,7 +64,6 @@ TRIGGERS: dict[str, list[Step]] = {
     "histograms of each other's variables": [
         SINCE,
         (SWITCH, LATENCY),
-        (WAKING, b"hist:keys=pid:twice=$lat:onmatch(sched.sched_switch).save(comm)"),
         (WAKING, b"hist:keys=pid:again=$lat"),
     ],
     "a chain of histograms and a synthetic event": [
