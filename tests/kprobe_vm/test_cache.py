@@ -91,7 +91,7 @@ def test_a_damaged_note_is_none(tmp_path: Path, damage: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("place", "mode"),
-    [(".", 0o770), (".", 0o707), (".", 0o777), ("agent", 0o770), ("agent", 0o777), ("agent", 0o1777)],
+    [(".", 0o770), (".", 0o707), (".", 0o777), ("agent", 0o770), ("agent", 0o777)],
 )
 def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path, place: str, mode: int) -> None:
     root = tmp_path / "cache"
@@ -107,16 +107,28 @@ def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path, place: 
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="who isn't root can't give files away")
-@pytest.mark.parametrize("name", ["agent", "kernels.lock"])
+@pytest.mark.parametrize("name", ["agent", "agent/file", "agent/file.seal", "kernels.lock", "kernels/tree", "kvm/note"])
 def test_what_others_put_into_a_directory_like_tmp_is_refused(tmp_path: Path, name: str) -> None:
     root = tmp_path / "cache"
-    root.mkdir()
-    root.chmod(0o1777)
-    Cache(root).directory("kernels")
-    (root / name).mkdir() if name == "agent" else (root / name).write_text("{}")
-    os.chown(root / name, 65534, 65534)
+    cache = Cache(root)
+    uses = {
+        "agent": lambda: cache.directory("agent"),
+        "agent/file": lambda: cache.file("agent", "file", lambda: b"ours"),
+        "agent/file.seal": lambda: cache.file("agent", "file", lambda: b"ours"),
+        "kernels.lock": lambda: Locks.of({}, cache),
+        "kernels/tree": lambda: cache.tree("kernels", "tree", lambda fresh: None),
+        "kvm/note": lambda: cache.note(root / "kvm/note"),
+    }
+    for place in (".", "agent", "kernels", "kvm"):
+        cache.directory(place).chmod(0o1777)
+    cache.file("agent", "file", lambda: b"ours")
+    use = uses[name]
+    theirs = root / name
+    if not theirs.exists():
+        theirs.mkdir() if name == "kernels/tree" else theirs.write_text("{}")
+    os.chown(theirs, 65534, 65534)
     with pytest.raises(CacheUnsafe, match="belongs to nobody, not to root"):
-        Cache(root).directory("agent") if name == "agent" else Locks.of({}, Cache(root))
+        use()
 
 
 def test_another_users_directory_is_refused_by_root_above_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

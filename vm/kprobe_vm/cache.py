@@ -83,8 +83,8 @@ class Cache:
         """Raise `CacheUnsafe` if the cache, or something in it, is another's, or a directory open to others."""
         for place in _way(self.root, path or self.root):
             with contextlib.suppress(FileNotFoundError):
-                _check(place, os.lstat(place), is_root=place == self.root)
-                _check(place, os.stat(place), is_root=place == self.root)
+                _check(place, os.lstat(place))
+                _check(place, os.stat(place))
 
     @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[None]:
@@ -114,6 +114,7 @@ class Cache:
     ) -> Path:
         """Return the cached directory if it is whole, or the new one that `fill` was given to fill."""
         path = self.directory(kind) / name
+        self.check(path)
         if is_whole(path):
             return path
         with self.lock(f"{kind}-{name}"[:200]):
@@ -129,6 +130,7 @@ class Cache:
 
     def note(self, path: Path) -> Any:
         """Return what `write_note` has written there; None if nothing was, or it is damaged."""
+        self.check(path)
         try:
             text = path.read_bytes()
             known = json.loads(text)
@@ -162,6 +164,8 @@ class Cache:
 
     def _is_sound(self, path: Path) -> bool:
         own = _seal(path)
+        for file in (path, own):
+            self.check(file)
         return path.is_file() and seal.holds(own, renew=lambda fresh: self.replace(own, fresh))
 
 
@@ -182,7 +186,7 @@ def _way(root: Path, path: Path) -> list[Path]:
     return [root.joinpath(*inner[:count]) for count in range(len(inner) + 1)]
 
 
-def _check(place: Path, status: os.stat_result, *, is_root: bool) -> None:
+def _check(place: Path, status: os.stat_result) -> None:
     own = os.geteuid()
     if status.st_uid != own:
         whose, mine = _user(status.st_uid), _user(own)
@@ -192,8 +196,8 @@ def _check(place: Path, status: os.stat_result, *, is_root: bool) -> None:
         )
     if not stat.S_ISDIR(status.st_mode) or not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return
-    if is_root and status.st_mode & stat.S_ISVTX:
-        return  # as /tmp is: others can't touch what is ours in there, and what is theirs is found out one level below
+    if status.st_mode & stat.S_ISVTX:
+        return  # as /tmp is: others can't touch what is ours in there, and what is theirs is found out when it is used
     mode = f"{stat.S_IMODE(status.st_mode):04o}"
     raise CacheUnsafe(
         f"the cache directory {place} can be written to by others (mode {mode}), and what they put there would be run: "

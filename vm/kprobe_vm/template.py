@@ -91,6 +91,7 @@ class Template:
             except FileNotFoundError:
                 yield None
                 return
+            self._cache.check(self.path)
             facts = self._facts(file.fileno())
             size, start, length, checksum = (int(facts[name]) for name in ("ram", "start", "length", "checksum"))
             state = stack.enter_context(open(self.path, "rb", buffering=0))
