@@ -32,12 +32,10 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from kprobe_sim.kernel import SimulatedKernel
 from kprobe_sim.task import Task
-
-if TYPE_CHECKING:
-    from kprobe_sim.kernel import SimulatedKernel
 
 _TASK = re.compile(r"(?P<comm>.*)-(?P<pid>[0-9]+)(?:/(?P<tgid>[0-9]+))?\Z", re.DOTALL)
 _CALL_KEYS = frozenset(

@@ -11,7 +11,7 @@ from kprobe_sim.expose.inprocess import SimTracefs
 from kprobe_sim.kernel import SimulatedKernel
 
 
-class SimBackend(SimTracefs):
+class SimBackend(SimTracefs[SimulatedKernel]):
     """The tracefs of a simulated kernel that can be told to be at work."""
 
     def __init__(self, kernel: SimulatedKernel, activity: Activity) -> None:

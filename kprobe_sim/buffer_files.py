@@ -6,16 +6,14 @@ import errno
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from kprobe_sim.instance import Instance
 from kprobe_sim.node import OpenFile, Seek, refuse
 from kprobe_sim.openfile import Trace, poll_mask
 from kprobe_sim.ring import RingBuffer
 from kprobe_sim.ring_page import PAGE_SIZE
 from kprobe_sim.words import number_from_user
-
-if TYPE_CHECKING:
-    from kprobe_sim.instance import Instance
 
 
 class Snapshot(Trace):
@@ -49,12 +47,12 @@ class Snapshot(Trace):
 
 def _help(instance: Instance, cpu: int | None) -> bytes:
     path = "snapshot" if cpu is None else "per_cpu/cpu0/snapshot"
-    text = instance.kernel.profile.file_text(path)
+    text = instance.machine.profile.file_text(path)
     return text.replace(b"Snapshot is freed", b"Snapshot is allocated") if instance.has_snapshot else text
 
 
 def _put_snapshot(instance: Instance, cpu: int | None, data: bytes) -> None:
-    instance.kernel.expand()
+    instance.expand()
     value = number_from_user(data)
     if value == 0:
         if cpu is not None:
@@ -62,7 +60,7 @@ def _put_snapshot(instance: Instance, cpu: int | None, data: bytes) -> None:
         if instance.has_snapshot:
             instance.free_snapshot()
     elif value == 1:
-        if cpu is not None and b"Not supported" in instance.kernel.profile.file_text("per_cpu/cpu0/snapshot"):
+        if cpu is not None and b"Not supported" in instance.machine.profile.file_text("per_cpu/cpu0/snapshot"):
             raise refuse(errno.EINVAL)  # CONFIG_RING_BUFFER_ALLOW_SWAP is off
         if not instance.has_snapshot and instance.spare_readers.hold(cpu):
             raise refuse(errno.EBUSY)
@@ -123,4 +121,4 @@ class RawPipe(OpenFile):
         return not self._instance.tracing_on
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        return self._instance.kernel.subscribe(callback)
+        return self._instance.machine.subscribe(callback)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kprobe_sim.machine import SimulatedMachine
 from kprobe_sim.memory import CallMemory
 from kprobe_sim.prototypes import CType
 from kprobe_sim.task import Task
-
-if TYPE_CHECKING:
-    from kprobe_sim.kernel import SimulatedKernel
 
 ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")  # System V x86-64, as the kernel's $argN
 REGISTERS = (
@@ -69,26 +67,26 @@ class Frame(NamedTuple):
 class Placing:
     """Makes the calls of one kernel concrete; remembers what names lead to."""
 
-    def __init__(self, kernel: SimulatedKernel) -> None:
-        self._kernel = kernel
+    def __init__(self, machine: SimulatedMachine) -> None:
+        self._machine = machine
         self._places: dict[str, int] = {}
         self._widths: dict[str, tuple[tuple[int, ...], int]] = {}  # masks of a function's parameters and result
         self._chains: dict[tuple[str, tuple[str | int, ...]], tuple[int, ...]] = {}
-        self._symbols = len(kernel.symbols)  # what was remembered holds while none are added
+        self._symbols = len(machine.symbols)  # what was remembered holds while none are added
 
     def entry(self, call: Call) -> int:
         """Return the address of the function called.  Raises ValueError for names or CPUs that there aren't."""
-        if not 0 <= call.cpu < self._kernel.cpus:
-            raise ValueError(f"no CPU {call.cpu}: this kernel has {self._kernel.cpus}")
+        if not 0 <= call.cpu < self._machine.cpus:
+            raise ValueError(f"no CPU {call.cpu}: this kernel has {self._machine.cpus}")
         if not call.registers.keys() <= _NAMES:
             unknown = sorted(call.registers.keys() - _NAMES)
             raise ValueError(f"no register {unknown[0]!r}: the kernel's names are {', '.join(REGISTERS)}")
-        if len(self._kernel.symbols) != self._symbols:
+        if len(self._machine.symbols) != self._symbols:
             self._places.clear()
             self._widths.clear()
             self._chains.clear()
         entry = self._address(call.function, "function")
-        self._symbols = len(self._kernel.symbols)
+        self._symbols = len(self._machine.symbols)
         return entry
 
     def chain(self, call: Call) -> tuple[int, ...]:
@@ -99,12 +97,12 @@ class Placing:
             if len(self._chains) >= _REMEMBERED:
                 self._chains.clear()
             chain = self._chains[key] = self._chain(call)
-            self._symbols = len(self._kernel.symbols)
+            self._symbols = len(self._machine.symbols)
         return chain
 
     def frame(self, call: Call, entry: int, chain: tuple[int, ...]) -> Frame:
         """Make a call concrete that goes to `entry` and came by `chain`."""
-        memory = CallMemory(self._kernel.memory, call.memory)
+        memory = CallMemory(self._machine.memory, call.memory)
         values = []
         masks = self._masks(call.function)[0]
         for index, arg in enumerate(call.args):
@@ -136,8 +134,8 @@ class Placing:
         for name, value in stated.items():
             registers[name] = value & _MASK
         registers["ax"] = (call.returns or 0) & self._masks(call.function)[1]
-        if self._kernel.gates.nested_returns_know:  # the handler leaves what the trampoline put there
-            registers["ip"] = self._kernel.return_trampoline
+        if self._machine.gates.nested_returns_know:  # the handler leaves what the trampoline put there
+            registers["ip"] = self._machine.return_trampoline
         else:
             registers["ip"] = frame.chain[0] if frame.chain else 0
         registers["sp"] = frame.registers["sp"] + 8
@@ -146,7 +144,7 @@ class Placing:
     def _masks(self, function: str) -> tuple[tuple[int, ...], int]:
         masks = self._widths.get(function)
         if masks is None:
-            prototype = self._kernel.profile.prototype(function)
+            prototype = self._machine.profile.prototype(function)
             parameters = prototype.parameters if prototype else ()
             result = prototype.returns if prototype else None
             masks = tuple(_mask(parameter.type) for parameter in parameters), _mask(result)
@@ -159,15 +157,15 @@ class Placing:
             places.insert(0, self._recorded(call.caller))
         chain = [place if isinstance(place, int) else self._address(place, "caller") for place in places]
         if len(chain) == 1:
-            caller = self._kernel.symbols.at(chain[0])
+            caller = self._machine.symbols.at(chain[0])
             if caller is not None and caller.name.startswith("__x64_sys_"):
-                callers = self._kernel.profile.chains.get("openat", ())[1:]  # of any system call
+                callers = self._machine.profile.chains.get("openat", ())[1:]  # of any system call
                 chain += [self._address(frame, "frame") for frame in callers]
         return tuple(address for address in chain if address)
 
     def _recorded(self, caller: str) -> str:
         """Return where the build was seen to call from in a function that is given without +OFFSET, else the caller."""
-        chains = self._kernel.profile.chains
+        chains = self._machine.profile.chains
         places: list[str] = [chains[way][0] for way in _SYSTEM_CALLS if way in chains]
         return next((place for place in places if place.partition("+")[0] == caller), caller)
 
@@ -180,7 +178,7 @@ class Placing:
         return address
 
     def _find(self, place: str, what: str) -> int:
-        symbols = self._kernel.symbols
+        symbols = self._machine.symbols
         match = _PLACE.match(place)
         found = symbols.lookup(match.group(1)) if match else []
         if match and match.group(3):
@@ -189,7 +187,7 @@ class Placing:
             found = [symbol for symbol in found if symbol.size == size] or [symbols.add(match.group(1), size=size)]
         if not match or not found:
             raise ValueError(
-                f"no symbol for the {what} {place!r} in {self._kernel.release}: "
+                f"no symbol for the {what} {place!r} in {self._machine.release}: "
                 "add it with add_function(), or give +OFFSET/SIZE"
             )
         return found[0].address + int(match.group(2) or "0", 0)

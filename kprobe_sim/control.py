@@ -5,16 +5,13 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kprobe_sim.event_file import EventFile
+from kprobe_sim.instance import Instance
 from kprobe_sim.kstrto import ULONG_MAX, kstrtoul
 from kprobe_sim.node import refuse
 from kprobe_sim.render import ns2usecs
 from kprobe_sim.words import BLANKS, next_word, number_from_user
-
-if TYPE_CHECKING:
-    from kprobe_sim.instance import Instance
 
 _EVENT_WORD = 127  # EVENT_BUF_SIZE
 _PID_WORD = 127  # PID_BUF_SIZE
@@ -55,20 +52,20 @@ def put_clock(instance: Instance, data: bytes) -> None:
 
 def function_addresses(instance: Instance) -> bytes:
     """Return the text of available_filter_functions_addrs (6.5 and later)."""
-    return instance.kernel.function_addresses()
+    return instance.machine.function_addresses()
 
 
 def clock_text(instance: Instance) -> bytes:
-    names = instance.kernel.profile.clocks
+    names = instance.machine.profile.clocks
     return (" ".join(f"[{name}]" if name == instance.clock.name else name for name in names) + "\n").encode()
 
 
 def put_tracer(instance: Instance, data: bytes) -> None:
     if not instance.name:
-        instance.kernel.expand()  # even if there is no such tracer
+        instance.expand()  # even if there is no such tracer
     name = data[:100].split(b"\0", 1)[0].strip(BLANKS).decode("latin-1")
-    available = instance.kernel.profile.file_text("instances/*/available_tracers") if instance.name else b""
-    if name not in instance.kernel.profile.tracers or (available and name.encode() not in available.split()):
+    available = instance.machine.profile.file_text("instances/*/available_tracers") if instance.name else b""
+    if name not in instance.machine.profile.tracers or (available and name.encode() not in available.split()):
         raise refuse(errno.EINVAL)
     instance.set_tracer(name)
 
@@ -89,20 +86,20 @@ def total_size_text(instance: Instance) -> bytes:
 
 
 def _size(instance: Instance, kilobytes: int, cpus: int) -> bytes:
-    if instance.kernel.expanded:
+    if instance.tracing.is_expanded:
         return b"%d\n" % kilobytes
-    return b"%d (expanded: %d)\n" % (kilobytes, (instance.kernel.profile.trace_buffer_size >> 10) * cpus)
+    return b"%d (expanded: %d)\n" % (kilobytes, (instance.machine.profile.trace_buffer_size >> 10) * cpus)
 
 
 def put_size(instance: Instance, cpu: int | None, data: bytes) -> None:
     kilobytes = number_from_user(data)
     if not kilobytes:
         raise refuse(errno.EINVAL)
-    instance.kernel.expanded = True  # even if there is no memory
+    instance.tracing.is_expanded = True  # even if there is no memory
     if kilobytes * (instance.cpus if cpu is None else 1) > _MEMORY:
         raise refuse(errno.ENOMEM)
     if instance.readers.hold(cpu):
-        raise refuse(instance.kernel.gates.held_size_errno)
+        raise refuse(instance.machine.gates.held_size_errno)
     instance.resize(kilobytes << 10, cpu)
 
 
@@ -141,7 +138,7 @@ def put_set_event(instance: Instance, data: bytes) -> int:
     """Take one word of a write to set_event: a system, an event, or SYSTEM:EVENT, `!` to disable."""
     if not data:
         return 0
-    instance.kernel.expand()
+    instance.expand()
     word = next_word(data, _EVENT_WORD)
     text = word.text.decode("latin-1")
     if text:
@@ -177,14 +174,14 @@ def put_pids(instance: Instance, attribute: str, data: bytes) -> int:
     if not data:
         return 0
     if not attribute.startswith("ftrace"):
-        instance.kernel.expand()
+        instance.expand()
     pids = set(getattr(instance, attribute) or ())
     consumed = 0
     while consumed < len(data):
         word = next_word(data[consumed:], _PID_WORD)
         if not word.text:
             # blanks at the end are taken; where they once weren't, they are all that is where there are no pids
-            told = instance.kernel.gates.pid_blanks_taken
+            told = instance.machine.gates.pid_blanks_taken
             consumed = consumed + word.consumed if told else consumed if pids else word.consumed
             break
         consumed += word.consumed
@@ -192,11 +189,11 @@ def put_pids(instance: Instance, attribute: str, data: bytes) -> int:
             pid = kstrtoul(word.text.decode("latin-1"))
         except OSError:
             raise refuse(errno.EINVAL) from None
-        gates = instance.kernel.gates
+        gates = instance.machine.gates
         if gates.long_pids and pid >= gates.pid_limit:
             raise refuse(errno.EINVAL)
         if pid & 0xFFFFFFFF >= gates.pid_limit:
-            raise refuse(instance.kernel.gates.pid_errno)
+            raise refuse(instance.machine.gates.pid_errno)
         pids.add(pid & 0xFFFFFFFF)
     setattr(instance, attribute, pids or None)
     return min(consumed, len(data))
@@ -213,7 +210,7 @@ def enable_text(file: EventFile) -> bytes:
 
 def put_enable(file: EventFile, data: bytes) -> None:
     value = number_from_user(data)
-    file.instance.kernel.expand()
+    file.instance.expand()
     if value not in (0, 1):
         raise refuse(errno.EINVAL)
     if file.freed:
@@ -230,7 +227,7 @@ def group_enable_text(instance: Instance, system: str | None) -> bytes:
 
 def put_group_enable(instance: Instance, system: str | None, data: bytes) -> None:
     value = number_from_user(data)
-    instance.kernel.expand()
+    instance.expand()
     if value not in (0, 1):
         raise refuse(errno.EINVAL)
     files = [file for file in instance.event_files() if _counts(file, system)]
@@ -281,7 +278,7 @@ def put_saved_cmdlines_size(instance: Instance, data: bytes) -> None:
     value = number_from_user(data)
     if not 1 <= value <= 0x8000:  # PID_MAX_DEFAULT
         raise refuse(errno.EINVAL)
-    if instance.kernel.profile.saved_cmdlines_size != _CMDLINES_ASKED:  # this kernel uses up whole orders of pages
+    if instance.machine.profile.saved_cmdlines_size != _CMDLINES_ASKED:  # this kernel uses up whole orders of pages
         pages = -(-(_CMDLINES_HEAD + value * _CMDLINE_SIZE) // 4096)
         value = ((4096 << (pages - 1).bit_length()) - _CMDLINES_HEAD) // _CMDLINE_SIZE
     instance.cmdlines.resize(value)

@@ -14,11 +14,13 @@ from typing import NamedTuple
 
 import kprobe_sim.control as control  # by its name: `from` takes what pyfakefs had forgotten
 from kprobe_sim.buffer_files import RawPipe, Snapshot
+from kprobe_sim.dyn_event import Operations
 from kprobe_sim.function_filter import FunctionList
 from kprobe_sim.instance import Instance
 from kprobe_sim.marks import mark, mark_raw
 from kprobe_sim.node import OpenFile, Seek, refuse
 from kprobe_sim.openfile import Fixed, FixedGeneric, Generic, Get, Put, Simple, Switch, Trace, TracePipe, Unseekable
+from kprobe_sim.probes import ProbeRegistry
 from kprobe_sim.seqfile import Seq, lines, single
 
 Opener = Callable[[Instance, int], OpenFile]
@@ -44,7 +46,7 @@ def _single(get: _InstanceGet, put: _InstancePut | None = None) -> Opener:
 
 def _mark(put: Callable[[Instance, bytes], int]) -> Opener:
     def opened(instance: Instance, flags: int) -> OpenFile:
-        kind = Generic if instance.kernel.gates.marks_seek else Unseekable
+        kind = Generic if instance.machine.gates.marks_seek else Unseekable
         return kind(flags, None, _bound_put(put, instance))
 
     return opened
@@ -108,8 +110,8 @@ CONTROL: dict[str, Control] = {
     "snapshot": Control(lambda instance, flags: Snapshot(flags, instance, None)),
     "trace": Control(lambda instance, flags: Trace(flags, instance, None), lambda instance: instance.clear()),
     "trace_clock": Control(_single(control.clock_text, control.put_clock)),
-    "trace_marker": Control(_mark(lambda instance, data: mark(instance, data, instance.kernel.writer))),
-    "trace_marker_raw": Control(_mark(lambda instance, data: mark_raw(instance, data, instance.kernel.writer))),
+    "trace_marker": Control(_mark(lambda instance, data: mark(instance, data, instance.machine.writer))),
+    "trace_marker_raw": Control(_mark(lambda instance, data: mark_raw(instance, data, instance.machine.writer))),
     "trace_options": Control(_single(lambda instance: instance.options.text(), control.put_options)),
     "trace_pipe": Control(lambda instance, flags: TracePipe(flags, instance, None)),
     "tracing_cpumask": Control(lambda instance, flags: _CpuMaskFile(flags, instance)),
@@ -120,43 +122,9 @@ CONTROL: dict[str, Control] = {
 
 # files of the top only
 TOP: dict[str, Control] = {
-    "available_events": Control(_seq(lambda instance: instance.kernel.available_events())),
-    "available_filter_functions": Control(_seq(lambda instance: instance.kernel.available_functions())),
+    "available_events": Control(_seq(lambda instance: instance.tracing.events.available())),
+    "available_filter_functions": Control(_seq(lambda instance: instance.machine.available_functions())),
     "available_filter_functions_addrs": Control(_seq(lambda instance: control.function_addresses(instance))),
-    "dynamic_events": Control(
-        _seq(
-            lambda instance: instance.kernel.probes.listing(),
-            lambda instance, data: instance.kernel.probes.write(data, dynamic_events=True),
-            write_moves=False,
-        ),
-        lambda instance: instance.kernel.probes.truncate(),
-    ),
-    "kprobe_events": Control(
-        _seq(
-            lambda instance: instance.kernel.probes.listing(instance.kernel.probes.kprobes),
-            lambda instance, data: instance.kernel.probes.write(data),
-            write_moves=False,
-        ),
-        lambda instance: instance.kernel.probes.truncate(instance.kernel.probes.kprobes),
-    ),
-    "kprobe_profile": Control(_seq(lambda instance: instance.kernel.probes.kprobes.profile())),
-    "synthetic_events": Control(
-        _seq(
-            lambda instance: instance.kernel.probes.synthetic.listing(),
-            lambda instance, data: instance.kernel.probes.write_synthetic(data),
-            write_moves=False,
-        ),
-        lambda instance: instance.kernel.probes.truncate(instance.kernel.probes.synthetic),
-    ),
-    "uprobe_events": Control(
-        _seq(
-            lambda instance: instance.kernel.probes.listing(instance.kernel.probes.uprobes),
-            lambda instance, data: instance.kernel.probes.write_to(instance.kernel.probes.uprobes, data),
-            write_moves=False,
-        ),
-        lambda instance: instance.kernel.probes.truncate(instance.kernel.probes.uprobes),
-    ),
-    "uprobe_profile": Control(_seq(lambda instance: instance.kernel.probes.uprobes.profile())),
     "saved_cmdlines": Control(_seq(lambda instance: instance.cmdlines.text())),
     "saved_cmdlines_size": Control(
         _simple(lambda instance: b"%d\n" % instance.cmdlines.size, control.put_saved_cmdlines_size, Unseekable)
@@ -165,6 +133,40 @@ TOP: dict[str, Control] = {
     "set_graph_notrace": _functions("set_graph_notrace"),
     "stack_trace_filter": _functions("stack_trace_filter"),
     "saved_tgids": Control(_seq(lambda instance: instance.cmdlines.tgids_text())),
+}
+
+
+def _probe_file(
+    kind: Callable[[ProbeRegistry], Operations | None], put: Callable[[ProbeRegistry, bytes], int]
+) -> Callable[[ProbeRegistry], Control]:
+    """Return what makes the file that lists one kind of dynamic event, or all, and takes lines of it."""
+
+    def made(probes: ProbeRegistry) -> Control:
+        return Control(
+            _seq(lambda _: probes.listing(kind(probes)), lambda _, data: put(probes, data), write_moves=False),
+            lambda _: probes.truncate(kind(probes)),
+        )
+
+    return made
+
+
+def _synthetic_events(probes: ProbeRegistry) -> Control:
+    return Control(
+        _seq(lambda _: probes.synthetic.listing(), lambda _, data: probes.write_synthetic(data), write_moves=False),
+        lambda _: probes.truncate(probes.synthetic),
+    )
+
+
+# files of the top only that show and change the dynamic events
+PROBE_FILES: dict[str, Callable[[ProbeRegistry], Control]] = {
+    "dynamic_events": _probe_file(lambda _: None, lambda probes, data: probes.write(data, dynamic_events=True)),
+    "kprobe_events": _probe_file(lambda probes: probes.kprobes, lambda probes, data: probes.write(data)),
+    "kprobe_profile": lambda probes: Control(_seq(lambda _: probes.kprobes.profile())),
+    "synthetic_events": _synthetic_events,
+    "uprobe_events": _probe_file(
+        lambda probes: probes.uprobes, lambda probes, data: probes.write_to(probes.uprobes, data)
+    ),
+    "uprobe_profile": lambda probes: Control(_seq(lambda _: probes.uprobes.profile())),
 }
 
 # numbers that are kept and change nothing that is simulated: what is shown for one that is written
@@ -225,6 +227,6 @@ class _FreeBuffer(OpenFile):
     def release(self) -> None:
         if self._instance.options["disable_on_free"]:
             self._instance.set_tracing(False)
-        self._instance.kernel.expanded = True
+        self._instance.tracing.is_expanded = True
         with contextlib.suppress(OSError):  # close(2) tells nobody
             self._instance.resize(0)

@@ -82,10 +82,6 @@ class Operations(Protocol):
 class EventHost(Protocol):
     """What the dynamic events need of the kernel around them."""
 
-    def static_event(self, system: str, name: str) -> Event | None:
-        """Return the event of that name that isn't a dynamic one, or None."""
-        ...
-
     def add_event(self, event: DynamicEvent) -> None:
         """Take in a new event and set its id; refused registrations add and remove one too, as in the kernel."""
         ...

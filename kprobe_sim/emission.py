@@ -5,18 +5,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kprobe_sim.c_expression import NotEvaluable
 from kprobe_sim.event import StaticEvent
-from kprobe_sim.event_file import EventFile
+from kprobe_sim.event_file import EventFile, Hit
+from kprobe_sim.instances import Instances
+from kprobe_sim.recording import Recorder
 from kprobe_sim.static_record import FieldValue, Layout
-from kprobe_sim.static_text import printk_formats, static_text
+from kprobe_sim.static_text import static_text
 from kprobe_sim.task import Task
-from kprobe_sim.trigger import Hit
-
-if TYPE_CHECKING:
-    from kprobe_sim.kernel import SimulatedKernel
 
 _HEAD = struct.Struct("<HBBi")
 _IRQS_OFF, _SOFTIRQ = 0x01, 0x10
@@ -46,43 +44,37 @@ class Context(NamedTuple):
 class Emission:
     """The static events of a kernel as what happens."""
 
-    def __init__(self, kernel: SimulatedKernel) -> None:
-        self._kernel = kernel
-        self.user_memory: Mapping[int, bytes] = {}  # of the system call whose events happen
+    def __init__(self, instances: Instances, recorder: Recorder) -> None:
+        self._instances = instances
+        self._recorder = recorder
+        self._machine = instances.top.machine
+        self._events = instances.top.tracing.events
         self._layouts: dict[StaticEvent, Layout] = {}
         self._showable: set[StaticEvent] = set()
         self._addresses: dict[bytes, int] = {}
 
     @cached_property
-    def strings(self) -> dict[int, bytes]:
-        """The strings that records point to, by address."""
-        return printk_formats(self._kernel.profile.file_text("printk_formats"))
-
-    @cached_property
     def _by_text(self) -> dict[bytes, int]:
-        return {text: address for address, text in reversed(self.strings.items())}
+        return {text: address for address, text in reversed(self._machine.strings.items())}
 
     def event(self, name: str) -> StaticEvent:
         """Return the static event of a name as SYSTEM/EVENT or SYSTEM:EVENT.  Raises ValueError if there is none."""
         system, _, event = name.replace(":", "/").partition("/")
-        found = self._kernel.events.static.get((system, event))
+        found = self._events.static.get((system, event))
         if found is None:
-            raise ValueError(f"{self._kernel.release} has no static event {name!r}")
+            raise ValueError(f"{self._machine.release} has no static event {name!r}")
         if not found.can_enable:
             raise ValueError(f"{name} is an entry of the tracer's own, not an event that happens")
         return found
 
     def has(self, system: str, name: str) -> bool:
         """True if the kernel has that static event."""
-        return (system, name) in self._kernel.events.static
+        return (system, name) in self._events.static
 
     def is_wanted(self, system: str, name: str) -> bool:
         """True if some instance wants that static event."""
         key = (system, name)
-        return any(
-            (file := instance.static_file(key)) is not None and file.enabled
-            for instance in self._kernel.all_instances()
-        )
+        return any((file := instance.static_file(key)) is not None and file.enabled for instance in self._instances)
 
     def emit(
         self,
@@ -99,22 +91,19 @@ class Emission:
 
         Raises ValueError for an event, field or value that the kernel hasn't, and for an event that can't be shown.
         """
-        kernel = self._kernel
         event = self.event(name)
         layout = self._layouts.get(event)
         if layout is None:
             layout = self._layouts[event] = Layout(event)
         key = (event.system, event.name)
         files = [
-            file
-            for instance in kernel.all_instances()
-            if (file := instance.static_file(key)) is not None and file.enabled
+            file for instance in self._instances if (file := instance.static_file(key)) is not None and file.enabled
         ]
         head = _HEAD.pack(event.id, *self._context(layout.name, context), task.pid)
         record = layout.pack(head, fields, self._intern)
         if event not in self._showable:
             try:
-                static_text(kernel, event)
+                static_text(self._machine, event)
             except NotEvaluable as error:
                 raise ValueError(f"{layout.name} can't be shown: {error}") from error
             self._showable.add(event)
@@ -134,7 +123,7 @@ class Emission:
         stack: Sequence[int],
         also: Sequence[Task],
     ) -> None:
-        recorder = self._kernel.hits.recorder
+        recorder = self._recorder
         if not recorder.wants(file, task, cpu, also):
             return
         recorder.happen(
@@ -150,13 +139,13 @@ class Emission:
         )
 
     def _context(self, name: str, context: Context) -> tuple[int, int]:
-        kernel = self._kernel
+        machine = self._machine
         usual = _CONTEXTS.get(name, (0, 0))
         if name.startswith("syscalls/"):
-            usual = (0, kernel.gates.syscall_event_depth)
+            usual = (0, machine.gates.syscall_event_depth)
         elif name == "task/task_rename":
-            usual = (0, kernel.gates.rename_depth)
-        if not kernel.profile.preemption:
+            usual = (0, machine.gates.rename_depth)
+        if not machine.profile.preemption:
             usual = (usual[0], 0)
         return (
             usual[0] if context.flags is None else context.flags,
@@ -167,14 +156,14 @@ class Emission:
         """Remember the names of both tasks of a switch (probe_sched_switch in trace_sched_switch.c)."""
         if not any(
             file.enabled and file.instance.options["record-cmd"]
-            for instance in self._kernel.all_instances()
+            for instance in self._instances
             for file in instance.enabled_files()
         ):
             return
         for which in ("prev", "next"):
             found = self._task(fields, f"{which}_pid", f"{which}_comm")
             if found is not None:
-                self._kernel.cmdlines.save(found)
+                self._machine.cmdlines.save(found)
 
     def _involved(self, name: str, fields: Mapping[str, FieldValue]) -> list[Task]:
         """Return the tasks besides the current one that make a pid filter record an event of the scheduler.
@@ -199,6 +188,6 @@ class Emission:
         if found is None:
             found = _STRINGS + 0x100 * len(self._addresses)
             self._addresses[text] = found
-            self.strings[found] = text
-            self._kernel.memory.put(found, text + b"\0")
+            self._machine.strings[found] = text
+            self._machine.memory.put(found, text + b"\0")
         return found

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kprobe_sim.event_field import RECORD
+from kprobe_sim.event_file import EventFile, Hit, Trigger
 from kprobe_sim.memory import CallMemory
+from kprobe_sim.predicate import Predicate
 from kprobe_sim.probe_event import Probe
+from kprobe_sim.recording import Recorder
 from kprobe_sim.state import Current, State
 from kprobe_sim.task import Task
-from kprobe_sim.trigger import Hit, Trigger
-
-if TYPE_CHECKING:
-    from kprobe_sim.event_file import EventFile
-    from kprobe_sim.predicate import Predicate
 
 _TYPE = struct.Struct("<H")
 _PID = struct.Struct("<i")
@@ -33,19 +31,18 @@ class EprobeTrigger(Trigger):
         self._own = own  # the file of the event probe's own event
 
     def fire(self, hit: Hit, record: bytes) -> None:
-        kernel, own, probe = self.instance.kernel, self._own, self.probe
+        machine, own, probe = self.instance.machine, self._own, self.probe
         (pid,) = _PID.unpack_from(hit.head, 4)
-        task = kernel.tasks.get(pid) or Task(pid, hit.comm)
+        task = machine.tasks.get(pid) or Task(pid, hit.comm)
         probe.hits += 1
-        recorder = kernel.hits.recorder
+        recorder = Recorder(self.instance.tracing)
         if not recorder.wants(own, task, hit.cpu):
             return
-        statics = kernel.statics
-        strings = {address: text + b"\0" for address, text in statics.strings.items()}
-        memory = CallMemory(kernel.memory, {**strings, **statics.user_memory, RECORD: record})
+        strings = {address: text + b"\0" for address, text in machine.strings.items()}
+        memory = CallMemory(machine.memory, {**strings, **machine.user_memory, RECORD: record})
         state = State({}, memory, (), hit.comm, 0, Current(0, 0, 0), record)
         depth = hit.head[3] + bool(
-            kernel.profile.preemption
+            machine.profile.preemption
         )  # what is made within an event is made with preemption off
         head = _TYPE.pack(probe.event.id) + hit.head[2:3] + bytes([depth & 0xFF]) + hit.head[4:8]
         made = probe.evaluate(state)

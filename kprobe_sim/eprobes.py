@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kprobe_sim.btf_arguments import LAST_SLOT, follow_fields, split_field
 from kprobe_sim.command import compile_all, counted, read_names
 from kprobe_sim.dyn_event import DynEvent
 from kprobe_sim.eprobe_trigger import EprobeTrigger
 from kprobe_sim.evaluate import compile_arguments
-from kprobe_sim.event import Event
+from kprobe_sim.event import Event, Find
 from kprobe_sim.event_field import packed
+from kprobe_sim.event_file import EventFile
 from kprobe_sim.expression import Deref, Expression, From, Scope, Source
 from kprobe_sim.fetch import FetchArg
 from kprobe_sim.field import Field
@@ -28,9 +29,6 @@ from kprobe_sim.probe_kind import Room
 from kprobe_sim.prototypes import PrototypeTable
 from kprobe_sim.refusal import Declined, Refusal
 from kprobe_sim.synthetic import SyntheticEvent
-
-if TYPE_CHECKING:
-    from kprobe_sim.instance import Instance
 
 _DEFAULT_GROUP = "eprobes"
 
@@ -208,10 +206,10 @@ class Eprobes:
         raise missing
 
     def _find(self, system: str, name: str, _: list[str]) -> Event:
-        event = self.room.events.get((system, name))
+        event = self.room.event(system, name)
         if event is not None and event.is_attachable:
             return event
-        static = None if event is not None else self.room.host.static_event(system, name)
+        static = None if event is not None else self.room.table.static.get((system, name))
         if static is None or not static.can_enable:
             raise Refusal(errno.ENODEV, "BAD_ATTACH_EVENT", 0, 1)
         return static
@@ -222,7 +220,7 @@ class Eprobes:
         except OSError:
             raise Refusal(errno.EINVAL) from None
 
-    def _switch(self, event: ProbeEvent, instance: Instance, on: bool) -> None:
+    def _switch(self, event: ProbeEvent, find: Find, on: bool) -> None:
         """Attach a probe in the first instance that enables it, and in no other, as the kernel does."""
         probe = next(entry for entry in self.room.entries if isinstance(entry, Eprobe) and entry.event is event)
         if self.room.host.is_busy(event):
@@ -232,9 +230,9 @@ class Eprobes:
                 probe.trigger.file.drop_trigger(probe.trigger)
                 probe.trigger = None
             return
-        file = instance.find(probe.attached.system, probe.attached.name)
-        own = instance.find(event.system, event.name)
-        if file is None or own is None:
+        file = find(probe.attached.system, probe.attached.name)
+        own = find(event.system, event.name)
+        if not isinstance(file, EventFile) or not isinstance(own, EventFile):
             raise refuse(errno.ENOENT)
         probe.trigger = EprobeTrigger(file, probe, own, probe.filter)
         file.add_trigger(probe.trigger, last=True)

@@ -5,20 +5,18 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import kprobe_sim.control as control  # by its name: `from` takes what pyfakefs had forgotten
 from kprobe_sim.event_file import EventFile
 from kprobe_sim.filtering import group_filter_text, put_filter, put_group_filter
 from kprobe_sim.hist_file import drop_hist_triggers, hist_text
+from kprobe_sim.instance import Instance
+from kprobe_sim.modes import Modes
 from kprobe_sim.node import DirNode, Node, OpenFile, Seek, refuse
 from kprobe_sim.openfile import Get, Once, Put, Simple
 from kprobe_sim.seqfile import Seq, single
+from kprobe_sim.tree_parts import TreeParts
 from kprobe_sim.trigger_file import put_trigger, trigger_text
-
-if TYPE_CHECKING:
-    from kprobe_sim.instance import Instance
-    from kprobe_sim.tree import Modes
 
 
 class EventsNode(DirNode):
@@ -59,9 +57,10 @@ _FILES = ("enable", "header_event", "header_page")
 class EventsDir(EventsNode):
     """events/: one directory per system, and the files for all events."""
 
-    def __init__(self, instance: Instance, modes: Modes) -> None:
-        super().__init__(modes)
+    def __init__(self, instance: Instance, parts: TreeParts) -> None:
+        super().__init__(parts.modes)
         self._instance = instance
+        self._parts = parts
 
     @property
     def is_gone(self) -> bool:
@@ -72,7 +71,7 @@ class EventsDir(EventsNode):
             return None
         instance = self._instance
         file = self._file(name)
-        directory = SystemDir(instance, name, self._modes) if instance.kernel.has_system(name) else None
+        directory = SystemDir(instance, name, self._parts) if instance.tracing.events.has_system(name) else None
         return self._chosen(instance.known_files.setdefault("", set()), name, file, directory)
 
     def _file(self, name: str) -> Node | None:
@@ -88,7 +87,7 @@ class EventsDir(EventsNode):
                 ),
             )
         if name in ("header_page", "header_event"):
-            text = instance.kernel.profile.file_text(f"events/{name}")
+            text = instance.machine.profile.file_text(f"events/{name}")
             return modes.node(instance, modes.read, lambda flags: Once(flags, lambda: text))
         return None
 
@@ -98,7 +97,7 @@ class EventsDir(EventsNode):
     def names(self) -> Iterable[str]:
         if self.is_gone:
             return []
-        recorded = self._instance.kernel.profile.directory("events")
+        recorded = self._instance.machine.profile.directory("events")
         systems = [name for name in self._instance.event_names() if self._modes.eventfs or name not in _FILES]
         return self._listed(systems, (name for name in recorded if name in _FILES))
 
@@ -106,23 +105,24 @@ class EventsDir(EventsNode):
 class SystemDir(EventsNode):
     """events/SYSTEM/: one directory per event, and enable and filter for the system."""
 
-    def __init__(self, instance: Instance, system: str, modes: Modes) -> None:
-        super().__init__(modes)
+    def __init__(self, instance: Instance, system: str, parts: TreeParts) -> None:
+        super().__init__(parts.modes)
         self._instance = instance
+        self._parts = parts
         self._system = system
-        there = instance.kernel.profile.directory("events/ftrace" if system == "ftrace" else "events/sched")
+        there = instance.machine.profile.directory("events/ftrace" if system == "ftrace" else "events/sched")
         self._own = tuple(name for name in there if name in ("enable", "filter"))
 
     @property
     def is_gone(self) -> bool:
-        return self._instance.removed or not self._instance.kernel.has_system(self._system)
+        return self._instance.removed or not self._instance.tracing.events.has_system(self._system)
 
     def lookup(self, name: str) -> Node | None:
         if self.is_gone:
             return None
         instance, system = self._instance, self._system
         found = instance.find(system, name)
-        directory = None if found is None else EventDir(found, self._modes)
+        directory = None if found is None else EventDir(found, self._parts)
         if name not in self._own:
             return directory
         return self._chosen(instance.known_files.setdefault(system, set()), name, self._own_file(name), directory)
@@ -164,9 +164,11 @@ class _TriggerFile(Seq):
 class EventDir(EventsNode):
     """events/SYSTEM/EVENT/: the files of one event."""
 
-    def __init__(self, file: EventFile, modes: Modes) -> None:
+    def __init__(self, file: EventFile, parts: TreeParts) -> None:
+        modes = parts.modes
         super().__init__(modes)
         self._file = file
+        self._hists = parts.hists
         self.identity = file
         number = b"%d\n" % file.event.id  # also once the event is gone
         self._openers: dict[str, tuple[int, Callable[[int], OpenFile]]] = {
@@ -199,7 +201,7 @@ class EventDir(EventsNode):
         return None if found is None else self._modes.node(self._file.instance, *found, truncated)
 
     def names(self) -> Iterable[str]:
-        event, profile = self._file.event, self._file.instance.kernel.profile
+        event, profile = self._file.event, self._file.instance.machine.profile
         static = profile.has_event(event.system, event.name)
         there = profile.directory(f"events/{event.system}/{event.name}") if static else self._modes.event_files
         return [name for name in there if name in self._openers and not self.is_gone]
@@ -214,7 +216,7 @@ class EventDir(EventsNode):
         return [b"".join(text[:3]), *text[3:-2], b"".join(text[-2:])]
 
     def _filter(self) -> bytes:
-        if self._file.freed and self._file.instance.kernel.gates.removed_filter_is_empty:
+        if self._file.freed and self._file.instance.machine.gates.removed_filter_is_empty:
             return b""
         return self._live().filter_text
 
@@ -225,4 +227,4 @@ class EventDir(EventsNode):
             text = trigger_text(self._file, available)
             return [text] if text.startswith(b"#") else text.splitlines(keepends=True)
 
-        return _TriggerFile(flags, records, lambda data: put_trigger(self._file, data, available))
+        return _TriggerFile(flags, records, lambda data: put_trigger(self._file, data, available, self._hists))

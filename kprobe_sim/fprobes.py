@@ -8,13 +8,14 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from kprobe_sim.btf_arguments import Function
 from kprobe_sim.command import read_arguments, read_maxactive, read_names
 from kprobe_sim.dyn_event import DynEvent
 from kprobe_sim.eprobes import refused_register
 from kprobe_sim.evaluate import compile_arguments
+from kprobe_sim.event import Find
 from kprobe_sim.expression import Expression, Scope
 from kprobe_sim.fetch import FetchArg
 from kprobe_sim.gates import Gates
@@ -24,9 +25,6 @@ from kprobe_sim.node import refuse
 from kprobe_sim.probe_event import Probe, ProbeEvent
 from kprobe_sim.probe_kind import ProbeKind, Room
 from kprobe_sim.refusal import Declined, Refusal
-
-if TYPE_CHECKING:
-    from kprobe_sim.instance import Instance
 
 _MAX_NAME = 63
 _STUB = "__probestub_"  # the function that a tracepoint calls; its first argument is no argument of the tracepoint
@@ -67,7 +65,7 @@ class Fprobe(Probe):
         self.target = target
         self.maxactive = maxactive
         self.addresses: tuple[int, ...] = ()
-        self.made = kind.room.version + 1
+        self.made = kind.room.table.version + 1
 
     @property
     def letters(self) -> str:
@@ -160,7 +158,7 @@ class Fprobes(ProbeKind[Fprobe]):
         if entry.target.is_tracepoint:
             self._taken.discard(entry.target.symbol)
 
-    def _switch(self, event: ProbeEvent, instance: Instance, on: bool) -> None:
+    def _switch(self, event: ProbeEvent, find: Find, on: bool) -> None:
         """Look for what the probes of an event need; raise OSError if it isn't there."""
         for probe in self.probes():
             if on and probe.event is event and self.room.gates.fprobes_late:

@@ -11,15 +11,12 @@ import contextlib
 import errno
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from kprobe_sim.glob import compile_pattern
+from kprobe_sim.instance import Instance
 from kprobe_sim.node import refuse
 from kprobe_sim.seqfile import Seq
 from kprobe_sim.words import BLANKS, next_word
-
-if TYPE_CHECKING:
-    from kprobe_sim.instance import Instance
 
 # what a list reads that holds nothing
 EMPTY = {
@@ -33,28 +30,6 @@ _WORD = 127  # FTRACE_BUFF_MAX
 _COMMANDS = frozenset(
     {"mod", "traceon", "traceoff", "stacktrace", "dump", "cpudump", "snapshot", "enable_event", "disable_event"}
 )
-
-
-class FunctionLists:
-    """The lists of one instance, by file name."""
-
-    def __init__(self) -> None:
-        self._chosen: dict[str, frozenset[str]] = {}
-        self.version = 0
-
-    def chosen(self, name: str) -> frozenset[str]:
-        """Return the functions of one list; none stands for no choice."""
-        return self._chosen.get(name, frozenset())
-
-    def choose(self, name: str, functions: frozenset[str]) -> None:
-        """Set one list."""
-        self._chosen[name] = functions
-        self.version += 1
-
-    def traces(self, function: str) -> bool:
-        """True if the function tracer records a function, as far as its name goes."""
-        wanted = self.chosen("set_ftrace_filter")
-        return (not wanted or function in wanted) and function not in self.chosen("set_ftrace_notrace")
 
 
 class FunctionList(Seq):
@@ -71,7 +46,7 @@ class FunctionList(Seq):
         chosen = self._instance.functions.chosen(self._name)
         if not chosen:
             return [EMPTY[self._name]]
-        names = (line.partition(" ")[0] for line in self._instance.kernel.symbols.traceable_names())
+        names = (line.partition(" ")[0] for line in self._instance.machine.symbols.traceable_names())
         return [b"%b\n" % name.encode() for name in names if name in chosen]
 
     def _put(self, data: bytes) -> int:
@@ -118,14 +93,14 @@ class FunctionList(Seq):
 
     def _found(self, pattern: bytes) -> frozenset[str]:
         """Return the functions that a name or pattern means; a number is the place in available_filter_functions."""
-        kernel = self._instance.kernel
-        names = [line.partition(" ")[0] for line in kernel.symbols.traceable_names()]
+        machine = self._instance.machine
+        names = [line.partition(" ")[0] for line in machine.symbols.traceable_names()]
         if pattern.isdigit():
             return frozenset(names[int(pattern) - 1 : int(pattern)])
         if not any(sign in pattern for sign in b"*?[\\"):
             name = pattern.decode("latin-1")
             return frozenset({name} if name in names else ())
-        matches = compile_pattern(pattern, kernel.filter_gates).matches
+        matches = compile_pattern(pattern, machine.filter_gates).matches
         return frozenset(name for name in names if matches(name.encode() + b"\0", 0, len(name) + 1))
 
     def release(self) -> None:

@@ -6,14 +6,12 @@ Source: recorded traces of 6.12.117, 7.2.13 and 7.3 (tests/kprobe_sim/test_funct
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kprobe_sim.event_file import EventFile
-from kprobe_sim.fprobes import Fprobe
+from kprobe_sim.fprobes import Fprobe, Fprobes
 from kprobe_sim.function_users import ENTRIES, KPROBES, NEVER, RETURNS, FunctionUsers
-
-if TYPE_CHECKING:
-    from kprobe_sim.kernel import SimulatedKernel
+from kprobe_sim.instances import Instances
 
 
 class Attached(NamedTuple):
@@ -41,18 +39,18 @@ NOBODY = FunctionHits()
 
 
 def function_hits(
-    kernel: SimulatedKernel, entry: Callable[[int], int], kprobes: Collection[int], users: FunctionUsers
+    instances: Instances, fprobes: Fprobes, entry: Callable[[int], int], kprobes: Collection[int], users: FunctionUsers
 ) -> dict[int, FunctionHits]:
     """Return what to do where: by the address at which a function's entry is probed.
 
     `entry` gives that address of a function, `kprobes` are the addresses where an enabled kprobe is.
     """
-    late = kernel.gates.fprobes_late
-    one = int(bool(kernel.profile.preemption))
+    machine = instances.top.machine
+    late = machine.gates.fprobes_late
+    one = int(bool(machine.profile.preemption))
     found: dict[int, list[tuple[Fprobe, tuple[EventFile, ...]]]] = {}
-    for probe in kernel.probes.fprobes.probes():
-        files = [instance.probe_files.get(probe.event) for instance in kernel.all_instances()]
-        wanted = tuple(file for file in files if file is not None and file.enabled)
+    for probe in fprobes.probes():
+        wanted = tuple(file for file in instances.files(probe.event) if file.enabled)
         for address in probe.addresses if wanted or not late else ():
             found.setdefault(entry(address), []).append((probe, wanted))
     hits = {}

@@ -7,14 +7,11 @@ it is made.  Source: add_ftrace_ops() in kernel/trace/ftrace.c of 6.12; traces o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kprobe_sim.dyn_event import DynamicEvent
+from kprobe_sim.event import Event
+from kprobe_sim.instances import Instances
 from kprobe_sim.probe_event import ProbeEvent
-
-if TYPE_CHECKING:
-    from kprobe_sim.event import Event
-    from kprobe_sim.kernel import SimulatedKernel
+from kprobe_sim.probes import ProbeRegistry
 
 KPROBES, ENTRIES, RETURNS = "kprobes", "entries", "returns"
 Moment = tuple[int, int]  # the version of the list of probes, and a number that goes up
@@ -24,8 +21,10 @@ NEVER: Moment = (-1, 0)
 class FunctionUsers:
     """The users of ftrace, and the moments when they and their events came."""
 
-    def __init__(self, kernel: SimulatedKernel) -> None:
-        self._kernel = kernel
+    def __init__(self, instances: Instances, probes: ProbeRegistry) -> None:
+        self._instances = instances
+        self._probes = probes
+        self._machine = instances.top.machine
         self._events: dict[str, dict[DynamicEvent, Moment]] = {KPROBES: {}, ENTRIES: {}, RETURNS: {}}
         self._since: dict[str, Moment] = {}
         self._count = 0
@@ -33,9 +32,9 @@ class FunctionUsers:
     @property
     def trampoline(self) -> int:
         """The address that fprobes on returns put in the place of a return address."""
-        kernel = self._kernel
-        found = kernel.symbols.lookup("return_to_handler") if kernel.gates.fprobes_late else ()
-        return found[0].address if found else kernel.return_trampoline
+        machine = self._machine
+        found = machine.symbols.lookup("return_to_handler") if machine.gates.fprobes_late else ()
+        return found[0].address if found else machine.return_trampoline
 
     def since(self, user: str) -> Moment:
         """Return when a user came."""
@@ -55,19 +54,19 @@ class FunctionUsers:
         if user is None or not isinstance(event, ProbeEvent):
             return
         events = self._events[user]
-        if not self._kernel.is_busy(event):
+        if not self._instances.is_busy(event):
             events.pop(event, None)
             if not events:
                 self._since.pop(user, None)
         elif event not in events:
             self._count += 1
-            events[event] = (self._kernel.probes.version, self._count)
+            events[event] = (self._instances.top.tracing.events.version, self._count)
             self._since.setdefault(user, events[event])
 
     def _user_of(self, event: ProbeEvent) -> str | None:
-        probes = self._kernel.probes
+        probes = self._probes
         if probes.fprobes.of(event):
             return RETURNS if event.is_return else ENTRIES
-        traceable = self._kernel.symbols.is_traceable
+        traceable = self._machine.symbols.is_traceable
         places = [probe.address for probe in probes.kprobes.of(event)]
         return KPROBES if any(place is not None and traceable(place) for place in places) else None

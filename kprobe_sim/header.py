@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from kprobe_sim.instance import Instance
-    from kprobe_sim.ring import RingBuffer
+from kprobe_sim.instance import Instance
+from kprobe_sim.ring import RingBuffer
 
 
 class _Legend(NamedTuple):
@@ -84,7 +83,7 @@ def header(instance: Instance, latency: bool, buffer: RingBuffer | None = None) 
 
 
 def _legend(instance: Instance) -> _Legend:
-    return _LEGENDS[instance.kernel.gates.context_letters]
+    return _LEGENDS[instance.machine.gates.context_letters]
 
 
 def _plain(tgid: bool) -> bytes:

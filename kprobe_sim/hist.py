@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
+from kprobe_sim.event_file import EventFile
 from kprobe_sim.field import COMMON_FIELDS
 from kprobe_sim.hist_action import MadeAction, read_action
-from kprobe_sim.hist_data import Attributes, HistData, SortKey
+from kprobe_sim.hist_data import Attributes, HistData, SortKey, histograms_of
 from kprobe_sim.hist_expression import ExpressionReader, variable_of
 from kprobe_sim.hist_field import (
     BUCKETS,
@@ -34,16 +34,11 @@ from kprobe_sim.hist_field import (
     SYSCALL,
     VARIABLE,
     HistField,
-    Sample,
 )
-from kprobe_sim.hist_text import trigger_line
+from kprobe_sim.hist_synthetic import SyntheticTarget
+from kprobe_sim.hist_trigger import Complaining, HistHost, HistTrigger
 from kprobe_sim.kstrto import kstrtoul
 from kprobe_sim.node import refuse
-from kprobe_sim.render import ns2usecs
-from kprobe_sim.trigger import Hit, Trigger
-
-if TYPE_CHECKING:
-    from kprobe_sim.event_file import EventFile
 
 _BLANKS = "\t\n\v\f\r \xa0"
 _CONDITION = re.compile(r"(?<=[ \t])if")
@@ -56,64 +51,6 @@ _NOT_OF_VARIABLES = GRAPH | PERCENT | BUCKETS | LOG2
 _MODIFIER = "Invalid field modifier"
 
 
-class HistTrigger(Trigger):
-    """A hist trigger of one event; several with one name share a histogram."""
-
-    group = "hist"
-    needs_record = True
-
-    def __init__(self, file: EventFile, data: HistData, set_filter: Callable[[Trigger, str | None], None]) -> None:
-        super().__init__(file, "hist", None)
-        self.data: HistData = data
-        self.set_filter = set_filter
-
-    def end(self) -> None:
-        from kprobe_sim.hist_file import end_trigger
-
-        end_trigger(self)
-
-    def line(self) -> str:
-        return trigger_line(self.data, self.filter_text, paused=self.paused)
-
-    def is_like(self, other: Trigger, *, with_filter: bool = True) -> bool:
-        """True if two describe the same histogram (hist_trigger_match)."""
-        if not isinstance(other, HistTrigger) or (with_filter and self.filter_text != other.filter_text):
-            return False
-        return _likeness(self.data) == _likeness(other.data)
-
-    def is_rival(self, other: Trigger) -> bool:
-        return (
-            isinstance(other, HistTrigger)
-            and self.data.attributes.name == other.data.attributes.name
-            and self.is_like(other)
-        )
-
-    def fire(self, hit: Hit, record: bytes) -> None:
-        """Count a record."""
-        clock = self.instance.clock
-        sample = Sample(
-            record,
-            hit.cpu,
-            hit.comm if record[4:8] != b"\0\0\0\0" else b"<idle>",
-            hit.frames,
-            lambda: clock.stamp(hit.at),
-            ns2usecs if clock.in_ns else int,
-            [],
-            hit.at,
-        )
-        self.data.count(sample)
-
-
-def _likeness(data: HistData) -> tuple[object, ...]:
-    fields = [*data.values, *data.variables, *data.keys]
-    return (
-        len(data.values) + len(data.variables),
-        tuple(field.likeness() for field in fields),
-        tuple(data.sort),
-        tuple(action.likeness() for action in data.actions),
-    )
-
-
 class HistMaker:
     """Makes a histogram from a line of the trigger file that begins with `hist`; `rest` is what follows the name.
 
@@ -124,13 +61,13 @@ class HistMaker:
         self,
         file: EventFile,
         rest: str,
-        set_filter: Callable[[Trigger, str | None], None],
+        host: HistHost,
         *,
         removes: bool,
-        outer: HistMaker | None = None,
+        outer: Complaining | None = None,
     ) -> None:
         self._file = file
-        self._set_filter = set_filter
+        self.host = host
         self._outer = outer
         self._command = f"hist:{rest}"
         parameter, self.condition = _split_condition(rest)
@@ -152,7 +89,11 @@ class HistMaker:
 
     def trigger(self) -> HistTrigger:
         """Return the trigger that it describes, without its filter."""
-        return HistTrigger(self._file, self.data, self._set_filter)
+        return HistTrigger(self._file, self.data, self.host)
+
+    def target(self, name: str) -> SyntheticTarget | None:
+        """Return the synthetic event of that name, or None."""
+        return self.host.target(name)
 
     def create_actions(self) -> None:
         """Make what its actions need.  Raises OSError."""
@@ -162,10 +103,10 @@ class HistMaker:
 
     def field_of(self, system: str, event: str, name: str, reader: ExpressionReader) -> HistField:
         """Return a variable for a field of another event, with a histogram of its own if there is none yet."""
-        file = self._file.instance.find(system, event)
+        file = self._file.find(system, event)
         if file is None:
             self.fail("Event file not found", name)
-        like = next((other for other in file.histograms() if _same_keys(self.data, other)), None)
+        like = next((other for other in histograms_of(file) if _same_keys(self.data, other)), None)
         if like is None:
             self.fail("Matching event histogram not found", name)
         found = reader.find_variable(system, event, f"synthetic_{name}")
@@ -176,10 +117,8 @@ class HistMaker:
         texts = [one.filter_text for one in file.triggers if isinstance(one, HistTrigger) and one.data is like]
         if texts and texts[0]:
             rest += f" if {texts[0]}"
-        from kprobe_sim.hist_file import put_hist
-
         try:
-            put_hist(file, rest, self._set_filter, outer=self)
+            self.host.put(file, rest, outer=self)
         except OSError:
             self.complain("Couldn't create histogram for field", name)
             raise
@@ -216,7 +155,7 @@ class HistMaker:
         actions: list[str] = []
         bits = _DEFAULT_BITS
         no_hitcount = False
-        gates = self._file.instance.kernel.gates
+        gates = self._file.instance.machine.gates
         for part in self._parameter.split(":"):
             head, equals, value = part.partition("=")
             if equals:
@@ -278,7 +217,7 @@ class HistMaker:
             text = left.pop(0)
             if text == "hitcount":
                 hitcounts += 1
-                if hitcounts == 1 or not self._file.instance.kernel.gates.hist_hitcount:
+                if hitcounts == 1 or not self._file.instance.machine.gates.hist_hitcount:
                     continue
             found = self._reader.read(text, 0)
             if found.flags & _NOT_OF_VALUES:

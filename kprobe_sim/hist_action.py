@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, Protocol
 
 from kprobe_sim.hist_data import FieldVariable, HistData, make_variable, set_variables
 from kprobe_sim.hist_expression import Complain, ExpressionReader
 from kprobe_sim.hist_field import EXECNAME, RECORD_AT, STACKTRACE, STRING, STRING_SIZE, VARIABLE, HistField, Sample
 from kprobe_sim.hist_map import Element
-from kprobe_sim.hist_synthetic import SyntheticTarget, fits, target_of
+from kprobe_sim.hist_synthetic import SyntheticTarget, fits
+from kprobe_sim.hist_text import key_text
 from kprobe_sim.node import refuse
-
-if TYPE_CHECKING:
-    from kprobe_sim.hist import HistMaker
 
 _BLANKS = "\t\n\v\f\r \xa0"
 _MOST_PARAMETERS = 64  # SYNTH_FIELDS_MAX
@@ -58,7 +56,7 @@ def read_action(text: str, data: HistData, complain: Complain) -> ActionText:
         system, dot, event = about.partition(".")
         if not dot:
             fail("Missing subsystem", system)
-        if data.file.instance.find(system, event) is None:
+        if data.file.find(system, event) is None:
             fail("Invalid subsystem or event name", event)
     _, dot, rest = rest.partition(".")
     name, brace, rest = rest.partition("(")
@@ -81,6 +79,20 @@ def read_action(text: str, data: HistData, complain: Complain) -> ActionText:
     return ActionText(handler, about, name, parameters)
 
 
+class Maker(Protocol):
+    """Who makes the histogram that an action belongs to."""
+
+    def complain(self, message: str, at: str) -> None: ...
+
+    def fail(self, message: str, at: str) -> NoReturn: ...
+
+    def target(self, name: str) -> SyntheticTarget | None: ...
+
+    def has_variable(self, name: str) -> bool: ...
+
+    def field_of(self, system: str, event: str, name: str, reader: ExpressionReader) -> HistField: ...
+
+
 class MadeAction:
     """An action of a histogram that exists, or that is looked for to be removed."""
 
@@ -95,7 +107,7 @@ class MadeAction:
 
     # made
 
-    def create(self, maker: HistMaker, reader: ExpressionReader) -> None:
+    def create(self, maker: Maker, reader: ExpressionReader) -> None:
         """Make what it needs.  Raises OSError."""
         text, data = self._text, self._data
         if text.handler != _MATCH:
@@ -127,7 +139,7 @@ class MadeAction:
     def _by_keyword(self) -> bool:
         return self._text.name.startswith("trace")
 
-    def _watch(self, maker: HistMaker) -> None:
+    def _watch(self, maker: Maker) -> None:
         about = self._text.about
         if not about.startswith("$"):
             maker.fail("For onmax(x) or onchange(x), x must be a variable", about)
@@ -144,12 +156,12 @@ class MadeAction:
         instance.allocate_snapshot()
         instance.snapshot_condition = self
 
-    def _trace(self, maker: HistMaker, reader: ExpressionReader) -> None:
+    def _trace(self, maker: Maker, reader: ExpressionReader) -> None:
         text, data = self._text, self._data
         name, parameters = text.name, text.parameters
         if self._by_keyword:
             name, parameters = parameters[0], parameters[1:]
-        target = target_of(data.file.instance.kernel, name)
+        target = maker.target(name)
         if target is None:
             maker.fail("Couldn't find synthetic event", name)
         target.hold(1)
@@ -166,7 +178,7 @@ class MadeAction:
             raise
         self._target = target
 
-    def _argument(self, parameter: str, maker: HistMaker, reader: ExpressionReader) -> tuple[str, str, HistField]:
+    def _argument(self, parameter: str, maker: Maker, reader: ExpressionReader) -> tuple[str, str, HistField]:
         """Return the variable that a parameter means, and the event it was named with."""
         system = event = ""
         word = parameter
@@ -199,7 +211,7 @@ class MadeAction:
             raise refuse(errno.EINVAL)
         return system, event, maker.field_of(*elsewhere, word, reader)
 
-    def _field_variable(self, name: str, maker: HistMaker, reader: ExpressionReader) -> FieldVariable:
+    def _field_variable(self, name: str, maker: Maker, reader: ExpressionReader) -> FieldVariable:
         try:
             value = reader.atom(name, VARIABLE)
         except OSError:
@@ -237,8 +249,6 @@ class MadeAction:
         seen = self._snapshot[0] if self._snapshot else 0
         if number == seen or (self._text.handler == _MAX and number < seen):
             return
-        from kprobe_sim.hist_text import key_text
-
         self._snapshot = number, key_text(self._data, element)
         self._data.file.instance.swap_snapshot()
 

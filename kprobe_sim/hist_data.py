@@ -7,8 +7,9 @@ Sources: event_hist_trigger(), resolve_var_refs() and hist_trigger_elt_update() 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from kprobe_sim.event_file import EventFile, Trigger
 from kprobe_sim.hist_field import (
     CPU,
     EXECNAME,
@@ -24,9 +25,6 @@ from kprobe_sim.hist_field import (
     Value,
 )
 from kprobe_sim.hist_map import Compare, Element, HistMap
-
-if TYPE_CHECKING:
-    from kprobe_sim.event_file import EventFile
 
 _U64 = struct.Struct("<Q")
 
@@ -93,6 +91,7 @@ class HistData:
 
     def __init__(self, file: EventFile, attributes: Attributes, *, removes: bool) -> None:
         self.file = file
+        self.gates = file.instance.machine.gates
         self.attributes = attributes
         self.removes = removes  # made only to find the one that is to go
         self.values: list[HistField] = []  # the hit count first
@@ -114,7 +113,7 @@ class HistData:
     @property
     def stack_name(self) -> str:
         """What a call chain is called as a field."""
-        return "common_stacktrace" if self.file.instance.kernel.filter_gates.stacktrace_field else "stacktrace"
+        return "common_stacktrace" if self.file.instance.machine.filter_gates.stacktrace_field else "stacktrace"
 
     def start(self) -> None:
         """Give it room for entries, once its fields are known."""
@@ -144,7 +143,7 @@ class HistData:
         """True if another histogram of the instance refers to a variable of this one."""
         return any(
             reference.variable_of is self
-            for other in self.file.instance.histograms
+            for other in histograms_with_variables(self.file)
             if other is not self
             for reference in other.references
         )
@@ -203,7 +202,7 @@ class HistData:
 
     def entries(self) -> list[Element]:
         """Return the entries as `sort` says."""
-        gates = self.file.instance.kernel.gates
+        gates = self.gates
         return self.map.sorted([self._comparison(key) for key in self.sort], two_at_once=gates.sort_takes_two)
 
     def _comparison(self, key: SortKey) -> Compare:
@@ -254,3 +253,19 @@ def make_variable(data: HistData, name: str, size: int = 8, type_: str = "u64") 
 
 def _order(a: int | bytes, b: int | bytes) -> int:
     return (a > b) - (a < b)  # type: ignore[operator]  # both are of one kind
+
+
+class HistogramTrigger(Trigger):
+    """A trigger that counts into a histogram."""
+
+    data: HistData
+
+
+def histograms_of(file: EventFile) -> list[HistData]:
+    """Return the histograms that an event's triggers count into."""
+    return [trigger.data for trigger in file.triggers if isinstance(trigger, HistogramTrigger)]
+
+
+def histograms_with_variables(file: EventFile) -> list[HistData]:
+    """Return those of all events in the instance that have variables or actions, newest first."""
+    return [data for data in file.instance.hist_vars if isinstance(data, HistData)]

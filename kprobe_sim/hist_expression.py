@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
+from kprobe_sim.event_file import EventFile
 from kprobe_sim.field import Field
-from kprobe_sim.hist_data import HistData, copy_variable
+from kprobe_sim.hist_data import HistData, copy_variable, histograms_of, histograms_with_variables
 from kprobe_sim.hist_field import (
     ALIAS,
     BUCKETS,
@@ -43,9 +44,6 @@ from kprobe_sim.hist_field import (
 )
 from kprobe_sim.kstrto import kstrtoul
 from kprobe_sim.node import refuse
-
-if TYPE_CHECKING:
-    from kprobe_sim.event_file import EventFile
 
 Complain = Callable[[str, str], None]  # (message, the text that the caret goes to; "" for the start)
 _PLAIN = {
@@ -106,7 +104,7 @@ class ExpressionReader:
         if not system:
             found = None
             for pair in self._matched:
-                file = self._data.file.instance.find(*pair)
+                file = self._data.file.find(*pair)
                 here = None if file is None else variable_of(file, name)
                 if here is not None and found is not None:
                     self._complain(_NOT_UNIQUE, name)
@@ -114,12 +112,12 @@ class ExpressionReader:
                 found = here or found
             if found is not None:
                 return found
-        file = self._data.file.instance.find(system, event) if system else self._file_with(name)
+        file = self._data.file.find(system, event) if system else self._file_with(name)
         return None if file is None else variable_of(file, name)
 
     def _file_with(self, name: str) -> EventFile | None:
         found: EventFile | None = None
-        for data in self._data.file.instance.histograms:
+        for data in histograms_with_variables(self._data.file):
             if data.file is not found and data.find_variable(name):
                 if found is not None:
                     self._complain(_NOT_UNIQUE, name)
@@ -168,7 +166,7 @@ class ExpressionReader:
             return HistField(self._data, flags | TIMESTAMP, variable=variable)
         if name == "common_cpu":
             return HistField(self._data, flags | CPU, variable=variable)
-        gates = self._data.file.instance.kernel.gates
+        gates = self._data.gates
         if name == "common_comm" and gates.hist_comm:
             return HistField(self._data, flags | COMM | STRING, variable=variable)
         if name == "hitcount" and gates.hist_hitcount:
@@ -194,7 +192,7 @@ class ExpressionReader:
         return HistField(self._data, flags, field=field, variable=variable)
 
     def _stack_names(self) -> tuple[str, ...]:
-        if not self._data.file.instance.kernel.filter_gates.stacktrace_field:
+        if not self._data.file.instance.machine.filter_gates.stacktrace_field:
             return ()
         return "common_stacktrace", *(name for name in ("stacktrace", "STACKTRACE") if name not in self._fields)
 
@@ -303,7 +301,7 @@ _NOT_UNIQUE = "Variable name not unique, need to use fully qualified name (subsy
 
 def variable_of(file: EventFile, name: str) -> HistField | None:
     """Return a variable of one of an event's histograms."""
-    for data in file.histograms():
+    for data in histograms_of(file):
         found = data.find_variable(name)
         if found is not None:
             return found

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from kprobe_sim.field import Field
-
-if TYPE_CHECKING:
-    from kprobe_sim.hist_data import HistData
+from kprobe_sim.gates import Gates
+from kprobe_sim.hist_map import HistMap
 
 KEY, STRING, HEX, SYM, SYM_OFFSET, EXECNAME, SYSCALL, STACKTRACE, LOG2, TIMESTAMP, USECS, VARIABLE, EXPRESSION = (
     1 << bit for bit in range(13)
@@ -60,15 +59,33 @@ class Sample(NamedTuple):
     at: int | None = None  # when, in ns of the machine's time; None: now
 
 
+class Histogram(Protocol):
+    """What a field asks of the histogram that it belongs to."""
+
+    in_usecs: bool
+    key_size: int
+
+    @property
+    def gates(self) -> Gates: ...
+
+    @property
+    def map(self) -> HistMap: ...
+
+    @property
+    def stack_name(self) -> str: ...
+
+    def find_variable(self, name: str) -> HistField | None: ...
+
+
 class HistField:
     """One field; `data` is the histogram that it belongs to."""
 
-    def __init__(self, data: HistData, flags: int, *, field: Field | None = None, variable: str = "") -> None:
+    def __init__(self, data: Histogram, flags: int, *, field: Field | None = None, variable: str = "") -> None:
         self.data = data
         self.flags = flags
         self.field = field
         self.variable = variable
-        self.variable_of: HistData | None = None  # a variable's own histogram, or that of the one referred to
+        self.variable_of: Histogram | None = None  # a variable's own histogram, or that of the one referred to
         self.index = -1  # of the variable
         self.place = -1  # among the references of the histogram
         self.name: str | None = None
@@ -116,7 +133,7 @@ class HistField:
             value = 0  # nothing is read for the name alone (HIST_FIELD_FN_NOP)
         if flags & LOG2:
             bits = max(value - 1, 0).bit_length()
-            return bits % 64 if self.data.file.instance.kernel.gates.hist_log2_wraps else bits
+            return bits % 64 if self.data.gates.hist_log2_wraps else bits
         return value - value % self.buckets
 
     def _own_value(self, sample: Sample) -> Value:
@@ -158,10 +175,10 @@ class HistField:
             return "common_timestamp"
         if self.flags & STACKTRACE and self.data.stack_name.startswith("common"):
             return self.data.stack_name
-        return "hitcount" if self.flags & HITCOUNT and self.data.file.instance.kernel.gates.hist_hitcount else ""
+        return "hitcount" if self.flags & HITCOUNT and self.data.gates.hist_hitcount else ""
 
     def _dollar_within(self) -> bool:
-        return self.data.file.instance.kernel.gates.hist_dollar_within
+        return self.data.gates.hist_dollar_within
 
     def _dollar(self) -> str:
         """Return what stands before the name of a variable that is referred to."""
@@ -190,7 +207,7 @@ class HistField:
         """Return it as the trigger file shows it (hist_field_print)."""
         text = f"{self.variable}=" if self.flags & VARIABLE else ""
         if self.flags & CPU:
-            text += "common_cpu" + self.label() * self.data.file.instance.kernel.gates.hist_cpu_twice
+            text += "common_cpu" + self.label() * self.data.gates.hist_cpu_twice
         elif self.flags & COMM:
             text += "common_comm"
         elif self.flags & CONSTANT:

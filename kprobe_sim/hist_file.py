@@ -8,43 +8,78 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from kprobe_sim.hist import HistMaker, HistTrigger
-from kprobe_sim.hist_synthetic import target_of
+from kprobe_sim.event_file import EventFile, Trigger
+from kprobe_sim.hist import HistMaker
+from kprobe_sim.hist_data import histograms_of
+from kprobe_sim.hist_synthetic import SyntheticTarget, SyntheticTargets
 from kprobe_sim.hist_text import histogram_text
+from kprobe_sim.hist_trigger import Complaining, HistTrigger
 from kprobe_sim.node import refuse
-from kprobe_sim.trigger import HistSwitch, Trigger
-
-if TYPE_CHECKING:
-    from kprobe_sim.event_file import EventFile
-
-SetFilter = Callable[[Trigger, str | None], None]
+from kprobe_sim.synthetic import SyntheticEvent
+from kprobe_sim.trigger import HistSwitch
 
 
-def put_hist(
-    file: EventFile, rest: str, set_filter: SetFilter, *, removes: bool = False, outer: HistMaker | None = None
-) -> None:
-    """Take what follows `hist:` or `!hist:`; `outer` makes a trigger that needs this one.  Raises OSError."""
-    maker = HistMaker(file, rest, set_filter, removes=removes, outer=outer)
-    trigger = maker.trigger()
-    set_filter(trigger, maker.condition)
-    if removes:
-        _remove(file, trigger)
-        return
-    named = file.instance.kernel.named_histograms.get(maker.attributes.name) if maker.attributes.name else None
-    if _updated(file, trigger, named):
-        return
-    data = trigger.data
-    if data.variables or data.references or data.actions:
-        file.instance.histograms.insert(0, data)
-    try:
-        maker.create_actions()
-        _register(file, maker, trigger, named)
-    except OSError:
-        trigger.data = data
-        _end(trigger)
-        raise
+class HistFiles:
+    """What trigger files do with histograms; the host of all hist triggers of one kernel."""
+
+    def __init__(self, targets: SyntheticTargets, set_filter: Callable[[Trigger, str | None], None]) -> None:
+        self._targets = targets
+        self._set_filter = set_filter
+
+    def set_filter(self, trigger: Trigger, condition: str | None) -> None:
+        """Give a trigger the filter that `if FILTER` means.  Raises OSError."""
+        self._set_filter(trigger, condition)
+
+    def target(self, name: str) -> SyntheticTarget | None:
+        """Return the synthetic event of that name, or None."""
+        return self._targets.find(name)
+
+    def put(self, file: EventFile, rest: str, *, removes: bool = False, outer: Complaining | None = None) -> None:
+        """Take what follows `hist:` or `!hist:`; `outer` makes a trigger that needs this one.  Raises OSError."""
+        maker = HistMaker(file, rest, self, removes=removes, outer=outer)
+        trigger = maker.trigger()
+        self._set_filter(trigger, maker.condition)
+        if removes:
+            _remove(file, trigger)
+            return
+        named = _named(file, maker.attributes.name)
+        if _updated(file, trigger, named):
+            return
+        data = trigger.data
+        if data.variables or data.references or data.actions:
+            file.instance.hist_vars.insert(0, data)
+        try:
+            maker.create_actions()
+            _register(file, maker, trigger, named)
+        except OSError:
+            trigger.data = data
+            self._end(trigger)
+            raise
+
+    def end(self, trigger: HistTrigger) -> None:
+        """A trigger is gone; so is its histogram, if no other of that name counts into it."""
+        data = trigger.data
+        data.users -= 1
+        if not data.users:
+            trigger.instance.tracing.named_triggers.pop(data.attributes.name, None)
+            self._end(trigger)
+
+    def _end(self, trigger: HistTrigger) -> None:
+        """Let go of what a histogram holds, with the triggers that were made for it."""
+        data = trigger.data
+        for action in data.actions:
+            action.end()
+        if data in data.file.instance.hist_vars:
+            data.file.instance.hist_vars.remove(data)
+        for file, rest in data.companions:
+            self.put(file, rest, removes=True)
+        data.companions.clear()
+
+
+def _named(file: EventFile, name: str) -> HistTrigger | None:
+    found = file.instance.tracing.named_triggers.get(name) if name else None
+    return found if isinstance(found, HistTrigger) else None
 
 
 def _register(file: EventFile, maker: HistMaker, trigger: HistTrigger, named: HistTrigger | None) -> None:
@@ -70,7 +105,7 @@ def _register(file: EventFile, maker: HistMaker, trigger: HistTrigger, named: Hi
     if named is not None:
         trigger.data = named.data
     elif attributes.name:
-        file.instance.kernel.named_histograms[attributes.name] = trigger
+        file.instance.tracing.named_triggers[attributes.name] = trigger
     trigger.data.users += 1
     file.add_trigger(trigger, last=True)
     _hold_event(file, 1)
@@ -96,7 +131,7 @@ def _updated(file: EventFile, trigger: HistTrigger, named: HistTrigger | None) -
 def _remove(file: EventFile, like: HistTrigger) -> None:
     """Remove the histogram described; a name that none has counts as no name (hist_unregister_trigger)."""
     name = like.data.attributes.name
-    wanted = name if name in file.instance.kernel.named_histograms else ""
+    wanted = name if name in file.instance.tracing.named_triggers else ""
     for trigger in file.triggers:
         if (
             isinstance(trigger, HistTrigger)
@@ -115,7 +150,7 @@ def drop_hist_triggers(file: EventFile) -> None:
 
     Where one is referred to all of them stay, but not those that only pause or continue one.
     """
-    kept = any(data.is_referred_to() for data in file.histograms())
+    kept = any(data.is_referred_to() for data in histograms_of(file))
     for trigger in list(file.triggers):
         if isinstance(trigger, HistSwitch):
             file.drop_trigger(trigger)
@@ -126,31 +161,8 @@ def drop_hist_triggers(file: EventFile) -> None:
 
 def _hold_event(file: EventFile, by: int) -> None:
     """A synthetic event with a histogram can't be removed."""
-    if file.event.system == "synthetic":
-        target = target_of(file.instance.kernel, file.event.name)
-        if target is not None:
-            target.hold(by)
-
-
-def _end(trigger: HistTrigger) -> None:
-    """Let go of what a histogram holds, with the triggers that were made for it."""
-    data = trigger.data
-    for action in data.actions:
-        action.end()
-    if data in data.file.instance.histograms:
-        data.file.instance.histograms.remove(data)
-    for file, rest in data.companions:
-        put_hist(file, rest, trigger.set_filter, removes=True)
-    data.companions.clear()
-
-
-def end_trigger(trigger: HistTrigger) -> None:
-    """A trigger is gone; so is its histogram, if no other of that name counts into it."""
-    data = trigger.data
-    data.users -= 1
-    if not data.users:
-        trigger.instance.kernel.named_histograms.pop(data.attributes.name, None)
-        _end(trigger)
+    if isinstance(file.event, SyntheticEvent):
+        file.event.users += by
 
 
 def hist_text(file: EventFile) -> bytes:

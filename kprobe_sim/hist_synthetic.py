@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from kprobe_sim.event_file import Hit
 from kprobe_sim.hist_field import STACKTRACE, HistField, Sample, Value
+from kprobe_sim.instances import Instances
+from kprobe_sim.recording import Recorder
 from kprobe_sim.synthetic import SYSTEM, SyntheticEvent
 from kprobe_sim.synthetic_field import SyntheticField
 from kprobe_sim.synthetic_record import packed
 from kprobe_sim.task import Task
-from kprobe_sim.trigger import Hit
-
-if TYPE_CHECKING:
-    from kprobe_sim.kernel import SimulatedKernel
 
 _IRQS_OFF, _NMI = 0x01, 0x40  # of common_flags
 
@@ -25,8 +23,10 @@ _IRQS_OFF, _NMI = 0x01, 0x40  # of common_flags
 class SyntheticTarget:
     """A synthetic event of one kernel, as histograms make it happen."""
 
-    def __init__(self, kernel: SimulatedKernel, event: SyntheticEvent) -> None:
-        self._kernel = kernel
+    def __init__(self, instances: Instances, recorder: Recorder, event: SyntheticEvent) -> None:
+        self._instances = instances
+        self._machine = instances.top.machine
+        self._recorder = recorder
         self._event = event
 
     @property
@@ -42,16 +42,15 @@ class SyntheticTarget:
         flags, depth = sample.record[2:4]  # of the event that was hit, as its own code saw them
         if flags & _NMI:
             flags |= _IRQS_OFF
-        depth = depth + self._kernel.gates.hist_depth & 0xFF
+        depth = depth + self._machine.gates.hist_depth & 0xFF
         head = struct.pack("<HBB", self._event.id, flags, depth) + sample.record[4:8]
         record = head + packed(self._event.own_fields, values)
         (pid,) = struct.unpack_from("<i", record, 4)
-        task = self._kernel.tasks.get(pid) or Task(pid, sample.comm)
-        recorder = self._kernel.hits.recorder
+        task = self._machine.tasks.get(pid) or Task(pid, sample.comm)
+        recorder = self._recorder
         frames = list(sample.frames)
-        for instance in self._kernel.all_instances():
-            file = instance.probe_files.get(self._event)
-            if file is None or not file.enabled or not recorder.wants(file, task, sample.cpu):
+        for file in self._instances.files(self._event):
+            if not file.enabled or not recorder.wants(file, task, sample.cpu):
                 continue
             recorder.happen(
                 file,
@@ -65,10 +64,17 @@ class SyntheticTarget:
             )
 
 
-def target_of(kernel: SimulatedKernel, name: str) -> SyntheticTarget | None:
-    """Return the synthetic event of that name, or None."""
-    event = kernel.probes.event(SYSTEM, name)
-    return SyntheticTarget(kernel, event) if isinstance(event, SyntheticEvent) else None
+class SyntheticTargets:
+    """The synthetic events of one kernel, for histograms."""
+
+    def __init__(self, instances: Instances, recorder: Recorder) -> None:
+        self._instances = instances
+        self._recorder = recorder
+
+    def find(self, name: str) -> SyntheticTarget | None:
+        """Return the synthetic event of that name, or None."""
+        event = self._instances.top.tracing.events.event(SYSTEM, name)
+        return SyntheticTarget(self._instances, self._recorder, event) if isinstance(event, SyntheticEvent) else None
 
 
 def fits(target: SyntheticTarget, variable: HistField, place: int) -> bool:

@@ -152,5 +152,5 @@ def _syscall(number: int) -> str:
 
 
 def _symbol(data: HistData, address: int, *, offset: bool) -> str:
-    kernel = data.file.instance.kernel
-    return f"0x{address:x}" if kernel.symbols.at(address) is None else kernel.symbol_text(address, offset).decode()
+    machine = data.file.instance.machine
+    return f"0x{address:x}" if machine.symbols.at(address) is None else machine.symbol_text(address, offset).decode()

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from kprobe_sim.call import Call, Frame, Placing
 from kprobe_sim.clock import VirtualClock
-from kprobe_sim.event_file import EventFile
+from kprobe_sim.entry_type import TRACE_FN
+from kprobe_sim.event import Event
+from kprobe_sim.event_file import EventFile, Hit
 from kprobe_sim.function_hits import NOBODY, Attached, FunctionHits, function_hits
 from kprobe_sim.function_users import FunctionUsers
+from kprobe_sim.instance import Instance
+from kprobe_sim.instances import Instances
 from kprobe_sim.kprobes import Kprobe
 from kprobe_sim.probe_event import Probe
+from kprobe_sim.probes import ProbeRegistry
 from kprobe_sim.recording import Recorder
-from kprobe_sim.render import TRACE_FN
 from kprobe_sim.state import Current, State
 from kprobe_sim.task import Task
 from kprobe_sim.task_memory import TaskMemory
-from kprobe_sim.tracer_frames import TracerFrames
-from kprobe_sim.trigger import Hit
-
-if TYPE_CHECKING:
-    from kprobe_sim.event import Event
-    from kprobe_sim.instance import Instance
-    from kprobe_sim.kernel import SimulatedKernel
 
 _ENTRY_HEAD = struct.Struct("<HBBiQ")
 _RETURN_HEAD = struct.Struct("<HBBiQQ")
@@ -70,26 +67,31 @@ class Entered(NamedTuple):
 class Hits:
     """Runs calls against the registered probes."""
 
-    def __init__(self, kernel: SimulatedKernel) -> None:
-        self._kernel = kernel
+    def __init__(self, instances: Instances, probes: ProbeRegistry, recorder: Recorder) -> None:
+        machine, tracing = instances.top.machine, instances.top.tracing
+        self._machine = machine
+        self._instances = instances
+        self._probes = probes
+        self._events = tracing.events
         self._armed: dict[int, list[_Armed]] | None = None  # by address, newest first
         self._tracing: tuple[Instance, ...] = ()  # instances whose tracer is `function`
-        self._placing = Placing(kernel)
+        self._placing = Placing(machine)
         self._names: dict[Task, bytes] = {}
-        self._tasks = TaskMemory(kernel)
+        self._tasks = TaskMemory(machine)
         self._version = -1  # of the registry when `_armed` was made
-        self._breakpoint = _Context(*kernel.gates.breakpoint)
-        self._returned = _Context(*kernel.gates.plain_return)
+        self._breakpoint = _Context(*machine.gates.breakpoint)
+        self._returned = _Context(*machine.gates.plain_return)
         self._functions: dict[int, FunctionHits] = {}
-        self._users = FunctionUsers(kernel)
+        self._users = FunctionUsers(instances, probes)
         self._entries: dict[int, int] = {}  # where a function's entry is probed, behind its ENDBR
-        self.recorder = Recorder(kernel.cmdlines, kernel.cpus)
-        self.tracer_frames = TracerFrames(kernel.profile, kernel.symbols)
+        self._recorder = recorder
+        self._frames = tracing.tracer_frames
+        tracing.listen(self._rearm)
 
-    def rearm(self, event: Event | None = None) -> None:
+    def _rearm(self, event: Event | None) -> None:
         """Look again which events are wanted: one was enabled or disabled, or, if it is None, an instance is gone."""
         self._armed = None
-        if self._kernel.gates.fprobes:
+        if self._machine.gates.fprobes:
             self._users.look(event)
 
     def run(self, call: Call, within: Callable[[], None] | None = None) -> None:
@@ -115,11 +117,11 @@ class Hits:
 
     def enter(self, call: Call) -> Entered | None:
         """Run the entry of a call, or the instruction at its offset; None if no probe is there."""
-        kernel = self._kernel
+        machine = self._machine
         entry = self._placing.entry(call)
         chain = self._placing.chain(call)
         armed = self._armed
-        if armed is None or self._version != kernel.probes.version:
+        if armed is None or self._version != self._events.version:
             armed = self._arm()
         if self._tracing and not call.offset:
             self._trace(call, entry, chain)
@@ -139,17 +141,17 @@ class Hits:
             self._enter(fprobes.first_entries, call, self._state(call, frame, here, replaced), here, chain)
         for one in hit:
             if one.is_return:
-                replaced = kernel.return_trampoline
+                replaced = machine.return_trampoline
                 returning.append(one)
-                if not kernel.gates.returns_unwound:
-                    chain = (kernel.return_trampoline,)
+                if not machine.gates.returns_unwound:
+                    chain = (machine.return_trampoline,)
             else:
                 context = _NESTED if fprobes.is_shared and one.context is _PLAIN else one.context
                 self._hit(one, call, self._state(call, frame, here, replaced), here, context, chain, call.at)
         if fprobes.entries:
             self._enter(fprobes.entries, call, self._state(call, frame, here, replaced), here, chain)
         for one in behind:
-            if not one.is_return and kernel.symbols.is_traceable(here):
+            if not one.is_return and machine.symbols.is_traceable(here):
                 address = here + _FENTRY_SIZE
                 state = self._state(call, frame, address, replaced)
                 self._hit(one, call, state, address, self._breakpoint, chain, call.at)
@@ -167,39 +169,39 @@ class Hits:
             pids, no_pids = instance.ftrace_pids, instance.ftrace_no_pids
             if (pids is not None and call.task.pid not in pids) or (no_pids is not None and call.task.pid in no_pids):
                 continue
-            if self._kernel.symbols.is_traceable(entry) and instance.functions.traces(call.function):
-                self.recorder.remember(call.task, instance)
+            if self._machine.symbols.is_traceable(entry) and instance.functions.traces(call.function):
+                self._recorder.remember(call.task, instance)
                 data = _FUNCTION.pack(TRACE_FN, 0, 0, call.task.pid, entry, chain[0] if chain else 0)
                 instance.write(call.cpu, data, call.at)
 
     def _entry(self, function: int) -> int:
         here = self._entries.get(function)
         if here is None:
-            here = self._entries[function] = self._kernel.probes.entry(function)
+            here = self._entries[function] = self._probes.entry(function)
         return here
 
     def _arm(self) -> dict[int, list[_Armed]]:
-        kernel = self._kernel
+        machine = self._machine
         armed: dict[int, list[_Armed]] = {}
-        instances = kernel.all_instances()
-        for probe in reversed(list(kernel.probes)):
+        instances = list(self._instances)
+        for probe in reversed(list(self._probes.kprobes.probes())):
             found = [file for instance in instances if (file := instance.probe_files.get(probe.event)) is not None]
             files = tuple(file for file in found if file.enabled)
             if probe.address is not None and files:
-                context = _PLAIN if kernel.symbols.is_traceable(probe.address) else self._breakpoint
+                context = _PLAIN if machine.symbols.is_traceable(probe.address) else self._breakpoint
                 armed.setdefault(probe.address, []).append(
                     _Armed(probe, probe.event.is_return, files, context, probe.address)
                 )
-        self._functions = function_hits(kernel, self._entry, armed, self._users)
+        self._functions = function_hits(self._instances, self._probes.fprobes, self._entry, armed, self._users)
         self._armed = armed
         self._tracing = tuple(instance for instance in instances if instance.current_tracer == "function")
-        self._version = kernel.probes.version
+        self._version = self._events.version
         return armed
 
     def _pass(self, call: Call) -> None:
         """Let the time of a call pass."""
-        if call.at is None and call.duration is not None and isinstance(self._kernel.clock, VirtualClock):
-            self._kernel.clock.advance(call.duration)
+        if call.at is None and call.duration is not None and isinstance(self._machine.clock, VirtualClock):
+            self._machine.clock.advance(call.duration)
 
     def _return(self, call: Call, frame: Frame, probes: Sequence[_Armed], fprobes: FunctionHits, here: int) -> None:
         """Let a call return, from who was last at the entry on; `probes` are in the order of their arming."""
@@ -213,22 +215,22 @@ class Hits:
         entered = State(frame.registers, frame.memory, frame.stack, name, 0, current)
         state = State(registers, frame.memory, frame.stack[1:], name, registers["ax"], current, entry=entered)
         # the one that was armed last returns first, and only the one that was armed first knows the true caller
-        kernel = self._kernel
-        chain = frame.chain if kernel.gates.returns_unwound else (kernel.return_trampoline,)
+        machine = self._machine
+        chain = frame.chain if machine.gates.returns_unwound else (machine.return_trampoline,)
 
         def leave(some: Sequence[Attached], ip: int) -> None:
             for attached in some:
                 one = _Armed(attached.probe, True, attached.files, _Context(0, attached.depth), here)
                 self._hit(one, call, state, ip, one.context, chain, at, func=here)
 
-        lost = bool(probes) and kernel.gates.fprobes_late  # return probes have replaced what an fprobe would show
-        leave(fprobes.returns, kernel.return_trampoline if lost else caller)
+        lost = bool(probes) and machine.gates.fprobes_late  # return probes have replaced what an fprobe would show
+        leave(fprobes.returns, machine.return_trampoline if lost else caller)
         for one in reversed(probes):
             ip = caller
             if one is probes[0] and fprobes.last_returns:
                 ip = self._users.trampoline
-            elif one is not probes[0] and not kernel.gates.nested_returns_know:
-                ip = kernel.return_trampoline
+            elif one is not probes[0] and not machine.gates.nested_returns_know:
+                ip = machine.return_trampoline
             self._hit(one, call, state, ip, self._returned, chain, at, func=one.address)
         leave(fprobes.last_returns, caller)
 
@@ -274,9 +276,9 @@ class Hits:
             frames = self._tracer_stack(probe, context, ip, chain, func)
             return Hit(call.cpu, state.comm, record[:8], frames, at, context is self._breakpoint)
 
-        happen = self.recorder.happen
+        happen = self._recorder.happen
         for file in one.files:
-            if not self.recorder.wants(file, task, call.cpu):
+            if not self._recorder.wants(file, task, call.cpu):
                 continue
             if not record:
                 head = (probe.event.id, context.flags, context.preempt_count, task.pid)
@@ -288,9 +290,9 @@ class Hits:
     def _tracer_stack(
         self, probe: Probe, context: _Context, ip: int, chain: Sequence[int], func: int | None
     ) -> list[int]:
-        frames = self.tracer_frames
+        frames = self._frames
         if func is not None:
-            return frames.returning(chain if self._kernel.gates.returns_unwound else ())
+            return frames.returning(chain if self._machine.gates.returns_unwound else ())
         if context is self._breakpoint:
             return frames.breakpoint(ip, chain)
         return frames.entry(ip, isinstance(probe, Kprobe) and probe.is_aggregated, chain)

@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-import errno
-import hashlib
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property, partial
+from functools import partial
 
 from kprobe_sim.call import Call
-from kprobe_sim.clock import VirtualClock
 from kprobe_sim.dyn_event import DynamicEvent
 from kprobe_sim.emission import Context, Emission
-from kprobe_sim.event import Event, EventTable, StaticEvent
-from kprobe_sim.event_file import EventFile
+from kprobe_sim.event import Event, StaticEvent
+from kprobe_sim.event_table import EventTable
 from kprobe_sim.expose.inprocess import SimTracefs
-from kprobe_sim.filter_gates import filter_gates
 from kprobe_sim.filtering import compile_for
-from kprobe_sim.gates import gates_for
-from kprobe_sim.hist import HistTrigger
+from kprobe_sim.hist_file import HistFiles
+from kprobe_sim.hist_synthetic import SyntheticTargets
 from kprobe_sim.hits import Hits
-from kprobe_sim.instance import Instance
-from kprobe_sim.machine_files import MachineFiles
-from kprobe_sim.memory import Memory, banners
-from kprobe_sim.node import refuse
+from kprobe_sim.instances import Instances
+from kprobe_sim.machine import INIT, SimulatedMachine
+from kprobe_sim.modes import Modes
 from kprobe_sim.predicate import Predicate
 from kprobe_sim.probes import ProbeRegistry
 from kprobe_sim.profile import load as load_profile
-from kprobe_sim.prototypes import PrototypeTable
+from kprobe_sim.recording import Recorder
 from kprobe_sim.static_record import FieldValue
 from kprobe_sim.symbols import Symbol
-from kprobe_sim.task import SavedCmdlines, Task
+from kprobe_sim.task import Task
 from kprobe_sim.task_life import SystemCall, TaskLife
-from kprobe_sim.tree import InstanceDir, Modes
-
-_INIT = Task(1, "init")
-_NAME_MAX = 255
-_TRAMPOLINES = ("arch_rethook_trampoline", "__kretprobe_trampoline", "kretprobe_trampoline")  # 5.18 and later, before
+from kprobe_sim.tracing import Tracing
+from kprobe_sim.tree import InstanceDir
+from kprobe_sim.tree_parts import TreeParts
+from kprobe_sim.trigger_file import set_filter
 
 
 class SimulatedKernel:
@@ -49,49 +42,38 @@ class SimulatedKernel:
     """
 
     def __init__(self, kernel: str = "", *, cpus: int | None = None, clock: Callable[[], int] | None = None) -> None:
-        self.profile = load_profile(kernel)
-        self.release = self.profile.release
-        self.symbols = self.profile.fresh_symbols()
-        self.gates = gates_for(self.profile.number)
-        self.filter_gates = filter_gates(self.profile.number)
-        self.cpus = cpus or self.profile.cpus
-        self.clock: Callable[[], int] = VirtualClock() if clock is None else clock
-        self.condition = threading.Condition(threading.RLock())
-        self.expanded = False  # ring_buffer_expanded: the buffers have their full size
-        self.cmdlines = SavedCmdlines(self.profile.saved_cmdlines_size)
-        self.memory = Memory(self.symbols, banners(self.profile.banner))
-        self.writer: Task = _INIT  # the task that uses the tracefs (it marks the trace)
-        self.tasks: dict[int, Task] = {}
-        self.files = MachineFiles()  # that uprobes may be on
-        self._subscribers: dict[object, Callable[[], None]] = {}
-        self._hash_key = self.release.encode()
-        self._functions = (-1, b"")  # number of symbols, text of available_filter_functions
-        self._addresses = (-1, b"")  # the same of available_filter_functions_addrs
+        machine = self.machine = SimulatedMachine(load_profile(kernel), cpus, clock)
+        self.profile = machine.profile
+        self.release = machine.release
+        self.symbols = machine.symbols
+        self.gates = machine.gates
+        self.cpus = machine.cpus
+        self.clock = machine.clock
+        self.condition = machine.condition
+        self.memory = machine.memory
+        self.tasks = machine.tasks
+        self.files = machine.files
         self.events = EventTable(self._static_events, self.profile.first_dynamic_id, self.gates.lowest_free_id)
-        self.instances: dict[str, Instance] = {}
-        self.named_histograms: dict[str, HistTrigger] = {}
-        self.top = Instance(self, "", dict(self.profile.options))
-        self.marked: list[Instance] = [self.top]  # that marks of the top instance go to (copy_trace_marker)
-        self.probes: ProbeRegistry = ProbeRegistry(
-            self.symbols,
-            self.gates,
-            self.top.error_log,
-            self,
-            self.hashed_pointer,
-            self.cpus,
-            self._types,
-            self.files,
-            synthetic="synthetic_events" in self.profile.directory(""),
-        )
-        self.hits = Hits(self)
-        self.statics = Emission(self)
-        self.life = TaskLife(self)
-        modes = Modes.of(self.profile)
-        self.root = InstanceDir(self.top, modes)
+        tracing = Tracing(machine, self.events)
+        self.instances = Instances(tracing)
+        self.top = self.instances.top
+        self.probes = ProbeRegistry(machine, self.events, self, self.top.error_log)
+        recorder = Recorder(tracing)
+        self.hits = Hits(self.instances, self.probes, recorder)
+        self.statics = Emission(self.instances, recorder)
+        self.life = TaskLife(self.top, self.statics)
+        hists = HistFiles(SyntheticTargets(self.instances, recorder), set_filter)
+        self.root = InstanceDir(self.top, TreeParts(Modes.of(self.profile), self.instances, self.probes, hists))
         self.tracefs = SimTracefs(self)
 
-    def _types(self) -> PrototypeTable | None:
-        return self.profile.types
+    @property
+    def writer(self) -> Task:
+        """The task that uses the tracefs: it marks the trace."""
+        return self.machine.writer
+
+    @writer.setter
+    def writer(self, task: Task) -> None:
+        self.machine.writer = task
 
     # what the machine does
 
@@ -99,7 +81,7 @@ class SimulatedKernel:
         self,
         function: str,
         *,
-        task: Task = _INIT,
+        task: Task = INIT,
         args: Sequence[int | str | bytes] = (),
         returns: int | None = 0,
         caller: str = "",
@@ -140,7 +122,7 @@ class SimulatedKernel:
         self,
         event: str,
         *,
-        task: Task = _INIT,
+        task: Task = INIT,
         fields: Mapping[str, FieldValue] | None = None,
         cpu: int = 0,
         at: int | None = None,
@@ -168,7 +150,7 @@ class SimulatedKernel:
         self,
         name: str,
         *,
-        task: Task = _INIT,
+        task: Task = INIT,
         args: Sequence[int | str | bytes] = (),
         returns: int | None = 0,
         memory: Mapping[int, bytes] | None = None,
@@ -190,7 +172,7 @@ class SimulatedKernel:
         with self.condition:
             self.tasks[child.pid] = child
             self.life.fork(parent, child, flags, cpu)
-            for instance in self.all_instances():
+            for instance in self.instances:
                 instance.follow_fork(parent.pid, child.pid)
 
     def exec(
@@ -212,7 +194,7 @@ class SimulatedKernel:
         """
         with self.condition:
             self.life.exit(task, cpu, last)
-            for instance in self.all_instances():
+            for instance in self.instances:
                 instance.follow_exit(task.pid)
 
     def switch(self, previous: Task, following: Task, *, state: int = 0, cpu: int = 0) -> None:
@@ -222,119 +204,14 @@ class SimulatedKernel:
 
     def threads(self, pid: int) -> list[int]:
         """Return the thread ids of a process, as far as its threads have done something; [] if unknown."""
-        return sorted(
-            task.pid for task in list(self.tasks.values()) if (task.pid if task.tgid is None else task.tgid) == pid
-        )
+        return self.machine.threads(pid)
 
     def add_function(self, name: str, size: int = 0x100, module: str = "") -> Symbol:
         """Add a function that the recorded kernel hasn't; return its symbol."""
         with self.condition:
             return self.symbols.add(name, size=size, module=module)
 
-    # what the tracefs asks
-
-    def all_instances(self) -> list[Instance]:
-        """Return the top instance and all others."""
-        return [self.top, *self.instances.values()]
-
-    def add_instance(self, name: str) -> None:
-        """Make an instance, as mkdir in instances/ does."""
-        if len(name.encode()) > _NAME_MAX:
-            raise refuse(errno.ENAMETOOLONG)
-        if name in self.instances:
-            raise refuse(errno.EEXIST)
-        instance = Instance(self, name, self.top.options.inherited())
-        for event in self.probes.events():
-            instance.add_event(event)
-        instance.elders = frozenset(instance.probe_files)
-        self.instances[name] = instance
-
-    def remove_instance(self, name: str) -> None:
-        """Remove an instance, with what it had enabled."""
-        instance = self.instances.pop(name)
-        instance.removed = True
-        self.marked = [other for other in self.marked if other is not instance]
-        if instance.options["trace_printk_dest"]:
-            self.top.options.set("trace_printk_dest", True)
-        self.hits.rearm()
-
-    def expand(self) -> None:
-        """Give the top buffer its full size, which it gets when an event is first enabled (tracing_update_buffers)."""
-        if not self.expanded:
-            self.expanded = True
-            self.top.resize(self.profile.trace_buffer_size)
-
-    def hashed_pointer(self, address: int) -> int:
-        """Return what printk's %p shows for an address: 32 bits of a keyed hash, the same for this kernel always."""
-        digest = hashlib.blake2b(address.to_bytes(8, "little"), digest_size=4, key=self._hash_key[:64]).digest()
-        return int.from_bytes(digest, "little")
-
-    def symbol_text(self, address: int, offset: bool) -> bytes:
-        """Return an address as sprint_symbol() does: NAME+0xOFF/0xSIZE [MODULE], or in hex without a symbol."""
-        symbol = self.symbols.at(address)
-        if symbol is None:
-            return b"0x%08x" % address
-        text = symbol.name
-        if offset:
-            text += f"+0x{address - symbol.address:x}/0x{symbol.size:x}"
-        if symbol.module and offset:
-            text += f" [{symbol.module}]"
-        return text.encode()
-
-    def is_trampoline(self, address: int) -> bool:
-        """True where the kernel says that a return probe has replaced what was there: at its start, or all of it."""
-        start = self.return_trampoline
-        return address == start or (
-            self.gates.trampoline_by_name and self.symbols.at(address) == self.symbols.at(start)
-        )
-
-    @cached_property
-    def return_trampoline(self) -> int:
-        """The address that return probes put in the place of a return address; 0 if there is no such symbol."""
-        for name in _TRAMPOLINES:
-            for symbol in self.symbols.lookup(name):
-                return symbol.address
-        return 0
-
-    @property
-    def marker_ip(self) -> int:
-        """An address inside tracing_mark_write, as its records carry it."""
-        return self.symbols.lookup("tracing_mark_write")[0].address + self.profile.marker_offset
-
-    def available_events(self) -> bytes:
-        """Return the text of available_events: newest first."""
-        names = [f"{event.system}:{event.name}\n" for event in reversed(self.probes.events())]
-        names += [f"{event.system}:{event.name}\n" for event in self.events.static.values() if event.can_enable]
-        return "".join(names).encode()
-
-    def available_functions(self) -> bytes:
-        """Return the text of available_filter_functions; the same object until a function is added."""
-        count = len(self.symbols)
-        if self._functions[0] != count:
-            self._functions = (count, "".join(f"{name}\n" for name in self.symbols.traceable_names()).encode())
-        return self._functions[1]
-
-    def function_addresses(self) -> bytes:
-        """Return the text of available_filter_functions_addrs; the same object until a function is added."""
-        count = len(self.symbols)
-        if self._addresses[0] != count:
-            lines = (f"{address:016x} {name}\n" for address, name in self.symbols.traceable_places())
-            self._addresses = (count, "".join(lines).encode())
-        return self._addresses[1]
-
-    def event_by_id(self, number: int) -> DynamicEvent | None:
-        """Return the probe event with that id."""
-        return self.events.dynamic(number)
-
-    def has_system(self, name: str) -> bool:
-        """True if some event is in that system."""
-        return name in self.events.static_systems() or any(event.system == name for event in self.probes.events())
-
     # EventHost: what the dynamic events ask
-
-    def static_event(self, system: str, name: str) -> StaticEvent | None:
-        """Return the static event of that name, or None."""
-        return self.events.static.get((system, name))
 
     def compile_filter(self, event: Event, text: str) -> Predicate:
         """Compile a filter of an event's records; a refused one is logged, and raised as OSError."""
@@ -344,24 +221,18 @@ class SimulatedKernel:
         """Give a probe event its id and its files in every instance."""
         self.events.add(event)
         self.call("tracefs_create_dir", task=self.writer, args=(event.name,))
-        for instance in self.all_instances():
+        for instance in self.instances:
             instance.add_event(event)
 
     def remove_event(self, event: DynamicEvent) -> None:
         """Take a probe event out of every instance; where it was ever enabled the trace is lost."""
         self.events.remove(event)
-        for instance in self.all_instances():
+        for instance in self.instances:
             instance.remove_event(event)
 
     def is_busy(self, event: DynamicEvent) -> bool:
         """True if the event is enabled in some instance."""
-        return any(file.enabled for file in self._files(event))
-
-    def _files(self, event: DynamicEvent) -> Iterator[EventFile]:
-        for instance in self.all_instances():
-            file = instance.probe_files.get(event)
-            if file is not None:
-                yield file
+        return self.instances.is_busy(event)
 
     def _static_events(self) -> list[StaticEvent]:
         return [
@@ -374,17 +245,3 @@ class SimulatedKernel:
             )
             for facts in self.profile.static_events()
         ]
-
-    # waking readers
-
-    def wake(self) -> None:
-        """Tell whoever waits for data to look again; called with the kernel's lock held."""
-        self.condition.notify_all()
-        for callback in list(self._subscribers.values()):
-            callback()
-
-    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` whenever data may have come (it must not call back); return what ends that."""
-        token = object()
-        self._subscribers[token] = callback
-        return lambda: self._subscribers.pop(token, None) and None

@@ -89,11 +89,11 @@ class Kprobes(ProbeKind[Kprobe]):
                 other.is_aggregated = probe.is_aggregated = True
         probe.evaluate = compile_arguments(found.arguments, probe.event.start, room.symbols, room.gates)
         if is_return and not probe.maxactive:
-            probe.maxactive = max(10, 2 * room.cpus) if room.gates.maxactive_floor else room.cpus
+            probe.maxactive = max(10, 2 * room.machine.cpus) if room.gates.maxactive_floor else room.machine.cpus
 
     def _pointer(self, address: int) -> str:
         """Return an address as 0x%p prints it: hashed, but error pointers as they are."""
-        shown = address if address > ULONG_MAX - MAX_ERRNO else self.room.hashed_pointer(address)
+        shown = address if address > ULONG_MAX - MAX_ERRNO else self.room.machine.hashed_pointer(address)
         return f"0x{shown:016x}"
 
     def _place_text(self, place: Place) -> str:

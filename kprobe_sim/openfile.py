@@ -6,17 +6,15 @@ import errno
 import os
 import select
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kprobe_sim.header import header
+from kprobe_sim.instance import Instance
 from kprobe_sim.node import Node, OpenFile, Seek, refuse
 from kprobe_sim.render import Renderer
 from kprobe_sim.ring import RingBuffer
 from kprobe_sim.seqfile import Seq
 from kprobe_sim.trace_seq import Cut
-
-if TYPE_CHECKING:
-    from kprobe_sim.instance import Instance
 
 Get = Callable[[], bytes]
 Put = Callable[[bytes], int | None]  # bytes consumed; None: all of them
@@ -212,14 +210,14 @@ class TracePipe(OpenFile):
                     return b""
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
             self._has_read = True
-            size = min(size, instance.kernel.gates.trace_seq_size - 1)
+            size = min(size, instance.machine.gates.trace_seq_size - 1)
             self._fill(size)
         taken, self._left = self._left[:size], self._left[size:]
         return taken
 
     def again(self, size: int, position: int) -> bytes:
         instance = self._instance
-        if not self._left and not instance.kernel.gates.end_wakes and instance.buffer.is_empty(self._cpu):
+        if not self._left and not instance.machine.gates.end_wakes and instance.buffer.is_empty(self._cpu):
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         return self.read(size, position)
 
@@ -228,7 +226,7 @@ class TracePipe(OpenFile):
         if renderer is None:
             renderer = self._renderer = Renderer(self._instance, self._latency, self._instance.started)
         renderer.refresh()
-        size = self._instance.kernel.gates.trace_seq_size
+        size = self._instance.machine.gates.trace_seq_size
         buffer = self._instance.buffer
         lines: list[bytes] = []
         used = 0
@@ -248,7 +246,7 @@ class TracePipe(OpenFile):
         return poll_mask(self._instance, self._instance.buffer, self._cpu)
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        return self._instance.kernel.subscribe(callback)
+        return self._instance.machine.subscribe(callback)
 
     def release(self) -> None:
         self._instance.readers.close_pipe(self._cpu)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from kprobe_sim.dyn_event import Deletion, Operations, Symbolized
+from kprobe_sim.event import Find
 from kprobe_sim.event_format import argument_field, format_text, head_fields, print_format
 from kprobe_sim.fetch import FetchArg
 from kprobe_sim.fetch_text import compile_text
@@ -14,9 +14,6 @@ from kprobe_sim.gates import Gates
 from kprobe_sim.state import State
 from kprobe_sim.symbol_text import Covering, TextCache
 from kprobe_sim.trace_seq import Put
-
-if TYPE_CHECKING:
-    from kprobe_sim.instance import Instance
 
 
 def _never_hit(_: State) -> bytes:
@@ -80,7 +77,7 @@ class Probe:
         ]
 
 
-Switch = Callable[["ProbeEvent", "Instance", bool], None]  # what a kind does when an event is switched on or off
+Switch = Callable[["ProbeEvent", Find, bool], None]  # what a kind does when an event is switched on or off
 
 
 class ProbeEvent:
@@ -139,10 +136,10 @@ class ProbeEvent:
         self.args_text = compile_text(arguments, self.start, symbols)
         self._array_length = gates.array_length_in_format
 
-    def switch(self, instance: Instance, on: bool) -> None:
-        """Do what enabling or disabling it in an instance entails; raise OSError if it can't be enabled."""
+    def switch(self, find: Find, on: bool) -> None:
+        """Do what enabling or disabling it entails in the instance whose files `find` gives; may raise OSError."""
         if self._switch is not None:
-            self._switch(self, instance, on)
+            self._switch(self, find, on)
 
     def body(self, symbol: Symbolized) -> Callable[[bytes], bytes]:
         """Return what makes a record's line of the trace, from the event's name on."""

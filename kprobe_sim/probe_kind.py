@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar, cast
 
 from kprobe_sim.dyn_event import DynamicEvent, DynEvent, EventHost
 from kprobe_sim.errlog import ErrorLog
+from kprobe_sim.event_table import EventTable
 from kprobe_sim.gates import Gates
-from kprobe_sim.machine_files import MachineFiles
+from kprobe_sim.machine import SimulatedMachine
 from kprobe_sim.node import refuse
 from kprobe_sim.probe_event import Probe, ProbeEvent, first_difference
 from kprobe_sim.probe_point import ProbePoints
@@ -22,34 +23,36 @@ from kprobe_sim.symbols import SymbolTable
 class Room:
     """What all kinds of dynamic event share: the list of them, and the kernel that they are in.
 
-    `events` are those of all kinds, by system and name, oldest first; `entries` the lines of dynamic_events.
-    `hashed_pointer` gives what printk's %p makes of an address.  `version` is another whenever a line comes or goes.
+    `table` has all events of the kernel; `entries` are the lines of dynamic_events.
     """
 
-    symbols: SymbolTable
+    machine: SimulatedMachine
     points: ProbePoints
-    gates: Gates
     host: EventHost
     errlog: ErrorLog
-    hashed_pointer: Callable[[int], int]
-    cpus: int
-    files: MachineFiles
+    table: EventTable
     entries: dict[DynEvent, None]
-    events: dict[tuple[str, str], DynamicEvent]
-    version: int = 0
+
+    @property
+    def gates(self) -> Gates:
+        return self.machine.gates
+
+    @property
+    def symbols(self) -> SymbolTable:
+        return self.machine.symbols
 
     def has_event(self, system: str, name: str) -> bool:
         """True when an event of any kind has that name."""
-        return (system, name) in self.events or self.host.static_event(system, name) is not None
+        return (system, name) in self.table.named or (system, name) in self.table.static
 
     def event(self, system: str, name: str) -> DynamicEvent | None:
         """Return the dynamic event of that name, or None; one that came under a name in use isn't found."""
-        return self.events.get((system, name))
+        return self.table.event(system, name)
 
     def add_event(self, event: DynamicEvent) -> None:
         """Make an event known."""
         self.host.add_event(event)
-        self.events.setdefault((event.system, event.name), event)
+        self.table.named.setdefault((event.system, event.name), event)
 
     def remove_event(self, event: DynamicEvent) -> None:
         """Let an event go; raise OSError EBUSY, and do nothing, if it is in use."""
@@ -60,18 +63,18 @@ class Room:
     def discard_event(self, event: DynamicEvent) -> None:
         """Take back an event that nobody could use yet."""
         if self.event(event.system, event.name) is event:
-            del self.events[event.system, event.name]
+            del self.table.named[event.system, event.name]
         self.host.remove_event(event)
 
     def add(self, entry: DynEvent) -> None:
         """Put a line at the end of the list."""
         self.entries[entry] = None
-        self.version += 1
+        self.table.version += 1
 
     def drop(self, entry: DynEvent) -> None:
         """Take a line out of the list."""
         del self.entries[entry]
-        self.version += 1
+        self.table.version += 1
 
 
 P = TypeVar("P", bound=Probe)

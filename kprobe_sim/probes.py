@@ -7,24 +7,22 @@ Sources: kernel reference 1.1, 1.7-1.9; fixtures/definitions, fixtures/kinds.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from kprobe_sim.command import read_deletion
-from kprobe_sim.dyn_event import DynamicEvent, EventHost, Operations
+from kprobe_sim.dyn_event import EventHost, Operations
 from kprobe_sim.eprobes import Eprobes
 from kprobe_sim.errlog import ErrorLog
+from kprobe_sim.event_table import EventTable
 from kprobe_sim.fprobes import Fprobes
-from kprobe_sim.gates import Gates
-from kprobe_sim.kprobes import Kprobe, Kprobes
+from kprobe_sim.kprobes import Kprobes
 from kprobe_sim.kstrto import tokens
-from kprobe_sim.machine_files import MachineFiles
+from kprobe_sim.machine import SimulatedMachine
 from kprobe_sim.messages import message_text
 from kprobe_sim.node import refuse
 from kprobe_sim.probe_kind import Room
 from kprobe_sim.probe_point import ProbePoints
-from kprobe_sim.prototypes import PrototypeTable
 from kprobe_sim.refusal import Declined, Refusal
-from kprobe_sim.symbols import SymbolTable
 from kprobe_sim.synthetic import SyntheticEvents
 from kprobe_sim.uprobes import Uprobes
 
@@ -32,60 +30,27 @@ _WINDOW = 4095  # bytes of a write that are looked at together; a line has to en
 
 
 class ProbeRegistry:
-    """All dynamic events of one kernel, in the order of their creation.
-
-    `hashed_pointer` gives what printk's %p makes of an address.  `cpus` is the number of possible CPUs.
-    `types` gives what BTF says, None where there is nothing to ask.  `files` are those of the machine, for uprobes.
-    `synthetic`: the kernel has synthetic events.
-    """
+    """All dynamic events of one kernel, in the order of their creation."""
 
     __slots__ = ("_kinds", "_room", "eprobes", "fprobes", "kprobes", "synthetic", "uprobes")
 
-    def __init__(
-        self,
-        symbols: SymbolTable,
-        gates: Gates,
-        errlog: ErrorLog,
-        host: EventHost,
-        hashed_pointer: Callable[[int], int],
-        cpus: int,
-        types: Callable[[], PrototypeTable | None] = lambda: None,
-        files: MachineFiles | None = None,
-        *,
-        synthetic: bool = True,
-    ) -> None:
-        points = ProbePoints(symbols, gates, types)
-        self._room = Room(symbols, points, gates, host, errlog, hashed_pointer, cpus, files or MachineFiles(), {}, {})
+    def __init__(self, machine: SimulatedMachine, table: EventTable, host: EventHost, errlog: ErrorLog) -> None:
+        gates, profile = machine.gates, machine.profile
+        points = ProbePoints(machine.symbols, gates, lambda: profile.types)
+        self._room = Room(machine, points, host, errlog, table, {})
         self.kprobes: Kprobes = Kprobes(self._room)
         self.uprobes: Uprobes = Uprobes(self._room)
         self.eprobes: Eprobes = Eprobes(self._room)
         self.fprobes: Fprobes = Fprobes(self._room)
         self.synthetic: SyntheticEvents = SyntheticEvents(self._room)
         kinds: list[Operations] = [self.kprobes, self.uprobes]
-        if synthetic:
+        if "synthetic_events" in profile.directory(""):
             kinds.append(self.synthetic)
         if gates.eprobes:
             kinds.append(self.eprobes)
         if gates.fprobes:
             kinds.append(self.fprobes)
         self._kinds = tuple(kinds)
-
-    def __iter__(self) -> Iterator[Kprobe]:
-        """Yield the kprobes, oldest first."""
-        return self.kprobes.probes()
-
-    @property
-    def version(self) -> int:
-        """A number that changes with every line that comes or goes."""
-        return self._room.version
-
-    def events(self) -> list[DynamicEvent]:
-        """Return the events of all kinds, oldest first."""
-        return list(self._room.events.values())
-
-    def event(self, system: str, name: str) -> DynamicEvent | None:
-        """Return the event of that name, or None."""
-        return self._room.events.get((system, name))
 
     def listing(self, kind: Operations | None = None) -> bytes:
         """Return what the file of a kind reads; None stands for dynamic_events."""

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from kprobe_sim.event_file import EventFile
+from kprobe_sim.event_file import EventFile, Hit, run_triggers
 from kprobe_sim.ring import RingBuffer
-from kprobe_sim.scratch_page import ScratchPages
-from kprobe_sim.task import SavedCmdlines, Task
-from kprobe_sim.trigger import Hit, run_triggers
-
-if TYPE_CHECKING:
-    from kprobe_sim.instance import Instance
+from kprobe_sim.task import Task
+from kprobe_sim.trace_array import TraceArray
+from kprobe_sim.tracing import Tracing
 
 Stack = Callable[[], Sequence[int]]  # return addresses, the innermost first, as the option stacktrace records them
 
@@ -20,11 +16,11 @@ Stack = Callable[[], Sequence[int]]  # return addresses, the innermost first, as
 class Recorder:
     """Gives records to the instances that want them."""
 
-    __slots__ = ("_cmdlines", "scratch")
+    __slots__ = ("_cmdlines", "_scratch")
 
-    def __init__(self, cmdlines: SavedCmdlines, cpus: int) -> None:
-        self._cmdlines = cmdlines
-        self.scratch: ScratchPages = ScratchPages(cpus)
+    def __init__(self, tracing: Tracing) -> None:
+        self._cmdlines = tracing.machine.cmdlines
+        self._scratch = tracing.scratch
 
     def wants(self, file: EventFile, task: Task, cpu: int, also: Sequence[Task] = ()) -> bool:
         """False if a hit would leave no trace at all, whatever its record; `also`: other tasks that it is about."""
@@ -48,9 +44,9 @@ class Recorder:
         also: Sequence[Task] = (),
     ) -> None:
         """Let an event that is wanted happen in one instance; `made` is the end of its record, which may have holes."""
-        aside = (file.filter is not None or file.soft_disabled) and self.scratch.take(cpu)
+        aside = (file.filter is not None or file.soft_disabled) and self._scratch.take(cpu)
         if aside:
-            record = self.scratch.write(cpu, record, made)
+            record = self._scratch.write(cpu, record, made)
         try:
             if file.triggers or file.soft_disabled:
                 self._triggered(file, task, record, hit(), stack, also)
@@ -58,7 +54,7 @@ class Recorder:
                 self._record(file, task, record, cpu, stack, at)
         finally:
             if aside:
-                self.scratch.give_back(cpu)
+                self._scratch.give_back(cpu)
 
     def _record(
         self,
@@ -75,18 +71,18 @@ class Recorder:
             self._stacks(file.instance, task, record, cpu, stack, at)
 
     def _write(
-        self, instance: Instance, task: Task, record: bytes, cpu: int, at: int | None, buffer: RingBuffer | None
+        self, instance: TraceArray, task: Task, record: bytes, cpu: int, at: int | None, buffer: RingBuffer | None
     ) -> bool:
         self.remember(task, instance)
         return instance.write(cpu, record, at, buffer=buffer)
 
-    def _stacks(self, instance: Instance, task: Task, record: bytes, cpu: int, stack: Stack, at: int | None) -> None:
+    def _stacks(self, instance: TraceArray, task: Task, record: bytes, cpu: int, stack: Stack, at: int | None) -> None:
         if instance.options["stacktrace"]:
             instance.write_stack(cpu, record, stack(), at)
         if instance.options["userstacktrace"]:
             instance.write_user_stack(cpu, record, task, at)
 
-    def remember(self, task: Task, instance: Instance) -> None:
+    def remember(self, task: Task, instance: TraceArray) -> None:
         """Remember the task's name and thread group, as the options say."""
         if task.known and instance.options["record-cmd"]:
             self._cmdlines.save(task)
@@ -132,6 +128,6 @@ class Recorder:
             trigger.fire(hit, record)
 
 
-def _traces(instance: Instance, task: Task, also: Sequence[Task]) -> bool:
+def _traces(instance: TraceArray, task: Task, also: Sequence[Task]) -> bool:
     """True if the pid filters let one of the tasks through."""
     return instance.traces(task) or any(instance.traces(other) for other in also)

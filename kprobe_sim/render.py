@@ -6,24 +6,17 @@ import errno
 import struct
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
+from kprobe_sim.entry_type import TRACE_FN, TRACE_PRINT, TRACE_STACK
 from kprobe_sim.field_values import compile_fields
 from kprobe_sim.gates import Gates
+from kprobe_sim.instance import Instance
 from kprobe_sim.node import refuse
 from kprobe_sim.probe_event import ProbeEvent
 from kprobe_sim.ring import Entry
 from kprobe_sim.static_text import static_text
 from kprobe_sim.symbol_text import TextCache
 from kprobe_sim.trace_seq import Put, cut
-
-if TYPE_CHECKING:
-    from kprobe_sim.instance import Instance
-
-# ids of the built-in entries (events/ftrace/*/id)
-TRACE_FN = 1
-TRACE_STACK = 4
-TRACE_PRINT = 5
 
 FLAG_IRQS_OFF = 0x01
 FLAG_IRQS_NOSUPPORT = 0x02
@@ -110,14 +103,14 @@ class Renderer:
         self._latency = latency
         self._start = start
         self._flags: dict[int, bytes] = {}
-        self._size = instance.kernel.gates.trace_seq_size
-        self._raw_kind = instance.kernel.gates.raw_data_type.to_bytes(2, "little")
+        self._size = instance.machine.gates.trace_seq_size
+        self._raw_kind = instance.machine.gates.raw_data_type.to_bytes(2, "little")
         self._builtin: dict[int, Callable[[bytes, bool], bytes]] = {
             TRACE_FN: self._function,
             TRACE_STACK: self._stack,
-            instance.kernel.events.static["ftrace", "user_stack"].id: self._user_stack,
+            instance.tracing.events.static["ftrace", "user_stack"].id: self._user_stack,
             TRACE_PRINT: self._print,
-            instance.kernel.gates.raw_data_type: self._raw_data,
+            instance.machine.gates.raw_data_type: self._raw_data,
         }
         self._state: tuple[object, ...] = ()
         self.refresh()
@@ -204,12 +197,12 @@ class Renderer:
         kind = int.from_bytes(data[:2], "little")
         if kind in self._builtin:
             return kind != TRACE_PRINT and not options["fields"]
-        return options["fields"] or self._instance.kernel.event_by_id(kind) is not None
+        return options["fields"] or self._instance.tracing.events.dynamic(kind) is not None
 
     def _pieces(self, data: bytes, body: bytes) -> list[bytes]:
         """Return a body in the pieces that the kernel writes."""
         kind = int.from_bytes(data[:2], "little")
-        event = self._instance.kernel.event_by_id(kind)
+        event = self._instance.tracing.events.dynamic(kind)
         if self._instance.options["fields"]:
             return [body]
         if isinstance(event, ProbeEvent):
@@ -227,7 +220,7 @@ class Renderer:
         letters = self._flags.get(flags << 8 | preempt_count)
         if letters is None:
             letters = self._flags[flags << 8 | preempt_count] = flag_letters(
-                flags, preempt_count, self._instance.kernel.gates
+                flags, preempt_count, self._instance.machine.gates
             )
         return letters
 
@@ -282,8 +275,8 @@ class Renderer:
     def _unformatted(self, entry: Entry, kind: int, pid: int) -> bytes:
         options = self._instance.options
         with_context = options["context-info"]
-        kernel = self._instance.kernel
-        known = kind in self._builtin or bool(kernel.event_by_id(kind) or kernel.events.static_by_id(kind))
+        events = self._instance.tracing.events
+        known = kind in self._builtin or bool(events.dynamic(kind) or events.static_by_id(kind))
         if options["bin"]:
             context = struct.pack("<iiQ", pid, entry.cpu, entry.stamp) if with_context else b""
             return context + (b"type: %d\n" % kind if known else b"")
@@ -294,7 +287,7 @@ class Renderer:
         if kind == TRACE_PRINT:
             (ip,) = struct.unpack_from("<Q", entry.data, 8)
             return context + b"# %x %s" % (ip, self._print_text(entry.data))
-        if kind == self._instance.kernel.gates.raw_data_type:
+        if kind == self._instance.machine.gates.raw_data_type:
             return context + self._raw_data(entry.data, False)
         return context + (b"type: %d\n" % kind if known else b"%d ?\n" % kind)
 
@@ -302,7 +295,7 @@ class Renderer:
         """Return what renders the entries of one kind, by the two bytes of its id."""
         kind = int.from_bytes(key, "little")
         builtin = self._builtin.get(kind)
-        event = self._instance.kernel.event_by_id(kind)
+        event = self._instance.tracing.events.dynamic(kind)
         if self._instance.options["fields"]:
             return self._bodies.setdefault(key, self._fields_body(kind))
         if builtin is not None:
@@ -317,29 +310,29 @@ class Renderer:
         return body
 
     def _fields_body(self, kind: int) -> Callable[[bytes], bytes]:
-        kernel = self._instance.kernel
-        event = kernel.event_by_id(kind) or kernel.events.static_by_id(kind)
+        machine, events = self._instance.machine, self._instance.tracing.events
+        event = events.dynamic(kind) or events.static_by_id(kind)
         if kind in self._builtin:  # looked for in a list that begins with others, where the search ends
             return lambda data: b"UNKNOWN TYPE %d\n" % kind
         if event is None:
             return lambda data: b"Unknown type %d\n" % kind
-        symbol = partial(kernel.symbol_text, offset=True) if kernel.gates.fields_as_symbols else None
+        symbol = partial(machine.symbol_text, offset=True) if machine.gates.fields_as_symbols else None
         return compile_fields(event.name.encode("latin-1"), tuple(event.filter_fields()), symbol)
 
     def _static_body(self, kind: int) -> Callable[[bytes], bytes]:
-        kernel, options = self._instance.kernel, self._instance.options
-        event = kernel.events.static_by_id(kind)
+        machine, options = self._instance.machine, self._instance.options
+        event = self._instance.tracing.events.static_by_id(kind)
         if event is None:
             return lambda data: b"Unknown type %d\n" % kind
-        return static_text(kernel, event, hashed=options["hash-ptr"], verbose=options["verbose"])
+        return static_text(machine, event, hashed=options["hash-ptr"], verbose=options["verbose"])
 
     def symbol(self, address: int, offset: bool) -> bytes:
         """Return an address as seq_print_ip_sym does, with the options sym-offset and sym-addr."""
         if not address:
             return b"0"
-        kernel = self._instance.kernel
-        named = not kernel.is_trampoline(address) or (offset and kernel.gates.trampoline_by_name)
-        text = kernel.symbol_text(address, offset) if named else b"[unknown/kretprobe'd]"
+        machine = self._instance.machine
+        named = not machine.is_trampoline(address) or (offset and machine.gates.trampoline_by_name)
+        text = machine.symbol_text(address, offset) if named else b"[unknown/kretprobe'd]"
         if self._instance.options["sym-addr"]:
             text += b" <%016x>" % address
         return text

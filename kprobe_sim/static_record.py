@@ -6,13 +6,10 @@ Sources: include/trace/stages/stage5_get_offsets.h and stage6_event_callback.h (
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
 
+from kprobe_sim.event import StaticEvent
 from kprobe_sim.field import Field
 from kprobe_sim.print_fmt import element_size
-
-if TYPE_CHECKING:
-    from kprobe_sim.event import StaticEvent
 
 FieldValue = int | str | bytes | Iterable[int]
 Intern = Callable[[bytes], int]  # a string of the kernel's own -> its address

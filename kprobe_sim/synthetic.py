@@ -8,9 +8,10 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kprobe_sim.dyn_event import Deletion, DynEvent, Symbolized
+from kprobe_sim.event import Find
 from kprobe_sim.event_format import format_text
 from kprobe_sim.field import Field
 from kprobe_sim.kstrto import is_name, tokens
@@ -19,9 +20,6 @@ from kprobe_sim.probe_kind import Room
 from kprobe_sim.refusal import Declined
 from kprobe_sim.synthetic_field import Fault, SyntheticField, read_field
 from kprobe_sim.synthetic_record import text_of
-
-if TYPE_CHECKING:
-    from kprobe_sim.instance import Instance
 
 SYSTEM = "synthetic"
 _MAX_FIELDS = 64
@@ -62,7 +60,7 @@ class SyntheticEvent:
             offset += field.room
         self.fields = tuple(laid_out)
 
-    def switch(self, instance: Instance, on: bool) -> None:
+    def switch(self, find: Find, on: bool) -> None:
         """Nothing is done but by histograms."""
 
     def body(self, symbol: Symbolized) -> Callable[[bytes], bytes]:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from kprobe_sim.allocations import EXEC, FORK, Allocation
+from kprobe_sim.emission import Emission
+from kprobe_sim.instance import Instance
 from kprobe_sim.static_record import FieldValue
 from kprobe_sim.syscall_numbers import syscall_number
 from kprobe_sim.task import Task
 from kprobe_sim.user_memory import user_value
-
-if TYPE_CHECKING:
-    from kprobe_sim.kernel import SimulatedKernel
 
 Fields = Mapping[str, FieldValue]
 
@@ -59,12 +57,14 @@ class SystemCall:
 class TaskLife:
     """Lets the static events of a kernel happen that follow from what a task does."""
 
-    def __init__(self, kernel: SimulatedKernel) -> None:
-        self._kernel = kernel
+    def __init__(self, top: Instance, statics: Emission) -> None:
+        self._top = top
+        self._machine = top.machine
+        self._statics = statics
 
     def _emit(self, system: str, name: str, task: Task, fields: Fields, cpu: int) -> None:
         """Let an event happen, if the kernel has it; fields that its version of it lacks are left out."""
-        statics = self._kernel.statics
+        statics = self._statics
         if name != "sched_switch" and not statics.is_wanted(system, name):
             return
         if statics.has(system, name):
@@ -73,7 +73,7 @@ class TaskLife:
 
     def fork(self, parent: Task, child: Task, clone_flags: int, cpu: int) -> None:
         """task_newtask, sched_process_fork, sched_wakeup_new; before them what is allocated."""
-        self._allocate(parent, FORK.get(self._kernel.release, ()), cpu)
+        self._allocate(parent, FORK.get(self._machine.release, ()), cpu)
         new: Fields = {"pid": child.pid, "comm": child.name, "clone_flags": clone_flags, "oom_score_adj": 0}
         self._emit("task", "task_newtask", parent, new, cpu)
         both: Fields = {"parent_comm": parent.name, "parent_pid": parent.pid}
@@ -88,7 +88,7 @@ class TaskLife:
 
         `old_pid` is that of the thread which called, where it took over its leader's.
         """
-        self._allocate(task, EXEC.get(self._kernel.release, ()), cpu)
+        self._allocate(task, EXEC.get(self._machine.release, ()), cpu)
         name = filename.encode("utf-8", "surrogateescape") if isinstance(filename, str) else filename
         new = task._replace(comm=comm or name.rpartition(b"/")[2])
         prepared: Fields = {
@@ -106,11 +106,11 @@ class TaskLife:
         return new
 
     def _allocate(self, task: Task, allocations: Sequence[Allocation], cpu: int) -> None:
-        if not self._kernel.statics.is_wanted("kmem", "kmalloc"):
+        if not self._statics.is_wanted("kmem", "kmalloc"):
             return
         for number, (place, size, given, flags) in enumerate(allocations):
             name, _, offset = place.partition("+")
-            address = self._kernel.symbols.lookup(name)[0].address + int(offset, 16)
+            address = self._machine.symbols.lookup(name)[0].address + int(offset, 16)
             fields: Fields = {
                 "call_site": address,
                 "ptr": _SLAB + 0x1000 * number,
@@ -124,7 +124,7 @@ class TaskLife:
 
     def wait(self, task: Task, pid: int, cpu: int = 0) -> None:
         """sched_process_wait: a task waits for a child."""
-        with self._kernel.condition:
+        with self._machine.condition:
             fields: Fields = {"comm": task.name, "pid": pid, "prio": _PRIORITY}
             self._emit("sched", "sched_process_wait", task, fields, cpu)
 
@@ -143,7 +143,7 @@ class TaskLife:
     def wake_up(self, task: Task, waker: Task, cpu: int = 0) -> None:
         """sched_waking, sched_wakeup; the second happens where the task will run, here at once."""
         woken: Fields = {"comm": task.name, "pid": task.pid, "prio": _PRIORITY, "success": 1, "target_cpu": cpu}
-        with self._kernel.condition:
+        with self._machine.condition:
             self._emit("sched", "sched_waking", waker, woken, cpu)
             self._emit("sched", "sched_wakeup", waker, woken, cpu)
 
@@ -187,33 +187,33 @@ class TaskLife:
         call = SystemCall(name, number, task, args, cpu)
         call.memory.update(memory)
         whole = [*call.args, *([0] * _ARGUMENTS)][:_ARGUMENTS]
-        with self._kernel.condition:
+        with self._machine.condition:
             self._both("enter", call, task, {"id": number, "args": whole}, self._entry(call))
         return call
 
     def leaves(self, name: str) -> bool:
         """True if it shows that a task leaves that system call."""
-        wanted = self._kernel.statics.is_wanted
+        wanted = self._statics.is_wanted
         return wanted("raw_syscalls", "sys_exit") or wanted("syscalls", f"sys_exit_{name}")
 
     def leave(self, call: SystemCall, task: Task, result: int) -> None:
         """Let a task return from a system call: the one that made it, or a child that begins with that."""
-        with self._kernel.condition:
+        with self._machine.condition:
             raw, own = {"id": call.number, "ret": result}, {"__syscall_nr": call.number, "ret": result}
             self._both("exit", call, task, raw, own)
 
     def _both(self, which: str, call: SystemCall, task: Task, raw: Fields, own: Fields) -> None:
         """Both events hang on one tracepoint: first comes what was enabled first."""
         names = [("raw_syscalls", f"sys_{which}", raw), ("syscalls", f"sys_{which}_{call.name}", own)]
-        if self._kernel.top.enabled_before("syscalls", f"sys_{which}_", "raw_syscalls", f"sys_{which}"):
+        if self._top.enabled_before("syscalls", f"sys_{which}_", "raw_syscalls", f"sys_{which}"):
             names.reverse()
-        self._kernel.statics.user_memory = call.memory
+        self._machine.user_memory = call.memory
         for system, name, fields in names:
             self._emit(system, name, task, fields, call.cpu)
-        self._kernel.statics.user_memory = {}
+        self._machine.user_memory = {}
 
     def _entry(self, call: SystemCall) -> dict[str, FieldValue]:
-        statics = self._kernel.statics
+        statics = self._statics
         fields: dict[str, FieldValue] = {"__syscall_nr": call.number}
         if not statics.has("syscalls", f"sys_enter_{call.name}"):
             return fields

@@ -8,16 +8,14 @@ this_cpu_read(), `this_cpu_ptr(@runqueues)` among them.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kprobe_sim.btf_arguments import find_field
+from kprobe_sim.machine import SimulatedMachine
+from kprobe_sim.prototypes import PrototypeTable
 from kprobe_sim.refusal import Refusal
 from kprobe_sim.state import NOWHERE, Current
 from kprobe_sim.task import Task
-
-if TYPE_CHECKING:
-    from kprobe_sim.kernel import SimulatedKernel
-    from kprobe_sim.prototypes import PrototypeTable
 
 _TASKS = 0xFFFF_8880_0400_0000  # task_structs, one behind the other by pid
 _AREAS = 0xFFFF_8880_0F00_0000  # the CPUs' copies of per-CPU variables
@@ -36,9 +34,9 @@ class _Field(NamedTuple):
 class TaskMemory:
     """Puts tasks and per-CPU variables into the memory of a simulated kernel, when a probe first looks at them."""
 
-    def __init__(self, kernel: SimulatedKernel) -> None:
-        self._kernel = kernel
-        self._is_seen = kernel.gates.current
+    def __init__(self, machine: SimulatedMachine) -> None:
+        self._machine = machine
+        self._is_seen = machine.gates.current
         self._fields: dict[tuple[str, str], _Field | None] = {}
         self._placed: dict[int, tuple[Task, int]] = {}  # by pid: as it was placed, and on which CPU
         self._areas: dict[int, bytearray] = {}
@@ -46,7 +44,7 @@ class TaskMemory:
 
     def at(self, task: Task, cpu: int) -> Current:
         """Return where a task's memory is while it runs on a CPU; `NOWHERE` if no probe of this kernel can look."""
-        types = self._kernel.profile.types if self._is_seen else None
+        types = self._machine.profile.types if self._is_seen else None
         if types is None:
             return NOWHERE
         address = _address(task.pid)
@@ -96,20 +94,20 @@ class TaskMemory:
         comm = self._field(types, "task_struct", "comm")
         if comm:
             content[comm.offset : comm.offset + comm.size] = task.name.ljust(comm.size, b"\0")
-        self._kernel.memory.put(_address(task.pid), bytes(content))
+        self._machine.memory.put(_address(task.pid), bytes(content))
         for pid in (leader, _INIT):  # what its pointers lead to
-            other = self._kernel.tasks.get(pid) or self._at_boot(pid)
+            other = self._machine.tasks.get(pid) or self._at_boot(pid)
             if pid not in self._placed and other:
                 self._placed[pid] = (other, cpu)
                 self._place(types, other, cpu)
 
     def _at_boot(self, pid: int) -> Task | None:
-        return next((Task(pid, comm) for number, comm in self._kernel.profile.tasks if number == pid), None)
+        return next((Task(pid, comm) for number, comm in self._machine.profile.tasks if number == pid), None)
 
     @cached_property
     def _bounds(self) -> tuple[int, int]:
         """Return where the per-CPU variables start and end."""
-        symbols = self._kernel.symbols
+        symbols = self._machine.symbols
         first, last = symbols.lookup("__per_cpu_start"), symbols.lookup("__per_cpu_end")
         return (first[0].address, last[0].address) if first and last else (0, 0)
 
@@ -126,7 +124,7 @@ class TaskMemory:
         area = self._areas.get(cpu)
         if area is None:
             area = self._areas[cpu] = bytearray(end - start)
-            self._kernel.memory.put((start + offset) & 0xFFFF_FFFF_FFFF_FFFF, area)
+            self._machine.memory.put((start + offset) & 0xFFFF_FFFF_FFFF_FFFF, area)
             self._set(area, "this_cpu_off", offset, 8)
             self._set(area, "cpu_number", cpu, 4)
         self._set(area, "current_task", task, 8)
@@ -136,7 +134,7 @@ class TaskMemory:
         self._running[cpu] = task
 
     def _set(self, area: bytearray, name: str, value: int, size: int, behind: int = 0) -> None:
-        for symbol in self._kernel.symbols.lookup(name)[:1]:
+        for symbol in self._machine.symbols.lookup(name)[:1]:
             at = symbol.address - self._bounds[0] + behind
             if 0 <= at <= len(area) - size:
                 area[at : at + size] = value.to_bytes(size, "little")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from kprobe_sim.profile import Profile
-    from kprobe_sim.symbols import SymbolTable
+from kprobe_sim.profile import Profile
+from kprobe_sim.symbols import SymbolTable
 
 _FENTRY_SIZE = 5
 

@@ -7,71 +7,18 @@ write with ENOSYS, which no kernel answers there: better a loud test than a quie
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import kprobe_sim.control as control  # by its name: `from` takes what pyfakefs had forgotten
-from kprobe_sim.control_files import CONTROL, KNOBS, PER_CPU, PLAIN, TOP
+from kprobe_sim.control_files import CONTROL, KNOBS, PER_CPU, PLAIN, PROBE_FILES, TOP, Control
 from kprobe_sim.event_dirs import EventsDir
-from kprobe_sim.gates import gates_for
 from kprobe_sim.instance import Instance
-from kprobe_sim.node import DirNode, Node, OpenFile, refuse
-from kprobe_sim.openfile import File, Generic
-from kprobe_sim.profile import Profile
+from kprobe_sim.modes import Modes
+from kprobe_sim.node import DirNode, Node, refuse
+from kprobe_sim.openfile import Generic
 from kprobe_sim.seqfile import Seq, lines
-
-
-class Modes(NamedTuple):
-    """The permission bits of a kernel's tracefs, and what its event directories hold."""
-
-    root: int  # of the mount point: tracefs' default, whatever the rest has (fs/tracefs/inode.c)
-    directory: int
-    events: int  # of events/ and below, which is a file system of its own from 6.6 on
-    write: int
-    read: int
-    event_files: tuple[str, ...]  # in readdir order
-    eventfs: bool  # events/ lists files first and what was made last at the end, and counts no links
-    triggers: bytes
-
-    @classmethod
-    def of(cls, profile: Profile) -> Modes:
-        """Read them from a recorded kernel."""
-        top = profile.directory("")
-        event = profile.directory("events/*/*")
-        return cls(
-            0o700,
-            top["instances"],
-            top["events"],
-            top["kprobe_events"],
-            top["README"],
-            tuple(event),
-            gates_for(profile.number).eventfs,
-            profile.file_text("events/*/*/trigger"),
-        )
-
-    def node(
-        self,
-        instance: Instance,
-        mode: int,
-        opener: Callable[[int], OpenFile],
-        truncated: Callable[[], None] | None = None,
-    ) -> File:
-        """Return a file whose opens are counted by the instance: it can't be removed while one is open."""
-
-        def counted(flags: int) -> OpenFile:
-            opened = opener(flags)
-            instance.open_files += 1
-            release = opened.release
-
-            def released() -> None:
-                instance.open_files -= 1
-                release()
-
-            opened.release = released  # type: ignore[method-assign]  # one more thing to do at the last close
-            return opened
-
-        return File(mode, counted, truncated)
+from kprobe_sim.tree_parts import TreeParts
 
 
 def _unsimulated(data: bytes) -> int:
@@ -81,12 +28,14 @@ def _unsimulated(data: bytes) -> int:
 class InstanceDir(DirNode):
     """The directory of an instance: the mount point for the top one."""
 
-    def __init__(self, instance: Instance, modes: Modes) -> None:
+    def __init__(self, instance: Instance, parts: TreeParts) -> None:
+        modes = parts.modes
         super().__init__(modes.directory if instance.name else modes.root)
         self._instance = instance
         self.identity = instance
+        self._parts = parts
         self._modes = modes
-        self._table = instance.kernel.profile.directory("instances/*" if instance.name else "")
+        self._table = instance.machine.profile.directory("instances/*" if instance.name else "")
 
     @property
     def is_gone(self) -> bool:
@@ -101,14 +50,14 @@ class InstanceDir(DirNode):
             return None
         instance, modes = self._instance, self._modes
         if name == "events":
-            return EventsDir(instance, modes)
+            return EventsDir(instance, self._parts)
         if name == "options":
             return OptionsDir(instance, modes)
         if name == "per_cpu":
             return PerCpuDir(instance, modes)
         if name == "instances":
-            return InstancesDir(instance, modes)
-        found = CONTROL.get(name) or (None if instance.name else TOP.get(name))
+            return InstancesDir(self._parts)
+        found = CONTROL.get(name) or (None if instance.name else self._of_top(name))
         if found is None:
             return self._recorded(name, mode)
         truncated = found.truncated
@@ -119,9 +68,13 @@ class InstanceDir(DirNode):
             None if truncated is None else partial(truncated, instance),
         )
 
+    def _of_top(self, name: str) -> Control | None:
+        probe_file = PROBE_FILES.get(name)
+        return TOP.get(name) if probe_file is None else probe_file(self._parts.probes)
+
     def _recorded(self, name: str, mode: int) -> Node:
         instance = self._instance
-        recorded = instance.kernel.profile.file_text
+        recorded = instance.machine.profile.file_text
         path = f"instances/*/{name}" if instance.name else name
         knob = KNOBS.get(name)
         if knob is not None:
@@ -151,7 +104,7 @@ class OptionsDir(DirNode):
         super().__init__(modes.directory)
         self._instance = instance
         self._modes = modes
-        self._table = instance.kernel.profile.directory("instances/*/options" if instance.name else "options")
+        self._table = instance.machine.profile.directory("instances/*/options" if instance.name else "options")
 
     @property
     def is_gone(self) -> bool:
@@ -178,7 +131,7 @@ class OptionsDir(DirNode):
     def _value(self, name: str) -> bytes:
         value = self._instance.options.of_tracer(name)
         if value is None:
-            return self._instance.kernel.profile.file_text(f"options/{name}")
+            return self._instance.machine.profile.file_text(f"options/{name}")
         return b"1\n" if value else b"0\n"
 
 
@@ -211,7 +164,7 @@ class CpuDir(DirNode):
         self._instance = instance
         self._cpu = cpu
         self._modes = modes
-        self._table = instance.kernel.profile.directory("per_cpu/cpu0")
+        self._table = instance.machine.profile.directory("per_cpu/cpu0")
 
     @property
     def is_gone(self) -> bool:
@@ -241,23 +194,23 @@ def _unreadable() -> bytes:
 class InstancesDir(DirNode):
     """instances/: mkdir makes an instance, rmdir removes it."""
 
-    def __init__(self, top: Instance, modes: Modes) -> None:
-        super().__init__(modes.directory)
-        self._kernel = top.kernel
-        self._modes = modes
+    def __init__(self, parts: TreeParts) -> None:
+        super().__init__(parts.modes.directory)
+        self._instances = parts.instances
+        self._parts = parts
 
     def names(self) -> Iterable[str]:
-        return reversed(list(self._kernel.instances))
+        return reversed(list(self._instances.by_name))
 
     def lookup(self, name: str) -> Node | None:
-        instance = self._kernel.instances.get(name)
-        return None if instance is None else InstanceDir(instance, self._modes)
+        instance = self._instances.by_name.get(name)
+        return None if instance is None else InstanceDir(instance, self._parts)
 
     def mkdir(self, name: str) -> None:
-        self._kernel.add_instance(name)
+        self._instances.add(name)
 
     def rmdir(self, name: str) -> None:
-        instance = self._kernel.instances[name]
+        instance = self._instances.by_name[name]
         if instance.open_files:
             raise refuse(errno.EBUSY)
-        self._kernel.remove_instance(name)
+        self._instances.remove(name)

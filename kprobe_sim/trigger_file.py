@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import errno
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kprobe_sim.event_file import EventFile, Trigger
 from kprobe_sim.filter_errors import LOG_LOCATION, FilterRefused
-from kprobe_sim.filtering import machine
-from kprobe_sim.hist_file import put_hist
+from kprobe_sim.filtering import filter_machine
+from kprobe_sim.hist_file import HistFiles
 from kprobe_sim.kstrto import is_digit, kstrtoul
 from kprobe_sim.node import refuse
 from kprobe_sim.predicate import compile_filter
-from kprobe_sim.trigger import HistSwitch, Snapshot, StackTrace, Switch, TraceOff, TraceOn, Trigger
-
-if TYPE_CHECKING:
-    from kprobe_sim.event_file import EventFile
+from kprobe_sim.trigger import HistSwitch, Snapshot, StackTrace, Switch, TraceOff, TraceOn
 
 _PAGE = 4096
 _BLANKS = "\t\n\v\f\r \xa0"  # the kernel's isspace()
@@ -44,7 +42,7 @@ class _Line(NamedTuple):
     rest: str | None  # behind the name
 
 
-def put_trigger(file: EventFile, data: bytes, available: bytes) -> int:
+def put_trigger(file: EventFile, data: bytes, available: bytes, hists: HistFiles) -> int:
     """Take one write to the file; `available` is what it reads without a trigger, which names those there are.
 
     Raises OSError: EINVAL, EEXIST, what the filter's compiler says, and more of hist triggers.
@@ -65,7 +63,7 @@ def put_trigger(file: EventFile, data: bytes, available: bytes) -> int:
     elif line.rest is None:
         raise refuse(errno.EINVAL)
     else:
-        put_hist(file, line.rest, _set_filter, removes=line.removes)
+        hists.put(file, line.rest, removes=line.removes)
     return len(data)
 
 
@@ -93,7 +91,7 @@ def _put_plain(file: EventFile, line: _Line) -> None:
         _remove(file, _PLAIN[line.name](file, line.name, None))
         return
     trigger = _PLAIN[line.name](file, line.name, _count(count))
-    _set_filter(trigger, condition)
+    set_filter(trigger, condition)
     trigger.prepare()
     _add(trigger)
 
@@ -106,14 +104,14 @@ def _put_switch(file: EventFile, line: _Line) -> None:
     if not colon:
         raise refuse(errno.EINVAL)
     name, colon, count = name.partition(":")
-    target = file.instance.find(system, name)
+    target = file.find(system, name)
     if target is None or not target.event.can_enable:
         raise refuse(errno.EINVAL)
     if line.removes:
         _remove(file, _SWITCHES[line.name](file, line.name, None, target))
         return
     trigger = _SWITCHES[line.name](file, line.name, _count(count if colon else None), target)
-    _set_filter(trigger, condition)
+    set_filter(trigger, condition)
     target.enable(True, soft=True)
     try:
         _add(trigger)
@@ -137,7 +135,8 @@ def _count(text: str | None) -> int | None:
     return kstrtoul(number)
 
 
-def _set_filter(trigger: Trigger, condition: str | None) -> None:
+def set_filter(trigger: Trigger, condition: str | None) -> None:
+    """Give a trigger the filter that `if FILTER` means; None: none.  Raises OSError, and logs the fault."""
     if condition is None:
         return
     end = _WORD_END.search(condition)
@@ -145,7 +144,7 @@ def _set_filter(trigger: Trigger, condition: str | None) -> None:
         raise refuse(errno.EINVAL)
     file = trigger.file
     text = condition[end.end() :]
-    context = machine(file.instance)
+    context = filter_machine(file.instance)
     try:
         trigger.filter = compile_filter(text.encode("latin-1"), tuple(file.event.filter_fields()), **context._asdict())
     except FilterRefused as refused:

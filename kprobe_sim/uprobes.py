@@ -6,9 +6,10 @@ They are read, refused, listed and enabled; nothing that the simulated machine d
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kprobe_sim.command import compile_all, counted, read_names
+from kprobe_sim.event import Find
 from kprobe_sim.expression import Deref, Expression, From, Scope, Source, read_expression
 from kprobe_sim.kstrto import is_digit, is_name, kstrtol, kstrtoul
 from kprobe_sim.machine_files import FileFacts
@@ -17,9 +18,6 @@ from kprobe_sim.probe_event import Probe, ProbeEvent
 from kprobe_sim.probe_kind import ProbeKind
 from kprobe_sim.refusal import Declined, Refusal
 from kprobe_sim.typecast import PER_CPU_POINTER, PER_CPU_READ
-
-if TYPE_CHECKING:
-    from kprobe_sim.instance import Instance
 
 _DEFAULT_GROUP = "uprobes"
 _MAX_NAME = 63
@@ -128,7 +126,7 @@ class Uprobes(ProbeKind[Uprobe]):
     def register(self, probe: Uprobe) -> None:
         """Nothing is put in place before the event is enabled."""
 
-    def _switch(self, event: ProbeEvent, instance: Instance, on: bool) -> None:
+    def _switch(self, event: ProbeEvent, find: Find, on: bool) -> None:
         """Raise OSError if the kernel can't put the probes of an event in place (uprobe_register)."""
         for probe in self.probes():
             if on and probe.event is event:
@@ -143,7 +141,7 @@ class Uprobes(ProbeKind[Uprobe]):
 
     def _file(self, path: str) -> FileFacts:
         try:
-            file = self.room.files.find(path)
+            file = self.room.machine.files.find(path)
         except OSError as error:
             raise Refusal(error.errno or errno.ENOENT, "FILE_NOT_FOUND", 0, 1) from None
         if not file.is_regular:

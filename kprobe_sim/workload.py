@@ -12,15 +12,13 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kprobe_sim.call import Call
+from kprobe_sim.kernel import SimulatedKernel
+from kprobe_sim.profile import Profile
 from kprobe_sim.task import Task
 from kprobe_sim.task_life import SystemCall
-
-if TYPE_CHECKING:
-    from kprobe_sim.kernel import SimulatedKernel
-    from kprobe_sim.profile import Profile
 
 MEMORY = 0x10000000  # where the task's data lies: mmap(MAP_FIXED) in the guest's task, see kprobe_vm/workload.c
 AT_FDCWD = -100

@@ -46,7 +46,7 @@ class Description:
                 self.opened.release()
             raise
         if self._waits and self.opened is not None and self.opened.readable:
-            self._unsubscribe = kernel.subscribe(self.show_news)
+            self._unsubscribe = kernel.machine.subscribe(self.show_news)
 
     def show_state(self) -> None:
         """Make the descriptor readable as the file is; called with the kernel's lock held."""

@@ -112,7 +112,7 @@ class FuseServer:
         poller.register(self._descriptor, select.POLLIN)
         poller.register(self._waker, select.POLLIN)
         with self._kernel.condition:
-            unsubscribe = self._kernel.subscribe(self._wake)
+            unsubscribe = self._kernel.machine.subscribe(self._wake)
         try:
             while not self._ended:
                 try:

@@ -5,16 +5,29 @@ from __future__ import annotations
 import errno
 import os
 import select
+import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Generic, Protocol, TypeVar
 
 from kprobe_sim.node import DirNode, Node, OpenFile, refuse
 
-if TYPE_CHECKING:
-    from kprobe_sim.kernel import SimulatedKernel
-
 _CHUNK = 1 << 16
+
+
+class Kernel(Protocol):
+    """What the tracefs needs of the kernel that it is of."""
+
+    @property
+    def condition(self) -> threading.Condition: ...
+
+    @property
+    def root(self) -> DirNode: ...
+
+    def threads(self, pid: int) -> list[int]: ...
+
+
+K = TypeVar("K", bound=Kernel)
 
 
 class SimFile:
@@ -23,7 +36,7 @@ class SimFile:
     Every method raises OSError with the kernel's errno and the path.
     """
 
-    def __init__(self, kernel: SimulatedKernel, path: str, opened: OpenFile) -> None:
+    def __init__(self, kernel: Kernel, path: str, opened: OpenFile) -> None:
         self._kernel = kernel
         self._acquire, self._release = kernel.condition.acquire, kernel.condition.release
         self._path = path
@@ -164,14 +177,14 @@ class SimStream:
         self.close()
 
 
-class SimTracefs:
+class SimTracefs(Generic[K]):
     """The tracefs of a simulated kernel, in the shape of `kprobe.Tracefs`.
 
     Paths are relative to the mount point.  Every method raises OSError with the kernel's errno and the path.
     """
 
-    def __init__(self, kernel: SimulatedKernel) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: K) -> None:
+        self.kernel: K = kernel
 
     def read(self, path: str) -> bytes:
         """Return the whole text of a file; waits where the kernel's file does (trace_pipe)."""

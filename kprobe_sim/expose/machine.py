@@ -139,8 +139,8 @@ class Machine:
     def _probe_list(self) -> bytes:
         """Return the text of kprobes/list, as report_probe() of kernel/kprobes.c makes it."""
         lines = []
-        probes: dict[DynamicEvent, list[Kprobe]] = {event: [] for event in self._kernel.probes.events()}
-        for probe in self._kernel.probes:
+        probes: dict[DynamicEvent, list[Kprobe]] = {event: [] for event in self._kernel.events.named.values()}
+        for probe in self._kernel.probes.kprobes.probes():
             probes[probe.event].append(probe)
         for probe in chain(*probes.values()):
             if probe.address is None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from kprobe_sim.dyn_event import DynamicEvent
 from kprobe_sim.errlog import ErrorLog
 from kprobe_sim.event import Event, StaticEvent
+from kprobe_sim.event_table import EventTable
 from kprobe_sim.gates import gates_for
+from kprobe_sim.kprobes import Kprobe
+from kprobe_sim.machine import SimulatedMachine
 from kprobe_sim.predicate import Predicate
 from kprobe_sim.probes import ProbeRegistry
 from kprobe_sim.profile import Profile, load
@@ -35,9 +38,6 @@ class Host:
         self.next_id = first_id
         self.busy: set[tuple[str, str]] = set()
         self.present: list[DynamicEvent] = []
-
-    def static_event(self, system: str, name: str) -> StaticEvent | None:
-        return STATIC_EVENTS.get((system, name))
 
     def compile_filter(self, event: Event, text: str) -> Predicate:
         raise NotImplementedError
@@ -64,10 +64,16 @@ class Registry(ProbeRegistry):
 
     def __init__(self, series: str, symbols: SymbolTable, cpus: int) -> None:
         self.host = Host()
-        self.gates = gates_for(VERSIONS[series])
+        machine = SimulatedMachine(profile_of(series), cpus, None)
+        machine.symbols = symbols
+        machine.gates = self.gates = gates_for(VERSIONS[series])
+        machine.hashed_pointer = hash_pointer
         self.log = ErrorLog(lambda: 27_094_289_123, self.gates.error_log_command_size)
-        types = profile_of(series).types
-        super().__init__(symbols, self.gates, self.log, self.host, hash_pointer, cpus, lambda: types)
+        self.events = EventTable(STATIC_EVENTS.values, 1396, reuse_ids=False)
+        super().__init__(machine, self.events, self.host, self.log)
+
+    def __iter__(self) -> Iterator[Kprobe]:
+        return self.kprobes.probes()
 
     def lines(self) -> list[str]:
         return self.listing().decode("latin-1").splitlines()
