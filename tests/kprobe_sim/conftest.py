@@ -69,11 +69,17 @@ class Registry(ProbeRegistry):
         machine.gates = self.gates = gates_for(VERSIONS[series])
         machine.hashed_pointer = hash_pointer
         self.log = ErrorLog(lambda: 27_094_289_123, self.gates.error_log_command_size)
-        self.events = EventTable(STATIC_EVENTS.values, 1396, reuse_ids=False)
-        super().__init__(machine, self.events, self.host, self.log)
+        self.table = EventTable(STATIC_EVENTS.values, 1396, reuse_ids=False)
+        super().__init__(machine, self.table, self.host, self.log)
 
     def __iter__(self) -> Iterator[Kprobe]:
         return self.kprobes.probes()
+
+    def events(self) -> list[DynamicEvent]:
+        return list(self.table.named.values())
+
+    def event(self, system: str, name: str) -> DynamicEvent | None:
+        return self.table.event(system, name)
 
     def lines(self) -> list[str]:
         return self.listing().decode("latin-1").splitlines()
