@@ -62,8 +62,8 @@ class SimulatedKernel:
         self.hits = Hits(self.instances, self.probes, recorder)
         self.statics = Emission(self.instances, recorder)
         self.life = TaskLife(self.top, self.statics)
-        hists = HistFiles(SyntheticTargets(self.instances, recorder), set_filter)
-        self.root = InstanceDir(self.top, TreeParts(Modes.of(self.profile), self.instances, self.probes, hists))
+        self.hists = HistFiles(SyntheticTargets(self.instances, recorder), set_filter)
+        self.root = InstanceDir(self.top, TreeParts(Modes.of(self.profile), self.instances, self.probes, self.hists))
         self.tracefs = SimTracefs(self)
 
     @property

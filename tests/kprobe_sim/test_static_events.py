@@ -39,7 +39,7 @@ def test_recorded_texts(series: str) -> None:
     for row in rows:
         event = kernel.statics.event(row["event"])
         try:
-            text = static_text(kernel, event, hashed=hashed)(bytes.fromhex(row["record"]))
+            text = static_text(kernel.machine, event, hashed=hashed)(bytes.fromhex(row["record"]))
         except NotEvaluable:
             refused.add(row["event"])
             continue

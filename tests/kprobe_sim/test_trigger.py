@@ -53,7 +53,7 @@ class Outcome(NamedTuple):
 def played(series: str) -> list[Outcome]:
     """Play the recording of a series: who wrote and read the files opened them, and so hit the probed function."""
     kernel = SimulatedKernel("6.1", cpus=2)
-    kernel.filter_gates = filter_gates(SERIES[series])
+    kernel.machine.filter_gates = filter_gates(SERIES[series])
     kernel.tracefs.write("kprobe_events", FLT)
     kernel.tracefs.write("kprobe_events", b"p:flt2 do_sys_openat2")
     file = kernel.top.find("kprobes", "flt")
@@ -66,7 +66,7 @@ def played(series: str) -> list[Outcome]:
         task.open("events/kprobes/flt/trigger", 1)
         number, ret = None, -1
         try:
-            ret = put_trigger(file, row["input"].encode("latin-1"), available)
+            ret = put_trigger(file, row["input"].encode("latin-1"), available, kernel.hists)
         except OSError as error:
             number = errno.errorcode[error.errno or 0]
         task.open("events/kprobes/flt/trigger")
