@@ -118,7 +118,7 @@ class ExtraMissing(NotReady, ImportError):
     exit_status = 112
 
     def __init__(
-        self, text: str = "kprobe_vm needs the Python packages pexpect and qemu.qmp: pip install 'kprobe-sim[vm]'"
+        self, text: str = "kprobe_vm needs the Python packages pexpect and qemu.qmp: pip install pexpect qemu.qmp"
     ) -> None:
         super().__init__(text)
 

@@ -17,7 +17,7 @@ try:
     from hypothesis.strategies import integers, tuples
 except ModuleNotFoundError:
     raise ExtraMissing(
-        "kprobe-vm diff shrinks with hypothesis: pip install 'kprobe-sim[campaign]', or --no-shrink"
+        "kprobe-vm diff shrinks with hypothesis: pip install hypothesis, or --no-shrink"
     ) from None
 
 __all__ = ["shrink"]

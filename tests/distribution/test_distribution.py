@@ -1,0 +1,245 @@
+"""What is handed out: built from the checkout's files, checked, and tried in clean environments."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from email.message import Message
+from email.parser import BytesParser
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+
+from kprobe_vm.cache import Cache, digest
+
+ROOT = Path(__file__).parent.parent.parent
+VERSIONS = ("3.11", "3.12", "3.13")
+REQUIREMENTS = ("pytest>=7.4", "pyfakefs>=5.3")  # of the extra [test]
+# all of it takes some 20 s of a CPU, and a build and an installation are one step each
+pytestmark = pytest.mark.timeout(900)
+
+MADE = re.compile(r"(?:PKG-INFO|setup\.cfg|kprobe_sim\.egg-info/.*)")
+TEST = """
+def test_what_is_opened(tracer, workload):
+    with tracer.trace("p:myopen do_sys_openat2 file=+0(%si):string", filter=f"common_pid == {workload.pid}") as trace:
+        workload.open("/etc/hostname")
+        trace.stop()
+        assert [event.fields["file"] for event in trace] == ["/etc/hostname"]
+
+
+def test_by_absolute_paths(sys_kernel_tracing):
+    assert open("/sys/kernel/tracing/current_tracer").read() == "nop\\n"
+
+
+def test_in_pyfakefs(simulated_machine):
+    assert open("/sys/kernel/tracing/tracing_on").read() == "1\\n"
+"""
+
+
+class Built(NamedTuple):
+    """The two files, and what the build said."""
+
+    sdist: Path
+    wheel: Path
+    log: str
+
+
+def run(*command: str | Path, cwd: Path | None = None, status: int = 0) -> str:
+    """Run a command without the variables that would lead it to the checkout; return all that it prints."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "KPROBE", "PYTEST", "VIRTUAL"))
+    }
+    done = subprocess.run(
+        command, cwd=cwd, env=kept, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600
+    )
+    assert done.returncode == status, done.stdout
+    return done.stdout
+
+
+def files() -> list[str]:
+    """Return the files that belong to the checkout; in an unpacked source distribution all but what the build made."""
+    if (ROOT / ".git").exists():
+        return run("git", "ls-files", "-co", "--exclude-standard", cwd=ROOT).splitlines()
+    hidden = (".venv", "build", "dist", "__pycache__")
+    found = [path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file()]
+    return [
+        str(path)
+        for path in found
+        if not any(part in hidden or part.endswith("_cache") or part == ".hypothesis" for part in path.parts)
+        and not MADE.fullmatch(str(path))
+    ]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Build both from a copy, so that neither takes in what lies about nor leaves anything behind."""
+    tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
+    for name in files():
+        if (ROOT / name).exists():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tree / name)
+    log = run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, tree)
+    (sdist,) = out.glob("*.tar.gz")
+    (wheel,) = out.glob("*.whl")
+    return Built(sdist, wheel, log)
+
+
+@pytest.fixture(scope="module")
+def metadata(built: Built) -> Message:
+    with zipfile.ZipFile(built.wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return BytesParser().parsebytes(archive.read(name))
+
+
+def test_the_build_warns_of_nothing(built: Built) -> None:
+    warnings = [line for line in built.log.splitlines() if re.search("warning|deprecat", line, re.I)]
+    # the copy has no bytecode that could be left out
+    assert [line for line in warnings if not line.startswith("warning: no previously-included files matching")] == []
+
+
+def test_twine_finds_no_fault(built: Built) -> None:
+    said = run(sys.executable, "-m", "twine", "--no-color", "check", "--strict", built.sdist, built.wheel)
+    assert [line.rpartition(" ")[2] for line in said.splitlines() if line] == ["PASSED", "PASSED"]
+
+
+def test_the_licence(built: Built, metadata: Message) -> None:
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata.get_all("License-File") == ["LICENSE"]
+    assert [value for value in metadata.get_all("Classifier", []) if value.startswith("License")] == []
+    with zipfile.ZipFile(built.wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/licenses/LICENSE"))
+        assert archive.read(name) == (ROOT / "LICENSE").read_bytes()
+
+
+def test_the_versions_that_are_named_are_tried(metadata: Message) -> None:
+    named = [value.rpartition(" ")[2] for value in metadata.get_all("Classifier", []) if ":: Python :: 3." in value]
+    assert named == list(VERSIONS)
+    assert metadata["Requires-Python"] == f">={VERSIONS[0]}"
+
+
+def test_the_description_has_no_link_that_breaks_on_an_index(metadata: Message) -> None:
+    text = metadata.get_payload()
+    assert isinstance(text, str)
+    assert text.startswith("# kprobe-sim\n")
+    links = re.findall(r"\]\(([^)\s]+)|^\[[^\]]+\]:\s*(\S+)|(?:href|src)=\"([^\"]+)", text, re.MULTILINE)
+    assert [link for found in links for link in found if link and not link.startswith(("https://", "#"))] == []
+
+
+def test_nothing_says_that_an_index_has_it() -> None:
+    said = []
+    for name in files():
+        path = ROOT / name
+        if path.suffix in (".py", ".md", ".toml") and path != Path(__file__) and path.exists():
+            said += [f"{name}: {found}" for found in re.findall(r"pip install '?kprobe.*", path.read_text("utf-8"))]
+    assert said == []
+
+
+def test_the_source_distribution_is_the_checkout(built: Built) -> None:
+    with tarfile.open(built.sdist) as archive:
+        inside = {member.name.partition("/")[2] for member in archive if member.isfile()}
+    assert {name for name in inside if not MADE.fullmatch(name)} == {name for name in files() if (ROOT / name).exists()}
+
+
+def test_the_wheel_has_the_packages_and_nothing_else(built: Built) -> None:
+    with zipfile.ZipFile(built.wheel) as archive:
+        inside = {name for name in archive.namelist() if ".dist-info/" not in name}
+    homes = {"kprobe/": "kprobe/", "kprobe_sim/": "kprobe_sim/", "vm/kprobe_vm/": "kprobe_vm/"}
+    ours = {
+        home + name.removeprefix(start) for name in files() for start, home in homes.items() if name.startswith(start)
+    }
+    assert inside == ours
+
+
+# --- in a clean environment
+
+
+def interpreters() -> ModuleType:
+    """Return tools/interpreters.py, which isn't in a package."""
+    spec = importlib.util.spec_from_file_location("interpreters", ROOT / "tools" / "interpreters.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def wheels() -> Path:
+    """Give a directory with what the extra [test] needs, fetched once."""
+    cache = Cache.of(os.environ)
+    home = cache.directory("wheels")
+    place = home / digest("\n".join(REQUIREMENTS).encode())[:16]
+    with cache.lock("wheels"):
+        if not place.exists():
+            half = home / f"{place.name}.{os.getpid()}"
+            pip = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary", ":all:", "--dest"]
+            run(*pip, half, *REQUIREMENTS)
+            half.rename(place)
+    return place
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def environment(
+    request: pytest.FixtureRequest, built: Built, wheels: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """Give the bin directory of an environment that has the wheel with its extra [test], and no more."""
+    module = interpreters()
+    try:
+        python = module.interpreter(request.param)
+    except module.NoInterpreter as error:
+        pytest.skip(str(error))
+    place = tmp_path_factory.mktemp(f"python{request.param}")
+    run(python, "-m", "venv", "--without-pip", place)
+    pip = [sys.executable, "-m", "pip", f"--python={place}/bin/python"]
+    options = ["--quiet", "--no-index", "--find-links", str(wheels), "--no-compile", "--disable-pip-version-check"]
+    run(*pip, "install", *options, f"{built.wheel}[test]")
+    assert (
+        run(place / "bin" / "python", "-c", "import sys; print('%d.%d' % sys.version_info[:2])") == f"{request.param}\n"
+    )
+    yield place / "bin"
+    shutil.rmtree(place)
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """Give a directory that isn't the checkout."""
+    return tmp_path
+
+
+def test_packages_come_from_the_wheel(environment: Path, outside: Path) -> None:
+    code = "import kprobe, kprobe_sim, kprobe_vm; print(kprobe.__file__, kprobe_sim.__file__, kprobe_vm.__file__)"
+    for path in run(environment / "python", "-W", "error", "-c", code, cwd=outside).split():
+        assert Path(path).is_relative_to(environment.parent)
+
+
+def test_commands(environment: Path, outside: Path) -> None:
+    assert run(environment / "kprobe", "--help", cwd=outside).startswith("USAGE: kprobe ")
+    assert run(environment / "kprobe-sim", "profiles", cwd=outside).startswith("5.10.0-")
+    assert "usage: kprobe-vm" in run(environment / "kprobe-vm", "--help", cwd=outside)
+    # the wheel alone lacks what machines need, and says so
+    assert "pip install pexpect qemu.qmp" in run(environment / "kprobe-vm", "check", cwd=outside, status=1)
+
+
+def test_a_trace_on_the_simulator(environment: Path, outside: Path) -> None:
+    definition = "p:myopen do_sys_openat2 filename=+0(%si):string"
+    said = run(environment / "kprobe", "-d", "1", "--tracefs", "sim", definition, cwd=outside)
+    assert re.search(r"cat-\d+ .*: myopen: \(do_sys_openat2\+0x0/0x\w+\) filename=\"/etc/hostname\"\n", said)
+
+
+def test_a_run_of_pytest(environment: Path, outside: Path) -> None:
+    (outside / "test_it.py").write_text(TEST)
+    said = run(
+        environment / "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "--tracefs", "sim:6.1", cwd=outside
+    )
+    assert re.search(r"^3 passed in ", said, re.MULTILINE), said
