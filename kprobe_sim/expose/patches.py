@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import builtins
 import errno
+import glob
 import io
 import os
 import subprocess
@@ -111,6 +112,8 @@ def patched(kernel: SimulatedKernel | str = "", *, fs: Any = None) -> Iterator[S
             patches.set(builtins, "open", opener)
             patches.set(io, "open", opener)
             patches.set(io, "FileIO", _file_io(calls))
+            for owner, name, function in list(_bound_by_glob(original)):
+                patches.set(owner, name, staticmethod(getattr(os_module, function)))
         else:
             fakefs.patch(patches.set, opener, calls, fs)
         yield kernel
@@ -118,6 +121,15 @@ def patched(kernel: SimulatedKernel | str = "", *, fs: Any = None) -> Iterator[S
         patches.undo()
         GUARD.leave()
         calls.descriptors.close_all()
+
+
+def _bound_by_glob(original: dict[str, Any]) -> Iterator[tuple[type, str, str]]:
+    """Name what classes of glob took from os when they were made, as pathlib's glob() of Python 3.13 uses it."""
+    names = {original[name]: name for name in _COVERED if name in original}
+    for owner in vars(glob).values():
+        for name, value in vars(owner).items() if isinstance(owner, type) and owner.__module__ == "glob" else ():
+            if isinstance(value, staticmethod) and value.__func__ in names:
+                yield owner, name, names[value.__func__]
 
 
 def _kernel(kernel: SimulatedKernel | str) -> SimulatedKernel:
