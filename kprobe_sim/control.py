@@ -126,7 +126,7 @@ def _seconds(stamp: int) -> str:
 def set_event_text(instance: Instance) -> bytes:
     return "".join(
         f"{file.event.system}:{file.event.name}\n" for file in instance.event_files() if file.enabled
-    ).encode()
+    ).encode("latin-1")
 
 
 def clear_events(instance: Instance) -> None:

@@ -17,6 +17,7 @@ from kprobe_sim.openfile import Get, Once, Put, Simple
 from kprobe_sim.seqfile import Seq, single
 from kprobe_sim.tree_parts import TreeParts
 from kprobe_sim.trigger_file import put_trigger, trigger_text
+from kprobe_sim.words import as_file, of_file
 
 
 class EventsNode(DirNode):
@@ -70,6 +71,7 @@ class EventsDir(EventsNode):
         if self.is_gone:
             return None
         instance = self._instance
+        name = of_file(name)
         file = self._file(name)
         directory = SystemDir(instance, name, self._parts) if instance.tracing.events.has_system(name) else None
         return self._chosen(instance.known_files.setdefault("", set()), name, file, directory)
@@ -98,7 +100,7 @@ class EventsDir(EventsNode):
         if self.is_gone:
             return []
         recorded = self._instance.machine.profile.directory("events")
-        systems = [name for name in self._instance.event_names() if self._modes.eventfs or name not in _FILES]
+        systems = [as_file(name) for name in self._instance.event_names() if self._modes.eventfs or name not in _FILES]
         return self._listed(systems, (name for name in recorded if name in _FILES))
 
 
@@ -121,6 +123,7 @@ class SystemDir(EventsNode):
         if self.is_gone:
             return None
         instance, system = self._instance, self._system
+        name = of_file(name)
         found = instance.find(system, name)
         directory = None if found is None else EventDir(found, self._parts)
         if name not in self._own:
@@ -148,7 +151,7 @@ class SystemDir(EventsNode):
             return []
         # an event of such a name finds the file there; on eventfs both are listed
         hidden = () if self._modes.eventfs else self._own
-        events = [name for name in self._instance.event_names(self._system) if name not in hidden]
+        events = [as_file(name) for name in self._instance.event_names(self._system) if name not in hidden]
         return self._listed(events, self._own)
 
     def _file(self, get: Get, put: Put, kind: type[Simple] = Simple) -> Node:

@@ -70,7 +70,7 @@ class EventTable:
     def available(self) -> bytes:
         """Return the text of available_events: newest first."""
         events: list[Event] = [*reversed(self.named.values()), *self.static.values()]
-        return "".join(f"{event.system}:{event.name}\n" for event in events if event.can_enable).encode()
+        return "".join(f"{event.system}:{event.name}\n" for event in events if event.can_enable).encode("latin-1")
 
     def static_systems(self, *, backwards: bool = False) -> Mapping[str, Sequence[str]]:
         """Return the names of the static events by system, both in the order of their directories' making.

@@ -22,7 +22,7 @@ def compile_fields(
     def shown(data: bytes) -> bytes:
         room = event_length(len(data)) - (8 if len(data) > _MAX_SMALL else 4)  # what the ring buffer says of its length
         whole = data.ljust(room, b"\0")
-        values = [b" %b=%b" % (field.name.encode(), _value(field, whole, symbol)) for field in fields]
+        values = [b" %b=%b" % (field.name.encode("latin-1"), _value(field, whole, symbol)) for field in fields]
         return name + b":" + (b"".join(values) if values else b"No fields found\n") + b"\n"
 
     return shown

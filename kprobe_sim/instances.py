@@ -30,7 +30,7 @@ class Instances:
 
     def add(self, name: str) -> None:
         """Make an instance, as mkdir in instances/ does."""
-        if len(name.encode()) > _NAME_MAX:
+        if len(name.encode("utf-8", "surrogateescape")) > _NAME_MAX:
             raise refuse(errno.ENAMETOOLONG)
         if name in self.by_name:
             raise refuse(errno.EEXIST)

@@ -37,3 +37,21 @@ def next_word(data: bytes, limit: int) -> Word:
 def number_from_user(data: bytes) -> int:
     """Read a write as one decimal number (kstrtoul_from_user); raise OSError EINVAL or ERANGE."""
     return kstrtoul(data[:_NUMBER_SIZE].split(b"\0", 1)[0].decode("latin-1"), 10)
+
+
+def as_file(name: str) -> str:
+    """Return the file's name, as os.fsdecode has it, for a name in the kernel's text, read as latin-1: the same bytes.
+
+    A name in kprobe_events may have letters above 0x7f, those of latin-1 (include/linux/ctype.h, lib/ctype.c).
+    """
+    return name if name.isascii() else name.encode("latin-1").decode("utf-8", "surrogateescape")
+
+
+def of_file(name: str) -> str:
+    """Return what `as_file` was given; a name that no file has as it is."""
+    if name.isascii():
+        return name
+    try:
+        return name.encode("utf-8", "surrogateescape").decode("latin-1")
+    except UnicodeEncodeError:  # a lone surrogate, which stands for no byte
+        return name

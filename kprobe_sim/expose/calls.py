@@ -226,10 +226,9 @@ class Calls(Paths):
         found = self.find(path)
         if found is None:
             names: list[Any] = self._original["listdir"](self.elsewhere(path))
-            extra = [] if isinstance(path, int | bytes) else self._machine.extra(normal(os.fspath(path) or "."))
-            return names + [name for name in extra if name not in names]
-        listed = self._names(found[1], path)
-        return [os.fsencode(name) for name in listed] if isinstance(path, bytes) else listed
+            extra = self._extra(path)
+            return names + [name for name in _like(path, extra) if name not in names]
+        return _like(path, self._names(found[1], path))
 
     def _names(self, node: Node, path: Any) -> list[str]:
         if not isinstance(node, DirNode):
@@ -241,16 +240,19 @@ class Calls(Paths):
         path = "." if path is None else path
         found = self.find(path)
         if found is not None:
-            shown = found[0] if isinstance(path, int) else os.fsdecode(path)
+            shown = found[0] if isinstance(path, int) else os.fspath(path)
             return Entries(Entry(self, shown, name) for name in self._names(found[1], path))
-        extra = [] if isinstance(path, int | bytes) else self._machine.extra(normal(os.fspath(path) or "."))
+        extra = self._extra(path)
         entries = self._original["scandir"](self.elsewhere(path))
         return entries if not extra else Entries(self._with(entries, os.fspath(path), extra))
 
-    def _with(self, entries: Any, path: str, extra: list[str]) -> Iterator[Any]:
+    def _extra(self, path: Any) -> list[str]:
+        return [] if isinstance(path, int) else self._machine.extra(normal(os.fsdecode(path) or "."))
+
+    def _with(self, entries: Any, path: str | bytes, extra: list[str]) -> Iterator[Any]:
         with entries:
             for entry in entries:
-                if entry.name not in extra:
+                if os.fsdecode(entry.name) not in extra:
                     yield entry
         yield from (Entry(self, path, name) for name in extra)
 
@@ -346,3 +348,9 @@ def _read_into(buffer: Any, read: Callable[[int], bytes]) -> int:
         data = read(len(octets))
         octets[: len(data)] = data
     return len(data)
+
+
+def _like(path: Any, names: list[str]) -> list[Any]:
+    """Return names as bytes where the path is."""
+    asked = path if isinstance(path, int) else os.fspath(path)
+    return [os.fsencode(name) for name in names] if isinstance(asked, bytes) else names

@@ -14,11 +14,16 @@ class _Stat(Protocol):
 
 
 class Entry:
-    """What os.scandir() yields: an os.DirEntry of a simulated directory."""
+    """What os.scandir() yields: an os.DirEntry of a simulated directory; its name is bytes if the directory's is."""
 
-    def __init__(self, calls: _Stat, directory: str, name: str) -> None:
-        self.name = name
-        self.path = posixpath.join(directory, name)
+    def __init__(self, calls: _Stat, directory: str | bytes, name: str) -> None:
+        self.name: str | bytes = name
+        self.path: str | bytes
+        if isinstance(directory, bytes):
+            self.name = os.fsencode(name)
+            self.path = posixpath.join(directory, self.name)
+        else:
+            self.path = posixpath.join(directory, name)
         self._calls = calls
 
     def inode(self) -> int:
@@ -39,7 +44,7 @@ class Entry:
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         return self._calls.stat(self.path)
 
-    def __fspath__(self) -> str:
+    def __fspath__(self) -> str | bytes:
         return self.path
 
     def __repr__(self) -> str:

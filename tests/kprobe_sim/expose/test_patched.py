@@ -563,7 +563,56 @@ def test_no_such_kernel() -> None:
         pass
 
 
+# names that aren't UTF-8
+
+NAME = b"\xff\xfe"
+
+
+def check_names() -> None:
+    """Go through the calls with a name as bytes and as str."""
+    instances = f"{T}/instances"
+    os.mkdir(os.path.join(os.fsencode(instances), NAME))
+    for path, name in ((instances, os.fsdecode(NAME)), (os.fsencode(instances), NAME)):
+        place = os.path.join(path, name)
+        assert os.listdir(path) == [name]
+        assert [(entry.name, entry.path, entry.is_dir()) for entry in os.scandir(path)] == [(name, place, True)]
+        file = os.path.join(place, os.fsencode("current_tracer") if isinstance(place, bytes) else "current_tracer")
+        assert open(file).read() == "nop\n"
+        assert os.path.isdir(place)
+        with pytest.raises(FileExistsError) as caught:
+            os.mkdir(place)
+        assert caught.value.filename == place
+        with pytest.raises(FileNotFoundError) as missing:
+            os.rmdir(place + place[-1:])
+        assert missing.value.filename == place + place[-1:]
+    os.chdir(os.path.join(os.fsencode(instances), NAME))
+    try:
+        assert os.getcwdb() == os.fsencode(instances) + b"/" + NAME
+        assert open("tracing_on").read() == "1\n"
+    finally:
+        os.chdir("/")
+    with open(f"{T}/kprobe_events", "wb") as writer:
+        writer.write(b"p:\xff/\xe9 do_sys_openat2\n")
+    assert os.listdir(f"{T}/events/\udcff") == ["\udce9", "enable", "filter"]
+    assert os.listdir(os.fsencode(T) + b"/events/\xff") == [b"\xe9", b"enable", b"filter"]
+    assert os.path.exists(os.fsencode(T) + b"/events/\xff/\xe9/id")
+    assert not os.path.exists(f"{T}/events/\xff")
+    os.rmdir(f"{instances}/{os.fsdecode(NAME)}")
+    assert os.listdir(instances) == []
+
+
+def test_names_that_are_no_utf_8(kernel: SimulatedKernel) -> None:
+    check_names()
+    os.mkdir(f"{T}/instances/\udcff")
+    for root, name in ((f"{T}/instances", "\udcff"), (os.fsencode(T) + b"/instances", b"\xff")):
+        assert next((place, names) for place, names, _ in os.walk(root)) == (root, [name])
+
+
 # pyfakefs
+
+
+def test_names_that_are_no_utf_8_in_pyfakefs(machine: SimulatedKernel) -> None:
+    check_names()
 
 
 @pytest.fixture

@@ -335,3 +335,26 @@ def test_a_run_inside_a_run(run: Run) -> None:
     done = run([*inner, f"uname -r; grep -c . {TRACING}/README"], WHOLE)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[0] == RELEASE
+
+
+def test_names_that_are_no_utf_8(run: Run) -> None:
+    """The answers of `vm:6.1` are those of tests/conformance/test_names.py; here they go through the mount."""
+    script = f"""
+export LC_ALL=C
+cd {TRACING}
+name=$(printf '\\377\\376')
+mkdir instances/$name && ls -b instances
+cat instances/$name/current_tracer
+mkdir instances/$name 2>&1 | grep -c 'File exists'
+printf 'p:\\377/\\351 do_sys_openat2 \\352=%%di\\n' > kprobe_events
+ls -b events/$(printf '\\377')
+printf '\\377:\\351\\n' > set_event
+od -A n -c set_event
+cat events/$(printf '\\377')/$(printf '\\351')/enable
+rmdir instances/$name && ls instances
+"""
+    done = run(["sh", "-c", script])
+    assert done.stderr == ""
+    assert done.stdout.split() == [
+        r"\377\376", "nop", "1", "enable", "filter", r"\351", "377", ":", "351", r"\n", "1",
+    ]  # fmt: skip
