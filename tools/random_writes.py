@@ -213,7 +213,7 @@ def clean(kernel: SimulatedKernel) -> None:
     """Remove all triggers and dynamic events; raise `Broken` if one stays."""
     tracefs = kernel.tracefs
     for top in ("", "instances/i/"):
-        dynamic = {f"{event.system}/{event.name}" for event in kernel.probes.events()}
+        dynamic = {f"{event.system}/{event.name}" for event in kernel.events.named.values()}
         for event in sorted(dynamic | set(EVENTS)):
             path = f"{top}events/{event}/trigger"
             if not tracefs.exists(path):
@@ -223,7 +223,7 @@ def clean(kernel: SimulatedKernel) -> None:
                 if not line.startswith(b"#"):
                     tracefs.write(path, b"!" + line.split(b":unlimited")[0].split(b":count=")[0])
         tracefs.write(f"{top}set_event", b"", truncate=True)
-    for _ in range(len(kernel.probes.events()) + 1):  # a synthetic event may be needed by another until that is gone
+    for _ in range(len(kernel.events.named.values()) + 1):  # a synthetic event may be needed by another until that is gone
         try:
             tracefs.write("dynamic_events", b"", truncate=True)
             break
