@@ -173,7 +173,7 @@ def filters() -> list[Row]:
     times = 20_000
     kernel = SimulatedKernel(KERNEL)
     kernel.tracefs.write("kprobe_events", DEFINITION + b"\n")
-    event = kernel.probes.event("kprobes", "myopen")
+    event = kernel.events.event("kprobes", "myopen")
     if event is None:
         raise AssertionError("the event isn't there")
     gates = filter_gates(kernel.profile.number)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from kprobe_sim.expose.real import REAL
-
-if TYPE_CHECKING:
-    from kprobe_sim.expose.calls import Calls
 
 _PLACES = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 _PATH_EVENTS = frozenset(
@@ -29,15 +26,24 @@ class NotCovered(RuntimeError):
     """Something would use the machine's own tracefs, or nothing, where the simulated one was meant."""
 
 
+class Patched(Protocol):
+    """The patches that are in place, as far as they have to be asked."""
+
+    @property
+    def in_simulated_directory(self) -> bool: ...
+
+    def refuse_all(self) -> None: ...
+
+
 class Guard:
     """Watches for calls that get past the patches while they are in place."""
 
     def __init__(self) -> None:
-        self._calls: Calls | None = None
+        self._calls: Patched | None = None
         self._pid = 0
         self._hooked = False
 
-    def enter(self, calls: Calls) -> None:
+    def enter(self, calls: Patched) -> None:
         """Begin to watch."""
         if self._calls is not None:
             raise RuntimeError("patched() is in use already: its blocks can't be nested")
