@@ -13,8 +13,8 @@ from kprobe_sim.hist_file import drop_hist_triggers, hist_text
 from kprobe_sim.instance import Instance
 from kprobe_sim.modes import Modes
 from kprobe_sim.node import DirNode, Node, OpenFile, Seek, refuse
-from kprobe_sim.openfile import Get, Once, Put, Simple
 from kprobe_sim.seqfile import Seq, single
+from kprobe_sim.simple import Get, Once, Put, Simple
 from kprobe_sim.tree_parts import TreeParts
 from kprobe_sim.trigger_file import put_trigger, trigger_text
 from kprobe_sim.words import as_file, of_file

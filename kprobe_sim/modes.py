@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from kprobe_sim.gates import gates_for
 from kprobe_sim.node import OpenFile
-from kprobe_sim.openfile import File
 from kprobe_sim.profile import Profile
+from kprobe_sim.simple import File
 from kprobe_sim.trace_array import TraceArray
 
 

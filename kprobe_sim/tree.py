@@ -16,8 +16,8 @@ from kprobe_sim.event_dirs import EventsDir
 from kprobe_sim.instance import Instance
 from kprobe_sim.modes import Modes
 from kprobe_sim.node import DirNode, Node, refuse
-from kprobe_sim.openfile import Generic
 from kprobe_sim.seqfile import Seq, lines
+from kprobe_sim.simple import Generic
 from kprobe_sim.tree_parts import TreeParts
 
 
