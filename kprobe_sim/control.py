@@ -9,7 +9,7 @@ from collections.abc import Callable
 from kprobe_sim.event_file import EventFile
 from kprobe_sim.instance import Instance
 from kprobe_sim.kstrto import ULONG_MAX, kstrtoul
-from kprobe_sim.node import refuse
+from kprobe_sim.refusal import refuse
 from kprobe_sim.render import ns2usecs
 from kprobe_sim.words import BLANKS, next_word, number_from_user
 

@@ -18,8 +18,9 @@ from kprobe_sim.dyn_event import Operations
 from kprobe_sim.function_filter import FunctionList
 from kprobe_sim.instance import Instance
 from kprobe_sim.marks import mark, mark_raw
-from kprobe_sim.node import OpenFile, Seek, refuse
+from kprobe_sim.node import OpenFile, Seek
 from kprobe_sim.probes import ProbeRegistry
+from kprobe_sim.refusal import refuse
 from kprobe_sim.seqfile import Seq, lines, single
 from kprobe_sim.simple import Fixed, FixedGeneric, Generic, Get, Put, Simple, Switch, Unseekable
 from kprobe_sim.trace_file import Trace, TracePipe

@@ -22,12 +22,11 @@ from kprobe_sim.fetch import FetchArg
 from kprobe_sim.field import Field
 from kprobe_sim.gates import Gates
 from kprobe_sim.kstrto import is_name
-from kprobe_sim.node import refuse
 from kprobe_sim.predicate import Predicate
 from kprobe_sim.probe_event import Probe, ProbeEvent
 from kprobe_sim.probe_kind import Room
 from kprobe_sim.prototypes import PrototypeTable
-from kprobe_sim.refusal import Declined, Refusal
+from kprobe_sim.refusal import Declined, Refusal, refuse
 from kprobe_sim.synthetic import SyntheticEvent
 
 _DEFAULT_GROUP = "eprobes"

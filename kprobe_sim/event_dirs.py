@@ -12,7 +12,8 @@ from kprobe_sim.filtering import group_filter_text, put_filter, put_group_filter
 from kprobe_sim.hist_file import drop_hist_triggers, hist_text
 from kprobe_sim.instance import Instance
 from kprobe_sim.modes import Modes
-from kprobe_sim.node import DirNode, Node, OpenFile, Seek, refuse
+from kprobe_sim.node import DirNode, Node, OpenFile, Seek
+from kprobe_sim.refusal import refuse
 from kprobe_sim.seqfile import Seq, single
 from kprobe_sim.simple import Get, Once, Put, Simple
 from kprobe_sim.tree_parts import TreeParts

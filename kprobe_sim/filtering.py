@@ -9,9 +9,9 @@ from kprobe_sim.event_file import EventFile
 from kprobe_sim.filter_errors import LOG_LOCATION, FilterRefused
 from kprobe_sim.filter_file import GROUP_TEXT, FilterState, write_filter, write_group_filter
 from kprobe_sim.instance import Instance
-from kprobe_sim.node import refuse
 from kprobe_sim.predicate import Predicate, compile_filter
 from kprobe_sim.predicate_term import Machine
+from kprobe_sim.refusal import refuse
 from kprobe_sim.trace_array import TraceArray
 
 

@@ -21,10 +21,9 @@ from kprobe_sim.fetch import FetchArg
 from kprobe_sim.gates import Gates
 from kprobe_sim.glob import glob_expression
 from kprobe_sim.kstrto import is_digit
-from kprobe_sim.node import refuse
 from kprobe_sim.probe_event import Probe, ProbeEvent
 from kprobe_sim.probe_kind import ProbeKind, Room
-from kprobe_sim.refusal import Declined, Refusal
+from kprobe_sim.refusal import Declined, Refusal, refuse
 
 _MAX_NAME = 63
 _STUB = "__probestub_"  # the function that a tracepoint calls; its first argument is no argument of the tracepoint

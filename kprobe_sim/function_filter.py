@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from kprobe_sim.glob import compile_pattern
 from kprobe_sim.instance import Instance
-from kprobe_sim.node import refuse
+from kprobe_sim.refusal import refuse
 from kprobe_sim.seqfile import Seq
 from kprobe_sim.words import BLANKS, next_word
 

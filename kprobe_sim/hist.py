@@ -38,7 +38,7 @@ from kprobe_sim.hist_field import (
 from kprobe_sim.hist_synthetic import SyntheticTarget
 from kprobe_sim.hist_trigger import Complaining, HistHost, HistTrigger
 from kprobe_sim.kstrto import kstrtoul
-from kprobe_sim.node import refuse
+from kprobe_sim.refusal import refuse
 
 _BLANKS = "\t\n\v\f\r \xa0"
 _CONDITION = re.compile(r"(?<=[ \t])if")

@@ -16,7 +16,7 @@ from kprobe_sim.hist_field import EXECNAME, RECORD_AT, STACKTRACE, STRING, STRIN
 from kprobe_sim.hist_map import Element
 from kprobe_sim.hist_synthetic import SyntheticTarget, fits
 from kprobe_sim.hist_text import key_text
-from kprobe_sim.node import refuse
+from kprobe_sim.refusal import refuse
 
 _BLANKS = "\t\n\v\f\r \xa0"
 _MOST_PARAMETERS = 64  # SYNTH_FIELDS_MAX

@@ -22,9 +22,9 @@ from kprobe_sim.hist_field import (
     VARIABLE,
     HistField,
     Sample,
-    Value,
 )
 from kprobe_sim.hist_map import Compare, Element, HistMap
+from kprobe_sim.synthetic_record import Value
 
 _U64 = struct.Struct("<Q")
 

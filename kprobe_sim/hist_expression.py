@@ -43,7 +43,7 @@ from kprobe_sim.hist_field import (
     is_string,
 )
 from kprobe_sim.kstrto import kstrtoul
-from kprobe_sim.node import refuse
+from kprobe_sim.refusal import refuse
 
 Complain = Callable[[str, str], None]  # (message, the text that the caret goes to; "" for the start)
 _PLAIN = {

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 from kprobe_sim.field import Field
 from kprobe_sim.gates import Gates
 from kprobe_sim.hist_map import HistMap
+from kprobe_sim.synthetic_record import Value
 
 KEY, STRING, HEX, SYM, SYM_OFFSET, EXECNAME, SYSCALL, STACKTRACE, LOG2, TIMESTAMP, USECS, VARIABLE, EXPRESSION = (
     1 << bit for bit in range(13)
@@ -42,8 +43,6 @@ _NUMBERS = {(size, signed): struct.Struct(code) for size, signed, code in (
     (1, True, "<b"), (1, False, "<B"), (2, True, "<h"), (2, False, "<H"),
     (4, True, "<i"), (4, False, "<I"), (8, True, "<q"), (8, False, "<Q"),
 )}  # fmt: skip
-
-Value = int | bytes
 
 
 class Sample(NamedTuple):

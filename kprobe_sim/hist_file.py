@@ -15,7 +15,7 @@ from kprobe_sim.hist_data import histograms_of
 from kprobe_sim.hist_synthetic import SyntheticTarget, SyntheticTargets
 from kprobe_sim.hist_text import histogram_text
 from kprobe_sim.hist_trigger import Complaining, HistTrigger
-from kprobe_sim.node import refuse
+from kprobe_sim.refusal import refuse
 from kprobe_sim.synthetic import SyntheticEvent
 from kprobe_sim.trigger import HistSwitch
 

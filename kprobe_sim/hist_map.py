@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-Value = int | bytes
+from kprobe_sim.synthetic_record import Value
+
 Compare = Callable[["Element", "Element"], int]
 
 

@@ -9,12 +9,12 @@ import struct
 from collections.abc import Sequence
 
 from kprobe_sim.event_file import Hit
-from kprobe_sim.hist_field import STACKTRACE, HistField, Sample, Value
+from kprobe_sim.hist_field import STACKTRACE, HistField, Sample
 from kprobe_sim.instances import Instances
 from kprobe_sim.recording import Recorder
 from kprobe_sim.synthetic import SYSTEM, SyntheticEvent
 from kprobe_sim.synthetic_field import SyntheticField
-from kprobe_sim.synthetic_record import packed
+from kprobe_sim.synthetic_record import Value, packed
 from kprobe_sim.task import Task
 
 _IRQS_OFF, _NMI = 0x01, 0x40  # of common_flags

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kprobe_sim.dyn_event import DynamicEvent
 from kprobe_sim.event_file import EventFile
 from kprobe_sim.instance import Instance
-from kprobe_sim.node import refuse
+from kprobe_sim.refusal import refuse
 from kprobe_sim.tracing import Tracing
 
 _NAME_MAX = 255

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import re
 
-from kprobe_sim.node import refuse
+from kprobe_sim.refusal import refuse
 
 ULONG_MAX = (1 << 64) - 1
 LONG_MAX = (1 << 63) - 1

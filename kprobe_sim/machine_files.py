@@ -8,7 +8,7 @@ import stat
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from kprobe_sim.node import refuse
+from kprobe_sim.refusal import refuse
 
 _NAME_MAX = 255
 _PATH_MAX = 4096  # bytes of a path, the NUL included

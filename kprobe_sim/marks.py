@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from kprobe_sim.entry_type import TRACE_PRINT
 from kprobe_sim.event_file import Hit, run_triggers
 from kprobe_sim.instance import Instance
-from kprobe_sim.node import refuse
+from kprobe_sim.refusal import refuse
 from kprobe_sim.task import Task
 
 

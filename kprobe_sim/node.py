@@ -14,10 +14,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import ClassVar
 
-
-def refuse(number: int) -> OSError:
-    """Return the `OSError` for an errno, without a path (the adapter knows the path)."""
-    return OSError(number, os.strerror(number))
+from kprobe_sim.refusal import refuse
 
 
 class Seek(Enum):

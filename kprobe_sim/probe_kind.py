@@ -12,10 +12,9 @@ from kprobe_sim.errlog import ErrorLog
 from kprobe_sim.event_table import EventTable
 from kprobe_sim.gates import Gates
 from kprobe_sim.machine import SimulatedMachine
-from kprobe_sim.node import refuse
 from kprobe_sim.probe_event import Probe, ProbeEvent, first_difference
 from kprobe_sim.probe_point import ProbePoints
-from kprobe_sim.refusal import Refusal
+from kprobe_sim.refusal import Refusal, refuse
 from kprobe_sim.symbols import SymbolTable
 
 

@@ -14,8 +14,8 @@ from kprobe_sim.expression import From, Source
 from kprobe_sim.fetch import FetchArg
 from kprobe_sim.gates import Gates
 from kprobe_sim.kstrto import ULONG_MAX, kstrtol
-from kprobe_sim.node import refuse
 from kprobe_sim.prototypes import PrototypeTable
+from kprobe_sim.refusal import refuse
 from kprobe_sim.symbols import ENDBR, Placement, Symbol, SymbolTable
 
 MAX_ERRNO = 4095  # the highest addresses are error numbers when they are pointers

@@ -19,10 +19,9 @@ from kprobe_sim.kprobes import Kprobes
 from kprobe_sim.kstrto import tokens
 from kprobe_sim.machine import SimulatedMachine
 from kprobe_sim.messages import message_text
-from kprobe_sim.node import refuse
 from kprobe_sim.probe_kind import Room
 from kprobe_sim.probe_point import ProbePoints
-from kprobe_sim.refusal import Declined, Refusal
+from kprobe_sim.refusal import Declined, Refusal, refuse
 from kprobe_sim.synthetic import SyntheticEvents
 from kprobe_sim.uprobes import Uprobes
 

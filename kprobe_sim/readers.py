@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 
-from kprobe_sim.node import refuse
+from kprobe_sim.refusal import refuse
 
 
 class Readers:

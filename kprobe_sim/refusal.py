@@ -1,6 +1,13 @@
-"""Why a probe definition is refused, before it becomes an errno and an entry of the error log."""
+"""Refusals: the `OSError` of a system call, and why a probe definition is refused before it becomes one."""
 
 from __future__ import annotations
+
+import os
+
+
+def refuse(number: int) -> OSError:
+    """Return the `OSError` for an errno, without a path (the adapter knows the path)."""
+    return OSError(number, os.strerror(number))
 
 
 class Refusal(Exception):

@@ -11,8 +11,8 @@ from kprobe_sim.entry_type import TRACE_FN, TRACE_PRINT, TRACE_STACK
 from kprobe_sim.field_values import compile_fields
 from kprobe_sim.gates import Gates
 from kprobe_sim.instance import Instance
-from kprobe_sim.node import refuse
 from kprobe_sim.probe_event import ProbeEvent
+from kprobe_sim.refusal import refuse
 from kprobe_sim.ring import Entry
 from kprobe_sim.static_text import static_text
 from kprobe_sim.symbol_text import TextCache

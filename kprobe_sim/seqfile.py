@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import ClassVar
 
-from kprobe_sim.node import OpenFile, Seek, refuse
+from kprobe_sim.node import OpenFile, Seek
+from kprobe_sim.refusal import refuse
 
 Records = Callable[[], Sequence[bytes]]
 _PAGE = 4096

@@ -7,7 +7,8 @@ import os
 from collections.abc import Callable
 from typing import ClassVar
 
-from kprobe_sim.node import Node, OpenFile, Seek, refuse
+from kprobe_sim.node import Node, OpenFile, Seek
+from kprobe_sim.refusal import refuse
 
 Get = Callable[[], bytes]
 Put = Callable[[bytes], int | None]  # bytes consumed; None: all of them

@@ -15,9 +15,8 @@ from kprobe_sim.event import Find
 from kprobe_sim.event_format import format_text
 from kprobe_sim.field import Field
 from kprobe_sim.kstrto import is_name, tokens
-from kprobe_sim.node import refuse
 from kprobe_sim.probe_kind import Room
-from kprobe_sim.refusal import Declined
+from kprobe_sim.refusal import Declined, refuse
 from kprobe_sim.synthetic_field import Fault, SyntheticField, read_field
 from kprobe_sim.synthetic_record import text_of
 

@@ -10,8 +10,9 @@ import struct
 from collections.abc import Callable, Sequence
 
 from kprobe_sim.dyn_event import Symbolized
-from kprobe_sim.hist_field import Value
 from kprobe_sim.synthetic_field import SyntheticField
+
+Value = int | bytes  # of a field
 
 _HEAD = 8
 _WORD = 8

@@ -10,9 +10,9 @@ from kprobe_sim.clock import TraceClock
 from kprobe_sim.entry_type import TRACE_PRINT, TRACE_STACK
 from kprobe_sim.errlog import ErrorLog
 from kprobe_sim.function_lists import FunctionLists
-from kprobe_sim.node import refuse
 from kprobe_sim.options import OPTIONS_OF_TRACERS, TRACER_OPTIONS, TraceOptions
 from kprobe_sim.readers import Readers
+from kprobe_sim.refusal import refuse
 from kprobe_sim.ring import PAGE_DATA, RingBuffer
 from kprobe_sim.task import SavedCmdlines, Task
 from kprobe_sim.tracing import Tracing

@@ -15,7 +15,8 @@ from kprobe_sim.control_files import CONTROL, KNOBS, PER_CPU, PLAIN, PROBE_FILES
 from kprobe_sim.event_dirs import EventsDir
 from kprobe_sim.instance import Instance
 from kprobe_sim.modes import Modes
-from kprobe_sim.node import DirNode, Node, refuse
+from kprobe_sim.node import DirNode, Node
+from kprobe_sim.refusal import refuse
 from kprobe_sim.seqfile import Seq, lines
 from kprobe_sim.simple import Generic
 from kprobe_sim.tree_parts import TreeParts

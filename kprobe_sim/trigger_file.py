@@ -17,8 +17,8 @@ from kprobe_sim.filter_errors import LOG_LOCATION, FilterRefused
 from kprobe_sim.filtering import filter_machine
 from kprobe_sim.hist_file import HistFiles
 from kprobe_sim.kstrto import is_digit, kstrtoul
-from kprobe_sim.node import refuse
 from kprobe_sim.predicate import compile_filter
+from kprobe_sim.refusal import refuse
 from kprobe_sim.trigger import HistSwitch, Snapshot, StackTrace, Switch, TraceOff, TraceOn
 
 _PAGE = 4096

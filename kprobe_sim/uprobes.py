@@ -13,10 +13,9 @@ from kprobe_sim.event import Find
 from kprobe_sim.expression import Deref, Expression, From, Scope, Source, read_expression
 from kprobe_sim.kstrto import is_digit, is_name, kstrtol, kstrtoul
 from kprobe_sim.machine_files import FileFacts
-from kprobe_sim.node import refuse
 from kprobe_sim.probe_event import Probe, ProbeEvent
 from kprobe_sim.probe_kind import ProbeKind
-from kprobe_sim.refusal import Declined, Refusal
+from kprobe_sim.refusal import Declined, Refusal, refuse
 from kprobe_sim.typecast import PER_CPU_POINTER, PER_CPU_READ
 
 _DEFAULT_GROUP = "uprobes"

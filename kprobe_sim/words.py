@@ -6,7 +6,7 @@ import errno
 from typing import NamedTuple
 
 from kprobe_sim.kstrto import kstrtoul
-from kprobe_sim.node import refuse
+from kprobe_sim.refusal import refuse
 
 _NUMBER_SIZE = 66  # kstrtoul_from_user copies no more
 BLANKS = b" \t\n\v\f\r"

@@ -223,7 +223,9 @@ def clean(kernel: SimulatedKernel) -> None:
                 if not line.startswith(b"#"):
                     tracefs.write(path, b"!" + line.split(b":unlimited")[0].split(b":count=")[0])
         tracefs.write(f"{top}set_event", b"", truncate=True)
-    for _ in range(len(kernel.events.named.values()) + 1):  # a synthetic event may be needed by another until that is gone
+    for _ in range(
+        len(kernel.events.named.values()) + 1
+    ):  # a synthetic event may be needed by another until that is gone
         try:
             tracefs.write("dynamic_events", b"", truncate=True)
             break

@@ -7,7 +7,7 @@ import os
 import signal
 from typing import NamedTuple
 
-from kprobe_sim.node import refuse
+from kprobe_sim.refusal import refuse
 from kprobe_sim.task import Task
 
 _SPLICE, _SENDFILE = 275, 40  # numbers of the system calls on x86-64

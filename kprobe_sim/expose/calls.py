@@ -13,7 +13,8 @@ from kprobe_sim.expose.entries import Entries, Entry
 from kprobe_sim.expose.machine import normal
 from kprobe_sim.expose.paths import Paths, is_elsewhere
 from kprobe_sim.expose.real import REAL
-from kprobe_sim.node import DirNode, Node, refuse
+from kprobe_sim.node import DirNode, Node
+from kprobe_sim.refusal import refuse
 
 BLOCK_SIZE = 4096
 _DEVICE = 0x0C

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kprobe_sim.expose.real import REAL
-from kprobe_sim.node import DirNode, Node, OpenFile, Seek, refuse
+from kprobe_sim.node import DirNode, Node, OpenFile, Seek
+from kprobe_sim.refusal import refuse
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel

@@ -30,7 +30,8 @@ from kprobe_sim.expose.fuse_polls import Polls
 from kprobe_sim.expose.fuse_positions import Positions
 from kprobe_sim.expose.fuse_splice import Splices
 from kprobe_sim.expose.fuse_wire import InitFlag, Opcode, OpenFlag, Request
-from kprobe_sim.node import DirNode, OpenFile, Seek, refuse
+from kprobe_sim.node import DirNode, OpenFile, Seek
+from kprobe_sim.refusal import refuse
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 
-from kprobe_sim.node import DirNode, Node, refuse
+from kprobe_sim.node import DirNode, Node
+from kprobe_sim.refusal import refuse
 
 ROOT = 1
 _APART = ("trace_pipe_raw", "snapshot_raw")

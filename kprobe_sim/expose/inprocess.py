@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from kprobe_sim.node import DirNode, Node, OpenFile, refuse
+from kprobe_sim.node import DirNode, Node, OpenFile
+from kprobe_sim.refusal import refuse
 
 _CHUNK = 1 << 16
 

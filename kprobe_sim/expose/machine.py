@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
-from kprobe_sim.node import DirNode, Node, OpenFile, Seek, refuse
+from kprobe_sim.node import DirNode, Node, OpenFile, Seek
+from kprobe_sim.refusal import refuse
 
 if TYPE_CHECKING:
     from kprobe_sim.dyn_event import DynamicEvent

@@ -33,7 +33,7 @@ from kprobe_sim.expose.guard import GUARD, WAY, NotCovered
 from kprobe_sim.expose.machine import Machine
 from kprobe_sim.expose.paths import is_elsewhere
 from kprobe_sim.expose.streams import RawFile, open_stream
-from kprobe_sim.node import refuse
+from kprobe_sim.refusal import refuse
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel

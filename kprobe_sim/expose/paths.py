@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from kprobe_sim.expose.descriptors import Descriptors
 from kprobe_sim.expose.guard import FORKED, Gone, NotCovered
 from kprobe_sim.expose.machine import DEBUG, TRACING, Machine, normal, walk
-from kprobe_sim.node import DirNode, Node, refuse
+from kprobe_sim.node import DirNode, Node
+from kprobe_sim.refusal import refuse
 
 if TYPE_CHECKING:
     from kprobe_sim.kernel import SimulatedKernel

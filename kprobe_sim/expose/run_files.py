@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from kprobe_sim.expose.fuse_mount import MS_NODEV, MS_NOEXEC, MS_NOSUID, SystemCalls, mount_options
 from kprobe_sim.expose.machine import Directory, Machine, TextFile
-from kprobe_sim.node import Node, OpenFile, refuse
+from kprobe_sim.node import Node, OpenFile
+from kprobe_sim.refusal import refuse
 from kprobe_sim.simple import Simple
 from kprobe_sim.words import number_from_user
 
