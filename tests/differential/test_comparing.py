@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from kprobe_vm.campaign import _unequal, first_difference, open_backend_workload
+from kprobe_vm.campaign import Difference, _unequal, first_difference, open_backend_workload
 from kprobe_vm.cases import AREAS, Cases
-from kprobe_vm.found import answers, write_test
+from kprobe_vm.found import answers, proposed_name, write_test
 from kprobe_vm.grammar import Places, is_of_kprobes
-from kprobe_vm.operation import Handle, Hit, Make, Observed, Read, Sweep, Write, perform
+from kprobe_vm.operation import Handle, Hit, List, Make, Observed, Operation, Read, Sweep, Write, perform
 from kprobe_vm.shrink import shrink
 from kprobe_vm.side import Side, open_backend
 
@@ -165,13 +165,42 @@ def test_a_difference_is_written_as_a_test_that_fails_until_it_is_repaired(tmp_p
     assert found is not None
     assert found.answers == [[("write", 20)], [("kprobe_events", b"")]]
     path = write_test(found, "6.1", "6.1.0-54-cloud-amd64", 5, tmp_path / "new")
+    assert path.read_text().startswith('"""TO BE RENAMED, file and function too: ')
     space: dict[str, Any] = {}
     exec(compile(path.read_text(), str(path), "exec"), space)
-    (test,) = (value for name, value in space.items() if name.startswith("test_definitions_6_1_"))
+    (test,) = (value for name, value in space.items() if name.startswith("test_"))
     with pytest.raises(AssertionError):
         test("sim:6.1")
     space["KERNEL"][1] = [("kprobe_events", b"p:kprobes/a do_sys_openat2+7\n")]
     test("sim:6.1")
+
+
+@pytest.mark.parametrize(
+    ("operation", "ours", "theirs", "name"),
+    [
+        (Write("kprobe_events", b"r _end"), "ENOENT", "EINVAL", "definitions_kprobe_events_einval"),
+        (Read("events/g/a/format"), b"name: a\nID: 1\n", b"name: a\nID: 2\n", "definitions_format"),
+        (
+            Read("error_log"),
+            b"",
+            b"[time] event_probe: error: Invalid $-variable specified\n  Command: e:my/a g.f $current\n",
+            "definitions_error_log_invalid_variable_specified",
+        ),
+        (List("events/g"), ["a"], ["a", "filter"], "definitions_g_filter"),
+    ],
+)
+def test_a_name_is_proposed_by_area_file_and_answer(operation: Operation, ours: Any, theirs: Any, name: str) -> None:
+    assert proposed_name(Difference("definitions", [operation], "", ours, theirs)) == name
+
+
+def test_another_difference_of_the_same_name_is_written_beside_it(tmp_path: Path) -> None:
+    found = [
+        Difference("definitions", [Write("kprobe_events", data)], "write", "ENOENT", "EINVAL", [[("write", "EINVAL")]])
+        for data in (b"r _end", b"r _end", b"r _end+1")
+    ]
+    paths = [write_test(each, "6.1", "6.1.0-54-cloud-amd64", 0, tmp_path).name for each in found]
+    stem = "test_definitions_kprobe_events_einval"
+    assert paths == [f"{stem}.py", f"{stem}.py", f"{stem}_2.py"]
 
 
 def test_what_an_oracle_saw_is_played_again() -> None:

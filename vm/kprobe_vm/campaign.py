@@ -277,7 +277,7 @@ def _diff(options: argparse.Namespace) -> int:
                 print(found.text(), flush=True)
                 if found.answers:  # who goes down has given none
                     test = write_test(found, options.kernel, campaign.release, options.seed, Path(options.tests))
-                    print(f"  test:   {test}", flush=True)
+                    print(f"  test:   {test} (to be renamed after the rule that it shows)", flush=True)
             if sys.stderr.isatty() and time.monotonic() - shown > 1:
                 shown = time.monotonic()
                 _show(sys.stderr, campaign)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from hashlib import sha256
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kprobe_vm.operation import Observed, Operation, Outcome
 from kprobe_vm.side import Side, open_backend
@@ -14,9 +14,12 @@ from kprobe_vm.side import Side, open_backend
 if TYPE_CHECKING:
     from kprobe_vm.campaign import Difference
 
-__all__ = ["answers", "as_test", "write_test"]
+__all__ = ["answers", "as_test", "proposed_name", "write_test"]
 
-_TEXT = '''"""The campaign, seed {seed}, on {release}: {asked}."""
+_TEXT = '''"""TO BE RENAMED, file and function too: which rule of the kernel does this show?
+
+Found by a campaign on {release}, seed {seed}: {asked}.
+"""
 # ruff: noqa: E501 - recorded text has lines of any length
 
 
@@ -69,7 +72,7 @@ def _answer(side: Side, operation: Operation) -> Outcome:
 
 
 def as_test(found: Difference, kernel: str, release: str, seed: int) -> str:
-    """Return the text of a test that fails until the simulator answers as the kernel did."""
+    """Return the text of a test that fails until the simulator answers as the kernel did, under a proposed name."""
     kinds = {type(operation).__name__ for operation in found.operations}
     if "Observed" in kinds:
         kinds.add("Hit")
@@ -85,19 +88,31 @@ def as_test(found: Difference, kernel: str, release: str, seed: int) -> str:
         operations=text,
         answers="\n".join(f"    {answer!r}," for answer in found.answers),
         specs=", ".join(specs),
-        name=_name(found, kernel),
+        name=proposed_name(found),
     )
 
 
 def write_test(found: Difference, kernel: str, release: str, seed: int, directory: Path) -> Path:
-    """Write the test into a directory; return the file."""
+    """Write the test into a directory, over no other test; return the file."""
     directory.mkdir(parents=True, exist_ok=True)
-    path = directory / f"test_{_name(found, kernel)}.py"
-    path.write_text(as_test(found, kernel, release, seed), encoding="utf-8")
+    text = as_test(found, kernel, release, seed)
+    stem = f"test_{proposed_name(found)}"
+    path = directory / f"{stem}.py"
+    for number in count(2):
+        if not path.exists() or path.read_text(encoding="utf-8") == text:
+            break
+        path = directory / f"{stem}_{number}.py"
+    path.write_text(text, encoding="utf-8")
     return path
 
 
-def _name(found: Difference, kernel: str) -> str:
-    what: Any = [repr(operation) for operation in found.operations]
-    digest = sha256("\n".join(what).encode()).hexdigest()[:8]
-    return f"{re.sub('[^a-z0-9]+', '_', f'{found.area} {kernel}'.lower())}_{digest}"
+def proposed_name(found: Difference) -> str:
+    """Return a name until somebody gives the rule's: the area, the file, and words of the kernel's answer."""
+    file = getattr(found.operations[-1], "path", "").rpartition("/")[2]
+    answer = found.kernel
+    if isinstance(answer, bytes):
+        known = found.simulator.splitlines() if isinstance(found.simulator, bytes) else []
+        answer = next((line for line in answer.splitlines() if line not in known), b"").decode(errors="replace")
+        answer = answer.rpartition("error: ")[2]
+    words = [word for word in re.findall("[a-z_]{3,}", str(answer).lower()) if word != file]
+    return "_".join(re.sub("[^a-z0-9]+", "_", word).strip("_") for word in (found.area, file, *words[:4]) if word)

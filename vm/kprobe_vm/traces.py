@@ -7,7 +7,7 @@ from random import Random
 from kprobe_vm.filterwords import Filters
 from kprobe_vm.operation import OURS, Call, Operation, Read, Write
 
-__all__ = ["MEMORY", "WIPE", "Traces"]
+__all__ = ["MEMORY", "WIPE", "Traces", "zeros_on_scratch_page"]
 
 MEMORY = 0x10000000  # where the task's data lies, see workload.c
 WIPE = Call("fadvise", (-2, MEMORY, 0, 0, b"\0" * 1024))
@@ -24,7 +24,7 @@ class Traces:
     def case(self) -> list[Operation]:
         """Return probes on a function with arguments of all kinds, and calls of it."""
         random = self._random
-        operations: list[Operation] = _wiped()
+        operations: list[Operation] = zeros_on_scratch_page()
         block = self._block()
         refiltered = random.random() < 0.3  # then no failed numbers: without a filter they show the ring buffer's past
         lines = []
@@ -137,8 +137,8 @@ class Traces:
         )
 
 
-def _wiped() -> list[Operation]:
-    """Return what leaves zeros where the next records with a filter are made: failed reads show what is there."""
+def zeros_on_scratch_page() -> list[Operation]:
+    """Return what zeroes the scratch page where records with a filter are made: failed reads show what it held."""
     words = [f"w{number}=+0(%si):x64[64]" for number in range(5)]
     return [
         Write("kprobe_events", f"p:zz_wipe/w ksys_fadvise64_64 {' '.join(words)}".encode()),
