@@ -10,9 +10,9 @@ from typing import ClassVar
 
 from kprobe_sim.instance import Instance
 from kprobe_sim.node import OpenFile, Seek
+from kprobe_sim.page import PAGE_SIZE
 from kprobe_sim.refusal import refuse
 from kprobe_sim.ring import RingBuffer
-from kprobe_sim.ring_page import PAGE_SIZE
 from kprobe_sim.trace_file import Trace, poll_mask
 from kprobe_sim.words import number_from_user
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from kprobe_sim.machine import SimulatedMachine
 from kprobe_sim.memory import CallMemory
+from kprobe_sim.page import KERNEL_STACK
 from kprobe_sim.prototypes import CType
 from kprobe_sim.task import Task
 
@@ -26,7 +27,6 @@ _CALLER_SAVED = ("di", "si", "dx", "cx", "r8", "r9", "r10", "r11")  # what a fun
 # What such a register holds at a return when nobody says: no address, neither of the kernel's nor of a task's.
 _CLOBBERED = {name: 0xDEAD_0000_0000_0000 + 0x1111 * number for number, name in enumerate(_CALLER_SAVED, 1)}
 _BASE = dict.fromkeys(REGISTERS, 0) | {"cs": 0x10, "ss": 0x18, "flags": 0x246, "orig_ax": _MASK}
-_STACK_TOP = 0xFFFFC90000014000  # the end of a kernel stack
 _STACK_USED = 0x1F8  # bytes between the frame and pt_regs of a system call at the end
 _STACK_REST = bytes(_STACK_USED)
 _WORD = struct.Struct("<Q")
@@ -69,6 +69,7 @@ class Placing:
 
     def __init__(self, machine: SimulatedMachine) -> None:
         self._machine = machine
+        self._stack_end = KERNEL_STACK + machine.profile.thread_size
         self._places: dict[str, int] = {}
         self._widths: dict[str, tuple[tuple[int, ...], int]] = {}  # masks of a function's parameters and result
         self._chains: dict[tuple[str, tuple[str | int, ...]], tuple[int, ...]] = {}
@@ -113,7 +114,7 @@ class Placing:
                     memory.put_string(arg if isinstance(arg, bytes) else arg.encode("utf-8", "surrogateescape"))
                 )
         words = (chain[0] if chain else 0, *values[len(ARGUMENT_REGISTERS) :])
-        pointer = _STACK_TOP - _STACK_USED - 8 * len(words)
+        pointer = self._stack_end - _STACK_USED - 8 * len(words)
         packed = _WORD.pack(words[0]) if len(words) == 1 else struct.pack(f"<{len(words)}Q", *words)
         memory.put(pointer, packed + _STACK_REST)
         registers = _BASE.copy()

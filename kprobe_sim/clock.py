@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-_HZ = 250  # CONFIG_HZ of the recorded kernels; clock `uptime` counts jiffies
 _INITIAL_JIFFIES = 0  # trace_clock_jiffies subtracts INITIAL_JIFFIES
 _TSC_PER_NS = 3  # the recorded guests' x86-tsc ran at about 2.99 GHz
 
@@ -28,9 +27,13 @@ class VirtualClock:
 
 
 class TraceClock:
-    """One instance's trace clock: which of the kernel's clocks stamps its entries."""
+    """One instance's trace clock: which of the kernel's clocks stamps its entries.
 
-    def __init__(self, source: Callable[[], int], name: str) -> None:
+    `hz` is the build's CONFIG_HZ: the clock `uptime` counts jiffies.
+    """
+
+    def __init__(self, source: Callable[[], int], name: str, hz: int) -> None:
+        self._hz = hz
         self._source = source
         self._counter = 0
         self.name = name
@@ -47,7 +50,7 @@ class TraceClock:
             return self._counter
         ns = self._source() if at is None else at
         if self.name == "uptime":
-            return ns * _HZ // 1_000_000_000 + _INITIAL_JIFFIES
+            return ns * self._hz // 1_000_000_000 + _INITIAL_JIFFIES
         if self.name == "x86-tsc":
             return ns * _TSC_PER_NS
         return ns

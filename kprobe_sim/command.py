@@ -261,5 +261,6 @@ def read_creation(words: list[str], points: ProbePoints, pointer: Callable[[int]
         group, event = read_names(head[colon + 1 :], colon + 1, gates, DEFAULT_GROUP)
     if event is None:
         event = _default_event(place, pointer, is_return=is_return, gates=gates)
-    arguments = read_arguments(words, Scope(returns, at_entry, gates, points.function(place)))
+    scope = Scope(returns, at_entry, gates, points.function(place), stack_size=points.stack_size)
+    arguments = read_arguments(words, scope)
     return Creation(is_return, maxactive, group, event, place, arguments)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from kprobe_sim.event_file import EventFile
 from kprobe_sim.instance import Instance
 from kprobe_sim.kstrto import ULONG_MAX, kstrtoul
+from kprobe_sim.page import PAGE_SIZE
 from kprobe_sim.refusal import refuse
 from kprobe_sim.render import ns2usecs
 from kprobe_sim.words import BLANKS, next_word, number_from_user
@@ -279,8 +280,8 @@ def put_saved_cmdlines_size(instance: Instance, data: bytes) -> None:
     if not 1 <= value <= 0x8000:  # PID_MAX_DEFAULT
         raise refuse(errno.EINVAL)
     if instance.machine.profile.saved_cmdlines_size != _CMDLINES_ASKED:  # this kernel uses up whole orders of pages
-        pages = -(-(_CMDLINES_HEAD + value * _CMDLINE_SIZE) // 4096)
-        value = ((4096 << (pages - 1).bit_length()) - _CMDLINES_HEAD) // _CMDLINE_SIZE
+        pages = -(-(_CMDLINES_HEAD + value * _CMDLINE_SIZE) // PAGE_SIZE)
+        value = ((PAGE_SIZE << (pages - 1).bit_length()) - _CMDLINES_HEAD) // _CMDLINE_SIZE
     instance.cmdlines.resize(value)
 
 

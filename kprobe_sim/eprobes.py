@@ -172,7 +172,8 @@ class Eprobes:
                 raise Refusal(errno.EINVAL, "NO_EP_FILTER", 0, choice + 1)
             chosen = self._filter(attached, " ".join(words[choice + 1 :]))
         sources = EventSources(tuple(attached.filter_fields()), room.points.types, gates)
-        scope = Scope(False, False, gates, room.points.anywhere(), own=sources)
+        stack_size = room.machine.profile.thread_size
+        scope = Scope(False, False, gates, room.points.anywhere(), own=sources, stack_size=stack_size)
 
         def finished(argument: FetchArg) -> FetchArg:
             try:
@@ -189,7 +190,7 @@ class Eprobes:
         if isinstance(attached, ProbeEvent | SyntheticEvent):
             attached.references += 1
         probe = Eprobe(self, event, attached, arguments, chosen)
-        probe.evaluate = compile_arguments(arguments, event.start, room.symbols, gates)
+        probe.evaluate = compile_arguments(arguments, event.start, room.symbols, gates, stack_size)
         room.add(probe)
 
     def _attached_names(self, text: str) -> tuple[str, str]:

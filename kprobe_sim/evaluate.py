@@ -20,19 +20,20 @@ from kprobe_sim.state import State, fetch
 from kprobe_sim.symbol_text import Covering
 
 Value = Callable[[State], int | None]
-_STACK_SIZE = 16384  # THREAD_SIZE, to which stacks are aligned
 _KERNEL_START = 0xFFFF_8000_0000_0000  # the first address that kernel memory can have
 _ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
-def _stack_word(index: int) -> Value:
+def _stack_word(index: int, stack_size: int) -> Value:
+    """Return the closure for a word of the stack; `stack_size` is THREAD_SIZE, to which stacks are aligned."""
+
     def value(state: State) -> int:
         if index < len(state.stack):
             return state.stack[index]
         pointer = state.registers.get("sp", 0)
         address = pointer + 8 * index
-        if (address ^ pointer) // _STACK_SIZE:  # not of this stack (regs_within_kernel_stack)
+        if (address ^ pointer) // stack_size:  # not of this stack (regs_within_kernel_stack)
             return 0
         return int.from_bytes(state.memory.read(address, 8) or b"", "little")
 
@@ -47,7 +48,7 @@ def _at_entry(value: Value) -> Value:
     return lambda state: value(state if state.entry is None else state.entry)
 
 
-def _source(source: Source) -> Value:
+def _source(source: Source, stack_size: int) -> Value:
     """Return the closure for where a fetch starts; a text has no address here: it is handled as a string."""
     number = source.number & ULONG_MAX
     match source.kind:
@@ -56,13 +57,13 @@ def _source(source: Source) -> Value:
         case From.STACK_POINTER:
             return _register("sp")
         case From.STACK:
-            return _stack_word(number)
+            return _stack_word(number, stack_size)
         case From.ARGUMENT if number < len(_ARGUMENT_REGISTERS):
             return _register(_ARGUMENT_REGISTERS[number])
         case From.ARGUMENT:  # word 0 is the return address
-            return _stack_word(number - len(_ARGUMENT_REGISTERS) + 1)
+            return _stack_word(number - len(_ARGUMENT_REGISTERS) + 1, stack_size)
         case From.ENTRY_ARGUMENT:
-            return _at_entry(_source(source._replace(kind=From.ARGUMENT)))
+            return _at_entry(_source(source._replace(kind=From.ARGUMENT), stack_size))
         case From.RETURN_VALUE:
             return lambda state: state.return_value & ULONG_MAX
         case From.COMM:  # cast to something else
@@ -96,10 +97,10 @@ def _follow(value: Value, deref: Deref) -> Value:
     return followed
 
 
-def _value(argument: FetchArg) -> Value:
+def _value(argument: FetchArg, stack_size: int) -> Value:
     """Return the closure for the value that the store works on; an array's begins before the last dereference."""
     derefs = argument.expression.derefs
-    value = _source(argument.expression.source)
+    value = _source(argument.expression.source, stack_size)
     for deref in derefs[:-1] if argument.last_is_stored or argument.length else derefs:
         value = _follow(value, deref)
     return value
@@ -120,7 +121,7 @@ def _zeroed(address: int, gates: Gates, *, user: bool) -> bool:
     return gates.failed_kernel_read_is_zero and not user and address >= _KERNEL_START
 
 
-def _number(argument: FetchArg, gates: Gates) -> Callable[[State], int | Hole]:
+def _number(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[State], int | Hole]:
     """Compile a single number; a hole at 0 stands for a failed read."""
     source = argument.expression.source
     is_plain = argument.store is Store.RAW and not argument.expression.derefs and argument.bits is None
@@ -128,7 +129,7 @@ def _number(argument: FetchArg, gates: Gates) -> Callable[[State], int | Hole]:
         name = source.text
         mask = (1 << 8 * argument.type.size) - 1
         return lambda state: state.registers.get(name, 0) & mask  # the most common argument of all
-    value = _value(argument)
+    value = _value(argument, stack_size)
     take = _bits(argument)
     size = argument.type.size
     untouched = Hole(0, size)
@@ -156,9 +157,9 @@ def _number(argument: FetchArg, gates: Gates) -> Callable[[State], int | Hole]:
     return memory
 
 
-def _array(argument: FetchArg, gates: Gates) -> Callable[[State], bytes | Holed]:
+def _array(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[State], bytes | Holed]:
     """Compile an array of numbers, each read by itself."""
-    value = _value(argument)
+    value = _value(argument, stack_size)
     take = _bits(argument)
     size = argument.type.size
     length = argument.length
@@ -188,9 +189,9 @@ def _array(argument: FetchArg, gates: Gates) -> Callable[[State], bytes | Holed]
 
 
 def compile_arguments(
-    arguments: Sequence[FetchArg], start: int, symbols: Covering, gates: Gates
+    arguments: Sequence[FetchArg], start: int, symbols: Covering, gates: Gates, stack_size: int
 ) -> Callable[[State], bytes]:
-    """Compile the arguments of a probe, which begin at byte `start` of its record.
+    """Compile the arguments of a probe, which begin at byte `start` of its record; `stack_size` is a stack's, in bytes.
 
     The result gives the record from `start` on: the fields and the texts behind them.
     """
@@ -200,15 +201,15 @@ def compile_arguments(
     for argument in arguments:
         if argument.is_dynamic:
             count = argument.length or 1
-            texts.append((len(numbers), compile_string(argument, _value(argument), symbols, gates)))
+            texts.append((len(numbers), compile_string(argument, _value(argument, stack_size), symbols, gates)))
             codes.append(f"{4 * count}s")
             numbers.append(lambda state: b"")
         elif argument.length:
             codes.append(f"{argument.size}s")
-            numbers.append(_array(argument, gates))
+            numbers.append(_array(argument, gates, stack_size))
         else:
             codes.append(_CODES[argument.type.size])
-            numbers.append(_number(argument, gates))
+            numbers.append(_number(argument, gates, stack_size))
     layout = struct.Struct("".join(codes))
     whole = _packer(layout, codes[1:])
     if not texts:

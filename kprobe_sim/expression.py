@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 from kprobe_sim.btf_arguments import LAST_SLOT, Function, find_variable, follow_fields, split_variable
 from kprobe_sim.gates import Gates
 from kprobe_sim.kstrto import is_digit, is_name, kstrtol, kstrtoul
+from kprobe_sim.page import STACK_SIZE
 from kprobe_sim.refusal import Refusal
 from kprobe_sim.typecast import PER_CPU_POINTER, PER_CPU_READ, read_typecast, resolve_typecast
 
@@ -22,7 +23,7 @@ REGISTERS = frozenset(
         *("orig_ax", "ip", "cs", "flags", "sp", "ss"),
     }
 )
-_MAX_STACK = 2048  # words of a 16 KiB kernel stack
+_WORD = 8  # bytes
 
 
 class From(Enum):
@@ -99,7 +100,10 @@ class OwnSources(Protocol):
 
 
 class Scope(NamedTuple):
-    """What an argument may refer to at its probe point; `first` is how many arguments $arg1 is behind the first."""
+    """What an argument may refer to at its probe point; `first` is how many arguments $arg1 is behind the first.
+
+    `stack_size` is that of a kernel stack in bytes: no word beyond it can be named (PARAM_MAX_STACK).
+    """
 
     is_return: bool
     at_entry: bool
@@ -107,6 +111,7 @@ class Scope(NamedTuple):
     function: Function = Function()
     own: OwnSources | None = None
     first: int = 0
+    stack_size: int = STACK_SIZE
 
 
 def _by_name(text: str, scope: Scope, column: int) -> Expression:
@@ -151,26 +156,26 @@ def _variable(text: str, scope: Scope, column: int) -> Source:
             return Source(From.STACK_POINTER)
         if not is_digit(text, 5):
             raise bad
-        return Source(From.STACK, number=_index(text[5:], "BAD_STACK_NUM", column, 0, scope.gates))
+        return Source(From.STACK, number=_index(text[5:], "BAD_STACK_NUM", column, 0, scope))
     if text in ("comm", "COMM"):
         return Source(From.COMM)
     if text.startswith("arg"):
         reachable = scope.gates.entry_arguments_at_return if scope.is_return else scope.at_entry
         if reachable or scope.gates.names_missing_entry:
-            number = _index(text[3:], "BAD_ARG_NUM", column, 1, scope.gates) - 1
+            number = _index(text[3:], "BAD_ARG_NUM", column, 1, scope) - 1
             if reachable:
                 return Source(From.ENTRY_ARGUMENT if scope.is_return else From.ARGUMENT, number=number + scope.first)
             raise Refusal(errno.EINVAL, "NOFENTRY_ARGS", column)
     raise bad
 
 
-def _index(text: str, message: str, column: int, least: int, gates: Gates) -> int:
+def _index(text: str, message: str, column: int, least: int, scope: Scope) -> int:
     try:
         number = kstrtoul(text, 10)
     except OSError as error:
-        overflow = error.errno == errno.ERANGE and gates.variable_overflow_is_told
+        overflow = error.errno == errno.ERANGE and scope.gates.variable_overflow_is_told
         raise Refusal(errno.ERANGE if overflow else errno.EINVAL, "BAD_VAR", column) from None
-    if not least <= number <= _MAX_STACK:
+    if not least <= number <= scope.stack_size // _WORD:
         raise Refusal(errno.EINVAL, message, column)
     return number
 

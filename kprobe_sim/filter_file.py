@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 from kprobe_sim.field import Field
 from kprobe_sim.filter_errors import Fault, FilterRefused, shown
+from kprobe_sim.page import PAGE_SIZE
 from kprobe_sim.predicate import Predicate, compile_filter, is_clearing, stored_text
 from kprobe_sim.predicate_term import Machine
 from kprobe_sim.refusal import refuse
-
-PAGE_SIZE = 4096
 
 GROUP_TEXT = (
     b"### global filter ###\n"

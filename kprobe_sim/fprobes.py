@@ -115,6 +115,7 @@ class Fprobes(ProbeKind[Fprobe]):
             self._function(target),
             own=FunctionSources(),
             first=int(target.is_tracepoint),
+            stack_size=room.machine.profile.thread_size,
         )
         arguments = read_arguments(words, scope)
         event = ProbeEvent(
@@ -178,7 +179,8 @@ class Fprobes(ProbeKind[Fprobe]):
     def _resolve(self, probe: Fprobe) -> None:
         room = self.room
         probe.arguments = tuple([room.points.resolve(argument) for argument in probe.arguments])
-        probe.evaluate = compile_arguments(probe.arguments, probe.event.start, room.symbols, room.gates)
+        stack_size = room.machine.profile.thread_size
+        probe.evaluate = compile_arguments(probe.arguments, probe.event.start, room.symbols, room.gates, stack_size)
 
     def _place(self, probe: Fprobe) -> None:
         if probe.target.is_tracepoint:

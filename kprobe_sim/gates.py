@@ -114,7 +114,6 @@ class Gates:
     hist_log2_wraps: bool  # the logarithm of what is above 2**63 is 0, not 64
     hist_dollar_within: bool  # a variable of another event is SYSTEM.EVENT.$NAME, not $SYSTEM.EVENT.NAME
     hist_depth: int  # by how much common_preempt_count of a histogram's synthetic event is more than its trigger's
-    lowest_free_id: bool  # freed event ids are reused at once
 
 
 class Row(NamedTuple):
@@ -353,7 +352,6 @@ ROWS: tuple[Row, ...] = (
         "6.1.190 and 6.19.14 against 6.12.117, 7.2.13 and 7.3-rc7: 'hist:keys=common_pid:vals=g.b.$x'",
     ),
     Row("hist_depth", ((_START, 2), ((6, 12, 0), 3)), "traces of 6.1, 6.12, 7.2, 7.3: get_hist_pad() since"),
-    _since("lowest_free_id", (6, 3, 0), "commit 96d5c0d0c3dd; kernel reference 0, rule 12"),
 )
 
 

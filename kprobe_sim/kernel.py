@@ -53,7 +53,7 @@ class SimulatedKernel:
         self.memory = machine.memory
         self.tasks = machine.tasks
         self.files = machine.files
-        self.events = EventTable(self._static_events, self.profile.first_dynamic_id, self.gates.lowest_free_id)
+        self.events = EventTable(self._static_events, self.profile.first_dynamic_id, self.profile.reuses_ids)
         tracing = Tracing(machine, self.events)
         self.instances = Instances(tracing)
         self.top = self.instances.top

@@ -87,7 +87,8 @@ class Kprobes(ProbeKind[Kprobe]):
         for other in self.probes():
             if other is not probe and other.address == found.address:
                 other.is_aggregated = probe.is_aggregated = True
-        probe.evaluate = compile_arguments(found.arguments, probe.event.start, room.symbols, room.gates)
+        stack_size = room.machine.profile.thread_size
+        probe.evaluate = compile_arguments(found.arguments, probe.event.start, room.symbols, room.gates, stack_size)
         if is_return and not probe.maxactive:
             probe.maxactive = max(10, 2 * room.machine.cpus) if room.gates.maxactive_floor else room.machine.cpus
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 
+from kprobe_sim.page import PAGE_SIZE
 from kprobe_sim.state import TASK_SIZE
 from kprobe_sim.symbols import SymbolTable
 
-PAGE = 4096
 _USER_START = 0x7F0000000000  # where a call's strings are put
 _DATA_TYPES = frozenset("dDbBrRvV")
 
@@ -64,9 +64,9 @@ class CallMemory:
     def put_string(self, text: bytes) -> int:
         """Put a string into user memory, NUL and zeroes up to the page's end behind; return its address."""
         address = self._next
-        size = -(-(len(text) + 1) // PAGE) * PAGE
+        size = -(-(len(text) + 1) // PAGE_SIZE) * PAGE_SIZE
         self._blocks[address] = text.ljust(size, b"\0")
-        self._next += size + PAGE  # an unmapped page between
+        self._next += size + PAGE_SIZE  # an unmapped page between
         return address
 
     def put(self, address: int, data: bytes) -> None:

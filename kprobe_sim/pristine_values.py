@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from kprobe_sim.page import PAGE_SIZE
+
 _BUFFER = "buffer_size_kb"
 # The tracer comes first, as others can't be changed under some, and the size of sub-buffers before that of buffers.
 _VALUES = (
@@ -104,7 +106,7 @@ class Values:
         if not self._has_snapshot:
             return False
         with self._tracefs.open("snapshot", 0) as file:  # its first page, as there may be a lot in it
-            return _FREED not in file.read(4096)
+            return _FREED not in file.read(PAGE_SIZE)
 
 
 def _names(tracefs: Any, path: str) -> list[str]:

@@ -14,6 +14,7 @@ from kprobe_sim.expression import From, Source
 from kprobe_sim.fetch import FetchArg
 from kprobe_sim.gates import Gates
 from kprobe_sim.kstrto import ULONG_MAX, kstrtol
+from kprobe_sim.page import STACK_SIZE
 from kprobe_sim.prototypes import PrototypeTable
 from kprobe_sim.refusal import refuse
 from kprobe_sim.symbols import ENDBR, Placement, Symbol, SymbolTable
@@ -46,13 +47,18 @@ def split_offset(text: str) -> tuple[str, int]:
 
 
 class ProbePoints:
-    """The symbol table as the kprobe code asks it."""
+    """The symbol table as the kprobe code asks it; `stack_size` is that of a kernel stack in bytes."""
 
-    __slots__ = ("_gates", "_refusals", "_symbols", "_types")
+    __slots__ = ("_gates", "_refusals", "_symbols", "_types", "stack_size")
 
     def __init__(
-        self, symbols: SymbolTable, gates: Gates, types: Callable[[], PrototypeTable | None] = lambda: None
+        self,
+        symbols: SymbolTable,
+        gates: Gates,
+        types: Callable[[], PrototypeTable | None] = lambda: None,
+        stack_size: int = STACK_SIZE,
     ) -> None:
+        self.stack_size = stack_size
         self._symbols = symbols
         self._types = types
         self._gates = gates

@@ -35,7 +35,7 @@ class ProbeRegistry:
 
     def __init__(self, machine: SimulatedMachine, table: EventTable, host: EventHost, errlog: ErrorLog) -> None:
         gates, profile = machine.gates, machine.profile
-        points = ProbePoints(machine.symbols, gates, lambda: profile.types)
+        points = ProbePoints(machine.symbols, gates, lambda: profile.types, profile.thread_size)
         self._room = Room(machine, points, host, errlog, table, {})
         self.kprobes: Kprobes = Kprobes(self._room)
         self.uprobes: Uprobes = Uprobes(self._room)

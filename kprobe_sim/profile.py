@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kprobe_sim.page import PAGE_SIZE
 from kprobe_sim.prototypes import Prototype, PrototypeTable
 from kprobe_sim.symbols import SymbolTable
 
@@ -61,8 +62,10 @@ class Profile:
         self.banner: str = facts["banner"]  # /proc/version, without its newline
         self.cpus: int = facts["cpus"]  # of the machine that it was recorded on
         self.page_size: int = facts["page_size"]
+        if self.page_size != PAGE_SIZE:
+            raise ValueError(f"{path} was recorded with pages of {self.page_size} bytes; x86-64 has {PAGE_SIZE}")
         self.first_dynamic_id: int = facts["first_dynamic_id"]  # id of the first probe event after boot
-        self.second_dynamic_id: int = facts["second_dynamic_id"]  # and of one that was made after the first was removed
+        self.second_dynamic_id: int = facts["second_dynamic_id"]  # of one made when the first was gone
         self.clocks: tuple[str, ...] = tuple(facts["clocks"])
         self.default_clock: str = facts["default_clock"]
         self.tracers: tuple[str, ...] = tuple(facts["tracers"])
@@ -110,11 +113,24 @@ class Profile:
         return "PREEMPTION" in config if config else " PREEMPT" in self.banner
 
     @property
+    def reuses_ids(self) -> bool:
+        """Return whether the id of an event that was removed goes to the next one (6.3 and later)."""
+        return self.second_dynamic_id == self.first_dynamic_id
+
+    @cached_property
     def hz(self) -> int:
         """Return CONFIG_HZ."""
         return int(self.config.get("HZ", "250"))
 
-    @property
+    @cached_property
+    def syscall_user_buf_size(self) -> int:
+        """Return how many bytes of the user's memory an argument of a system call's event holds; 0 before 6.19."""
+        try:
+            return int(self.file_text("syscall_user_buf_size"))
+        except KeyError:
+            return 0
+
+    @cached_property
     def thread_size(self) -> int:
         """Return the size of a kernel stack in bytes (THREAD_SIZE of x86-64: four pages; eight with KASAN)."""
         return self.page_size * (8 if "KASAN" in self.config else 4)

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from itertools import chain
 from operator import itemgetter
 
+from kprobe_sim.page import PAGE_SIZE
 from kprobe_sim.ring_page import (
     EXTEND_AFTER,
     EXTEND_SIZE,
     LEAST_PADDING,
     PAGE_DATA,
     PAGE_HEADER,
-    PAGE_SIZE,
     Entry,
     Page,
     event_bytes,

@@ -12,7 +12,8 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-PAGE_SIZE = 4096
+from kprobe_sim.page import PAGE_SIZE
+
 PAGE_HEADER = 16
 PAGE_DATA = PAGE_SIZE - PAGE_HEADER
 EXTEND_AFTER = 1 << 27

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-PAGE_SIZE = 4096
+from kprobe_sim.page import PAGE_SIZE
 
 
 class Hole(NamedTuple):

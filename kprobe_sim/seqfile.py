@@ -13,10 +13,10 @@ from itertools import accumulate
 from typing import ClassVar
 
 from kprobe_sim.node import OpenFile, Seek
+from kprobe_sim.page import PAGE_SIZE
 from kprobe_sim.refusal import refuse
 
 Records = Callable[[], Sequence[bytes]]
-_PAGE = 4096
 
 
 class Seq(OpenFile):
@@ -43,7 +43,7 @@ class Seq(OpenFile):
         self._index = 0  # of the next record to be made
         self._left = b""  # made and not yet read
         self._expected = 0  # the position behind what was read
-        self._room = _PAGE
+        self._room = PAGE_SIZE
         self._counted: Sequence[bytes] | None = None
         self._ends: list[int] = []
 

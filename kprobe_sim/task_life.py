@@ -223,7 +223,8 @@ class TaskLife:
             if field.name == "__syscall_nr":
                 continue
             if field.type.startswith("__data_loc"):
-                fields[field.name] = user_value(call.name, arguments, field.name[2 : -len("_val")], call.memory)
+                name, room = field.name[2 : -len("_val")], self._machine.profile.syscall_user_buf_size
+                fields[field.name] = user_value(call.name, arguments, name, call.memory, room)
             else:
                 fields[field.name] = arguments[field.name] = values[len(arguments)]
         return fields

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kprobe_sim.btf_arguments import find_field
 from kprobe_sim.machine import SimulatedMachine
+from kprobe_sim.page import KERNEL_STACK
 from kprobe_sim.prototypes import PrototypeTable
 from kprobe_sim.refusal import Refusal
 from kprobe_sim.state import NOWHERE, Current
@@ -19,7 +20,6 @@ from kprobe_sim.task import Task
 
 _TASKS = 0xFFFF_8880_0400_0000  # task_structs, one behind the other by pid
 _AREAS = 0xFFFF_8880_0F00_0000  # the CPUs' copies of per-CPU variables
-_STACKS = 0xFFFF_C900_0001_0000
 _ALIGNMENT = 0x2000
 _RANDOMIZED = 0x400000  # PF_RANDOMIZE
 _PRIORITY = 120  # of a task that nobody made nicer
@@ -85,7 +85,7 @@ class TaskMemory:
             "normal_prio": _PRIORITY,
             "on_cpu": 1,
             "thread_info.cpu": cpu,
-            "stack": _STACKS,
+            "stack": KERNEL_STACK,
         }
         for name, value in values.items():
             field = self._field(types, "task_struct", name)

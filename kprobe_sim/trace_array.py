@@ -46,7 +46,7 @@ class TraceArray:
         self.spare.overwrite = self.options["overwrite"]
         self.has_snapshot = False
         self.masked: frozenset[int] = frozenset()  # CPUs that tracing_cpumask leaves out
-        self.clock = TraceClock(machine.clock, machine.profile.default_clock)
+        self.clock = TraceClock(machine.clock, machine.profile.default_clock, machine.profile.hz)
         self._is_on = True
         self.records: bool = True  # switched on, and not stopped by who reads
         self.current_tracer: str = "nop"
@@ -273,7 +273,7 @@ class TraceArray:
         """Choose the trace clock; the buffer is cleared, since stamps of two clocks can't be compared."""
         if name not in self.machine.profile.clocks:
             raise refuse(errno.EINVAL)
-        self.clock = TraceClock(self.machine.clock, name)
+        self.clock = TraceClock(self.machine.clock, name, self.machine.profile.hz)
         self.clear()
         self.spare.reset()
 

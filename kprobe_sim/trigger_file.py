@@ -17,11 +17,11 @@ from kprobe_sim.filter_errors import LOG_LOCATION, FilterRefused
 from kprobe_sim.filtering import filter_machine
 from kprobe_sim.hist_file import HistFiles
 from kprobe_sim.kstrto import is_digit, kstrtoul
+from kprobe_sim.page import PAGE_SIZE
 from kprobe_sim.predicate import compile_filter
 from kprobe_sim.refusal import refuse
 from kprobe_sim.trigger import HistSwitch, Snapshot, StackTrace, Switch, TraceOff, TraceOn
 
-_PAGE = 4096
 _BLANKS = "\t\n\v\f\r \xa0"  # the kernel's isspace()
 _COMMAND_END = re.compile("[: \t]")
 _WORD_END = re.compile("[ \t]")
@@ -49,7 +49,7 @@ def put_trigger(file: EventFile, data: bytes, available: bytes, hists: HistFiles
     """
     if not data:
         return 0
-    if len(data) >= _PAGE:
+    if len(data) >= PAGE_SIZE:
         raise refuse(errno.EINVAL)
     if file.freed:
         raise refuse(errno.ENODEV)

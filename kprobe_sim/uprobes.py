@@ -113,7 +113,7 @@ class Uprobes(ProbeKind[Uprobe]):
         if name is None:
             name = _default_name(path, offset)
         own = UserSources(rejects_symbols=gates.uprobes_reject_symbols)
-        scope = Scope(is_return, False, gates, own=own)
+        scope = Scope(is_return, False, gates, own=own, stack_size=self.room.machine.profile.thread_size)
         arguments = compile_all(counted(words[2:], gates), scope)
         event = ProbeEvent(group, name, arguments, self.room.symbols, gates, is_return=is_return, switch=self._switch)
         probe = Uprobe(self, event, path, file, offset, counter)

@@ -15,6 +15,7 @@ from kprobe_sim.call import Call
 from kprobe_sim.expose.callers import caller, parent_of
 from kprobe_sim.expose.ptrace import UserMemory
 from kprobe_sim.hits import Entered
+from kprobe_sim.page import PAGE_SIZE
 from kprobe_sim.task import Task
 from kprobe_sim.task_life import SystemCall
 
@@ -47,7 +48,6 @@ _LARGEFILE, _TMPFILE = 0x8000, 0x400000  # __O_TMPFILE
 _VALID_FLAGS = 0o37777703  # VALID_OPEN_FLAGS
 _PATH_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_PATH | os.O_CLOEXEC  # O_PATH_FLAGS
 _HOW = struct.Struct("<QQQ")  # struct open_how
-_PAGE = 4096
 _CLONE_ARGS_MIN, _CLONE_THREAD, _CSIGNAL = 64, 0x10000, 0xFF
 _ASLEEP, _DEAD, _ZOMBIE = 1, 0x10, 0x20  # TASK_INTERRUPTIBLE, EXIT_DEAD, EXIT_ZOMBIE, as sched_switch shows them
 _OBJECT = 0xFFFF888003A00000  # an object of the kernel's own, of which nothing is known
@@ -186,7 +186,7 @@ class Doings:
 
     def _how(self, pid: int, address: int, size: int) -> bytes | None:
         """Return the struct open_how that openat2(2) makes of its argument; None if it refuses that."""
-        if not _HOW.size <= size <= _PAGE:
+        if not _HOW.size <= size <= PAGE_SIZE:
             return None
         whole = self._memory.read(pid, address, size)
         if len(whole) < size or any(whole[_HOW.size :]):
@@ -203,7 +203,7 @@ class Doings:
         self._begin(doing, arguments, {}, native)
         if name == "clone3":
             given = self._memory.read(doing.task.pid, arguments[0], 8)
-            if not _CLONE_ARGS_MIN <= arguments[1] <= _PAGE or len(given) < 8:
+            if not _CLONE_ARGS_MIN <= arguments[1] <= PAGE_SIZE or len(given) < 8:
                 return doing
             doing.flags = int.from_bytes(given, "little") & ~_CSIGNAL
         self._call(doing, "kernel_clone", (), {}, native)

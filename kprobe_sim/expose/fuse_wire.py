@@ -8,8 +8,10 @@ from enum import IntEnum, IntFlag
 from struct import Struct
 from typing import NamedTuple
 
+from kprobe_sim.page import PAGE_SIZE
+
 MAX_WRITE = 1 << 20  # one write(2) of up to this size arrives whole
-REQUEST_SIZE = MAX_WRITE + 4096  # what one read of /dev/fuse must have room for
+REQUEST_SIZE = MAX_WRITE + PAGE_SIZE  # what one read of /dev/fuse must have room for
 UNKNOWN_INODE = 0xFFFFFFFF  # a directory entry that the kernel hasn't looked up yet
 
 _VERSION = (7, 31)
@@ -187,7 +189,7 @@ def invalid_notice(node: int, offset: int, length: int) -> bytes:
 
 def init_reply(offered: int, wanted: InitFlag) -> bytes:
     """Return the body that answers INIT."""
-    pages = MAX_WRITE // 4096
+    pages = MAX_WRITE // PAGE_SIZE
     return _INIT_OUT.pack(*_VERSION, 0, offered & wanted, 16, 12, MAX_WRITE, 1, pages, 0, 0, *[0] * 7)
 
 

@@ -9,6 +9,7 @@ import signal
 import struct
 from typing import NamedTuple
 
+from kprobe_sim.page import PAGE_SIZE
 from kprobe_sim.syscall_numbers import syscall_number
 
 _PTRACE = 101  # ptrace(2) on x86-64
@@ -22,7 +23,6 @@ _INFO = struct.Struct("<B3xIQQ7Q")  # struct ptrace_syscall_info: op, arch, plac
 _AT_EXIT = 2
 _RBX, _RAX, _RDI, _ORIG_RAX, _RIP, _CS = 40, 80, 112, 120, 128, 136  # of struct user_regs_struct
 _CS_64, _SYSCALL_SIZE = 0x33, 2
-_PAGE = 4096
 _STRING_MAX = 4096  # PATH_MAX
 _SA_NOCLDSTOP = 1
 _WALL, _NOTHREAD = 0x40000000, 0x20000000
@@ -174,8 +174,8 @@ class UserMemory:
         # may wait for a page that this process has to serve
         self._read = ctypes.CDLL(None, use_errno=True).process_vm_readv
         self._read.restype = ctypes.c_ssize_t
-        self._buffer = ctypes.create_string_buffer(_PAGE)
-        self._here = _Stretch(ctypes.addressof(self._buffer), _PAGE)
+        self._buffer = ctypes.create_string_buffer(PAGE_SIZE)
+        self._here = _Stretch(ctypes.addressof(self._buffer), PAGE_SIZE)
         self._there = _Stretch()
 
     def read(self, pid: int, address: int, size: int) -> bytes:
@@ -185,7 +185,7 @@ class UserMemory:
             at = address + len(found)
             if at >> 47:  # no address of a program
                 break
-            piece = min(size - len(found), _PAGE - at % _PAGE)
+            piece = min(size - len(found), PAGE_SIZE - at % PAGE_SIZE)
             self._here.size, self._there.size, self._there.base = piece, piece, at
             count = self._read(pid, ctypes.byref(self._here), 1, ctypes.byref(self._there), 1, 0)
             if count <= 0:
