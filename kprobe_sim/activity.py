@@ -11,7 +11,7 @@ args = [0xffffff9c, "/etc/hosts", { hex = "0080" }]
 returns = 9                       # absent: 0; false: doesn't return
 caller = "SyS_open+0x1e/0x20"     # the size makes the symbol, if there is none; or "__x64_sys_openat": where the build
                                   # that is simulated was seen to call from there (__do_sys_fork, __x64_sys_fadvise64)
-stack = ["do_syscall_64+0x5d"]    # return addresses behind the caller
+stack = ["do_syscall_64+0x5d"]    # return addresses after the caller's
 registers = { ax = 0xffff880064acc8d0 }  # at the entry and, but for ax, ip and sp, at the return
 cpu = 1
 known = false                     # the task's lines print <...>

@@ -66,21 +66,21 @@ def split_field(text: str, column: int) -> tuple[str, str | None, bool]:
 def split_variable(text: str, column: int) -> tuple[str, str | None, int]:
     """Split a variable from its fields; return the name, the fields (None: none) and where these stand."""
     name, rest, arrow = split_field(text, column)
-    behind = column + len(name) + (2 if arrow else 1)
+    after = column + len(name) + (2 if arrow else 1)
     if rest is not None and not arrow:
-        raise Refusal(errno.EOPNOTSUPP, "NOSUP_DAT_ARG", behind)
-    return name, rest, behind
+        raise Refusal(errno.EOPNOTSUPP, "NOSUP_DAT_ARG", after)
+    return name, rest, after
 
 
 def find_variable(text: str, function: Function, column: int, *, is_return: bool) -> Found:
     """Find what NAME[->FIELD[.FIELD]..] or $retval[->FIELD..] means.  Raises Refusal."""
-    name, rest, behind = split_variable(text, column)
+    name, rest, after = split_variable(text, column)
     types, signature = function
     index: int | None = None
     if is_return and name == "$retval":
         if types is None or signature is None:
             if rest is not None:
-                raise Refusal(errno.ENOENT, "NO_BTF_ENTRY", behind)
+                raise Refusal(errno.ENOENT, "NO_BTF_ENTRY", after)
             return Found(None, (), None, (0, 0), column)
         if signature.returns == VOID:
             raise Refusal(errno.ENOENT, "NO_RETVAL", column)
@@ -96,7 +96,7 @@ def find_variable(text: str, function: Function, column: int, *, is_return: bool
     kind = types.resolve(kind)
     if rest is None:
         return Found(index, (), kind, (0, 0), column)
-    return Found(index, *follow_fields(types, rest, behind, pointer=kind))
+    return Found(index, *follow_fields(types, rest, after, pointer=kind))
 
 
 def follow_fields(

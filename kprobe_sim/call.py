@@ -126,7 +126,7 @@ class Placing:
         return Frame(entry, registers, memory, words, chain)
 
     def at_return(self, call: Call, frame: Frame) -> dict[str, int]:
-        """Return the registers behind the return of a call.
+        """Return the registers after the return of a call.
 
         A function puts back those that belong to its caller, and leaves anything in the others.
         """

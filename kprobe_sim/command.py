@@ -59,7 +59,7 @@ def read_deletion(words: list[str], gates: Gates) -> Deletion:
 
 
 def read_maxactive(head: str, colon: int) -> int:
-    """Return the digits behind a line's first letter; 0 without any, negative where the kernel's int is.
+    """Return the digits after a line's first letter; 0 without any, negative where the kernel's int is.
 
     Raises Refusal (EINVAL).
     """

@@ -19,7 +19,7 @@ Test = Callable[[bytes, int, bytes], bool]
 ReadString = Callable[[int, bool], bytes | None]
 
 _COMM_SIZE = 16  # TASK_COMM_LEN
-_STRING_SIZE = 1024  # what a filter reads behind a char pointer, with the final NUL
+_STRING_SIZE = 1024  # what a filter reads at a char pointer, with the final NUL
 _COMPARE: dict[str, Callable[[int, int], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -136,7 +136,7 @@ def function_test(field: Field, sign: str, start: int, end: int) -> Test:
 def string_test(
     field: Field, kind: Kind, matches: Matcher, negated: bool, read_string: ReadString | None, user: bool
 ) -> Test:
-    """Compare a string of the record, or behind a pointer in it, or the task's name."""
+    """Compare a string of the record, or one that a pointer in it leads to, or the task's name."""
     offset, size = field.offset, field.size
     wanted = not negated
     unpack = _LOCATION.unpack_from

@@ -31,7 +31,7 @@ _CONTEXTS: Mapping[str, tuple[int, int]] = {
     "signal/signal_deliver": (_IRQS_OFF, 1),
 }
 _WAKEUPS = frozenset(["sched/sched_waking", "sched/sched_wakeup", "sched/sched_wakeup_new"])
-_STRINGS = 0xFFFFFFFF90000000  # where strings lie that the kernel's code would have, behind the recorded kernels
+_STRINGS = 0xFFFFFFFF90000000  # where strings of the kernel's code lie, after the recorded kernels
 
 
 class Context(NamedTuple):

@@ -92,15 +92,15 @@ class EventSources:
             raise Refusal(errno.EINVAL, "NO_PTR_STRCT", column + 1)
         column += len(name) + 2
         field, members, arrow = split_field(rest, column)
-        behind = column + len(field) + (2 if arrow else 1)
+        after = column + len(field) + (2 if arrow else 1)
         if members is not None and not arrow:
-            raise Refusal(errno.EOPNOTSUPP, "NOSUP_DAT_ARG", behind)
+            raise Refusal(errno.EOPNOTSUPP, "NOSUP_DAT_ARG", after)
         if field not in self._fields:
             raise Refusal(errno.EINVAL, "BAD_ATTACH_ARG", column)
         source = self._source(field)
         if members is None:
             return Expression(source, (), 0, column, struct)
-        path = follow_fields(self._types, members, behind, struct=struct, room=LAST_SLOT)
+        path = follow_fields(self._types, members, after, struct=struct, room=LAST_SLOT)
         derefs = tuple([Deref(offset) for offset in path.offsets])
         return Expression(source, derefs, len(derefs), path.column, path.type, path.bits)
 

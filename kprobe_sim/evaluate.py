@@ -193,7 +193,7 @@ def compile_arguments(
 ) -> Callable[[State], bytes]:
     """Compile the arguments of a probe, which begin at byte `start` of its record; `stack_size` is a stack's, in bytes.
 
-    The result gives the record from `start` on: the fields and the texts behind them.
+    The result gives the record from `start` on: the fields and the texts after them.
     """
     codes = ["<"]
     numbers: list[Callable[[State], int | bytes | Hole]] = []
@@ -231,7 +231,7 @@ def compile_arguments(
 
 
 def _packer(layout: struct.Struct, codes: Sequence[str]) -> Callable[[list[int | bytes | Hole], bytes], bytes]:
-    """Return what makes values and what stands behind them into bytes, holes noted."""
+    """Return what makes values and what comes after them into bytes, holes noted."""
     pack = layout.pack
     sizes = [struct.calcsize(f"<{code}") for code in codes]
     arrays = [index for index, code in enumerate(codes) if code.endswith("s")]

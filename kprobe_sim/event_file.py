@@ -133,7 +133,7 @@ class EventFile:
         self.filter: Predicate | None = None
         self.filter_text = b"none\n"
         self.triggers: list[Trigger] = []  # newest first, then those of histograms, oldest first
-        self.triggers_need_record = False  # some trigger has a filter or acts behind the record
+        self.triggers_need_record = False  # some trigger has a filter or acts after the record
 
     def enable(self, on: bool, *, soft: bool = False) -> None:
         """Enable or disable the event; `soft`: for a trigger, which leaves alone what the user has chosen.
@@ -171,7 +171,7 @@ class EventFile:
         self.soft_disabled = self.soft_users > 0
 
     def add_trigger(self, trigger: Trigger, *, last: bool = False) -> None:
-        """Let a trigger act on the event's hits, before all others or behind them."""
+        """Let a trigger act on the event's hits, before all others or after them."""
         self.triggers.insert(len(self.triggers) if last else 0, trigger)
         self.enable(True, soft=True)
         self._look_at_triggers()

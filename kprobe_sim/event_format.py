@@ -19,7 +19,7 @@ def field_line(field: Field, *, array_length: bool) -> str:
 
 
 def format_text(name: str, number: int, fields: Iterable[Field], print_fmt: str, *, array_length: bool) -> bytes:
-    """Return the whole file for an event with `fields` behind the common ones."""
+    """Return the whole file for an event with `fields` after the common ones."""
     common = "".join(field_line(field, array_length=array_length) for field in COMMON_FIELDS)
     own = "".join(field_line(field, array_length=array_length) for field in fields)
     return f"name: {name}\nID: {number}\nformat:\n{common}\n{own}\nprint fmt: {print_fmt}\n".encode("latin-1")

@@ -100,7 +100,7 @@ class OwnSources(Protocol):
 
 
 class Scope(NamedTuple):
-    """What an argument may refer to at its probe point; `first` is how many arguments $arg1 is behind the first.
+    """What an argument may refer to at its probe point; `first` is how many arguments $arg1 is after the first.
 
     `stack_size` is that of a kernel stack in bytes: no word beyond it can be named (PARAM_MAX_STACK).
     """
@@ -135,12 +135,12 @@ def _current(text: str, scope: Scope, column: int) -> Expression:
         return Expression(source, (), 0, column)
     if not text.startswith("$current-"):
         raise Refusal(errno.EINVAL, "BAD_VAR", column)
-    _, fields, behind = split_variable(text, column)
+    _, fields, after = split_variable(text, column)
     types = scope.function.types
     struct = None if types is None else types.struct("task_struct")
     if types is None or struct is None or fields is None:
         raise Refusal(errno.ENOENT, "NO_BTF_ENTRY", column)
-    path = follow_fields(types, fields, behind, struct=struct)
+    path = follow_fields(types, fields, after, struct=struct)
     derefs = tuple([Deref(offset) for offset in path.offsets])
     return Expression(source, derefs, len(derefs), path.column, path.type, path.bits)
 
@@ -221,14 +221,14 @@ def _dereference(text: str, scope: Scope, column: int, level: int) -> Expression
     if not brace:
         raise Refusal(errno.EINVAL, "DEREF_NEED_BRACE", column)
     offset = _number(number, "BAD_DEREF_OFFS", column, signed=True)
-    behind = column + len(number) + 1 + (0 if number.startswith("-") else 1)
+    after = column + len(number) + 1 + (0 if number.startswith("-") else 1)
     inner, brace, _ = rest.rpartition(")")
     if not brace:
-        raise Refusal(errno.EINVAL, "DEREF_OPEN_BRACE", behind + len(rest))
-    expression = read_expression(inner, scope, behind, level + 1)
-    _check_address(expression, behind)
+        raise Refusal(errno.EINVAL, "DEREF_OPEN_BRACE", after + len(rest))
+    expression = read_expression(inner, scope, after, level + 1)
+    _check_address(expression, after)
     derefs = (*expression.derefs, Deref(offset, user))
-    return Expression(expression.source, derefs, expression.slot + 1, behind if scope.gates.caret_shift else column)
+    return Expression(expression.source, derefs, expression.slot + 1, after if scope.gates.caret_shift else column)
 
 
 def _check_address(expression: Expression, column: int) -> None:

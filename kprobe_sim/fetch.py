@@ -64,7 +64,7 @@ class FetchArg(NamedTuple):
 
     @property
     def is_dynamic(self) -> bool:
-        """True for strings, whose text stands behind the fixed part of the record."""
+        """True for strings, whose text comes after the fixed part of the record."""
         return self.type.is_string
 
 

@@ -54,7 +54,7 @@ class Item(NamedTuple):
 class Text(NamedTuple):
     """The strings of one argument.
 
-    `fails` says that the fetch ended with an error behind the items: then nothing was measured, and the room that
+    `fails` says that the fetch ended with an error after the items: then nothing was measured, and the room that
     was used is used again.  `length` locations are recorded.
     """
 
@@ -181,10 +181,10 @@ def compile_string(
 def _compile_array(
     argument: FetchArg, value: Callable[[State], int | None], *, user: bool, empty_is_fault: bool, keeps_room: bool
 ) -> Callable[[State], Text]:
-    """Compile an array of strings: the last dereference reads pointers that stand one behind the other."""
+    """Compile an array of strings: the last dereference reads pointers that stand one after the other."""
     count = argument.length
     derefs = argument.expression.derefs
-    if not derefs:  # an immediate address: the kernel gives up behind the first element
+    if not derefs:  # an immediate address: the kernel gives up after the first element
 
         def immediate(state: State) -> Text:
             item = _read(state, value(state) or 0, user, empty_is_fault)
@@ -213,9 +213,9 @@ def _item(content: bytes | Item) -> Item:
 
 
 def place_texts(texts: Sequence[bytes | Text], start: int) -> tuple[list[bytes], bytes, Sequence[Hole]]:
-    """Write strings behind the fixed part of a record, which ends at byte `start`.
+    """Write strings after the fixed part of a record, which ends at byte `start`.
 
-    Returns the data locations of each text (length << 16 | offset), the bytes behind the fixed part, and what of
+    Returns the data locations of each text (length << 16 | offset), the bytes after the fixed part, and what of
     these was measured but not written.
     """
     if all(isinstance(text, bytes) for text in texts):
@@ -242,7 +242,7 @@ def _place_odd_texts(texts: Sequence[Text], start: int) -> tuple[list[bytes], by
                 4, "little"
             )
             if index == len(text.items):
-                break  # the fetch failed here: the room stays written down, what comes behind is never set
+                break  # the fetch failed here: the room stays written down, what comes after is never set
             written = _item(text.items[index]).write(left)
             tail[here : here + len(written.content)] = written.content
             unwritten.difference_update(range(here, here + len(written.content)))

@@ -45,7 +45,7 @@ def _filled(part: bytes, value: bytes | int) -> bytes:
 
 
 class ArgumentsText(NamedTuple):
-    """What turns a record into the text behind the probe's place: at once, or in the pieces that the kernel writes."""
+    """What turns a record into the text after the probe's place: at once, or in the pieces that the kernel writes."""
 
     whole: Callable[[bytes], bytes]
     pieces: Callable[[bytes], list[bytes]]

@@ -9,7 +9,7 @@ class Field(NamedTuple):
     """A field of a trace record.
 
     `type` is the kernel's text of the type ("u64", "__data_loc char[]", "u8[4]" for an array, as `format` would be
-    given it before the bracket moves behind the name); `offset` and `size` are bytes from the start of the record.
+    given it before the bracket moves after the name); `offset` and `size` are bytes from the start of the record.
     """
 
     type: str

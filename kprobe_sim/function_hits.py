@@ -25,7 +25,7 @@ class Attached(NamedTuple):
 class FunctionHits(NamedTuple):
     """What is to be done at one function, in the order of doing; `is_shared`: kprobes there are one level deeper.
 
-    `first_entries` come before kprobes; `last_returns` behind return probes, as they were at the entry before them.
+    `first_entries` come before kprobes; `last_returns` after return probes, as they were at the entry before them.
     """
 
     entries: tuple[Attached, ...] = ()
@@ -64,13 +64,13 @@ def function_hits(
         entries = [Attached(probe, files, one * (late + shared)) for probe, files in newest]
         returns = [Attached(probe, files, one) for probe, files in (newest if late else reversed(newest))]
         before = [attached for attached in entries if _is_newer(attached.probe, users, late=late)]
-        behind = [attached for attached in returns if _is_newer(attached.probe, users, late=late)]
+        after = [attached for attached in returns if _is_newer(attached.probe, users, late=late)]
         hits[address] = FunctionHits(
             _on(entries, before, is_return=False),
-            _on(returns, behind, is_return=True),
+            _on(returns, after, is_return=True),
             shared and bool(one),
             _on(before, (), is_return=False),
-            _on(behind, (), is_return=True),
+            _on(after, (), is_return=True),
         )
     return hits
 

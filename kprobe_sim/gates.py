@@ -36,10 +36,10 @@ class Gates:
     vmlinux_wins: bool  # modules count for ambiguity only when vmlinux has no such symbol
     uniqueness_first: bool  # an ambiguous or unknown symbol is refused before a return probe off the entry
     looks_up_address: bool  # registration asks first which symbol covers an address
-    names_missing_entry: bool  # $argN behind the entry has a message of its own
+    names_missing_entry: bool  # $argN after the entry has a message of its own
     int3_errno: int  # a breakpoint instruction in the code itself
     unsupported_instruction_errno: int  # far or memory-indirect branch
-    endbr: bool  # entries may start with ENDBR: probes go behind it
+    endbr: bool  # entries may start with ENDBR: probes go after it
     # arguments
     argument_size: int  # longest expression, in bytes
     argument_size_errno: int
@@ -52,7 +52,7 @@ class Gates:
     event_typecasts: bool  # (TYPE) is known, but only for event probes
     typecasts: bool  # (TYPE)X->FIELD, this_cpu_ptr(X), this_cpu_read(X)
     current: bool  # $current and its fields
-    field_caret: bool  # what is wrong behind C fields is shown relative to the last field
+    field_caret: bool  # what is wrong after C fields is shown relative to the last field
     unknown_parameters_go_on: bool  # $arg* of a function unknown to BTF is refused a second time, as a variable
     caret_shift: bool  # errors after the expression point right of its outermost dereference
     nesting: int | None  # expressions around one
@@ -68,8 +68,8 @@ class Gates:
     bh_letters: bool  # the first of them tells of bottom halves that are off
     lazy_resched: bool  # common_flags 2 is a lazy need to reschedule, not "irqs unknown"
     plain_return: tuple[int, int]  # common_flags and common_preempt_count of a return probe's record
-    breakpoint: tuple[int, int]  # those of a probe behind a breakpoint
-    returns_unwound: bool  # a stack goes on behind a return address that a probe replaced
+    breakpoint: tuple[int, int]  # those of a probe that uses a breakpoint
+    returns_unwound: bool  # a stack goes on after a return address that a probe replaced
     stops_are_hidden: bool  # tracing_on tells nothing of who stopped it by pause-on-trace
     held_size_errno: int  # of buffer_size_kb while trace is open
     nested_returns_know: bool  # of several return probes on a function all know the caller
@@ -78,7 +78,7 @@ class Gates:
     failed_element_keeps_room: bool  # a string of an array that can't be read keeps the room it could have had
     failed_kernel_read_is_zero: bool  # a number at a kernel address that can't be read is 0, not what was there
     pid_errno: int  # of pids that are too big for set_event_pid
-    pid_blanks_taken: bool  # blanks behind the last pid that set_event_pid takes count as written
+    pid_blanks_taken: bool  # blanks after the last pid that set_event_pid takes count as written
     marks_seek: bool  # trace_marker has a position
     trace_seq_size: int  # bytes of text that a read of trace_pipe can give
     fields_as_symbols: bool  # the option fields shows 64-bit numbers as symbols, and odd strings in hexadecimal too
@@ -98,7 +98,7 @@ class Gates:
     fprobes: bool  # f: and t:
     fprobe_maxactive: bool  # f<digits>:
     fprobes_late: bool  # what a probe needs is only looked up when its event is enabled; refusals are EINVAL
-    eprobe_fields_late: bool  # a field is looked for behind all else of its argument
+    eprobe_fields_late: bool  # a field is looked up after all else of its argument
     event_fields_by_name: bool  # event probes take FIELD as well as $FIELD
     event_arrays_are_addresses: bool  # of a field that is an array an event probe takes the address, not 8 bytes
     registers_refused_twice: bool  # %REG of an event probe or fprobe is logged as two faults

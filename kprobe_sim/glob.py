@@ -180,8 +180,8 @@ def _class_expression(group: _Class) -> bytes:
 def glob_match(pattern: bytes, subject: bytes, *, past_end: bool = False) -> bool:
     """Match a whole subject, which a NUL ends, sign by sign.
 
-    `past_end`: a negated class takes the end of the string for a character and the match goes on behind it, as kernels
-    before 6.12 do (what lies behind the subject counts as NUL).
+    `past_end`: a negated class takes the end of the string for a character and the match goes on after it, as kernels
+    before 6.12 do (what lies after the subject counts as NUL).
     """
     place, at = 0, 0
     star: tuple[int, int] | None = None

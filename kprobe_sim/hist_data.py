@@ -56,11 +56,11 @@ class Action(Protocol):
         ...
 
     def details(self, element: Element) -> str:
-        """Return what stands behind an entry in the hist file."""
+        """Return what comes after an entry in the hist file."""
         ...
 
     def summary(self) -> str:
-        """Return what stands behind all entries in the hist file."""
+        """Return what comes after all entries in the hist file."""
         ...
 
     def likeness(self) -> tuple[object, ...]:

@@ -25,7 +25,7 @@ STACK_DEPTH = 16  # HIST_STACKTRACE_DEPTH
 STACK_SKIP = 2  # of the tracer's frames that a stacktrace trigger shows (HIST_STACKTRACE_SKIP is 5)
 RECORD_AT = 0xFFFF_8880_03A5_4010  # what a string counts as: an address like those of a small machine's memory
 _MASK = (1 << 64) - 1
-# what stands behind the dot, in the order in which one is shown
+# what comes after the dot, in the order in which one is shown
 SUFFIXES = (
     (HEX, "hex"),
     (SYM, "sym"),
@@ -185,7 +185,7 @@ class HistField:
         return "" if one.system and self._dollar_within() else "$"
 
     def suffix(self) -> str:
-        """Return what stands behind the dot, with the dot."""
+        """Return what comes after the dot, with the dot."""
         return next((f".{text}" for flag, text in SUFFIXES if self.flags & flag), "")
 
     def operand_text(self) -> str:

@@ -83,7 +83,7 @@ class Hits:
         self._returned = _Context(*machine.gates.plain_return)
         self._functions: dict[int, FunctionHits] = {}
         self._users = FunctionUsers(instances, probes)
-        self._entries: dict[int, int] = {}  # where a function's entry is probed, behind its ENDBR
+        self._entries: dict[int, int] = {}  # where a function's entry is probed, after its ENDBR
         self._recorder = recorder
         self._frames = tracing.tracer_frames
         tracing.listen(self._rearm)
@@ -127,14 +127,14 @@ class Hits:
             self._trace(call, entry, chain)
         here = entry + call.offset if call.offset else self._entry(entry)
         hit = armed.get(here, ())
-        # who enters comes with the same registers to the address behind the call to __fentry__
-        behind = () if call.offset else armed.get(here + _FENTRY_SIZE, ())
+        # who enters comes with the same registers to the address after the call to __fentry__
+        after = () if call.offset else armed.get(here + _FENTRY_SIZE, ())
         fprobes = NOBODY if call.offset else self._functions.get(here, NOBODY)
-        if not hit and not behind and fprobes is NOBODY:
+        if not hit and not after and fprobes is NOBODY:
             return None
         frame = self._placing.frame(call, entry, chain)
         # the newest probe of an address runs first; a return probe armed there has replaced the return address
-        # (`replaced` is what is there instead) for those that run behind it
+        # (`replaced` is what is there instead) for those that run after it
         replaced = self._users.trampoline if fprobes.last_returns else 0
         returning: list[_Armed] = []
         if fprobes.first_entries:
@@ -150,7 +150,7 @@ class Hits:
                 self._hit(one, call, self._state(call, frame, here, replaced), here, context, chain, call.at)
         if fprobes.entries:
             self._enter(fprobes.entries, call, self._state(call, frame, here, replaced), here, chain)
-        for one in behind:
+        for one in after:
             if not one.is_return and machine.symbols.is_traceable(here):
                 address = here + _FENTRY_SIZE
                 state = self._state(call, frame, address, replaced)

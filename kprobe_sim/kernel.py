@@ -97,7 +97,7 @@ class SimulatedKernel:
         """Let a task call a function, and return from it.
 
         `args` are the function's arguments by the calling convention (a str or bytes is put into user memory, NUL
-        behind, and its address passed); `registers` sets registers by the kernel's names on top of that; `memory` is
+        after, and its address passed); `registers` sets registers by the kernel's names on top of that; `memory` is
         mapped for the call; `stack` is the chain of return addresses from the caller outwards ("sym+0x5" or numbers),
         `caller` its first ("__x64_sys_openat" alone: where this build calls from there); `offset` lets the task hit
         that instruction instead of the entry.  `returns` None: it doesn't return.  `at` is the time of the entry in ns,

@@ -82,7 +82,7 @@ class Kprobes(ProbeKind[Kprobe]):
             message = {errno.EILSEQ: "BAD_INSN_BNDRY", errno.ENOENT: "BAD_PROBE_ADDR"}.get(number, "FAIL_REG_PROBE")
             raise Refusal(number, message, 0, 1) from None
         probe.address, probe.arguments = found
-        if probe.place.symbol is None:  # registration has moved an entry's address behind its ENDBR
+        if probe.place.symbol is None:  # registration has moved an entry's address after its ENDBR
             probe.place_text = self._pointer(found.address)
         for other in self.probes():
             if other is not probe and other.address == found.address:

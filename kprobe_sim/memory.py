@@ -52,7 +52,7 @@ class Memory:
 
 
 class CallMemory:
-    """The memory that one call sees: its own strings, blocks and stack, and behind them the machine's."""
+    """The memory that one call sees: its own strings, blocks and stack, then the machine's."""
 
     __slots__ = ("_blocks", "_memory", "_next")
 
@@ -62,7 +62,7 @@ class CallMemory:
         self._next = _USER_START
 
     def put_string(self, text: bytes) -> int:
-        """Put a string into user memory, NUL and zeroes up to the page's end behind; return its address."""
+        """Put a string into user memory, NUL then zeroes up to the page's end; return its address."""
         address = self._next
         size = -(-(len(text) + 1) // PAGE_SIZE) * PAGE_SIZE
         self._blocks[address] = text.ljust(size, b"\0")

@@ -1,6 +1,6 @@
 """Sequences of numbers in compressed chunks, as the files of a profile hold them: a chunk is unpacked when asked for.
 
-A section: u32 count, u32 number of chunks k, u32[k+1] where each chunk begins behind these heads, u32[k] the first
+A section: u32 count, u32 number of chunks k, u32[k+1] where each chunk begins after these heads, u32[k] the first
 value of each chunk, the chunks (zlib).  A chunk holds 1024 u32 values by planes: all low bytes first, then the next
 ones.  In an ascending sequence the values of a chunk are distances to the one before, the first of a chunk 0.
 """

@@ -27,8 +27,8 @@ _NOT_BLANK = re.compile(f"[^{_BLANK}]")
 _SOME_TERM = re.compile(f"[^{_BLANK}()]")
 
 _TRUE, _FALSE = 1, 0  # the exits of a step, as places in it
-# A step of the program: [where to go if the test fails, where if it holds, the test].  Behind the last step is
-# "accept", behind that "reject".
+# A step of the program: [where to go if the test fails, where if it holds, the test].  After the last step is
+# "accept", after that "reject".
 _Step = tuple[list[int], Test]
 _Exits = list[tuple[int, int]]  # (step, _TRUE or _FALSE): to be patched once the place is known
 
@@ -215,7 +215,7 @@ class _Reader:
                 # The old kernels leave the last || unlinked here and refuse their own broken program, without a text.
                 raise Complaint(errno.EINVAL)
         true, false = group.waiting
-        self._patch(group.accepted + true)  # accept: the place behind the last step
+        self._patch(group.accepted + true)  # accept: the place after the last step
         reject = len(self._steps) + 1
         for step, exit_ in group.refused + false:
             self._steps[step][0][exit_] = reject

@@ -99,7 +99,7 @@ def generic_field(name: str, gates: FilterGates) -> tuple[Field, Kind] | None:
 def read_term(text: str, start: int, fields: Mapping[str, Field], machine: Machine) -> Term:
     """Read and compile the term at `start`, which is no blank.  Raises Complaint."""
 
-    # The kernel counts its positions from one behind the first character of the term.
+    # The kernel counts its positions from one after the first character of the term.
     def wrong(fault: Fault, at: int) -> Complaint:
         return Complaint(errno.EINVAL, fault, at + 1)
 

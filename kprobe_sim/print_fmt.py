@@ -1,4 +1,4 @@
-"""The `print fmt` of an event, compiled: a record's bytes -> the text that the trace shows behind the event's name.
+"""The `print fmt` of an event, compiled: a record's bytes -> the text that the trace shows after the event's name.
 
 The kernel compiles the same text from C; here it is read from the `format` file.  Sources: include/trace/stages/
 stage3_trace_output.h, trace_print_*_seq() in kernel/trace/trace_output.c (6.1); fixtures/static.
@@ -187,7 +187,7 @@ def _hex(arguments: Sequence[_Argument], separator: str) -> Compiled:
     def text(record: bytes) -> Value:
         found = data(record)
         if isinstance(found, int):
-            raise NotEvaluable("bytes behind a pointer")
+            raise NotEvaluable("bytes at a pointer")
         return separator.join(f"{byte:02x}" for byte in found[: number(count(record))]).encode()
 
     return text
@@ -199,7 +199,7 @@ def _print_array(arguments: Sequence[_Argument]) -> Compiled:
     def text(record: bytes) -> Value:
         found = data(record)
         if isinstance(found, int):
-            raise NotEvaluable("an array behind a pointer")
+            raise NotEvaluable("an array at a pointer")
         return _array(found, number(count(record)), number(size(record)))
 
     return text

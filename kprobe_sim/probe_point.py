@@ -121,11 +121,11 @@ class ProbePoints:
         return (base + place.offset) & ULONG_MAX if base else None
 
     def _entry_size(self, entry: int) -> int:
-        """Return how far behind a function's first byte a probe on its entry stands: 4 behind ENDBR."""
+        """Return how many bytes after a function's start a probe on its entry is placed: 4 with ENDBR."""
         return ENDBR if self._gates.endbr and self._symbols.has_endbr(entry) else 0
 
     def entry(self, function: int) -> int:
-        """Return where the entry of a function is probed: behind the ENDBR that it may start with."""
+        """Return where the entry of a function is probed: after the ENDBR that it may start with."""
         return function + self._entry_size(function)
 
     def check_entry(self, place: Place) -> int:

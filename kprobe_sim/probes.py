@@ -84,7 +84,7 @@ class ProbeRegistry:
             entry.kind.free(entry)
 
     def entry(self, function: int) -> int:
-        """Return where the entry of a function is probed: behind the ENDBR that it may start with."""
+        """Return where the entry of a function is probed: after the ENDBR that it may start with."""
         return self._room.points.entry(function)
 
     def _run(self, line: str, kind: Operations | None) -> None:
@@ -147,7 +147,7 @@ def _take(data: bytes, run: Callable[[str], None]) -> int:
             size = (end if newline < 0 else newline + 1) - at
             if newline < 0 and done + size < len(data):
                 if at:
-                    break  # the line goes on behind this window: look at it from its start
+                    break  # the line goes on after this window: look at it from its start
                 raise refuse(errno.EINVAL)
             done += size
             line = window[at : end if newline < 0 else newline]

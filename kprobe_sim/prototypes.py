@@ -125,7 +125,7 @@ class PrototypeTable:
         if structs is None:
             raise LookupError("this profile was recorded without the names of structs")
         low, high = 0, len(structs)
-        while high - low > 1:  # the last chunk that doesn't start behind the name
+        while high - low > 1:  # the last chunk that doesn't start after the name
             middle = (low + high) // 2
             if structs[middle].partition(b"\t")[0].decode() > name:
                 high = middle

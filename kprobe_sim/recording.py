@@ -107,7 +107,7 @@ class Recorder:
         buffer = instance.buffer
         has_place = buffered or (instance.records and hit.cpu not in instance.masked)
         wanted = has_place and _traces(instance, task, also)
-        # what is made of a record with a place, by event probes and histograms, comes behind it
+        # what is made of a record with a place, by event probes and histograms, comes after it
         early = (
             wanted
             and not buffered

@@ -133,7 +133,7 @@ class Renderer:
             for cpu in range(instance.cpus)
         ]
         self._bodies: dict[bytes, Callable[[bytes], bytes]] = {}
-        self._known: dict[bytes, TextCache] = {}  # of dynamic events, by what is behind a record's common fields
+        self._known: dict[bytes, TextCache] = {}  # of dynamic events, by what is after a record's common fields
 
     def lines(self, entries: Sequence[Entry]) -> list[bytes]:
         """Return the texts of entries in order of time, all of them of a buffer."""

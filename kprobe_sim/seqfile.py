@@ -1,6 +1,6 @@
 """seq_file: text that is made record by record as it is read, a page at a time at most.
 
-What was made and not yet read stays as it was; what comes behind it is made anew at each read(2).  Source:
+What was made and not yet read stays as it was; what comes after it is made anew at each read(2).  Source:
 seq_read_iter(), traverse() and seq_lseek() in fs/seq_file.c of 6.1.
 """
 
@@ -42,7 +42,7 @@ class Seq(OpenFile):
         self._write_moves = write_moves
         self._index = 0  # of the next record to be made
         self._left = b""  # made and not yet read
-        self._expected = 0  # the position behind what was read
+        self._expected = 0  # the position after what was read
         self._room = PAGE_SIZE
         self._counted: Sequence[bytes] | None = None
         self._ends: list[int] = []
@@ -116,8 +116,8 @@ class Seq(OpenFile):
         if last < len(records) and ends[last] > position:
             self._left = records[last][position - ends[last] :]
 
-    def _made(self, records: Sequence[bytes], behind: int, *, spilled: bool) -> None:
-        """Note that records were made up to `behind`; `spilled`: the one there was made, too, and didn't fit."""
+    def _made(self, records: Sequence[bytes], end: int, *, spilled: bool) -> None:
+        """Note that records were made up to `end`; `spilled`: the one there was made, too, and didn't fit."""
 
     def write(self, data: bytes, position: int) -> int:
         if self._put is None:

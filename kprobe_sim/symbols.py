@@ -245,7 +245,7 @@ class SymbolTable:
         return any(self._in_blacklist(self._address[base]) for base in self._unsuffixed(index))
 
     def has_endbr(self, entry: int) -> bool:
-        """Return whether a function starts with ENDBR; its ftrace location, if it has one, stands behind it."""
+        """Return whether a function starts with ENDBR; its ftrace location, if it has one, comes after it."""
         return self.is_traceable(entry + ENDBR) or _holds(self._endbr, entry - HIGH, entry - HIGH + 1)
 
     def placement(self, address: int) -> Placement:

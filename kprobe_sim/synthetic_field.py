@@ -57,7 +57,7 @@ class SyntheticField(NamedTuple):
 
     @property
     def is_dynamic(self) -> bool:
-        """True for what stands behind the fixed part of the record."""
+        """True for what comes after the fixed part of the record."""
         return self.is_stack or (self.is_string and _string_size(self.type) == 0)
 
     @property
@@ -83,7 +83,7 @@ class SyntheticField(NamedTuple):
 
     @property
     def room(self) -> int:
-        """How far behind it the next field stands."""
+        """How far after it the next field starts."""
         return _MAX_STRING if self.is_string and not self.is_dynamic else _WORD
 
 

@@ -56,7 +56,7 @@ def text_of(name: str, fields: Sequence[SyntheticField], symbol: Symbolized) -> 
                 start = place if field.is_dynamic else at
                 value = record[start : start + _STRING_MAX].partition(b"\0")[0].decode("latin-1")
             elif field.is_stack:
-                addresses = struct.iter_unpack("<Q", record[place + _WORD : place + size])  # behind their number
+                addresses = struct.iter_unpack("<Q", record[place + _WORD : place + size])  # after their number
                 value = "STACK:\n" + "".join(f"=> {symbol(address, True).decode()}\n" for (address,) in addresses)
                 gap = ""
             else:

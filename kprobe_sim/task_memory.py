@@ -18,7 +18,7 @@ from kprobe_sim.refusal import Refusal
 from kprobe_sim.state import NOWHERE, Current
 from kprobe_sim.task import Task
 
-_TASKS = 0xFFFF_8880_0400_0000  # task_structs, one behind the other by pid
+_TASKS = 0xFFFF_8880_0400_0000  # task_structs, one after the other by pid
 _AREAS = 0xFFFF_8880_0F00_0000  # the CPUs' copies of per-CPU variables
 _ALIGNMENT = 0x2000
 _RANDOMIZED = 0x400000  # PF_RANDOMIZE
@@ -133,9 +133,9 @@ class TaskMemory:
             self._set(area, "runqueues", task, 8, current.offset)
         self._running[cpu] = task
 
-    def _set(self, area: bytearray, name: str, value: int, size: int, behind: int = 0) -> None:
+    def _set(self, area: bytearray, name: str, value: int, size: int, offset: int = 0) -> None:
         for symbol in self._machine.symbols.lookup(name)[:1]:
-            at = symbol.address - self._bounds[0] + behind
+            at = symbol.address - self._bounds[0] + offset
             if 0 <= at <= len(area) - size:
                 area[at : at + size] = value.to_bytes(size, "little")
 

@@ -142,12 +142,12 @@ class TraceArray:
         self.write(cpu, data, at)
 
     def write_stack(self, cpu: int, header: bytes, addresses: Sequence[int], at: int | None) -> None:
-        """Put a kernel stack behind an event, as options/stacktrace does."""
+        """Put a kernel stack after an event, as options/stacktrace does."""
         data = struct.pack("<H", TRACE_STACK) + header[2:8] + struct.pack("<II", len(addresses), 0)
         self.write(cpu, data + b"".join(struct.pack("<Q", address) for address in addresses), at)
 
     def write_user_stack(self, cpu: int, header: bytes, task: Task, at: int | None) -> None:
-        """Put where a task is in its program behind an event, as options/userstacktrace does: never in an NMI."""
+        """Put where a task is in its program after an event, as options/userstacktrace does: never in an NMI."""
         if header[2] & TRACE_FLAG_NMI:
             return
         kind = self.tracing.events.static["ftrace", "user_stack"].id

@@ -87,11 +87,11 @@ class Trace(Seq):
         self._count(held)
         return held
 
-    def _made(self, records: Sequence[bytes], behind: int, *, spilled: bool) -> None:
-        if behind > self._first:
+    def _made(self, records: Sequence[bytes], end: int, *, spilled: bool) -> None:
+        if end > self._first:
             self._held, self._is_left = b"", False
         if spilled:
-            self._held, self._is_left = records[behind], True
+            self._held, self._is_left = records[end], True
 
     def _records_of(self, buffer: RingBuffer) -> list[bytes]:
         instance = self._instance
@@ -172,7 +172,7 @@ class TracePipe(OpenFile):
             if lines and (isinstance(line, Cut) or used + len(line) > size - (not renderer.ends_in_put(entry.data))):
                 break
             if isinstance(line, Cut):
-                used = wanted  # nothing comes behind it in this read
+                used = wanted  # nothing comes after it in this read
             lines.append(line)
             used += len(line)
             buffer.consume(entry)

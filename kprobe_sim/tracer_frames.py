@@ -28,7 +28,7 @@ class TracerFrames:
         return [*frames, here + _FENTRY_SIZE, *chain]
 
     def breakpoint(self, here: int, chain: Sequence[int]) -> list[int]:
-        """Return the stack of a probe behind a breakpoint."""
+        """Return the stack of a probe that uses a breakpoint."""
         return [*self._frames("breakpoint"), here + 1, *chain]
 
     def returning(self, chain: Sequence[int]) -> list[int]:

@@ -39,7 +39,7 @@ class _Line(NamedTuple):
 
     name: str
     removes: bool
-    rest: str | None  # behind the name
+    rest: str | None  # after the name
 
 
 def put_trigger(file: EventFile, data: bytes, available: bytes, hists: HistFiles) -> int:

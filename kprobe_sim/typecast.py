@@ -30,7 +30,7 @@ class Typecast(NamedTuple):
 
 
 def _matching(text: str, start: int) -> int:
-    """Return where the brace that is opened at or behind `start` is closed, -1 if nowhere."""
+    """Return where the brace that is opened at or after `start` is closed, -1 if nowhere."""
     depth = 0
     for at in range(start, len(text)):
         if text[at] == "(":

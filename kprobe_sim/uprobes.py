@@ -153,11 +153,11 @@ def _offsets(text: str, column: int) -> tuple[int, int, bool]:
     counter = 0
     offset, brace, rest = text.partition("(")
     if brace:
-        inner, close, behind = rest.partition(")")
+        inner, close, after = rest.partition(")")
         start = column + len(offset) + 1
         if not close:
             raise Refusal(errno.EINVAL, "REFCNT_OPEN_BRACE", start + len(rest), 1)
-        if behind:
+        if after:
             raise Refusal(errno.EINVAL, "BAD_REFCNT_SUFFIX", start + len(inner) + 1, 1)
         counter = _number(inner, "BAD_REFCNT", start)
     offset, percent, suffix = offset.partition("%")

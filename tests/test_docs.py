@@ -3,7 +3,7 @@
 In a block marked `console` a line after the prompt `$` is run and its output compared; `[...]` stands for any lines, ^C
 for Ctrl-C once what is above it has come.  Times, pids and the width of columns may differ.  All that follows a
 `make` command in its block is its output.  A line after the prompt `#` needs root and is only read.
-A block marked `python` is run; a block marked `text` behind it is its output.
+A block marked `python` is run; a block marked `text` after it is its output.
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ def helps(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
 
 
 def test_verbs(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every verb is named in the README, behind its command or in the sentence on it."""
+    """Every verb is named in the README, after its command or in the sentence on it."""
     found = helps(capsys)
     assert {"kprobe-sim run", "kprobe-vm boot"} <= set(found)
     named = set(re.findall(r"[\w-]+", " ".join(SPAN.findall(document("README.md")))))

@@ -104,7 +104,7 @@ def _builder(names: list[str], converts: list[Convert]) -> Callable[[re.Match[by
 
 
 class Arguments:
-    """Reads the text behind a probe's place into its arguments.
+    """Reads the text after a probe's place into its arguments.
 
     A single string argument is exact whatever it holds, since what stands before and after it is known. Of several, the
     ones before the last end at the first place where the rest still fits; if there is another, they are guesses.

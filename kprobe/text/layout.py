@@ -2,7 +2,7 @@
 
 A comm can hold anything, a newline too, but it is padded to 16 bytes (8 in latency-format): so the patterns anchor on
 the dash that follows and on the widths of the numbers, which together leave no room to imitate them within a comm.
-The last two groups of each pattern are ``name: (place)`` and the rest of the line. Quantifiers with a ``+`` behind them
+The last two groups of each pattern are ``name: (place)`` and the rest of the line. Quantifiers with a ``+`` after them
 don't give back what they took: a line that doesn't match is found out in one pass.
 """
 

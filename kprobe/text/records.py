@@ -105,7 +105,7 @@ class Event(NamedTuple):
     def text(self) -> str:
         """What stands after the event's name."""
         mark = self.name.encode("utf-8", "surrogateescape") + b": "
-        # a comm can imitate the mark, so look behind it
+        # a comm can contain the mark, so search after it
         start = 9 if self.clock.startswith("elapsed") else 17
         body = self.raw[self.raw.index(mark, start) + len(mark) :]
         return body.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")

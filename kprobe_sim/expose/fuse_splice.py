@@ -1,7 +1,7 @@
 """splice(2) and sendfile(2) on the mount: how the kernel is brought to ask this server, and what it is told.
 
 Since 6.5 the kernel serves them by way of its page cache, and asks for no page beyond the size of the file as it knows
-it (before, they were like read(2)).  stat(2) shall say 0, as in tracefs.  A notice that a byte was stored far behind
+it (before, they were like read(2)).  stat(2) shall say 0, as in tracefs.  A notice that a byte was stored far on
 makes the size great; sent just before attributes are answered it keeps the size so, as those are then older than the
 notice: they are shown to the caller and not kept.
 """

@@ -33,7 +33,7 @@ class Build(NamedTuple):
     dangling: bool  # whether a filter may end in && or || (the refusal went into some stable kernels)
     extends_sign: bool = False  # an int comes to ksys_fadvise64_64 and do_sys_openat2 with its sign in all 64 bits
     trampoline: str = "arch_rethook_trampoline+0x0/0x60"  # of return probes
-    inside: str = "..Zff "  # what the trace says of where a probe behind a breakpoint is hit
+    inside: str = "..Zff "  # what the trace says of where a probe that uses a breakpoint is hit
     opens_return_long: bool = True  # do_sys_openat2 gives all 64 bits of a refusal, not those of an int
 
 

@@ -16,7 +16,7 @@ _OPTIMIZATION = "proc/sys/debug/kprobes-optimization"
 
 @pytest.fixture(autouse=True)
 def breakpoints(tracefs: Any, tracefs_backend: Any) -> None:
-    """Let probes behind a breakpoint stay there, on a real kernel too.
+    """Let probes that use a breakpoint stay there, on a real kernel too.
 
     It would make jumps of them 10 to 250 ms after they are armed, when it comes to it, and hits then look otherwise.
     """

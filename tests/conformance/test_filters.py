@@ -47,7 +47,7 @@ TAKEN = [
     "cpu==0", "CPU==0", "cpu<1", "cpu&1", "cpu==-1", "__probe_ip==0", "__probe_ip>0xffffffff81000000",
 ]  # fmt: skip
 
-# The ^ in the filter is where error_log points; the file itself can't point behind the text.
+# The ^ in the filter is where error_log points; the file itself can't point past the text.
 REFUSED: list[tuple[str, int, str]] = [
     ("u1 =^ 1", EINVAL, OPERATOR),
     ("u1=^1", EINVAL, OPERATOR),

@@ -39,7 +39,7 @@ def test_a_probe_s_line_is_cut_between_its_pieces(tracefs: Any, workload: Any, c
     tracefs.write("trace_marker", b"next")
     if file == "trace":
         text = tracefs.read("trace").decode()
-    else:  # one read, which ends behind such a line
+    else:  # one read, which ends after such a line
         with tracefs.open("trace_pipe", os.O_RDONLY | os.O_NONBLOCK) as pipe:
             text = pipe.read(20000).decode()
             if len(text) == limit:  # the buffer's last byte, if it is filled, comes alone

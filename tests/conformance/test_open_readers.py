@@ -110,10 +110,10 @@ def test_pause_on_trace(tracefs: Any, where: tuple[str, str], choose: Any) -> No
         assert tracefs.read(f"{path}tracing_on") == choose({"": b"0\n", DENTRY: b"1\n"})
         tracefs.write(f"{path}tracing_on", b"1")
         assert not mark(tracefs, path, "switched on")
-    assert mark(tracefs, path, "behind")
+    assert mark(tracefs, path, "after")
     assert tracefs.read(f"{path}tracing_on") == b"1\n"
     texts = [line.partition(": ")[2] for line in tracefs.read(f"{path}trace").decode().splitlines() if line[0] != "#"]
-    assert texts == ["tracing_mark_write: before", "tracing_mark_write: behind"]
+    assert texts == ["tracing_mark_write: before", "tracing_mark_write: after"]
     tracefs.write(f"{path}trace_options", b"nopause-on-trace")
 
 

@@ -92,7 +92,7 @@ def test_a_mask_needs_room(tracefs: Any) -> None:
         ("events/enable", b"0\n", 2),
     ],
 )
-def test_position_behind_a_write(tracefs: Any, path: str, data: bytes, position: int) -> None:
+def test_position_after_a_write(tracefs: Any, path: str, data: bytes, position: int) -> None:
     with tracefs.open(path, os.O_RDWR) as file:
         assert file.write(data) == len(data)
         assert file.lseek(0, os.SEEK_CUR) == position

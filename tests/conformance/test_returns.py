@@ -1,4 +1,4 @@
-"""What return probes see: the registers behind the return, and arguments that were kept at the entry."""
+"""What return probes see: the registers after the return, and arguments that were kept at the entry."""
 
 from __future__ import annotations
 

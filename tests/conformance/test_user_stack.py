@@ -1,4 +1,4 @@
-"""The option userstacktrace: where a task is in its program, behind each event."""
+"""The option userstacktrace: where a task is in its program, after each event."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_user_stack(tracefs: Any, workload: Any, build: Any) -> None:
     assert re.fullmatch(r"<user stack trace>\n =>  <0000000000[0-9a-f]{6}>\n+", user)
 
 
-def test_no_user_stack_behind_a_breakpoint(tracefs: Any, workload: Any) -> None:
+def test_no_user_stack_at_a_breakpoint(tracefs: Any, workload: Any) -> None:
     """That is like an NMI, where the program's memory can't be read."""
     tracefs.write("options/userstacktrace", b"1")
     define(tracefs, "p:a do_sys_openat2+5")

@@ -126,7 +126,7 @@ def decode(page: bytes) -> Decoded:
         data = page[at : at + length]
         at += length
         location = struct.unpack_from("<I", data, 20)[0] if struct.unpack_from("<H", data)[0] > 100 else 0
-        if location:  # what stands behind the string fills up to four bytes, with anything
+        if location:  # what comes after the string fills up to four bytes, with anything
             data = data[2 : (location & 0xFFFF) + (location >> 16)]
         events.append(Event(now, data))
     assert at == 16 + size

@@ -131,7 +131,7 @@ def passes(
         ("fixed ~ 'a?c[d]'", {"fixed": b"abcd"}, True),
         ("rel == 'xyz'", {"rel": b"xyz\0", "st": b"abc\0"}, True),
         ("rel == 'xyz'", {"rel": b"xy\0", "st": b"abc\0"}, False),
-        # a pointer nobody can read behind: false, and != too
+        # a pointer that can't be followed: false, and != too
         ("ptr == 'x'", {"ptr": 1}, False),
         ("ptr != 'x'", {"ptr": 1}, False),
         # generic and common fields
@@ -172,7 +172,7 @@ def test_name_of_a_task_is_at_most_fifteen_bytes() -> None:
     assert passes("comm ~ '*no'", record(), comm=name) is True
 
 
-def test_string_behind_a_pointer() -> None:
+def test_string_at_a_pointer() -> None:
     memory = {(0x1000, False): b"kernel\0rest", (0x1000, True): b"user", (0x2000, False): b"x" * 2000}
 
     def read_string(address: int, user: bool) -> bytes | None:

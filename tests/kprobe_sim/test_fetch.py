@@ -160,7 +160,7 @@ def test_symbols(registry: Any, symbols: Any) -> None:
 # ----------------------------------------------------------------------------------------------------------- strings
 
 
-def test_strings_stand_behind_the_fields_in_order(registry: Any) -> None:
+def test_strings_come_after_the_fields_in_order(registry: Any) -> None:
     registry.write(b"p:x do_sys_openat2 a=+0(%si):string n=%di:u8 b=$comm")
     tail = next(iter(registry)).evaluate(state({USER: b"/etc/hosts\0"}, si=USER, di=7))
     # length with NUL << 16 | offset from the start of the record: 16 bytes of head, 9 of fields

@@ -42,7 +42,7 @@ def test_a_file_that_is_added() -> None:
     kernel.tracefs.write("uprobe_events", b"p:up /opt/tool/bin/tool:0x2001\n")
     with pytest.raises(OSError) as refused:
         kernel.tracefs.write("events/uprobes/up/enable", b"1")
-    assert refused.value.errno == errno.EINVAL  # behind the end of the file
+    assert refused.value.errno == errno.EINVAL  # past the end of the file
     kernel.tracefs.write("uprobe_events", b"-:up\np:up /opt/tool/bin/tool:0x1fff\n")
     kernel.tracefs.write("events/uprobes/up/enable", b"1")
     assert kernel.tracefs.read("events/uprobes/up/enable") == b"1\n"

@@ -242,7 +242,7 @@ def verdict(text: str | bytes, gates: FilterGates = OLD, fields: list[Field] = O
         ("u4==1 !", 1, "Too many terms in predicate expression", 6),
         ("u4==1 &", 1, "Too many terms in predicate expression", 6),
         ("u4==1 &&|| u4==2", 1, "Error", 0),
-        # the second term's positions count from one behind its first character too
+        # the second term's positions count from one after its first character too
         ("u4==1 && u4==x", 22, "Invalid value (did you forget quotes)?", 14),
         ("u4==1&&nosuch==1", 22, "Field not found", 14),
         ("(u4==1||u4 ^ 2)", 22, "Invalid operator", 12),
@@ -275,7 +275,7 @@ def verdict(text: str | bytes, gates: FilterGates = OLD, fields: list[Field] = O
         # a field's name may begin with a digit for the parser
         ("4u==1", 22, "Field not found", 3),
         ("u4==1 && 4u==1", 22, "Field not found", 12),
-        # text behind a NUL is not there
+        # text after a NUL is not there
         (b"u4==1\0 junk", 0, "", 0),
         (b"\0u4==1", 22, "Error", 0),
         # a trailing operator: as if absent, unless an || waits for its right side

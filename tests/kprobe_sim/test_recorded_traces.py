@@ -168,7 +168,7 @@ def undistanced(text: bytes) -> list[bytes]:
 
 
 def unstamped(text: bytes) -> list[bytes]:
-    """A stack has a time stamp of its own, a little behind its event's: leave those of stacks out."""
+    """A stack has a time stamp of its own, a little after its event's: leave those of stacks out."""
     return [re.sub(rb"[0-9]+\.[0-9]+: <stack trace>", b"<stack trace>", line) for line in without_counts(text)]
 
 

@@ -184,7 +184,7 @@ STACKS = {
 
 @pytest.mark.parametrize("row", rows("stacks"), ids=lambda row: row["name"])
 def test_stacks(row: dict[str, Any]) -> None:
-    """The probes behind the entry are those that the kernel hasn't turned into jumps yet."""
+    """The probes after the entry are those that the kernel hasn't turned into jumps yet."""
     kernel = SimulatedKernel("6.1")
     kernel.tracefs.write("options/sym-offset", b"1")
     way, _, name = row["name"].partition("_")

@@ -70,7 +70,7 @@ def test_instructions_that_capstone_does_not_know(code: bytes) -> None:
     assert text.undecoded == []
 
 
-def test_nothing_starts_behind_what_nobody_can_decode() -> None:
+def test_nothing_starts_after_what_cannot_be_decoded() -> None:
     starts, text = decoded(b"\x90\xea\x00\x00\x90\x90" + b"\xc3", 0, 6)
     assert starts == [0, 1, 6]
     assert text.undecoded == [BASE + 1]

@@ -23,7 +23,7 @@ int main(int argc, char **argv)
 
 
 def run(series: str, *arguments: str, quiet: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run `kprobe-vm run`; what stands behind "--" runs in the guest."""
+    """Run `kprobe-vm run`; what comes after "--" runs in the guest."""
     words = [sys.executable, "-m", "kprobe_vm", *(["-q"] if quiet else []), "run", series, *arguments]
     return subprocess.run(words, capture_output=True, text=True, timeout=110, check=False)
 

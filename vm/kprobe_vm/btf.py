@@ -14,7 +14,7 @@ from kprobe_vm import packed
 
 INT, PTR, ARRAY, STRUCT, UNION, ENUM, FWD, TYPEDEF, VOLATILE, CONST, RESTRICT, FUNC = range(1, 13)
 FUNC_PROTO, VAR, DATASEC, FLOAT, DECL_TAG, TYPE_TAG, ENUM64 = range(13, 20)
-# bytes behind the common 12: fixed, per member
+# bytes after the common 12: fixed, per member
 TRAILING = {
     INT: (4, 0), ARRAY: (12, 0), STRUCT: (0, 12), UNION: (0, 12), ENUM: (0, 8), FUNC_PROTO: (0, 8), VAR: (4, 0),
     DATASEC: (0, 12), DECL_TAG: (4, 0), ENUM64: (0, 12),

@@ -1,7 +1,7 @@
 """What call chains a kernel build has: those of the workload's system calls, and the tracer's own frames.
 
 They are return addresses, different in each build, that a stack trace shows.  All are asked of the guest: by stack
-traces behind probes, and by the trigger `stacktrace`, where the tracer's own functions aren't skipped.
+traces after probes, and by the trigger `stacktrace`, where the tracer's own functions aren't skipped.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class _Asking:
                 continue
             self._tracefs.write("kprobe_events", b"-:chain")
             return definition
-        raise ValueError(f"no probe can stand behind the entry of {OPEN}")
+        raise ValueError(f"no probe can be placed after the entry of {OPEN}")
 
     def _triggered(self, *definitions: str, until: Callable[[list[str]], bool] = bool) -> list[str]:
         """Return the stack that the trigger of the probe `chain` takes at an open, the first one that will do."""

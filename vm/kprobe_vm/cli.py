@@ -121,7 +121,7 @@ def _copy_in(machine: Machine, options: argparse.Namespace) -> None:
 def _run(options: argparse.Namespace) -> int:
     command = options.command
     if not command:
-        print("kprobe-vm run: no command: it comes behind --", file=sys.stderr)
+        print("kprobe-vm run: no command: it comes after --", file=sys.stderr)
         return 2
     from kprobe_vm.absent import lacking  # which takes the extra [vm]
 

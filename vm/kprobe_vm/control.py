@@ -163,7 +163,7 @@ class Control:
         try:
             await asyncio.wait_for(client.connect(self._socket), CONNECT_DEADLINE)
         except (QMPError, OSError, EOFError, TimeoutError, AssertionError):
-            # qemu.qmp asserts that it is still connected behind its greeting, which a QEMU that ends just then belies
+            # qemu.qmp asserts that it is still connected after its greeting, which a QEMU that ends just then belies
             if client.runstate is not Runstate.IDLE:
                 with contextlib.suppress(QMPError, OSError, EOFError):
                     await client.disconnect()

@@ -220,7 +220,7 @@ class Definitions:
         return f"({self._one(STRUCTS, 6)}{option}){inner}{fields if random.random() < 0.95 else ''}"
 
     def argument(self) -> str:
-        """Return a word behind the place."""
+        """Return a word after the place."""
         random = self._random
         if random.random() < 0.3:
             text = self.good_expression()

@@ -192,7 +192,7 @@ def bugs(read: Read, first: int, last: int, text: Text) -> list[Special]:
 
     An entry starts with the s32 distance to the instruction; its size differs between kernels and configurations, so
     that one is taken with which most entries point at UD1 or UD2.  Since 6.19 a warning that takes arguments is a call:
-    its entry points at the instruction behind what loads them, which takes no probe either.
+    its entry points at the instruction after what loads them, which takes no probe either.
     """
     table = read(first, last - first)
     best: list[int] = []

@@ -157,7 +157,7 @@ def _reserved_in_module(module: Module, sections: str, read: Read, text: Text) -
 def _modules(text: str, entries: Iterable[Entry]) -> list[Module]:
     """Return where the loaded modules are, by /proc/modules and their symbols.
 
-    The text goes from the base to the page behind the last function.  Up to 6.3 a module is one area of memory; later
+    The text goes from the base to the page after the last function.  Up to 6.3 a module is one area of memory; later
     its data may be elsewhere, and those areas are taken to be the pages that hold a symbol.
     """
     modules = []

@@ -15,7 +15,7 @@ offsets under 0x1000000 are absolute addresses (per-CPU symbols before 6.15).
     special   starts of ranges that take no probe; speckind: 8 * length + kind (see instructions.Kind)
     black     u32[2*k]  starts and ends of blacklisted ranges, merged
     ftrace    ftrace locations, ascending
-    endbr     functions that start with ENDBR and have no ftrace location behind it
+    endbr     functions that start with ENDBR and have no ftrace location after it
     weak                there if lost weak functions are listed by the name of the function before them
 """
 
@@ -123,7 +123,7 @@ class Locations:
                 both = (self._entry(name, module, after), self._inside(name, module, after))
                 place = min((found for found in both if found is not None), default=None)
                 if place is None:
-                    place = self._behind(name, module, after)
+                    place = self._lost_after(name, module, after)
             if place is None:
                 raise ValueError(f"no function fits the ftrace line {line!r} after {after:#x}")
             last[module] = place
@@ -152,8 +152,8 @@ class Locations:
             return None
         return self._lost(self._addresses[at], after)
 
-    def _behind(self, name: str, module: str, after: int) -> int | None:
-        """Find a lost function behind a named one that has no ftrace location of its own."""
+    def _lost_after(self, name: str, module: str, after: int) -> int | None:
+        """Find a lost function after a named one that has no ftrace location of its own."""
         found = (self._lost(address, after) for address in self._by_name.get((name, module), ()) if address > after)
         return next((place for place in found if place is not None), None)
 
@@ -166,7 +166,7 @@ class Locations:
         return None
 
     def _orphan(self, offset: int, after: int) -> int | None:
-        """Find a location whose function is gone (a weak one): the nop that far behind the symbol before it."""
+        """Find a location whose function is gone (a weak one): the nop that far after the symbol before it."""
         at = bisect_right(self._addresses, after - offset)
         while at < len(self._addresses):
             place = self._addresses[at] + offset

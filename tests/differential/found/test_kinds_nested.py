@@ -27,7 +27,7 @@ def order(spec: str, operations: list[Operation]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("spec", ["sim:6.12", pytest.param("vm:6.12", marks=pytest.mark.vm)])
-def test_what_is_made_of_a_record_stands_behind_it(spec: str) -> None:
+def test_what_is_made_of_a_record_comes_after_it(spec: str) -> None:
     assert order(spec, OPERATIONS) == [b"f", b"b"]
 
 

@@ -42,7 +42,7 @@ def test_trace(spec: str) -> None:
 
 @pytest.mark.parametrize("spec", _SPECS)
 def test_trace_pipe(spec: str) -> None:
-    """Nothing comes behind a line that was cut in the same read."""
+    """Nothing comes after a line that was cut in the same read."""
     pipe = Handle("trace_pipe", os.O_RDONLY | os.O_NONBLOCK, (("read", 9000), ("read", 9000)))
     (_, first), (_, second) = answers(spec, _operations(pipe))[-1]
     assert isinstance(first, bytes)
@@ -59,7 +59,7 @@ def test_trace_pipe(spec: str) -> None:
 
 @pytest.mark.parametrize("spec", [spec for spec in _SPECS if "6.12" not in str(spec)])
 def test_array(spec: str) -> None:
-    """An array is cut behind an element or its comma."""
+    """An array is cut after an element or its comma."""
     names = " ".join(f"f{index}=+0(%si):x8[64]" for index in range(13))
     operations: list[Operation] = [
         Write("kprobe_events", f"p:g/e ksys_fadvise64_64 {names}".encode()),
