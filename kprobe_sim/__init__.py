@@ -7,12 +7,12 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe_sim.kernel import SimulatedKernel
-    from kprobe_sim.task import Task
+    from kprobe_sim.kernel.simulated import SimulatedKernel
+    from kprobe_sim.machine.task import Task
 
 __all__ = ["SimulatedKernel", "Task"]
 
-_HOMES = {"SimulatedKernel": "kernel", "Task": "task"}
+_HOMES = {"SimulatedKernel": "kernel.simulated", "Task": "machine.task"}
 
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kprobe_sim.backend import SimBackend
+    from kprobe_sim.kernel.backend import SimBackend
 
 OK, USAGE_ERROR = 0, 2
 
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: list[str] = arguments.command[arguments.command[:1] == ["--"] :] if verb == "run" else []
     if verb == "run" and not command:
         parser.error("run: a COMMAND is needed: kprobe-sim run -- COMMAND...")
-    from kprobe_sim.expose.fuse_mount import CannotMount
+    from kprobe_sim.expose.fuse.mount import CannotMount
 
     try:
         machine = _machine(arguments)
@@ -94,8 +94,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _profiles() -> int:
-    from kprobe_sim.activity import built_in_names
-    from kprobe_sim.profile import available
+    from kprobe_sim.builds.profile import available
+    from kprobe_sim.kernel.activity import built_in_names
 
     for release in available():
         print(release)
@@ -106,10 +106,10 @@ def _profiles() -> int:
 def _machine(arguments: argparse.Namespace) -> SimBackend:
     import time
 
-    from kprobe_sim import profile
-    from kprobe_sim.activity import Activity, load
-    from kprobe_sim.backend import SimBackend
-    from kprobe_sim.kernel import SimulatedKernel
+    from kprobe_sim.builds import profile
+    from kprobe_sim.kernel.activity import Activity, load
+    from kprobe_sim.kernel.backend import SimBackend
+    from kprobe_sim.kernel.simulated import SimulatedKernel
 
     activity = Activity((), (), False) if arguments.activity == "none" else load(arguments.activity)
     needed = 1 + max((int(step.options["cpu"]) for step in activity.steps), default=0)
@@ -120,13 +120,13 @@ def _machine(arguments: argparse.Namespace) -> SimBackend:
 
 
 def _run(machine: SimBackend, command: Sequence[str], follow: bool, whole: bool) -> int:
-    from kprobe_sim.expose.fuse_run import run
+    from kprobe_sim.expose.run.run import run
 
     return run(machine.kernel, command, machine.play, follow=follow, whole=whole)
 
 
 def _mount(machine: SimBackend, directory: str) -> int:
-    from kprobe_sim.expose.fuse_serve import serve
+    from kprobe_sim.expose.fuse.serve import serve
 
     return serve(machine.kernel, directory, machine.play)
 

@@ -13,7 +13,7 @@ with a table of the tests that differ.
 
 Fixtures: `tracefs` (pristine for each test), `tracer` (kprobe.Tracer on it), `workload` (a task that opens files and
 forks there), `kernel` (the SimulatedKernel; the test is skipped elsewhere: "simulator only").
-`sys_kernel_tracing` and `simulated_machine`: for code that opens the paths itself, see `kprobe_sim.expose.patches`.
+`sys_kernel_tracing` and `simulated_machine`: for code that opens the paths itself, see `kprobe_sim.expose`.
 Markers: `needs("text", …)` (skipped where the kernel's README lacks a text), `vm` (only run if a guest was asked for),
 `own_guest`.
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from kprobe import Tracer
     from kprobe.tracefs import Tracefs
 
-    from .kernel import SimulatedKernel
-    from .machine_reports import MachineReports
-    from .machines import Backend
-    from .workload import Workload
+    from .kernel.simulated import SimulatedKernel
+    from .kernel.workload import Workload
+    from .testing.machine_reports import MachineReports
+    from .testing.machines import Backend
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -61,19 +61,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(hookwrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, None, None]:
     if _has_guests(config):
-        from .workers import share_by_files
+        from .testing.workers import share_by_files
 
         share_by_files(config.option)
     yield
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    from .machine_reports import MachineReports
+    from .testing.machine_reports import MachineReports
 
     config.pluginmanager.register(MachineReports(), "kprobe machines")
     specs = [_full_spec(spec) for spec in config.getoption("tracefs")]
     if len(set(specs)) > 1:
-        from .kernel_table import KernelTable
+        from .testing.kernel_table import KernelTable
 
         config.pluginmanager.register(KernelTable(specs), "kprobe kernels")
     config.addinivalue_line("markers", "vm: runs on a real kernel in QEMU; deselected unless one is asked for")
@@ -97,7 +97,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             raise pytest.UsageError(f"--tracefs {spec}: {error}") from None
     terminal = session.config.pluginmanager.getplugin("terminalreporter")
     if terminal is not None and _has_guests(session.config):
-        from .workers import advice
+        from .testing.workers import advice
 
         if said := advice(session.config.option):
             terminal.write_line(said)
@@ -159,7 +159,7 @@ def tracefs_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     """The backend of one spec, which is opened when a test needs it."""
     from kprobe.backends import open_tracefs
 
-    from .machines import Backend
+    from .testing.machines import Backend
 
     with Backend(request.param, open_tracefs, _reports(request.config).note) as backend:
         yield backend
@@ -177,7 +177,7 @@ def tracefs(request: pytest.FixtureRequest, tracefs_module: Backend, tracefs_spe
     """A tracefs in the state in which the kernel boots, on each backend that was asked for."""
     node = request.node
     own = node.get_closest_marker("own_guest") is not None or request.config.getoption("guest_per") == "test"
-    from .machines import Unusable
+    from .testing.machines import Unusable
 
     try:
         # a guest may have to be waited for, and says so on standard error
@@ -294,6 +294,6 @@ def _kind(spec: str) -> str:
 def _full_spec(spec: str) -> str:
     if spec != "sim":
         return spec
-    from .profile import newest
+    from .builds.profile import newest
 
     return f"sim:{newest()}"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_sim.filter_gates import GATES
-from kprobe_sim.gates import ROWS
+from kprobe_sim.builds.filter_gates import GATES
+from kprobe_sim.builds.gates import ROWS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs" / "kernel").glob("*.md"))

@@ -22,8 +22,8 @@ import bench_expose
 
 from kprobe import Parser
 from kprobe_sim import SimulatedKernel, Task
-from kprobe_sim.filter_gates import filter_gates
-from kprobe_sim.predicate import compile_filter
+from kprobe_sim.builds.filter_gates import filter_gates
+from kprobe_sim.filters.predicate import compile_filter
 
 ROUNDS = 5
 KERNEL = "6.1"

@@ -121,7 +121,7 @@ def in_pyfakefs(text: str) -> dict[str, dict[str, float]]:
 @contextmanager
 def mounted(kernel: SimulatedKernel) -> Iterator[Callable[[], dict[str, dict[str, float]]]]:
     """Give what measures in a child of `kprobe-sim run`, one round at a time."""
-    from kprobe_sim.expose.fuse_run import run
+    from kprobe_sim.expose.run.run import run
 
     with tempfile.TemporaryDirectory() as scratch:
         tell, told = Path(scratch, "tell"), Path(scratch, "told")

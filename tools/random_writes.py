@@ -17,7 +17,7 @@ from random import Random
 from typing import NamedTuple
 
 from kprobe_sim import SimulatedKernel, Task
-from kprobe_sim.node import DirNode, Node
+from kprobe_sim.files.node import DirNode, Node
 
 PROFILES = ("5.10", "6.1", "6.12", "7.2", "7.3")
 AT_ONCE = 20_000
@@ -29,7 +29,7 @@ _NUMBER = frozenset({"EINVAL", "ERANGE"})
 _PROBES = frozenset(
     {"EINVAL", "ENOENT", "EEXIST", "EILSEQ", "EBUSY", "E2BIG", "ENOSPC", "ERANGE", "EADDRNOTAVAIL", "EOPNOTSUPP"}
 )
-# by the last part of the path; the kernel's handlers are named in kprobe_sim/control_files.py
+# by the last part of the path; the kernel's handlers are named in kprobe_sim/tree/control_files.py
 ALLOWED: dict[str, frozenset[str]] = {
     "kprobe_events": _PROBES,
     "uprobe_events": _PROBES | {"ENOTDIR", "EISDIR", "ENAMETOOLONG", "EACCES"},

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kprobe_sim.expose.guard import NotCovered
-    from kprobe_sim.expose.patches import patched
+    from kprobe_sim.expose.python.guard import NotCovered
+    from kprobe_sim.expose.python.patches import patched
 
 __all__ = ["NotCovered", "patched"]
 
@@ -15,5 +15,5 @@ def __getattr__(name: str) -> Any:  # the kernel imports this package, and needs
     if name in __all__:
         from importlib import import_module  # looks in sys.modules: pyfakefs forgets modules, and not their packages
 
-        return getattr(import_module("kprobe_sim.expose.patches"), name)
+        return getattr(import_module("kprobe_sim.expose.python.patches"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kprobe_sim.pristine import Pristine
+from kprobe_sim.testing.pristine import Pristine
 
 from .leftovers import LEFTOVERS, leave, state
 

@@ -21,8 +21,8 @@ SIM = ["--tracefs", "sim:6.1"]
 AT_ONCE = """
 import sys
 from kprobe.cli import main
-from kprobe_sim.activity import load
-from kprobe_sim.backend import open_sim
+from kprobe_sim.kernel.activity import load
+from kprobe_sim.kernel.backend import open_sim
 machine = open_sim("6.1")
 machine.play = lambda: load("opens").play(machine.kernel)
 sys.exit(main(tracefs=machine))

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kprobe_sim.dyn_event import DynamicEvent
-from kprobe_sim.errlog import ErrorLog
-from kprobe_sim.event import Event, StaticEvent
-from kprobe_sim.event_table import EventTable
-from kprobe_sim.gates import gates_for
-from kprobe_sim.kprobes import Kprobe
-from kprobe_sim.machine import SimulatedMachine
-from kprobe_sim.predicate import Predicate
-from kprobe_sim.probes import ProbeRegistry
-from kprobe_sim.profile import Profile, load
-from kprobe_sim.symbols import SymbolTable
+from kprobe_sim.builds.gates import gates_for
+from kprobe_sim.builds.profile import Profile, load
+from kprobe_sim.builds.symbols import SymbolTable
+from kprobe_sim.events.dyn_event import DynamicEvent
+from kprobe_sim.events.errlog import ErrorLog
+from kprobe_sim.events.event import Event, StaticEvent
+from kprobe_sim.events.event_table import EventTable
+from kprobe_sim.filters.predicate import Predicate
+from kprobe_sim.machine.simulated import SimulatedMachine
+from kprobe_sim.probes.kprobes import Kprobe
+from kprobe_sim.probes.registry import ProbeRegistry
 
 VERSIONS = {"5.10": (5, 10, 262), "6.1": (6, 1, 190), "6.12": (6, 12, 117), "7.2": (7, 2, 13), "7.3": (7, 3, 0)}
 STATIC_EVENTS = {

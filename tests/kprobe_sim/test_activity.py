@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_sim import SimulatedKernel, Task, activity
-from kprobe_sim.backend import open_sim
+from kprobe_sim import SimulatedKernel, Task
+from kprobe_sim.kernel import activity
+from kprobe_sim.kernel.backend import open_sim
 
 OPENS = """
 [[function]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kprobe_sim import SimulatedKernel, Task
-from kprobe_sim.call import Call
+from kprobe_sim.hits.call import Call
 
 CAT = Task(42, "cat")
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kprobe_sim.command import Creation, Deletion, read_creation, read_deletion
-from kprobe_sim.gates import Gates, gates_for
-from kprobe_sim.kstrto import kstrtol, kstrtouint, kstrtoul, simple_strtoul, tokens
-from kprobe_sim.probe_point import Place, ProbePoints
-from kprobe_sim.refusal import Declined, Refusal
+from kprobe_sim.builds.gates import Gates, gates_for
+from kprobe_sim.parsing.kstrto import kstrtol, kstrtouint, kstrtoul, simple_strtoul, tokens
+from kprobe_sim.parsing.refusal import Declined, Refusal
+from kprobe_sim.probes.command import Creation, Deletion, read_creation, read_deletion
+from kprobe_sim.probes.probe_point import Place, ProbePoints
 
 GATES = gates_for((6, 1, 190))
 

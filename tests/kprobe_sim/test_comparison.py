@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprobe_sim.field import Field
-from kprobe_sim.filter_gates import FilterGates, filter_gates
-from kprobe_sim.predicate import FilterRefused, compile_filter
+from kprobe_sim.builds.filter_gates import FilterGates, filter_gates
+from kprobe_sim.filters.predicate import FilterRefused, compile_filter
+from kprobe_sim.records.field import Field
 
 OLD = filter_gates((6, 1, 190))
 NEW = filter_gates((6, 12, 117))

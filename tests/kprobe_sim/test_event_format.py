@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kprobe_sim.event_format import field_line
-from kprobe_sim.field import Field
+from kprobe_sim.events.event_format import field_line
+from kprobe_sim.records.field import Field
 
 
 @pytest.mark.parametrize(

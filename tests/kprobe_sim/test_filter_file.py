@@ -6,11 +6,11 @@ import errno
 
 import pytest
 
-from kprobe_sim.field import Field
-from kprobe_sim.filter_errors import LOG_LOCATION
-from kprobe_sim.filter_file import GROUP_TEXT, NO_FILTER, write_filter, write_group_filter
-from kprobe_sim.filter_gates import GATES, FilterGates, filter_gates
-from kprobe_sim.predicate_term import Machine
+from kprobe_sim.builds.filter_gates import GATES, FilterGates, filter_gates
+from kprobe_sim.filters.errors import LOG_LOCATION
+from kprobe_sim.filters.filter_file import GROUP_TEXT, NO_FILTER, write_filter, write_group_filter
+from kprobe_sim.filters.predicate_term import Machine
+from kprobe_sim.records.field import Field
 
 FIELDS = [Field("u8", "u1", 16, 1, False), Field("u32", "u4", 17, 4, False)]
 OTHER = [Field("u8", "u1", 16, 1, False), Field("u8", "zz", 17, 1, False)]

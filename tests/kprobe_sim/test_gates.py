@@ -7,8 +7,8 @@ import errno
 
 import pytest
 
-from kprobe_sim.gates import ROWS, Gates, gates_for
-from kprobe_sim.messages import message_text
+from kprobe_sim.builds.gates import ROWS, Gates, gates_for
+from kprobe_sim.builds.messages import message_text
 
 
 def test_every_gate_has_one_row_with_a_source() -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprobe_sim.cpulist import parse_cpulist
-from kprobe_sim.filter_gates import filter_gates
-from kprobe_sim.glob import compile_pattern, glob_expression, glob_match
+from kprobe_sim.builds.filter_gates import filter_gates
+from kprobe_sim.parsing.cpulist import parse_cpulist
+from kprobe_sim.parsing.glob import compile_pattern, glob_expression, glob_match
 
 
 @pytest.mark.parametrize(

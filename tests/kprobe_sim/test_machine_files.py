@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kprobe_sim import SimulatedKernel
-from kprobe_sim.machine_files import MachineFiles
+from kprobe_sim.machine.machine_files import MachineFiles
 
 
 @pytest.mark.parametrize(

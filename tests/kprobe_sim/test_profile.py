@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
-from kprobe_sim import SimulatedKernel, profile
-from kprobe_sim.backend import open_sim
-from kprobe_sim.profile import Profile, load
-from kprobe_sim.prototypes import CType, Parameter, Prototype
+from kprobe_sim import SimulatedKernel
+from kprobe_sim.builds import profile
+from kprobe_sim.builds.profile import Profile, load
+from kprobe_sim.builds.prototypes import CType, Parameter, Prototype
+from kprobe_sim.kernel.backend import open_sim
 
 
 @pytest.fixture(scope="module")
@@ -204,13 +205,13 @@ def test_opening_reads_only_the_facts() -> None:
 
 def test_profiles_import_nothing_slow() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "import sys, kprobe_sim.profile; print(*sorted(sys.modules))"],
+        [sys.executable, "-c", "import sys, kprobe_sim.builds.profile; print(*sorted(sys.modules))"],
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
     )
-    assert "kprobe_sim.profile" in done.stdout.split()
+    assert "kprobe_sim.builds.profile" in done.stdout.split()
     assert not {"capstone", "asyncio", "tomllib"} & set(done.stdout.split())
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_sim import SimulatedKernel, Task, profile
-from kprobe_sim.page import PAGE_SIZE
+from kprobe_sim import SimulatedKernel, Task
+from kprobe_sim.builds import profile
+from kprobe_sim.builds.page import PAGE_SIZE
 
 CAT = Task(42, "cat")
 Change = Callable[..., SimulatedKernel]

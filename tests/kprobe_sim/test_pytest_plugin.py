@@ -7,7 +7,8 @@ import inspect
 
 import pytest
 
-from kprobe_sim import profile, pytest_plugin
+from kprobe_sim import pytest_plugin
+from kprobe_sim.builds import profile
 
 pytest_plugins = ["pytester"]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kprobe_sim import SimulatedKernel, Task
-from kprobe_sim.ring import PAGE_DATA, CpuBuffer, RingBuffer, event_length
+from kprobe_sim.records.ring import PAGE_DATA, CpuBuffer, RingBuffer, event_length
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from kprobe_sim import SimulatedKernel, Task
-from kprobe_sim.c_expression import NotEvaluable
-from kprobe_sim.print_fmt import dynamic
-from kprobe_sim.render import flag_letters
-from kprobe_sim.static_record import Layout
-from kprobe_sim.static_text import static_text
+from kprobe_sim.static_events.static_record import Layout
+from kprobe_sim.text.c_expression import NotEvaluable
+from kprobe_sim.text.print_fmt import dynamic
+from kprobe_sim.text.render import flag_letters
+from kprobe_sim.text.static_text import static_text
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "static"
 SERIES = ("5.10", "6.1", "6.12", "7.2")

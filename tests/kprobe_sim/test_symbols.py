@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_sim.profile import load
-from kprobe_sim.symbols import Placement, Symbol, SymbolTable
+from kprobe_sim.builds.profile import load
+from kprobe_sim.builds.symbols import Placement, Symbol, SymbolTable
 
 ANSWERS = Path(__file__).parents[2] / "fixtures" / "placement" / "6.1.tsv"
 DO_SYS_OPENAT2 = 0xFFFFFFFF813485A0

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from kprobe_sim import SimulatedKernel
-from kprobe_sim.filter_gates import filter_gates
-from kprobe_sim.trigger_file import put_trigger, trigger_text
-from kprobe_sim.workload import SimulatedWorkload
+from kprobe_sim.builds.filter_gates import filter_gates
+from kprobe_sim.kernel.workload import SimulatedWorkload
+from kprobe_sim.tree.trigger_file import put_trigger, trigger_text
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "triggers"
 SERIES = {"5.10": (5, 10, 262), "6.1": (6, 1, 190), "6.12": (6, 12, 117), "7.2": (7, 2, 13)}

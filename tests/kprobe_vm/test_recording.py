@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_sim.prototypes import CType, PrototypeTable
-from kprobe_sim.symbols import Placement, SymbolTable
+from kprobe_sim.builds.prototypes import CType, PrototypeTable
+from kprobe_sim.builds.symbols import Placement, SymbolTable
 from kprobe_vm.btf import Btf, prototypes
 from kprobe_vm.instructions import Kind, Special, Text, bugs, decode, jump_labels, merge, opcode_kind, static_calls
 from kprobe_vm.profilefile import parse_config, parse_tree, trace_options, version_of

@@ -105,7 +105,7 @@ class Btf:
 
 
 def prototypes(btf: Btf, symbol_names: Sequence[str], *, fields: bool) -> bytes:
-    """Return the table of prototypes for the symbols of a symbol table (see kprobe_sim/prototypes.py for its form).
+    """Return the table of prototypes for the symbols of a symbol table (its form: kprobe_sim/builds/prototypes.py).
 
     `fields` records the members of all structs: those that a function's arguments and its result lead to, and those
     that a typecast may name.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kprobe_sim import profile
+from kprobe_sim.builds import profile
 
 from .conftest import KPROBE_SIM, environment
 

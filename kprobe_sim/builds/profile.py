@@ -1,0 +1,317 @@
+"""Recorded kernels: what a simulated kernel knows of the real one it stands for.
+
+A profile is a directory under `profiles/`, one per kernel build, written by `kprobe-vm record` and never by hand.
+Opening one reads a small file of facts; symbols, texts, the file tree and the static events are read when they are
+first asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kprobe_sim.builds.page import PAGE_SIZE
+from kprobe_sim.builds.prototypes import Prototype, PrototypeTable
+from kprobe_sim.builds.symbols import SymbolTable
+
+PROFILES = Path(__file__).parents[1] / "profiles"
+
+
+class FileEntry(NamedTuple):
+    """An entry of a directory of the pristine tracefs; `mode` has the type bits of st_mode."""
+
+    name: str
+    mode: int
+    uid: int
+    gid: int
+    links: int
+
+    @property
+    def is_dir(self) -> bool:
+        return self.mode >> 12 == 4
+
+    @property
+    def permissions(self) -> int:
+        return self.mode & 0o7777
+
+
+class EventFacts(NamedTuple):
+    """A static event: the files of its directory in readdir order, and its id."""
+
+    system: str
+    name: str
+    id: int
+    files: tuple[str, ...]
+
+
+class Profile:
+    """One recorded kernel."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._directories: dict[str, dict[str, int]] = {}
+        self._facts: dict[str, Any] = json.loads((path / "profile.json").read_bytes())
+        facts = self._facts
+        self.release: str = facts["release"]  # uname -r
+        self.version: str = facts["version"]  # "6.1.190"
+        self.banner: str = facts["banner"]  # /proc/version, without its newline
+        self.cpus: int = facts["cpus"]  # of the machine that it was recorded on
+        self.page_size: int = facts["page_size"]
+        if self.page_size != PAGE_SIZE:
+            raise ValueError(f"{path} was recorded with pages of {self.page_size} bytes; x86-64 has {PAGE_SIZE}")
+        self.first_dynamic_id: int = facts["first_dynamic_id"]  # id of the first probe event after boot
+        self.second_dynamic_id: int = facts["second_dynamic_id"]  # of one made when the first was gone
+        self.clocks: tuple[str, ...] = tuple(facts["clocks"])
+        self.default_clock: str = facts["default_clock"]
+        self.tracers: tuple[str, ...] = tuple(facts["tracers"])
+        self.saved_cmdlines_size: int = facts["saved_cmdlines_size"]
+        self.marker_offset: int = facts.get("marker_offset", 0)  # of the place in tracing_mark_write that marks show
+        self.preempt_model: str = facts["preempt_model"]  # as the header of latency-format says it: "desktop"
+        self.modules: tuple[str, ...] = tuple(facts["modules"])  # loaded when it was recorded
+
+    def __repr__(self) -> str:
+        return f"Profile({self.release!r})"
+
+    @property
+    def number(self) -> tuple[int, int, int]:
+        """Return the version as three numbers, for the table of gates."""
+        return version_number(self.version)
+
+    @property
+    def series(self) -> str:
+        """Return the first two numbers of the version: "6.1"."""
+        return "{}.{}".format(*self.number)
+
+    @property
+    def options(self) -> list[tuple[str, bool]]:
+        """Return the trace options with their defaults, in the order of trace_options."""
+        return [(name, value) for name, value in self._facts["options"]]
+
+    @property
+    def config(self) -> dict[str, str]:
+        """Return the configuration facts that change answers: name without CONFIG_ -> value; unset ones are absent."""
+        return dict(self._facts["config"] or {})
+
+    @property
+    def chains(self) -> dict[str, Any]:
+        """Return the call chains of the build, by what leads to them; {} if none are recorded.
+
+        They are lists of SYMBOL+OFFSET, or a bare address where there is no symbol, innermost first.
+        """
+        chains: dict[str, Any] = self._facts.get("chains", {})
+        return chains
+
+    @property
+    def preemption(self) -> bool:
+        """Return whether the kernel was built with CONFIG_PREEMPTION (as PREEMPT_DYNAMIC implies)."""
+        config = self._facts["config"]
+        return "PREEMPTION" in config if config else " PREEMPT" in self.banner
+
+    @property
+    def reuses_ids(self) -> bool:
+        """Return whether the id of an event that was removed goes to the next one (6.3 and later)."""
+        return self.second_dynamic_id == self.first_dynamic_id
+
+    @cached_property
+    def hz(self) -> int:
+        """Return CONFIG_HZ."""
+        return int(self.config.get("HZ", "250"))
+
+    @cached_property
+    def syscall_user_buf_size(self) -> int:
+        """Return how many bytes of the user's memory an argument of a system call's event holds; 0 before 6.19."""
+        try:
+            return int(self.file_text("syscall_user_buf_size"))
+        except KeyError:
+            return 0
+
+    @cached_property
+    def thread_size(self) -> int:
+        """Return the size of a kernel stack in bytes (THREAD_SIZE of x86-64: four pages; eight with KASAN)."""
+        return self.page_size * (8 if "KASAN" in self.config else 4)
+
+    @property
+    def tasks(self) -> list[tuple[int, str]]:
+        """Return (pid, comm) of the tasks that ran after boot."""
+        return [(pid, comm) for pid, comm in self._facts["tasks"]]
+
+    @cached_property
+    def trace_buffer_size(self) -> int:
+        """Return the bytes that a CPU's buffer is asked to hold once it is expanded (trace_buf_size)."""
+        text = str(self._facts["buffer_size_kb"])  # "7 (expanded: 1408)"
+        return int(text.partition("expanded: ")[2].rstrip(")\n") or self.buffer_size_kb) << 10
+
+    @property
+    def buffer_size_kb(self) -> int:
+        """Return the size of a CPU's buffer in KiB once it is expanded, as buffer_size_kb then reads."""
+        size: int = self._facts["buffer_size_kb_expanded"]
+        return size
+
+    # -------------------------------------------------------------------------------------------------------- files
+
+    def paths(self) -> Iterable[str]:
+        """Return the paths whose pristine text is recorded."""
+        return self._files.keys()
+
+    def file_text(self, path: str) -> bytes:
+        """Return the text of a file of the pristine tracefs; KeyError if it wasn't recorded.
+
+        Special paths: `instances/*/FILE` of a new instance, `events/*/*/FILE` of a new probe event, `events/*/FILE` of
+        its group.
+        """
+        if path == "available_filter_functions":
+            return "".join(f"{name}\n" for name in self.symbols.traceable_names()).encode()
+        return self._files[path].encode("latin-1")
+
+    def file_errno(self, path: str) -> int | None:
+        """Return the errno that reading a pristine file gave, None for one that could be read."""
+        number: int | None = self._facts["errors"].get(path)
+        return number
+
+    def entries(self, path: str) -> list[FileEntry]:
+        """Return a directory of the pristine tracefs in readdir order; KeyError if there is none.
+
+        Special paths: `instances/*` (and below) for a new instance, `events/*` and `events/*/*` for a new probe event.
+        """
+        known = self._tree.get(path)
+        if known is not None:
+            return [FileEntry(*entry) for entry in known]
+        parts = path.split("/")
+        if parts[0] == "events" and len(parts) in (2, 3):
+            _, members, files, files_first = self._systems[parts[1]]
+            if len(parts) == 3:
+                return [FileEntry(*entry) for entry in self._events["kinds"][members[parts[2]][2]][1]]
+            own = [FileEntry(*entry) for entry in files]
+            directories = [FileEntry(member[0], *self._events["kinds"][member[2]][0]) for member in members.values()]
+            return own + directories if files_first else directories + own
+        raise KeyError(path)
+
+    def directory(self, path: str) -> dict[str, int]:
+        """Return name -> permission bits of a directory, in readdir order."""
+        found = self._directories.get(path)
+        if found is None:
+            found = self._directories[path] = {entry.name: entry.permissions for entry in self.entries(path)}
+        return found
+
+    # ------------------------------------------------------------------------------------------------------- events
+
+    def static_events(self) -> list[EventFacts]:
+        """Return all static events, systems and events in readdir order."""
+        kinds = [tuple(entry[0] for entry in kind[1]) for kind in self._events["kinds"]]
+        return [
+            EventFacts(system, member[0], member[1], kinds[member[2]])
+            for system, members, _, _ in self._systems.values()
+            for member in members.values()
+        ]
+
+    def has_event(self, system: str, name: str) -> bool:
+        """Return whether the kernel has a static event of that name."""
+        return system in self._systems and name in self._systems[system][1]
+
+    def event_format(self, system: str, name: str) -> bytes:
+        """Return the text of a static event's `format` file; KeyError if there is no such event."""
+        _, _, _, start, length = self._systems[system][1][name]
+        return self._formats[start : start + length]
+
+    # ---------------------------------------------------------------------------------------------------- functions
+
+    @cached_property
+    def symbols(self) -> SymbolTable:
+        """Return the kernel's symbols: one table for this profile; see `fresh_symbols` for one of one's own."""
+        return self.fresh_symbols()
+
+    def fresh_symbols(self) -> SymbolTable:
+        """Return a new table, to which functions can be added without anybody else seeing them."""
+        return SymbolTable(self.path / "symbols.bin")
+
+    @cached_property
+    def types(self) -> PrototypeTable | None:
+        """Return what BTF says of functions and types; None on a kernel without."""
+        path = self.path / "prototypes.bin"
+        return PrototypeTable(path) if path.exists() else None
+
+    def prototype(self, name: str) -> Prototype | None:
+        """Return the parameters and the return type of a function, None where BTF doesn't know it."""
+        types = self.types
+        return types.find(self.symbols, name) if types else None
+
+    # ------------------------------------------------------------------------------------------------------- lazily
+
+    def _unpacked(self, name: str) -> Any:
+        return json.loads(zlib.decompress((self.path / name).read_bytes()))
+
+    @cached_property
+    def _files(self) -> dict[str, str]:
+        files: dict[str, str] = self._unpacked("files.json.z")
+        return files
+
+    @cached_property
+    def _tree(self) -> dict[str, list[list[Any]]]:
+        tree: dict[str, list[list[Any]]] = self._unpacked("tree.json.z")
+        return tree
+
+    @cached_property
+    def _events(self) -> dict[str, Any]:
+        events: dict[str, Any] = self._unpacked("events.json.z")
+        return events
+
+    @cached_property
+    def _systems(self) -> dict[str, tuple[str, dict[str, Any], list[Any], bool]]:
+        return {
+            system: (system, {member[0]: member for member in members}, files, files_first)
+            for system, members, files, files_first in self._events["systems"]
+        }
+
+    @cached_property
+    def _formats(self) -> bytes:
+        return zlib.decompress((self.path / "formats.z").read_bytes())
+
+
+def version_number(version: str) -> tuple[int, int, int]:
+    """Return "6.1.190" as (6, 1, 190); missing numbers are 0."""
+    major, minor, patch, *_ = [*(int(number) for number in re.findall(r"\d+", version)), 0, 0, 0]
+    return major, minor, patch
+
+
+def available() -> list[str]:
+    """Return the releases that there are profiles of, oldest first."""
+    found = [path.name for path in PROFILES.iterdir() if (path / "profile.json").is_file()] if PROFILES.is_dir() else []
+    return sorted(found, key=_by_version)
+
+
+def _by_version(release: str) -> tuple[object, ...]:
+    """Return what orders releases: the version, a candidate before the release, then the distribution's own numbers."""
+    version = re.split(r"[-+]", release, maxsplit=1)[0]
+    candidate = re.search(r"-rc(\d+)", release)
+    builds = re.findall(r"(?:deb|\b)(\d+)", release[len(version) :])  # of "-54" and "+deb13", not the 64 of "amd64"
+    return *version_number(version), candidate is None, int(candidate[1]) if candidate else 0, [*map(int, builds)]
+
+
+def newest() -> str:
+    """Return the series of the newest profile, which the spec `sim` stands for."""
+    return load().series
+
+
+def load(spec: str = "") -> Profile:
+    """Return the newest profile of a series ("6.1"), the one of a release, or without spec the newest of all.
+
+    Raises ValueError, listing what there is, for a spec that nothing fits.
+    """
+    releases = available()
+    if spec in releases:
+        return Profile(PROFILES / spec)
+    fitting = [release for release in releases if not spec or _in_series(release, spec)]
+    if not fitting:
+        there = ", ".join(releases) or "none"
+        raise ValueError(f"no profile of kernel {spec!r}; there are: {there}")
+    return Profile(PROFILES / fitting[-1])
+
+
+def _in_series(release: str, spec: str) -> bool:
+    """Return whether a release is of a series: "6.1" fits 6.1.0-54-cloud-amd64 and not 6.12, "6" fits none."""
+    return "." in spec[:-1] and re.match(re.escape(spec) + r"(?![0-9])", release) is not None

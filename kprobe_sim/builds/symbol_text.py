@@ -1,0 +1,40 @@
+"""Addresses as the kernel's %pS prints them, and texts kept by the bytes that they are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from kprobe_sim.builds.symbols import Symbol
+
+
+class Covering(Protocol):
+    """What knows which symbol covers an address."""
+
+    def at(self, address: int) -> Symbol | None: ...
+
+
+def symbol_text(symbols: Covering, address: int) -> str:
+    """Return NAME+0xOFFSET/0xSIZE, with " [MODULE]" for a module's symbol, or 0xADDRESS where no symbol is."""
+    symbol = symbols.at(address)
+    if symbol is None:
+        return f"0x{address:x}"
+    text = f"{symbol.name}+0x{address - symbol.address:x}/0x{symbol.size:x}"
+    return f"{text} [{symbol.module}]" if symbol.module else text
+
+
+class TextCache(dict[bytes, bytes]):
+    """Texts by the bytes of a record that they are made from, made once; with a `limit`, no more than that are kept."""
+
+    __slots__ = ("_limit", "_make")
+
+    def __init__(self, make: Callable[[bytes], bytes], limit: int = 0) -> None:
+        super().__init__()
+        self._make = make
+        self._limit = limit
+
+    def __missing__(self, key: bytes) -> bytes:
+        if self._limit and len(self) >= self._limit:
+            self.clear()
+        text = self[key] = self._make(key)
+        return text

@@ -1,0 +1,99 @@
+"""What every kind of dynamic event is to dynamic_events (struct dyn_event and its operations, trace_dynevent.h)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple, Protocol
+
+from kprobe_sim.events.event import Event
+from kprobe_sim.filters.predicate import Predicate
+
+
+class Deletion(NamedTuple):
+    """A delete read: `group` None for any, `event` "" for all of a group; `rest` must match place and arguments.
+
+    Of these only `compared` characters count, all for None.
+    """
+
+    group: str | None
+    event: str
+    rest: tuple[str, ...]
+    compared: int | None = None
+
+
+Symbolized = Callable[[int, bool], bytes]  # (address, with offset) -> as the trace shows it
+
+
+class DynamicEvent(Event, Protocol):
+    """An event that came by a line of text; its host sets `id`.
+
+    `references` counts what is attached to it and keeps it from being removed.
+    """
+
+    id: int
+    references: int
+
+    @property
+    def is_attachable(self) -> bool:
+        """True if event probes may be attached to it."""
+        ...
+
+    def body(self, symbol: Symbolized) -> Callable[[bytes], bytes]:
+        """Return what makes a record's line of the trace, from the event's name on."""
+        ...
+
+
+class DynEvent(Protocol):
+    """One line of dynamic_events."""
+
+    @property
+    def kind(self) -> Operations: ...
+
+    @property
+    def event(self) -> DynamicEvent: ...
+
+    def line(self) -> str:
+        """Return the line as dynamic_events lists it, without newline."""
+        ...
+
+    def matches(self, deletion: Deletion) -> bool:
+        """True when a delete means this one."""
+        ...
+
+
+class Operations(Protocol):
+    """What a kind of dynamic event can do (struct dyn_event_operations)."""
+
+    location: ClassVar[str]  # what stands before an entry of the error log
+
+    def create(self, line: str, words: list[str]) -> None:
+        """Make what a line defines; raise Refusal, Declined if it is of another kind, or OSError (nothing to log)."""
+        ...
+
+    def is_busy(self, entry: DynEvent) -> bool:
+        """True when it is in use, so that nothing may be truncated."""
+        ...
+
+    def free(self, entry: DynEvent) -> None:
+        """Remove one of its lines; raise OSError EBUSY, and do nothing, if it is in use."""
+        ...
+
+
+class EventHost(Protocol):
+    """What the dynamic events need of the kernel around them."""
+
+    def add_event(self, event: DynamicEvent) -> None:
+        """Take in a new event and set its id; refused registrations add and remove one too, as in the kernel."""
+        ...
+
+    def remove_event(self, event: DynamicEvent) -> None:
+        """Let an event go, with the traces of the instances where it was ever enabled."""
+        ...
+
+    def is_busy(self, event: DynamicEvent) -> bool:
+        """True when the event is enabled anywhere, softly too, or something refers to it."""
+        ...
+
+    def compile_filter(self, event: Event, text: str) -> Predicate:
+        """Compile a filter of an event's records; a refused one is logged, and raised as OSError."""
+        ...

@@ -1,0 +1,210 @@
+"""An event as one instance sees it: enabled or not, its filter, its triggers (struct trace_event_file).
+
+A trigger acts on the instance whose `trigger` file it was written to.  Sources: kernel/trace/trace_events_trigger.c of
+6.1; fixtures/triggers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, NamedTuple
+
+from kprobe_sim.events.event import Event
+from kprobe_sim.events.trace_array import TraceArray
+from kprobe_sim.filters.predicate import Predicate
+from kprobe_sim.parsing.kstrto import LONG_MAX, ULONG_MAX
+
+UNLIMITED = ULONG_MAX  # -1 as the kernel counts
+
+
+class Hit(NamedTuple):
+    """One hit of an event, as triggers see it."""
+
+    cpu: int
+    comm: bytes
+    head: bytes  # of the event's record: type, flags, preempt count, pid
+    frames: Sequence[int]  # return addresses, the tracer's own first
+    at: int | None  # when, in ns of the machine's time; None: now
+    in_nmi: bool = False
+    held: bool = False  # the record is made aside, with preemption off once more, until it's known whether it stays
+
+
+class Trigger:
+    """A trigger of one event in one instance.
+
+    `count` is how often it may still act, None where none was given: then it isn't counted at all.
+    """
+
+    needs_record: ClassVar[bool] = False  # looks into the record
+    group: ClassVar[str]  # an event can have one trigger of each group (and target)
+    follows_record: ClassVar[bool] = False  # acts once the event's own record is written
+    paused = False
+
+    def __init__(self, file: EventFile, name: str, count: int | None) -> None:
+        self.file = file
+        self.name = name
+        self.count = count
+        self.filter: Predicate | None = None
+        self.filter_text = ""
+        self.target: EventFile | None = None
+
+    @property
+    def head(self) -> str:
+        """The trigger as the file shows it, up to the count."""
+        return self.name
+
+    def line(self) -> str:
+        """Return the trigger as its file lists it, without newline."""
+        count = UNLIMITED if self.count is None else self.count
+        signed = count - (1 << 64) if count > LONG_MAX else count
+        text = f"{self.head}:unlimited" if count == UNLIMITED else f"{self.head}:count={signed}"
+        return f"{text} if {self.filter_text}" if self.filter_text else text
+
+    def is_rival(self, other: Trigger) -> bool:
+        """True if an event can't have both."""
+        return self.group == other.group and self.target is other.target
+
+    def wants(self, record: bytes, hit: Hit) -> bool:
+        """True unless its filter refuses the record."""
+        return self.filter is None or self.filter.match(record, cpu=hit.cpu, comm=hit.comm)
+
+    def end(self) -> None:
+        """Let go of what the trigger held; it is gone."""
+
+    def prepare(self) -> None:
+        """Do what the trigger needs before it is looked whether it may be there."""
+
+    def fire(self, hit: Hit, record: bytes) -> None:
+        """Act, if the count allows."""
+        if self.count == 0 or (self.count is not None and self.is_idle()):
+            return
+        if self.count is not None and self.count != UNLIMITED:
+            self.count -= 1
+        self.act(hit)
+
+    def is_idle(self) -> bool:
+        """True when acting would change nothing: then it doesn't count."""
+        return False
+
+    def act(self, hit: Hit) -> None:
+        raise NotImplementedError
+
+    @property
+    def instance(self) -> TraceArray:
+        return self.file.instance
+
+
+class EventFile:
+    """The state of one event in one instance.
+
+    `enabled` is true as soon as something wants its hits, be it only a trigger; `soft_disabled` says that they aren't
+    recorded all the same; `soft_users` counts the triggers that hold the event on.  `find` gives the files of the other
+    events in the instance.
+    """
+
+    __slots__ = (
+        "enabled",
+        "event",
+        "filter",
+        "filter_text",
+        "find",
+        "freed",
+        "instance",
+        "since",
+        "soft_disabled",
+        "soft_users",
+        "triggers",
+        "triggers_need_record",
+        "was_enabled",
+    )
+
+    def __init__(
+        self, instance: TraceArray, event: Event, find: Callable[[str, str], EventFile | None] = lambda *_: None
+    ) -> None:
+        self.instance = instance
+        self.event = event
+        self.find = find
+        self.enabled = False
+        self.soft_disabled = False
+        self.soft_users = 0
+        self.was_enabled = False
+        self.since = 0  # what was enabled later has a greater number
+        self.freed = False
+        self.filter: Predicate | None = None
+        self.filter_text = b"none\n"
+        self.triggers: list[Trigger] = []  # newest first, then those of histograms, oldest first
+        self.triggers_need_record = False  # some trigger has a filter or acts after the record
+
+    def enable(self, on: bool, *, soft: bool = False) -> None:
+        """Enable or disable the event; `soft`: for a trigger, which leaves alone what the user has chosen.
+
+        Source: __ftrace_event_enable_disable() in kernel/trace/trace_events.c (6.1).
+        """
+        if on:
+            if not soft:
+                self.soft_disabled = False
+            else:
+                self.soft_users += 1
+                if self.soft_users > 1:
+                    return
+                self.instance.tracing.scratch.need(True)
+            if not self.enabled:
+                self.event.switch(self.find, True)
+                self.soft_disabled = soft
+                self.enabled = self.was_enabled = True
+                self.instance.enablings += 1
+                self.since = self.instance.enablings
+                self.instance.tracing.rearm(self.event)
+            return
+        if soft:
+            self.soft_users -= 1
+            if self.soft_users:
+                return
+            self.instance.tracing.scratch.need(False)
+            disable = self.soft_disabled
+        else:
+            disable = not self.soft_users
+        if disable and self.enabled:
+            self.enabled = False
+            self.event.switch(self.find, False)
+            self.instance.tracing.rearm(self.event)
+        self.soft_disabled = self.soft_users > 0
+
+    def add_trigger(self, trigger: Trigger, *, last: bool = False) -> None:
+        """Let a trigger act on the event's hits, before all others or after them."""
+        self.triggers.insert(len(self.triggers) if last else 0, trigger)
+        self.enable(True, soft=True)
+        self._look_at_triggers()
+
+    def drop_trigger(self, trigger: Trigger) -> None:
+        """End a trigger; what it held on goes off with it."""
+        self.triggers.remove(trigger)
+        self.enable(False, soft=True)
+        self._look_at_triggers()
+        trigger.end()
+        if trigger.target is not None:
+            trigger.target.enable(False, soft=True)
+
+    def _look_at_triggers(self) -> None:
+        self.triggers_need_record = any(
+            trigger.filter is not None or trigger.follows_record or trigger.needs_record for trigger in self.triggers
+        )
+
+    @property
+    def state(self) -> bytes:
+        """What the file `enable` reads, without the newline."""
+        state = b"1" if self.enabled and not self.soft_disabled else b"0"
+        return state + b"*" if self.soft_disabled or self.soft_users else state
+
+
+def run_triggers(file: EventFile, hit: Hit, record: bytes) -> list[Trigger]:
+    """Let the triggers that the record passes act; return those that act once it is written."""
+    later = []
+    for trigger in list(file.triggers):
+        if trigger.paused or not trigger.wants(record, hit):
+            continue
+        if trigger.follows_record:
+            later.append(trigger)
+        else:
+            trigger.fire(hit, record)
+    return later

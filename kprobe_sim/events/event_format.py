@@ -1,0 +1,59 @@
+"""The text of an event's `format` file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kprobe_sim.fetch.argument import FetchArg
+from kprobe_sim.records.field import COMMON_FIELDS, Field
+
+
+def field_line(field: Field, *, array_length: bool) -> str:
+    """Return one field line; `array_length` says whether an array shows its length (up to 5.18) or just []."""
+    kind, bracket, length = field.type.partition("[")
+    if not bracket or kind.startswith("__data_loc"):
+        declaration = f"{field.type} {field.name}"
+    else:
+        declaration = f"{kind} {field.name}[{length if array_length else ']'}"
+    return f"\tfield:{declaration};\toffset:{field.offset};\tsize:{field.size};\tsigned:{int(field.signed)};\n"
+
+
+def format_text(name: str, number: int, fields: Iterable[Field], print_fmt: str, *, array_length: bool) -> bytes:
+    """Return the whole file for an event with `fields` after the common ones."""
+    common = "".join(field_line(field, array_length=array_length) for field in COMMON_FIELDS)
+    own = "".join(field_line(field, array_length=array_length) for field in fields)
+    return f"name: {name}\nID: {number}\nformat:\n{common}\n{own}\nprint fmt: {print_fmt}\n".encode("latin-1")
+
+
+def head_fields(*, is_return: bool) -> tuple[Field, ...]:
+    """Return the fields that every probe event has before its arguments."""
+    if is_return:
+        return (
+            Field("unsigned long", "__probe_func", 8, 8, False),
+            Field("unsigned long", "__probe_ret_ip", 16, 8, False),
+        )
+    return (Field("unsigned long", "__probe_ip", 8, 8, False),)
+
+
+def argument_field(argument: FetchArg, start: int) -> Field:
+    """Return the field of an argument; the arguments begin at byte `start` of the record."""
+    kind = argument.type.field
+    if argument.length:
+        kind = f"{kind}[{argument.length}]"
+    return Field(kind, argument.name, start + argument.offset, argument.size, argument.type.signed)
+
+
+def print_format(arguments: Sequence[FetchArg], head: Sequence[Field]) -> str:
+    """Return the `print fmt` of a probe event whose records begin with `head`: where it was, or nothing."""
+    texts = [f"({' <- '.join(['%lx'] * len(head))})" if head else ""]
+    values = [f"REC->{field.name}" for field in head]
+    for argument in arguments:
+        text = argument.type.text
+        value = "__get_str({})" if argument.type.is_string else "REC->{}"
+        if argument.length:
+            text = "{" + ",".join([text] * argument.length) + "}"
+            values += [value.format(f"{argument.name}[{index}]") for index in range(argument.length)]
+        else:
+            values.append(value.format(argument.name))
+        texts.append(f"{argument.name}={text}")
+    return ", ".join([f'"{" ".join(texts)}"', *values])

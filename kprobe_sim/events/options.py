@@ -1,0 +1,96 @@
+"""The trace options of an instance: names in the kernel's order, their state, and who may set them."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Mapping, Sequence
+
+from kprobe_sim.parsing.refusal import refuse
+
+# options that a new instance doesn't inherit (trace.c ZEROED_TRACE_FLAGS)
+NOT_INHERITED = frozenset({"event-fork", "function-fork", "trace_printk_dest", "copy_trace_marker"})
+# options of the nop tracer (trace_nop.c): accept takes any value, refuse none
+TRACER_OPTIONS = ("test_nop_accept", "test_nop_refuse")
+# what each tracer adds to the options, in the order of trace_options; not every kernel has all of them
+OPTIONS_OF_TRACERS: Mapping[str, Sequence[str]] = {
+    "nop": TRACER_OPTIONS,
+    "function": ("func_stack_trace", "func-no-repeats", "func-args"),
+    "function_graph": (
+        "funcgraph-overrun",
+        "funcgraph-cpu",
+        "funcgraph-overhead",
+        "funcgraph-proc",
+        "funcgraph-duration",
+        "funcgraph-abstime",
+        "funcgraph-irqs",
+        "funcgraph-tail",
+        "sleep-time",
+        "graph-time",
+    ),
+    "blk": ("blk_classic", "blk_cgroup", "blk_cgname"),
+}
+
+
+class TraceOptions:
+    """The option flags of one instance."""
+
+    def __init__(self, state: Mapping[str, bool]) -> None:
+        self._state = dict(state)
+        self._of_tracers: dict[str, bool] = {}
+        self.version = 0  # changes with every option that is set
+
+    def __getitem__(self, name: str) -> bool:
+        return self._state.get(name, False)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._state
+
+    def names(self) -> Iterable[str]:
+        """Yield the option names in the order of trace_options."""
+        return self._state
+
+    def set(self, name: str, value: bool) -> None:
+        """Set one option; OSError EINVAL if there is none of that name, or the tracer refuses it."""
+        if name not in self._state or (name == "test_nop_refuse" and value):
+            raise refuse(errno.EINVAL)
+        self._state[name] = value
+        self.version += 1
+
+    def write(self, data: bytes) -> tuple[str, bool]:
+        """Read one write to trace_options (`name` or `noname`, under 64 bytes); return what it sets."""
+        if len(data) >= 64:
+            raise refuse(errno.EINVAL)
+        word = data.split(b"\0", 1)[0].strip(b" \t\n\v\f\r").decode("latin-1")
+        value = not word.startswith("no")
+        name = word if value else word[2:]
+        if name not in self._state or name == "test_nop_refuse":  # the tracer refuses that, set or not
+            raise refuse(errno.EINVAL)
+        return name, value
+
+    def text(self) -> bytes:
+        """Return the text of trace_options."""
+        return "".join(f"{'' if value else 'no'}{name}\n" for name, value in self._state.items()).encode()
+
+    def of_tracer(self, name: str) -> bool | None:
+        """Return an option of any tracer, also of one that isn't current; None if nobody has set it.
+
+        Only its file in options/ shows such an option.
+        """
+        return self._state.get(name, self._of_tracers.get(name))
+
+    def set_of_tracer(self, name: str, value: bool) -> None:
+        """Set an option of a tracer that isn't current."""
+        self._of_tracers[name] = value
+
+    def change_tracer(self, old: Sequence[str], new: Mapping[str, bool]) -> None:
+        """Put the options of the tracer that was current away, and those of another in their place."""
+        for name in old:
+            if name in self._state:
+                self._of_tracers[name] = self._state.pop(name)
+        for name, recorded in new.items():
+            self._state[name] = self._of_tracers.pop(name, recorded)
+        self.version += 1
+
+    def inherited(self) -> dict[str, bool]:
+        """Return the state that a new instance starts with."""
+        return {name: value and name not in NOT_INHERITED for name, value in self._state.items()}

@@ -1,0 +1,44 @@
+"""The open readers of an instance's buffer, and what can't be changed while there are any.
+
+Measured on 5.10, 6.1, 6.12 and 7.2: tests/conformance/test_open_readers.py.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from kprobe_sim.parsing.refusal import refuse
+
+
+class Readers:
+    """Who has trace, trace_pipe and their like open for reading; None stands for all CPUs."""
+
+    def __init__(self) -> None:
+        self._pipes: set[int | None] = set()  # CPUs whose trace_pipe is open
+        self._looking: list[int | None] = []  # CPUs whose trace is open
+        self.consuming = 0  # how often trace_pipe, trace_pipe_raw or snapshot_raw is open
+        self.stops = 0  # how often recording was stopped by an open of trace (pause-on-trace)
+
+    def open_pipe(self, cpu: int | None) -> None:
+        """Claim the consuming read of one CPU or all; OSError EBUSY if somebody has it."""
+        if cpu in self._pipes or (self._pipes and (cpu is None or None in self._pipes)):
+            raise refuse(errno.EBUSY)
+        self._pipes.add(cpu)
+        self.consuming += 1
+
+    def close_pipe(self, cpu: int | None) -> None:
+        """Give the consuming read back."""
+        self._pipes.discard(cpu)
+        self.consuming -= 1
+
+    def look(self, cpu: int | None) -> None:
+        """Open the trace of one CPU or all."""
+        self._looking.append(cpu)
+
+    def look_away(self, cpu: int | None) -> None:
+        """Close it again."""
+        self._looking.remove(cpu)
+
+    def hold(self, cpu: int | None) -> bool:
+        """True if the buffer of a CPU, None: of any, is being looked at, and so can't change its size."""
+        return bool(self._looking) if cpu is None else not {cpu, None}.isdisjoint(self._looking)

@@ -1,0 +1,133 @@
+"""A record on its way into the buffers: triggers, filters and pid filters of one event in one instance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kprobe_sim.events.event_file import EventFile, Hit, run_triggers
+from kprobe_sim.events.trace_array import TraceArray
+from kprobe_sim.events.tracing import Tracing
+from kprobe_sim.machine.task import Task
+from kprobe_sim.records.ring import RingBuffer
+
+Stack = Callable[[], Sequence[int]]  # return addresses, the innermost first, as the option stacktrace records them
+
+
+class Recorder:
+    """Gives records to the instances that want them."""
+
+    __slots__ = ("_cmdlines", "_scratch")
+
+    def __init__(self, tracing: Tracing) -> None:
+        self._cmdlines = tracing.machine.cmdlines
+        self._scratch = tracing.scratch
+
+    def wants(self, file: EventFile, task: Task, cpu: int, also: Sequence[Task] = ()) -> bool:
+        """False if a hit would leave no trace at all, whatever its record; `also`: other tasks that it is about."""
+        instance = file.instance
+        if file.triggers or file.soft_disabled:
+            return True
+        return instance.records and cpu not in instance.masked and _traces(instance, task, also)
+
+    def happen(
+        self,
+        file: EventFile,
+        task: Task,
+        record: bytes,
+        hit: Callable[[], Hit],
+        stack: Stack,
+        *,
+        cpu: int,
+        comm: bytes,
+        at: int | None,
+        made: bytes = b"",
+        also: Sequence[Task] = (),
+    ) -> None:
+        """Let an event that is wanted happen in one instance; `made` is the end of its record, which may have holes."""
+        aside = (file.filter is not None or file.soft_disabled) and self._scratch.take(cpu)
+        if aside:
+            record = self._scratch.write(cpu, record, made)
+        try:
+            if file.triggers or file.soft_disabled:
+                self._triggered(file, task, record, hit(), stack, also)
+            elif file.filter is None or file.filter.match(record, cpu=cpu, comm=comm):
+                self._record(file, task, record, cpu, stack, at)
+        finally:
+            if aside:
+                self._scratch.give_back(cpu)
+
+    def _record(
+        self,
+        file: EventFile,
+        task: Task,
+        record: bytes,
+        cpu: int,
+        stack: Stack,
+        at: int | None,
+        buffer: RingBuffer | None = None,
+    ) -> None:
+        """Put a record into the buffer, with what the options make of it."""
+        if self._write(file.instance, task, record, cpu, at, buffer):
+            self._stacks(file.instance, task, record, cpu, stack, at)
+
+    def _write(
+        self, instance: TraceArray, task: Task, record: bytes, cpu: int, at: int | None, buffer: RingBuffer | None
+    ) -> bool:
+        self.remember(task, instance)
+        return instance.write(cpu, record, at, buffer=buffer)
+
+    def _stacks(self, instance: TraceArray, task: Task, record: bytes, cpu: int, stack: Stack, at: int | None) -> None:
+        if instance.options["stacktrace"]:
+            instance.write_stack(cpu, record, stack(), at)
+        if instance.options["userstacktrace"]:
+            instance.write_user_stack(cpu, record, task, at)
+
+    def remember(self, task: Task, instance: TraceArray) -> None:
+        """Remember the task's name and thread group, as the options say."""
+        if task.known and instance.options["record-cmd"]:
+            self._cmdlines.save(task)
+        if instance.options["record-tgid"]:
+            self._cmdlines.save_tgid(task)
+
+    def _triggered(
+        self, file: EventFile, task: Task, record: bytes, hit: Hit, stack: Stack, also: Sequence[Task]
+    ) -> None:
+        """Let an event's triggers act, and put its record into the buffer if the event isn't softly disabled.
+
+        Source: trace_trigger_soft_disabled(), trace_event_buffer_lock_reserve() and event_trigger_unlock_commit().
+        """
+        instance = file.instance
+        if not file.triggers_need_record:
+            disabled = file.soft_disabled
+            run_triggers(file, hit, record)
+            if disabled:  # as it was before they acted: what they enable is recorded from the next hit on
+                return
+        # what may be discarded is written once that is known; all else has its place from here on, or none
+        buffered = file.filter is not None or file.soft_disabled
+        buffer = instance.buffer
+        has_place = buffered or (instance.records and hit.cpu not in instance.masked)
+        wanted = has_place and _traces(instance, task, also)
+        # what is made of a record with a place, by event probes and histograms, comes after it
+        early = (
+            wanted
+            and not buffered
+            and file.triggers_need_record
+            and all(trigger.target is not file for trigger in file.triggers)  # else one may disable it by now
+        )
+        written = early and self._write(instance, task, record, hit.cpu, hit.at, buffer)
+        later = run_triggers(file, hit._replace(held=buffered), record) if file.triggers_need_record else []
+        passes = file.filter is None or file.filter.match(record, cpu=hit.cpu, comm=hit.comm)
+        if early:
+            if written:
+                self._stacks(instance, task, record, hit.cpu, stack, hit.at)
+        elif wanted and passes and not file.soft_disabled:
+            self._record(file, task, record, hit.cpu, stack, hit.at, buffer)
+        elif later and instance.records:
+            self.remember(task, instance)  # a stack is an entry of the task's too
+        for trigger in later:
+            trigger.fire(hit, record)
+
+
+def _traces(instance: TraceArray, task: Task, also: Sequence[Task]) -> bool:
+    """True if the pid filters let one of the tasks through."""
+    return instance.traces(task) or any(instance.traces(other) for other in also)

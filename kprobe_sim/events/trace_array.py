@@ -1,0 +1,282 @@
+"""A trace instance but for its events (struct trace_array): ring buffer, snapshot, options, clock and pid filters."""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Callable, Iterable, Sequence
+
+from kprobe_sim.events.errlog import ErrorLog
+from kprobe_sim.events.function_lists import FunctionLists
+from kprobe_sim.events.options import OPTIONS_OF_TRACERS, TRACER_OPTIONS, TraceOptions
+from kprobe_sim.events.readers import Readers
+from kprobe_sim.events.tracing import Tracing
+from kprobe_sim.machine.clock import TraceClock
+from kprobe_sim.machine.task import SavedCmdlines, Task
+from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.records.entry_type import TRACE_PRINT, TRACE_STACK
+from kprobe_sim.records.ring import PAGE_DATA, RingBuffer
+
+_MINIMUM_PAGES = 2
+_USER_FRAMES = 8  # FTRACE_STACK_ENTRIES
+TRACE_FLAG_NMI = 0x40  # of common_flags
+
+
+class TraceArray:
+    """The buffer of one trace instance, and what is set for it; the top one has no name.
+
+    `everyone` gives all instances of the kernel, the top one first.  `marked_since` tells which of them were last given
+    the marks of the top instance (copy_trace_marker): 0 for one that isn't.
+    """
+
+    def __init__(
+        self, tracing: Tracing, name: str, options: dict[str, bool], everyone: Callable[[], Iterable[TraceArray]]
+    ) -> None:
+        machine = tracing.machine
+        self.tracing = tracing
+        self.machine = machine
+        self._everyone = everyone
+        self.name = name
+        self.options = TraceOptions(options)
+        self.cpus = machine.cpus
+        pages = _MINIMUM_PAGES if not name else _pages(machine.profile.trace_buffer_size)
+        self.buffer: RingBuffer = RingBuffer(machine.cpus, pages)
+        self.buffer.overwrite = self.options["overwrite"]
+        self.spare: RingBuffer = RingBuffer(machine.cpus, 1)  # the other half of the snapshot (tr->max_buffer)
+        self.spare.overwrite = self.options["overwrite"]
+        self.has_snapshot = False
+        self.masked: frozenset[int] = frozenset()  # CPUs that tracing_cpumask leaves out
+        self.clock = TraceClock(machine.clock, machine.profile.default_clock, machine.profile.hz)
+        self._is_on = True
+        self.records: bool = True  # switched on, and not stopped by who reads
+        self.current_tracer: str = "nop"
+        self.functions: FunctionLists = FunctionLists()
+        self.hist_vars: list[object] = []  # the histograms with variables or actions, newest first
+        self.marked_since = int(not name)
+        self.snapshot_condition: object = None  # the action of a histogram that takes snapshots
+        self.error_log: ErrorLog = ErrorLog(machine.clock, machine.gates.error_log_command_size)
+        self.enablings = 0  # how often an event was enabled
+        self.knobs: dict[str, bytes] = {}  # numbers written to files that nothing simulated depends on
+        self.pids: set[int] | None = None
+        self.no_pids: set[int] | None = None
+        self.ftrace_pids: set[int] | None = None
+        self.ftrace_no_pids: set[int] | None = None
+        self.readers: Readers = Readers()
+        self.spare_readers: Readers = Readers()  # of the snapshot
+        self.open_files = 0
+        self.removed = False
+        self.started = 0  # time_start of the buffer
+
+    # facts that the renderer asks for
+
+    @property
+    def cmdlines(self) -> SavedCmdlines:
+        return self.machine.cmdlines
+
+    @property
+    def release(self) -> str:
+        return self.machine.release
+
+    @property
+    def preempt_model(self) -> str:
+        return self.machine.profile.preempt_model
+
+    @property
+    def render_state(self) -> tuple[object, ...]:
+        """Something that is another whenever the same entries may have other texts."""
+        machine = self.machine
+        return (
+            self.current_tracer,
+            self.options.version,
+            machine.cmdlines.version,
+            self.tracing.events.version,
+            len(machine.symbols),
+            self.clock.name,
+        )
+
+    def traces(self, task: Task) -> bool:
+        """True unless set_event_pid or set_event_notrace_pid excludes the task."""
+        if self.pids is not None and task.pid not in self.pids:
+            return False
+        return self.no_pids is None or task.pid not in self.no_pids
+
+    def follow_fork(self, parent: int, child: int) -> None:
+        """Let the pid filters cover a new child, where event-fork is set; function-fork for those of functions."""
+        if self.options["function-fork"]:
+            for pids in (self.ftrace_pids, self.ftrace_no_pids):
+                if pids is not None and parent in pids:
+                    pids.add(child)
+        if self.options["event-fork"]:
+            for pids in (self.pids, self.no_pids):
+                if pids is not None and parent in pids:
+                    pids.add(child)
+
+    def follow_exit(self, pid: int) -> None:
+        """Let the pid filters forget a task that is gone, where event-fork is set; function-fork likewise."""
+        if self.options["function-fork"]:
+            for pids in (self.ftrace_pids, self.ftrace_no_pids):
+                if pids is not None:
+                    pids.discard(pid)
+        if self.options["event-fork"]:
+            for pids in (self.pids, self.no_pids):
+                if pids is not None:
+                    pids.discard(pid)
+
+    # the buffer
+
+    def write(self, cpu: int, data: bytes, at: int | None = None, *, buffer: RingBuffer | None = None) -> bool:
+        """Put a record into the buffer, unless tracing is off there; wake whoever waits for data.
+
+        `buffer` is where the record was reserved, if a snapshot may have swapped the buffers since.
+        """
+        if not self.records or cpu in self.masked:
+            return False
+        stored = (buffer or self.buffer).write(cpu, self.clock.stamp(at), data)
+        if stored:
+            self.machine.wake()
+        return stored
+
+    def print(self, cpu: int, address: int, text: bytes, header: bytes, at: int | None) -> None:
+        """Put a text of the tracer's own into the buffer (trace_array_puts)."""
+        data = struct.pack("<H", TRACE_PRINT) + header[2:8] + struct.pack("<Q", address) + text + b"\0"
+        self.write(cpu, data, at)
+
+    def write_stack(self, cpu: int, header: bytes, addresses: Sequence[int], at: int | None) -> None:
+        """Put a kernel stack after an event, as options/stacktrace does."""
+        data = struct.pack("<H", TRACE_STACK) + header[2:8] + struct.pack("<II", len(addresses), 0)
+        self.write(cpu, data + b"".join(struct.pack("<Q", address) for address in addresses), at)
+
+    def write_user_stack(self, cpu: int, header: bytes, task: Task, at: int | None) -> None:
+        """Put where a task is in its program after an event, as options/userstacktrace does: never in an NMI."""
+        if header[2] & TRACE_FLAG_NMI:
+            return
+        kind = self.tracing.events.static["ftrace", "user_stack"].id
+        tgid = task.pid if task.tgid is None else task.tgid
+        frames = [*task.user_stack, *(0,) * _USER_FRAMES][:_USER_FRAMES]
+        data = struct.pack("<H", kind) + header[2:8] + struct.pack(f"<II{_USER_FRAMES}Q", tgid, 0, *frames)
+        self.write(cpu, data, at)
+
+    # the snapshot
+
+    def allocate_snapshot(self) -> None:
+        """Give the spare buffer the size of the buffer, so that the two can be swapped."""
+        for spare, used in zip(self.spare.cpus, self.buffer.cpus, strict=True):
+            spare.resize(used.nr_pages)
+        self.has_snapshot = True
+
+    def free_snapshot(self) -> None:
+        """Drop the spare buffer's entries and pages."""
+        self.spare.reset()
+        self.spare.resize(1)
+        self.has_snapshot = False
+
+    def swap_snapshot(self, cpu: int | None = None) -> None:
+        """Take a snapshot, of one CPU or all: the spare buffer, with whatever it holds, is written to from now on."""
+        if cpu is None:
+            self.buffer, self.spare = self.spare, self.buffer
+        else:
+            used, spare = self.buffer.cpus, self.spare.cpus
+            used[cpu], spare[cpu] = spare[cpu], used[cpu]
+        self.machine.wake()
+
+    def clear(self, cpu: int | None = None) -> None:
+        """Empty the buffer of one CPU, or of all."""
+        self.buffer.reset(cpu)
+        self.started = self.machine.clock()
+
+    def resize(self, size: int, cpu: int | None = None) -> None:
+        """Give the buffer `size` bytes a CPU, in whole pages and at least two; the snapshot's too.
+
+        Raises OSError EBUSY while `trace` is open for reading.
+        """
+        if self.readers.hold(cpu):
+            raise refuse(errno.EBUSY)
+        pages = max(_pages(size), _MINIMUM_PAGES)
+        self.buffer.resize(pages, cpu)
+        if self.has_snapshot:
+            self.spare.resize(pages, cpu)
+
+    def expand(self) -> None:
+        """Give the top buffer its full size, as when an event is first enabled (tracing_update_buffers)."""
+        if not self.tracing.is_expanded:
+            self.tracing.is_expanded = True
+            next(iter(self._everyone())).resize(self.machine.profile.trace_buffer_size)
+
+    def size_of(self, cpu: int) -> int:
+        """Return the bytes that one CPU's buffer can hold."""
+        return self.buffer.cpus[cpu].nr_pages * PAGE_DATA
+
+    def set_tracing(self, on: bool) -> None:
+        """Switch recording on or off; a reader that waits looks again."""
+        self._is_on = on
+        self.records = on and not self.readers.stops
+        self.machine.wake()
+
+    @property
+    def tracing_on(self) -> bool:
+        """Whether recording is on, as the kernel tells it: who stops it for reading may be seen, or not."""
+        return self._is_on if self.machine.gates.stops_are_hidden else self.records
+
+    def open_trace(self, cpu: int | None) -> None:
+        """Let `trace` be looked at; the option pause-on-trace stops recording meanwhile."""
+        self.readers.look(cpu)
+        if self.options["pause-on-trace"]:
+            self.readers.stops += 1
+            self.records = False
+
+    def close_trace(self, cpu: int | None) -> None:
+        """Let it be looked at no more; one stop less, whoever made it."""
+        self.readers.look_away(cpu)
+        self.readers.stops -= bool(self.readers.stops)
+        self.records = self._is_on and not self.readers.stops
+
+    def set_tracer(self, name: str) -> None:
+        """Choose the tracer, which starts with an empty buffer and brings options of its own.
+
+        Raises OSError EBUSY while a consuming reader of the instance is open.
+        """
+        if name == self.current_tracer:
+            return
+        if self.readers.consuming:
+            raise refuse(errno.EBUSY)
+        there = self.machine.profile.directory("options")
+        old = OPTIONS_OF_TRACERS.get(self.current_tracer, ())
+        new = [option for option in OPTIONS_OF_TRACERS.get(name, ()) if option in there]
+        recorded = {option: self.machine.profile.file_text(f"options/{option}") == b"1\n" for option in new}
+        self.options.change_tracer(old, recorded)
+        self.current_tracer = name
+        self.clear()
+        self.tracing.rearm()
+
+    def set_option(self, name: str, value: bool) -> None:
+        """Set an option and do what it entails; OSError EINVAL if it can't be."""
+        if name == "trace_printk_dest" and value != self.options[name]:
+            self._move_printk(value)
+        if name == "copy_trace_marker" and value != self.options[name]:
+            newest = max(other.marked_since for other in self._everyone())
+            self.marked_since = newest + 1 if value else 0
+        self.options.set(name, value)
+        if name in TRACER_OPTIONS:  # the tracer has one set of options for all instances
+            for other in self._everyone():
+                other.options.set(name, value)
+        if name == "overwrite":
+            self.buffer.overwrite = self.spare.overwrite = value
+
+    def _move_printk(self, here: bool) -> None:
+        # one instance always has it, and the top one can't give it away (trace.c 6.12: set_tracer_flag)
+        if not here and not self.name:
+            raise refuse(errno.EINVAL)
+        for other in self._everyone():
+            other.options.set("trace_printk_dest", not here and not other.name)
+
+    def set_clock(self, name: str) -> None:
+        """Choose the trace clock; the buffer is cleared, since stamps of two clocks can't be compared."""
+        if name not in self.machine.profile.clocks:
+            raise refuse(errno.EINVAL)
+        self.clock = TraceClock(self.machine.clock, name, self.machine.profile.hz)
+        self.clear()
+        self.spare.reset()
+
+
+def _pages(size: int) -> int:
+    return -(-size // PAGE_DATA)

@@ -1,0 +1,52 @@
+"""What the tracer itself adds to a kernel stack, where its own functions aren't skipped (the trigger stacktrace)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kprobe_sim.builds.profile import Profile
+from kprobe_sim.builds.symbols import SymbolTable
+
+_FENTRY_SIZE = 5
+
+
+class TracerFrames:
+    """The frames of one kernel build, as its profile has them; of a build that none are recorded of, there are none."""
+
+    def __init__(self, profile: Profile, symbols: SymbolTable) -> None:
+        self._chains = profile.chains
+        self._symbols = symbols
+
+    def entry(self, here: int, shared: bool, chain: Sequence[int]) -> list[int]:
+        """Return the stack of a probe at a function's entry; `shared`: it isn't the only one there."""
+        frames = self._frames("entry")
+        if not frames:
+            return [here + 1, *chain]
+        if shared:
+            index = int(self._chains["shared_index"])
+            frames[index:index] = self._frames("shared")
+        return [*frames, here + _FENTRY_SIZE, *chain]
+
+    def breakpoint(self, here: int, chain: Sequence[int]) -> list[int]:
+        """Return the stack of a probe that uses a breakpoint."""
+        return [*self._frames("breakpoint"), here + 1, *chain]
+
+    def returning(self, chain: Sequence[int]) -> list[int]:
+        """Return the stack of a return probe."""
+        return [*self._frames("returning"), *chain]
+
+    def marker(self) -> list[int]:
+        """Return the stack of a write to trace_marker."""
+        return self._frames("marker")
+
+    def _frames(self, way: str) -> list[int]:
+        """Return the return addresses of a way into the tracer, innermost first."""
+        found = []
+        for place in self._chains.get(way, ()):
+            name, _, offset = place.partition("+")
+            symbols = self._symbols.lookup(name) if offset else []
+            if symbols:
+                found.append(symbols[0].address + int(offset, 16))
+            elif not offset:
+                found.append(int(place, 16))  # in a trampoline, which has no symbol
+        return found

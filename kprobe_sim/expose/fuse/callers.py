@@ -1,0 +1,92 @@
+"""What /proc tells of the thread that a request of the mount came from."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from typing import NamedTuple
+
+from kprobe_sim.machine.task import Task
+from kprobe_sim.parsing.refusal import refuse
+
+_SPLICE, _SENDFILE = 275, 40  # numbers of the system calls on x86-64
+_SPLICE_F_NONBLOCK = 2
+_HARMLESS = (signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH)  # ignored, unless there is a handler
+
+
+def caller(pid: int, group: int | None = None) -> Task:
+    """Return the task that a request came from: its name is in /proc, as long as it lives.
+
+    `group` is its process, where that is another number.
+    """
+    try:
+        descriptor = os.open(f"/proc/{pid}/comm", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return Task(pid, "<...>", group)
+    try:
+        return Task(pid, os.read(descriptor, 64).rstrip(b"\n"), group)
+    except OSError:
+        return Task(pid, "<...>", group)
+    finally:
+        os.close(descriptor)
+
+
+def parent_of(pid: int) -> int:
+    """Return the process that a task is a child of; 0 if that can't be told."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
+def ignores(pid: int, number: int) -> bool:
+    """True if a signal means nothing to a task, and no other one that waits does."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            lines = dict(line.split(b":", 1) for line in file)
+        ignored, caught, blocked = (int(lines[name], 16) for name in (b"SigIgn", b"SigCgt", b"SigBlk"))
+        pending = int(lines[b"SigPnd"], 16) | int(lines[b"ShdPnd"], 16)
+    except (OSError, KeyError, ValueError):
+        return False
+    bit = 1 << number - 1
+    if pending & caught & ~blocked:
+        return False
+    return bool(ignored & bit) or (number in _HARMLESS and not caught & bit)
+
+
+class SpliceCall(NamedTuple):
+    """The splice or sendfile that a thread waits in."""
+
+    descriptor: int
+    is_blocking: bool
+    position: int  # of the file when it began
+
+
+def waits(pid: int, position: int) -> bool:
+    """True if a thread shall wait for the page at that position.
+
+    Not if it has had pages from the same call, nor with SPLICE_F_NONBLOCK.  Requests tell neither: /proc does, of
+    processes that this one may look into; others get EAGAIN.
+    """
+    try:
+        call = _call_of(pid)
+    except (OSError, ValueError):
+        return False
+    return call.is_blocking and call.position == position
+
+
+def _call_of(pid: int) -> SpliceCall:
+    text = "running"
+    while text.startswith("running"):  # it has asked, and isn't asleep yet
+        with open(f"/proc/{pid}/syscall", encoding="ascii") as file:
+            text = file.read()
+    number, *arguments = (int(word, 0) for word in text.split()[:7])
+    if number not in (_SPLICE, _SENDFILE):
+        raise refuse(errno.EINVAL)
+    descriptor = arguments[0 if number == _SPLICE else 1]
+    is_blocking = number == _SENDFILE or not arguments[5] & _SPLICE_F_NONBLOCK
+    with open(f"/proc/{pid}/fdinfo/{descriptor}", encoding="ascii") as file:
+        position = next(int(line.split()[1]) for line in file if line.startswith("pos:"))
+    return SpliceCall(descriptor, is_blocking, position)

@@ -1,0 +1,40 @@
+"""poll(2) and epoll on the mount: which files the kernel is told of when something happens.
+
+The kernel asks for a file's mask once for each waiter, and again whenever it is told that it may have changed.  It is
+told of all that comes, as tracefs wakes its waiters then: an edge-triggered epoll hears of the next event after the
+last one was read, and also if it wasn't.
+"""
+
+from __future__ import annotations
+
+from kprobe_sim.expose.fuse import wire
+from kprobe_sim.files.node import OpenFile
+
+
+class Polls:
+    """The open files that the kernel polls, by its own handle of each."""
+
+    def __init__(self) -> None:
+        self._polled: dict[int, OpenFile] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._polled)
+
+    def answer(self, opened: OpenFile, poll_handle: int, flags: int) -> bytes:
+        """Return the reply to POLL; one that waits is told of what comes."""
+        can_wait = type(opened).poll is not OpenFile.poll
+        if flags & wire.POLL_SCHEDULE_NOTIFY and can_wait:
+            self._polled[poll_handle] = opened
+        return wire.TWO_WORDS.pack(opened.poll(), 0)
+
+    def closed(self, opened: OpenFile) -> None:
+        """Nobody polls the file any more."""
+        for poll_handle in [key for key, file in self._polled.items() if file is opened]:
+            del self._polled[poll_handle]
+
+    def notices(self) -> list[bytes]:
+        """Something has happened: return the messages for the files that are ready."""
+        ready = [poll_handle for poll_handle, opened in self._polled.items() if opened.poll()]
+        for poll_handle in ready:
+            del self._polled[poll_handle]  # the kernel asks again if somebody waits
+        return [wire.poll_notice(poll_handle) for poll_handle in ready]

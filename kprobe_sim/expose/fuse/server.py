@@ -1,0 +1,400 @@
+"""The simulated tracefs as a FUSE file system: the server that answers the kernel's requests.
+
+It speaks to /dev/fuse itself, with the standard library alone.  The well-kept binding, mfusepy, was tried first and
+fails these checks: poll(2) and epoll on a waiting `trace_pipe` never wake (it has a `poll` operation but no way to
+notify), a blocked read hears of its caller's signal only through a private part of the binding, and it mounts by
+itself, so a server outside the user namespace of `kprobe-sim run` can't be handed a descriptor.
+
+One thread answers; a read that must wait is parked and answered on the event, or with EINTR when its caller gets a
+signal.  Entries of directories that come and go aren't cached by the kernel, and no negative entry ever is.
+
+What a FUSE mount can't do as tracefs does is listed in docs/ways.md.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import stat
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from kprobe_sim.expose.fuse import wire
+from kprobe_sim.expose.fuse.callers import caller, waits
+from kprobe_sim.expose.fuse.nodes import NodeTable, is_apart
+from kprobe_sim.expose.fuse.polls import Polls
+from kprobe_sim.expose.fuse.positions import Positions
+from kprobe_sim.expose.fuse.splice import Splices
+from kprobe_sim.expose.fuse.wire import InitFlag, Opcode, OpenFlag, Request
+from kprobe_sim.files.node import DirNode, OpenFile, Seek
+from kprobe_sim.parsing.refusal import refuse
+
+if TYPE_CHECKING:
+    from kprobe_sim.kernel.simulated import SimulatedKernel
+
+_WANTED = InitFlag.ATOMIC_O_TRUNC | InitFlag.BIG_WRITES | InitFlag.PARALLEL_DIROPS | InitFlag.MAX_PAGES
+_LASTING = 3600  # seconds for which the kernel may remember what can't change
+
+
+class _Parked(NamedTuple):
+    """A read that waits for data."""
+
+    unique: int
+    node: int
+    opened: OpenFile
+    size: int
+    position: int
+    is_spliced: bool
+
+
+class FuseServer:
+    """Answers the requests of one mount from a simulated kernel.
+
+    `descriptor` is an open /dev/fuse that was or will be given to mount(2); the server owns it from now on.  `seen`
+    is told the pid and path of each open of a file, before it is opened.  `root` is the tree that is served (default:
+    the kernel's tracefs), `owner` the uid and gid that its files have.
+    """
+
+    def __init__(
+        self,
+        kernel: SimulatedKernel,
+        descriptor: int,
+        seen: Callable[[int, str], None] | None = None,
+        *,
+        root: DirNode | None = None,
+        owner: tuple[int, int] = (0, 0),
+    ) -> None:
+        self._kernel = kernel
+        self._descriptor = descriptor
+        self._seen = seen
+        self._owner = owner
+        self._nodes = NodeTable(root or kernel.root)
+        self._handles: dict[int, OpenFile | list[tuple[int, str, bool]]] = {}
+        self._next_handle = 1
+        self._parked: list[_Parked] = []
+        self._polls = Polls()
+        self._positions = Positions()
+        self._changed: dict[str, tuple[int, int, int]] = {}  # path: mode, uid, gid that chmod and chown left
+        self._started = time.time()
+        self._splices = Splices(self._send)
+        self._waker = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._ended = False
+        self._answers: dict[int, Callable[[Request], bytes | None]] = {
+            Opcode.LOOKUP: self._lookup,
+            Opcode.GETATTR: self._getattr,
+            Opcode.SETATTR: self._setattr,
+            Opcode.MKDIR: self._mkdir,
+            Opcode.RMDIR: self._rmdir,
+            Opcode.OPEN: self._open,
+            Opcode.READ: self._read,
+            Opcode.WRITE: self._write,
+            Opcode.RELEASE: self._release,
+            Opcode.RELEASEDIR: self._release,
+            Opcode.OPENDIR: self._opendir,
+            Opcode.READDIR: self._readdir,
+            Opcode.POLL: self._poll,
+            Opcode.LSEEK: self._seek,
+            Opcode.STATFS: lambda _: wire.statfs(),
+            **dict.fromkeys((Opcode.FLUSH, Opcode.FSYNCDIR, Opcode.DESTROY), lambda _: b""),
+            Opcode.FSYNC: _no_fsync,
+            Opcode.INIT: lambda request: wire.init_reply(wire.INIT_IN.unpack_from(request.body)[3], _WANTED),
+        }
+
+    def serve(self) -> None:
+        """Answer until the file system is unmounted or `stop` is called."""
+        os.set_blocking(self._descriptor, False)
+        buffer = bytearray(wire.REQUEST_SIZE)
+        view = memoryview(buffer)
+        poller = select.poll()
+        poller.register(self._descriptor, select.POLLIN)
+        poller.register(self._waker, select.POLLIN)
+        with self._kernel.condition:
+            unsubscribe = self._kernel.machine.subscribe(self._wake)
+        try:
+            while not self._ended:
+                try:
+                    length = os.readv(self._descriptor, [buffer])
+                except BlockingIOError:
+                    if any(ready == self._waker for ready, _ in poller.poll()):
+                        os.eventfd_read(self._waker)
+                        self._retry()
+                    continue
+                except OSError as error:
+                    if error.errno in (errno.ENODEV, errno.ECONNABORTED):  # unmounted, with requests on their way
+                        return
+                    if error.errno in (errno.EINTR, errno.ENOENT):  # the caller of the request is gone
+                        continue
+                    raise
+                self._answer(Request.parse(view[:length]))
+                if self._parked or self._polls:
+                    self._drain()
+        finally:
+            with self._kernel.condition:
+                unsubscribe()
+            self._close()
+
+    def stop(self) -> None:
+        """End `serve`; may be called from any thread, or a signal handler."""
+        self._ended = True
+        os.eventfd_write(self._waker, 1)
+
+    def _close(self) -> None:
+        os.close(self._descriptor)  # ends every request that waits, with ECONNABORTED
+        with self._kernel.condition:
+            for opened in self._handles.values():
+                if isinstance(opened, OpenFile):
+                    opened.release()
+        self._handles.clear()
+
+    def _wake(self) -> None:
+        if self._parked or self._polls:
+            os.eventfd_write(self._waker, 1)
+
+    def _drain(self) -> None:
+        try:
+            os.eventfd_read(self._waker)
+        except BlockingIOError:
+            return
+        self._retry()
+
+    def _answer(self, request: Request) -> None:
+        opcode = request.opcode
+        if opcode in (Opcode.FORGET, Opcode.BATCH_FORGET):
+            self._forget(request)
+            return
+        if opcode == Opcode.INTERRUPT:
+            self._interrupt(wire.HANDLE_IN.unpack_from(request.body)[0])
+            return
+        self._send(self._reply(request))
+
+    def _reply(self, request: Request) -> bytes:
+        answer = self._answers.get(request.opcode)
+        if answer is None:
+            return wire.refusal(request.unique, wire.NOT_MADE.get(request.opcode, errno.ENOSYS))
+        try:
+            with self._kernel.condition:
+                body = answer(request)
+        except OSError as error:
+            return wire.refusal(request.unique, error.errno or errno.EIO)
+        except Exception:  # a fault of the simulator's: the caller gets an error, and the next one an answer
+            traceback.print_exc(file=sys.stderr)
+            return wire.refusal(request.unique, errno.EIO)
+        return b"" if body is None else wire.reply(request.unique, body)
+
+    def _send(self, message: bytes) -> None:
+        if not message:
+            return
+        try:
+            os.write(self._descriptor, message)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENODEV):  # nobody waits for it any more
+                raise
+
+    # names
+
+    def _lookup(self, request: Request) -> bytes:
+        return self._entry(request.node, request.name())
+
+    def _entry(self, parent: int, name: str) -> bytes:
+        found = self._nodes.look_up(parent, name)
+        if found is None:
+            raise refuse(errno.ENOENT)
+        seconds = 0 if self._nodes.changes(parent) or is_apart(name) else _LASTING
+        self._splices.answering(found)
+        return wire.entry(found, self._attributes(found), seconds, self._lasting(found))
+
+    def _attributes(self, number: int) -> wire.Attributes:
+        node = self._nodes.node(number)
+        kind = stat.S_IFDIR if node.is_dir else stat.S_IFREG
+        mode, uid, gid = self._changed.get(self._nodes.path(number), (node.mode, *self._owner))
+        return wire.Attributes(self._nodes.inode(number), kind | mode, node.links, uid, gid, self._started)
+
+    def _lasting(self, number: int) -> int:
+        # the kernel must ask again for a file: at SEEK_END it does so with the handle, and can be refused
+        return _LASTING if self._nodes.is_dir(number) and self._nodes.path(number) not in self._changed else 0
+
+    def _getattr(self, request: Request) -> bytes:
+        flags, _, handle = wire.GETATTR_IN.unpack_from(request.body)
+        if flags & wire.GETATTR_FH:
+            opened = self._handles.get(handle)
+            if isinstance(opened, OpenFile):
+                opened.lseek(0, 0, os.SEEK_END)
+            self._splices.lose(request.node)
+        else:
+            self._splices.answering(request.node)
+        return wire.attributes_reply(self._attributes(request.node), self._lasting(request.node))
+
+    def _setattr(self, request: Request) -> bytes:
+        values = wire.SETATTR_IN.unpack_from(request.body)
+        now = self._attributes(request.node)
+        mode, uid, gid = stat.S_IMODE(now.mode), now.uid, now.gid
+        if values[0] & wire.SETATTR_MODE:
+            mode = stat.S_IMODE(values[11])
+        if values[0] & wire.SETATTR_UID:
+            uid = values[13]
+        if values[0] & wire.SETATTR_GID:
+            gid = values[14]
+        if (mode, uid, gid) != (stat.S_IMODE(now.mode), now.uid, now.gid):
+            self._changed[self._nodes.path(request.node)] = (mode, uid, gid)
+        self._splices.lose(request.node)
+        return wire.attributes_reply(self._attributes(request.node), 0)  # truncate(2) is taken and does nothing
+
+    def _directory(self, number: int) -> DirNode:
+        node = self._nodes.node(number)
+        if not isinstance(node, DirNode):
+            raise refuse(errno.ENOTDIR)
+        return node
+
+    def _mkdir(self, request: Request) -> bytes:
+        name = request.name(wire.MKDIR_IN.size)
+        self._directory(request.node).mkdir(name)
+        return self._entry(request.node, name)
+
+    def _rmdir(self, request: Request) -> bytes:
+        directory, name = self._directory(request.node), request.name()
+        if directory.lookup(name) is None:
+            raise refuse(errno.ENOENT)
+        directory.rmdir(name)
+        return b""
+
+    def _forget(self, request: Request) -> None:
+        if request.opcode == Opcode.FORGET:
+            self._nodes.forget(request.node, wire.FORGET_IN.unpack_from(request.body)[0])
+            return
+        for number, lookups in wire.forgotten(request.body):
+            self._nodes.forget(number, lookups)
+
+    def _opendir(self, request: Request) -> bytes:
+        self._directory(request.node)
+        return wire.opened(self._keep([]), 0)
+
+    def _readdir(self, request: Request) -> bytes:
+        handle, offset, size, *_ = wire.TRANSFER_IN.unpack_from(request.body)
+        entries = self._handles[handle]
+        assert isinstance(entries, list)
+        if offset == 0:  # also after rewinddir(3): what is there by now
+            directory = self._directory(request.node)
+            entries[:] = [(1, ".", True), (2, "..", True)]
+            for name in directory.names():
+                found = directory.lookup(name)
+                if found is not None:
+                    entries.append((len(entries) + 1, name, found.is_dir))
+        return wire.directory(entries[offset:], size)
+
+    # open files
+
+    def _keep(self, opened: OpenFile | list[tuple[int, str, bool]]) -> int:
+        handle = self._next_handle
+        self._next_handle += 1
+        self._handles[handle] = opened
+        return handle
+
+    def _file(self, handle: int) -> OpenFile:
+        opened = self._handles[handle]
+        assert isinstance(opened, OpenFile)
+        return opened
+
+    def _open(self, request: Request) -> bytes:
+        flags, _ = wire.OPEN_IN.unpack_from(request.body)
+        if self._seen is not None:
+            self._seen(request.pid, self._nodes.path(request.node))
+        opened = self._nodes.node(request.node).open(flags)
+        if flags & os.O_DIRECT:  # after the open, as do_dentry_open() in fs/open.c
+            opened.release()
+            raise refuse(errno.EINVAL)
+        how = OpenFlag.DIRECT_IO | OpenFlag.NOFLUSH
+        if opened.seek is Seek.NONE:
+            how |= OpenFlag.NONSEEKABLE  # not STREAM: saved_cmdlines_size has a position all the same
+        if opened.readable and not flags & os.O_APPEND:  # the kernel appends at the size
+            self._splices.opened(request.node)
+        return wire.opened(self._keep(opened), how)
+
+    def _release(self, request: Request) -> bytes:
+        (handle,) = wire.HANDLE_IN.unpack_from(request.body)
+        opened = self._handles.pop(handle, None)
+        self._positions.forget(handle)
+        if isinstance(opened, OpenFile):
+            opened.release()
+            if opened.readable and not opened.flags & os.O_APPEND:
+                self._splices.closed(request.node)
+            self._polls.closed(opened)
+        return b""
+
+    def _read(self, request: Request) -> bytes | None:
+        handle, position, size, how, _, flags, _ = wire.TRANSFER_IN.unpack_from(request.body)
+        opened = self._file(handle)
+        opened.flags = opened.flags & ~os.O_NONBLOCK | flags & os.O_NONBLOCK  # fcntl may have changed it
+        is_spliced = not how & wire.READ_LOCKOWNER
+        try:
+            if is_spliced:
+                return self._splices.read(request.node, opened, size, position)
+            self._splices.find(request.node)
+            start = self._positions.begin(handle, position)
+            data = opened.read(size, start)
+            self._positions.end(handle, position, len(data), start + len(data))
+            return data
+        except BlockingIOError:
+            if flags & os.O_NONBLOCK or (is_spliced and not waits(request.pid, position)):
+                raise
+            self._parked.append(_Parked(request.unique, request.node, opened, size, position, is_spliced))
+            return None
+
+    def _write(self, request: Request) -> bytes:
+        handle, position, size, *_ = wire.TRANSFER_IN.unpack_from(request.body)
+        opened = self._file(handle)
+        if opened.seek is Seek.NONE:  # trace_marker: the entry carries the writer's name
+            self._kernel.writer = caller(request.pid)
+        start = wire.TRANSFER_IN.size
+        at = self._positions.begin(handle, position)
+        written = opened.write(bytes(request.body[start : start + size]), at)
+        self._positions.end(handle, position, written, opened.after_write(at, written))
+        return wire.TWO_WORDS.pack(written, 0)
+
+    def _poll(self, request: Request) -> bytes:
+        handle, poll_handle, flags, _ = wire.POLL_IN.unpack_from(request.body)
+        opened = self._file(handle)
+        self._splices.find(request.node)
+        return self._polls.answer(opened, poll_handle, flags)
+
+    def _seek(self, request: Request) -> bytes:
+        """Refuse SEEK_DATA and SEEK_HOLE, for which alone the kernel asks: a file of no bytes has neither."""
+        opened = self._file(wire.HANDLE_IN.unpack_from(request.body)[0])
+        raise refuse(errno.ENXIO if opened.seek in (Seek.DEFAULT, Seek.GENERIC) else errno.EINVAL)
+
+    # waiting
+
+    def _interrupt(self, unique: int) -> None:
+        for parked in self._parked:
+            if parked.unique == unique:
+                self._parked.remove(parked)
+                self._send(wire.refusal(unique, errno.EINTR))
+                return
+
+    def _retry(self) -> None:
+        """Data may have come: answer the reads that wait, and tell the kernel of files that it polls."""
+        messages: list[bytes] = []
+        with self._kernel.condition:
+            waiting, self._parked = self._parked, []
+            for parked in waiting:
+                try:
+                    messages.append(wire.reply(parked.unique, self._read_again(parked)))
+                except BlockingIOError:
+                    self._parked.append(parked)
+                except OSError as error:
+                    messages.append(wire.refusal(parked.unique, error.errno or errno.EIO))
+            messages += self._polls.notices()
+        for message in messages:
+            self._send(message)
+
+    def _read_again(self, parked: _Parked) -> bytes:
+        _, node, opened, size, position, is_spliced = parked
+        return self._splices.again(node, opened, size, position) if is_spliced else opened.again(size, position)
+
+
+def _no_fsync(_: Request) -> bytes:
+    """Refuse fsync(2): tracefs has it for directories only (vfs_fsync_range() in fs/sync.c)."""
+    raise refuse(errno.EINVAL)

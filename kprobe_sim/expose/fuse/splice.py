@@ -1,0 +1,81 @@
+"""splice(2) and sendfile(2) on the mount: how the kernel is brought to ask this server, and what it is told.
+
+Since 6.5 the kernel serves them by way of its page cache, and asks for no page beyond the size of the file as it knows
+it (before, they were like read(2)).  stat(2) shall say 0, as in tracefs.  A notice that a byte was stored far on
+makes the size great; sent just before attributes are answered it keeps the size so, as those are then older than the
+notice: they are shown to the caller and not kept.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+
+from kprobe_sim.expose.fuse import wire
+from kprobe_sim.expose.fuse.positions import FAR
+from kprobe_sim.files.node import OpenFile
+
+_KEPT = 1 << 18  # bytes that the page cache holds of one open file
+
+
+class Splices:
+    """The files that are open for reading, and reads for the page cache; `send` sends a message to the kernel."""
+
+    def __init__(self, send: Callable[[bytes], None]) -> None:
+        self._send = send
+        self._size = FAR
+        self._readers: dict[int, int] = {}  # by node: how many
+        self._lost: set[int] = set()  # nodes whose size the kernel has as another
+
+    def opened(self, node: int) -> None:
+        """A node is about to be opened for reading."""
+        self._readers[node] = self._readers.get(node, 0) + 1
+        self._tell(node)
+
+    def closed(self, node: int) -> None:
+        """One of them was closed."""
+        left = self._readers.get(node, 0) - 1
+        if left > 0:
+            self._readers[node] = left
+        else:
+            self._readers.pop(node, None)
+            self._lost.discard(node)
+
+    def answering(self, node: int) -> None:
+        """The attributes of a node are about to be answered, for somebody to see."""
+        if node in self._readers:
+            self._tell(node)
+
+    def lose(self, node: int) -> None:
+        """The kernel will take the size from the next answer."""
+        if node in self._readers:
+            self._lost.add(node)
+
+    def find(self, node: int) -> None:
+        """The file is in use: a size that was lost is told again."""
+        if node in self._lost:
+            self._lost.discard(node)
+            self._tell(node)
+
+    def read(self, node: int, opened: OpenFile, size: int, position: int) -> bytes:
+        """Return a page for the page cache; EINVAL for files that have no splice."""
+        data = opened.splice(size, position)
+        if len(data) < size:  # the kernel takes it for the end
+            self.lose(node)
+        elif not position % _KEPT and position:  # nobody reads it again
+            self._send(wire.invalid_notice(node, 0, position))
+        return data
+
+    def again(self, node: int, opened: OpenFile, size: int, position: int) -> bytes:
+        """Do it for one that waits: what ends its waiting is what poll(2) waits for, or the end of recording."""
+        if not opened.poll():
+            if not opened.splice_ends():
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            self.lose(node)
+            return b""
+        return self.read(node, opened, size, position)
+
+    def _tell(self, node: int) -> None:
+        self._size += 1  # only one that is greater than the last counts as news
+        self._send(wire.store_notice(node, self._size - 1, b"\0"))

@@ -1,0 +1,233 @@
+"""The messages between the kernel and a FUSE server, as <linux/fuse.h> lays them out (protocol 7.31)."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Iterator
+from enum import IntEnum, IntFlag
+from struct import Struct
+from typing import NamedTuple
+
+from kprobe_sim.builds.page import PAGE_SIZE
+
+MAX_WRITE = 1 << 20  # one write(2) of up to this size arrives whole
+REQUEST_SIZE = MAX_WRITE + PAGE_SIZE  # what one read of /dev/fuse must have room for
+UNKNOWN_INODE = 0xFFFFFFFF  # a directory entry that the kernel hasn't looked up yet
+
+_VERSION = (7, 31)
+
+
+class Opcode(IntEnum):
+    """What a request asks."""
+
+    LOOKUP = 1
+    FORGET = 2
+    GETATTR = 3
+    SETATTR = 4
+    SYMLINK = 6
+    MKNOD = 8
+    MKDIR = 9
+    UNLINK = 10
+    RMDIR = 11
+    RENAME = 12
+    LINK = 13
+    OPEN = 14
+    READ = 15
+    WRITE = 16
+    STATFS = 17
+    RELEASE = 18
+    FSYNC = 20
+    SETXATTR = 21
+    GETXATTR = 22
+    LISTXATTR = 23
+    FLUSH = 25
+    INIT = 26
+    OPENDIR = 27
+    READDIR = 28
+    RELEASEDIR = 29
+    FSYNCDIR = 30
+    CREATE = 35
+    INTERRUPT = 36
+    DESTROY = 38
+    IOCTL = 39
+    POLL = 40
+    BATCH_FORGET = 42
+    FALLOCATE = 43
+    RENAME2 = 45
+    LSEEK = 46
+
+
+NOT_MADE: dict[int, int] = {  # as a directory without that operation answers, <fs/namei.c>
+    Opcode.CREATE: errno.EACCES,
+    Opcode.MKNOD: errno.EPERM,
+    Opcode.SYMLINK: errno.EPERM,
+    Opcode.LINK: errno.EPERM,
+    Opcode.UNLINK: errno.EPERM,
+    Opcode.RENAME: errno.EPERM,
+    Opcode.RENAME2: errno.EPERM,
+    Opcode.SETXATTR: errno.EOPNOTSUPP,
+    Opcode.GETXATTR: errno.EOPNOTSUPP,
+    Opcode.LISTXATTR: errno.EOPNOTSUPP,
+    Opcode.IOCTL: errno.ENOTTY,
+    Opcode.FALLOCATE: errno.EOPNOTSUPP,
+}
+
+
+class InitFlag(IntFlag):
+    """What both sides can do."""
+
+    ATOMIC_O_TRUNC = 1 << 3  # O_TRUNC comes with the open, so that the open can refuse it
+    BIG_WRITES = 1 << 5
+    PARALLEL_DIROPS = 1 << 18
+    MAX_PAGES = 1 << 22
+
+
+class OpenFlag(IntFlag):
+    """How the kernel treats an open file."""
+
+    DIRECT_IO = 1 << 0  # every read and write comes here, whatever the size in stat says
+    NONSEEKABLE = 1 << 2
+    STREAM = 1 << 4
+    NOFLUSH = 1 << 5
+
+
+READ_LOCKOWNER = 2  # read(2) sets it; a read without it is for the page cache, so for splice, sendfile or mmap
+GETATTR_FH = 1  # getattr for an open file: the kernel asks so for SEEK_END only
+POLL_SCHEDULE_NOTIFY = 1
+SETATTR_MODE, SETATTR_UID, SETATTR_GID = 1, 2, 4
+
+_IN_HEADER = Struct("<IIQQIIIHH")
+_OUT_HEADER = Struct("<IiQ")
+_ATTR = Struct("<QQQQQQIIIIIIIIII")
+_ENTRY = Struct("<QQQQII")
+_ATTR_OUT = Struct("<QII")
+_INIT_OUT = Struct("<IIIIHHIIHHI7I")
+_DIRENT = Struct("<QQII")
+_STATFS = Struct("<QQQQQIIII24x")
+_OPEN_OUT = Struct("<QII")
+
+INIT_IN = Struct("<IIII")
+OPEN_IN = Struct("<II")
+TRANSFER_IN = Struct("<QQIIQII")  # read and write: handle, offset, size, flags of it, lock owner, file flags, padding
+HANDLE_IN = Struct("<Q")
+GETATTR_IN = Struct("<IIQ")
+SETATTR_IN = Struct("<IIQQQQQQIIIIIIII")
+POLL_IN = Struct("<QQII")
+FORGET_IN = Struct("<Q")
+_BATCH_FORGET_IN = Struct("<II")
+_FORGET_ONE = Struct("<QQ")
+MKDIR_IN = Struct("<II")
+_INVALID_OUT = Struct("<Qqq")
+_STORE_OUT = Struct("<QQII")
+TWO_WORDS = Struct("<II")  # write_out and poll_out: a number and padding
+
+
+class Request(NamedTuple):
+    """One request: what it asks of which node, for whom (ids as the mounting user namespace sees them)."""
+
+    opcode: int
+    unique: int
+    node: int
+    uid: int
+    gid: int
+    pid: int
+    body: memoryview
+
+    @classmethod
+    def parse(cls, message: memoryview) -> Request:
+        """Read a message; the body is a view on it."""
+        length, opcode, unique, node, uid, gid, pid, _, _ = _IN_HEADER.unpack_from(message)
+        return cls(opcode, unique, node, uid, gid, pid, message[_IN_HEADER.size : length])
+
+    def name(self, offset: int = 0) -> str:
+        """Return the NUL-ended name at `offset` of the body."""
+        return bytes(self.body[offset:]).split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+
+
+class Attributes(NamedTuple):
+    """What stat(2) shows; the size is 0, as in tracefs."""
+
+    inode: int
+    mode: int
+    links: int
+    uid: int
+    gid: int
+    time: float
+
+    def pack(self) -> bytes:
+        seconds = int(self.time)
+        nanoseconds = int((self.time - seconds) * 1e9)
+        times = (seconds, seconds, seconds, nanoseconds, nanoseconds, nanoseconds)
+        return _ATTR.pack(self.inode, 0, 0, *times, self.mode, self.links, self.uid, self.gid, 0, 4096, 0)
+
+
+def reply(unique: int, body: bytes = b"") -> bytes:
+    """Return the message that answers a request."""
+    return _OUT_HEADER.pack(_OUT_HEADER.size + len(body), 0, unique) + body
+
+
+def refusal(unique: int, number: int) -> bytes:
+    """Return the message that answers a request with an errno."""
+    return _OUT_HEADER.pack(_OUT_HEADER.size, -number, unique)
+
+
+def poll_notice(poll_handle: int) -> bytes:
+    """Return the message that lets the kernel ask again what a polled file is ready for."""
+    return _OUT_HEADER.pack(_OUT_HEADER.size + 8, 1, 0) + HANDLE_IN.pack(poll_handle)
+
+
+def store_notice(node: int, offset: int, data: bytes) -> bytes:
+    """Return the message that puts data into the page cache, and makes the file as long as that takes."""
+    body = _STORE_OUT.pack(node, offset, len(data), 0) + data
+    return _OUT_HEADER.pack(_OUT_HEADER.size + len(body), 4, 0) + body
+
+
+def invalid_notice(node: int, offset: int, length: int) -> bytes:
+    """Return the message that takes a part of a file out of the page cache."""
+    return _OUT_HEADER.pack(_OUT_HEADER.size + _INVALID_OUT.size, 2, 0) + _INVALID_OUT.pack(node, offset, length)
+
+
+def init_reply(offered: int, wanted: InitFlag) -> bytes:
+    """Return the body that answers INIT."""
+    pages = MAX_WRITE // PAGE_SIZE
+    return _INIT_OUT.pack(*_VERSION, 0, offered & wanted, 16, 12, MAX_WRITE, 1, pages, 0, 0, *[0] * 7)
+
+
+def entry(node: int, attributes: Attributes, entry_seconds: int, attribute_seconds: int) -> bytes:
+    """Return the body that answers LOOKUP and MKDIR."""
+    return _ENTRY.pack(node, 0, entry_seconds, attribute_seconds, 0, 0) + attributes.pack()
+
+
+def attributes_reply(attributes: Attributes, seconds: int) -> bytes:
+    """Return the body that answers GETATTR and SETATTR."""
+    return _ATTR_OUT.pack(seconds, 0, 0) + attributes.pack()
+
+
+def opened(handle: int, flags: int) -> bytes:
+    """Return the body that answers OPEN and OPENDIR."""
+    return _OPEN_OUT.pack(handle, flags, 0)
+
+
+def statfs() -> bytes:
+    """Return the body that answers STATFS: no blocks, no files, names of 255 bytes, as simple_statfs() does."""
+    return _STATFS.pack(0, 0, 0, 0, 0, 4096, 255, 4096, 0)
+
+
+def directory(entries: Iterable[tuple[int, str, bool]], size: int) -> bytes:
+    """Return as many directory entries (next offset, name, is it a directory) as fit into `size` bytes."""
+    found = bytearray()
+    for following, name, is_dir in entries:
+        encoded = name.encode("utf-8", "surrogateescape")
+        record = _DIRENT.pack(UNKNOWN_INODE, following, len(encoded), 4 if is_dir else 8) + encoded
+        record += bytes(-len(record) % 8)
+        if len(found) + len(record) > size:
+            break
+        found += record
+    return bytes(found)
+
+
+def forgotten(body: memoryview) -> Iterator[tuple[int, int]]:
+    """Yield the (node, lookups) pairs of BATCH_FORGET."""
+    count, _ = _BATCH_FORGET_IN.unpack_from(body)
+    for index in range(count):
+        yield _FORGET_ONE.unpack_from(body, _BATCH_FORGET_IN.size + index * _FORGET_ONE.size)

@@ -1,0 +1,357 @@
+"""The functions of `os`, for simulated paths and descriptors; whatever else they get goes to the originals."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kprobe_sim.expose.python.descriptors import Description
+from kprobe_sim.expose.python.entries import Entries, Entry
+from kprobe_sim.expose.python.machine import normal
+from kprobe_sim.expose.python.paths import Paths, is_elsewhere
+from kprobe_sim.expose.python.real import REAL
+from kprobe_sim.files.node import DirNode, Node
+from kprobe_sim.parsing.refusal import refuse
+
+BLOCK_SIZE = 4096
+_DEVICE = 0x0C
+
+
+class Calls(Paths):
+    """The patched functions; each method is named as the function of `os` that it stands for."""
+
+    # files
+
+    def open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        try:
+            found = self.find(path, dir_fd)
+        except FileNotFoundError:
+            if not flags & os.O_CREAT:
+                raise
+            try:
+                self._parent(path, dir_fd)
+            except OSError as error:
+                raise self.named(error, path) from None
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path) from None
+        if found is None:
+            return self._original["open"](self.elsewhere(path), flags, mode, dir_fd=dir_fd)  # type: ignore[no-any-return]
+        return self.open_found(path, found, flags)
+
+    def open_found(self, path: Any, found: tuple[str, Node], flags: int) -> int:
+        """Open what `find` found at a path."""
+        where, node = found
+        try:
+            if flags & os.O_CREAT and flags & os.O_EXCL:
+                raise refuse(errno.EEXIST)
+            if node.is_dir and (flags & os.O_ACCMODE != os.O_RDONLY or flags & os.O_CREAT):
+                raise refuse(errno.EISDIR)
+            if not node.is_dir and flags & os.O_DIRECTORY:
+                raise refuse(errno.ENOTDIR)
+            return self.descriptors.open(where, node, flags)
+        except OSError as error:
+            raise self.named(error, path) from None
+
+    def close(self, fd: int) -> None:
+        if fd in self._table:
+            self.descriptors.forget(fd)
+            REAL.close(fd)
+            return
+        self._original["close"](fd)
+
+    def closerange(self, fd_low: int, fd_high: int) -> None:
+        for descriptor in [number for number in self._table if fd_low <= number < fd_high]:
+            self.descriptors.forget(descriptor)
+        self._original["closerange"](fd_low, fd_high)
+
+    def dup(self, fd: int) -> int:
+        if fd in self._table:
+            return self.descriptors.duplicate(fd, REAL.dup(fd))
+        return self._original["dup"](fd)  # type: ignore[no-any-return]
+
+    def dup2(self, fd: int, fd2: int, inheritable: bool = True) -> int:
+        if fd == fd2 and fd in self._table:
+            return fd2
+        if fd not in self._table:
+            self.descriptors.forget(fd2)
+            return self._original["dup2"](fd, fd2, inheritable)  # type: ignore[no-any-return]
+        self.descriptors.forget(fd2)
+        return self.descriptors.duplicate(fd, REAL.dup2(fd, fd2, inheritable))
+
+    def read(self, fd: int, length: int) -> bytes:
+        held = self._table.get(fd)
+        if held is None:
+            return self._original["read"](fd, length)  # type: ignore[no-any-return]
+        if length < 0:
+            raise refuse(errno.EINVAL)
+        return held.read(fd, length)
+
+    def write(self, fd: int, data: Any) -> int:
+        held = self._table.get(fd)
+        return self._original["write"](fd, data) if held is None else held.write(bytes(data))
+
+    def pread(self, fd: int, length: int, offset: int) -> bytes:
+        held = self._table.get(fd)
+        return self._original["pread"](fd, length, offset) if held is None else held.read(fd, length, offset)
+
+    def pwrite(self, fd: int, data: Any, offset: int) -> int:
+        held = self._table.get(fd)
+        return self._original["pwrite"](fd, data, offset) if held is None else held.write(bytes(data), offset)
+
+    def readv(self, fd: int, buffers: Any) -> int:
+        held = self._table.get(fd)
+        if held is None:
+            return self._original["readv"](fd, buffers)  # type: ignore[no-any-return]
+        return _each(buffers, lambda buffer: _read_into(buffer, lambda size: held.read(fd, size)))
+
+    def preadv(self, fd: int, buffers: Any, offset: int, flags: int = 0) -> int:
+        held = self._table.get(fd)
+        if held is None:
+            return self._original["preadv"](fd, buffers, offset, flags)  # type: ignore[no-any-return]
+        position = offset
+
+        def read(buffer: Any) -> int:
+            nonlocal position
+            count = _read_into(buffer, lambda size: held.read(fd, size, position))
+            position += count
+            return count
+
+        return _each(buffers, read)
+
+    def writev(self, fd: int, buffers: Any) -> int:
+        held = self._table.get(fd)
+        if held is None:
+            return self._original["writev"](fd, buffers)  # type: ignore[no-any-return]
+        return _each(buffers, lambda buffer: held.write(bytes(buffer)))
+
+    def pwritev(self, fd: int, buffers: Any, offset: int, flags: int = 0) -> int:
+        held = self._table.get(fd)
+        if held is None:
+            return self._original["pwritev"](fd, buffers, offset, flags)  # type: ignore[no-any-return]
+        position = offset
+
+        def write(buffer: Any) -> int:
+            nonlocal position
+            count = held.write(bytes(buffer), position)
+            position += count
+            return count
+
+        return _each(buffers, write)
+
+    def lseek(self, fd: int, position: int, whence: int) -> int:
+        held = self._table.get(fd)
+        return self._original["lseek"](fd, position, whence) if held is None else held.lseek(position, whence)
+
+    def ftruncate(self, fd: int, length: int) -> None:
+        held = self._table.get(fd)
+        if held is None:
+            self._original["ftruncate"](fd, length)
+        elif length < 0 or held.opened is None or not held.opened.writable:
+            raise refuse(errno.EINVAL)
+
+    def truncate(self, path: Any, length: int) -> None:
+        if isinstance(path, int):
+            self.ftruncate(path, length)
+            return
+        found = self.find(path)
+        if found is None:
+            self._original["truncate"](self.elsewhere(path), length)
+        elif found[1].is_dir:
+            raise self.named(refuse(errno.EISDIR), path)
+
+    # what there is
+
+    def stat(self, path: Any, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
+        if follow_symlinks and is_elsewhere(path):
+            return self._original["stat"](path)  # type: ignore[no-any-return]
+        found = self.find(path, dir_fd)
+        if found is None:
+            options: dict[str, Any] = {"dir_fd": dir_fd} if dir_fd is not None else {}
+            if not follow_symlinks:
+                options["follow_symlinks"] = False
+            return self._original["stat"](self.elsewhere(path), **options)  # type: ignore[no-any-return]
+        return self._status(*found)
+
+    def lstat(self, path: Any, *, dir_fd: int | None = None) -> os.stat_result:
+        found = self.find(path, dir_fd)
+        if found is None:
+            return self._original["lstat"](self.elsewhere(path), dir_fd=dir_fd)  # type: ignore[no-any-return]
+        return self._status(*found)
+
+    def fstat(self, fd: int) -> os.stat_result:
+        held = self._table.get(fd)
+        return self._original["fstat"](fd) if held is None else self._status(held.path, held.node)
+
+    def _status(self, path: str, node: Node) -> os.stat_result:
+        mode, uid, gid = self._changed.get(path, (node.mode, 0, 0))
+        kind = stat.S_IFDIR if node.is_dir else stat.S_IFREG
+        number = hash((path, id(node.identity))) & 0x7FFFFFFF
+        when = self._time
+        return os.stat_result(
+            (kind | mode, number, _DEVICE, node.links, uid, gid, 0, int(when), int(when), int(when)),
+            {
+                "st_atime": when,
+                "st_mtime": when,
+                "st_ctime": when,
+                "st_atime_ns": int(when * 1e9),
+                "st_mtime_ns": int(when * 1e9),
+                "st_ctime_ns": int(when * 1e9),
+                "st_blksize": BLOCK_SIZE,
+                "st_blocks": 0,
+                "st_rdev": 0,
+            },
+        )
+
+    def access(
+        self,
+        path: Any,
+        mode: int,
+        *,
+        dir_fd: int | None = None,
+        effective_ids: bool = False,
+        follow_symlinks: bool = True,
+    ) -> bool:
+        try:
+            found = self.find(path, dir_fd)
+        except OSError:
+            return False
+        if found is None:
+            return self._original["access"](  # type: ignore[no-any-return]
+                self.elsewhere(path), mode, dir_fd=dir_fd, effective_ids=effective_ids, follow_symlinks=follow_symlinks
+            )
+        return not mode & os.X_OK or found[1].is_dir  # root may read and write everything
+
+    def listdir(self, path: Any = ".") -> list[Any]:
+        found = self.find(path)
+        if found is None:
+            names: list[Any] = self._original["listdir"](self.elsewhere(path))
+            extra = self._extra(path)
+            return names + [name for name in _like(path, extra) if name not in names]
+        return _like(path, self._names(found[1], path))
+
+    def _names(self, node: Node, path: Any) -> list[str]:
+        if not isinstance(node, DirNode):
+            raise self.named(refuse(errno.ENOTDIR), path)
+        with self._kernel.condition:
+            return list(node.names())
+
+    def scandir(self, path: Any = ".") -> Any:
+        path = "." if path is None else path
+        found = self.find(path)
+        if found is not None:
+            shown = found[0] if isinstance(path, int) else os.fspath(path)
+            return Entries(Entry(self, shown, name) for name in self._names(found[1], path))
+        extra = self._extra(path)
+        entries = self._original["scandir"](self.elsewhere(path))
+        return entries if not extra else Entries(self._with(entries, os.fspath(path), extra))
+
+    def _extra(self, path: Any) -> list[str]:
+        return [] if isinstance(path, int) else self._machine.extra(normal(os.fsdecode(path) or "."))
+
+    def _with(self, entries: Any, path: str | bytes, extra: list[str]) -> Iterator[Any]:
+        with entries:
+            for entry in entries:
+                if os.fsdecode(entry.name) not in extra:
+                    yield entry
+        yield from (Entry(self, path, name) for name in extra)
+
+    # directories
+
+    def mkdir(self, path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        self._change("mkdir", path, dir_fd, lambda node, name: node.mkdir(name), {"mode": mode})
+
+    def rmdir(self, path: Any, *, dir_fd: int | None = None) -> None:
+        self._change("rmdir", path, dir_fd, lambda node, name: node.rmdir(name), {})
+
+    def _change(
+        self,
+        call: str,
+        path: Any,
+        dir_fd: int | None,
+        change: Callable[[DirNode, str], None],
+        arguments: dict[str, Any],
+    ) -> None:
+        try:
+            parent = self._parent(path, dir_fd)
+            if parent is None and self.find(path, dir_fd) is not None:  # the mount point itself
+                raise refuse(errno.EEXIST if call == "mkdir" else errno.EBUSY)
+            if parent is not None:
+                with self._kernel.condition:
+                    found = parent[0].lookup(parent[1])
+                    if call == "mkdir" and found is not None:
+                        raise refuse(errno.EEXIST)
+                    if call == "rmdir" and found is None:
+                        raise refuse(errno.ENOENT)
+                    if call == "rmdir" and found is not None and not found.is_dir:
+                        raise refuse(errno.ENOTDIR)
+                    change(*parent)
+                return
+        except OSError as error:
+            raise self.named(error, path) from None
+        self._original[call](self.elsewhere(path), **arguments, dir_fd=dir_fd)
+
+    # attributes
+
+    def chmod(self, path: Any, mode: int, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> None:
+        found = self.find(path, dir_fd)
+        if found is None:
+            self._original["chmod"](self.elsewhere(path), mode, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+            return
+        status = self._status(*found)
+        self._changed[found[0]] = (mode & 0o7777, status.st_uid, status.st_gid)
+
+    def chown(self, path: Any, uid: int, gid: int, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> None:
+        found = self.find(path, dir_fd)
+        if found is None:
+            self._original["chown"](self.elsewhere(path), uid, gid, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+            return
+        status = self._status(*found)
+        owner = (status.st_uid if uid == -1 else uid, status.st_gid if gid == -1 else gid)
+        self._changed[found[0]] = (stat.S_IMODE(status.st_mode), *owner)
+
+    def fchmod(self, fd: int, mode: int) -> None:
+        self.chmod(fd, mode) if fd in self._table else self._original["fchmod"](fd, mode)
+
+    def fchown(self, fd: int, uid: int, gid: int) -> None:
+        self.chown(fd, uid, gid) if fd in self._table else self._original["fchown"](fd, uid, gid)
+
+    def descriptor(self, fd: int) -> Description | None:
+        """Return what a descriptor stands for, None if it isn't the simulator's."""
+        return self._table.get(fd)
+
+
+def _each(buffers: Any, transfer: Callable[[Any], int]) -> int:
+    """Read or write the buffers one by one, as the kernel does with files that know no iterator (do_loop_readv_writev).
+
+    Empty ones are left out.  What came before one that is done in part, or refused, counts.
+    """
+    total = 0
+    for buffer in buffers:
+        size = memoryview(buffer).nbytes
+        if not size:
+            continue
+        try:
+            count = transfer(buffer)
+        except OSError:
+            if total:
+                break
+            raise
+        total += count
+        if count != size:
+            break
+    return total
+
+
+def _read_into(buffer: Any, read: Callable[[int], bytes]) -> int:
+    with memoryview(buffer) as view, view.cast("B") as octets:
+        data = read(len(octets))
+        octets[: len(data)] = data
+    return len(data)
+
+
+def _like(path: Any, names: list[str]) -> list[Any]:
+    """Return names as bytes where the path is."""
+    asked = path if isinstance(path, int) else os.fspath(path)
+    return [os.fsencode(name) for name in names] if isinstance(asked, bytes) else names

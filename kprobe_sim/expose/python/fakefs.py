@@ -1,0 +1,150 @@
+"""A whole fake machine in pyfakefs' `fs`: what the simulator doesn't make itself, and the patches that `fs` needs.
+
+pyfakefs knows files as byte strings, which a tracefs file isn't: the simulated paths never get into it.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from kprobe_sim.builds.profile import PROFILES
+from kprobe_sim.expose.python.machine import normal
+
+if TYPE_CHECKING:
+    from kprobe_sim.expose.python.calls import Calls
+    from kprobe_sim.kernel.simulated import SimulatedKernel
+
+_PROFILES = str(PROFILES)
+_DIRECTORIES = (
+    "/sys/kernel",
+    "/proc/self",
+    "/proc/sys/kernel",
+    "/var/tmp",
+    "/var/lock",
+    "/var/log",
+    "/run",
+    "/tmp",
+    "/etc",
+)
+
+
+def os_module(fs: Any) -> Any:
+    """Return the fake `os` that code under test has."""
+    return fs.patcher.fake_modules["os"]
+
+
+def io_module(fs: Any) -> Any:
+    """Return the fake `io`."""
+    return fs.patcher.fake_modules["io"]
+
+
+@contextmanager
+def paused(fs: Any) -> Iterator[None]:
+    """Let code of ours see the real files."""
+    fs.pause()
+    try:
+        yield
+    finally:
+        fs.resume()
+
+
+def load(kernel: SimulatedKernel) -> None:
+    """Let the kernel read now what it would read from the disk when it is first needed."""
+    profile = kernel.profile
+    for name, value in vars(type(profile)).items():
+        if isinstance(value, cached_property):
+            getattr(profile, name)
+
+
+def furnish(fs: Any, kernel: SimulatedKernel) -> None:
+    """Make the files of /proc and /etc that say what machine this is, and directories for locks and logs."""
+    for directory in _DIRECTORIES:
+        if not fs.exists(directory):
+            fs.create_dir(directory)
+    profile = kernel.profile
+    texts = {
+        "/proc/version": profile.banner,
+        "/proc/sys/kernel/osrelease": profile.release,
+        "/proc/sys/kernel/ostype": "Linux",
+        "/proc/sys/kernel/hostname": "simulated",
+        "/proc/sys/kernel/kptr_restrict": "0",
+        "/proc/sys/kernel/perf_event_paranoid": "3",
+        "/proc/sys/kernel/ftrace_enabled": "1",
+        "/proc/sys/debug/kprobes-optimization": "1",
+        "/proc/sys/kernel/stack_tracer_enabled": "0",
+        "/proc/sys/kernel/ftrace_dump_on_oops": "0",
+        "/proc/sys/kernel/traceoff_on_warning": "0",
+        "/proc/sys/kernel/tracepoint_printk": "0",
+        "/proc/filesystems": "nodev\tsysfs\nnodev\tproc\nnodev\tdebugfs\nnodev\ttracefs",
+    }
+    for path, text in texts.items():
+        if not fs.exists(path):
+            fs.create_file(path, contents=text.rstrip("\n") + "\n", st_mode=0o100444)
+    if not fs.exists(_PROFILES):
+        fs.add_real_directory(_PROFILES)  # the simulator's own data, read when they are first needed
+
+
+def patch(set_: Callable[[Any, str, Any], None], opener: Any, calls: Calls, fs: Any) -> None:
+    """Patch what of pyfakefs doesn't go through `os`: os.path, and opening by Path."""
+    for module in {id(module): module for module in _path_modules(fs)}.values():
+        for name, ours in _path_functions(calls).items():
+            set_(module, name, _either(calls, ours, getattr(module, name)))
+    import pyfakefs.fake_io
+    import pyfakefs.fake_pathlib
+
+    # pytest's hooks make pyfakefs set its own open() again between the phases of a test, so what that calls is patched
+    modules: tuple[Any, ...] = (pyfakefs.fake_io, pyfakefs.fake_pathlib)
+    for module in modules:
+        set_(module, "fake_open", _fake_open(calls, opener, module.fake_open))
+
+
+def _fake_open(calls: Calls, opener: Any, original: Any) -> Any:
+    def fake_open(filesystem: Any, skip_names: Any, file: Any, *arguments: Any, **options: Any) -> Any:
+        if calls.inside(file):
+            return opener(file, *arguments[:7], **options)
+        return original(filesystem, skip_names, file, *arguments, **options)
+
+    return fake_open
+
+
+def _path_modules(fs: Any) -> list[Any]:
+    modules = fs.patcher.fake_modules
+    return [modules["os"].path, *(modules[name] for name in ("path", "os.path", "posixpath") if name in modules)]
+
+
+def _either(calls: Calls, ours: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    def function(path: Any, *arguments: Any, **options: Any) -> Any:
+        return ours(path) if calls.inside(path) else original(path, *arguments, **options)
+
+    return function
+
+
+def _path_functions(calls: Calls) -> dict[str, Callable[[Any], Any]]:
+    """Return what the functions of os.path say of simulated paths."""
+
+    def exists(path: Any) -> bool:
+        try:
+            return calls.find(path) is not None
+        except OSError:
+            return False
+
+    def is_kind(check: Callable[[int], bool]) -> Callable[[Any], bool]:
+        return lambda path: exists(path) and check(calls.stat(path).st_mode)
+
+    return {
+        "exists": exists,
+        "lexists": exists,
+        "isdir": is_kind(stat.S_ISDIR),
+        "isfile": is_kind(stat.S_ISREG),
+        "islink": lambda path: False,
+        "ismount": lambda path: calls.is_mount_point(path),
+        "getsize": lambda path: calls.stat(path).st_size,
+        "getmtime": lambda path: calls.stat(path).st_mtime,
+        "getatime": lambda path: calls.stat(path).st_atime,
+        "getctime": lambda path: calls.stat(path).st_ctime,
+        "realpath": lambda path: normal(str(calls.absolute(path))),
+    }

@@ -1,0 +1,194 @@
+"""The absolute paths of a simulated machine: its tracefs, and the files beside it that tracing tools read."""
+
+from __future__ import annotations
+
+import errno
+import posixpath
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import TYPE_CHECKING, ClassVar
+
+from kprobe_sim.files.node import DirNode, Node, OpenFile, Seek
+from kprobe_sim.parsing.refusal import refuse
+
+if TYPE_CHECKING:
+    from kprobe_sim.events.dyn_event import DynamicEvent
+    from kprobe_sim.kernel.simulated import SimulatedKernel
+    from kprobe_sim.probes.kprobes import Kprobe
+
+TRACING = "/sys/kernel/tracing"
+DEBUG = "/sys/kernel/debug"
+_MOUNTS = (
+    b"tracefs /sys/kernel/tracing tracefs rw,nosuid,nodev,noexec,relatime 0 0\n"
+    b"debugfs /sys/kernel/debug debugfs rw,nosuid,nodev,noexec,relatime 0 0\n"
+    b"tracefs /sys/kernel/debug/tracing tracefs rw,nosuid,nodev,noexec,relatime 0 0\n"
+)
+_REST_OF_MOUNTS = b"proc /proc proc rw,relatime 0 0\nsysfs /sys sysfs rw,relatime 0 0\n"
+
+
+class Directory(DirNode):
+    """A directory whose entries are known or made on demand."""
+
+    def __init__(self, mode: int, entries: Callable[[], dict[str, Node]]) -> None:
+        super().__init__(mode)
+        self._entries = entries
+
+    def lookup(self, name: str) -> Node | None:
+        return self._entries().get(name)
+
+    def names(self) -> Iterable[str]:
+        return list(self._entries())
+
+
+class _OpenText(OpenFile):
+    seek: ClassVar[Seek] = Seek.SEQ
+
+    def __init__(self, flags: int, get: Callable[[], bytes]) -> None:
+        super().__init__(flags)
+        self._get = get
+        self._text = b""
+
+    def read(self, size: int, position: int) -> bytes:
+        if position == 0:
+            self._text = self._get()
+        return self._text[position : position + size]
+
+
+class TextFile(Node):
+    """A file that shows what `get` returned when it was read from the start."""
+
+    def __init__(self, get: Callable[[], bytes], mode: int = 0o444) -> None:
+        super().__init__(mode)
+        self._get = get
+
+    def open(self, flags: int) -> OpenFile:
+        return _OpenText(flags, self._get)
+
+
+class Machine:
+    """Which node is at an absolute path; everything else isn't the simulator's.
+
+    `other_mounts` returns the lines of /proc/mounts for what isn't tracing.
+    """
+
+    def __init__(self, kernel: SimulatedKernel, other_mounts: Callable[[], bytes] = lambda: _REST_OF_MOUNTS) -> None:
+        self._kernel = kernel
+        self._other_mounts = other_mounts
+        self._symbols = (-1, b"")  # number of symbols, text of kallsyms
+        self._debug = Directory(0o700, lambda: {"tracing": kernel.root, "kprobes": self._kprobes})
+        self._kprobes = Directory(
+            0o755,
+            lambda: {
+                "list": TextFile(self._probe_list, 0o400),
+                "blacklist": TextFile(self._blacklist, 0o400),
+                "enabled": TextFile(lambda: b"1\n", 0o600),
+            },
+        )
+        mounts = TextFile(self._mounts)
+        self._trees: tuple[tuple[str, Node], ...] = (
+            (TRACING, kernel.root),
+            (DEBUG, self._debug),
+            ("/proc/mounts", mounts),
+            ("/proc/self/mounts", mounts),
+            ("/proc/kallsyms", TextFile(self._kallsyms)),
+        )
+
+    def find(self, path: str) -> Node | None:
+        """Return the node at an absolute path, None if the path isn't the simulated machine's.
+
+        Raises OSError ENOENT or ENOTDIR for what would be the simulator's and isn't there.
+        """
+        path = normal(path)
+        for root, node in self._trees:
+            if path.startswith(root) and (len(path) == len(root) or path[len(root)] == "/"):
+                return walk(node, path[len(root) :])
+        if path.startswith("/proc/"):
+            number, _, rest = path[6:].partition("/")
+            if number.isdigit() and int(number) in self._kernel.tasks:
+                return walk(self._process(int(number)), rest)
+        return None
+
+    def extra(self, path: str) -> list[str]:
+        """Return the names that the simulated machine adds to a directory that isn't its own."""
+        names = {posixpath.basename(root) for root, _ in self._trees if posixpath.dirname(root) == path}
+        if path == "/proc":
+            names |= {str(pid) for pid in self._kernel.tasks}
+        return sorted(names)
+
+    def _process(self, pid: int) -> Directory:
+        task = self._kernel.tasks[pid]
+        comm = TextFile(lambda: task.name + b"\n", 0o644)
+        threads = {str(thread): self._thread for thread in self._kernel.threads(pid)}
+        inside: dict[str, Node] = {"comm": comm, "task": Directory(0o555, lambda: _made(threads))}
+        return Directory(0o555, lambda: inside)
+
+    @staticmethod
+    def _thread() -> Node:
+        return Directory(0o555, dict)
+
+    # texts
+
+    def _mounts(self) -> bytes:
+        return self._other_mounts() + _MOUNTS
+
+    def _kallsyms(self) -> bytes:
+        count = len(self._kernel.symbols)
+        if self._symbols[0] != count:
+            self._symbols = (count, self._kernel.symbols.kallsyms())
+        return self._symbols[1]
+
+    def _probe_list(self) -> bytes:
+        """Return the text of kprobes/list, as report_probe() of kernel/kprobes.c makes it."""
+        lines = []
+        probes: dict[DynamicEvent, list[Kprobe]] = {event: [] for event in self._kernel.events.named.values()}
+        for probe in self._kernel.probes.kprobes.probes():
+            probes[probe.event].append(probe)
+        for probe in chain(*probes.values()):
+            if probe.address is None:
+                continue
+            symbol = self._kernel.symbols.at(probe.address)
+            name = f"{symbol.name}+0x{probe.address - symbol.address:x}" if symbol else f"0x{probe.address:x}"
+            kind = "r" if probe.event.is_return else "k"
+            state = "" if self._kernel.is_busy(probe.event) else "[DISABLED]"
+            state += "[FTRACE]" if self._kernel.symbols.is_traceable(probe.address) else ""
+            module = symbol.module if symbol and symbol.module else " "
+            lines.append(f"{probe.address:016x}  {kind}  {name}  {module} {state}\n")
+        return "".join(lines).encode()
+
+    def _blacklist(self) -> bytes:
+        return "".join(
+            f"0x{symbol.address:016x}-0x{symbol.address + symbol.size:016x}\t{symbol.name}\n"
+            for symbol in self._kernel.symbols
+            if symbol.blacklisted
+        ).encode()
+
+
+def _made(entries: dict[str, Callable[[], Node]]) -> dict[str, Node]:
+    return {name: make() for name, make in entries.items()}
+
+
+def normal(path: str) -> str:
+    """Return an absolute path without `.`, `..`, doubled and last slashes."""
+    if "/." in path or "//" in path or path[-1] == "/":
+        path = posixpath.normpath(path)
+        return path[1:] if path.startswith("//") else path
+    return path
+
+
+def walk(node: Node, path: str) -> Node:
+    """Return the node at a path below another; OSError ENOENT or ENOTDIR."""
+    if path and "/" not in path and isinstance(node, DirNode):
+        found = node.lookup(path)
+        if found is None:
+            raise refuse(errno.ENOENT)
+        return found
+    for name in path.split("/"):
+        if not name:
+            continue
+        if not isinstance(node, DirNode):
+            raise refuse(errno.ENOTDIR)
+        found = node.lookup(name)
+        if found is None:
+            raise refuse(errno.ENOENT)
+        node = found
+    return node

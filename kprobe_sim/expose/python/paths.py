@@ -1,0 +1,187 @@
+"""Which paths of this process are simulated ones, its working directory included."""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kprobe_sim.expose.python.descriptors import Descriptors
+from kprobe_sim.expose.python.guard import FORKED, Gone, NotCovered
+from kprobe_sim.expose.python.machine import DEBUG, TRACING, Machine, normal, walk
+from kprobe_sim.files.node import DirNode, Node
+from kprobe_sim.parsing.refusal import refuse
+
+if TYPE_CHECKING:
+    from kprobe_sim.kernel.simulated import SimulatedKernel
+
+_OURS = ("/sys/kernel/", "/proc/")
+_BELOW = TRACING + "/"
+
+
+def is_elsewhere(path: Any) -> bool:
+    """True for a path that is nowhere near the simulated ones, as most are: decided without a look at the tree."""
+    return (
+        type(path) is str
+        and path[:1] == "/"
+        and not path.startswith(_OURS)
+        and "/." not in path
+        and "//" not in path
+        and path not in ("/sys/kernel", "/proc")
+    )
+
+
+class Paths:
+    """Where a path leads, and the functions of `os` for the working directory; `original` are the unpatched ones."""
+
+    def __init__(
+        self,
+        kernel: SimulatedKernel,
+        machine: Machine,
+        original: Mapping[str, Callable[..., Any]],
+        started: float = 0.0,
+    ) -> None:
+        self._kernel = kernel
+        self._acquire, self._release = kernel.condition.acquire, kernel.condition.release
+        self._is_forked = False
+        self._machine = machine
+        self._original = original
+        self.descriptors = Descriptors(kernel)
+        self._table = self.descriptors.table
+        self._directory: str | None = None  # the working directory, when it is a simulated one
+        self._changed: dict[str, tuple[int, int, int]] = {}
+        self._time = started
+
+    # where a path leads
+
+    def absolute(self, path: Any, dir_fd: int | None = None) -> str | None:
+        """Return a path as an absolute str; None for a descriptor, or what can't be the simulator's."""
+        if type(path) is not str:
+            if isinstance(path, int):
+                return None
+            path = os.fsdecode(path)
+        where: str = path
+        if where[:1] == "/":
+            return where
+        if dir_fd is not None:
+            held = self._table.get(dir_fd)
+            return None if held is None else f"{held.path}/{path}"
+        if self._directory is not None:
+            return f"{self._directory}/{path}"
+        if "kernel" in path or "proc" in path:
+            return f"{self._original['getcwd']()}/{path}"
+        return None
+
+    def find(self, path: Any, dir_fd: int | None = None) -> tuple[str, Node] | None:
+        """Return (absolute path, node) of a simulated file; None if it isn't the simulator's."""
+        if (
+            type(path) is str
+            and path.startswith(_BELOW)
+            and path[-1] != "/"
+            and not ("/." in path or "//" in path or "\0" in path)
+        ):
+            if self._is_forked:
+                raise NotCovered(FORKED)
+            self._acquire()
+            try:
+                return path, walk(self._kernel.root, path[len(_BELOW) :])
+            except OSError as error:
+                error.filename = path
+                raise
+            finally:
+                self._release()
+        if is_elsewhere(path):
+            return None
+        if isinstance(path, int):
+            held = self._table.get(path)
+            return None if held is None else (held.path, held.node)
+        where = self.absolute(path, dir_fd)
+        if not where or "\0" in where:
+            return None
+        try:
+            if self._is_forked:  # the lock may be that of a thread which isn't in this process
+                if self._machine.find(where) is not None:
+                    raise NotCovered(FORKED)
+                return None
+            with self._kernel.condition:
+                node = self._machine.find(where)
+        except OSError as error:
+            error.filename = path
+            raise
+        return None if node is None else (normal(where), node)
+
+    def refuse_all(self) -> None:
+        """This is a forked process: what it did here, nobody would see."""
+        self._table = Gone(self._table)
+        self._is_forked = True
+
+    def inside(self, path: Any, dir_fd: int | None = None) -> bool:
+        """True if a path is the simulator's, whether or not there is such a file."""
+        try:
+            return self.find(path, dir_fd) is not None
+        except OSError:
+            return True
+
+    def is_mount_point(self, path: Any) -> bool:
+        """True for the directories where tracefs and debugfs are mounted."""
+        where = self.absolute(path)
+        return where is not None and normal(where) in (TRACING, DEBUG, f"{DEBUG}/tracing")
+
+    @property
+    def in_simulated_directory(self) -> bool:
+        """True while the working directory is a simulated one."""
+        return self._directory is not None
+
+    def elsewhere(self, path: Any) -> Any:
+        """Return the path to give to an original: relative ones can't be left relative to a simulated directory."""
+        if self._directory is None or isinstance(path, int):
+            return path
+        where = self.absolute(path)
+        return path if where is None else normal(where)
+
+    def _parent(self, path: Any, dir_fd: int | None) -> tuple[DirNode, str] | None:
+        """Return (directory, name) for a simulated path whose last part needn't exist."""
+        where = None if isinstance(path, int) else self.absolute(path, dir_fd)
+        if not where:
+            return None
+        directory, name = posixpath.split(normal(where))
+        with self._kernel.condition:
+            node = self._machine.find(directory)
+        if node is None:
+            return None
+        if not isinstance(node, DirNode):
+            raise refuse(errno.ENOTDIR)
+        return node, name
+
+    def named(self, error: OSError, path: Any, other: Any = None) -> OSError:
+        """Give an error the path as the caller wrote it."""
+        if other is None:
+            return OSError(error.errno, error.strerror, path)
+        return OSError(error.errno, error.strerror, path, None, other)
+
+    # the working directory
+
+    def chdir(self, path: Any) -> None:
+        found = self.find(path)
+        if found is None:
+            self._original["chdir"](self.elsewhere(path))
+            self._directory = None
+        elif not found[1].is_dir:
+            raise self.named(refuse(errno.ENOTDIR), path)
+        else:
+            self._directory = found[0]
+
+    def fchdir(self, fd: int) -> None:
+        if fd in self._table:
+            self.chdir(fd)
+        else:
+            self._original["fchdir"](fd)
+            self._directory = None
+
+    def getcwd(self) -> str:
+        return self._original["getcwd"]() if self._directory is None else self._directory
+
+    def getcwdb(self) -> bytes:
+        return os.fsencode(self.getcwd())

@@ -1,0 +1,259 @@
+"""open() for simulated files: CPython's own buffering and text layers over a raw file that calls the simulator.
+
+So an error surfaces at write, flush or close exactly where it does on a real file.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import io
+import os
+import stat
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kprobe_sim.expose.python.calls import Calls
+    from kprobe_sim.files.node import Node
+
+_BLOCK_SIZE = 4096  # st_blksize of tracefs
+_LARGE_BUFFERS = 1 << 17  # io.DEFAULT_BUFFER_SIZE where Python takes the greater of both
+_BUFFER_SIZE = max(_BLOCK_SIZE, io.DEFAULT_BUFFER_SIZE) if io.DEFAULT_BUFFER_SIZE >= _LARGE_BUFFERS else _BLOCK_SIZE
+
+Opener = Callable[[Any, int], int]
+
+
+class RawFile(io.RawIOBase):
+    """What io.FileIO is for real files."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        file: Any,
+        mode: str = "r",
+        closefd: bool = True,
+        opener: Opener | None = None,
+        found: tuple[str, Node] | None = None,
+    ) -> None:
+        self._calls = calls
+        self._seekable: bool | None = None
+        self._fd = -1
+        self._closefd = closefd
+        self._reads, self._writes, flags = _flags(mode)
+        self._appends = "a" in mode
+        self._creates = "x" in mode
+        self.name = file
+        if isinstance(file, int):
+            self._fd = file
+        elif not closefd:
+            raise ValueError("Cannot use closefd=False with file name")
+        elif opener is None and found is not None:
+            self._fd = calls.open_found(file, found, flags)
+            if not self._appends and not found[1].is_dir:
+                return
+        elif opener is None:
+            self._fd = calls.open(file, flags, 0o666)
+        else:
+            self._fd = opener(file, flags)
+        try:
+            if self._is_directory():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), file)
+            if self._appends:
+                self._to_end()
+        except BaseException:
+            if closefd and not isinstance(file, int):
+                calls.close(self._fd)
+            self._fd = -1
+            raise
+
+    def _is_directory(self) -> bool:
+        held = self._calls.descriptor(self._fd)  # an opener may have given a descriptor of another kind
+        return held.node.is_dir if held is not None else stat.S_ISDIR(self._calls.fstat(self._fd).st_mode)
+
+    def _to_end(self) -> None:
+        try:
+            self._calls.lseek(self._fd, 0, os.SEEK_END)
+        except OSError as error:
+            if error.errno != errno.ESPIPE:
+                raise
+
+    @property
+    def mode(self) -> str:
+        """The mode as io.FileIO shows it."""
+        plus = "+" if self._reads and self._writes else ""
+        if self._creates:
+            return "xb" + plus
+        if self._appends:
+            return "ab" + plus
+        return "rb+" if plus else "rb" if self._reads else "wb"
+
+    @property
+    def closefd(self) -> bool:
+        """True if closing this closes the descriptor."""
+        return self._closefd
+
+    def readable(self) -> bool:
+        if self._fd < 0:
+            self._refuse()
+        return self._reads
+
+    def writable(self) -> bool:
+        if self._fd < 0:
+            self._refuse()
+        return self._writes
+
+    def seekable(self) -> bool:
+        if self._fd < 0:
+            self._refuse()
+        if self._seekable is None:
+            try:
+                self._calls.lseek(self._fd, 0, os.SEEK_CUR)
+            except OSError:
+                self._seekable = False
+            else:
+                self._seekable = True
+        return self._seekable
+
+    def fileno(self) -> int:
+        if self._fd < 0:
+            self._refuse()
+        return self._fd
+
+    def isatty(self) -> bool:
+        if self._fd < 0:
+            self._refuse()
+        return False
+
+    def readinto(self, buffer: Any) -> int | None:
+        if self._fd < 0:
+            self._refuse()
+        if not self._reads:
+            raise io.UnsupportedOperation("File not open for reading")
+        with memoryview(buffer) as view, view.cast("B") as octets:
+            try:
+                data = self._calls.read(self._fd, len(octets))
+            except BlockingIOError:
+                return None
+            octets[: len(data)] = data
+        return len(data)
+
+    def write(self, data: Any) -> int | None:
+        if self._fd < 0:
+            self._refuse()
+        if not self._writes:
+            raise io.UnsupportedOperation("File not open for writing")
+        try:
+            return self._calls.write(self._fd, data)
+        except BlockingIOError:
+            return None
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if self._fd < 0:
+            self._refuse()
+        return self._calls.lseek(self._fd, offset, whence)
+
+    def tell(self) -> int:
+        if self._fd < 0:
+            self._refuse()
+        return self._calls.lseek(self._fd, 0, os.SEEK_CUR)
+
+    def truncate(self, size: int | None = None) -> int:
+        if self._fd < 0:
+            self._refuse()
+        if not self._writes:
+            raise io.UnsupportedOperation("File not open for writing")
+        length = self.tell() if size is None else size
+        self._calls.ftruncate(self._fd, length)
+        return length
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        try:
+            super().close()
+        finally:
+            descriptor, self._fd = self._fd, -1
+            if descriptor >= 0 and self._closefd:
+                self._calls.close(descriptor)
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<_io.FileIO [closed]>"
+        return f"<_io.FileIO name={self.name!r} mode={self.mode!r} closefd={self._closefd}>"
+
+    def _refuse(self) -> None:
+        raise ValueError("I/O operation on closed file")
+
+
+@functools.cache
+def _flags(mode: str) -> tuple[bool, bool, int]:
+    """Return (reads, writes, flags of open(2)) for a mode of FileIO; ValueError for another."""
+    letters = set(mode) - {"b"}
+    kinds = letters & set("rwax")
+    if len(kinds) != 1 or letters - set("rwax+") or len(mode) != len(set(mode)):
+        raise ValueError(f"invalid mode: {mode}")
+    kind, plus = kinds.pop(), "+" in mode
+    reads, writes = plus or kind == "r", plus or kind != "r"
+    flags = os.O_CLOEXEC | (os.O_RDWR if plus else os.O_RDONLY if kind == "r" else os.O_WRONLY)
+    flags |= {"r": 0, "w": os.O_CREAT | os.O_TRUNC, "a": os.O_CREAT | os.O_APPEND, "x": os.O_CREAT | os.O_EXCL}[kind]
+    return reads, writes, flags
+
+
+@functools.cache
+def _is_binary(mode: str) -> bool:
+    """Return True for a mode of open() that is a binary one; ValueError for what is none."""
+    text, binary = "t" in mode, "b" in mode
+    if set(mode) - set("rwaxbt+") or len(set(mode)) != len(mode):
+        raise ValueError(f"invalid mode: {mode!r}")
+    if text and binary:
+        raise ValueError("can't have text and binary mode at once")
+    if len(set(mode) & set("rwax")) != 1:
+        raise ValueError("must have exactly one of create/read/write/append mode")
+    return binary
+
+
+def open_stream(
+    calls: Calls,
+    file: Any,
+    mode: str = "r",
+    buffering: int = -1,
+    encoding: str | None = None,
+    errors: str | None = None,
+    newline: str | None = None,
+    closefd: bool = True,
+    opener: Opener | None = None,
+    found: tuple[str, Node] | None = None,
+) -> io.IOBase:
+    """Do what io.open() does, with a raw file of the simulator at the bottom; `found` is what is at the path."""
+    binary = _is_binary(mode)
+    if binary and encoding is not None:
+        raise ValueError("binary mode doesn't take an encoding argument")
+    if binary and errors is not None:
+        raise ValueError("binary mode doesn't take an errors argument")
+    if binary and newline is not None:
+        raise ValueError("binary mode doesn't take a newline argument")
+    raw: Any = RawFile(calls, file, mode.replace("t", ""), closefd, opener, found)
+    result: Any = raw
+    try:
+        line_buffering = buffering == 1 and not binary
+        if buffering < 0 or buffering == 1:
+            buffering = _BUFFER_SIZE
+        if buffering == 0:
+            if binary:
+                return raw  # type: ignore[no-any-return]
+            raise ValueError("can't have unbuffered text I/O")
+        if "+" in mode:
+            result = io.BufferedRandom(raw, buffering)
+        elif "r" not in mode:
+            result = io.BufferedWriter(raw, buffering)
+        else:
+            result = io.BufferedReader(raw, buffering)
+        if binary:
+            return result  # type: ignore[no-any-return]
+        result = io.TextIOWrapper(result, io.text_encoding(encoding, 3), errors, newline, line_buffering)
+        result.mode = mode
+        return result  # type: ignore[no-any-return]
+    except BaseException:
+        result.close()
+        raise

@@ -1,0 +1,302 @@
+"""What system calls of the followed programs make the simulated machine do: calls of functions, and static events.
+
+The system call's own events surround the function that the kernel calls for it.  Results are those that this machine's
+kernel gave.  Where a call may fail before it gets to the function, the function is called only if it is known to be.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kprobe_sim.builds.page import PAGE_SIZE
+from kprobe_sim.expose.fuse.callers import caller, parent_of
+from kprobe_sim.expose.run.ptrace import UserMemory
+from kprobe_sim.hits.call import Call
+from kprobe_sim.hits.hits import Entered
+from kprobe_sim.machine.task import Task
+from kprobe_sim.static_events.task_life import SystemCall
+
+if TYPE_CHECKING:
+    from kprobe_sim.kernel.simulated import SimulatedKernel
+
+OPENS = ("open", "openat", "creat", "openat2")
+FORKS = ("clone", "fork", "vfork", "clone3")
+EXECS = ("execve", "execveat")
+EXITS = ("exit", "exit_group")
+SYMLINKS = ("symlink", "symlinkat")
+OTHERS = ("chdir", "kill")
+SLEEPS = (
+    "wait4",
+    "waitid",
+    "nanosleep",
+    "clock_nanosleep",
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+    "pause",
+    "rt_sigsuspend",
+    "recvfrom",
+    "recvmsg",
+)
+FOLLOWED = frozenset((*OPENS, *FORKS, *EXECS, *EXITS, *SYMLINKS, *OTHERS, *SLEEPS))
+_AT_FDCWD = -100 & 0xFFFFFFFF
+_LARGEFILE, _TMPFILE = 0x8000, 0x400000  # __O_TMPFILE
+_VALID_FLAGS = 0o37777703  # VALID_OPEN_FLAGS
+_PATH_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_PATH | os.O_CLOEXEC  # O_PATH_FLAGS
+_HOW = struct.Struct("<QQQ")  # struct open_how
+_CLONE_ARGS_MIN, _CLONE_THREAD, _CSIGNAL = 64, 0x10000, 0xFF
+_ASLEEP, _DEAD, _ZOMBIE = 1, 0x10, 0x20  # TASK_INTERRUPTIBLE, EXIT_DEAD, EXIT_ZOMBIE, as sched_switch shows them
+_OBJECT = 0xFFFF888003A00000  # an object of the kernel's own, of which nothing is known
+_IDLE = Task(0, "swapper/0")
+_MASK = 2**64 - 1
+
+
+class Doing:
+    """A system call that a task is in, and the function that the kernel is in for it."""
+
+    __slots__ = ("call", "child", "entered", "flags", "name", "path", "system", "task")
+
+    def __init__(self, name: str, task: Task, system: SystemCall | None) -> None:
+        self.name = name
+        self.task = task
+        self.system = system  # None: of a 32-bit program, whose system calls have no events
+        self.call: Call | None = None
+        self.entered: Entered | None = None
+        self.path = b""
+        self.flags = 0  # of a fork
+        self.child = 0
+
+    @property
+    def is_fork(self) -> bool:
+        return self.name in FORKS
+
+
+class Doings:
+    """Turns system calls of programs into what a simulated kernel does."""
+
+    def __init__(self, kernel: SimulatedKernel) -> None:
+        self._kernel = kernel
+        self._memory = UserMemory()
+        self._running = _IDLE
+        self._asleep: set[int] = set()
+        chains = kernel.profile.chains or {}
+        self._chains = {name: tuple(chains[name]) for name in (*OPENS, *FORKS) if name in chains}
+
+    def enter(self, task: Task, name: str, arguments: Sequence[int], *, native: bool = True) -> Doing | None:
+        """Do what a system call does when it is entered; None if nothing would show that it returns."""
+        self._kernel.tasks.setdefault(task.pid, task)
+        self._runs(task)
+        if name in SLEEPS:
+            self._leaves_cpu(task, _ASLEEP)
+            return None
+        doing = Doing(name, task, None)
+        if name in OPENS:
+            return self._opens(doing, arguments, native)
+        if name in EXECS:
+            return self._executes(doing, arguments, native)
+        if name in FORKS:
+            return self._forks(doing, arguments, native)
+        count, memory = len(arguments), {}
+        if name in SYMLINKS:
+            count = 3 if name == "symlinkat" else 2
+            memory = self._strings(task.pid, arguments[0], arguments[count - 1])
+        elif name == "chdir":
+            count, memory = 1, self._strings(task.pid, arguments[0])
+        elif name == "kill":
+            count = 2
+        self._begin(doing, arguments[:count], memory, native)
+        if name in EXITS:
+            return None
+        return doing if name in SYMLINKS or self._kernel.life.leaves(name) else None
+
+    def born(self, doing: Doing, child: Task) -> None:
+        """Do what a fork does when the child is there."""
+        self._runs(doing.task)
+        doing.child = child.pid
+        self._kernel.fork(doing.task, child, flags=doing.flags & ~_CSIGNAL)
+
+    def begin(self, task: Task, system: SystemCall | None) -> None:
+        """A new task begins by its return from the fork."""
+        self._kernel.tasks[task.pid] = task
+        if system is not None and self._kernel.life.leaves(system.name):
+            self._runs(task)
+            self._kernel.life.leave(system, task, 0)
+
+    def execute(self, doing: Doing | None, pid: int, old_pid: int) -> None:
+        """Do what an exec does when the new program is there."""
+        new = caller(pid)
+        if doing is None:
+            return
+        self._runs(doing.task)
+        old = doing.task._replace(pid=pid, tgid=None)
+        if doing.system is not None:
+            doing.system.name, doing.system.number = "execve", 59  # execveat too: set_personality_64bit() in the kernel
+        doing.task = self._running = self._kernel.exec(old, doing.path, comm=new.comm, old_pid=old_pid)
+
+    def leave(self, doing: Doing, result: int) -> None:
+        """Do what a system call does when it returns."""
+        kernel, task = self._kernel, doing.task
+        self._runs(task)
+        if doing.name in SYMLINKS and not result and kernel.symbols.lookup("vfs_symlink"):
+            kernel.call("vfs_symlink", task=task, args=(_OBJECT,) * 4)
+        if doing.call is not None:
+            with kernel.condition:
+                kernel.hits.leave(doing.call._replace(task=task, returns=result & _MASK), doing.entered)
+        if doing.system is not None:
+            kernel.life.leave(doing.system, task, result)
+
+    def end(self, task: Task, code: int, *, last: bool) -> None:
+        """Do what the end of a task with status `code` does; `last`: no other thread of its process is left."""
+        kernel = self._kernel
+        self._runs(task)
+
+        def within() -> None:
+            kernel.exit(task, last=last)
+
+        kernel.call("do_exit", task=task, args=(code,), returns=None, within=within)
+        if last:
+            parent = caller(parent_of(task.pid))
+            if parent.pid in self._asleep:
+                self._asleep.discard(parent.pid)
+                kernel.life.wake_up(parent, task)
+        self._asleep.discard(task.pid)
+        self._leaves_cpu(task, _ZOMBIE if task.tgid in (None, task.pid) else _DEAD)
+
+    def _opens(self, doing: Doing, arguments: Sequence[int], native: bool) -> Doing | None:
+        name, pid = doing.name, doing.task.pid
+        directory, address, flags, mode = arguments[:4] if name[-2:] in ("at", "t2") else (_AT_FDCWD, *arguments[:3])
+        if name == "creat":
+            flags, mode = os.O_CREAT | os.O_WRONLY | os.O_TRUNC, arguments[1]
+        memory = self._strings(pid, address)
+        how: bytes | None
+        if name == "openat2":
+            how = self._how(pid, arguments[2], arguments[3])
+        else:
+            large = _LARGEFILE if native or name == "creat" else 0
+            how = _open_how(flags | large, mode)
+        self._begin(doing, arguments, memory, native)
+        if how is not None:
+            values = (directory & 0xFFFFFFFF, address, how)
+            self._call(doing, "do_sys_openat2", values, memory, native)
+        return self._is_of_use(doing)
+
+    def _how(self, pid: int, address: int, size: int) -> bytes | None:
+        """Return the struct open_how that openat2(2) makes of its argument; None if it refuses that."""
+        if not _HOW.size <= size <= PAGE_SIZE:
+            return None
+        whole = self._memory.read(pid, address, size)
+        if len(whole) < size or any(whole[_HOW.size :]):
+            return None
+        flags, mode, resolve = _HOW.unpack_from(whole)
+        return _HOW.pack(flags if flags & os.O_PATH else flags | _LARGEFILE, mode, resolve)
+
+    def _forks(self, doing: Doing, arguments: Sequence[int], native: bool) -> Doing:
+        name = doing.name
+        if name == "clone":
+            doing.flags = arguments[0]
+        elif name == "vfork":
+            doing.flags = 0x4100  # CLONE_VFORK | CLONE_VM
+        self._begin(doing, arguments, {}, native)
+        if name == "clone3":
+            given = self._memory.read(doing.task.pid, arguments[0], 8)
+            if not _CLONE_ARGS_MIN <= arguments[1] <= PAGE_SIZE or len(given) < 8:
+                return doing
+            doing.flags = int.from_bytes(given, "little") & ~_CSIGNAL
+        self._call(doing, "kernel_clone", (), {}, native)
+        return doing
+
+    def _executes(self, doing: Doing, arguments: Sequence[int], native: bool) -> Doing:
+        at = doing.name == "execveat"
+        directory, address = arguments[:2] if at else (_AT_FDCWD, arguments[0])
+        path = self._memory.string(doing.task.pid, address)
+        memory = {} if path is None else {address: path + b"\0"}
+        doing.path = path or b""
+        if directory & 0xFFFFFFFF != _AT_FDCWD and not doing.path.startswith(b"/"):
+            doing.path = b"/dev/fd/%d/%s" % (directory & 0xFFFFFFFF, doing.path)
+            doing.path = doing.path.rstrip(b"/") if not path else doing.path
+        self._begin(doing, arguments, memory, native)
+        for function in ("do_execveat_common.isra.0", "do_execveat_common", "bprm_execve"):
+            if self._kernel.symbols.lookup(function):
+                self._call(doing, function, (), {}, native)
+                break
+        return doing
+
+    def _strings(self, pid: int, *addresses: int) -> dict[int, bytes]:
+        """Return the strings at these addresses; one that can't be read is missing."""
+        found = {}
+        for address in addresses:
+            text = self._memory.string(pid, address)
+            if text is not None:
+                found[address] = text + b"\0"
+        return found
+
+    def _begin(self, doing: Doing, arguments: Sequence[int], memory: Mapping[int, bytes], native: bool) -> None:
+        if native:
+            doing.system = self._kernel.life.enter(doing.name, doing.task, arguments, memory)
+
+    def _call(
+        self,
+        doing: Doing,
+        function: str,
+        arguments: tuple[int | str | bytes, ...],
+        memory: Mapping[int, bytes],
+        native: bool,
+    ) -> None:
+        """Enter a function of the kernel."""
+        kernel = self._kernel
+        if not kernel.symbols.lookup(function):
+            return
+        doing.call = Call(function, doing.task, arguments, stack=self._stack(doing.name, native), memory=dict(memory))
+        with kernel.condition:
+            kernel.tasks[doing.task.pid] = doing.task
+            doing.entered = kernel.hits.enter(doing.call)
+
+    def _stack(self, name: str, native: bool) -> tuple[str, ...]:
+        """Return the return addresses in a function that a system call calls.
+
+        They were recorded for openat and fork; of others it is known which function calls, and not where in it.
+        """
+        key = name if native else f"{name} of 32 bits"
+        chain = self._chains.get(key)
+        if chain is None:
+            kinds = ["__do_sys_{}", "__x64_sys_{}"] if native else ["__ia32_compat_sys_{}", "__do_sys_{}"]
+            names = (kind.format(name) for kind in kinds)
+            known = next((one for one in names if self._kernel.symbols.lookup(one)), None)
+            chain = () if known is None else (known, *(self._chains.get("openat", ())[1:] if native else ()))
+            self._chains[key] = chain
+        return chain
+
+    def _is_of_use(self, doing: Doing) -> Doing | None:
+        if doing.entered is not None or (doing.system is not None and self._kernel.life.leaves(doing.name)):
+            return doing
+        return None
+
+    def _runs(self, task: Task) -> None:
+        """A task that does something has been switched to, and woken before that if it slept."""
+        if task.pid == self._running.pid:
+            return
+        if task.pid in self._asleep:
+            self._asleep.discard(task.pid)
+            self._kernel.life.wake_up(task, self._running)
+        self._kernel.switch(self._running, task, state=0)
+        self._running = task
+
+    def _leaves_cpu(self, task: Task, state: int) -> None:
+        if state == _ASLEEP:
+            self._asleep.add(task.pid)
+        self._kernel.switch(task, _IDLE, state=state)
+        self._running = _IDLE
+
+
+def _open_how(flags: int, mode: int) -> bytes:
+    """Return struct open_how as build_open_how() in fs/open.c makes it."""
+    flags &= _VALID_FLAGS
+    if flags & os.O_PATH:
+        flags &= _PATH_FLAGS
+    if not flags & (os.O_CREAT | _TMPFILE):
+        mode = 0
+    return _HOW.pack(flags, mode & 0o7777, 0)

@@ -1,0 +1,238 @@
+"""Activity that follows the callers: what programs inside `kprobe-sim run` do appears as what the machine does.
+
+The command and its descendants are traced (ptrace(2); no root needed).  A seccomp filter stops them at the system calls
+that are followed and at no others; where their results matter they stop again as they leave.  The simulated tasks have
+the real pids and names, the opens the real paths, flags, modes and results, the forks the real child.  What can't be
+seen is listed in docs/ways.md.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+from kprobe_sim.builds.syscall_numbers import syscall_name
+from kprobe_sim.expose.fuse.callers import caller, ignores, parent_of
+from kprobe_sim.expose.run import ptrace
+from kprobe_sim.expose.run.doings import Doing, Doings
+from kprobe_sim.expose.run.ptrace import Ptrace, QuietStops
+from kprobe_sim.expose.run.seccomp import CALLS_I386, X86_64, CannotFollow
+from kprobe_sim.machine.task import Task
+
+if TYPE_CHECKING:
+    from kprobe_sim.kernel.simulated import SimulatedKernel
+
+_STOPS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+_BIRTHS = (ptrace.EVENT_FORK, ptrace.EVENT_VFORK, ptrace.EVENT_CLONE)
+_CLONE_VFORK, _CLONE_THREAD, _CLONE_UNTRACED = 0x4000, 0x10000, 0x800000
+
+
+class _Tracee:
+    """A thread that is traced."""
+
+    __slots__ = ("birth", "doing", "group", "has_begun", "has_ended", "is_early", "pid")
+
+    def __init__(self, pid: int, group: int, *, birth: Doing | None = None) -> None:
+        self.pid = pid
+        self.group = group
+        self.birth = birth  # the fork that it returns from
+        self.doing: Doing | None = None
+        self.has_begun = birth is None
+        self.is_early = False  # it waits for its parent to return from the fork
+        self.has_ended = False
+
+    def task(self) -> Task:
+        return caller(self.pid, None if self.group == self.pid else self.group)
+
+
+class Follower:
+    """Turns what a child of this process and its descendants do into what a simulated kernel does.
+
+    The child makes no call yet that is followed.  Raises CannotFollow.
+    """
+
+    def __init__(self, kernel: SimulatedKernel, pid: int) -> None:
+        self._doings = Doings(kernel)
+        self._ptrace = Ptrace()
+        self._tracees: dict[int, _Tracee] = {}
+        self._early: set[int] = set()  # new tasks that stopped before the fork told of them
+        self._root = pid
+        self._status: int | None = None
+        self._refusal: OSError | None = None
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="follower", daemon=True)
+        self._thread.start()
+        self._started.wait()
+        if self._refusal is not None:
+            raise CannotFollow(ptrace.unusable(self._refusal))
+
+    def wait(self) -> int:
+        """Wait until the process has ended; return its status.  Its descendants end with it."""
+        self._thread.join()
+        return os.waitpid(self._root, 0)[1] if self._status is None else self._status
+
+    def _follow(self) -> None:
+        """Trace until the process has ended.  All that is still traced is killed as this thread ends."""
+        try:
+            self._ptrace.seize(self._root)
+            self._tracees[self._root] = _Tracee(self._root, self._root)
+        except OSError as error:
+            self._refusal = error
+            return
+        finally:
+            self._started.set()
+        with QuietStops():
+            while self._status is None:
+                pid, status = ptrace.wait()
+                if os.WIFSTOPPED(status):
+                    self._stopped(pid, status >> 16, status >> 8 & 0xFF)
+                else:
+                    self._gone(pid, status)
+
+    def _stopped(self, pid: int, event: int, number: int) -> None:
+        tracee = self._tracees.get(pid)
+        if tracee is None:
+            self._early.add(pid)
+            self._adopt()
+        elif event == ptrace.EVENT_SECCOMP:
+            self._enters(tracee)
+        elif number == ptrace.SYSCALL_STOP:
+            self._leaves(tracee)
+        elif event in _BIRTHS:
+            self._bears(tracee, self._ptrace.message(pid))
+            self._resume(tracee)
+        elif event == ptrace.EVENT_EXEC:
+            self._executes(tracee, self._ptrace.message(pid))
+        elif event == ptrace.EVENT_EXIT:
+            self._ends(tracee, self._ptrace.message(pid))
+            self._resume(tracee)
+        elif event == ptrace.EVENT_STOP and number in _STOPS:
+            self._ptrace.listen(pid)
+        elif event:
+            self._goes_on(tracee)
+        else:
+            # of a task that isn't traced the kernel drops a signal that is ignored, and nothing is interrupted
+            if self._ptrace.was_interrupted(pid) and ignores(pid, number):
+                self._ptrace.wait_again(pid)
+            self._resume(tracee, number)
+
+    def _resume(self, tracee: _Tracee, number: int = 0) -> None:
+        self._ptrace.resume(tracee.pid, number, to_exit=tracee.doing is not None)
+
+    def _enters(self, tracee: _Tracee) -> None:
+        call = self._ptrace.call(tracee.pid)
+        if call is not None:
+            native = call.arch == X86_64
+            name = syscall_name(call.number) if native else CALLS_I386.get(call.number)
+            if name is not None:
+                tracee.doing = self._doings.enter(tracee.task(), name, call.arguments, native=native)
+            if (
+                name == "clone" and call.arguments[0] & _CLONE_UNTRACED
+            ):  # who isn't traced makes no call that is followed
+                self._ptrace.set_argument(tracee.pid, call.arguments[0] & ~_CLONE_UNTRACED, native=native)
+        self._resume(tracee)
+
+    def _leaves(self, tracee: _Tracee) -> None:
+        result = self._ptrace.result(tracee.pid)
+        if result is not None and tracee.doing is not None:
+            doing, tracee.doing = tracee.doing, None
+            self._doings.leave(doing, result)
+            self._has_left(doing)
+        self._resume(tracee)
+
+    def _has_left(self, doing: Doing) -> None:
+        """Let go on who has waited for the return from a fork."""
+        if doing.is_fork:
+            child = self._tracees.get(doing.child)
+            if child is not None and child.is_early:
+                self._goes_on(child)
+            self._adopt()
+
+    def _bears(self, parent: _Tracee, pid: int) -> None:
+        doing = parent.doing
+        thread = doing is not None and bool(doing.flags & _CLONE_THREAD)
+        child = self._tracees[pid] = _Tracee(pid, parent.group if thread else pid, birth=doing)
+        if doing is not None:
+            self._doings.born(doing, Task(pid, doing.task.comm, child.group if thread else None))
+        if pid in self._early:
+            self._early.discard(pid)
+            self._goes_on(child)
+        self._adopt()
+
+    def _goes_on(self, tracee: _Tracee) -> None:
+        """Let a task go on; a new one begins, after its parent if that doesn't wait for it."""
+        if not tracee.has_begun:
+            birth = tracee.birth
+            parent = None if birth is None else self._tracees.get(birth.task.pid)
+            if parent is not None and parent.doing is birth and birth is not None and not birth.flags & _CLONE_VFORK:
+                tracee.is_early = True
+                return
+            tracee.has_begun, tracee.is_early = True, False
+            if birth is not None:
+                self._doings.begin(tracee.task(), birth.system)
+            tracee.birth = None
+        self._resume(tracee)
+
+    def _adopt(self) -> None:
+        """Let new tasks go on whose parents were killed before they could tell of them."""
+        forks = (one.doing for one in self._tracees.values() if one.doing is not None and one.doing.is_fork)
+        if self._early and all(doing.child for doing in forks):
+            for pid in self._early:
+                self._tracees[pid] = _Tracee(pid, _group_of(pid))
+                self._resume(self._tracees[pid])
+            self._early.clear()
+
+    def _executes(self, tracee: _Tracee, former: int) -> None:
+        """A task has a new program; if it wasn't the first thread of its process, it has taken that one's pid."""
+        if former != tracee.pid and former in self._tracees:
+            tracee.doing = self._tracees.pop(former).doing
+        tracee.has_ended = False
+        self._doings.execute(tracee.doing, tracee.pid, former)
+        self._resume(tracee)
+
+    def _ends(self, tracee: _Tracee, code: int) -> None:
+        doing, tracee.doing = tracee.doing, None
+        if doing is not None:  # a fatal signal met it there
+            result = self._ptrace.last_result(tracee.pid)
+            if result is not None and not tracee.has_ended:
+                if doing.is_fork and not doing.child and result > 0 and _belongs(result, tracee.group):
+                    tracee.doing = doing
+                    self._bears(tracee, result)
+                    tracee.doing = None
+                self._doings.leave(doing, result)
+            self._has_left(doing)
+        tracee.is_early = False
+        self._end(tracee, code)
+
+    def _end(self, tracee: _Tracee, code: int) -> None:
+        if not tracee.has_ended:
+            tracee.has_ended = True
+            rest = (one for one in self._tracees.values() if one.group == tracee.group and not one.has_ended)
+            self._doings.end(tracee.task(), code, last=next(rest, None) is None)
+
+    def _gone(self, pid: int, status: int) -> None:
+        self._early.discard(pid)
+        tracee = self._tracees.pop(pid, None)
+        if tracee is not None:
+            doing, tracee.doing = tracee.doing, None
+            if doing is not None:
+                self._has_left(doing)
+            self._end(tracee, status)
+        if pid == self._root:
+            self._status = status
+
+
+def _group_of(pid: int) -> int:
+    """Return the process that a thread belongs to."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("Tgid:"))
+    except (OSError, StopIteration):
+        return pid
+
+
+def _belongs(pid: int, group: int) -> bool:
+    """True if a task is a child or a thread of a process."""
+    return group in (parent_of(pid), _group_of(pid))

@@ -1,0 +1,376 @@
+"""`kprobe-sim run`: a command that sees the simulator where the kernel's tracefs is, without root.
+
+The command gets a user namespace, in which it is root, and a mount namespace, in which the simulator lies at
+/sys/kernel/tracing and /sys/kernel/debug/tracing.  Nobody else sees that.  A second pair of namespaces inside the first
+locks these mounts, and what they hide: the command can't take them away and reach the machine's own tracefs, nor mount
+that.
+
+A run ends with its command: what that started and left behind is killed then, whatever session or parent it has by
+now, and so it is if this process is killed (see `kprobe_sim.expose.fuse.keeper`).  The mounts go with the last process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn
+
+from kprobe_sim.expose.fuse.mount import (
+    CLONE_NEWNS,
+    CLONE_NEWUSER,
+    MS_BIND,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_REC,
+    CannotMount,
+    SystemCalls,
+    explain,
+    mount_fuse,
+    mount_table,
+    open_device,
+)
+from kprobe_sim.expose.fuse.server import FuseServer
+from kprobe_sim.expose.run.doings import FOLLOWED
+from kprobe_sim.expose.run.files import KPROBES, lay, mount_files, run_files
+from kprobe_sim.expose.run.follow import Follower
+from kprobe_sim.expose.run.kernel_name import Answers
+from kprobe_sim.expose.run.members import end_members
+from kprobe_sim.expose.run.seccomp import CannotFollow, listen
+from kprobe_sim.expose.run.watch import Watch, block
+
+if TYPE_CHECKING:
+    from kprobe_sim.kernel.simulated import SimulatedKernel
+
+TRACING = "/sys/kernel/tracing"
+DEBUG = "/sys/kernel/debug"
+NOT_FOUND, NOT_EXECUTABLE, NO_MOUNT = 127, 126, 125  # exit statuses, as env(1) and chroot(1) have them
+
+_PYTHONS_OWN = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them; a command that inherits that complains of EPIPE
+
+
+def run(
+    kernel: SimulatedKernel,
+    command: Sequence[str],
+    started: Callable[[], None] = lambda: None,
+    *,
+    follow: bool = False,
+    whole: bool = True,
+) -> int:
+    """Run a command on a simulated kernel and return its exit status (128 + N if signal N ended it).
+
+    `started` is called when the command is about to start; threads that work for the simulated machine may be started
+    there, not before.  With `follow` the simulated machine does what the command and its descendants do, as far as that
+    can be seen (see `follow`).  Unless `whole`, only tracefs and debugfs are simulated: uname(2) and
+    files such as /proc/kallsyms stay this machine's (see `files`).  Raises CannotMount if this
+    machine doesn't allow what it takes.
+    """
+    calls = SystemCalls()
+    ours, theirs = socket.socketpair()
+    error_out, error_in = os.pipe()
+    calls.adopt_orphans(True)
+    masked = block()
+    this = os.getpid()
+    child = os.fork()
+    if not child:
+        calls.die_with_parent(signal.SIGKILL)
+        if os.getppid() != this:
+            os._exit(NO_MOUNT)
+        ours.close()
+        os.close(error_out)
+        _unblock(masked)
+        _become(calls, theirs, error_in, kernel.root.mode, command, follow, whole)
+    theirs.close()
+    os.close(error_in)
+    watch = Watch(child, reaps=not follow)  # who traces reaps
+    try:
+        return _supervise(kernel, child, watch, ours, error_out, started, follow)
+    finally:
+        watch.end()
+        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+        calls.adopt_orphans(False)
+
+
+def _supervise(
+    kernel: SimulatedKernel,
+    child: int,
+    watch: Watch,
+    channel: socket.socket,
+    error_out: int,
+    started: Callable[[], None],
+    follow: bool,
+) -> int:
+    follower: Follower | None = None
+    refusal = ""
+    servers: list[tuple[FuseServer, threading.Thread]] = []
+    namespaces: list[int] = []
+    try:
+        with channel:
+            _, namespaces, _, _ = socket.recv_fds(channel, 1, 1)
+            if namespaces:  # the child is in its user namespace
+                watch.keep(partial(end_members, namespaces[0]), namespaces)
+                _map_ids(child, _ids_of_all())
+                channel.sendall(b"1")
+                _, descriptors, _, _ = socket.recv_fds(channel, 1, 2)
+                if descriptors:
+                    files = run_files(kernel, lambda: _mounts_of(child))
+                    for descriptor, root in zip(descriptors, (kernel.root, files), strict=True):
+                        server = FuseServer(kernel, descriptor, root=root)
+                        thread = threading.Thread(target=server.serve, name="fuse", daemon=True)
+                        thread.start()
+                        servers.append((server, thread))
+                    if _answered(channel):
+                        started()
+                        try:
+                            if follow:
+                                follower = Follower(kernel, child)
+                        except CannotFollow as error:
+                            refusal = str(error)
+                        else:
+                            channel.sendall(b"1")
+                            _listen(kernel, channel)
+        with open(error_out, encoding="utf-8", errors="replace") as pipe:
+            trouble = pipe.read()
+        status = os.waitpid(child, 0)[1] if follower is None else follower.wait()
+    finally:
+        for namespace in namespaces:
+            end_members(namespace)
+            os.close(namespace)
+        for server, thread in servers:
+            server.stop()
+            thread.join()
+    if refusal:
+        raise CannotMount(refusal)
+    if trouble:
+        code, _, text = trouble.partition(" ")
+        if int(code) == NO_MOUNT:
+            raise CannotMount(text)
+        print(f"kprobe-sim: {text}", file=sys.stderr)
+        return int(code)
+    return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+
+
+def _mounts_of(pid: int) -> str:
+    with open(f"/proc/{pid}/mounts", encoding="utf-8", errors="surrogateescape") as file:
+        return file.read()
+
+
+def _listen(kernel: SimulatedKernel, channel: socket.socket) -> None:
+    """Answer those system calls of the child that tell of the kernel, once it has its filter."""
+    _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
+    if descriptors:
+        Answers(kernel, descriptors[0]).start()
+
+
+def _answered(channel: socket.socket) -> bool:
+    return channel.recv(1) != b""
+
+
+# ids: who may be whom inside
+
+
+def _ids_of_all() -> list[str] | None:
+    """Return the uid and gid maps that leave every id as it is, for a process that may write them; else None."""
+    if os.geteuid() != 0:
+        return None
+    maps = []
+    for name in ("uid_map", "gid_map"):
+        with open(f"/proc/self/{name}", encoding="ascii") as file:
+            lines = [line.split() for line in file]
+        maps.append("".join(f"{inside} {inside} {count}\n" for inside, _, count in lines))
+    return maps
+
+
+def _map_ids(pid: int, maps: list[str] | None) -> None:
+    """Give a process in a new user namespace its ids: all of them, or root there for this user alone."""
+    if maps is not None:
+        try:
+            _write(f"/proc/{pid}/uid_map", maps[0])
+            _write(f"/proc/{pid}/gid_map", maps[1])
+        except PermissionError:  # root without CAP_SETUID: like any user
+            maps = None
+        else:
+            return
+    _write(f"/proc/{pid}/setgroups", "deny")
+    _write(f"/proc/{pid}/uid_map", f"0 {os.geteuid()} 1\n")
+    _write(f"/proc/{pid}/gid_map", f"0 {os.getegid()} 1\n")
+
+
+def _write(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
+# in the child
+
+
+def _become(
+    calls: SystemCalls,
+    channel: socket.socket,
+    error_in: int,
+    root_mode: int,
+    command: Sequence[str],
+    follow: bool,
+    whole: bool,
+) -> NoReturn:
+    """Make the namespaces and the mounts, and turn into the command."""
+    code = NO_MOUNT
+    try:
+        _enter(calls, channel, root_mode, whole)
+        _be_heard(channel, follow, whole)
+        for number in _PYTHONS_OWN:
+            signal.signal(number, signal.SIG_DFL)
+        code = NOT_EXECUTABLE
+        os.execvp(command[0], list(command))
+    except (CannotMount, CannotFollow) as error:
+        text = str(error)
+    except FileNotFoundError as error:
+        text = f"{command[0]}: command not found" if code == NOT_EXECUTABLE else str(error)
+        code = NOT_FOUND if code == NOT_EXECUTABLE else code
+    except OSError as error:
+        text = f"{command[0]}: {error.strerror}" if code == NOT_EXECUTABLE else str(error)
+    except BaseException as error:
+        text = repr(error)
+    try:
+        os.write(error_in, f"{code} {text}".encode())
+    finally:
+        os._exit(code)
+
+
+def _unblock(masked: set[int]) -> None:
+    """Take signals as the command will, but for those that it would ignore."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+
+
+def _be_heard(channel: socket.socket, follow: bool, whole: bool) -> None:
+    """Put the filter on this process and the command, and give away its listener."""
+    try:
+        listener = listen(followed=FOLLOWED if follow else frozenset(), name=whole)
+    except CannotFollow:
+        if follow:
+            raise
+        return  # uname tells of this machine's kernel then
+    if listener is not None:
+        socket.send_fds(channel, [b"1"], [listener])
+        os.close(listener)
+
+
+def _enter(calls: SystemCalls, channel: socket.socket, root_mode: int, whole: bool) -> None:
+    here = os.getcwd()
+    try:
+        calls.unshare(CLONE_NEWUSER | CLONE_NEWNS)
+    except OSError as error:
+        raise CannotMount(f"no user and mount namespace: {explain(error)}") from None
+    namespace = os.open("/proc/self/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    socket.send_fds(channel, [b"1"], [namespace])
+    os.close(namespace)
+    if not _answered(channel):
+        raise CannotMount("no ids in the user namespace")
+    descriptors = open_device(), open_device()
+    try:
+        calls.mount("none", "/", "", MS_REC | MS_PRIVATE)
+        _cover(calls, channel, descriptors, root_mode, whole)
+        _lock(calls)
+    except OSError as error:
+        raise CannotMount(f"mounting on {error.filename or TRACING}: {explain(error)}") from None
+    for descriptor in descriptors:
+        os.close(descriptor)
+    os.chdir(here)  # through the new mounts
+    channel.sendall(b"1")
+    if not _answered(channel):
+        raise CannotMount("the simulator ended")
+
+
+def _cover(
+    calls: SystemCalls, channel: socket.socket, descriptors: tuple[int, int], root_mode: int, whole: bool
+) -> None:
+    """Mount the simulator where tracefs is expected and over each tracefs of the machine; hide its debugfs.
+
+    The other descriptor is that of the files beside the tracefs.
+    """
+    found = list(mount_table())
+    if not os.path.isdir(TRACING) or not os.path.isdir(DEBUG):
+        _remake_parent(calls)
+    mount_fuse(calls, descriptors[0], TRACING, root_mode)
+    calls.mount("debugfs", DEBUG, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=64k")
+    files = f"{DEBUG}/files"
+    os.mkdir(files)
+    mount_files(calls, descriptors[1], files)
+    socket.send_fds(channel, [b"1"], descriptors)
+    for directory in ("tracing", KPROBES):
+        os.mkdir(f"{DEBUG}/{directory}", 0o700)
+    calls.mount(TRACING, f"{DEBUG}/tracing", "", MS_BIND)
+    calls.mount(f"{files}/{KPROBES}", f"{DEBUG}/{KPROBES}", "", MS_BIND)
+    if whole:
+        lay(files)
+    calls.unmount(files)
+    os.rmdir(files)
+    for directory in {point.directory for point in found if point.kind == "debugfs"} - {DEBUG}:
+        calls.mount(DEBUG, directory, "", MS_BIND | MS_REC)
+    for point in found:
+        hidden = point.directory in (TRACING, f"{DEBUG}/tracing")
+        if point.kind == "tracefs" and not hidden and os.path.isdir(point.directory):
+            calls.mount(TRACING, point.directory, "", MS_BIND)
+
+
+def _remake_parent(calls: SystemCalls) -> None:
+    """On a kernel without tracing there is no directory to mount on: make /sys/kernel anew, with all it has."""
+    parent = os.path.dirname(TRACING)
+    held = os.open(parent, os.O_PATH | os.O_DIRECTORY)
+    names = os.listdir(parent)
+    calls.mount("kernel", parent, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=64k")
+    for name in names:
+        source = f"/proc/self/fd/{held}/{name}"
+        if os.path.isdir(source):
+            os.mkdir(f"{parent}/{name}")
+            calls.mount(source, f"{parent}/{name}", "", MS_BIND | MS_REC)
+        else:
+            os.close(os.open(f"{parent}/{name}", os.O_CREAT | os.O_WRONLY, 0o444))
+            calls.mount(source, f"{parent}/{name}", "", MS_BIND)
+    os.close(held)
+    for path in (TRACING, DEBUG):
+        os.makedirs(path, exist_ok=True)
+
+
+def _lock(calls: SystemCalls) -> None:
+    """Enter a second pair of namespaces with the same ids: what was mounted in the first can't be unmounted here."""
+    maps = []
+    for name in ("uid_map", "gid_map"):
+        with open(f"/proc/self/{name}", encoding="ascii") as file:
+            maps.append("".join(f"{inside} {inside} {count}\n" for inside, _, count in map(str.split, file)))
+    ready_out, ready_in = os.pipe()
+    done_out, done_in = os.pipe()
+    this = os.getpid()
+    helper = os.fork()
+    if not helper:  # the ids are given from outside
+        status = 1
+        try:
+            os.close(ready_in)
+            if os.read(ready_out, 1):
+                _write(f"/proc/{this}/uid_map", maps[0])
+                _write(f"/proc/{this}/gid_map", maps[1])
+                os.write(done_in, b"1")
+                status = 0
+        finally:
+            os._exit(status)
+    os.close(done_in)
+    os.close(ready_out)
+    calls.unshare(CLONE_NEWUSER | CLONE_NEWNS)
+    os.write(ready_in, b"1")
+    mapped = os.read(done_out, 1)
+    os.close(ready_in)
+    os.close(done_out)
+    os.waitpid(helper, 0)
+    if not mapped:
+        raise CannotMount("no ids in the inner user namespace")

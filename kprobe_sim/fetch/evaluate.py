@@ -1,0 +1,260 @@
+"""Fetch arguments evaluated: a machine state into the bytes of a record.
+
+An argument is compiled once into a closure.  A failed read leaves whatever bytes the buffer held: records are zero
+there, and know it (`Holed`).  Sources: trace_probe_tmpl.h and trace_probe_kernel.h of 6.1; recorded traces.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+
+from kprobe_sim.builds.gates import Gates
+from kprobe_sim.builds.symbol_text import Covering
+from kprobe_sim.fetch.argument import FetchArg, Store
+from kprobe_sim.fetch.event_field import compile_field
+from kprobe_sim.fetch.expression import Deref, From, Source
+from kprobe_sim.fetch.strings import Text, compile_string, place_texts
+from kprobe_sim.machine.state import State, fetch
+from kprobe_sim.parsing.kstrto import ULONG_MAX
+from kprobe_sim.records.scratch_page import Hole, Holed
+
+Value = Callable[[State], int | None]
+_KERNEL_START = 0xFFFF_8000_0000_0000  # the first address that kernel memory can have
+_ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
+_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+def _stack_word(index: int, stack_size: int) -> Value:
+    """Return the closure for a word of the stack; `stack_size` is THREAD_SIZE, to which stacks are aligned."""
+
+    def value(state: State) -> int:
+        if index < len(state.stack):
+            return state.stack[index]
+        pointer = state.registers.get("sp", 0)
+        address = pointer + 8 * index
+        if (address ^ pointer) // stack_size:  # not of this stack (regs_within_kernel_stack)
+            return 0
+        return int.from_bytes(state.memory.read(address, 8) or b"", "little")
+
+    return value
+
+
+def _register(name: str) -> Value:
+    return lambda state: state.registers.get(name, 0)
+
+
+def _at_entry(value: Value) -> Value:
+    return lambda state: value(state if state.entry is None else state.entry)
+
+
+def _source(source: Source, stack_size: int) -> Value:
+    """Return the closure for where a fetch starts; a text has no address here: it is handled as a string."""
+    number = source.number & ULONG_MAX
+    match source.kind:
+        case From.REGISTER:
+            return _register(source.text)
+        case From.STACK_POINTER:
+            return _register("sp")
+        case From.STACK:
+            return _stack_word(number, stack_size)
+        case From.ARGUMENT if number < len(_ARGUMENT_REGISTERS):
+            return _register(_ARGUMENT_REGISTERS[number])
+        case From.ARGUMENT:  # word 0 is the return address
+            return _stack_word(number - len(_ARGUMENT_REGISTERS) + 1, stack_size)
+        case From.ENTRY_ARGUMENT:
+            return _at_entry(_source(source._replace(kind=From.ARGUMENT), stack_size))
+        case From.RETURN_VALUE:
+            return lambda state: state.return_value & ULONG_MAX
+        case From.COMM:  # cast to something else
+            return lambda state: state.current.comm
+        case From.FIELD:
+            field = compile_field(source.number)
+            return lambda state: field(state.record)
+        case From.CURRENT:
+            return lambda state: state.current.task
+        case _:
+            return lambda state: number
+
+
+def _follow(value: Value, deref: Deref) -> Value:
+    offset, user, per_cpu = deref
+    if per_cpu:
+
+        def placed(state: State) -> int | None:
+            start = value(state)
+            return None if start is None else (start + state.current.per_cpu) & ULONG_MAX
+
+        return placed
+
+    def followed(state: State) -> int | None:
+        start = value(state)
+        if start is None:
+            return None
+        content = fetch(state.memory, (start + offset) & ULONG_MAX, 8, user=user)
+        return None if content is None else int.from_bytes(content, "little")
+
+    return followed
+
+
+def _value(argument: FetchArg, stack_size: int) -> Value:
+    """Return the closure for the value that the store works on; an array's begins before the last dereference."""
+    derefs = argument.expression.derefs
+    value = _source(argument.expression.source, stack_size)
+    for deref in derefs[:-1] if argument.last_is_stored or argument.length else derefs:
+        value = _follow(value, deref)
+    return value
+
+
+def _bits(argument: FetchArg) -> Callable[[int], int]:
+    """Return what takes a bitfield out of a number of the type's width."""
+    mask = (1 << 8 * argument.type.size) - 1
+    if argument.bits is None:
+        return lambda number: number & mask
+    width, position = argument.bits
+    low = (1 << width) - 1
+    return lambda number: (number & mask) >> position & low
+
+
+def _zeroed(address: int, gates: Gates, *, user: bool) -> bool:
+    """Return whether a read that failed at an address left zeros, not what was there."""
+    return gates.failed_kernel_read_is_zero and not user and address >= _KERNEL_START
+
+
+def _number(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[State], int | Hole]:
+    """Compile a single number; a hole at 0 stands for a failed read."""
+    source = argument.expression.source
+    is_plain = argument.store is Store.RAW and not argument.expression.derefs and argument.bits is None
+    if is_plain and source.kind is From.REGISTER:
+        name = source.text
+        mask = (1 << 8 * argument.type.size) - 1
+        return lambda state: state.registers.get(name, 0) & mask  # the most common argument of all
+    value = _value(argument, stack_size)
+    take = _bits(argument)
+    size = argument.type.size
+    untouched = Hole(0, size)
+    if argument.store is Store.RAW:
+
+        def raw(state: State) -> int | Hole:
+            number = value(state)
+            return untouched if number is None else take(number)
+
+        return raw
+
+    offset, user, _ = argument.expression.derefs[-1]
+    unread = untouched if argument.bits is None else Hole(0, size, take)  # the bits are taken of what is there
+
+    def memory(state: State) -> int | Hole:
+        start = value(state)
+        if start is None:
+            return untouched
+        address = (start + offset) & ULONG_MAX
+        content = fetch(state.memory, address, size, user=user)
+        if content is None:
+            return 0 if _zeroed(address, gates, user=user) else unread
+        return take(int.from_bytes(content, "little"))
+
+    return memory
+
+
+def _array(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[State], bytes | Holed]:
+    """Compile an array of numbers, each read by itself."""
+    value = _value(argument, stack_size)
+    take = _bits(argument)
+    size = argument.type.size
+    length = argument.length
+    offset, user, _ = argument.expression.derefs[-1]
+    change = None if argument.bits is None else take
+    untouched = Holed.of(bytes(size * length), [Hole(0, size * length)])
+
+    def array(state: State) -> bytes | Holed:
+        start = value(state)
+        if start is None:
+            return untouched
+        content = state.memory.read((start + offset) & ULONG_MAX, size * length)
+        if content is not None and argument.bits is None:
+            return content
+        items = []
+        holes = []
+        for index in range(length):
+            address = (start + offset + size * index) & ULONG_MAX
+            item = state.memory.read(address, size)
+            if item is None and not _zeroed(address, gates, user=user):
+                holes.append(Hole(size * index, size, change))
+            number = 0 if item is None else take(int.from_bytes(item, "little"))
+            items.append(number.to_bytes(size, "little"))
+        return Holed.of(b"".join(items), holes) if holes else b"".join(items)
+
+    return array
+
+
+def compile_arguments(
+    arguments: Sequence[FetchArg], start: int, symbols: Covering, gates: Gates, stack_size: int
+) -> Callable[[State], bytes]:
+    """Compile the arguments of a probe, which begin at byte `start` of its record; `stack_size` is a stack's, in bytes.
+
+    The result gives the record from `start` on: the fields and the texts after them.
+    """
+    codes = ["<"]
+    numbers: list[Callable[[State], int | bytes | Hole]] = []
+    texts: list[tuple[int, Callable[[State], bytes | Text]]] = []  # place among the values
+    for argument in arguments:
+        if argument.is_dynamic:
+            count = argument.length or 1
+            texts.append((len(numbers), compile_string(argument, _value(argument, stack_size), symbols, gates)))
+            codes.append(f"{4 * count}s")
+            numbers.append(lambda state: b"")
+        elif argument.length:
+            codes.append(f"{argument.size}s")
+            numbers.append(_array(argument, gates, stack_size))
+        else:
+            codes.append(_CODES[argument.type.size])
+            numbers.append(_number(argument, gates, stack_size))
+    layout = struct.Struct("".join(codes))
+    whole = _packer(layout, codes[1:])
+    if not texts:
+        return lambda state: whole([number(state) for number in numbers], b"")
+    fixed_end = start + layout.size
+
+    def evaluate(state: State) -> bytes:
+        values = [number(state) for number in numbers]
+        locations, tail, unwritten = place_texts([text(state) for _, text in texts], fixed_end)
+        for (place, _), location in zip(texts, locations, strict=True):
+            values[place] = location
+        made = whole(values, tail)
+        if not unwritten:
+            return made
+        holes = [hole._replace(offset=layout.size + hole.offset) for hole in unwritten]
+        return Holed.of(made, [*(made.holes if isinstance(made, Holed) else ()), *holes])
+
+    return evaluate
+
+
+def _packer(layout: struct.Struct, codes: Sequence[str]) -> Callable[[list[int | bytes | Hole], bytes], bytes]:
+    """Return what makes values and what comes after them into bytes, holes noted."""
+    pack = layout.pack
+    sizes = [struct.calcsize(f"<{code}") for code in codes]
+    arrays = [index for index, code in enumerate(codes) if code.endswith("s")]
+
+    def whole(values: list[int | bytes | Hole], tail: bytes) -> bytes:
+        try:
+            data = pack(*values)
+        except struct.error:  # a hole is no number
+            return holed(values, tail)
+        if arrays and any(type(values[index]) is Holed for index in arrays):
+            return holed(values, tail)
+        return data + tail if tail else data
+
+    def holed(values: list[int | bytes | Hole], tail: bytes) -> Holed:
+        holes = []
+        at = 0
+        for index, (value, size) in enumerate(zip(values, sizes, strict=True)):
+            if isinstance(value, Hole):
+                holes.append(value._replace(offset=at))
+                values[index] = 0
+            elif isinstance(value, Holed):
+                holes += [hole._replace(offset=at + hole.offset) for hole in value.holes]
+            at += size
+        return Holed.of(pack(*values) + tail, holes)
+
+    return whole

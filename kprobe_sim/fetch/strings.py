@@ -1,0 +1,257 @@
+"""Strings of a record: how long the kernel thinks they are, and where they come to stand.
+
+The kernel measures all strings first, then writes them one after the other into the room it measured; a string that
+grows, fails or isn't measured changes where the others stand.  The oddities are its own (trace_probe_tmpl.h, 6.1):
+the text of a symbol name is followed by the next string without its NUL, and a string whose address can't be
+followed shows the one after it.  What was measured and then isn't written keeps what was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
+
+from kprobe_sim.builds.gates import Gates
+from kprobe_sim.builds.symbol_text import Covering, symbol_text
+from kprobe_sim.fetch.argument import FetchArg, Store
+from kprobe_sim.fetch.expression import From
+from kprobe_sim.machine.state import TASK_SIZE, State, fetch
+from kprobe_sim.parsing.kstrto import ULONG_MAX
+from kprobe_sim.records.scratch_page import Hole
+
+_MAX_STRING = 4096  # what is measured at most, the NUL included
+_WORD = 8
+_CANONICAL = 0xFFFF_8000_0000_0000  # the kernel's reader tries no address between a task's and this
+
+
+class ByWords(bytes):
+    """A user's string, which strncpy_from_user() copies by words: zeros follow its NUL."""
+
+    def into(self, room: int) -> bytes:
+        """Return what is written into the room: zeros up to the end of the NUL's word, if that word has room."""
+        end = (len(self) + _WORD - 1) // _WORD * _WORD
+        return self.ljust(end, b"\0") if end <= room else self
+
+
+_EMPTY = ByWords(b"\0")
+
+
+class Written(NamedTuple):
+    """What writing one string into `room` bytes gave: the bytes, the room used up, and the length recorded."""
+
+    content: bytes
+    used: int
+    length: int
+
+
+class Item(NamedTuple):
+    """One string: the bytes measured for it, and what writes it into the room that is left."""
+
+    measured: int
+    write: Callable[[int], Written]
+
+
+class Text(NamedTuple):
+    """The strings of one argument.
+
+    `fails` says that the fetch ended with an error after the items: then nothing was measured, and the room that
+    was used is used again.  `length` locations are recorded.
+    """
+
+    items: Sequence[bytes | Item]
+    length: int
+    fails: bool = False
+    keeps_room: bool = False  # the room stays written down for a string that can't be read
+
+
+_NOTHING = Written(b"", 0, 0)
+_FAULTED = Written(b"\0", 0, 0)
+
+
+def _fault(room: int) -> Written:
+    return _NOTHING
+
+
+def _fault_in_kernel(room: int) -> Written:
+    """Read at a kernel address that nothing is at: the first byte of the room becomes NUL."""
+    return _FAULTED if room else _NOTHING
+
+
+def _empty(room: int) -> Written:
+    """Record a length of 0, which is shown as a fault: other than a fault this gives up the room it could have had."""
+    return Written(_EMPTY.into(room) if room else b"", 0, 0)
+
+
+_FAULT = Item(0, _fault)
+_KERNEL_FAULT = Item(0, _fault_in_kernel)
+
+
+def _plain(content: bytes) -> Item:
+    """A string, its NUL included, that is there as a whole: no longer than what is measured at most."""
+
+    def write(room: int) -> Written:
+        if room >= len(content):
+            copied = content.into(room) if isinstance(content, ByWords) else content
+            return Written(copied, len(content), len(content))
+        return Written(content[: room - 1] + b"\0", room, room) if room else _NOTHING
+
+    return Item(len(content), write)
+
+
+def _long(state: State, address: int, measured: int, *, user: bool) -> Item:
+    """A string longer than what is measured: it takes all the room there is."""
+
+    def write(room: int) -> Written:
+        content = state.memory.string(address, room) if room else None
+        if content is None:
+            return _NOTHING
+        if len(content) < room:
+            copied = ByWords(content + b"\0").into(room) if user else content + b"\0"
+            return Written(copied, len(content) + 1, len(content) + 1)
+        return Written(content[: room - 1] + b"\0", room, room)
+
+    return Item(measured, write)
+
+
+def _read(state: State, address: int, user: bool, empty_is_fault: bool) -> bytes | Item:
+    """Measure the string at an address; return it, NUL included, if it is an ordinary one.
+
+    Kernel reads of user addresses are done by the user-space reader.
+    """
+    if user and address >= TASK_SIZE:
+        return _FAULT
+    user = address < TASK_SIZE
+    content = state.memory.string(address, _MAX_STRING)
+    if content is None:
+        return _KERNEL_FAULT if address >= _CANONICAL else _FAULT
+    if len(content) >= _MAX_STRING:
+        return _long(state, address, _MAX_STRING + user, user=user)
+    if not content and user and empty_is_fault:
+        return Item(1, _empty)
+    return ByWords(content + b"\0") if user else content + b"\0"
+
+
+def _symbol(text: str) -> Item:
+    content = text.encode("latin-1") + b"\0"
+    # The kernel doesn't write down the length: the room stays in its place.
+    return Item(len(content), lambda room: Written(content[:room], len(content) - 1, room))
+
+
+def compile_string(
+    argument: FetchArg, value: Callable[[State], int | None], symbols: Covering, gates: Gates
+) -> Callable[[State], bytes | Text]:
+    """Compile a string argument; `value` gives the address, or the value whose symbol is named.
+
+    The result is the string itself, NUL included, where nothing is odd about it.
+    """
+    source = argument.expression.source
+    derefs = argument.expression.derefs
+    empty_is_fault = gates.empty_user_string_is_fault
+    user = argument.store is Store.USER_STRING
+    offset = derefs[-1].offset if argument.last_is_stored else 0
+    count = argument.length or 1
+    unfollowed = Text((), count, fails=True)
+    if not derefs and source.kind is From.TEXT:
+        fixed = source.text.encode("latin-1") + b"\0"
+        return lambda state: fixed
+    if not derefs and source.kind is From.COMM:
+        return lambda state: state.comm + b"\0"
+    if argument.length:
+        keeps = gates.failed_element_keeps_room
+        return _compile_array(argument, value, user=user, empty_is_fault=empty_is_fault, keeps_room=keeps)
+
+    if argument.store is Store.SYMBOL_NAME:
+
+        def symbol_name(state: State) -> Text:
+            number = value(state)
+            return unfollowed if number is None else Text((_symbol(symbol_text(symbols, number)),), 1)
+
+        return symbol_name
+
+    def single(state: State) -> bytes | Text:
+        number = value(state)
+        if number is None:
+            return unfollowed
+        content = _read(state, (number + offset) & ULONG_MAX, user, empty_is_fault)
+        return content if isinstance(content, bytes) else Text((content,), 1)
+
+    return single
+
+
+def _compile_array(
+    argument: FetchArg, value: Callable[[State], int | None], *, user: bool, empty_is_fault: bool, keeps_room: bool
+) -> Callable[[State], Text]:
+    """Compile an array of strings: the last dereference reads pointers that stand one after the other."""
+    count = argument.length
+    derefs = argument.expression.derefs
+    if not derefs:  # an immediate address: the kernel gives up after the first element
+
+        def immediate(state: State) -> Text:
+            item = _read(state, value(state) or 0, user, empty_is_fault)
+            return Text((item,), count, count > 1, keeps_room)
+
+        return immediate
+
+    offset, user_pointers, _ = derefs[-1]
+
+    def array(state: State) -> Text:
+        start = value(state)
+        items: list[bytes | Item] = []
+        for index in range(count if start is not None else 0):
+            address = ((start or 0) + offset + 8 * index) & ULONG_MAX
+            pointer = fetch(state.memory, address, 8, user=user_pointers)
+            if pointer is None:
+                break
+            items.append(_read(state, int.from_bytes(pointer, "little"), user, empty_is_fault))
+        return Text(items, count, len(items) < count, keeps_room)
+
+    return array
+
+
+def _item(content: bytes | Item) -> Item:
+    return _plain(content) if isinstance(content, bytes) else content
+
+
+def place_texts(texts: Sequence[bytes | Text], start: int) -> tuple[list[bytes], bytes, Sequence[Hole]]:
+    """Write strings after the fixed part of a record, which ends at byte `start`.
+
+    Returns the data locations of each text (length << 16 | offset), the bytes after the fixed part, and what of
+    these was measured but not written.
+    """
+    if all(isinstance(text, bytes) for text in texts):
+        plain = cast("Sequence[bytes]", texts)
+        locations = []
+        for content in plain:
+            locations.append((len(content) << 16 | start & 0xFFFF).to_bytes(4, "little"))
+            start += len(content)
+        return locations, b"".join(plain), ()
+    return _place_odd_texts([Text((text,), 1) if isinstance(text, bytes) else text for text in texts], start)
+
+
+def _place_odd_texts(texts: Sequence[Text], start: int) -> tuple[list[bytes], bytes, Sequence[Hole]]:
+    room = sum(_item(item).measured for text in texts if not text.fails for item in text.items)
+    tail = bytearray(room)
+    unwritten = set(range(room))
+    at = 0
+    locations = []
+    for text in texts:
+        location = bytearray(4 * text.length)
+        here, left = at, room
+        for index in range(text.length):
+            location[4 * index : 4 * index + 4] = ((left << 16 | start + here & 0xFFFF) & 0xFFFFFFFF).to_bytes(
+                4, "little"
+            )
+            if index == len(text.items):
+                break  # the fetch failed here: the room stays written down, what comes after is never set
+            written = _item(text.items[index]).write(left)
+            tail[here : here + len(written.content)] = written.content
+            unwritten.difference_update(range(here, here + len(written.content)))
+            word = written.length << 16 | start + here & 0xFFFF
+            if not (written is _NOTHING or written is _FAULTED) or not text.keeps_room:
+                location[4 * index : 4 * index + 4] = (word & 0xFFFFFFFF).to_bytes(4, "little")
+            here += written.used
+            left -= written.used
+        if not text.fails:
+            at, room = here, left
+        locations.append(bytes(location))
+    return locations, bytes(tail), [Hole(place, 1) for place in sorted(unwritten)]

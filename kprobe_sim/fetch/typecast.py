@@ -1,0 +1,101 @@
+"""Typecasts in a fetch argument: (STRUCT[,FIELD])VARIABLE->FIELD, (STRUCT)(EXPRESSION)->FIELD.
+
+Columns count as the kernel counts them.  Source: kernel/trace/trace_probe.c of 7.3 (handle_typecast,
+parse_btf_casttype, unwind_parse_states).
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import NamedTuple
+
+from kprobe_sim.builds.prototypes import PrototypeTable
+from kprobe_sim.fetch.btf_arguments import Path, find_field, follow_fields
+from kprobe_sim.parsing.kstrto import is_digit
+from kprobe_sim.parsing.refusal import Refusal
+
+PER_CPU_POINTER = "this_cpu_ptr("
+PER_CPU_READ = "this_cpu_read("
+
+
+class Typecast(NamedTuple):
+    """A typecast taken apart; columns are those of the token."""
+
+    type: str  # STRUCT[,FIELD]
+    type_column: int
+    inner: str  # what is cast
+    inner_column: int
+    fields: str
+    fields_column: int
+
+
+def _matching(text: str, start: int) -> int:
+    """Return where the brace that is opened at or after `start` is closed, -1 if nowhere."""
+    depth = 0
+    for at in range(start, len(text)):
+        if text[at] == "(":
+            depth += 1
+        elif text[at] == ")":
+            depth -= 1
+            if depth == 0:
+                return at
+    return -1
+
+
+def read_typecast(text: str, column: int) -> Typecast:
+    """Take a typecast apart; `text` starts with its brace and stands at `column`.  Raises Refusal."""
+    end = text.find(")")
+    if end < 0:
+        raise Refusal(errno.EINVAL, "DEREF_OPEN_BRACE", column + len(text))
+    start = end + 1  # of what is cast
+    first = text[start : start + 1]
+    if first == "(":
+        close = _matching(text, start)
+        if close < 0:
+            raise Refusal(errno.EINVAL, "DEREF_OPEN_BRACE", column + start)
+        arrow = close + 1
+        if text[arrow : arrow + 2] != "->":
+            raise Refusal(errno.EINVAL, "TYPECAST_REQ_FIELD", column + arrow)
+        start += 1
+    elif (first in ("+", "-") and first) or text.startswith((PER_CPU_POINTER, PER_CPU_READ), start):
+        opened = text.find("(", start + 1)
+        if opened < 0:
+            raise Refusal(errno.EINVAL, "DEREF_NEED_BRACE", column + start)
+        close = _matching(text, opened)
+        if close < 0:
+            raise Refusal(errno.EINVAL, "DEREF_OPEN_BRACE", column + len(text))
+        close = arrow = close + 1
+        if text[arrow : arrow + 2] != "->":
+            raise Refusal(errno.EINVAL, "TYPECAST_REQ_FIELD", column + arrow)
+    else:
+        if first == "@":
+            sign = min((at for at in (text.find("+", start), text.find("-", start)) if at >= 0), default=-1)
+            if sign >= 0 and is_digit(text, sign + 1):
+                raise Refusal(errno.EINVAL, "TYPECAST_SYM_OFFSET", column + start)
+        close = arrow = text.find("-", start)
+        if close < 0 or text[close + 1 : close + 2] != ">":
+            raise Refusal(errno.EINVAL, "TYPECAST_REQ_FIELD", column + len(text))
+    fields = arrow + 2
+    return Typecast(text[1:end], column + 1, text[start:close], column + start, text[fields:], column + fields)
+
+
+def resolve_typecast(cast: Typecast, types: PrototypeTable | None, room: int) -> Path:
+    """Find what the fields of a typecast lead to, from the value that is cast.  Raises Refusal.
+
+    `room` is how many more instructions the fetch may have.
+    """
+    name, comma, option = cast.type.partition(",")
+    column = cast.type_column
+    struct = None if types is None else types.struct(name)
+    if types is None or struct is None:
+        raise Refusal(errno.EINVAL, "NO_PTR_STRCT", column)
+    prefix = 0
+    if comma:
+        bits, _, _, rest, column = find_field(types, struct, option, column + len(name) + 1)
+        if bits % 8:
+            raise Refusal(errno.EINVAL, "TYPECAST_NOT_ALIGNED", column)
+        if rest is not None:
+            raise Refusal(errno.EINVAL, "TYPECAST_BAD_ARROW", column - 2)
+        prefix = bits // 8
+    path = follow_fields(types, cast.fields, cast.fields_column, struct=struct, room=room)
+    return path._replace(offsets=(path.offsets[0] - prefix, *path.offsets[1:]))

@@ -1,0 +1,64 @@
+"""The types that a fetch argument may have.
+
+Source: the recorded `format` files and definitions of each kernel (fixtures/definitions); kernel reference 1.6.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kprobe_sim.builds.gates import Gates
+from kprobe_sim.parsing.kstrto import kstrtoul
+
+
+class FetchType(NamedTuple):
+    """A fetch type: `name` as written, `field` as the format file names it, `size` in bytes, `text` for print fmt."""
+
+    name: str
+    field: str
+    size: int
+    signed: bool
+    text: str
+    is_string: bool = False
+
+
+_STRING_FIELD = "__data_loc char[]"
+_STRING_TEXT = '\\"%s\\"'
+_STRINGS = {
+    name: FetchType(name, _STRING_FIELD, 4, True, _STRING_TEXT, True) for name in ("string", "ustring", "symstr")
+}
+_UNSIGNED = {f"u{bits}": FetchType(f"u{bits}", f"u{bits}", bits // 8, False, "%u") for bits in (8, 16, 32)}
+_SIGNED = {f"s{bits}": FetchType(f"s{bits}", f"s{bits}", bits // 8, True, "%d") for bits in (8, 16, 32)}
+_HEXADECIMAL = {f"x{bits}": FetchType(f"x{bits}", f"u{bits}", bits // 8, False, "0x%x") for bits in (8, 16, 32)}
+_WIDE = {
+    "u64": FetchType("u64", "u64", 8, False, "%Lu"),
+    "s64": FetchType("s64", "s64", 8, True, "%Ld"),
+    "x64": FetchType("x64", "u64", 8, False, "0x%Lx"),
+    "symbol": FetchType("symbol", "u64", 8, False, "%pS"),
+}
+_CHAR = FetchType("char", "u8", 1, False, "'%c'")
+_TYPES = {**_STRINGS, **_UNSIGNED, **_SIGNED, **_HEXADECIMAL, **_WIDE, "char": _CHAR}
+DEFAULT_TYPE = _TYPES["x64"]
+STRING_TYPE = _TYPES["string"]
+
+
+def _bitfield_base(text: str) -> FetchType | None:
+    _, slash, bits = text.partition("/")
+    if not slash:
+        return None
+    try:
+        number = kstrtoul(bits)
+    except OSError:
+        return None
+    return _TYPES[f"u{number}"] if number in (8, 16, 32, 64) else None
+
+
+def find_type(text: str | None, gates: Gates) -> FetchType | None:
+    """Return the type written as `text` (without an array suffix; None for no type), or None if there is no such."""
+    if text is None:
+        return DEFAULT_TYPE
+    if text.startswith("b"):
+        return _bitfield_base(text)
+    if (text == "symstr" and not gates.symstr) or (text == "char" and not gates.char):
+        return None
+    return _TYPES.get(text)

@@ -1,0 +1,73 @@
+"""What a write to a `filter` file does: of one event, and of a group of events.
+
+Source: apply_event_filter() and apply_subsystem_event_filter() in kernel/trace/trace_events_filter.c,
+event_filter_write() in kernel/trace/trace_events.c; fixtures/filters.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from kprobe_sim.builds.page import PAGE_SIZE
+from kprobe_sim.filters.errors import Fault, FilterRefused, shown
+from kprobe_sim.filters.predicate import Predicate, compile_filter, is_clearing, stored_text
+from kprobe_sim.filters.predicate_term import Machine
+from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.records.field import Field
+
+GROUP_TEXT = (
+    b"### global filter ###\n"
+    b"# Use this to set filters for multiple events.\n"
+    b"# Only events with the given fields will be affected.\n"
+    b"# If no events are modified, an error message will be displayed here\n"
+)
+
+
+class FilterState(NamedTuple):
+    """The filter of one event file.
+
+    `predicate` None: all records pass.  `shown` is what reading the file gives.  `refused`: what to put in error_log
+    and, for the event's own file, to raise; the old filter is gone all the same.
+    """
+
+    predicate: Predicate | None = None
+    shown: bytes = b"none\n"
+    refused: FilterRefused | None = None
+
+
+NO_FILTER = FilterState()
+
+
+def write_filter(data: bytes, fields: Sequence[Field], machine: Machine) -> FilterState:
+    """Return the event's filter after one write(2) to its `filter` file.
+
+    Raises OSError EINVAL, and nothing changes, when `data` fills a page; a refused text is no exception here, but the
+    new state.
+    """
+    _check_size(data)
+    if is_clearing(data):
+        return NO_FILTER
+    try:
+        predicate = compile_filter(data, fields, **machine._asdict())
+    except FilterRefused as refused:
+        return FilterState(None, refused.readback, refused)
+    return FilterState(predicate, shown(predicate.text, machine.gates.message_space))
+
+
+def write_group_filter(data: bytes, events: Iterable[Sequence[Field]], machine: Machine) -> list[FilterState]:
+    """Return the filter of each event of a group (given by its fields) after one write(2) to the group's file.
+
+    The write succeeds even if no event takes the text; the group's file goes on showing GROUP_TEXT.  Every event that
+    can't take it loses its filter and puts its own entry in error_log.  Raises OSError EINVAL as `write_filter`.
+    """
+    _check_size(data)
+    states = [write_filter(data, fields, machine) for fields in events]
+    bad = FilterRefused(errno.EINVAL, Fault.BAD_SUBSYS_FILTER, 0, stored_text(data), machine.gates.message_space)
+    return [FilterState(None, bad.readback, bad) if state.refused else state for state in states]
+
+
+def _check_size(data: bytes) -> None:
+    if len(data) >= PAGE_SIZE:
+        raise refuse(errno.EINVAL)

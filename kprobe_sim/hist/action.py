@@ -1,0 +1,300 @@
+"""What a histogram does when it is hit: onmatch(), onmax() and onchange() with trace(), save() and snapshot().
+
+Sources: action_parse(), trace_action_create(), create_field_var_hist(), ontrack_action() and what they call in
+kernel/trace/trace_events_hist.c of 6.1.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from typing import NamedTuple, NoReturn, Protocol
+
+from kprobe_sim.hist.data import FieldVariable, HistData, make_variable, set_variables
+from kprobe_sim.hist.expression import Complain, ExpressionReader
+from kprobe_sim.hist.field import EXECNAME, RECORD_AT, STACKTRACE, STRING, STRING_SIZE, VARIABLE, HistField, Sample
+from kprobe_sim.hist.map import Element
+from kprobe_sim.hist.synthetic import SyntheticTarget, fits
+from kprobe_sim.hist.text import key_text
+from kprobe_sim.parsing.refusal import refuse
+
+_BLANKS = "\t\n\v\f\r \xa0"
+_MOST_PARAMETERS = 64  # SYNTH_FIELDS_MAX
+_MATCH, _MAX, _CHANGE = "onmatch", "onmax", "onchange"
+_WORDS = {_MAX: "max", _CHANGE: "changed"}
+
+
+class ActionText(NamedTuple):
+    """An action as it is written: `onmatch(sched.sched_waking).trace(latency,$lat)`."""
+
+    handler: str
+    about: str  # the event, or the variable
+    name: str
+    parameters: tuple[str, ...]
+
+    @property
+    def matched(self) -> tuple[str, str]:
+        """System and name of the event of an onmatch()."""
+        system, _, event = self.about.partition(".")
+        return system, event
+
+
+def read_action(text: str, data: HistData, complain: Complain) -> ActionText:
+    """Take an action apart.  Raises OSError EINVAL."""
+
+    def fail(message: str, at: str = "") -> NoReturn:
+        complain(message, at)
+        raise refuse(errno.EINVAL)
+
+    handler, _, rest = text.partition("(")
+    about, closed, rest = rest.partition(")")
+    if not closed:
+        if handler == _MATCH:
+            fail("No closing paren found", about)
+        raise refuse(errno.EINVAL)
+    if handler == _MATCH:
+        system, dot, event = about.partition(".")
+        if not dot:
+            fail("Missing subsystem", system)
+        if data.file.find(system, event) is None:
+            fail("Invalid subsystem or event name", event)
+    _, dot, rest = rest.partition(".")
+    name, brace, rest = rest.partition("(")
+    if not dot or not brace:
+        fail("No action found")
+    inner, closed, _ = rest.partition(")")
+    if name.startswith("snapshot"):
+        if not closed:
+            fail("No closing paren found", inner)
+        parameters: tuple[str, ...] = ()
+    else:
+        parameters = tuple(part.strip(_BLANKS) for part in inner.split(","))
+        for count, parameter in enumerate(parameters):
+            if count >= _MOST_PARAMETERS:
+                fail("Too many action params")
+            if len(parameter) < 2:
+                fail("Invalid action param", parameter)
+    if handler == _MATCH and name.startswith(("save", "snapshot")):
+        fail("Handler doesn't support action", name)
+    return ActionText(handler, about, name, parameters)
+
+
+class Maker(Protocol):
+    """Who makes the histogram that an action belongs to."""
+
+    def complain(self, message: str, at: str) -> None: ...
+
+    def fail(self, message: str, at: str) -> NoReturn: ...
+
+    def target(self, name: str) -> SyntheticTarget | None: ...
+
+    def has_variable(self, name: str) -> bool: ...
+
+    def field_of(self, system: str, event: str, name: str, reader: ExpressionReader) -> HistField: ...
+
+
+class MadeAction:
+    """An action of a histogram that exists, or that is looked for to be removed."""
+
+    def __init__(self, text: ActionText, data: HistData) -> None:
+        self._text = text
+        self._data = data
+        self._watched: HistField | None = None  # what onmax and onchange look at
+        self._tracked: HistField | None = None  # the value they have seen
+        self._target: SyntheticTarget | None = None
+        self._arguments: list[HistField] = []
+        self._snapshot: tuple[int, str] | None = None  # the value and key that the last one was taken for
+
+    # made
+
+    def create(self, maker: Maker, reader: ExpressionReader) -> None:
+        """Make what it needs.  Raises OSError."""
+        text, data = self._text, self._data
+        if text.handler != _MATCH:
+            self._watch(maker)
+        if self._saves:
+            if data.saved:
+                maker.complain("Can't have more than one save() action per hist", "")
+                raise refuse(errno.EEXIST)
+            for parameter in text.parameters:
+                try:
+                    data.saved.append(self._field_variable(parameter, maker, reader))
+                except OSError:
+                    maker.complain("Couldn't create field variable", parameter)
+                    raise
+        elif self._snaps:
+            self._prepare_snapshot()
+        else:
+            self._trace(maker, reader)
+
+    @property
+    def _saves(self) -> bool:
+        return self._text.name.startswith("save")
+
+    @property
+    def _snaps(self) -> bool:
+        return self._text.name.startswith("snapshot")
+
+    @property
+    def _by_keyword(self) -> bool:
+        return self._text.name.startswith("trace")
+
+    def _watch(self, maker: Maker) -> None:
+        about = self._text.about
+        if not about.startswith("$"):
+            maker.fail("For onmax(x) or onchange(x), x must be a variable", about)
+        variable = self._data.find_variable(about[1:])
+        if variable is None:
+            maker.fail("Couldn't find onmax or onchange variable", about[1:])
+        self._watched = self._data.refer(variable, "", "")
+        self._tracked = make_variable(self._data, f"__{'max' if self._text.handler == _MAX else 'change'}")
+
+    def _prepare_snapshot(self) -> None:
+        instance = self._data.file.instance
+        if instance.snapshot_condition is not None:
+            raise refuse(errno.EBUSY)
+        instance.allocate_snapshot()
+        instance.snapshot_condition = self
+
+    def _trace(self, maker: Maker, reader: ExpressionReader) -> None:
+        text, data = self._text, self._data
+        name, parameters = text.name, text.parameters
+        if self._by_keyword:
+            name, parameters = parameters[0], parameters[1:]
+        target = maker.target(name)
+        if target is None:
+            maker.fail("Couldn't find synthetic event", name)
+        target.hold(1)
+        try:
+            for place, parameter in enumerate(parameters):
+                system, event, found = self._argument(parameter, maker, reader)
+                if not fits(target, found, place):
+                    maker.fail("Param type doesn't match synthetic event field type", parameter.rpartition(".")[2])
+                self._arguments.append(data.refer(found, system, event))
+            if len(parameters) != len(target.types):
+                maker.fail("Param count doesn't match synthetic event field count", name)
+        except OSError:
+            target.hold(-1)
+            raise
+        self._target = target
+
+    def _argument(self, parameter: str, maker: Maker, reader: ExpressionReader) -> tuple[str, str, HistField]:
+        """Return the variable that a parameter means, and the event it was named with."""
+        system = event = ""
+        word = parameter
+        if "." in parameter:
+            system, _, rest = parameter.partition(".")
+            event, dot, word = rest.partition(".")
+            if not dot:
+                raise refuse(errno.EINVAL)
+        elsewhere = (system, event)
+        if not system and self._text.handler == _MATCH:
+            elsewhere = self._text.matched
+        here = self._data.file.event
+        is_own = not system or (system, event) == (here.system, here.name)
+        if word.startswith("$"):
+            found = self._data.find_variable(word[1:]) if is_own else None
+            if found is None:
+                found = reader.find_variable(*elsewhere, word[1:])
+            if found is None:
+                maker.fail("Couldn't find param", word[1:])
+            return system, event, found
+        if is_own:
+            try:
+                made = self._field_variable(word, maker, reader)
+            except OSError:
+                pass
+            else:
+                self._data.field_variables.append(made)
+                return system, event, made.variable
+        if not elsewhere[1]:
+            raise refuse(errno.EINVAL)
+        return system, event, maker.field_of(*elsewhere, word, reader)
+
+    def _field_variable(self, name: str, maker: Maker, reader: ExpressionReader) -> FieldVariable:
+        try:
+            value = reader.atom(name, VARIABLE)
+        except OSError:
+            maker.complain("Couldn't parse field variable", name)
+            raise
+        if maker.has_variable(name):
+            maker.fail("Couldn't create or find variable", name)
+        variable = make_variable(self._data, name, value.size, value.type)  # whether it has a sign gets lost
+        variable.flags |= value.flags & STACKTRACE
+        return FieldVariable(variable, value)
+
+    # at a hit
+
+    def run(self, element: Element, key: bytes, sample: Sample) -> None:
+        if self._text.handler != _MATCH:
+            assert self._watched is not None
+            assert self._tracked is not None
+            value = sample.values[self._watched.place]
+            old = element.variables.get(self._tracked.index, 0)
+            place = RECORD_AT + STRING_SIZE * element.number  # what a string counts as: each entry has its own
+            number, before = value if isinstance(value, int) else place, old if isinstance(old, int) else 0
+            if number == before or (self._text.handler == _MAX and number < before):
+                return
+            element.variables[self._tracked.index] = number
+            if self._saves:
+                set_variables(element, self._data.saved, sample)
+                return
+            if self._snaps:
+                self._take_snapshot(number, element)
+                return
+        if self._target is not None:
+            self._target.happen([sample.values[one.place] for one in self._arguments], sample)
+
+    def _take_snapshot(self, number: int, element: Element) -> None:
+        seen = self._snapshot[0] if self._snapshot else 0
+        if number == seen or (self._text.handler == _MAX and number < seen):
+            return
+        self._snapshot = number, key_text(self._data, element)
+        self._data.file.instance.swap_snapshot()
+
+    def end(self) -> None:
+        instance = self._data.file.instance
+        if instance.snapshot_condition is self:
+            instance.snapshot_condition = None
+        if self._target is not None:
+            self._target.hold(-1)
+
+    # shown
+
+    def spec(self) -> str:
+        text = self._text
+        words: Sequence[str] = text.parameters
+        if self._saves:
+            words = [one.variable.variable for one in self._data.saved]
+        return f":{text.handler}({text.about}).{text.name}({','.join(words)})"
+
+    def details(self, element: Element) -> str:
+        text = self._text
+        if text.handler == _MATCH or self._snaps:
+            return ""
+        assert self._tracked is not None
+        tracked = element.variables.get(self._tracked.index, 0)
+        shown = f"\n\t{_WORDS[text.handler]}: {tracked if isinstance(tracked, int) else 0:10}"
+        for variable, value in self._data.saved:
+            kept = element.variables.get(variable.index, 0)
+            if value.flags & STRING or value.flags & EXECNAME:
+                string = kept if isinstance(kept, bytes) else b""
+                shown += f"  {variable.variable}: {string.decode('latin-1'):<32}"
+            else:
+                if value.flags & STACKTRACE:
+                    kept = RECORD_AT
+                shown += f"  {variable.variable}: {kept if isinstance(kept, int) else 0:10}"
+        return shown
+
+    def summary(self) -> str:
+        if self._snapshot is None:
+            return ""
+        number, key = self._snapshot
+        return (
+            "\nSnapshot taken (see tracing/snapshot).  Details:\n"
+            f"\ttriggering value {{ {self._text.handler}({self._text.about}) }}: {number:10}"
+            f"\ttriggered by event with key: {key}\n"
+        )
+
+    def likeness(self) -> tuple[object, ...]:
+        return tuple(self._text)

@@ -1,0 +1,173 @@
+"""hist triggers as a write to a trigger file sets, changes and removes them; the hist file.
+
+Sources: event_hist_trigger_parse(), hist_register_trigger(), hist_unregister_trigger(), hist_unreg_all() and
+hist_show() in kernel/trace/trace_events_hist.c of 6.1.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+from kprobe_sim.events.event_file import EventFile, Trigger
+from kprobe_sim.events.trigger import HistSwitch
+from kprobe_sim.hist.data import histograms_of
+from kprobe_sim.hist.maker import HistMaker
+from kprobe_sim.hist.synthetic import SyntheticTarget, SyntheticTargets
+from kprobe_sim.hist.text import histogram_text
+from kprobe_sim.hist.trigger import Complaining, HistTrigger
+from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.probes.synthetic import SyntheticEvent
+
+
+class HistFiles:
+    """What trigger files do with histograms; the host of all hist triggers of one kernel."""
+
+    def __init__(self, targets: SyntheticTargets, set_filter: Callable[[Trigger, str | None], None]) -> None:
+        self._targets = targets
+        self._set_filter = set_filter
+
+    def set_filter(self, trigger: Trigger, condition: str | None) -> None:
+        """Give a trigger the filter that `if FILTER` means.  Raises OSError."""
+        self._set_filter(trigger, condition)
+
+    def target(self, name: str) -> SyntheticTarget | None:
+        """Return the synthetic event of that name, or None."""
+        return self._targets.find(name)
+
+    def put(self, file: EventFile, rest: str, *, removes: bool = False, outer: Complaining | None = None) -> None:
+        """Take what follows `hist:` or `!hist:`; `outer` makes a trigger that needs this one.  Raises OSError."""
+        maker = HistMaker(file, rest, self, removes=removes, outer=outer)
+        trigger = maker.trigger()
+        self._set_filter(trigger, maker.condition)
+        if removes:
+            _remove(file, trigger)
+            return
+        named = _named(file, maker.attributes.name)
+        if _updated(file, trigger, named):
+            return
+        data = trigger.data
+        if data.variables or data.references or data.actions:
+            file.instance.hist_vars.insert(0, data)
+        try:
+            maker.create_actions()
+            _register(file, maker, trigger, named)
+        except OSError:
+            trigger.data = data
+            self._end(trigger)
+            raise
+
+    def end(self, trigger: HistTrigger) -> None:
+        """A trigger is gone; so is its histogram, if no other of that name counts into it."""
+        data = trigger.data
+        data.users -= 1
+        if not data.users:
+            trigger.instance.tracing.named_triggers.pop(data.attributes.name, None)
+            self._end(trigger)
+
+    def _end(self, trigger: HistTrigger) -> None:
+        """Let go of what a histogram holds, with the triggers that were made for it."""
+        data = trigger.data
+        for action in data.actions:
+            action.end()
+        if data in data.file.instance.hist_vars:
+            data.file.instance.hist_vars.remove(data)
+        for file, rest in data.companions:
+            self.put(file, rest, removes=True)
+        data.companions.clear()
+
+
+def _named(file: EventFile, name: str) -> HistTrigger | None:
+    found = file.instance.tracing.named_triggers.get(name) if name else None
+    return found if isinstance(found, HistTrigger) else None
+
+
+def _register(file: EventFile, maker: HistMaker, trigger: HistTrigger, named: HistTrigger | None) -> None:
+    attributes = maker.attributes
+    words = attributes.words
+    if named is not None and not trigger.is_like(named, with_filter=False):
+        maker.fail(
+            "Named hist trigger doesn't match existing named trigger (includes variables)", f"name={attributes.name}"
+        )
+    if any(trigger.is_rival(other) for other in file.triggers):
+        maker.complain("Hist trigger already exists", "")
+        raise refuse(errno.EEXIST)
+    if "cont" in words or "clear" in words:
+        maker.complain("Can't clear or continue a nonexistent hist trigger", "")
+        raise refuse(errno.ENOENT)
+    trigger.paused = "pause" in words
+    if trigger.data.has_time:
+        try:
+            file.instance.set_clock(attributes.clock)
+        except OSError:
+            maker.complain("Couldn't set trace_clock", attributes.clock)
+            raise
+    if named is not None:
+        trigger.data = named.data
+    elif attributes.name:
+        file.instance.tracing.named_triggers[attributes.name] = trigger
+    trigger.data.users += 1
+    file.add_trigger(trigger, last=True)
+    _hold_event(file, 1)
+
+
+def _updated(file: EventFile, trigger: HistTrigger, named: HistTrigger | None) -> bool:
+    """Pause, continue or clear a histogram that is there; True if there is one."""
+    attributes = trigger.data.attributes
+    if not attributes.words or (attributes.name and (named is None or not trigger.is_like(named, with_filter=False))):
+        return False
+    for other in file.triggers:
+        if isinstance(other, HistTrigger) and trigger.is_rival(other):
+            if "pause" in attributes.words:
+                other.paused = True
+            elif "cont" in attributes.words:
+                other.paused = False
+            else:
+                other.data.map.clear()
+            return True
+    return False
+
+
+def _remove(file: EventFile, like: HistTrigger) -> None:
+    """Remove the histogram described; a name that none has counts as no name (hist_unregister_trigger)."""
+    name = like.data.attributes.name
+    wanted = name if name in file.instance.tracing.named_triggers else ""
+    for trigger in file.triggers:
+        if (
+            isinstance(trigger, HistTrigger)
+            and (trigger.data.attributes.name or "") == wanted
+            and like.is_like(trigger)
+        ):
+            if trigger.data.is_referred_to():
+                raise refuse(errno.EBUSY)
+            file.drop_trigger(trigger)
+            _hold_event(file, -1)
+            return
+
+
+def drop_hist_triggers(file: EventFile) -> None:
+    """Remove the triggers of histograms, as opening with O_TRUNC does; others stay (event_trigger_regex_open).
+
+    Where one is referred to all of them stay, but not those that only pause or continue one.
+    """
+    kept = any(data.is_referred_to() for data in histograms_of(file))
+    for trigger in list(file.triggers):
+        if isinstance(trigger, HistSwitch):
+            file.drop_trigger(trigger)
+        elif isinstance(trigger, HistTrigger) and not kept:
+            file.drop_trigger(trigger)
+            _hold_event(file, -1)
+
+
+def _hold_event(file: EventFile, by: int) -> None:
+    """A synthetic event with a histogram can't be removed."""
+    if isinstance(file.event, SyntheticEvent):
+        file.event.users += by
+
+
+def hist_text(file: EventFile) -> bytes:
+    """Return what the hist file reads."""
+    texts = [
+        histogram_text(trigger.data, trigger.line()) for trigger in file.triggers if isinstance(trigger, HistTrigger)
+    ]
+    return "\n\n".join(texts).encode("latin-1")

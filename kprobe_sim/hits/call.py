@@ -1,0 +1,199 @@
+"""A function call of the simulated machine: what a test says of it, as registers and memory."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kprobe_sim.builds.page import KERNEL_STACK
+from kprobe_sim.builds.prototypes import CType
+from kprobe_sim.machine.memory import CallMemory
+from kprobe_sim.machine.simulated import SimulatedMachine
+from kprobe_sim.machine.task import Task
+
+ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")  # System V x86-64, as the kernel's $argN
+REGISTERS = (
+    *("r15", "r14", "r13", "r12", "bp", "bx", "r11", "r10", "r9", "r8", "ax", "cx", "dx", "si", "di"),
+    *("orig_ax", "ip", "cs", "flags", "sp", "ss"),
+)
+_MASK = (1 << 64) - 1
+_HALF_MASK = (1 << 32) - 1
+_SYSTEM_CALLS = ("openat", "fork", "fadvise")  # whose chains are recorded for the workload
+_REMEMBERED = 4096  # names and chains, at most
+_NAMES = frozenset(REGISTERS)
+_CALLER_SAVED = ("di", "si", "dx", "cx", "r8", "r9", "r10", "r11")  # what a function needn't put back; ax is its result
+# What such a register holds at a return when nobody says: no address, neither of the kernel's nor of a task's.
+_CLOBBERED = {name: 0xDEAD_0000_0000_0000 + 0x1111 * number for number, name in enumerate(_CALLER_SAVED, 1)}
+_BASE = dict.fromkeys(REGISTERS, 0) | {"cs": 0x10, "ss": 0x18, "flags": 0x246, "orig_ax": _MASK}
+_STACK_USED = 0x1F8  # bytes between the frame and pt_regs of a system call at the end
+_STACK_REST = bytes(_STACK_USED)
+_WORD = struct.Struct("<Q")
+_PLACE = re.compile(r"([^+/]+)(?:\+(0x[0-9a-fA-F]+|[0-9]+))?(?:/(0x[0-9a-fA-F]+|[0-9]+))?\Z")
+
+
+class Call(NamedTuple):
+    """The arguments of `SimulatedKernel.call`.
+
+    `returned` are the registers that are known at the return; None: those that `registers` sets.
+    """
+
+    function: str
+    task: Task
+    args: tuple[int | str | bytes, ...] = ()
+    returns: int | None = 0
+    caller: str = ""
+    registers: dict[str, int] = {}
+    memory: dict[int, bytes] = {}
+    stack: tuple[str | int, ...] = ()
+    offset: int = 0
+    cpu: int = 0
+    at: int | None = None
+    duration: int | None = None
+    returned: Mapping[str, int] | None = None
+
+
+class Frame(NamedTuple):
+    """A call made concrete: where it is, the registers there, the memory, the return addresses."""
+
+    entry: int  # address of the function
+    registers: dict[str, int]
+    memory: CallMemory
+    stack: tuple[int, ...]  # words from the stack pointer up
+    chain: tuple[int, ...]  # return addresses, the caller's first
+
+
+class Placing:
+    """Makes the calls of one kernel concrete; remembers what names lead to."""
+
+    def __init__(self, machine: SimulatedMachine) -> None:
+        self._machine = machine
+        self._stack_end = KERNEL_STACK + machine.profile.thread_size
+        self._places: dict[str, int] = {}
+        self._widths: dict[str, tuple[tuple[int, ...], int]] = {}  # masks of a function's parameters and result
+        self._chains: dict[tuple[str, tuple[str | int, ...]], tuple[int, ...]] = {}
+        self._symbols = len(machine.symbols)  # what was remembered holds while none are added
+
+    def entry(self, call: Call) -> int:
+        """Return the address of the function called.  Raises ValueError for names or CPUs that there aren't."""
+        if not 0 <= call.cpu < self._machine.cpus:
+            raise ValueError(f"no CPU {call.cpu}: this kernel has {self._machine.cpus}")
+        if not call.registers.keys() <= _NAMES:
+            unknown = sorted(call.registers.keys() - _NAMES)
+            raise ValueError(f"no register {unknown[0]!r}: the kernel's names are {', '.join(REGISTERS)}")
+        if len(self._machine.symbols) != self._symbols:
+            self._places.clear()
+            self._widths.clear()
+            self._chains.clear()
+        entry = self._address(call.function, "function")
+        self._symbols = len(self._machine.symbols)
+        return entry
+
+    def chain(self, call: Call) -> tuple[int, ...]:
+        """Return the return addresses, the caller's first.  Raises ValueError for names that there aren't."""
+        key = call.caller, call.stack
+        chain = self._chains.get(key)
+        if chain is None:
+            if len(self._chains) >= _REMEMBERED:
+                self._chains.clear()
+            chain = self._chains[key] = self._chain(call)
+            self._symbols = len(self._machine.symbols)
+        return chain
+
+    def frame(self, call: Call, entry: int, chain: tuple[int, ...]) -> Frame:
+        """Make a call concrete that goes to `entry` and came by `chain`."""
+        memory = CallMemory(self._machine.memory, call.memory)
+        values = []
+        masks = self._masks(call.function)[0]
+        for index, arg in enumerate(call.args):
+            if isinstance(arg, int):
+                values.append(arg & (masks[index] if index < len(masks) else _MASK))
+            else:
+                values.append(
+                    memory.put_string(arg if isinstance(arg, bytes) else arg.encode("utf-8", "surrogateescape"))
+                )
+        words = (chain[0] if chain else 0, *values[len(ARGUMENT_REGISTERS) :])
+        pointer = self._stack_end - _STACK_USED - 8 * len(words)
+        packed = _WORD.pack(words[0]) if len(words) == 1 else struct.pack(f"<{len(words)}Q", *words)
+        memory.put(pointer, packed + _STACK_REST)
+        registers = _BASE.copy()
+        registers.update(zip(ARGUMENT_REGISTERS, values, strict=False))
+        registers["sp"] = pointer
+        registers["ip"] = entry + call.offset + 1
+        for name, value in call.registers.items():
+            registers[name] = value & _MASK
+        return Frame(entry, registers, memory, words, chain)
+
+    def at_return(self, call: Call, frame: Frame) -> dict[str, int]:
+        """Return the registers after the return of a call.
+
+        A function puts back those that belong to its caller, and leaves anything in the others.
+        """
+        registers = frame.registers | _CLOBBERED
+        stated = call.registers if call.returned is None else call.returned
+        for name, value in stated.items():
+            registers[name] = value & _MASK
+        registers["ax"] = (call.returns or 0) & self._masks(call.function)[1]
+        if self._machine.gates.nested_returns_know:  # the handler leaves what the trampoline put there
+            registers["ip"] = self._machine.return_trampoline
+        else:
+            registers["ip"] = frame.chain[0] if frame.chain else 0
+        registers["sp"] = frame.registers["sp"] + 8
+        return registers
+
+    def _masks(self, function: str) -> tuple[tuple[int, ...], int]:
+        masks = self._widths.get(function)
+        if masks is None:
+            prototype = self._machine.profile.prototype(function)
+            parameters = prototype.parameters if prototype else ()
+            result = prototype.returns if prototype else None
+            masks = tuple(_mask(parameter.type) for parameter in parameters), _mask(result)
+            self._widths[function] = masks
+        return masks
+
+    def _chain(self, call: Call) -> tuple[int, ...]:
+        places: list[str | int] = list(call.stack)
+        if call.caller and (not places or places[0] != call.caller):
+            places.insert(0, self._recorded(call.caller))
+        chain = [place if isinstance(place, int) else self._address(place, "caller") for place in places]
+        if len(chain) == 1:
+            caller = self._machine.symbols.at(chain[0])
+            if caller is not None and caller.name.startswith("__x64_sys_"):
+                callers = self._machine.profile.chains.get("openat", ())[1:]  # of any system call
+                chain += [self._address(frame, "frame") for frame in callers]
+        return tuple(address for address in chain if address)
+
+    def _recorded(self, caller: str) -> str:
+        """Return where the build was seen to call from in a function that is given without +OFFSET, else the caller."""
+        chains = self._machine.profile.chains
+        places: list[str] = [chains[way][0] for way in _SYSTEM_CALLS if way in chains]
+        return next((place for place in places if place.partition("+")[0] == caller), caller)
+
+    def _address(self, place: str, what: str) -> int:
+        address = self._places.get(place)
+        if address is None:
+            if len(self._places) >= _REMEMBERED:
+                self._places.clear()
+            address = self._places[place] = self._find(place, what)
+        return address
+
+    def _find(self, place: str, what: str) -> int:
+        symbols = self._machine.symbols
+        match = _PLACE.match(place)
+        found = symbols.lookup(match.group(1)) if match else []
+        if match and match.group(3):
+            # SYMBOL+OFFSET/SIZE tells all that is needed to have the symbol: listings of other kernels are full of them
+            size = int(match.group(3), 0)
+            found = [symbol for symbol in found if symbol.size == size] or [symbols.add(match.group(1), size=size)]
+        if not match or not found:
+            raise ValueError(
+                f"no symbol for the {what} {place!r} in {self._machine.release}: "
+                "add it with add_function(), or give +OFFSET/SIZE"
+            )
+        return found[0].address + int(match.group(2) or "0", 0)
+
+
+def _mask(kind: CType | None) -> int:
+    """Return the bits of a register that a value fills: compilers pass an int by 32, which zeroes the rest."""
+    return _HALF_MASK if kind is not None and 0 < kind.size <= 4 and kind.kind != "ptr" else _MASK

@@ -1,0 +1,85 @@
+"""Which fprobes a call hits, and how deep in the tracer: fprobes share functions with each other and with kprobes.
+
+Source: recorded traces of 6.12.117, 7.2.13 and 7.3 (tests/kprobe_sim/test_function_hits.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+from kprobe_sim.events.event_file import EventFile
+from kprobe_sim.events.instances import Instances
+from kprobe_sim.hits.function_users import ENTRIES, KPROBES, NEVER, RETURNS, FunctionUsers
+from kprobe_sim.probes.fprobes import Fprobe, Fprobes
+
+
+class Attached(NamedTuple):
+    """An fprobe whose event some instance wants, the files of the event there, and the preemption depth at a hit."""
+
+    probe: Fprobe
+    files: tuple[EventFile, ...]
+    depth: int
+
+
+class FunctionHits(NamedTuple):
+    """What is to be done at one function, in the order of doing; `is_shared`: kprobes there are one level deeper.
+
+    `first_entries` come before kprobes; `last_returns` after return probes, as they were at the entry before them.
+    """
+
+    entries: tuple[Attached, ...] = ()
+    returns: tuple[Attached, ...] = ()
+    is_shared: bool = False
+    first_entries: tuple[Attached, ...] = ()
+    last_returns: tuple[Attached, ...] = ()
+
+
+NOBODY = FunctionHits()
+
+
+def function_hits(
+    instances: Instances, fprobes: Fprobes, entry: Callable[[int], int], kprobes: Collection[int], users: FunctionUsers
+) -> dict[int, FunctionHits]:
+    """Return what to do where: by the address at which a function's entry is probed.
+
+    `entry` gives that address of a function, `kprobes` are the addresses where an enabled kprobe is.
+    """
+    machine = instances.top.machine
+    late = machine.gates.fprobes_late
+    one = int(bool(machine.profile.preemption))
+    found: dict[int, list[tuple[Fprobe, tuple[EventFile, ...]]]] = {}
+    for probe in fprobes.probes():
+        wanted = tuple(file for file in instances.files(probe.event) if file.enabled)
+        for address in probe.addresses if wanted or not late else ():
+            found.setdefault(entry(address), []).append((probe, wanted))
+    hits = {}
+    for address, probes in found.items():
+        # before fprobes were made of the function graph each of them was a user of its own, enabled or not
+        count = len({probe.target.is_return for probe, _ in probes}) if late else len(probes)
+        shared = count + (address in kprobes) > 1
+        newest = [(probe, files) for probe, files in reversed(probes) if files]
+        if late:
+            newest.sort(key=lambda pair: users.enabled(pair[0].event), reverse=True)
+        entries = [Attached(probe, files, one * (late + shared)) for probe, files in newest]
+        returns = [Attached(probe, files, one) for probe, files in (newest if late else reversed(newest))]
+        before = [attached for attached in entries if _is_newer(attached.probe, users, late=late)]
+        after = [attached for attached in returns if _is_newer(attached.probe, users, late=late)]
+        hits[address] = FunctionHits(
+            _on(entries, before, is_return=False),
+            _on(returns, after, is_return=True),
+            shared and bool(one),
+            _on(before, (), is_return=False),
+            _on(after, (), is_return=True),
+        )
+    return hits
+
+
+def _on(some: Sequence[Attached], others: Sequence[Attached], *, is_return: bool) -> tuple[Attached, ...]:
+    return tuple(one for one in some if one.probe.target.is_return == is_return and one not in others)
+
+
+def _is_newer(probe: Fprobe, users: FunctionUsers, *, late: bool) -> bool:
+    """True if a function calls the probe before kprobes."""
+    since = users.since(RETURNS if probe.target.is_return else ENTRIES) if late else (probe.made, 0)
+    return NEVER < users.since(KPROBES) < since

@@ -1,0 +1,72 @@
+"""Who is called where functions are entered, and since when: the newest user of ftrace is called first.
+
+All kprobes at entries are one user, from when the first of their events is enabled until the last is disabled; so are,
+since 6.16, all fprobes on entries, and all fprobes on returns.  Before that each fprobe is a user of its own from when
+it is made.  Source: add_ftrace_ops() in kernel/trace/ftrace.c of 6.12; traces of 6.12, 7.2 and 7.3.
+"""
+
+from __future__ import annotations
+
+from kprobe_sim.events.dyn_event import DynamicEvent
+from kprobe_sim.events.event import Event
+from kprobe_sim.events.instances import Instances
+from kprobe_sim.probes.probe_event import ProbeEvent
+from kprobe_sim.probes.registry import ProbeRegistry
+
+KPROBES, ENTRIES, RETURNS = "kprobes", "entries", "returns"
+Moment = tuple[int, int]  # the version of the list of probes, and a number that goes up
+NEVER: Moment = (-1, 0)
+
+
+class FunctionUsers:
+    """The users of ftrace, and the moments when they and their events came."""
+
+    def __init__(self, instances: Instances, probes: ProbeRegistry) -> None:
+        self._instances = instances
+        self._probes = probes
+        self._machine = instances.top.machine
+        self._events: dict[str, dict[DynamicEvent, Moment]] = {KPROBES: {}, ENTRIES: {}, RETURNS: {}}
+        self._since: dict[str, Moment] = {}
+        self._count = 0
+
+    @property
+    def trampoline(self) -> int:
+        """The address that fprobes on returns put in the place of a return address."""
+        machine = self._machine
+        found = machine.symbols.lookup("return_to_handler") if machine.gates.fprobes_late else ()
+        return found[0].address if found else machine.return_trampoline
+
+    def since(self, user: str) -> Moment:
+        """Return when a user came."""
+        return self._since.get(user, NEVER)
+
+    def enabled(self, event: DynamicEvent) -> Moment:
+        """Return when the event of an fprobe was enabled."""
+        return self._events[RETURNS if event in self._events[RETURNS] else ENTRIES].get(event, NEVER)
+
+    def look(self, event: Event | None) -> None:
+        """Look if an event is enabled; None: which of all that were still are."""
+        if event is None:
+            for one in [one for events in self._events.values() for one in events]:
+                self.look(one)
+            return
+        user = self._user_of(event) if isinstance(event, ProbeEvent) else None
+        if user is None or not isinstance(event, ProbeEvent):
+            return
+        events = self._events[user]
+        if not self._instances.is_busy(event):
+            events.pop(event, None)
+            if not events:
+                self._since.pop(user, None)
+        elif event not in events:
+            self._count += 1
+            events[event] = (self._instances.top.tracing.events.version, self._count)
+            self._since.setdefault(user, events[event])
+
+    def _user_of(self, event: ProbeEvent) -> str | None:
+        probes = self._probes
+        if probes.fprobes.of(event):
+            return RETURNS if event.is_return else ENTRIES
+        traceable = self._machine.symbols.is_traceable
+        places = [probe.address for probe in probes.kprobes.of(event)]
+        return KPROBES if any(place is not None and traceable(place) for place in places) else None

@@ -1,0 +1,214 @@
+"""Activities: what a simulated machine does, as a TOML file of calls.
+
+repeat = true                     # start again at the end, when played live
+[[function]]                      # a function that the recorded kernel hasn't
+name = "do_sys_open"
+size = 0x220
+[[call]]
+function = "do_sys_open"          # or "name+0x10"
+task = "supervise-1689"           # comm-pid; pid/tgid for a thread: "worker-1690/1689"
+args = [0xffffff9c, "/etc/hosts", { hex = "0080" }]
+returns = 9                       # absent: 0; false: doesn't return
+caller = "SyS_open+0x1e/0x20"     # the size makes the symbol, if there is none; or "__x64_sys_openat": where the build
+                                  # that is simulated was seen to call from there (__do_sys_fork, __x64_sys_fadvise64)
+stack = ["do_syscall_64+0x5d"]    # return addresses after the caller's
+registers = { ax = 0xffff880064acc8d0 }  # at the entry and, but for ax, ip and sp, at the return
+cpu = 1
+known = false                     # the task's lines print <...>
+at = 6593279.228756               # seconds since boot, or
+after = 0.25                      # seconds after the call before (live default 0.05)
+times = 3                         # do it that often
+[[call]]
+event = "sched/sched_switch"      # a static event in place of a function
+task = "supervise-1689"
+fields = { prev_comm = "supervise", prev_pid = 1689, prev_prio = 120, next_comm = "swapper/0", next_prio = 120 }
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kprobe_sim.kernel.simulated import SimulatedKernel
+from kprobe_sim.machine.task import Task
+
+_TASK = re.compile(r"(?P<comm>.*)-(?P<pid>[0-9]+)(?:/(?P<tgid>[0-9]+))?\Z", re.DOTALL)
+_CALL_KEYS = frozenset(
+    [
+        "function",
+        "task",
+        "args",
+        "returns",
+        "caller",
+        "stack",
+        "registers",
+        "memory",
+        "cpu",
+        "known",
+        "at",
+        "after",
+        "times",
+        "offset",
+        "duration",
+    ]
+)
+_EVENT_KEYS = frozenset(["event", "task", "fields", "cpu", "known", "at", "after", "times"])
+_PAUSE = 0.05  # seconds between calls played live
+
+
+class Step(NamedTuple):
+    """One call of an activity: the pause before it in seconds, and the arguments of `SimulatedKernel.call`.
+
+    `is_event`: it is a static event, and the arguments are those of `SimulatedKernel.emit`.
+    """
+
+    after: float
+    name: str
+    options: Mapping[str, Any]
+    is_event: bool = False
+
+    def take(self, kernel: SimulatedKernel, options: Mapping[str, Any]) -> None:
+        """Do it."""
+        if self.is_event:
+            kernel.emit(self.name, **options)
+        else:
+            kernel.call(self.name, **options)
+
+
+class Activity(NamedTuple):
+    """A sequence of calls, and the functions that they need."""
+
+    functions: tuple[tuple[str, int, str], ...]  # name, size, module
+    steps: tuple[Step, ...]
+    repeat: bool
+
+    def prepare(self, kernel: SimulatedKernel) -> None:
+        """Add the functions that the kernel hasn't, and let the tasks exist."""
+        for name, size, module in self.functions:
+            if not kernel.symbols.lookup(name):
+                kernel.add_function(name, size, module)
+        for step in self.steps:
+            task = step.options["task"]
+            kernel.tasks.setdefault(task.pid, task)
+
+    def play(self, kernel: SimulatedKernel) -> None:
+        """Make all calls at once, at the times that the file says."""
+        self.prepare(kernel)
+        for step in self.steps:
+            step.take(kernel, step.options)
+
+    def play_live(self, kernel: SimulatedKernel, stop: threading.Event) -> None:
+        """Make the calls in real time, now instead of at their times, until the end or until `stop` is set."""
+        while not stop.is_set():
+            for step in self.steps:
+                if stop.wait(step.after):
+                    return
+                step.take(kernel, {key: value for key, value in step.options.items() if key != "at"})
+            if not self.repeat:
+                return
+
+
+def load(name: str) -> Activity:
+    """Read one of the built-in activities by its name, or the activity in a file, which has a `/` or ends with .toml.
+
+    Raises ValueError, which says what there is or what is wrong with the file.
+    """
+    if "/" not in name and not name.endswith(".toml"):
+        if name not in built_in_names():
+            hint = f" (for the file of that name write ./{name})" if name and Path(name).is_file() else ""
+            raise ValueError(f"no activity {name!r}: give a TOML file, or one of {', '.join(built_in_names())}{hint}")
+        return parse((resources.files("kprobe_sim") / "activities" / f"{name}.toml").read_text("utf-8"), name)
+    try:
+        return parse(Path(name).read_text("utf-8"), name)
+    except OSError as error:
+        raise ValueError(f"activity {name}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{name}: not TOML: it isn't text in UTF-8") from None
+
+
+def built_in_names() -> list[str]:
+    """Return the names of the activities that come with the simulator."""
+    directory = resources.files("kprobe_sim") / "activities"
+    return sorted(entry.name.removesuffix(".toml") for entry in directory.iterdir() if entry.name.endswith(".toml"))
+
+
+def parse(text: str, name: str = "activity") -> Activity:
+    """Read an activity from its TOML text; `name` is for the errors.  Raises ValueError."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{name}: not TOML: {error}") from None
+    unknown = sorted(set(table) - {"function", "call", "repeat"})
+    if unknown:
+        raise ValueError(f"{name}: no activity: unknown key {unknown[0]!r}")
+    functions = []
+    for number, entry in enumerate(_tables(table, "function", name), 1):
+        if not isinstance(entry.get("name"), str):
+            raise ValueError(f"{name}: function {number} has no name")
+        try:
+            size = int(entry.get("size", 0x100))
+        except (TypeError, ValueError):
+            raise ValueError(f"{name}: function {number}: its size is no number: {entry['size']!r}") from None
+        functions.append((entry["name"], size, str(entry.get("module", ""))))
+    steps: list[Step] = []
+    for number, entry in enumerate(_tables(table, "call", name), 1):
+        try:
+            steps += _steps(entry)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            reason = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+            raise ValueError(f"{name}: call {number}: {reason}") from None
+    if not steps:
+        raise ValueError(f"{name}: no calls")
+    return Activity(tuple(functions), tuple(steps), bool(table.get("repeat", False)))
+
+
+def _tables(table: Mapping[str, Any], key: str, name: str) -> list[dict[str, Any]]:
+    found = table.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+        raise ValueError(f"{name}: {key} isn't a table: write [[{key}]]")
+    return found
+
+
+def _steps(entry: Mapping[str, Any]) -> Iterator[Step]:
+    is_event = "event" in entry
+    unknown = sorted(set(entry) - (_EVENT_KEYS if is_event else _CALL_KEYS))
+    if unknown:
+        raise ValueError(f"unknown key {unknown[0]!r}")
+    match = _TASK.match(entry["task"])
+    if match is None:
+        raise ValueError(f"task {entry['task']!r} isn't COMM-PID")
+    task = Task(
+        int(match["pid"]), match["comm"], int(match["tgid"]) if match["tgid"] else None, bool(entry.get("known", True))
+    )
+    options: dict[str, Any] = {"task": task, "cpu": int(entry.get("cpu", 0))}
+    if is_event:
+        options["fields"] = dict(entry.get("fields", {}))
+    else:
+        options |= {
+            "args": tuple(_argument(argument) for argument in entry.get("args", [])),
+            "returns": None if entry.get("returns") is False else entry.get("returns", 0),
+            "caller": entry.get("caller", ""),
+            "stack": tuple(entry.get("stack", [])),
+            "registers": {name: int(value) for name, value in entry.get("registers", {}).items()},
+            "memory": {int(address, 0): bytes.fromhex(data) for address, data in entry.get("memory", {}).items()},
+            "offset": int(entry.get("offset", 0)),
+        }
+    for key in ("at", "duration"):
+        if key in entry:
+            options[key] = round(float(entry[key]) * 1_000_000_000)
+    for _ in range(int(entry.get("times", 1))):
+        name = entry["event"] if is_event else entry["function"]
+        yield Step(float(entry.get("after", _PAUSE)), name, options, is_event)
+
+
+def _argument(value: Any) -> int | str | bytes:
+    if isinstance(value, dict) and set(value) == {"hex"}:
+        return bytes.fromhex(value["hex"])
+    if isinstance(value, int | str):
+        return value
+    raise ValueError(f"argument {value!r} is neither a number, a string nor {{ hex = ... }}")

@@ -1,0 +1,75 @@
+"""The simulator as a backend of the tracer: what `--tracefs sim:...` opens."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from kprobe_sim.builds import profile
+from kprobe_sim.files.inprocess import SimTracefs
+from kprobe_sim.kernel.activity import Activity, load
+from kprobe_sim.kernel.simulated import SimulatedKernel
+
+
+class SimBackend(SimTracefs[SimulatedKernel]):
+    """The tracefs of a simulated kernel that can be told to be at work."""
+
+    def __init__(self, kernel: SimulatedKernel, activity: Activity) -> None:
+        super().__init__(kernel)
+        self._activity = activity
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        activity.prepare(kernel)
+
+    def play(self) -> None:
+        """Let the machine work, in real time, until `close`."""
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._activity.play_live, args=(self.kernel, self._stop), name="activity", daemon=True
+            )
+            self._thread.start()
+
+    def close(self) -> None:
+        """Stop the machine's work."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+
+def open_sim(argument: str) -> SimBackend:
+    """Open a simulated tracefs: "KERNEL[,activity=NAME-OR-FILE][,cpus=N]"; all of it may be left out.
+
+    There are as many CPUs as the activity uses, if the profile has fewer.  The clock is the machine's.
+
+    Raises ValueError for a kernel, activity or option that there isn't.
+    """
+    kernel, work, cpus = _read(argument)
+    simulated = SimulatedKernel(kernel, cpus=cpus, clock=time.monotonic_ns)
+    return SimBackend(simulated, work)
+
+
+def check(argument: str) -> None:
+    """Raise the ValueError that `open_sim` would."""
+    kernel, _, _ = _read(argument)
+    profile.load(kernel)
+
+
+def _read(argument: str) -> tuple[str, Activity, int | None]:
+    """Return the kernel, its work and the number of its CPUs, None if that is the profile's."""
+    kernel, *options = argument.split(",")
+    cpus: int | None = None
+    activity = "opens"
+    for option in options:
+        name, _, value = option.partition("=")
+        if name == "activity" and value:
+            activity = value
+        elif name == "cpus" and value.isdigit() and int(value):
+            cpus = int(value)
+        else:
+            raise ValueError(f"sim: option {option!r}: there are activity=NAME-OR-FILE and cpus=N")
+    work = load(activity)
+    needed = max(step.options["cpu"] for step in work.steps) + 1
+    if cpus is not None and cpus < needed:
+        raise ValueError(f"sim: activity {activity!r} uses {needed} CPUs: give cpus={needed}, or leave cpus out")
+    return kernel, work, cpus or (needed if needed > 1 else None)

@@ -1,0 +1,247 @@
+"""The simulated kernel: it owns the profile, symbols, tasks, clock, events and trace instances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+
+from kprobe_sim.builds.profile import load as load_profile
+from kprobe_sim.builds.symbols import Symbol
+from kprobe_sim.events.dyn_event import DynamicEvent
+from kprobe_sim.events.event import Event, StaticEvent
+from kprobe_sim.events.event_table import EventTable
+from kprobe_sim.events.instances import Instances
+from kprobe_sim.events.recording import Recorder
+from kprobe_sim.events.tracing import Tracing
+from kprobe_sim.files.inprocess import SimTracefs
+from kprobe_sim.filters.predicate import Predicate
+from kprobe_sim.hist.files import HistFiles
+from kprobe_sim.hist.synthetic import SyntheticTargets
+from kprobe_sim.hits.call import Call
+from kprobe_sim.hits.hits import Hits
+from kprobe_sim.machine.simulated import INIT, SimulatedMachine
+from kprobe_sim.machine.task import Task
+from kprobe_sim.probes.registry import ProbeRegistry
+from kprobe_sim.static_events.emission import Context, Emission
+from kprobe_sim.static_events.static_record import FieldValue
+from kprobe_sim.static_events.task_life import SystemCall, TaskLife
+from kprobe_sim.tree.filtering import compile_for
+from kprobe_sim.tree.modes import Modes
+from kprobe_sim.tree.tree import InstanceDir
+from kprobe_sim.tree.tree_parts import TreeParts
+from kprobe_sim.tree.trigger_file import set_filter
+
+
+class SimulatedKernel:
+    """A kernel of the recorded build that `kernel` names: "6.1", "6.1.0-54-cloud-amd64", or "" for the newest.
+
+    `cpus` is the number of CPUs (default: as recorded); `clock` gives the machine's time in nanoseconds (default: a
+    `VirtualClock`, which moves only when it is read).  Raises ValueError if there is no such profile.  All methods may
+    be called from any thread.
+    """
+
+    def __init__(self, kernel: str = "", *, cpus: int | None = None, clock: Callable[[], int] | None = None) -> None:
+        machine = self.machine = SimulatedMachine(load_profile(kernel), cpus, clock)
+        self.profile = machine.profile
+        self.release = machine.release
+        self.symbols = machine.symbols
+        self.gates = machine.gates
+        self.cpus = machine.cpus
+        self.clock = machine.clock
+        self.condition = machine.condition
+        self.memory = machine.memory
+        self.tasks = machine.tasks
+        self.files = machine.files
+        self.events = EventTable(self._static_events, self.profile.first_dynamic_id, self.profile.reuses_ids)
+        tracing = Tracing(machine, self.events)
+        self.instances = Instances(tracing)
+        self.top = self.instances.top
+        self.probes = ProbeRegistry(machine, self.events, self, self.top.error_log)
+        recorder = Recorder(tracing)
+        self.hits = Hits(self.instances, self.probes, recorder)
+        self.statics = Emission(self.instances, recorder)
+        self.life = TaskLife(self.top, self.statics)
+        self.hists = HistFiles(SyntheticTargets(self.instances, recorder), set_filter)
+        self.root = InstanceDir(self.top, TreeParts(Modes.of(self.profile), self.instances, self.probes, self.hists))
+        self.tracefs = SimTracefs(self)
+
+    @property
+    def writer(self) -> Task:
+        """The task that uses the tracefs: it marks the trace."""
+        return self.machine.writer
+
+    @writer.setter
+    def writer(self, task: Task) -> None:
+        self.machine.writer = task
+
+    # what the machine does
+
+    def call(
+        self,
+        function: str,
+        *,
+        task: Task = INIT,
+        args: Sequence[int | str | bytes] = (),
+        returns: int | None = 0,
+        caller: str = "",
+        registers: Mapping[str, int] | None = None,
+        memory: Mapping[int, bytes] | None = None,
+        stack: Sequence[str | int] = (),
+        offset: int = 0,
+        cpu: int = 0,
+        at: int | None = None,
+        duration: int | None = None,
+        within: Callable[[], None] | None = None,
+    ) -> None:
+        """Let a task call a function, and return from it.
+
+        `args` are the function's arguments by the calling convention (a str or bytes is put into user memory, NUL
+        after, and its address passed); `registers` sets registers by the kernel's names on top of that; `memory` is
+        mapped for the call; `stack` is the chain of return addresses from the caller outwards ("sym+0x5" or numbers),
+        `caller` its first ("__x64_sys_openat" alone: where this build calls from there); `offset` lets the task hit
+        that instruction instead of the entry.  `returns` None: it doesn't return.  `at` is the time of the entry in ns,
+        `duration` the ns until the return; `within` is called between the two: what the function does.
+
+        At the return, ax is what is returned and the registers that a function keeps (bx, bp, r12 to r15) are as
+        they were.  The others hold made-up numbers that are no addresses, unless `registers` sets
+        them.
+
+        Raises ValueError for what the kernel has no symbol for, or a CPU that it hasn't.
+        """
+        words = tuple(args), returns, caller, dict(registers or {}), dict(memory or {}), tuple(stack)
+        self.perform(Call(function, task, *words, offset, cpu, at, duration), within)
+
+    def perform(self, call: Call, within: Callable[[], None] | None = None) -> None:
+        """Let a call happen, all of which is told."""
+        with self.condition:
+            self.tasks[call.task.pid] = call.task
+            self.hits.run(call, within)
+
+    def emit(
+        self,
+        event: str,
+        *,
+        task: Task = INIT,
+        fields: Mapping[str, FieldValue] | None = None,
+        cpu: int = 0,
+        at: int | None = None,
+        flags: int | None = None,
+        preempt_count: int | None = None,
+        stack: Sequence[int] = (),
+    ) -> None:
+        """Let a static event happen: "sched/sched_switch", with values by the names in its format file.
+
+        A field without a value is zero or empty.  A string is taken for char arrays, strings of variable length and
+        char pointers (the kernel's own strings), numbers in a sequence for other arrays.  `flags` and `preempt_count`
+        are those of the record (default: what is usual for the event), `stack` the return addresses for stacktraces.
+
+        Raises ValueError for an event, field or CPU that the kernel hasn't, a value that doesn't fit, and for an event
+        whose text only the kernel's own code can make.
+        """
+        if not 0 <= cpu < self.cpus:
+            raise ValueError(f"there is no CPU {cpu}")
+        context = Context(flags, preempt_count)
+        with self.condition:
+            self.tasks[task.pid] = task
+            self.statics.emit(event, task, fields or {}, cpu=cpu, at=at, context=context, stack=stack)
+
+    def system_call(
+        self,
+        name: str,
+        *,
+        task: Task = INIT,
+        args: Sequence[int | str | bytes] = (),
+        returns: int | None = 0,
+        memory: Mapping[int, bytes] | None = None,
+        cpu: int = 0,
+    ) -> AbstractContextManager[SystemCall]:
+        """Let a task make a system call: what happens in the `with` block happens within it.
+
+        The events of raw_syscalls and syscalls fire at its entry and exit; functions are up to `call`.  The name is the
+        kernel's ("newfstat"); a str or bytes among `args` lies in user memory, `memory` is more of it by address.
+        `returns` None: it doesn't return; the block may set it.  Raises ValueError if there is no such system call.
+        """
+        return self.life.system_call(name, task, args, returns, memory or {}, cpu)
+
+    def fork(self, parent: Task, child: Task, *, flags: int = 0x1200000, cpu: int = 0) -> None:
+        """Let a task fork: its static events fire, and pid filters with event-fork follow.
+
+        `flags` are those of clone(2) (default: of fork in C libraries); the functions it calls are up to `call`.
+        """
+        with self.condition:
+            self.tasks[child.pid] = child
+            self.life.fork(parent, child, flags, cpu)
+            for instance in self.instances:
+                instance.follow_fork(parent.pid, child.pid)
+
+    def exec(
+        self, task: Task, filename: str | bytes, *, comm: str | bytes = "", cpu: int = 0, old_pid: int | None = None
+    ) -> Task:
+        """Let a task execute a program: its static events fire; return the task under its new name.
+
+        `comm` is that name (default: the file's), `old_pid` the thread that called (default: the task).
+        """
+        with self.condition:
+            new = self.life.exec(task, filename, comm, cpu, old_pid)
+            self.tasks[new.pid] = new
+            return new
+
+    def exit(self, task: Task, *, cpu: int = 0, last: bool | None = None) -> None:
+        """Let a task end: its static event fires, and pid filters with event-fork forget it.
+
+        `last`: it is the last thread of its process (default: it is the first).
+        """
+        with self.condition:
+            self.life.exit(task, cpu, last)
+            for instance in self.instances:
+                instance.follow_exit(task.pid)
+
+    def switch(self, previous: Task, following: Task, *, state: int = 0, cpu: int = 0) -> None:
+        """Let a CPU switch from one task to another: sched_switch; `state` is what the previous one waits in."""
+        with self.condition:
+            self.life.switch(previous, following, state, cpu)
+
+    def threads(self, pid: int) -> list[int]:
+        """Return the thread ids of a process, as far as its threads have done something; [] if unknown."""
+        return self.machine.threads(pid)
+
+    def add_function(self, name: str, size: int = 0x100, module: str = "") -> Symbol:
+        """Add a function that the recorded kernel hasn't; return its symbol."""
+        with self.condition:
+            return self.symbols.add(name, size=size, module=module)
+
+    # EventHost: what the dynamic events ask
+
+    def compile_filter(self, event: Event, text: str) -> Predicate:
+        """Compile a filter of an event's records; a refused one is logged, and raised as OSError."""
+        return compile_for(self.top, event, text)
+
+    def add_event(self, event: DynamicEvent) -> None:
+        """Give a probe event its id and its files in every instance."""
+        self.events.add(event)
+        self.call("tracefs_create_dir", task=self.writer, args=(event.name,))
+        for instance in self.instances:
+            instance.add_event(event)
+
+    def remove_event(self, event: DynamicEvent) -> None:
+        """Take a probe event out of every instance; where it was ever enabled the trace is lost."""
+        self.events.remove(event)
+        for instance in self.instances:
+            instance.remove_event(event)
+
+    def is_busy(self, event: DynamicEvent) -> bool:
+        """True if the event is enabled in some instance."""
+        return self.instances.is_busy(event)
+
+    def _static_events(self) -> list[StaticEvent]:
+        return [
+            StaticEvent(
+                facts.system,
+                facts.name,
+                facts.id,
+                partial(self.profile.event_format, facts.system, facts.name),
+                facts.files,
+            )
+            for facts in self.profile.static_events()
+        ]

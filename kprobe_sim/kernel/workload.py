@@ -1,0 +1,220 @@
+"""A task that makes the traced machine do what a test says: in the simulator, and in a guest.
+
+Everything a probe can see of it is known beforehand and is the same on both: its name, its user memory at `MEMORY`, the
+descriptor an open returns (3), the arguments in the registers, the call chain of the recorded kernel build.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+from kprobe_sim.builds.profile import Profile
+from kprobe_sim.hits.call import Call
+from kprobe_sim.kernel.simulated import SimulatedKernel
+from kprobe_sim.machine.task import Task
+from kprobe_sim.static_events.task_life import SystemCall
+
+MEMORY = 0x10000000  # where the task's data lies: mmap(MAP_FIXED) in the guest's task, see kprobe_vm/workload.c
+AT_FDCWD = -100
+
+_KERNEL_STACK = 0xFFFFC90000123E80
+_ULONG_MAX = 2**64 - 1
+_LARGEFILE = 0x8000  # force_o_largefile() of a 64-bit task
+_HERE_IN_PROGRAM = (0x4013A9,)  # of the guest's task, as a compiler made it
+_HERE = ("/", "/dev/null", "/etc/hostname")  # the files that both machines have
+
+
+class Workload(Protocol):
+    """A task of the traced machine; every call is one system call of it, and returns its result (or -errno)."""
+
+    comm: str
+    pid: int
+
+    def open(self, path: str | bytes, flags: int = 0, mode: int = 0, dfd: int = AT_FDCWD, *, repeat: int = 1) -> int:
+        """Call openat(2) `repeat` times, closing what it opened; the path lies at `MEMORY`.
+
+        Both machines have the files /, /dev/null and /etc/hostname.
+        """
+        ...
+
+    def fork(self) -> int:
+        """Fork a child that exits at once; return its pid."""
+        ...
+
+    def fadvise(self, fd: int, offset: int, length: int, advice: int = 0, *, data: bytes = b"") -> int:
+        """Call fadvise64(2) on a descriptor that isn't open, after putting `data` at `MEMORY`.
+
+        It is here for its registers: ksys_fadvise64_64 gets any 32 bits in %di and %cx, any 64 in %si and %dx.
+        """
+        ...
+
+    def rename(self, comm: str | bytes) -> None:
+        """Change the task's name (prctl PR_SET_NAME)."""
+        ...
+
+    def close(self) -> None:
+        """End the task."""
+        ...
+
+
+class Frames(NamedTuple):
+    """Call chains of the system calls, innermost first, and what they hand on: different in each build."""
+
+    openat: tuple[str, ...]
+    fork: tuple[str, ...]
+    fadvise: tuple[str, ...]
+    exit_signal: int  # where it stands in struct kernel_clone_args
+    registers_whole: bool  # arguments of system calls are handed on with all 64 bits
+
+    @classmethod
+    def of(cls, profile: Profile) -> Frames:
+        """Return those of a build, from its profile; raise `LookupError` if they aren't recorded."""
+        facts = profile.chains
+        if not facts:
+            raise LookupError(f"no call chain is recorded for {profile.release}")
+        openat, fork, fadvise = (tuple(facts[name]) for name in ("openat", "fork", "fadvise"))
+        return cls(openat, fork, fadvise, facts["exit_signal"], facts["registers_whole"])
+
+
+class SimulatedWorkload:
+    """The task on a simulated kernel; raise `LookupError` if no call chain is recorded for its build."""
+
+    def __init__(self, kernel: SimulatedKernel) -> None:
+        self.comm = "workload"
+        self.pid = 100
+        self._kernel = kernel
+        self._name: str | bytes = self.comm
+        self._frames = Frames.of(kernel.profile)
+        self._children = self.pid
+
+    def open(self, path: str | bytes, flags: int = 0, mode: int = 0, dfd: int = AT_FDCWD, *, repeat: int = 1) -> int:
+        name = os.fsencode(path)
+        result = _opened(os.fsdecode(name), flags, dfd)
+        how = struct.pack("<QQQ", flags | _LARGEFILE, mode & 0o7777 if flags & os.O_CREAT else 0, 0)
+        memory = {MEMORY: name + b"\0"}
+        for _ in range(repeat):
+            with self._system_call("openat", (dfd, MEMORY, flags, mode), result, memory):
+                self._enter(
+                    "do_sys_openat2",
+                    (dfd & 0xFFFFFFFF, MEMORY, _KERNEL_STACK),
+                    result,
+                    self._frames.openat,
+                    {**memory, _KERNEL_STACK: how},
+                    {"di": dfd & _ULONG_MAX} if self._frames.registers_whole else None,
+                )
+            if result >= 0:
+                with self._system_call("close", (result,), 0):
+                    pass
+        return result
+
+    def fork(self) -> int:
+        self._children += 1
+        arguments = struct.pack("<i", 17).rjust(self._frames.exit_signal + 4, b"\0")  # kernel_clone_args: SIGCHLD
+        task, child = self._task, self._task._replace(pid=self._children)
+        memory = {_KERNEL_STACK: arguments}
+        with self._system_call("fork", (), self._children) as call:
+            self._enter(
+                "kernel_clone",
+                (_KERNEL_STACK,),
+                self._children,
+                self._frames.fork,
+                memory,
+                within=lambda: self._kernel.fork(task, child, flags=0),
+            )
+        with self._system_call("wait4", (self._children,), self._children):
+            self._kernel.life.wait(task, child.pid)
+            self._kernel.life.leave(call, child, 0)
+            with self._kernel.system_call("exit", task=child, returns=None):
+                self._kernel.exit(child)
+        return self._children
+
+    def fadvise(self, fd: int, offset: int, length: int, advice: int = 0, *, data: bytes = b"") -> int:
+        whole = _ULONG_MAX
+        registers = (fd & 0xFFFFFFFF, offset & whole, length & whole, advice & 0xFFFFFFFF)
+        result = -errno.EBADF & 0xFFFFFFFF  # an int: the upper half of %ax is zero
+        memory = {MEMORY: data} if data else {}
+        exact = {"di": fd & whole, "cx": advice & whole} if self._frames.registers_whole else {}
+        with self._system_call("fadvise64", (fd, offset, length, advice), -errno.EBADF, memory):
+            self._enter("ksys_fadvise64_64", registers, result, self._frames.fadvise, memory, exact)
+        return -errno.EBADF
+
+    def rename(self, comm: str | bytes) -> None:
+        self._name = comm
+
+    def replay(
+        self,
+        function: str,
+        registers: Mapping[str, int],
+        memory: Mapping[int, bytes],
+        chain: Sequence[int],
+        returns: int,
+        returned: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """Call a function as it was seen to be called on a real kernel: all that a probe can see was recorded.
+
+        `returned` are registers at the return.
+        """
+        self._kernel.perform(
+            Call(
+                function,
+                Task(self.pid, self._name, user_stack=_HERE_IN_PROGRAM),
+                returns=returns,
+                registers=dict(registers),
+                memory=dict(memory),
+                stack=tuple(chain),
+                returned=returned,
+            )
+        )
+
+    def close(self) -> None:
+        pass
+
+    @property
+    def _task(self) -> Task:
+        return Task(self.pid, self._name, user_stack=_HERE_IN_PROGRAM)
+
+    def _system_call(
+        self, name: str, args: Sequence[int], returns: int, memory: Mapping[int, bytes] | None = None
+    ) -> AbstractContextManager[SystemCall]:
+        return self._kernel.system_call(name, task=self._task, args=args, returns=returns, memory=memory)
+
+    def _enter(
+        self,
+        function: str,
+        arguments: Sequence[int],
+        result: int,
+        chain: tuple[str, ...],
+        memory: dict[int, bytes],
+        registers: Mapping[str, int] | None = None,
+        within: Callable[[], None] | None = None,
+    ) -> None:
+        call = Call(
+            function,
+            self._task,
+            tuple(arguments),
+            result,
+            registers=dict(registers or {}),
+            memory=memory,
+            stack=chain,
+            returned={},
+        )
+        self._kernel.perform(call, within)
+
+
+def _opened(path: str, flags: int, dfd: int) -> int:
+    if path in _HERE or flags & os.O_CREAT:
+        return 3
+    return -errno.EBADF if path and not path.startswith("/") and dfd != AT_FDCWD else -errno.ENOENT
+
+
+def open_workload(tracefs: Any) -> SimulatedWorkload:
+    """Return the task on the simulated kernel under a tracefs (entry point group kprobe.workload)."""
+    workload = SimulatedWorkload(tracefs.kernel)
+    tracefs.kernel.tasks[workload.pid] = Task(workload.pid, workload.comm)  # it lives before it does something
+    return workload

@@ -1,0 +1,99 @@
+"""The files of the simulated machine, as far as uprobes need them: which there are, and how long they are."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from kprobe_sim.parsing.refusal import refuse
+
+_NAME_MAX = 255
+_PATH_MAX = 4096  # bytes of a path, the NUL included
+_PROGRAM = 0x100000
+# what a machine has unless it is told otherwise: programs and libraries at their usual places, each 1 MiB long
+_PROGRAMS = (
+    *("/bin/bash", "/bin/busybox", "/bin/dash", "/usr/bin/bash", "/usr/bin/cat", "/usr/bin/dash", "/usr/bin/ls"),
+    *("/usr/bin/python3", "/lib64/ld-linux-x86-64.so.2"),
+    *("/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/libc.so.6"),
+)
+_TEXTS = {"/etc/hostname": 6, "/etc/hosts": 35, "/etc/passwd": 90, "/etc/group": 24, "/etc/os-release": 45}
+_UNMAPPABLE = ("/proc/version", "/proc/kallsyms", "/sys/kernel/tracing/README")
+_LINKS = {"/bin/sh": "/bin/busybox", "/bin/cat": "/bin/busybox", "/bin/ls": "/bin/busybox"}
+
+
+class FileFacts(NamedTuple):
+    """What a uprobe asks of a file: `identity` is that of the inode, `size` in bytes.
+
+    `mappable`: its file system keeps it in pages, so that instructions of it can be replaced.
+    """
+
+    identity: Hashable
+    size: int
+    is_regular: bool
+    mappable: bool = True
+
+
+class MachineFiles:
+    """The files of a simulated machine: those that are listed, or, with `follow_host`, those of this very machine."""
+
+    def __init__(self) -> None:
+        self._files = {path: FileFacts(path, _PROGRAM, True) for path in _PROGRAMS}
+        self._files |= {path: FileFacts(path, size, True) for path, size in _TEXTS.items()}
+        self._files |= {path: FileFacts(path, 0, True, mappable=False) for path in _UNMAPPABLE}
+        self._files |= {path: self._files[target] for path, target in _LINKS.items()}
+        self._files["/proc/self/exe"] = self._files["/bin/busybox"]
+        self._files["/dev/null"] = FileFacts("/dev/null", 0, False)
+        self._directories = {"/", "/root", "/run", "/sbin", "/tmp", "/var"}
+        for path in self._files:
+            self._add_parents(path)
+        self._is_host = False
+
+    def add(self, path: str, size: int = _PROGRAM) -> None:
+        """Add a regular file of that many bytes, and the directories above it."""
+        self._files[path] = FileFacts(path, size, True)
+        self._add_parents(path)
+
+    def _add_parents(self, path: str) -> None:
+        while path != "/":
+            path = path.rpartition("/")[0] or "/"
+            self._directories.add(path)
+
+    def follow_host(self) -> None:
+        """Have the files of the machine that this process runs on, which programs on a mounted tracefs see."""
+        self._is_host = True
+
+    def find(self, path: str) -> FileFacts:
+        """Follow a path; one that doesn't start at / starts there all the same.  Raises OSError as stat(2)."""
+        if self._is_host:
+            try:
+                return _host_file(path)
+            except ValueError:
+                raise refuse(errno.ENOENT) from None
+            except OSError as error:
+                raise refuse(error.errno or errno.ENOENT) from None
+        if not path:
+            raise refuse(errno.ENOENT)
+        if len(path) >= _PATH_MAX:
+            raise refuse(errno.ENAMETOOLONG)
+        here = "/"
+        for name in path.split("/"):
+            if here not in self._directories:
+                raise refuse(errno.ENOTDIR)
+            if len(name) > _NAME_MAX:
+                raise refuse(errno.ENAMETOOLONG)
+            if name == "..":
+                here = here.rpartition("/")[0] or "/"
+            elif name not in ("", "."):
+                here = f"{here.rstrip('/')}/{name}"
+                if here not in self._directories and here not in self._files:
+                    raise refuse(errno.ENOENT)
+        return self._files.get(here) or FileFacts(here, 0, False)
+
+
+def _host_file(path: str) -> FileFacts:
+    facts = os.stat(os.path.join("/", path))
+    mappable = not path.startswith(("/proc/", "/sys/")) or path.endswith("/exe")
+    return FileFacts((facts.st_dev, facts.st_ino), facts.st_size, stat.S_ISREG(facts.st_mode), mappable)

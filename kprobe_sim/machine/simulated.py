@@ -1,0 +1,130 @@
+"""The simulated machine below the tracing: a build's symbols and memory, CPUs, clock and tasks."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
+from kprobe_sim.builds.filter_gates import filter_gates
+from kprobe_sim.builds.gates import gates_for
+from kprobe_sim.builds.profile import Profile
+from kprobe_sim.machine.clock import VirtualClock
+from kprobe_sim.machine.machine_files import MachineFiles
+from kprobe_sim.machine.memory import Memory, banners
+from kprobe_sim.machine.task import SavedCmdlines, Task
+
+INIT = Task(1, "init")
+_TRAMPOLINES = ("arch_rethook_trampoline", "__kretprobe_trampoline", "kretprobe_trampoline")  # 5.18 and later, before
+_PRINTK_FORMAT = re.compile(rb'0x([0-9a-f]+) : "(.*)"\n')
+
+
+class SimulatedMachine:
+    """What a kernel of one build runs on.
+
+    `condition` is the one lock of the kernel, and what its waiting readers wait for; `tasks` are those that have done
+    something, by pid; `writer` is the task that uses the tracefs; `files` are those that uprobes may be on;
+    `user_memory` is that of the system call whose events are being emitted.
+    """
+
+    def __init__(self, profile: Profile, cpus: int | None, clock: Callable[[], int] | None) -> None:
+        self.profile = profile
+        self.release = profile.release
+        self.symbols = profile.fresh_symbols()
+        self.gates = gates_for(profile.number)
+        self.filter_gates = filter_gates(profile.number)
+        self.cpus = cpus or profile.cpus
+        self.clock: Callable[[], int] = VirtualClock() if clock is None else clock
+        self.condition = threading.Condition(threading.RLock())
+        self.cmdlines = SavedCmdlines(profile.saved_cmdlines_size)
+        self.memory = Memory(self.symbols, banners(profile.banner))
+        self.user_memory: Mapping[int, bytes] = {}
+        self.writer: Task = INIT
+        self.tasks: dict[int, Task] = {}
+        self.files = MachineFiles()
+        self._subscribers: dict[object, Callable[[], None]] = {}
+        self._hash_key = self.release.encode()
+        self._functions = (-1, b"")  # number of symbols, text of available_filter_functions
+        self._addresses = (-1, b"")  # the same of available_filter_functions_addrs
+
+    def threads(self, pid: int) -> list[int]:
+        """Return the thread ids of a process, as far as its threads have done something; [] if unknown."""
+        return sorted(
+            task.pid for task in list(self.tasks.values()) if (task.pid if task.tgid is None else task.tgid) == pid
+        )
+
+    # addresses
+
+    def hashed_pointer(self, address: int) -> int:
+        """Return what printk's %p shows for an address: 32 bits of a keyed hash, the same for this kernel always."""
+        digest = hashlib.blake2b(address.to_bytes(8, "little"), digest_size=4, key=self._hash_key[:64]).digest()
+        return int.from_bytes(digest, "little")
+
+    def symbol_text(self, address: int, offset: bool) -> bytes:
+        """Return an address as sprint_symbol() does: NAME+0xOFF/0xSIZE [MODULE], or in hex without a symbol."""
+        symbol = self.symbols.at(address)
+        if symbol is None:
+            return b"0x%08x" % address
+        text = symbol.name
+        if offset:
+            text += f"+0x{address - symbol.address:x}/0x{symbol.size:x}"
+        if symbol.module and offset:
+            text += f" [{symbol.module}]"
+        return text.encode()
+
+    def is_trampoline(self, address: int) -> bool:
+        """True where the kernel says that a return probe has replaced what was there: at its start, or all of it."""
+        start = self.return_trampoline
+        return address == start or (
+            self.gates.trampoline_by_name and self.symbols.at(address) == self.symbols.at(start)
+        )
+
+    @cached_property
+    def return_trampoline(self) -> int:
+        """The address that return probes put in the place of a return address; 0 if there is no such symbol."""
+        for name in _TRAMPOLINES:
+            for symbol in self.symbols.lookup(name):
+                return symbol.address
+        return 0
+
+    @property
+    def marker_ip(self) -> int:
+        """An address inside tracing_mark_write, as its records carry it."""
+        return self.symbols.lookup("tracing_mark_write")[0].address + self.profile.marker_offset
+
+    @cached_property
+    def strings(self) -> dict[int, bytes]:
+        """The kernel's own strings that records point to (tracepoint_string), by address."""
+        text = self.profile.file_text("printk_formats")
+        return {int(address, 16): string for address, string in _PRINTK_FORMAT.findall(text)}
+
+    def available_functions(self) -> bytes:
+        """Return the text of available_filter_functions; the same object until a function is added."""
+        count = len(self.symbols)
+        if self._functions[0] != count:
+            self._functions = (count, "".join(f"{name}\n" for name in self.symbols.traceable_names()).encode())
+        return self._functions[1]
+
+    def function_addresses(self) -> bytes:
+        """Return the text of available_filter_functions_addrs; the same object until a function is added."""
+        count = len(self.symbols)
+        if self._addresses[0] != count:
+            lines = (f"{address:016x} {name}\n" for address, name in self.symbols.traceable_places())
+            self._addresses = (count, "".join(lines).encode())
+        return self._addresses[1]
+
+    # waking readers
+
+    def wake(self) -> None:
+        """Tell whoever waits for data to look again; called with the kernel's lock held."""
+        self.condition.notify_all()
+        for callback in list(self._subscribers.values()):
+            callback()
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` whenever data may have come (it must not call back); return what ends that."""
+        token = object()
+        self._subscribers[token] = callback
+        return lambda: self._subscribers.pop(token, None) and None

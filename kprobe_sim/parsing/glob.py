@@ -1,0 +1,220 @@
+"""The kernel's patterns: what `FIELD ~ "PATTERN"` and `FIELD == "TEXT"` compare.
+
+A matcher is called with a buffer, the start of the string and the length of the field (bytes, with the final NUL).
+Source: regex_match_*() and filter_parse_regex() in kernel/trace/trace_events_filter.c, lib/glob.c; fixtures/filters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kprobe_sim.builds.filter_gates import FilterGates
+
+Matcher = Callable[[bytes, int, int], bool]
+
+
+class Pattern(NamedTuple):
+    """A compiled pattern: `negated` when it began with an exclamation mark."""
+
+    matches: Matcher
+    negated: bool
+
+
+def compile_text(text: bytes, gates: FilterGates) -> Matcher:
+    """Return the matcher of == and !=: the whole string."""
+    size = len(text)
+    ended = text + b"\0"
+    bounded = gates.full_match_bounded
+
+    def full(buffer: bytes, start: int, length: int) -> bool:
+        if length > size:
+            return buffer[start : start + size + 1] == ended
+        if length == 0:  # the kernel takes it for "length unknown" and reads up to the NUL
+            return c_string(buffer[start:]) == text
+        return (length == size or not bounded) and buffer[start : start + length] == text[:length]
+
+    return full
+
+
+def compile_pattern(text: bytes, gates: FilterGates) -> Pattern:
+    """Return the matcher of ~.
+
+    A pattern that begins with a digit is plain text; a star at an end or both, and no other sign, is a search; else
+    the whole is a glob.
+    """
+    negated = text.startswith(b"!")
+    if negated:
+        text = text[1:]
+    inner = text[1:-1]
+    if text[:1].isdigit():
+        return Pattern(compile_text(text, gates), negated)
+    if b"*" in inner or any(sign in text for sign in b"[?\\"):
+        return Pattern(_glob(text, gates), negated)
+    front, back = text.startswith(b"*"), len(text) > 1 and text.endswith(b"*")
+    if front:
+        return Pattern(_middle(inner) if back else _end(text[1:]), negated)
+    return Pattern(_front(text[:-1]) if back else compile_text(text, gates), negated)
+
+
+def c_string(data: bytes) -> bytes:
+    """Return `data` up to its first NUL."""
+    return data.partition(b"\0")[0]
+
+
+def _front(text: bytes) -> Matcher:
+    size = len(text)
+
+    def front(buffer: bytes, start: int, length: int) -> bool:
+        return (length == 0 or length >= size) and buffer[start : start + size] == text
+
+    return front
+
+
+def _middle(text: bytes) -> Matcher:
+    def middle(buffer: bytes, start: int, length: int) -> bool:
+        if not text:
+            return True
+        if length == 0:
+            return text in c_string(buffer[start:])
+        return buffer.find(text, start, start + length) >= 0  # a NUL within the field doesn't end the search
+
+    return middle
+
+
+def _end(text: bytes) -> Matcher:
+    size = len(text)
+
+    def end(buffer: bytes, start: int, length: int) -> bool:
+        # The end of the field, not of the string: `comm ~ "*sh"` looks at bytes 13 and 14 of the 16.
+        last = start + length - 1
+        return length > size and buffer[last - size : last] == text
+
+    return end
+
+
+def _glob(pattern: bytes, gates: FilterGates) -> Matcher:
+    bounded = gates.glob_bounded
+    if not gates.glob_class_stops and b"[!" in pattern:
+
+        def scan(buffer: bytes, start: int, length: int) -> bool:
+            return glob_match(pattern, buffer[start : start + length] if bounded else buffer[start:], past_end=True)
+
+        return scan
+    fullmatch = glob_expression(pattern).fullmatch
+
+    def glob(buffer: bytes, start: int, length: int) -> bool:
+        return fullmatch(c_string(buffer[start : start + length] if bounded else buffer[start:])) is not None
+
+    return glob
+
+
+class _Class(NamedTuple):
+    """A character class of a glob: where the pattern goes on, whether it is negated, its spans."""
+
+    after: int
+    negated: bool
+    spans: list[tuple[int, int]]
+
+
+def _read_class(pattern: bytes, position: int) -> _Class | None:
+    # `position` is right after the bracket.  None: no closing bracket, so the opening one is a plain character.
+    negated = pattern[position : position + 1] == b"!"
+    position += negated
+    spans: list[tuple[int, int]] = []
+    first = True
+    while position < len(pattern):
+        low = high = pattern[position]
+        position += 1
+        if low == 0x5D and not first:
+            return _Class(position, negated, spans)
+        first = False
+        if pattern[position : position + 1] == b"-" and pattern[position + 1 : position + 2] != b"]":
+            if position + 1 >= len(pattern):
+                return None
+            high = pattern[position + 1]
+            position += 2
+        spans.append((low, high))
+    return None
+
+
+def glob_expression(pattern: bytes) -> re.Pattern[bytes]:
+    """Return a regular expression that fully matches what the glob matches; its time is at most quadratic.
+
+    `?` is any character, `*` any run, `[a-c]` and `[!x]` classes, a backslash takes the next sign plainly.
+    """
+    pieces = [b""]  # what stands between the stars
+    position = 0
+    while position < len(pattern):
+        sign = pattern[position : position + 1]
+        position += 1
+        if sign == b"*":
+            pieces.append(b"")
+        elif sign == b"?":
+            pieces[-1] += b"."
+        elif sign == b"[" and (group := _read_class(pattern, position)):
+            position = group.after
+            pieces[-1] += _class_expression(group)
+        elif sign == b"\\":
+            pieces[-1] += re.escape(pattern[position : position + 1])  # at the end of the pattern: nothing
+            position += 1
+        else:
+            pieces[-1] += re.escape(sign)
+    first, *others = pieces
+    if not others:
+        return re.compile(first, re.DOTALL)
+    *inner, last = others
+    # Only the last star need be tried again, so every earlier piece may hold on to its first place: (?>...).
+    middle = b"".join(b"(?>.*?" + piece + b")" for piece in inner)
+    return re.compile(first + middle + b".*" + last, re.DOTALL)
+
+
+def _class_expression(group: _Class) -> bytes:
+    spans = b"".join(b"\\x%02x-\\x%02x" % span for span in group.spans if span[0] <= span[1])
+    if not spans:
+        return b"." if group.negated else b"(?!)"
+    return (b"[^" if group.negated else b"[") + spans + b"]"
+
+
+def glob_match(pattern: bytes, subject: bytes, *, past_end: bool = False) -> bool:
+    """Match a whole subject, which a NUL ends, sign by sign.
+
+    `past_end`: a negated class takes the end of the string for a character and the match goes on after it, as kernels
+    before 6.12 do (what lies after the subject counts as NUL).
+    """
+    place, at = 0, 0
+    star: tuple[int, int] | None = None
+    while True:
+        byte = subject[at] if at < len(subject) else 0
+        matched, ahead = False, place + 1
+        sign = pattern[place : place + 1]
+        if sign == b"*":
+            if ahead == len(pattern):
+                return True
+            star = (ahead, at)
+            place = ahead
+            continue
+        if sign == b"?":
+            if byte == 0:
+                return False
+            matched = True
+        elif sign == b"[" and (group := _read_class(pattern, ahead)):
+            if byte == 0 and not past_end:
+                return False
+            ahead = group.after
+            matched = any(low <= byte <= high for low, high in group.spans) is not group.negated
+        else:
+            if sign == b"\\":
+                sign = pattern[ahead : ahead + 1]
+                ahead += 1
+            if not sign and byte == 0:
+                return True
+            matched = sign != b"" and sign[0] == byte
+        if matched:
+            place, at = ahead, at + 1
+        elif byte == 0 or star is None:
+            return False
+        else:
+            star = (star[0], star[1] + 1)
+            place, at = star

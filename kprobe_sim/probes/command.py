@@ -1,0 +1,266 @@
+"""The kernel-side reader of one kprobe_events line.
+
+A line is tokens; the first says what to do, the second where, the rest what to fetch.  Errors point at tokens.
+Sources: kernel reference 1.2-1.5 (check order); fixtures/definitions.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kprobe_sim.builds.gates import Gates
+from kprobe_sim.events.dyn_event import Deletion
+from kprobe_sim.fetch.argument import MAX_ARGUMENTS, FetchArg, compile_argument
+from kprobe_sim.fetch.btf_arguments import expand_arguments
+from kprobe_sim.fetch.expression import Scope
+from kprobe_sim.parsing.kstrto import UINT_MAX, is_digit, is_name, is_system, kstrtouint, kstrtoul
+from kprobe_sim.parsing.refusal import Declined, Refusal
+from kprobe_sim.probes.probe_point import Place, ProbePoints, split_offset
+
+DEFAULT_GROUP = "kprobes"
+_MAX_NAME = 63
+_MAX_ACTIVE = 4096
+_DENTRIES_SIZE = 256  # bytes for all rewritten %pd and %pD, NULs included
+_INT_MAX = (1 << 31) - 1
+
+
+class Creation(NamedTuple):
+    """A definition read: everything but whether the kernel can place it.
+
+    `maxactive` is 0 where none was given.
+    """
+
+    is_return: bool
+    maxactive: int
+    group: str
+    event: str
+    place: Place
+    arguments: tuple[FetchArg, ...]
+
+
+def read_deletion(words: list[str], gates: Gates) -> Deletion:
+    """Read -:[GRP/][EVENT] [PLACE [ARGS]], or the !KIND:... form.  Raises Refusal (EINVAL, nothing logged)."""
+    head = words[0]
+    if head.startswith("-"):
+        colon = head[1:2]
+        name = head[2:]
+    else:
+        _, colon, name = head.partition(":")
+    if colon != ":":
+        raise Refusal(errno.EINVAL)
+    group, slash, event = name.partition("/")
+    if not slash:
+        group, event = "", name
+    if not event and (not slash or not gates.delete_group):
+        raise Refusal(errno.EINVAL)
+    return Deletion(group if slash else None, event, tuple(words[1:]), gates.delete_compares)
+
+
+def read_maxactive(head: str, colon: int) -> int:
+    """Return the digits after a line's first letter; 0 without any, negative where the kernel's int is.
+
+    Raises Refusal (EINVAL).
+    """
+    if not is_digit(head, 1):
+        return 0
+    text = head[1:colon] if colon >= 0 else head[1:]
+    try:
+        number = kstrtouint(text) if len(text) <= _MAX_NAME else 0
+    except OSError:
+        number = 0
+    if not number:
+        raise Refusal(errno.EINVAL, "BAD_MAXACT", 1, 0)
+    if _MAX_ACTIVE < number <= _INT_MAX:
+        raise Refusal(errno.EINVAL, "MAXACT_TOO_BIG", 1, 0)
+    return number if number <= _INT_MAX else number - UINT_MAX - 1
+
+
+def _place(text: str, *, is_return: bool) -> tuple[Place, bool]:
+    """Read PLACE; return it and whether the probe is on the function's return."""
+    try:
+        return Place(None, 0, kstrtoul(text)), is_return
+    except OSError:
+        pass
+    if "/" in text and ":" in text:
+        raise Declined
+    percent = text.find("%")
+    if percent >= 0:
+        if text[percent:] != "%return":
+            raise Refusal(errno.EINVAL, "BAD_ADDR_SUFFIX", percent, 1)
+        text = text[:percent]
+        is_return = True
+    try:
+        symbol, offset = split_offset(text)
+    except OSError:
+        raise Refusal(errno.EINVAL, "BAD_PROBE_ADDR", 0, 1) from None
+    if not 0 <= offset <= UINT_MAX:
+        raise Refusal(errno.EINVAL, "BAD_PROBE_ADDR", 0, 1)
+    return Place(symbol, offset, 0), is_return
+
+
+def _check_unique(symbol: str, points: ProbePoints, gates: Gates) -> None:
+    if ":" in symbol and not (gates.module_symbols_counted and points.module_is_loaded(symbol)):
+        return
+    count = points.count(symbol)
+    if count > 1:
+        raise Refusal(gates.ambiguous_symbol_errno, "NON_UNIQ_SYMBOL", 0, 1)
+    if count == 0:
+        raise Refusal(gates.unknown_symbol_errno, "BAD_PROBE_ADDR", 0, 1)
+
+
+def read_names(text: str, column: int, gates: Gates, group: str = "", token: int = 0) -> tuple[str, str | None]:
+    """Read [GRP/][EVENT]; return group (`group` where none is given) and event (None: to be made)."""
+
+    def bad(message: str) -> Refusal:
+        return Refusal(errno.EINVAL, message, column, token)
+
+    written, separator, event = text.partition("/")
+    if not separator and gates.dot_separates_group:
+        written, separator, event = text.partition(".")
+    if not separator:
+        event = text
+    else:
+        group = written
+        if not group:
+            raise bad("NO_GROUP_NAME")
+        if len(group) > _MAX_NAME:
+            raise bad("GROUP_TOO_LONG")
+        if not (is_system(group) if gates.hyphen_in_group else is_name(group)):
+            raise bad("BAD_GROUP_NAME")
+        column += len(group) + 1
+    if not event:
+        if separator and gates.empty_event_is_auto:
+            return group, None
+        raise bad("NO_EVENT_NAME")
+    if len(event) > _MAX_NAME:
+        raise bad("EVENT_TOO_LONG")
+    if not is_name(event):
+        raise bad("BAD_EVENT_NAME")
+    return group, event
+
+
+def _default_event(place: Place, pointer: Callable[[int], str], *, is_return: bool, gates: Gates) -> str:
+    body = pointer(place.address) if place.symbol is None else f"{place.symbol}_{place.offset}"
+    name = f"{'r' if is_return else 'p'}_{body}"[:_MAX_NAME]
+    for character in gates.sanitized:
+        name = name.replace(character, "_")
+    return name
+
+
+def _expand_dentries(words: list[str]) -> list[str]:
+    """Rewrite EXPR:%pd (a dentry) and EXPR:%pD (a file) into the read of the name; offsets are the structs' own.
+
+    Raises Refusal (ENOMEM, nothing logged) when all that is rewritten takes more than 256 bytes.
+    """
+    room = _DENTRIES_SIZE
+    rewritten = []
+    for word in words:
+        for suffix, prefix in ((":%pd", "+0x0(+0x28("), (":%pD", "+0x0(+0x28(+0x48(")):
+            if word.endswith(suffix):
+                name, equals, body = word.removesuffix(suffix).partition("=")
+                if not equals:
+                    name, body = "", name
+                word = f"{name}{equals}{prefix}{body}{')' * prefix.count('(')}:string"
+                if len(word) >= room:
+                    raise Refusal(errno.ENOMEM)
+                room -= len(word) + 1
+        rewritten.append(word)
+    return rewritten
+
+
+def read_arguments(line: list[str], scope: Scope) -> tuple[FetchArg, ...]:
+    """Compile the arguments of a line, $argN and %pd written out first.  Raises Refusal."""
+    expanded = None
+    forgotten = None
+    if scope.gates.btf:
+        try:
+            expanded = expand_arguments(line[2:], scope.function, reachable=scope.at_entry or scope.is_return)
+        except Refusal as refusal:
+            if refusal.message != "NOSUP_BTFARG" or not scope.gates.unknown_parameters_go_on:
+                raise
+            forgotten = refusal
+    try:
+        return _compiled(line, expanded, scope)
+    except Refusal as refusal:
+        refusal.before = refusal.before or forgotten
+        raise
+
+
+def _compiled(line: list[str], expanded: list[str] | None, scope: Scope) -> tuple[FetchArg, ...]:
+    """Compile the arguments of a line, or what they were written out to.
+
+    %pd and %pD are rewritten in the line itself, so that an error is shown with what they became; but if $argN had to
+    be written out, both happen to a copy of which the log knows nothing.
+    """
+    words = line[2:] if expanded is None else expanded
+    words = counted(words, scope.gates)
+    if scope.gates.dentry_types:
+        words = _expand_dentries(words)
+        if expanded is None:
+            line[2:] = words
+    return compile_all(words, scope)
+
+
+def counted(words: list[str], gates: Gates) -> list[str]:
+    """Return as many arguments as a probe may have; raise Refusal if more aren't simply dropped."""
+    if len(words) > MAX_ARGUMENTS and gates.too_many_arguments is not None:
+        raise Refusal(errno.E2BIG, gates.too_many_arguments or None, 0, 2)
+    return words[:MAX_ARGUMENTS]
+
+
+def compile_all(
+    words: list[str], scope: Scope, finished: Callable[[FetchArg], FetchArg] = lambda argument: argument
+) -> tuple[FetchArg, ...]:
+    """Compile the arguments of a line as they are written, each one finished before the next.  Raises Refusal."""
+    arguments: list[FetchArg] = []
+    names: set[str] = set()
+    offset = 0
+    for position, word in enumerate(words):
+        try:
+            argument = finished(compile_argument(word, position, offset, names, scope))
+        except Refusal as refusal:
+            refusal.token = position + 2
+            if refusal.before is not None:
+                refusal.before.token = position + 2
+            raise
+        arguments.append(argument)
+        names.add(argument.name)
+        offset += argument.size
+    return tuple(arguments)
+
+
+def read_creation(words: list[str], points: ProbePoints, pointer: Callable[[int], str], gates: Gates) -> Creation:
+    """Read a p or r definition.
+
+    `pointer` gives an address as printk's 0x%p shows it.  Raises Refusal, or Declined when the line is none.
+    """
+    head = words[0]
+    if head[0] not in "pr" or len(words) < 2:
+        raise Declined
+    is_return = head[0] == "r"
+    colon = head.find(":", 1)
+    if is_digit(head, 1) and not is_return:
+        raise Refusal(errno.EINVAL, gates.maxactive_on_probe, 1, 0)
+    maxactive = max(read_maxactive(head, colon), 0)  # what is negative means the default
+    place, is_return = _place(words[1], is_return=is_return)
+    returns = at_entry = False
+    if place.symbol is not None:
+        returns = is_return  # the address form never learns that it is a return probe
+        if gates.uniqueness_first:
+            _check_unique(place.symbol, points, gates)
+        entry = points.check_entry(place)
+        at_entry = entry == 0
+        if entry == errno.EINVAL and is_return:
+            raise Refusal(errno.EINVAL, "BAD_RETPROBE", 0, 1)
+        if not gates.uniqueness_first:
+            _check_unique(place.symbol, points, gates)
+    group, event = DEFAULT_GROUP, None
+    if colon >= 0:
+        group, event = read_names(head[colon + 1 :], colon + 1, gates, DEFAULT_GROUP)
+    if event is None:
+        event = _default_event(place, pointer, is_return=is_return, gates=gates)
+    scope = Scope(returns, at_entry, gates, points.function(place), stack_size=points.stack_size)
+    arguments = read_arguments(words, scope)
+    return Creation(is_return, maxactive, group, event, place, arguments)

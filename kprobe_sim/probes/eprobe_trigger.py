@@ -1,0 +1,59 @@
+"""How an event probe learns of the event that it is attached to: a trigger that nobody sees (trace_eprobe.c)."""
+
+from __future__ import annotations
+
+import struct
+from typing import ClassVar
+
+from kprobe_sim.events.event_file import EventFile, Hit, Trigger
+from kprobe_sim.events.recording import Recorder
+from kprobe_sim.fetch.event_field import RECORD
+from kprobe_sim.filters.predicate import Predicate
+from kprobe_sim.machine.memory import CallMemory
+from kprobe_sim.machine.state import Current, State
+from kprobe_sim.machine.task import Task
+from kprobe_sim.probes.probe_event import Probe
+
+_TYPE = struct.Struct("<H")
+_PID = struct.Struct("<i")
+
+
+class EprobeTrigger(Trigger):
+    """Makes a record of an event probe from each record of the event that it is attached to."""
+
+    needs_record: ClassVar[bool] = True
+    group = "eprobe"
+
+    def __init__(self, file: EventFile, probe: Probe, own: EventFile, chosen: Predicate | None) -> None:
+        super().__init__(file, "eprobe", None)
+        self.probe = probe
+        self.filter = chosen
+        self._own = own  # the file of the event probe's own event
+
+    def fire(self, hit: Hit, record: bytes) -> None:
+        machine, own, probe = self.instance.machine, self._own, self.probe
+        (pid,) = _PID.unpack_from(hit.head, 4)
+        task = machine.tasks.get(pid) or Task(pid, hit.comm)
+        probe.hits += 1
+        recorder = Recorder(self.instance.tracing)
+        if not recorder.wants(own, task, hit.cpu):
+            return
+        strings = {address: text + b"\0" for address, text in machine.strings.items()}
+        memory = CallMemory(machine.memory, {**strings, **machine.user_memory, RECORD: record})
+        state = State({}, memory, (), hit.comm, 0, Current(0, 0, 0), record)
+        depth = hit.head[3] + bool(
+            machine.profile.preemption
+        )  # what is made within an event is made with preemption off
+        head = _TYPE.pack(probe.event.id) + hit.head[2:3] + bytes([depth & 0xFF]) + hit.head[4:8]
+        made = probe.evaluate(state)
+        recorder.happen(
+            own,
+            task,
+            head + made,
+            lambda: hit._replace(head=head),
+            lambda: hit.frames,
+            cpu=hit.cpu,
+            comm=hit.comm,
+            at=hit.at,
+            made=made,
+        )

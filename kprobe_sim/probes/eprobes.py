@@ -1,0 +1,248 @@
+"""Event probes: events made from the fields of another event (trace_eprobe.c of 6.1.190, 6.12.117, 7.2.13 and 7.3).
+
+Held to fixtures/kinds.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from typing import ClassVar
+
+from kprobe_sim.builds.gates import Gates
+from kprobe_sim.builds.prototypes import PrototypeTable
+from kprobe_sim.events.dyn_event import DynEvent
+from kprobe_sim.events.event import Event, Find
+from kprobe_sim.events.event_file import EventFile
+from kprobe_sim.fetch.argument import FetchArg
+from kprobe_sim.fetch.btf_arguments import LAST_SLOT, follow_fields, split_field
+from kprobe_sim.fetch.evaluate import compile_arguments
+from kprobe_sim.fetch.event_field import packed
+from kprobe_sim.fetch.expression import Deref, Expression, From, Scope, Source
+from kprobe_sim.filters.predicate import Predicate
+from kprobe_sim.parsing.kstrto import is_name
+from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
+from kprobe_sim.probes.command import compile_all, counted, read_names
+from kprobe_sim.probes.eprobe_trigger import EprobeTrigger
+from kprobe_sim.probes.probe_event import Probe, ProbeEvent
+from kprobe_sim.probes.probe_kind import Room
+from kprobe_sim.probes.synthetic import SyntheticEvent
+from kprobe_sim.records.field import Field
+
+_DEFAULT_GROUP = "eprobes"
+
+
+class EventSources:
+    """What the arguments of an event probe may start from: fields of the event that it is attached to."""
+
+    comm_has_any_type = True
+    may_cast = True
+    unknown_types: frozenset[str] = frozenset()
+
+    def __init__(self, fields: Sequence[Field], types: PrototypeTable | None, gates: Gates) -> None:
+        self._fields = {field.name: field for field in fields}
+        self._arrays_are_addresses = gates.event_arrays_are_addresses
+        self._types = types
+
+    def read(self, text: str, scope: Scope, column: int) -> Expression | None:
+        first, gates = text[:1], scope.gates
+        if first == "$":
+            return self._variable(text[1:], scope, column)
+        if first == "%":
+            raise refused_register(scope, column)
+        if first == "(" and gates.event_typecasts:
+            return self._typecast(text, column)
+        if gates.btf and is_name(first) and not text.startswith("this_cpu_"):
+            if not gates.event_fields_by_name:
+                raise Refusal(errno.EINVAL, "NOSUP_BTFARG", column)
+            if text not in self._fields:
+                raise Refusal(errno.EINVAL, "NO_EVENT_FIELD", column)
+            return Expression(self._source(text), (), 0, column)
+        return None
+
+    def resolve(self, argument: FetchArg) -> FetchArg:
+        """Look for the field of an argument that was read before that; raise Refusal."""
+        source = argument.expression.source
+        if source.kind is not From.FIELD or source.text in self._fields:
+            return argument
+        if source.text not in ("comm", "COMM"):
+            raise Refusal(errno.ENOENT, "BAD_ATTACH_ARG", 0)
+        return argument._replace(expression=argument.expression._replace(source=Source(From.COMM)))
+
+    def _source(self, name: str) -> Source:
+        field = self._fields.get(name)
+        if field is None:  # that is found out later
+            return Source(From.FIELD, name)
+        return Source(From.FIELD, name, packed(field, arrays_are_addresses=self._arrays_are_addresses))
+
+    def _variable(self, name: str, scope: Scope, column: int) -> Expression | None:
+        if name in self._fields or scope.gates.eprobe_fields_late:
+            return Expression(self._source(name), (), 0, column)
+        if name in ("comm", "COMM"):
+            return Expression(Source(From.COMM), (), 0, column)
+        raise Refusal(errno.EINVAL, "BAD_VAR", column)
+
+    def _typecast(self, text: str, column: int) -> Expression:
+        """Read (STRUCT)FIELD[->MEMBER..], as 7.2 knows it."""
+        name, brace, rest = text[1:].partition(")")
+        if not brace:
+            raise Refusal(errno.EINVAL, "DEREF_OPEN_BRACE", column + len(text))
+        struct = None if self._types is None else find_struct(self._types, name)
+        if self._types is None or struct is None:
+            raise Refusal(errno.EINVAL, "NO_PTR_STRCT", column + 1)
+        column += len(name) + 2
+        field, members, arrow = split_field(rest, column)
+        after = column + len(field) + (2 if arrow else 1)
+        if members is not None and not arrow:
+            raise Refusal(errno.EOPNOTSUPP, "NOSUP_DAT_ARG", after)
+        if field not in self._fields:
+            raise Refusal(errno.EINVAL, "BAD_ATTACH_ARG", column)
+        source = self._source(field)
+        if members is None:
+            return Expression(source, (), 0, column, struct)
+        path = follow_fields(self._types, members, after, struct=struct, room=LAST_SLOT)
+        derefs = tuple([Deref(offset) for offset in path.offsets])
+        return Expression(source, derefs, len(derefs), path.column, path.type, path.bits)
+
+
+def find_struct(types: PrototypeTable, name: str) -> int | None:
+    """Return the struct of that name; where structs weren't recorded by name, None for those that no function has."""
+    try:
+        return types.struct(name)
+    except LookupError:
+        return types.some_struct(name)
+
+
+def refused_register(scope: Scope, column: int) -> Refusal:
+    """Return what is wrong with %REG where there are no registers: before 7.3 the kernel finds it wrong twice."""
+    refusal = Refusal(errno.EINVAL, "BAD_VAR", column)
+    if scope.gates.registers_refused_twice:
+        second = Refusal(errno.EINVAL, "BAD_FETCH_ARG", column)
+        second.before, refusal = refusal, second
+    return refusal
+
+
+class Eprobe(Probe):
+    """An event probe; `filter` chooses among the records of the event that it is attached to."""
+
+    __slots__ = ("attached", "filter", "trigger")
+
+    def __init__(
+        self, kind: Eprobes, event: ProbeEvent, attached: Event, arguments: Sequence[FetchArg], chosen: Predicate | None
+    ) -> None:
+        super().__init__(kind, event, f"{attached.system}.{attached.name}", arguments)
+        self.attached = attached
+        self.filter = chosen
+        self.trigger: EprobeTrigger | None = None  # while it is enabled
+
+    @property
+    def letters(self) -> str:
+        return "e"
+
+    def is_at(self, place: str) -> bool:
+        system, separator, name = place.partition("/")
+        if not separator:
+            system, separator, name = place.partition(".")
+        return bool(separator) and (system, name) == (self.attached.system, self.attached.name)
+
+
+class Eprobes:
+    """The event probes of one kernel; each has an event of its own."""
+
+    location: ClassVar[str] = "event_probe"
+
+    def __init__(self, room: Room) -> None:
+        self.room = room
+
+    def create(self, line: str, words: list[str]) -> None:
+        room, gates = self.room, self.room.gates
+        head = words[0]
+        if head[0] != "e" or len(words) < 2:
+            raise Declined
+        colon = head.find(":", 1)
+        group, name = _DEFAULT_GROUP, None
+        if colon >= 0:
+            group, name = read_names(head[colon + 1 :], colon + 1, gates, group)
+        system, event_name = self._attached_names(words[1])
+        choice = words.index("if", 2) if "if" in words[2:] else len(words)
+        attached = self._find(system, event_name, counted(words[2:choice], gates))
+        chosen = None
+        if choice < len(words):
+            if choice + 1 == len(words):
+                raise Refusal(errno.EINVAL, "NO_EP_FILTER", 0, choice + 1)
+            chosen = self._filter(attached, " ".join(words[choice + 1 :]))
+        sources = EventSources(tuple(attached.filter_fields()), room.points.types, gates)
+        stack_size = room.machine.profile.thread_size
+        scope = Scope(False, False, gates, room.points.anywhere(), own=sources, stack_size=stack_size)
+
+        def finished(argument: FetchArg) -> FetchArg:
+            try:
+                return room.points.resolve(sources.resolve(argument))
+            except OSError as error:
+                raise Refusal(error.errno or errno.ENOENT) from None
+
+        arguments = compile_all(counted(words[2:choice], gates), scope, finished)
+        place = f"{system}.{event_name}".encode("latin-1")
+        event = ProbeEvent(group, name or event_name, arguments, room.symbols, gates, place=place, switch=self._switch)
+        if room.has_event(event.system, event.name):
+            raise Refusal(errno.EEXIST, "EVENT_EXIST", 0, 0)
+        room.add_event(event)
+        if isinstance(attached, ProbeEvent | SyntheticEvent):
+            attached.references += 1
+        probe = Eprobe(self, event, attached, arguments, chosen)
+        probe.evaluate = compile_arguments(arguments, event.start, room.symbols, gates, stack_size)
+        room.add(probe)
+
+    def _attached_names(self, text: str) -> tuple[str, str]:
+        first = None
+        try:
+            system, name = read_names(text, 0, self.room.gates, token=1)
+            if system and name is not None:
+                return system, name
+        except Refusal as refusal:
+            first = refusal
+        missing = Refusal(errno.EINVAL, "NO_EVENT_INFO", 0, 1)
+        missing.before = first
+        raise missing
+
+    def _find(self, system: str, name: str, _: list[str]) -> Event:
+        event = self.room.event(system, name)
+        if event is not None and event.is_attachable:
+            return event
+        static = None if event is not None else self.room.table.static.get((system, name))
+        if static is None or not static.can_enable:
+            raise Refusal(errno.ENODEV, "BAD_ATTACH_EVENT", 0, 1)
+        return static
+
+    def _filter(self, attached: Event, text: str) -> Predicate:
+        try:
+            return self.room.host.compile_filter(attached, text)
+        except OSError:
+            raise Refusal(errno.EINVAL) from None
+
+    def _switch(self, event: ProbeEvent, find: Find, on: bool) -> None:
+        """Attach a probe in the first instance that enables it, and in no other, as the kernel does."""
+        probe = next(entry for entry in self.room.entries if isinstance(entry, Eprobe) and entry.event is event)
+        if self.room.host.is_busy(event):
+            return
+        if not on:
+            if probe.trigger is not None:
+                probe.trigger.file.drop_trigger(probe.trigger)
+                probe.trigger = None
+            return
+        file = find(probe.attached.system, probe.attached.name)
+        own = find(event.system, event.name)
+        if not isinstance(file, EventFile) or not isinstance(own, EventFile):
+            raise refuse(errno.ENOENT)
+        probe.trigger = EprobeTrigger(file, probe, own, probe.filter)
+        file.add_trigger(probe.trigger, last=True)
+
+    def is_busy(self, entry: DynEvent) -> bool:
+        return self.room.host.is_busy(entry.event)
+
+    def free(self, entry: DynEvent) -> None:
+        self.room.remove_event(entry.event)
+        self.room.drop(entry)
+        assert isinstance(entry, Eprobe)
+        if isinstance(entry.attached, ProbeEvent | SyntheticEvent):
+            entry.attached.references -= 1

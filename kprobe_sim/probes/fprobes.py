@@ -1,0 +1,249 @@
+"""Fprobes and tracepoint probes: on entry and return of functions, and on tracepoints, by way of ftrace.
+
+Source: trace_fprobe.c of 6.12.117, 7.2.13 and 7.3; fixtures/kinds.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+from kprobe_sim.builds.gates import Gates
+from kprobe_sim.events.dyn_event import DynEvent
+from kprobe_sim.events.event import Find
+from kprobe_sim.fetch.argument import FetchArg
+from kprobe_sim.fetch.btf_arguments import Function
+from kprobe_sim.fetch.evaluate import compile_arguments
+from kprobe_sim.fetch.expression import Expression, Scope
+from kprobe_sim.parsing.glob import glob_expression
+from kprobe_sim.parsing.kstrto import is_digit
+from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
+from kprobe_sim.probes.command import read_arguments, read_maxactive, read_names
+from kprobe_sim.probes.eprobes import refused_register
+from kprobe_sim.probes.probe_event import Probe, ProbeEvent
+from kprobe_sim.probes.probe_kind import ProbeKind, Room
+
+_MAX_NAME = 63
+_STUB = "__probestub_"  # the function that a tracepoint calls; its first argument is no argument of the tracepoint
+_BAD_IN_TRACEPOINT = re.compile("[^0-9A-Za-z_\xc0-\xd6\xd8-\xf6\xf8-\xff]")
+_RETURN_VALUE = re.compile(r"\$retval(?![0-9A-Za-z_\xc0-\xd6\xd8-\xf6\xf8-\xff])")
+
+
+class FunctionSources:
+    """What the arguments of an fprobe may start from: as a kprobe's at a function's entry, but no registers."""
+
+    comm_has_any_type = False
+    may_cast = True
+    unknown_types: frozenset[str] = frozenset()
+
+    def read(self, text: str, scope: Scope, column: int) -> Expression | None:
+        if text.startswith("%"):
+            raise refused_register(scope, column)
+        return None
+
+
+class Target(NamedTuple):
+    """What a line names: a function (or pattern), or a tracepoint."""
+
+    symbol: str
+    is_return: bool
+    is_tracepoint: bool
+
+
+class Fprobe(Probe):
+    """An fprobe; `addresses` are the entries that it is on (or whose returns it is on) once its event is enabled."""
+
+    __slots__ = ("addresses", "made", "maxactive", "target")
+
+    def __init__(
+        self, kind: Fprobes, event: ProbeEvent, target: Target, arguments: Sequence[FetchArg], maxactive: int
+    ) -> None:
+        super().__init__(kind, event, target.symbol + ("%return" if target.is_return else ""), arguments)
+        self.target = target
+        self.maxactive = maxactive
+        self.addresses: tuple[int, ...] = ()
+        self.made = kind.room.table.version + 1
+
+    @property
+    def letters(self) -> str:
+        letter = "t" if self.target.is_tracepoint else "f"
+        return f"{letter}{self.maxactive}" if self.target.is_return and self.maxactive else letter
+
+    def is_at(self, place: str) -> bool:
+        return place == self.target.symbol
+
+    def has_place_of(self, other: Probe) -> bool:
+        assert isinstance(other, Fprobe)
+        return self.target.symbol == other.target.symbol
+
+
+class Fprobes(ProbeKind[Fprobe]):
+    """The fprobes and tracepoint probes of one kernel."""
+
+    location: ClassVar[str] = "trace_fprobe"
+
+    def __init__(self, room: Room) -> None:
+        super().__init__(room)
+        self._taken: set[str] = set()  # tracepoints that have their stub already, which 6.12 gives once
+
+    def create(self, line: str, words: list[str]) -> None:
+        room, gates = self.room, self.room.gates
+        head = words[0]
+        if head[0] not in "ft" or len(words) < 2:
+            raise Declined
+        colon = head.find(":", 1)
+        if gates.fprobe_maxactive:
+            maxactive = read_maxactive(head, colon)
+        elif len(head) > 1 and colon != 1:
+            raise Refusal(errno.EINVAL, "BAD_MAXACT", 1, 0)
+        else:
+            maxactive = 0
+        target = _target(words, is_tracepoint=head[0] == "t")
+        if maxactive and not target.is_return:
+            raise Refusal(errno.EINVAL, "BAD_MAXACT_TYPE", 1, 0)
+        group, name = "tracepoints" if target.is_tracepoint else "fprobes", None
+        if colon >= 0:
+            group, name = read_names(head[colon + 1 :], colon + 1, gates, group)
+        if name is None:
+            name = _default_name(target, gates)
+        scope = Scope(
+            target.is_return,
+            not target.is_return,
+            gates,
+            self._function(target),
+            own=FunctionSources(),
+            first=int(target.is_tracepoint),
+            stack_size=room.machine.profile.thread_size,
+        )
+        arguments = read_arguments(words, scope)
+        event = ProbeEvent(
+            group,
+            name,
+            arguments,
+            room.symbols,
+            gates,
+            is_return=target.is_return,
+            is_attachable=True,
+            switch=self._switch,
+        )
+        try:
+            self.admit(Fprobe(self, event, target, arguments, maxactive))
+        except Refusal as refusal:
+            if gates.fprobes_late:
+                refusal.errno = errno.EINVAL
+            raise
+
+    def check_sibling(self, probe: Fprobe, other: Fprobe) -> None:
+        if probe.target.is_tracepoint != other.target.is_tracepoint:
+            raise Refusal(errno.EEXIST, "DIFF_PROBE_TYPE", 0, 0)
+        super().check_sibling(probe, other)
+
+    def register(self, probe: Fprobe) -> None:
+        try:
+            if not self.room.gates.fprobes_late:
+                self._resolve(probe)
+                self._place(probe)
+            elif not probe.target.is_tracepoint and not self._functions(probe.target.symbol):
+                raise refuse(errno.ENOENT)
+        except OSError as error:
+            number = error.errno or errno.EINVAL
+            messages = {errno.EILSEQ: "BAD_INSN_BNDRY", errno.ENOENT: "BAD_PROBE_ADDR", errno.EEXIST: None}
+            raise Refusal(number, messages.get(number, "FAIL_REG_PROBE"), 0, 1) from None
+
+    def free(self, entry: DynEvent) -> None:
+        super().free(entry)
+        assert isinstance(entry, Fprobe)
+        if entry.target.is_tracepoint:
+            self._taken.discard(entry.target.symbol)
+
+    def _switch(self, event: ProbeEvent, find: Find, on: bool) -> None:
+        """Look for what the probes of an event need; raise OSError if it isn't there."""
+        for probe in self.probes():
+            if on and probe.event is event and self.room.gates.fprobes_late:
+                self._resolve(probe)
+                self._place(probe)
+
+    def _function(self, target: Target) -> Function:
+        found = self.room.points.named(_STUB + target.symbol if target.is_tracepoint else target.symbol)
+        if not target.is_tracepoint:
+            return found
+        if found.signature is None:  # it may come with a module: until then a function of its name is asked
+            found = self.room.points.named(target.symbol)
+        if found.signature is None:
+            return found
+        signature = found.signature._replace(parameters=found.signature.parameters[1:])
+        return found._replace(signature=signature)
+
+    def _resolve(self, probe: Fprobe) -> None:
+        room = self.room
+        probe.arguments = tuple([room.points.resolve(argument) for argument in probe.arguments])
+        stack_size = room.machine.profile.thread_size
+        probe.evaluate = compile_arguments(probe.arguments, probe.event.start, room.symbols, room.gates, stack_size)
+
+    def _place(self, probe: Fprobe) -> None:
+        if probe.target.is_tracepoint:
+            self._place_tracepoint(probe)
+            return
+        pattern = probe.target.symbol
+        if not self.room.gates.fprobes_late and pattern.startswith("!") and self._functions(pattern[1:]):
+            return  # a filter without these functions, and so without any
+        found_addresses = self._functions(probe.target.symbol)
+        if probe.maxactive < 0:
+            raise refuse(errno.EINVAL)
+        if not found_addresses:
+            raise refuse(errno.ENOENT if self.room.gates.fprobes_late else errno.EINVAL)
+        probe.addresses = tuple(found_addresses)
+
+    def _place_tracepoint(self, probe: Fprobe) -> None:
+        symbol = probe.target.symbol
+        if symbol in self._taken:
+            raise refuse(errno.EEXIST)
+        found = self.room.symbols.lookup(_STUB + symbol)
+        if found and not self.room.gates.fprobes_late:
+            self._taken.add(symbol)
+        if any(not self._is_traceable(stub.address) for stub in found):
+            raise refuse(errno.EINVAL)  # and 6.12 leaves the stub where it is
+        probe.addresses = tuple(stub.address for stub in found)
+
+    def _functions(self, pattern: str) -> list[int]:
+        """Return the traceable functions that a name or pattern means."""
+        symbols = self.room.symbols
+        if not any(mark in pattern for mark in "*?["):
+            return [symbol.address for symbol in symbols.lookup(pattern) if self._is_traceable(symbol.address)]
+        wanted = glob_expression(pattern.encode("latin-1"))
+        found = [name for name in symbols.traceable_names() if wanted.fullmatch(name.encode("latin-1"))]
+        return [symbol.address for name in found for symbol in symbols.lookup(name)]
+
+    def _is_traceable(self, address: int) -> bool:
+        return self.room.symbols.is_traceable(self.room.points.entry(address))
+
+
+def _target(words: list[str], *, is_tracepoint: bool) -> Target:
+    """Read what the probe is on; $retval among the arguments of an fprobe makes it one on the return."""
+    symbol, percent, suffix = words[1].partition("%")
+    if percent:
+        if is_tracepoint or suffix != "return":
+            raise Refusal(errno.EINVAL, "BAD_ADDR_SUFFIX", len(symbol), 1)
+        return Target(symbol, True, False)
+    if is_tracepoint and (bad := _BAD_IN_TRACEPOINT.search(symbol)):
+        raise Refusal(errno.EINVAL, "BAD_TP_NAME", bad.start(), 1)
+    for token, word in enumerate(words[2:], 2):
+        found = word.find("$retval")
+        if found >= 0 and _RETURN_VALUE.match(word, found):
+            if is_tracepoint:
+                raise Refusal(errno.EINVAL, "RETVAL_ON_PROBE", found, token)
+            return Target(symbol, True, False)
+    return Target(symbol, False, is_tracepoint)
+
+
+def _default_name(target: Target, gates: Gates) -> str:
+    if target.is_tracepoint:
+        name = f"{'_' if is_digit(target.symbol, 0) else ''}{target.symbol}"
+    else:
+        name = f"{target.symbol}__{'exit' if target.is_return else 'entry'}"
+    name = name[:_MAX_NAME]
+    for character in gates.sanitized:
+        name = name.replace(character, "_")
+    return name

@@ -1,0 +1,103 @@
+"""Kprobes: probes on instructions of the kernel and on returns of its functions (trace_kprobe.c).
+
+Sources: kernel reference 1.1, 1.7-1.9; fixtures/definitions.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import ClassVar
+
+from kprobe_sim.fetch.evaluate import compile_arguments
+from kprobe_sim.parsing.kstrto import ULONG_MAX
+from kprobe_sim.parsing.refusal import Refusal
+from kprobe_sim.probes.command import Creation, read_creation
+from kprobe_sim.probes.probe_event import Probe, ProbeEvent
+from kprobe_sim.probes.probe_kind import ProbeKind
+from kprobe_sim.probes.probe_point import MAX_ERRNO, Place
+
+
+class Kprobe(Probe):
+    """A kprobe; `address` is None while it waits for its module, `maxactive` 0 there when none was given.
+
+    `is_aggregated`: there is or was another at its address, and the kernel calls it by way of aggr_pre_handler().
+    """
+
+    __slots__ = ("address", "is_aggregated", "maxactive", "place")
+
+    def __init__(self, kind: Kprobes, event: ProbeEvent, creation: Creation, place_text: str) -> None:
+        super().__init__(kind, event, place_text, creation.arguments)
+        self.place: Place = creation.place
+        self.maxactive = creation.maxactive
+        self.address: int | None = None
+        self.is_aggregated = False
+
+    @property
+    def letters(self) -> str:
+        return f"r{self.maxactive or ''}" if self.event.is_return else "p"
+
+    def profile(self) -> str:
+        """Return the probe's row of kprobe_profile, without newline."""
+        return f"  {self.event.name:<44} {self.hits:15d} {self.misses:15d}"
+
+    def has_place_of(self, other: Probe) -> bool:
+        """All address places look the same here, as in the kernel."""
+        assert isinstance(other, Kprobe)
+        return self.place.symbol == other.place.symbol and self.place.offset == other.place.offset
+
+
+class Kprobes(ProbeKind[Kprobe]):
+    """The kprobes of one kernel."""
+
+    location: ClassVar[str] = "trace_kprobe"
+
+    def create(self, line: str, words: list[str]) -> None:
+        room = self.room
+        creation = read_creation(words, room.points, self._pointer, room.gates)
+        event = ProbeEvent(
+            creation.group,
+            creation.event,
+            creation.arguments,
+            room.symbols,
+            room.gates,
+            is_return=creation.is_return,
+        )
+        self.admit(Kprobe(self, event, creation, self._place_text(creation.place)))
+
+    def profile(self) -> bytes:
+        """Return what kprobe_profile reads."""
+        return "".join(f"{probe.profile()}\n" for probe in self.probes()).encode("latin-1")
+
+    def register(self, probe: Kprobe) -> None:
+        room = self.room
+        is_return = probe.event.is_return
+        try:
+            found = room.points.register(probe.place, probe.arguments, is_return=is_return)
+        except OSError as error:
+            number = error.errno or errno.EINVAL
+            symbol = probe.place.symbol
+            waits = symbol is None or (":" in symbol and not room.points.module_is_loaded(symbol))
+            if number == errno.ENOENT and waits:
+                return  # its module may come yet
+            message = {errno.EILSEQ: "BAD_INSN_BNDRY", errno.ENOENT: "BAD_PROBE_ADDR"}.get(number, "FAIL_REG_PROBE")
+            raise Refusal(number, message, 0, 1) from None
+        probe.address, probe.arguments = found
+        if probe.place.symbol is None:  # registration has moved an entry's address after its ENDBR
+            probe.place_text = self._pointer(found.address)
+        for other in self.probes():
+            if other is not probe and other.address == found.address:
+                other.is_aggregated = probe.is_aggregated = True
+        stack_size = room.machine.profile.thread_size
+        probe.evaluate = compile_arguments(found.arguments, probe.event.start, room.symbols, room.gates, stack_size)
+        if is_return and not probe.maxactive:
+            probe.maxactive = max(10, 2 * room.machine.cpus) if room.gates.maxactive_floor else room.machine.cpus
+
+    def _pointer(self, address: int) -> str:
+        """Return an address as 0x%p prints it: hashed, but error pointers as they are."""
+        shown = address if address > ULONG_MAX - MAX_ERRNO else self.room.machine.hashed_pointer(address)
+        return f"0x{shown:016x}"
+
+    def _place_text(self, place: Place) -> str:
+        if place.symbol is None:
+            return self._pointer(place.address)
+        return f"{place.symbol}+{place.offset}" if place.offset else place.symbol

@@ -1,0 +1,181 @@
+"""A probe event and the probes that feed it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kprobe_sim.builds.gates import Gates
+from kprobe_sim.builds.symbol_text import Covering, TextCache
+from kprobe_sim.events.dyn_event import Deletion, Operations, Symbolized
+from kprobe_sim.events.event import Find
+from kprobe_sim.events.event_format import argument_field, format_text, head_fields, print_format
+from kprobe_sim.fetch.argument import FetchArg
+from kprobe_sim.fetch.text import compile_text
+from kprobe_sim.machine.state import State
+from kprobe_sim.records.field import Field
+from kprobe_sim.records.trace_seq import Put
+
+
+def _never_hit(_: State) -> bytes:
+    raise RuntimeError("a probe that isn't in place isn't hit")
+
+
+class Probe:
+    """One probe of any kind: a place, what it fetches, and how often it was hit or missed (struct trace_probe).
+
+    `letters` is what its line begins with, `place_text` what it shows as its place.  `evaluate` gives a record's bytes
+    from the event's `start` on; what stands before them is common to all events.
+    """
+
+    __slots__ = ("arguments", "evaluate", "event", "hits", "kind", "misses", "place_text")
+
+    def __init__(self, kind: Operations, event: ProbeEvent, place_text: str, arguments: Sequence[FetchArg]) -> None:
+        self.kind = kind
+        self.event = event
+        self.place_text = place_text
+        self.arguments = tuple(arguments)
+        self.evaluate: Callable[[State], bytes] = _never_hit
+        self.hits = 0
+        self.misses = 0
+
+    @property
+    def letters(self) -> str:
+        return "r" if self.event.is_return else "p"
+
+    def line(self) -> str:
+        """Return the probe as dynamic_events lists it, without newline."""
+        event = self.event
+        words = [f"{self.letters}:{event.system}/{event.name}", self.place_text]
+        words += [f"{argument.name}={argument.text}" for argument in self.arguments]
+        return " ".join(words)
+
+    def matches(self, deletion: Deletion) -> bool:
+        """True when a delete means this probe."""
+        event = self.event
+        if deletion.event and deletion.event != event.name:
+            return False
+        if deletion.group is not None and deletion.group != event.system:
+            return False
+        if not deletion.rest:
+            return True
+        written = [f"{argument.name}={argument.text}"[: deletion.compared] for argument in self.arguments]
+        words = list(deletion.rest[1:])
+        return self.is_at(deletion.rest[0]) and written[: len(words)] == words
+
+    def is_at(self, place: str) -> bool:
+        """True when a delete's place means this probe's."""
+        return place == self.place_text
+
+    def has_place_of(self, other: Probe) -> bool:
+        """True if the kernel takes two probes of one event for being at the same place."""
+        return self.place_text == other.place_text
+
+    def is_same_as(self, other: Probe) -> bool:
+        """True for the same place and expressions."""
+        return self.has_place_of(other) and [argument.text for argument in self.arguments] == [
+            argument.text for argument in other.arguments
+        ]
+
+
+Switch = Callable[["ProbeEvent", Find, bool], None]  # what a kind does when an event is switched on or off
+
+
+class ProbeEvent:
+    """An event that one or more probes feed; all have the same arguments by name, type and count.
+
+    `id` is set by the host when the event is added.  `start` is where the arguments begin in the record; `args_text`
+    turns a record into what the trace shows after the probe's place; `label` is the name as the trace shows it;
+    `place` is what it shows as the place where the record doesn't tell one, None where it does.
+    """
+
+    __slots__ = (
+        "_array_length",
+        "_switch",
+        "args_text",
+        "fields",
+        "id",
+        "is_attachable",
+        "is_return",
+        "label",
+        "name",
+        "place",
+        "print_fmt",
+        "references",
+        "start",
+        "system",
+    )
+
+    can_enable = True
+
+    def __init__(
+        self,
+        system: str,
+        name: str,
+        arguments: Sequence[FetchArg],
+        symbols: Covering,
+        gates: Gates,
+        *,
+        is_return: bool = False,
+        is_attachable: bool = False,
+        place: bytes | None = None,
+        switch: Switch | None = None,
+    ) -> None:
+        self.system = system
+        self.name = name
+        self.is_return = is_return
+        self.is_attachable = is_attachable
+        self.place = place
+        self._switch = switch
+        self.id = 0
+        self.references = 0
+        head = head_fields(is_return=is_return) if place is None else ()
+        self.start = 8 + 8 * len(head)
+        self.fields: tuple[Field, ...] = (*head, *[argument_field(a, self.start) for a in arguments])
+        self.print_fmt = print_format(arguments, head)
+        self.label = self.name.encode("latin-1")
+        self.args_text = compile_text(arguments, self.start, symbols)
+        self._array_length = gates.array_length_in_format
+
+    def switch(self, find: Find, on: bool) -> None:
+        """Do what enabling or disabling it entails in the instance whose files `find` gives; may raise OSError."""
+        if self._switch is not None:
+            self._switch(self, find, on)
+
+    def body(self, symbol: Symbolized) -> Callable[[bytes], bytes]:
+        """Return what makes a record's line of the trace, from the event's name on."""
+        head, arguments = self._head(symbol), self.args_text.whole
+        return lambda data: b"%b%b\n" % (head(data), arguments(data))
+
+    def pieces(self, symbol: Symbolized) -> Callable[[bytes], list[bytes]]:
+        """Return what makes the same line in the pieces that the kernel writes, each of which may not fit."""
+        head, arguments = self._head(symbol), self.args_text.pieces
+        return lambda data: [head(data), *arguments(data), Put(b"\n")]
+
+    def _head(self, symbol: Symbolized) -> Callable[[bytes], bytes]:
+        label = self.label + b": ("
+        if self.place is not None:
+            label += self.place + b")"
+            return lambda data: label
+        places = TextCache(lambda key: symbol(int.from_bytes(key, "little"), True))
+        if not self.is_return:
+            return lambda data: b"%b%b)" % (label, places[data[8:16]])
+        functions = TextCache(lambda key: symbol(int.from_bytes(key, "little"), False))
+        return lambda data: b"%b%b <- %b)" % (label, places[data[16:24]], functions[data[8:16]])
+
+    def format(self) -> bytes:
+        """Return the text of the `format` file."""
+        return format_text(self.name, self.id, self.fields, self.print_fmt, array_length=self._array_length)
+
+    def filter_fields(self) -> tuple[Field, ...]:
+        """Return the fields a filter may name, the common ones excluded."""
+        return self.fields
+
+
+def first_difference(new: Sequence[FetchArg], old: Sequence[FetchArg]) -> int:
+    """Return the 1-based position at which two lists of arguments differ in name, type or count; 0 if nowhere."""
+    if len(new) != len(old):
+        return min(len(new), len(old)) + 1
+    for position, (ours, theirs) in enumerate(zip(new, old, strict=True), 1):
+        if ours.type is not theirs.type or ours.length != theirs.length or ours.name != theirs.name:
+            return position
+    return 0

@@ -1,0 +1,179 @@
+"""Where a probe may stand: names to addresses, and the checks of registration.
+
+Sources: kernel reference 7 (the order of the checks), 1.4; fixtures/definitions.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kprobe_sim.builds.gates import Gates
+from kprobe_sim.builds.page import STACK_SIZE
+from kprobe_sim.builds.prototypes import PrototypeTable
+from kprobe_sim.builds.symbols import ENDBR, Placement, Symbol, SymbolTable
+from kprobe_sim.fetch.argument import FetchArg
+from kprobe_sim.fetch.btf_arguments import Function
+from kprobe_sim.fetch.expression import From, Source
+from kprobe_sim.parsing.kstrto import ULONG_MAX, kstrtol
+from kprobe_sim.parsing.refusal import refuse
+
+MAX_ERRNO = 4095  # the highest addresses are error numbers when they are pointers
+_NO_RETURN_PROBE = frozenset({"__switch_to"})  # the kernel's kretprobe_blacklist on x86
+
+
+class Place(NamedTuple):
+    """The PLACE of a definition: a symbol (maybe MODULE:NAME) and offset, or, without symbol, an address."""
+
+    symbol: str | None
+    offset: int
+    address: int
+
+
+class Registered(NamedTuple):
+    """What registration found: where the probe stands, and its arguments with symbols replaced by addresses."""
+
+    address: int
+    arguments: tuple[FetchArg, ...]
+
+
+def split_offset(text: str) -> tuple[str, int]:
+    """Split SYM+OFFS or SYM-OFFS.  Raises OSError (EINVAL, ERANGE) for a bad offset."""
+    at = min((at for at in (text.find("+"), text.find("-")) if at >= 0), default=-1)
+    if at < 0:
+        return text, 0
+    return text[:at], kstrtol(text[at:])
+
+
+class ProbePoints:
+    """The symbol table as the kprobe code asks it; `stack_size` is that of a kernel stack in bytes."""
+
+    __slots__ = ("_gates", "_refusals", "_symbols", "_types", "stack_size")
+
+    def __init__(
+        self,
+        symbols: SymbolTable,
+        gates: Gates,
+        types: Callable[[], PrototypeTable | None] = lambda: None,
+        stack_size: int = STACK_SIZE,
+    ) -> None:
+        self.stack_size = stack_size
+        self._symbols = symbols
+        self._types = types
+        self._gates = gates
+        self._refusals = {
+            Placement.NO_SYMBOL: errno.ENOENT if gates.looks_up_address else errno.EINVAL,
+            Placement.NOT_BOUNDARY: errno.EILSEQ,
+            Placement.INT3: gates.int3_errno,
+            Placement.UNSUPPORTED: gates.unsupported_instruction_errno,
+        }
+
+    def _found(self, name: str) -> list[Symbol]:
+        """Return the symbols that NAME or MODULE:NAME can mean."""
+        module, colon, rest = name.partition(":")
+        if not colon:
+            return self._symbols.lookup(name)
+        return [symbol for symbol in self._symbols.lookup(rest) if symbol.module == module and module]
+
+    def address_of(self, name: str) -> int:
+        """Return the address that the kernel finds for a symbol name, 0 for none."""
+        found = self._found(name)
+        return found[0].address if found else 0
+
+    def count(self, name: str) -> int:
+        """Return how many symbols a name can mean."""
+        found = self._found(name)
+        if self._gates.vmlinux_wins:
+            found = [symbol for symbol in found if not symbol.module] or found
+        return len(found)
+
+    @property
+    def types(self) -> PrototypeTable | None:
+        """What BTF says, None where the kernel doesn't ask it."""
+        return self._types() if self._gates.btf else None
+
+    def anywhere(self) -> Function:
+        """Return what BTF tells where there is no function: its types."""
+        return Function(self.types)
+
+    def named(self, name: str) -> Function:
+        """Return what BTF tells of a function."""
+        types = self.types
+        return Function() if types is None else Function(types, types.signature(self._symbols, name))
+
+    def function(self, place: Place) -> Function:
+        """Return what BTF tells of the function that a place names."""
+        types = self._types() if self._gates.btf else None
+        if types is None or place.symbol is None:
+            return Function(types)
+        return Function(types, types.signature(self._symbols, place.symbol))
+
+    def module_is_loaded(self, name: str) -> bool:
+        """True when the module of MODULE:NAME is loaded."""
+        return name.partition(":")[0] in self._symbols.modules()
+
+    def _base(self, place: Place) -> int | None:
+        """Return the address that a place names, None when its symbol isn't known or the address is 0."""
+        if place.symbol is None:
+            return place.address or None
+        base = self.address_of(place.symbol)
+        return (base + place.offset) & ULONG_MAX if base else None
+
+    def _entry_size(self, entry: int) -> int:
+        """Return how many bytes after a function's start a probe on its entry is placed: 4 with ENDBR."""
+        return ENDBR if self._gates.endbr and self._symbols.has_endbr(entry) else 0
+
+    def entry(self, function: int) -> int:
+        """Return where the entry of a function is probed: after the ENDBR that it may start with."""
+        return function + self._entry_size(function)
+
+    def check_entry(self, place: Place) -> int:
+        """Return 0 when the place is a function's entry, else an errno: ENOENT (nothing there) or EINVAL."""
+        address = self._base(place)
+        if address is None:
+            return errno.EINVAL if place.symbol is None else errno.ENOENT
+        if not self._gates.looks_up_address and address > ULONG_MAX - MAX_ERRNO:
+            return ULONG_MAX + 1 - address  # taken for an error pointer
+        symbol = self._symbols.at(address)
+        if symbol is None:
+            return 0 if self._gates.end_is_inside and address == self.address_of("_end") else errno.ENOENT
+        offset = address - symbol.address
+        return 0 if offset in (0, self._entry_size(symbol.address)) else errno.EINVAL
+
+    def resolve(self, argument: FetchArg) -> FetchArg:
+        """Return the argument with @SYM replaced by its address.  Raises OSError: ENOENT, EINVAL or ERANGE."""
+        source = argument.expression.source
+        if source.kind is not From.SYMBOL:
+            return argument
+        name, offset = split_offset(source.text)
+        base = self.address_of(name)
+        if not base:
+            raise refuse(errno.ENOENT)
+        found = Source(From.IMMEDIATE, source.text, (base + offset) & ULONG_MAX)
+        return argument._replace(expression=argument.expression._replace(source=found))
+
+    def register(self, place: Place, arguments: tuple[FetchArg, ...], *, is_return: bool) -> Registered:
+        """Do all checks of registration.  Raises OSError with the errno that registration gives inside the kernel."""
+        address = self._base(place)
+        if address is not None and self._symbols.is_notrace(address):
+            raise refuse(errno.EINVAL)
+        resolved = tuple([self.resolve(argument) for argument in arguments])
+        if is_return:
+            number = self.check_entry(place)
+            if number:
+                raise refuse(number)
+        if address is None:
+            raise refuse(errno.EINVAL if place.symbol is None else errno.ENOENT)
+        if not self._gates.looks_up_address and address > ULONG_MAX - MAX_ERRNO:
+            raise refuse(ULONG_MAX + 1 - address)  # the address is taken for an error pointer
+        symbol = self._symbols.at(address)
+        if symbol is not None:
+            if is_return and symbol.name in _NO_RETURN_PROBE:
+                raise refuse(errno.EINVAL)
+            if address == symbol.address:
+                address += self._entry_size(address)
+        found = self._symbols.placement(address)
+        if found is not Placement.OK:
+            raise refuse(self._refusals.get(found, errno.EINVAL))
+        return Registered(address, resolved)

@@ -1,0 +1,158 @@
+"""The dynamic events of one kernel: one list, and the files that write to it (trace_dynevent.c).
+
+dynamic_events takes lines of every kind, and each kind has a file of its own that lists and takes but these.
+Sources: kernel reference 1.1, 1.7-1.9; fixtures/definitions, fixtures/kinds.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+from kprobe_sim.builds.messages import message_text
+from kprobe_sim.events.dyn_event import EventHost, Operations
+from kprobe_sim.events.errlog import ErrorLog
+from kprobe_sim.events.event_table import EventTable
+from kprobe_sim.machine.simulated import SimulatedMachine
+from kprobe_sim.parsing.kstrto import tokens
+from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
+from kprobe_sim.probes.command import read_deletion
+from kprobe_sim.probes.eprobes import Eprobes
+from kprobe_sim.probes.fprobes import Fprobes
+from kprobe_sim.probes.kprobes import Kprobes
+from kprobe_sim.probes.probe_kind import Room
+from kprobe_sim.probes.probe_point import ProbePoints
+from kprobe_sim.probes.synthetic import SyntheticEvents
+from kprobe_sim.probes.uprobes import Uprobes
+
+_WINDOW = 4095  # bytes of a write that are looked at together; a line has to end within them
+
+
+class ProbeRegistry:
+    """All dynamic events of one kernel, in the order of their creation."""
+
+    __slots__ = ("_kinds", "_room", "eprobes", "fprobes", "kprobes", "synthetic", "uprobes")
+
+    def __init__(self, machine: SimulatedMachine, table: EventTable, host: EventHost, errlog: ErrorLog) -> None:
+        gates, profile = machine.gates, machine.profile
+        points = ProbePoints(machine.symbols, gates, lambda: profile.types, profile.thread_size)
+        self._room = Room(machine, points, host, errlog, table, {})
+        self.kprobes: Kprobes = Kprobes(self._room)
+        self.uprobes: Uprobes = Uprobes(self._room)
+        self.eprobes: Eprobes = Eprobes(self._room)
+        self.fprobes: Fprobes = Fprobes(self._room)
+        self.synthetic: SyntheticEvents = SyntheticEvents(self._room)
+        kinds: list[Operations] = [self.kprobes, self.uprobes]
+        if "synthetic_events" in profile.directory(""):
+            kinds.append(self.synthetic)
+        if gates.eprobes:
+            kinds.append(self.eprobes)
+        if gates.fprobes:
+            kinds.append(self.fprobes)
+        self._kinds = tuple(kinds)
+
+    def listing(self, kind: Operations | None = None) -> bytes:
+        """Return what the file of a kind reads; None stands for dynamic_events."""
+        lines = [f"{entry.line()}\n" for entry in self._room.entries if kind in (None, entry.kind)]
+        return "".join(lines).encode("latin-1")
+
+    def write(self, data: bytes, *, dynamic_events: bool = False) -> int:
+        """Take one write(2) to kprobe_events (or dynamic_events); return its length.
+
+        Lines run in order; the first that fails ends the write with its errno, and what was done stays done.
+        Raises OSError.
+        """
+        return self.write_to(None if dynamic_events else self.kprobes, data)
+
+    def write_to(self, kind: Operations | None, data: bytes) -> int:
+        """Take one write(2) to the file of a kind; None stands for dynamic_events."""
+        return _take(data, lambda line: self._run(line, kind))
+
+    def write_synthetic(self, data: bytes) -> int:
+        """Take one write(2) to synthetic_events."""
+        return _take(data, self.synthetic.take)
+
+    def truncate(self, kind: Operations | None = None) -> None:
+        """Remove all events of a kind, or all, as opening with O_TRUNC does.
+
+        Raises OSError EBUSY, and does nothing, if one is in use; what something else refers to is found out on the way.
+        """
+        entries = [entry for entry in self._room.entries if kind in (None, entry.kind)]
+        if any(entry.kind.is_busy(entry) for entry in entries):
+            raise refuse(errno.EBUSY)
+        for entry in entries:
+            entry.kind.free(entry)
+
+    def entry(self, function: int) -> int:
+        """Return where the entry of a function is probed: after the ENDBR that it may start with."""
+        return self._room.points.entry(function)
+
+    def _run(self, line: str, kind: Operations | None) -> None:
+        words = tokens(line)
+        marks = "-!" if kind is None else "-"
+        head = line if self._room.gates.delete_is_raw else "".join(words[:1])
+        if head[:1] and head[0] in marks:
+            self._delete(words, kind)
+        elif words:
+            self._create(line, words, self._kinds if kind is None else (kind,), logged=kind is None)
+
+    def _create(self, line: str, words: list[str], kinds: tuple[Operations, ...], *, logged: bool) -> None:
+        for kind in kinds:
+            try:
+                kind.create(line, words)
+            except Declined:
+                continue
+            except Refusal as refusal:
+                self._log(kind.location, refusal, words)
+                raise refuse(refusal.errno) from None
+            return
+        if logged and self._room.gates.unmatched_is_logged:
+            self._room.errlog.log("dynevent", "No matching dynamic event type", line, 0)
+        raise refuse(errno.EINVAL)
+
+    def _log(self, location: str, refusal: Refusal, words: list[str]) -> None:
+        if refusal.before is not None:
+            self._log(location, refusal.before, words)
+        if refusal.message is None:
+            return
+        token = refusal.token or 0
+        column = sum(len(word) + 1 for word in words[:token])
+        if token < len(words):
+            column += refusal.offset
+        text = message_text(refusal.message, self._room.gates)
+        self._room.errlog.log(location, text, " ".join(words), column)
+
+    def _delete(self, words: list[str], kind: Operations | None) -> None:
+        try:
+            deletion = read_deletion(words, self._room.gates)
+        except Refusal as refusal:
+            raise refuse(refusal.errno) from None
+        meant = [entry for entry in self._room.entries if kind in (None, entry.kind) and entry.matches(deletion)]
+        if not meant:
+            raise refuse(errno.ENOENT)
+        for entry in meant:
+            entry.kind.free(entry)
+
+
+def _take(data: bytes, run: Callable[[str], None]) -> int:
+    """Run the lines of one write; return its length (trace_parse_run_command)."""
+    done = 0
+    while done < len(data):
+        window = data[done : done + _WINDOW]
+        at = 0
+        while True:
+            end = window.find(b"\0", at)
+            end = len(window) if end < 0 else end
+            newline = window.find(b"\n", at, end)
+            size = (end if newline < 0 else newline + 1) - at
+            if newline < 0 and done + size < len(data):
+                if at:
+                    break  # the line goes on after this window: look at it from its start
+                raise refuse(errno.EINVAL)
+            done += size
+            line = window[at : end if newline < 0 else newline]
+            run(line.partition(b"#")[0].decode("latin-1"))
+            at += size
+            if done >= len(data):
+                break
+    return len(data)

@@ -1,0 +1,203 @@
+"""Synthetic events: read, refused and listed (trace_events_synth.c of 6.1.190, 6.12.117 and 7.2.13; fixtures/kinds).
+
+Histograms make them happen (kprobe_sim.hist.action).
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from kprobe_sim.events.dyn_event import Deletion, DynEvent, Symbolized
+from kprobe_sim.events.event import Find
+from kprobe_sim.events.event_format import format_text
+from kprobe_sim.parsing.kstrto import is_name, tokens
+from kprobe_sim.parsing.refusal import Declined, refuse
+from kprobe_sim.probes.probe_kind import Room
+from kprobe_sim.probes.synthetic_field import Fault, SyntheticField, read_field
+from kprobe_sim.probes.synthetic_record import text_of
+from kprobe_sim.records.field import Field
+
+SYSTEM = "synthetic"
+_MAX_FIELDS = 64
+_BLANKS = "\t\n\x0b\x0c\r \xa0"
+_GAP = re.compile("[ \t]")
+_MESSAGES = {
+    "BAD_NAME": "Illegal name",
+    "EVENT_EXISTS": "Event already exists",
+    "INCOMPLETE_TYPE": "Incomplete type",
+    "INVALID_ARRAY_SPEC": "Invalid array specification",
+    "INVALID_CMD": "Command must be of the form: <name> field[;field] ...",
+    "INVALID_DYN_CMD": "Command must be of the form: s or -:[synthetic/]<name> field[;field] ...",
+    "INVALID_FIELD": "Invalid field",
+    "INVALID_TYPE": "Invalid type",
+    "TOO_MANY_FIELDS": "Too many fields",
+}
+
+
+class SyntheticEvent:
+    """A synthetic event; `users` counts the histograms that make it happen."""
+
+    system = SYSTEM
+    can_enable = True
+    is_attachable = True
+
+    def __init__(self, name: str, fields: Sequence[SyntheticField], room: Room) -> None:
+        self.name = name
+        self.id = 0
+        self.references = 0
+        self.users = 0
+        self.own_fields = tuple(fields)
+        self._array_length = room.gates.array_length_in_format
+        self._gap = " " if room.gates.synthetic_spaces else ", "
+        offset = 8
+        laid_out = []
+        for field in fields:
+            laid_out.append(Field(field.declared, field.name, offset, field.size, field.signed))
+            offset += field.room
+        self.fields = tuple(laid_out)
+
+    def switch(self, find: Find, on: bool) -> None:
+        """Nothing is done but by histograms."""
+
+    def body(self, symbol: Symbolized) -> Callable[[bytes], bytes]:
+        """Return what makes a record's line of the trace."""
+        return text_of(self.name, self.own_fields, symbol)
+
+    def format(self) -> bytes:
+        """Return the text of the `format` file."""
+        shown = self._gap.join(f"{field.name}={field.format}" for field in self.own_fields)
+        print_fmt = ", ".join([f'"{shown}"', *(field.value for field in self.own_fields)])
+        return format_text(self.name, self.id, self.fields, print_fmt, array_length=self._array_length)
+
+    def filter_fields(self) -> tuple[Field, ...]:
+        """Return the fields a filter may name, the common ones excluded."""
+        return self.fields
+
+    def definition(self) -> str:
+        """Return the event as synthetic_events lists it, without newline."""
+        return f"{self.name}\t{'; '.join(f'{field.type} {field.name}' for field in self.own_fields)}"
+
+
+class SyntheticEntry:
+    """The line of a synthetic event."""
+
+    __slots__ = ("event", "kind")
+
+    def __init__(self, kind: SyntheticEvents, event: SyntheticEvent) -> None:
+        self.kind = kind
+        self.event = event
+
+    def line(self) -> str:
+        """Return the line as dynamic_events lists it, without newline."""
+        return f"s:{SYSTEM}/{self.event.definition()}"
+
+    def matches(self, deletion: Deletion) -> bool:
+        """True when a delete means this event; nothing but its names is looked at."""
+        return deletion.event == self.event.name and deletion.group in (None, SYSTEM)
+
+
+class SyntheticEvents:
+    """The synthetic events of one kernel."""
+
+    location: ClassVar[str] = "synthetic_events"
+
+    def __init__(self, room: Room) -> None:
+        self.room = room
+
+    def create(self, line: str, words: list[str]) -> None:
+        """Take a line of dynamic_events: s:[synthetic/]NAME FIELDS."""
+        command = line.lstrip(_BLANKS)
+        if not command.startswith("s:"):
+            raise Declined
+        gap = _GAP.search(command)
+        if gap is None:
+            raise self._refused(command, "INVALID_CMD")
+        start = len("s:")
+        if "/" in command:
+            if not command.startswith(f"{SYSTEM}/", start):
+                raise self._refused(command, "INVALID_DYN_CMD")
+            start += len(SYSTEM) + 1
+        self._check(command, command[start:])
+        self._define(command, command[start : gap.start()], command[gap.start() :])
+
+    def take(self, line: str) -> None:
+        """Take a line of synthetic_events: NAME FIELDS, or !NAME to remove an event."""
+        command = line.lstrip(_BLANKS)
+        if not command:
+            return None
+        self._check(command, command)
+        gap = _GAP.search(command)
+        end = len(command) if gap is None else gap.start()
+        if command.startswith("!"):
+            return self._remove(command[1:end])
+        if gap is None:
+            raise self._refused(command, "INVALID_CMD")
+        return self._define(command, command[:end], command[end:])
+
+    def listing(self) -> bytes:
+        """Return what synthetic_events reads."""
+        lines = [f"{entry.event.definition()}\n" for entry in self._entries()]
+        return "".join(lines).encode("latin-1")
+
+    def is_busy(self, entry: DynEvent) -> bool:
+        assert isinstance(entry, SyntheticEntry)
+        return entry.event.users > 0
+
+    def free(self, entry: DynEvent) -> None:
+        if self.is_busy(entry):
+            raise refuse(errno.EBUSY)
+        self.room.remove_event(entry.event)
+        self.room.drop(entry)
+
+    def _entries(self) -> list[SyntheticEntry]:
+        return [entry for entry in self.room.entries if isinstance(entry, SyntheticEntry)]
+
+    def _remove(self, name: str) -> None:
+        for entry in self._entries():
+            if entry.event.name == name:
+                return self.free(entry)
+        raise refuse(errno.ENOENT)
+
+    def _check(self, command: str, text: str) -> None:
+        """A name and one whole field have to stand before the first semicolon (check_command)."""
+        head = text.partition(";")[0]
+        if not head.startswith("!") and len(tokens(head)) < 3:
+            raise self._refused(command, "INVALID_CMD")
+
+    def _define(self, command: str, name: str, text: str) -> None:
+        room = self.room
+        if not name:
+            raise self._refused(command, "INVALID_CMD")
+        if not is_name(name):
+            raise self._refused(command, "BAD_NAME", name)
+        if any(entry.event.name == name for entry in self._entries()):
+            raise self._refused(command, "EVENT_EXISTS", name, errno.EEXIST)
+        event = SyntheticEvent(name, self._fields(command, text), room)
+        room.add_event(event)  # even under the name of another kind's event, which then hides it
+        room.add(SyntheticEntry(self, event))
+
+    def _fields(self, command: str, text: str) -> list[SyntheticField]:
+        fields: list[SyntheticField] = []
+        for part in text.split(";"):
+            words = tokens(part)
+            while words:
+                try:
+                    field, used = read_field(words)
+                except Fault as fault:
+                    raise self._refused(command, fault.message, fault.word) from None
+                if len(fields) == _MAX_FIELDS:
+                    raise self._refused(command, "TOO_MANY_FIELDS")
+                fields.append(field)
+                words = words[used:]
+        if not fields:
+            raise self._refused(command, "INVALID_CMD")
+        return fields
+
+    def _refused(self, command: str, message: str, word: str = "", number: int = errno.EINVAL) -> OSError:
+        """Log a fault, with the caret where its word first stands in the command; return the error to raise."""
+        column = max(command.find(word), 0)
+        self.room.errlog.log(self.location, _MESSAGES[message], command, column)
+        return refuse(number)

@@ -1,0 +1,131 @@
+"""The fields of a synthetic event: `TYPE NAME` read, sized and shown (trace_events_synth.c of 6.1.190 and 6.12.117)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kprobe_sim.parsing.kstrto import is_name, kstrtouint
+
+_MAX_STRING = 256  # STR_VAR_LEN_MAX
+_WORD = 8
+_NUMBERS = {
+    **{f"{sign}{bits}": bits // 8 for sign in "su" for bits in (8, 16, 32, 64)},
+    "char": 1,
+    "unsigned char": 1,
+    "int": 4,
+    "unsigned int": 4,
+    "long": 8,
+    "unsigned long": 8,
+    "bool": 1,
+    "pid_t": 4,
+    "gfp_t": 4,
+}
+_FORMATS = {
+    "s64": "%lld",
+    "u64": "%llu",
+    "long": "%ld",
+    "unsigned long": "%lu",
+    "gfp_t": "%x",
+    **dict.fromkeys(("u32", "u16", "u8", "unsigned char", "unsigned int"), "%u"),
+    **dict.fromkeys(("s32", "s16", "s8", "char", "int", "bool", "pid_t"), "%d"),
+}
+
+
+class Fault(Exception):
+    """A field is no good: the id of the kernel's text, and the word that its caret stands under."""
+
+    def __init__(self, message: str, word: str) -> None:
+        super().__init__(message, word)
+        self.message = message
+        self.word = word
+
+
+class SyntheticField(NamedTuple):
+    """A field: `type` as written, the array's brackets included; `size` in bytes as the format file has it."""
+
+    type: str
+    name: str
+    size: int
+
+    @property
+    def is_string(self) -> bool:
+        return "char[" in self.type
+
+    @property
+    def is_stack(self) -> bool:
+        return "long[" in self.type and not self.is_string
+
+    @property
+    def is_dynamic(self) -> bool:
+        """True for what comes after the fixed part of the record."""
+        return self.is_stack or (self.is_string and _string_size(self.type) == 0)
+
+    @property
+    def declared(self) -> str:
+        """The type as the format file shows it."""
+        return f"__data_loc {self.type}" if self.is_dynamic else self.type
+
+    @property
+    def signed(self) -> bool:
+        return not self.declared.startswith("u") and self.type != "gfp_t"
+
+    @property
+    def format(self) -> str:
+        """What print fmt shows it with."""
+        return "%s" if self.is_string or self.is_stack else _FORMATS.get(self.type, "%llu")
+
+    @property
+    def value(self) -> str:
+        """The field as print fmt refers to it."""
+        if self.is_string and self.is_dynamic:
+            return f"__get_str({self.name})"
+        return f"__get_stacktrace({self.name})" if self.is_stack else f"REC->{self.name}"
+
+    @property
+    def room(self) -> int:
+        """How far after it the next field starts."""
+        return _MAX_STRING if self.is_string and not self.is_dynamic else _WORD
+
+
+def _string_size(kind: str) -> int | None:
+    """Return the length in char[LENGTH], 0 for none, None if it is no good."""
+    start = kind.index("char[") + len("char[")
+    end = kind.find("]")
+    if end < start or end + 1 != len(kind) or end - start > 3:
+        return None
+    if end == start:
+        return 0
+    try:
+        size = kstrtouint(kind[start:end])
+    except OSError:
+        return None
+    return size if size <= _MAX_STRING else None
+
+
+def _size(kind: str) -> int | None:
+    """Return the size of a type, 0 for what has none of its own, None for a bad array."""
+    if kind in _NUMBERS:
+        return _NUMBERS[kind]
+    return _string_size(kind) if "char[" in kind else 0
+
+
+def read_field(words: list[str]) -> tuple[SyntheticField, int]:
+    """Read the field at the start of `words`; return it and how many words it took.  Raises Fault."""
+    prefix, kind, used = "", words[0], 2
+    if kind == "unsigned":
+        if len(words) < 3:
+            raise Fault("INCOMPLETE_TYPE", kind)
+        prefix, kind, used = "unsigned ", words[1], 3
+    if len(words) < used:
+        raise Fault("INVALID_FIELD", kind)
+    written = words[used - 1]
+    name, bracket, rest = written.partition("[")
+    if not is_name(name):
+        raise Fault("BAD_NAME", written)
+    field = SyntheticField(prefix + kind + bracket + rest, name, 0)
+    size = _size(field.type)
+    if size is None:
+        raise Fault("INVALID_ARRAY_SPEC", written) if bracket else Fault("INVALID_TYPE", kind)
+    if not size and not field.is_string and not field.is_stack:
+        raise Fault("INVALID_TYPE", kind)
+    return field._replace(size=size or _WORD), used

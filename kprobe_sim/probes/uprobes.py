@@ -1,0 +1,180 @@
+"""Uprobes: probes on instructions of programs (trace_uprobe.c of 6.12.117 and 7.2.13; fixtures/kinds).
+
+They are read, refused, listed and enabled; nothing that the simulated machine does hits them.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import ClassVar
+
+from kprobe_sim.events.event import Find
+from kprobe_sim.fetch.expression import Deref, Expression, From, Scope, Source, read_expression
+from kprobe_sim.fetch.typecast import PER_CPU_POINTER, PER_CPU_READ
+from kprobe_sim.machine.machine_files import FileFacts
+from kprobe_sim.parsing.kstrto import is_digit, is_name, kstrtol, kstrtoul
+from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
+from kprobe_sim.probes.command import compile_all, counted, read_names
+from kprobe_sim.probes.probe_event import Probe, ProbeEvent
+from kprobe_sim.probes.probe_kind import ProbeKind
+
+_DEFAULT_GROUP = "uprobes"
+_MAX_NAME = 63
+_SIGN = 1 << 63  # an offset from here on counts as negative (loff_t), and so as one within the file
+
+
+class UserSources:
+    """What the arguments of a uprobe may start from that a kprobe's may not, and the other way round."""
+
+    comm_has_any_type = False
+    may_cast = False
+
+    def __init__(self, *, rejects_symbols: bool) -> None:
+        self.unknown_types = frozenset({"symbol", "symstr"} if rejects_symbols else ())
+
+    def read(self, text: str, scope: Scope, column: int) -> Expression | None:
+        first = text[:1]
+        if scope.gates.typecasts:
+            if text.startswith((PER_CPU_POINTER, PER_CPU_READ)):
+                raise Refusal(errno.EINVAL, "NOSUP_PERCPU", column)
+            if first == "(":
+                raise Refusal(errno.EOPNOTSUPP, "NOSUP_BTFARG", column)
+        if scope.gates.btf and is_name(first):
+            raise Refusal(errno.EINVAL, "NOSUP_BTFARG", column)
+        if first == "$":
+            return self._variable(text[1:], scope, column)
+        if first == "@" and not is_digit(text, 1):
+            if text[1:2] != "+":
+                raise Refusal(errno.EINVAL, "SYM_ON_UPROBE", column)
+            try:
+                offset = kstrtol(text[2:])
+            except OSError as error:
+                raise Refusal(error.errno or errno.EINVAL, "BAD_FILE_OFFS", column) from None
+            return Expression(Source(From.FILE_OFFSET, number=offset), (Deref(0),), 1, column)
+        return None
+
+    def _variable(self, name: str, scope: Scope, column: int) -> Expression | None:
+        if scope.is_return and (name.startswith("retval") if scope.gates.btf else name == "retval"):
+            return Expression(Source(From.RETURN_VALUE), (), 0, column)
+        if name.startswith("stack") and is_digit(name, 5):
+            try:
+                return Expression(Source(From.STACK, number=kstrtoul(name[5:], 10)), (), 0, column)
+            except OSError:
+                return None  # refused as a kprobe's
+        if name.startswith("arg"):  # a function's: refused as at any place but its entry
+            return read_expression(f"${name}", scope._replace(is_return=False, own=None), column)
+        if name.startswith("current"):
+            raise Refusal(errno.EINVAL, "BAD_VAR", column)
+        return None
+
+
+class Uprobe(Probe):
+    """A uprobe; `counter` is the offset of its reference counter in the file, 0 for none."""
+
+    __slots__ = ("counter", "file", "offset", "path")
+
+    def __init__(self, kind: Uprobes, event: ProbeEvent, path: str, file: FileFacts, offset: int, counter: int) -> None:
+        super().__init__(kind, event, f"{path}:0x{offset:016x}" + (f"(0x{counter:x})" if counter else ""), ())
+        self.path = path
+        self.file = file
+        self.offset = offset
+        self.counter = counter
+
+    def profile(self) -> str:
+        """Return the probe's row of uprobe_profile, without newline."""
+        return f"  {self.path} {self.event.name:<44} {self.hits:15d}"
+
+    def has_place_of(self, other: Probe) -> bool:
+        assert isinstance(other, Uprobe)
+        return self.file.identity == other.file.identity and self.offset == other.offset
+
+
+class Uprobes(ProbeKind[Uprobe]):
+    """The uprobes of one kernel."""
+
+    location: ClassVar[str] = "trace_uprobe"
+
+    def create(self, line: str, words: list[str]) -> None:
+        gates = self.room.gates
+        head = words[0]
+        if head[0] not in "pr" or len(words) < 2:
+            raise Declined
+        if gates.too_many_arguments is not None:
+            counted(words[2:], gates)
+        path, colon, rest = words[1].rpartition(":")
+        if "/" not in words[1] or not colon or not is_digit(rest, 0):
+            raise Declined
+        file = self._file(path)
+        offset, counter, returns = _offsets(rest, len(path) + 1)
+        is_return = head[0] == "r" or returns
+        group, name = _DEFAULT_GROUP, None
+        if head[1:2] == ":":
+            group, name = read_names(head[2:], 2, gates, group)
+        if name is None:
+            name = _default_name(path, offset)
+        own = UserSources(rejects_symbols=gates.uprobes_reject_symbols)
+        scope = Scope(is_return, False, gates, own=own, stack_size=self.room.machine.profile.thread_size)
+        arguments = compile_all(counted(words[2:], gates), scope)
+        event = ProbeEvent(group, name, arguments, self.room.symbols, gates, is_return=is_return, switch=self._switch)
+        probe = Uprobe(self, event, path, file, offset, counter)
+        probe.arguments = arguments
+        if any(other.has_place_of(probe) and other.counter != counter for other in self.probes()):
+            raise Refusal(errno.EINVAL)
+        self.admit(probe)
+
+    def register(self, probe: Uprobe) -> None:
+        """Nothing is put in place before the event is enabled."""
+
+    def _switch(self, event: ProbeEvent, find: Find, on: bool) -> None:
+        """Raise OSError if the kernel can't put the probes of an event in place (uprobe_register)."""
+        for probe in self.probes():
+            if on and probe.event is event:
+                if not probe.file.mappable:
+                    raise refuse(errno.EIO)
+                if probe.file.size < probe.offset < _SIGN or probe.counter % 2:
+                    raise refuse(errno.EINVAL)
+
+    def profile(self) -> bytes:
+        """Return what uprobe_profile reads."""
+        return "".join(f"{probe.profile()}\n" for probe in self.probes()).encode("latin-1")
+
+    def _file(self, path: str) -> FileFacts:
+        try:
+            file = self.room.machine.files.find(path)
+        except OSError as error:
+            raise Refusal(error.errno or errno.ENOENT, "FILE_NOT_FOUND", 0, 1) from None
+        if not file.is_regular:
+            raise Refusal(errno.EINVAL, "NO_REGULAR_FILE", 0, 1)
+        return file
+
+
+def _offsets(text: str, column: int) -> tuple[int, int, bool]:
+    """Read OFFSET[%return][(REF)], which stands at `column` of its token: offset, REF, and if it is a return probe."""
+    counter = 0
+    offset, brace, rest = text.partition("(")
+    if brace:
+        inner, close, after = rest.partition(")")
+        start = column + len(offset) + 1
+        if not close:
+            raise Refusal(errno.EINVAL, "REFCNT_OPEN_BRACE", start + len(rest), 1)
+        if after:
+            raise Refusal(errno.EINVAL, "BAD_REFCNT_SUFFIX", start + len(inner) + 1, 1)
+        counter = _number(inner, "BAD_REFCNT", start)
+    offset, percent, suffix = offset.partition("%")
+    if percent and suffix != "return":
+        raise Refusal(errno.EINVAL, "BAD_ADDR_SUFFIX", column + len(offset), 1)
+    return _number(offset, "BAD_UPROBE_OFFS", column), counter, bool(percent)
+
+
+def _number(text: str, message: str, column: int) -> int:
+    try:
+        return kstrtoul(text)
+    except OSError as error:
+        raise Refusal(error.errno or errno.EINVAL, message, column, 1) from None
+
+
+def _default_name(path: str, offset: int) -> str:
+    """Return the name of an event that has none: p_ for returns too, and the file's name up to a `.`, `-` or `_`."""
+    tail = path.rpartition("/")[2]
+    end = min((at for at in map(tail.find, ".-_") if at >= 0), default=len(tail))
+    return f"p_{tail[:end]}_0x{offset:x}"[:_MAX_NAME]

@@ -1,0 +1,274 @@
+"""The ring buffer of one trace instance: per-CPU pages, overwrite, consuming reads and the counts of `stats`.
+
+Follows kernel/trace/ring_buffer.c (6.1); the reader owns one page more than the buffer has.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterator
+from itertools import chain
+from operator import itemgetter
+
+from kprobe_sim.builds.page import PAGE_SIZE
+from kprobe_sim.records.ring_page import (
+    EXTEND_AFTER,
+    EXTEND_SIZE,
+    LEAST_PADDING,
+    PAGE_DATA,
+    PAGE_HEADER,
+    Entry,
+    Page,
+    event_bytes,
+    event_length,
+    events_bytes,
+    padding,
+    page_bytes,
+)
+
+__all__ = ["PAGE_DATA", "CpuBuffer", "Entry", "RingBuffer", "event_length"]
+
+_STAMP = itemgetter(0)
+_MAX_DATA = PAGE_DATA - 8  # BUF_MAX_DATA_SIZE: more is refused, and not counted
+
+
+class CpuBuffer:
+    """The buffer of one CPU."""
+
+    def __init__(self, cpu: int, pages: int) -> None:
+        self.cpu = cpu
+        self.nr_pages = pages
+        self._resets = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all entries and counts (ring_buffer_reset_cpu)."""
+        self._resets += 1
+        self._ring: deque[Page] = deque([Page()])  # from the head page to the tail page
+        self._reader = Page()
+        self._tail = self._ring[0]
+        self._last_stamp = 0
+        self._last_overrun = 0
+        self._lost = 0
+        self.in_order = True  # no entry is older than the one before it
+        self.written = 0
+        self.written_bytes = 0
+        self.overrun = 0
+        self.dropped = 0
+        self.read = 0
+        self.read_bytes = 0
+
+    def resize(self, pages: int) -> None:
+        """Change the number of pages; the oldest pages go when they no longer fit."""
+        self.nr_pages = pages
+        while len(self._ring) > pages:
+            self._drop_head()
+
+    @property
+    def state(self) -> tuple[int, ...]:
+        """Something that is another whenever there is something else to read."""
+        return self._resets, self.written, self.overrun, self.read
+
+    @property
+    def entries(self) -> int:
+        """Entries that can still be read."""
+        return self.written - self.overrun - self.read
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes that can still be read, headers included."""
+        return self.written_bytes - self.read_bytes
+
+    @property
+    def oldest_stamp(self) -> int:
+        """Time stamp of the page that holds the oldest entry (ring_buffer_oldest_event_ts)."""
+        page = self._reader if self._tail is self._reader else self._ring[0]
+        return page.stamp
+
+    def is_filled(self, percent: int) -> bool:
+        """True when that part of the pages has data, the one being written to counted as full (full_hit)."""
+        return not percent or max(len(self._ring), 1) * 100 >= percent * self.nr_pages
+
+    def write(self, stamp: int, data: bytes, overwrite: bool) -> bool:
+        """Append an entry; return False when it is dropped (full, and not in overwrite mode)."""
+        if len(data) > _MAX_DATA:
+            return False
+        length = event_length(len(data))
+        tail = self._tail
+        used = tail.used + tail.padding
+        if used and stamp - self._last_stamp >= EXTEND_AFTER:
+            length += EXTEND_SIZE
+        if used + length > PAGE_DATA:
+            length = event_length(len(data))
+            if PAGE_DATA - used >= LEAST_PADDING:  # the rest becomes an event without content (rb_reset_tail)
+                tail.padding = PAGE_DATA - used
+                self.written_bytes += tail.padding
+            if len(self._ring) >= self.nr_pages and tail is not self._reader:
+                if not overwrite:
+                    self.dropped += 1
+                    return False
+                self._drop_head()
+            tail = self._tail = Page()
+            used = 0
+            self._ring.append(tail)
+        if not used:
+            tail.stamp = stamp
+        if stamp < self._last_stamp:
+            self.in_order = False
+        tail.entries.append(tuple.__new__(Entry, (stamp, self.cpu, data, 0, length)))
+        tail.used = used + length
+        self._last_stamp = stamp
+        self.written += 1
+        self.written_bytes += length
+        return True
+
+    def _drop_head(self) -> None:
+        page = self._ring.popleft()
+        self.overrun += len(page.entries)
+        self.written_bytes -= page.used + page.padding
+
+    def pending(self) -> list[Entry]:
+        """Return what a non-consuming reader sees, oldest first."""
+        reader = self._reader
+        return [*reader.entries[reader.read :], *chain.from_iterable([page.entries for page in self._ring])]
+
+    def _reader_page(self) -> Page | None:
+        """Return the page that a consuming reader reads, with something left; take the next if need be."""
+        reader = self._reader
+        if reader.read >= len(reader.entries):
+            self._pass_padding(reader)
+            if not self.entries or not self._ring or not self._ring[0].entries:
+                return None
+            reader = self._reader = self._ring.popleft()
+            self._lost = self.overrun - self._last_overrun
+            self._last_overrun = self.overrun
+        return reader
+
+    def _pass_padding(self, page: Page) -> None:
+        self.read_bytes += page.padding
+        page.padding = 0
+
+    def peek(self) -> Entry | None:
+        """Return the next entry of the consuming reader, with the losses since the last page; None if empty."""
+        reader = self._reader_page()
+        if reader is None:
+            return None
+        entry = reader.entries[reader.read]
+        return entry._replace(lost=self._lost) if self._lost else entry
+
+    def consume(self) -> None:
+        """Take away the entry that `peek` showed."""
+        reader = self._reader
+        length = reader.entries[reader.read].length
+        reader.read += 1
+        reader.read_bytes += length
+        self.read += 1
+        self.read_bytes += length
+        self._lost = 0
+
+    def take_whole_page(self) -> bytes | None:
+        """Consume and return what is left of a page that nobody writes to any more; None if there is no such page."""
+        reader = self._reader_page()
+        return None if reader is None or reader is self._tail else self.take_page(PAGE_SIZE)
+
+    def take_page(self, size: int) -> bytes | None:
+        """Consume and return a page in the kernel's layout, with what fits `size` bytes; None if nothing does.
+
+        Source: ring_buffer_read_page(): a whole page that nobody writes to any more is handed over, of others the
+        events are copied one by one.
+        """
+        room = size - PAGE_HEADER
+        if room <= 0:
+            return None
+        reader = self._reader_page()
+        if reader is None:
+            return None
+        missed = self._lost
+        stamp = reader.read_stamp()
+        if not reader.read and reader is not self._tail and room >= reader.used:
+            data = events_bytes(reader.entries, stamp)
+            while reader.read < len(reader.entries):
+                self.consume()
+            self._pass_padding(reader)
+            return page_bytes(stamp, data, missed)
+        taken: list[bytes] = []
+        used, before = 0, stamp
+        while reader.read < len(reader.entries):
+            entry = reader.entries[reader.read]
+            if used + entry.length > room:
+                break
+            taken.append(event_bytes(entry, before))
+            used += entry.length
+            before = entry.stamp
+            self.consume()
+        else:
+            rest = padding(PAGE_DATA - reader.used) if reader is not self._tail else b""
+            if len(rest) <= room - used:
+                taken.append(rest)
+                self._pass_padding(reader)
+        if not taken:
+            return None
+        self._lost = 0
+        return page_bytes(stamp, b"".join(taken), missed)
+
+
+class RingBuffer:
+    """The buffers of all CPUs of one instance."""
+
+    def __init__(self, cpus: int, pages: int) -> None:
+        self.cpus = [CpuBuffer(cpu, pages) for cpu in range(cpus)]
+        self.overwrite = True
+
+    def reset(self, cpu: int | None = None) -> None:
+        """Clear one CPU's buffer, or all."""
+        for buffer in self._selected(cpu):
+            buffer.reset()
+
+    def resize(self, pages: int, cpu: int | None = None) -> None:
+        """Give one CPU's buffer, or all, that many pages."""
+        for buffer in self._selected(cpu):
+            buffer.resize(pages)
+
+    def write(self, cpu: int, stamp: int, data: bytes) -> bool:
+        """Append an entry to a CPU's buffer; False when it was dropped."""
+        return self.cpus[cpu].write(stamp, data, self.overwrite)
+
+    def is_empty(self, cpu: int | None = None) -> bool:
+        """True when nothing is left to read."""
+        return not any(buffer.entries for buffer in self._selected(cpu))
+
+    def counts(self) -> tuple[int, int]:
+        """Return (entries in the buffer, entries written) as the header of `trace` counts them."""
+        entries = sum(buffer.entries for buffer in self.cpus)
+        return entries, entries + sum(buffer.overrun for buffer in self.cpus)
+
+    def pending(self, cpu: int | None = None) -> Iterator[Entry]:
+        """Yield all unread entries in order of time, without consuming them."""
+        return iter(self.unread(cpu))
+
+    def unread(self, cpu: int | None = None) -> list[Entry]:
+        """Return all unread entries in order of time, without consuming them."""
+        buffers = [buffer for buffer in self._selected(cpu) if buffer.entries]
+        if len(buffers) == 1:
+            return buffers[0].pending()
+        if all(buffer.in_order for buffer in buffers):
+            # runs that are in order already: sorting merges them, and faster than heapq does
+            return sorted(chain.from_iterable([buffer.pending() for buffer in buffers]), key=_STAMP)
+        return list(heapq.merge(*(buffer.pending() for buffer in buffers), key=_STAMP))
+
+    def peek(self, cpu: int | None = None) -> Entry | None:
+        """Return the oldest unread entry without consuming it."""
+        best: Entry | None = None
+        for buffer in self._selected(cpu):
+            entry = buffer.peek()
+            if entry is not None and (best is None or entry.stamp < best.stamp):
+                best = entry
+        return best
+
+    def consume(self, entry: Entry) -> None:
+        """Take away the entry that `peek` returned."""
+        self.cpus[entry.cpu].consume()
+
+    def _selected(self, cpu: int | None) -> list[CpuBuffer]:
+        return self.cpus if cpu is None else [self.cpus[cpu]]

@@ -1,0 +1,78 @@
+"""The page on which records are made that may yet be dropped (trace_buffered_event).
+
+Records of events with a filter, and of softly disabled ones, are written to one page of their CPU first; what a failed
+read leaves out of a record is then what the record before had there.  The page is new, and zero, whenever somebody
+needs one and nobody did before.  Source: trace_event_buffer_lock_reserve() and trace_buffered_event_enable() in
+kernel/trace/trace.c of 6.1; who is removed with a filter needs it for ever, as in the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from kprobe_sim.builds.page import PAGE_SIZE
+
+
+class Hole(NamedTuple):
+    """Bytes that a failed read didn't write; `change` is what is done to the number that stays there (a bitfield)."""
+
+    offset: int
+    size: int
+    change: Callable[[int], int] | None = None
+
+
+class Holed(bytes):
+    """Bytes with holes in them, which are zero here."""
+
+    holes: tuple[Hole, ...] = ()
+
+    @classmethod
+    def of(cls, data: bytes, holes: Sequence[Hole]) -> Holed:
+        """Return the bytes with these holes."""
+        made = cls(data)
+        made.holes = tuple(holes)
+        return made
+
+
+class ScratchPages:
+    """One page for each CPU, as long as some event needs it."""
+
+    __slots__ = ("_busy", "_pages", "_users")
+
+    def __init__(self, cpus: int) -> None:
+        self._pages = [bytearray(PAGE_SIZE) for _ in range(cpus)]
+        self._busy = [False] * cpus
+        self._users = 0
+
+    def take(self, cpu: int) -> bool:
+        """Take the page for a record; False if another one is still on it, whose triggers made this one."""
+        if self._busy[cpu]:
+            return False
+        self._busy[cpu] = True
+        return True
+
+    def give_back(self, cpu: int) -> None:
+        """Let the next record have the page."""
+        self._busy[cpu] = False
+
+    def need(self, on: bool) -> None:
+        """Note that somebody needs the pages, or no longer does."""
+        self._users += 1 if on else -1
+        if not self._users:
+            self._pages = [bytearray(PAGE_SIZE) for _ in self._pages]
+
+    def write(self, cpu: int, record: bytes, made: bytes) -> bytes:
+        """Put a record that ends in `made` onto the page; return it with its holes filled by what was there."""
+        page = self._pages[cpu]
+        if isinstance(made, Holed):
+            whole = bytearray(record)
+            start = len(record) - len(made)
+            for offset, size, change in made.holes:
+                there = slice(start + offset, start + offset + size)
+                old = bytes(page[there])
+                whole[there] = old if change is None else change(int.from_bytes(old, "little")).to_bytes(size, "little")
+            record = bytes(whole)
+        page[: len(record)] = record[:PAGE_SIZE]
+        del page[PAGE_SIZE:]
+        return record

@@ -1,0 +1,4 @@
+"""Static events that fire: values become records, and what tasks do becomes the events that tell of it.
+
+May use `text` and what is below.  Start with `emission`.
+"""

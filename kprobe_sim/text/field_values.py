@@ -1,0 +1,87 @@
+"""Records shown field by field, as the option `fields` has them (print_event_fields)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kprobe_sim.records.field import Field
+from kprobe_sim.records.ring_page import event_length
+
+_MAX_SMALL = 112
+
+
+def compile_fields(
+    name: bytes, fields: Sequence[Field], symbol: Callable[[int], bytes] | None
+) -> Callable[[bytes], bytes]:
+    """Return what shows the records of an event.
+
+    `symbol` gives an address as %pS prints it, where the kernel shows 64-bit numbers that way; those kernels show
+    strings with unprintable bytes as hexadecimal digits too.  Source: trace_output.c 6.12.117 and 7.2, print_fields().
+    """
+
+    def shown(data: bytes) -> bytes:
+        room = event_length(len(data)) - (8 if len(data) > _MAX_SMALL else 4)  # what the ring buffer says of its length
+        whole = data.ljust(room, b"\0")
+        values = [b" %b=%b" % (field.name.encode("latin-1"), _value(field, whole, symbol)) for field in fields]
+        return name + b":" + (b"".join(values) if values else b"No fields found\n") + b"\n"
+
+    return shown
+
+
+def _value(field: Field, data: bytes, symbol: Callable[[int], bytes] | None) -> bytes:
+    if field.offset + field.size > len(data):
+        return b"<OVERFLOW>"
+    content = data[field.offset : field.offset + field.size]
+    kind = field.type
+    if "__data_loc" in kind and "char" in kind:
+        return _string(data, content[:4], strict=symbol is not None)
+    if "__data_loc" in kind and "cpumask_t" in kind:
+        return b"<INVALID-TYPE>"
+    if "[" in kind and "char" in kind:
+        return content.partition(b"\0")[0]
+    number = int.from_bytes(content, "little")
+    match field.size:
+        case 1:
+            return (b"'%b'" % content if _is_printable(number) else b"") + b"(%d)" % number
+        case 2:
+            return b"0x%x (%d)" % (number, number)
+        case 4 if "__data_loc" in kind:
+            return _array(data, content)
+        case 4:
+            return b"0x%x (%d)" % (number, _signed(number, 32))
+        case 8 if symbol is not None:
+            return b"%b (%d)" % (symbol(number), _signed(number, 64))
+        case 8:
+            return b"0x%x (%d)" % (number, _signed(number, 64))
+    return b"<INVALID-SIZE>"
+
+
+def _place(location: bytes) -> tuple[int, int]:
+    word = int.from_bytes(location, "little")
+    return word & 0xFFFF, word >> 16
+
+
+def _string(data: bytes, location: bytes, *, strict: bool) -> bytes:
+    offset, length = _place(location)
+    if offset + length > len(data):
+        return b"<OVERFLOW>"
+    text = data[offset : offset + length]
+    if strict and any(byte and not 0x20 <= byte < 0x7F for byte in text):
+        readable = bytes(byte if 0x20 <= byte < 0x7F else ord(".") for byte in text)
+        return readable + b" (" + text.hex(":").encode() + b")"
+    return text.partition(b"\0")[0]
+
+
+def _array(data: bytes, location: bytes) -> bytes:
+    offset, length = _place(location)
+    if offset + length > len(data):
+        return b"<OVERFLOW>"
+    return b",".join(b"%02x" % byte for byte in data[offset : offset + length])
+
+
+def _signed(number: int, bits: int) -> int:
+    return number - (1 << bits) if number >> (bits - 1) else number
+
+
+def _is_printable(byte: int) -> bool:
+    return 0x20 <= byte < 0x7F or byte >= 0xA0  # the kernel's isprint()

@@ -1,0 +1,121 @@
+"""The `#` lines at the top of `trace` (trace.c: trace_default_header and what it calls)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kprobe_sim.events.instance import Instance
+from kprobe_sim.records.ring import RingBuffer
+
+
+class _Legend(NamedTuple):
+    """What explains the letters of the irq-info column, by how many there are."""
+
+    letters: tuple[bytes, ...]
+    column: bytes
+    strokes: bytes
+    latency: bytes
+
+
+_LEGENDS = {
+    4: _Legend(
+        letters=(
+            b"  _-----=> irqs-off",
+            b" / _----=> need-resched",
+            b"| / _---=> hardirq/softirq",
+            b"|| / _--=> preempt-depth",
+            b"||| /     delay",
+        ),
+        column=b" CPU#  ||||   TIMESTAMP  FUNCTION",
+        strokes=b"   |   ||||      |         |",
+        latency=b"""\
+#                    _------=> CPU#            
+#                   / _-----=> irqs-off        
+#                  | / _----=> need-resched    
+#                  || / _---=> hardirq/softirq 
+#                  ||| / _--=> preempt-depth   
+#                  |||| /     delay            
+#  cmd     pid     ||||| time  |   caller      
+#     \\   /        |||||  \\    |   /         
+""",  # noqa: W291 - the kernel prints these trailing blanks
+    ),
+    5: _Legend(
+        letters=(
+            b"  _-----=> irqs-off/BH-disabled",
+            b" / _----=> need-resched",
+            b"| / _---=> hardirq/softirq",
+            b"|| / _--=> preempt-depth",
+            b"||| / _-=> migrate-disable",
+            b"|||| /     delay",
+        ),
+        column=b" CPU#  |||||  TIMESTAMP  FUNCTION",
+        strokes=b"   |   |||||     |         |",
+        latency=b"""\
+#                    _------=> CPU#            
+#                   / _-----=> irqs-off/BH-disabled
+#                  | / _----=> need-resched    
+#                  || / _---=> hardirq/softirq 
+#                  ||| / _--=> preempt-depth   
+#                  |||| / _-=> migrate-disable 
+#                  ||||| /     delay           
+#  cmd     pid     |||||| time  |   caller     
+#     \\   /        ||||||  \\    |    /       
+""",  # noqa: W291 - the kernel prints these trailing blanks
+    ),
+}
+
+
+def header(instance: Instance, latency: bool, buffer: RingBuffer | None = None) -> bytes:
+    """Return the header of `trace` (or of `snapshot`, which has another buffer), as the options have it now."""
+    buffer = buffer or instance.buffer
+    options = instance.options
+    text = b"# tracer: %s\n#\n" % instance.current_tracer.encode()
+    if not options["context-info"] or instance.current_tracer == "blk":
+        return text
+    if latency:
+        return text + (b"" if buffer.is_empty() else _latency(instance, options["verbose"], buffer))
+    if options["verbose"]:
+        return text
+    entries, written = buffer.counts()
+    text += b"# entries-in-buffer/entries-written: %d/%d   #P:%d\n#\n" % (entries, written, instance.cpus)
+    tgid = options["record-tgid"]
+    return text + (_irq_info(tgid, _legend(instance)) if options["irq-info"] else _plain(tgid))
+
+
+def _legend(instance: Instance) -> _Legend:
+    return _LEGENDS[instance.machine.gates.context_letters]
+
+
+def _plain(tgid: bool) -> bytes:
+    return (
+        b"#           TASK-PID    %s CPU#     TIMESTAMP  FUNCTION\n#              | |      %s   |         |         |\n"
+        % (
+            b"   TGID   " if tgid else b"",
+            b"     |    " if tgid else b"",
+        )
+    )
+
+
+def _irq_info(tgid: bool, legend: _Legend) -> bytes:
+    indent = b"#" + b" " * (40 if tgid else 30)
+    column, stroke = (b"     TGID   ", b"       |    ") if tgid else (b"  ", b"  ")
+    lines = [indent + line for line in legend.letters]
+    lines.append(b"#           TASK-PID  " + column + legend.column)
+    lines.append(b"#              | |    " + stroke + legend.strokes)
+    return b"\n".join(lines) + b"\n"
+
+
+def _latency(instance: Instance, verbose: bool, buffer: RingBuffer) -> bytes:
+    entries, written = buffer.counts()
+    rule = b"#    -----------------\n"
+    text = b"# %s latency trace v1.1.5 on %s\n" % (instance.current_tracer.encode(), instance.release.encode())
+    text += b"# " + b"-" * 68 + b"\n"
+    text += b"# latency: 0 us, #%d/%d, CPU#%d | (M:%s VP:0, KP:0, SP:0 HP:0 #P:%d)\n" % (
+        entries,
+        written,
+        0 if instance.cpus == 1 else 1,
+        instance.preempt_model.encode(),
+        instance.cpus,
+    )
+    text += rule + b"#    | task: -0 (uid:0 nice:0 policy:0 rt_prio:0)\n" + rule + b"#\n"
+    return text if verbose else text + _legend(instance).latency

@@ -1,0 +1,372 @@
+"""Entries of the ring buffer as the text of `trace` and `trace_pipe` (trace_output.c, print_trace_line in trace.c)."""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from kprobe_sim.builds.gates import Gates
+from kprobe_sim.builds.symbol_text import TextCache
+from kprobe_sim.events.instance import Instance
+from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.probes.probe_event import ProbeEvent
+from kprobe_sim.records.entry_type import TRACE_FN, TRACE_PRINT, TRACE_STACK
+from kprobe_sim.records.ring import Entry
+from kprobe_sim.records.trace_seq import Put, cut
+from kprobe_sim.text.field_values import compile_fields
+from kprobe_sim.text.static_text import static_text
+
+FLAG_IRQS_OFF = 0x01
+FLAG_IRQS_NOSUPPORT = 0x02
+FLAG_LAZY_RESCHED = 0x02  # the same, since 6.14
+FLAG_NEED_RESCHED = 0x04
+FLAG_HARDIRQ = 0x08
+FLAG_SOFTIRQ = 0x10
+FLAG_PREEMPT_RESCHED = 0x20
+FLAG_NMI = 0x40
+FLAG_BH_OFF = 0x80
+
+_HEADER = struct.Struct("<HBBi")
+_COMMON = bytes(8)  # the common fields of a record, which the texts of dynamic events don't show
+_KNOWN = 4096  # texts that are kept of one event
+_ULONG_MAX = 2**64 - 1
+_PLACES = struct.Struct("<QQ")
+_CONTEXT = struct.Struct("<BBi")
+UNSHOWN = frozenset({"function_graph", "mmiotrace"})  # tracers whose way to show a trace isn't simulated
+_STACKS = (b"<stack trace>\n", b"<user stack trace>\n")
+_MARKS = ((10**9, b"$"), (10**8, b"@"), (10**7, b"*"), (10**6, b"#"), (10**5, b"!"), (10**4, b"+"))
+
+
+def ns2usecs(ns: int) -> int:
+    """Round nanoseconds to microseconds as the kernel does (trace.c ns2usecs)."""
+    return (ns + 500) // 1000
+
+
+_RESCHED = {
+    FLAG_NEED_RESCHED | FLAG_PREEMPT_RESCHED: "N",
+    FLAG_NEED_RESCHED: "n",
+    FLAG_PREEMPT_RESCHED: "p",
+}
+_LAZY_RESCHED = {
+    **_RESCHED,
+    FLAG_NEED_RESCHED | FLAG_PREEMPT_RESCHED | FLAG_LAZY_RESCHED: "B",
+    FLAG_LAZY_RESCHED | FLAG_PREEMPT_RESCHED: "L",
+    FLAG_NEED_RESCHED | FLAG_LAZY_RESCHED: "b",
+    FLAG_LAZY_RESCHED: "l",
+}
+
+
+def flag_letters(flags: int, preempt_count: int, gates: Gates) -> bytes:
+    """Return the letters of the irq-info column (trace_print_lat_fmt)."""
+    lazy = gates.lazy_resched
+    bh_off = gates.bh_letters and flags & FLAG_BH_OFF
+    if flags & FLAG_IRQS_OFF:
+        irqs = "D" if bh_off else "d"
+    elif bh_off:
+        irqs = "b"
+    else:
+        irqs = "X" if flags & FLAG_IRQS_NOSUPPORT and not lazy else "."
+    needs = flags & (FLAG_NEED_RESCHED | FLAG_PREEMPT_RESCHED | (FLAG_LAZY_RESCHED if lazy else 0))
+    resched = (_LAZY_RESCHED if lazy else _RESCHED).get(needs, ".")
+    if flags & FLAG_NMI:
+        context = "Z" if flags & FLAG_HARDIRQ else "z"
+    elif flags & FLAG_HARDIRQ:
+        context = "H" if flags & FLAG_SOFTIRQ else "h"
+    else:
+        context = "s" if flags & FLAG_SOFTIRQ else "."
+    depth = f"{preempt_count & 0xF:x}" if preempt_count & 0xF else "."
+    if gates.context_letters == 4:  # all of the preempt count
+        return (irqs + resched + context + (f"{preempt_count:x}" if preempt_count else ".")).encode()
+    migrate = f"{preempt_count >> 4:x}" if preempt_count & 0xF0 else "."
+    return (irqs + resched + context + depth + migrate).encode()
+
+
+def _lost(cpu: int, count: int) -> bytes:
+    return b"CPU:%d [LOST %d EVENTS]\n" % (cpu, count)
+
+
+def _nothing(_: bytes) -> bytes:
+    return b""
+
+
+class Renderer:
+    """Renders entries with the options that its instance has when `refresh` was last called.
+
+    `latency`: in the format of option latency-format.  `start` is when the buffer was last reset
+    (array_buffer->time_start).
+    """
+
+    def __init__(self, instance: Instance, latency: bool, start: int = 0) -> None:
+        self._instance = instance
+        self._latency = latency
+        self._start = start
+        self._flags: dict[int, bytes] = {}
+        self._size = instance.machine.gates.trace_seq_size
+        self._raw_kind = instance.machine.gates.raw_data_type.to_bytes(2, "little")
+        self._builtin: dict[int, Callable[[bytes, bool], bytes]] = {
+            TRACE_FN: self._function,
+            TRACE_STACK: self._stack,
+            instance.tracing.events.static["ftrace", "user_stack"].id: self._user_stack,
+            TRACE_PRINT: self._print,
+            instance.machine.gates.raw_data_type: self._raw_data,
+        }
+        self._state: tuple[object, ...] = ()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look at the options, names, events and symbols anew, if any of them have changed."""
+        instance = self._instance
+        state = instance.render_state
+        if state == self._state:
+            return
+        if instance.current_tracer in UNSHOWN:
+            raise refuse(errno.ENOSYS)  # how these show a trace isn't simulated: say so, no kernel answers this
+        self._state = state
+        options = instance.options
+        special = ("bin", "hex", "raw", "printk-msg-only")
+        self._is_plain = not self._latency and not any(options[name] for name in special)
+        self._in_ns = instance.clock.in_ns
+        self._contexts = [
+            TextCache(partial(self._context, cpu) if options["context-info"] else _nothing)
+            for cpu in range(instance.cpus)
+        ]
+        self._bodies: dict[bytes, Callable[[bytes], bytes]] = {}
+        self._known: dict[bytes, TextCache] = {}  # of dynamic events, by what is after a record's common fields
+
+    def lines(self, entries: Sequence[Entry]) -> list[bytes]:
+        """Return the texts of entries in order of time, all of them of a buffer."""
+        if not self._is_plain or not self._instance.options["context-info"]:
+            following = [*entries[1:], None]  # one more than there are entries, if there is none
+            return [self.line(*both, index) for index, both in enumerate(zip(entries, following, strict=False))]
+        contexts, in_ns = self._contexts, self._in_ns
+        kind = b""
+        body: Callable[[bytes], bytes] = _nothing
+        known: TextCache | None = None
+        size = self._size
+        texts = []
+        for stamp, cpu, data, lost, _ in entries:
+            if data[:2] != kind:
+                kind = data[:2]
+                body = self._bodies.get(kind) or self._body_of(kind)
+                known = self._known.get(kind)
+            after = body(data) if known is None else known[data[8:]]
+            if in_ns:
+                seconds, micros = divmod((stamp + 500) // 1000, 1_000_000)
+                text = b"%b %5d.%06d: %b" % (contexts[cpu][data[2:8]], seconds, micros, after)
+            else:
+                text = b"%b %12d: %b" % (contexts[cpu][data[2:8]], stamp, after)
+            if lost:
+                text = _lost(cpu, lost) + text
+            if len(text) >= size:
+                text = self._cut(text, data, after)
+            texts.append(text)
+        return texts
+
+    def line(self, entry: Entry, following: Entry | None, index: int) -> bytes:
+        """Return one entry's text; `following` is the next entry in order of time, `index` counts from 0."""
+        options = self._instance.options
+        data = entry.data
+        lost = _lost(entry.cpu, entry.lost) if entry.lost else b""
+        kind, flags, preempt_count, pid = _HEADER.unpack_from(data)
+        if kind == TRACE_PRINT and options["trace_printk"] and options["printk-msg-only"]:
+            return lost + self._print_text(data)
+        if options["bin"] or options["hex"] or options["raw"]:
+            return lost + self._unformatted(entry, kind, pid)
+        context = b""
+        if options["context-info"]:
+            if self._latency:
+                letters = self._letters(flags, preempt_count)
+                context = self._latency_context(entry, following, index, flags, preempt_count, pid, letters)
+            else:
+                context = self._contexts[entry.cpu][data[2:8]] + self._time(entry.stamp)
+        body = (self._bodies.get(data[:2]) or self._body_of(data[:2]))(data)
+        text = lost + context + body
+        return self._cut(text, data, body) if len(text) >= self._size else text
+
+    def _cut(self, text: bytes, data: bytes, body: bytes) -> bytes:
+        """Return what fits of a text that ends in `body`."""
+        return cut([text[: len(text) - len(body)], *self._pieces(data, body)], self._size)
+
+    def ends_in_put(self, data: bytes) -> bool:
+        """True if the newline of an entry may be the last byte of the kernel's buffer, see `trace_seq.Put`."""
+        options = self._instance.options
+        if options["raw"] or options["bin"] or options["hex"]:
+            return options["hex"]
+        kind = int.from_bytes(data[:2], "little")
+        if kind in self._builtin:
+            return kind != TRACE_PRINT and not options["fields"]
+        return options["fields"] or self._instance.tracing.events.dynamic(kind) is not None
+
+    def _pieces(self, data: bytes, body: bytes) -> list[bytes]:
+        """Return a body in the pieces that the kernel writes."""
+        kind = int.from_bytes(data[:2], "little")
+        event = self._instance.tracing.events.dynamic(kind)
+        if self._instance.options["fields"]:
+            return [body]
+        if isinstance(event, ProbeEvent):
+            return event.pieces(self.symbol)(data)
+        if data[:2] == self._raw_kind:
+            start = body.index(b" buf:") + len(b" buf:")
+            return [body[:start], *(body[at : at + 3] for at in range(start, len(body) - 1, 3)), Put(b"\n")]
+        if body.startswith(_STACKS):
+            first, *frames = body.splitlines()
+            return [Put(first + b"\n"), *(piece for one in frames for piece in (Put(one[:4]), one[4:], Put(b"\n")))]
+        name, colon, rest = body.partition(b": ")
+        return [name, colon + rest] if kind == TRACE_PRINT else [name + colon, rest]
+
+    def _letters(self, flags: int, preempt_count: int) -> bytes:
+        letters = self._flags.get(flags << 8 | preempt_count)
+        if letters is None:
+            letters = self._flags[flags << 8 | preempt_count] = flag_letters(
+                flags, preempt_count, self._instance.machine.gates
+            )
+        return letters
+
+    def _time(self, stamp: int) -> bytes:
+        if self._in_ns:
+            return b" %5d.%06d: " % divmod(ns2usecs(stamp), 1_000_000)
+        return b" %12d: " % stamp
+
+    def _context(self, cpu: int, head: bytes) -> bytes:
+        """Return what stands before the time: by the bytes of a record from the flags to the pid."""
+        flags, preempt_count, pid = _CONTEXT.unpack(head)
+        options, cmdlines = self._instance.options, self._instance.cmdlines
+        text = b"%16s-%-7d " % (cmdlines.find(pid), pid)
+        if options["record-tgid"]:
+            tgid = cmdlines.tgid(pid)
+            text += b"(%7d) " % tgid if tgid else b"(-------) "
+        text += b"[%03d] " % cpu
+        return text + self._letters(flags, preempt_count) if options["irq-info"] else text
+
+    def _latency_context(
+        self,
+        entry: Entry,
+        following: Entry | None,
+        index: int,
+        flags: int,
+        preempt_count: int,
+        pid: int,
+        letters: bytes,
+    ) -> bytes:
+        instance = self._instance
+        in_ns = instance.clock.in_ns
+        comm = instance.cmdlines.find(pid)
+        absolute = entry.stamp - self._start
+        relative = (entry.stamp if following is None else following.stamp) - entry.stamp
+        if in_ns:
+            absolute, relative = ns2usecs(absolute), ns2usecs(relative)
+        if instance.options["verbose"]:
+            text = b"%16s %7d %3d %d %08x %08x " % (comm, pid, entry.cpu, flags, preempt_count & 0xF, index)
+            if in_ns:
+                return text + b"[%08x] %d.%03dms (+%d.%03dms): " % (
+                    ns2usecs(entry.stamp),
+                    *divmod(absolute, 1000),
+                    *divmod(relative, 1000),
+                )
+            return text + b"[%016x] %d (+%d): " % (entry.stamp, absolute, relative)
+        text = b"%8.8s-%-7d %3d" % (comm, pid, entry.cpu) + letters
+        if not in_ns:
+            return text + b" %4d: " % absolute
+        mark = next((mark for limit, mark in _MARKS if relative * 1000 > limit), b" ")
+        return text + b" %4dus%s: " % (absolute, mark)
+
+    def _unformatted(self, entry: Entry, kind: int, pid: int) -> bytes:
+        options = self._instance.options
+        with_context = options["context-info"]
+        events = self._instance.tracing.events
+        known = kind in self._builtin or bool(events.dynamic(kind) or events.static_by_id(kind))
+        if options["bin"]:
+            context = struct.pack("<iiQ", pid, entry.cpu, entry.stamp) if with_context else b""
+            return context + (b"type: %d\n" % kind if known else b"")
+        if options["hex"]:
+            context = b"%08x %08x %016x " % (pid & 0xFFFFFFFF, entry.cpu, entry.stamp) if with_context else b""
+            return context + (b"type: %d\n" % kind if known else b"") + b"\n"
+        context = b"%d %d %d " % (pid, entry.cpu, entry.stamp) if with_context else b""
+        if kind == TRACE_PRINT:
+            (ip,) = struct.unpack_from("<Q", entry.data, 8)
+            return context + b"# %x %s" % (ip, self._print_text(entry.data))
+        if kind == self._instance.machine.gates.raw_data_type:
+            return context + self._raw_data(entry.data, False)
+        return context + (b"type: %d\n" % kind if known else b"%d ?\n" % kind)
+
+    def _body_of(self, key: bytes) -> Callable[[bytes], bytes]:
+        """Return what renders the entries of one kind, by the two bytes of its id."""
+        kind = int.from_bytes(key, "little")
+        builtin = self._builtin.get(kind)
+        event = self._instance.tracing.events.dynamic(kind)
+        if self._instance.options["fields"]:
+            return self._bodies.setdefault(key, self._fields_body(kind))
+        if builtin is not None:
+            offset = self._instance.options["sym-offset"]
+            body: Callable[[bytes], bytes] = lambda data: builtin(data, offset)  # noqa: E731 - one of several
+        elif event is None:
+            body = self._static_body(kind)
+        else:
+            body = of_event = event.body(self.symbol)
+            self._known[key] = TextCache(lambda rest: of_event(_COMMON + rest), _KNOWN)
+        self._bodies[key] = body
+        return body
+
+    def _fields_body(self, kind: int) -> Callable[[bytes], bytes]:
+        machine, events = self._instance.machine, self._instance.tracing.events
+        event = events.dynamic(kind) or events.static_by_id(kind)
+        if kind in self._builtin:  # looked for in a list that begins with others, where the search ends
+            return lambda data: b"UNKNOWN TYPE %d\n" % kind
+        if event is None:
+            return lambda data: b"Unknown type %d\n" % kind
+        symbol = partial(machine.symbol_text, offset=True) if machine.gates.fields_as_symbols else None
+        return compile_fields(event.name.encode("latin-1"), tuple(event.filter_fields()), symbol)
+
+    def _static_body(self, kind: int) -> Callable[[bytes], bytes]:
+        machine, options = self._instance.machine, self._instance.options
+        event = self._instance.tracing.events.static_by_id(kind)
+        if event is None:
+            return lambda data: b"Unknown type %d\n" % kind
+        return static_text(machine, event, hashed=options["hash-ptr"], verbose=options["verbose"])
+
+    def symbol(self, address: int, offset: bool) -> bytes:
+        """Return an address as seq_print_ip_sym does, with the options sym-offset and sym-addr."""
+        if not address:
+            return b"0"
+        machine = self._instance.machine
+        named = not machine.is_trampoline(address) or (offset and machine.gates.trampoline_by_name)
+        text = machine.symbol_text(address, offset) if named else b"[unknown/kretprobe'd]"
+        if self._instance.options["sym-addr"]:
+            text += b" <%016x>" % address
+        return text
+
+    def _function(self, data: bytes, offset: bool) -> bytes:
+        ip, parent = _PLACES.unpack_from(data, 8)
+        text = self.symbol(ip, offset)
+        if self._instance.options["print-parent"] and parent:
+            text += b" <-" + self.symbol(parent, offset)
+        return text + b"\n"
+
+    def _stack(self, data: bytes, offset: bool) -> bytes:
+        text = b"<stack trace>\n"
+        for (address,) in struct.iter_unpack("<Q", data[16 : len(data) & ~7]):
+            if address == _ULONG_MAX:
+                break
+            text += b" => " + self.symbol(address, offset) + b"\n"
+        return text
+
+    def _user_stack(self, data: bytes, offset: bool) -> bytes:
+        text = b"<user stack trace>\n"
+        for (address,) in struct.iter_unpack("<Q", data[16:80]):
+            if not address or address == _ULONG_MAX:
+                break
+            text += b" =>  <%016x>\n" % address
+        return text
+
+    def _print_text(self, data: bytes) -> bytes:
+        return data[16:].split(b"\0", 1)[0]
+
+    def _print(self, data: bytes, offset: bool) -> bytes:
+        (ip,) = struct.unpack_from("<Q", data, 8)
+        return self.symbol(ip, offset) + b": " + self._print_text(data)
+
+    def _raw_data(self, data: bytes, offset: bool) -> bytes:
+        (number,) = struct.unpack_from("<I", data, 8)
+        return b"# %x buf:" % number + b"".join(b" %02x" % byte for byte in data[12:]) + b"\n"

@@ -1,0 +1,49 @@
+"""What shows the record of a static event: its name and its `print fmt`, or a system call's own text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kprobe_sim.events.event import StaticEvent
+from kprobe_sim.machine.simulated import SimulatedMachine
+from kprobe_sim.text.print_fmt import compile_print_fmt, print_fmt_of
+from kprobe_sim.text.printk import Pointers
+from kprobe_sim.text.syscall_text import enter_text, exit_text
+
+
+def static_text(
+    machine: SimulatedMachine, event: StaticEvent, *, hashed: bool = True, verbose: bool = False
+) -> Callable[[bytes], bytes]:
+    """Return what makes the text of an event's records, newline included; `hashed`: %p hides addresses.
+
+    Raises NotEvaluable for an event whose text takes more of the kernel than its record and format file.
+    """
+    if event.system == "syscalls":
+        if event.name.startswith("sys_exit_"):
+            return exit_text(event)
+        return enter_text(event, verbose=verbose, shows_user_memory=machine.gates.syscalls_show_user_memory)
+    hashes = machine.hashed_pointer if hashed else lambda address: address
+    pointers = Pointers(
+        lambda address, offset: _symbol(machine, address, offset), hashes, lambda address: _string(machine, address)
+    )
+    text = event.format().decode("latin-1")
+    body = compile_print_fmt(print_fmt_of(text), event.filter_fields(), pointers)
+    label = event.name.encode() + b": "
+    return lambda record: label + body(record) + b"\n"
+
+
+def _symbol(machine: SimulatedMachine, address: int, offset: bool) -> bytes:
+    symbol = machine.symbols.at(address)
+    if symbol is None:
+        return b"0x%x" % address
+    if offset:
+        return machine.symbol_text(address, True)
+    return f"{symbol.name} [{symbol.module}]".encode() if symbol.module else symbol.name.encode()
+
+
+def _string(machine: SimulatedMachine, address: int) -> bytes | None:
+    known = machine.strings.get(address)
+    if known is not None:
+        return known
+    data = machine.memory.stretch(address, 1024)
+    return data.split(b"\0", 1)[0] if data else None

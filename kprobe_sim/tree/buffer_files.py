@@ -1,0 +1,125 @@
+"""Files that show a buffer otherwise than `trace` does: the snapshot, and raw pages."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar
+
+from kprobe_sim.builds.page import PAGE_SIZE
+from kprobe_sim.events.instance import Instance
+from kprobe_sim.files.node import OpenFile, Seek
+from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.parsing.words import number_from_user
+from kprobe_sim.records.ring import RingBuffer
+from kprobe_sim.tree.trace_file import Trace, poll_mask
+
+
+class Snapshot(Trace):
+    """`snapshot`: the spare buffer as text, or what can be done with it while it is empty.
+
+    A write of 0 frees it, 1 takes a snapshot, any other number empties it (tracing_snapshot_write).
+    """
+
+    def __init__(self, flags: int, instance: Instance, cpu: int | None) -> None:
+        super().__init__(flags, instance, cpu, partial(_put_snapshot, instance, cpu), write_moves=True)
+        self._latency = False
+
+    def _look(self) -> None:
+        self._instance.spare_readers.look(self._cpu)
+
+    def _look_away(self) -> None:
+        self._instance.spare_readers.look_away(self._cpu)
+
+    @property
+    def _buffer(self) -> RingBuffer:
+        return self._instance.spare
+
+    def splice(self, size: int, position: int) -> bytes:
+        raise refuse(errno.EINVAL)  # unlike `trace`
+
+    def _records_of(self, buffer: RingBuffer) -> list[bytes]:
+        if buffer.is_empty(self._cpu):
+            return [_help(self._instance, self._cpu)]
+        return super()._records_of(buffer)
+
+
+def _help(instance: Instance, cpu: int | None) -> bytes:
+    path = "snapshot" if cpu is None else "per_cpu/cpu0/snapshot"
+    text = instance.machine.profile.file_text(path)
+    return text.replace(b"Snapshot is freed", b"Snapshot is allocated") if instance.has_snapshot else text
+
+
+def _put_snapshot(instance: Instance, cpu: int | None, data: bytes) -> None:
+    instance.expand()
+    value = number_from_user(data)
+    if value == 0:
+        if cpu is not None:
+            raise refuse(errno.EINVAL)
+        if instance.has_snapshot:
+            instance.free_snapshot()
+    elif value == 1:
+        if cpu is not None and b"Not supported" in instance.machine.profile.file_text("per_cpu/cpu0/snapshot"):
+            raise refuse(errno.EINVAL)  # CONFIG_RING_BUFFER_ALLOW_SWAP is off
+        if not instance.has_snapshot and instance.spare_readers.hold(cpu):
+            raise refuse(errno.EBUSY)
+        instance.allocate_snapshot()
+        instance.swap_snapshot(cpu)
+    elif instance.has_snapshot:
+        instance.spare.reset(cpu)
+
+
+class RawPipe(OpenFile):
+    """`trace_pipe_raw` and `snapshot_raw`: consume whole pages in the kernel's layout; never blocks here.
+
+    Any number of openers; each has a page of its own, read on before the next is taken (tracing_buffers_read).
+    """
+
+    seek: ClassVar[Seek] = Seek.NONE
+
+    def __init__(self, flags: int, instance: Instance, cpu: int, buffer: Callable[[], RingBuffer]) -> None:
+        super().__init__(flags)
+        self._instance = instance
+        self._cpu = cpu
+        self._buffer = buffer
+        self._page = b""
+        self._taken = PAGE_SIZE
+        instance.readers.consuming += 1
+
+    def read(self, size: int, position: int) -> bytes:
+        if not size:
+            return b""
+        if self._taken == PAGE_SIZE:
+            buffer = self._buffer().cpus[self._cpu]
+            page = buffer.take_page(size)
+            if page is None:
+                if buffer.entries:
+                    return b""  # there is something, but `size` is too small for it
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            self._page, self._taken = page, 0
+        data = self._page[self._taken : self._taken + size]
+        self._taken += len(data)
+        return data
+
+    def splice(self, size: int, position: int) -> bytes:
+        """Return a page that nobody writes to any more: splice(2) gives only those (tracing_buffers_splice_read)."""
+        if self._taken != PAGE_SIZE:  # a read has left a part of one
+            raise refuse(errno.EINVAL)
+        page = self._buffer().cpus[self._cpu].take_whole_page()
+        if page is None:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return page
+
+    def poll(self) -> int:
+        return poll_mask(self._instance, self._buffer(), self._cpu)
+
+    def release(self) -> None:
+        self._instance.readers.consuming -= 1
+
+    def splice_ends(self) -> bool:
+        return not self._instance.tracing_on
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        return self._instance.machine.subscribe(callback)

@@ -1,0 +1,313 @@
+"""What reads and writes of an instance's control files do (the fops of trace.c, 6.1)."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable
+
+from kprobe_sim.builds.page import PAGE_SIZE
+from kprobe_sim.events.event_file import EventFile
+from kprobe_sim.events.instance import Instance
+from kprobe_sim.parsing.kstrto import ULONG_MAX, kstrtoul
+from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.parsing.words import BLANKS, next_word, number_from_user
+from kprobe_sim.text.render import ns2usecs
+
+_EVENT_WORD = 127  # EVENT_BUF_SIZE
+_PID_WORD = 127  # PID_BUF_SIZE
+# struct saved_cmdlines_buffer: asked for at boot, bytes before the names, bytes per name and pid
+_CMDLINES_ASKED, _CMDLINES_HEAD, _CMDLINE_SIZE = 128, 131_088, 20
+_CPUMASK_GAP = b", \t\n\v\f\r"
+_CPUMASK_GAPS = re.compile(rb"[, \t\n\v\f\r]+")
+_HEX = re.compile(rb"[0-9a-fA-F]+")
+_MEMORY = 140_000  # kB that are free in a machine of 256 MiB, as the profiles were recorded on
+
+
+def put_tracing_on(instance: Instance, data: bytes) -> None:
+    on = number_from_user(data) != 0
+    if on != instance.tracing_on:
+        instance.set_tracing(on)
+
+
+def put_options(instance: Instance, data: bytes) -> None:
+    instance.set_option(*instance.options.write(data))
+
+
+def put_option(instance: Instance, name: str, data: bytes) -> None:
+    value = number_from_user(data)
+    if value not in (0, 1):
+        raise refuse(errno.EINVAL)
+    if name in instance.options:
+        if name != "test_nop_refuse" or value:
+            instance.set_option(name, bool(value))
+    else:
+        instance.options.set_of_tracer(name, bool(value))
+
+
+def put_clock(instance: Instance, data: bytes) -> None:
+    if len(data) >= 64:
+        raise refuse(errno.EINVAL)
+    instance.set_clock(data.split(b"\0", 1)[0].strip(BLANKS).decode("latin-1"))
+
+
+def function_addresses(instance: Instance) -> bytes:
+    """Return the text of available_filter_functions_addrs (6.5 and later)."""
+    return instance.machine.function_addresses()
+
+
+def clock_text(instance: Instance) -> bytes:
+    names = instance.machine.profile.clocks
+    return (" ".join(f"[{name}]" if name == instance.clock.name else name for name in names) + "\n").encode()
+
+
+def put_tracer(instance: Instance, data: bytes) -> None:
+    if not instance.name:
+        instance.expand()  # even if there is no such tracer
+    name = data[:100].split(b"\0", 1)[0].strip(BLANKS).decode("latin-1")
+    available = instance.machine.profile.file_text("instances/*/available_tracers") if instance.name else b""
+    if name not in instance.machine.profile.tracers or (available and name.encode() not in available.split()):
+        raise refuse(errno.EINVAL)
+    instance.set_tracer(name)
+
+
+# buffer sizes
+
+
+def size_text(instance: Instance) -> bytes:
+    sizes = {instance.size_of(cpu) for cpu in range(instance.cpus)}
+    if len(sizes) > 1:
+        return b"X\n"
+    return _size(instance, sizes.pop() >> 10, 1)
+
+
+def total_size_text(instance: Instance) -> bytes:
+    total = sum(instance.size_of(cpu) >> 10 for cpu in range(instance.cpus))
+    return _size(instance, total, instance.cpus)
+
+
+def _size(instance: Instance, kilobytes: int, cpus: int) -> bytes:
+    if instance.tracing.is_expanded:
+        return b"%d\n" % kilobytes
+    return b"%d (expanded: %d)\n" % (kilobytes, (instance.machine.profile.trace_buffer_size >> 10) * cpus)
+
+
+def put_size(instance: Instance, cpu: int | None, data: bytes) -> None:
+    kilobytes = number_from_user(data)
+    if not kilobytes:
+        raise refuse(errno.EINVAL)
+    instance.tracing.is_expanded = True  # even if there is no memory
+    if kilobytes * (instance.cpus if cpu is None else 1) > _MEMORY:
+        raise refuse(errno.ENOMEM)
+    if instance.readers.hold(cpu):
+        raise refuse(instance.machine.gates.held_size_errno)
+    instance.resize(kilobytes << 10, cpu)
+
+
+def stats_text(instance: Instance, cpu: int) -> bytes:
+    buffer = instance.buffer.cpus[cpu]
+    oldest, now = buffer.oldest_stamp, instance.clock.stamp()
+    show = _seconds if instance.clock.in_ns else str
+    times = (show(oldest), show(now))
+    return (
+        f"entries: {buffer.entries}\noverrun: {buffer.overrun}\ncommit overrun: 0\nbytes: {buffer.unread_bytes}\n"
+        f"oldest event ts: {times[0]}\nnow ts: {times[1]}\ndropped events: {buffer.dropped}\n"
+        f"read events: {buffer.read}\n"
+    ).encode()
+
+
+def _seconds(stamp: int) -> str:
+    seconds, micros = divmod(ns2usecs(stamp), 1_000_000)
+    return f"{seconds:5d}.{micros:06d}"
+
+
+# events by name and by pid
+
+
+def set_event_text(instance: Instance) -> bytes:
+    return "".join(
+        f"{file.event.system}:{file.event.name}\n" for file in instance.event_files() if file.enabled
+    ).encode("latin-1")
+
+
+def clear_events(instance: Instance) -> None:
+    for file in instance.event_files():
+        file.enable(False)
+
+
+def put_set_event(instance: Instance, data: bytes) -> int:
+    """Take one word of a write to set_event: a system, an event, or SYSTEM:EVENT, `!` to disable."""
+    if not data:
+        return 0
+    instance.expand()
+    word = next_word(data, _EVENT_WORD)
+    text = word.text.decode("latin-1")
+    if text:
+        switch_events(instance, text.removeprefix("!"), text[0] != "!")
+    return word.consumed
+
+
+def switch_events(instance: Instance, pattern: str, on: bool) -> None:
+    """Enable or disable the events that a word names; OSError EINVAL if it names none."""
+    match, colon, event = pattern.partition(":")
+    system = match if colon and match not in ("", "*") else None
+    name = event if colon and event not in ("", "*") else None
+    found = False
+    for file in instance.event_files():
+        if not file.event.can_enable:
+            continue
+        if not colon and match not in (file.event.name, file.event.system):
+            continue
+        if (system is not None and system != file.event.system) or (name is not None and name != file.event.name):
+            continue
+        file.enable(on)
+        found = True
+    if not found:
+        raise refuse(errno.EINVAL)
+
+
+def pids_text(pids: set[int] | None, none: bytes = b"") -> bytes:
+    return none if pids is None else b"".join(b"%d\n" % pid for pid in sorted(pids))
+
+
+def put_pids(instance: Instance, attribute: str, data: bytes) -> int:
+    """Take one write of pids to set_event_pid and the like: all of them or none."""
+    if not data:
+        return 0
+    if not attribute.startswith("ftrace"):
+        instance.expand()
+    pids = set(getattr(instance, attribute) or ())
+    consumed = 0
+    while consumed < len(data):
+        word = next_word(data[consumed:], _PID_WORD)
+        if not word.text:
+            # blanks at the end are taken; where they once weren't, they are all that is where there are no pids
+            told = instance.machine.gates.pid_blanks_taken
+            consumed = consumed + word.consumed if told else consumed if pids else word.consumed
+            break
+        consumed += word.consumed
+        try:
+            pid = kstrtoul(word.text.decode("latin-1"))
+        except OSError:
+            raise refuse(errno.EINVAL) from None
+        gates = instance.machine.gates
+        if gates.long_pids and pid >= gates.pid_limit:
+            raise refuse(errno.EINVAL)
+        if pid & 0xFFFFFFFF >= gates.pid_limit:
+            raise refuse(instance.machine.gates.pid_errno)
+        pids.add(pid & 0xFFFFFFFF)
+    setattr(instance, attribute, pids or None)
+    return min(consumed, len(data))
+
+
+# enable files
+
+
+def enable_text(file: EventFile) -> bytes:
+    if file.freed:
+        raise refuse(errno.ENODEV)
+    return file.state + b"\n"
+
+
+def put_enable(file: EventFile, data: bytes) -> None:
+    value = number_from_user(data)
+    file.instance.expand()
+    if value not in (0, 1):
+        raise refuse(errno.EINVAL)
+    if file.freed:
+        raise refuse(errno.ENODEV)
+    file.enable(bool(value))
+
+
+def group_enable_text(instance: Instance, system: str | None) -> bytes:
+    states = {file.enabled for file in instance.event_files() if _counts(file, system)}
+    if len(states) == 2:
+        return b"X\n"
+    return {None: b"?\n", False: b"0\n", True: b"1\n"}[states.pop() if states else None]
+
+
+def put_group_enable(instance: Instance, system: str | None, data: bytes) -> None:
+    value = number_from_user(data)
+    instance.expand()
+    if value not in (0, 1):
+        raise refuse(errno.EINVAL)
+    files = [file for file in instance.event_files() if _counts(file, system)]
+    if not files:
+        raise refuse(errno.EINVAL)
+    for file in files:
+        file.enable(bool(value))
+
+
+def _counts(file: EventFile, system: str | None) -> bool:
+    return file.event.can_enable and (system is None or file.event.system == system)
+
+
+# numbers that are kept, checked as the kernel checks them, and change nothing that is simulated
+
+
+def put_number(instance: Instance, path: str, show: Callable[[int], bytes], data: bytes) -> None:
+    instance.knobs[path] = show(number_from_user(data))
+
+
+def percent_text(value: int) -> bytes:
+    if value > 100:
+        raise refuse(errno.EINVAL)
+    return b"%d\n" % value
+
+
+def depth_text(value: int) -> bytes:
+    """Show an unsigned int that is printed as an int."""
+    return b"%d\n" % _signed(value, 32)
+
+
+def long_text(value: int) -> bytes:
+    return b"%d\n" % _signed(value, 64)
+
+
+def microseconds_text(value: int) -> bytes:
+    """Show what is kept in nanoseconds, or -1 (tracing_nsecs_read)."""
+    nanoseconds = value * 1000 & ULONG_MAX
+    return b"%d\n" % (-1 if nanoseconds == ULONG_MAX else nanoseconds // 1000)
+
+
+def _signed(value: int, bits: int) -> int:
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def put_saved_cmdlines_size(instance: Instance, data: bytes) -> None:
+    value = number_from_user(data)
+    if not 1 <= value <= 0x8000:  # PID_MAX_DEFAULT
+        raise refuse(errno.EINVAL)
+    if instance.machine.profile.saved_cmdlines_size != _CMDLINES_ASKED:  # this kernel uses up whole orders of pages
+        pages = -(-(_CMDLINES_HEAD + value * _CMDLINE_SIZE) // PAGE_SIZE)
+        value = ((PAGE_SIZE << (pages - 1).bit_length()) - _CMDLINES_HEAD) // _CMDLINE_SIZE
+    instance.cmdlines.resize(value)
+
+
+def cpumask_text(instance: Instance) -> bytes:
+    mask = sum(1 << cpu for cpu in range(instance.cpus) if cpu not in instance.masked)
+    words = []
+    for start in range(0, instance.cpus, 32):
+        bits = min(32, instance.cpus - start)
+        words.append(f"{mask >> start & (1 << bits) - 1:0{-(-bits // 4)}x}")
+    return ",".join(reversed(words)).encode() + b"\n"
+
+
+def put_cpumask(instance: Instance, data: bytes) -> None:
+    """Take a mask in hexadecimal, 32 bits between commas; the rightmost is the lowest (bitmap_parse)."""
+    if not data:
+        raise refuse(errno.EINVAL)
+    words = _CPUMASK_GAPS.split(data.partition(b"\n")[0].partition(b"\0")[0].strip(_CPUMASK_GAP))
+    mask = 0
+    for place, word in enumerate(reversed([word for word in words if word])):
+        if place >= -(-instance.cpus // 32):
+            raise refuse(errno.EOVERFLOW)
+        if not _HEX.fullmatch(word[-8:]):
+            raise refuse(errno.EINVAL)
+        if len(word) > 8 and _HEX.fullmatch(word[-9:-8]):
+            raise refuse(errno.EOVERFLOW)
+        mask |= int(word[-8:], 16) << 32 * place
+    if mask >> instance.cpus:
+        raise refuse(errno.EOVERFLOW)
+    instance.masked = frozenset(cpu for cpu in range(instance.cpus) if not mask >> cpu & 1)

@@ -1,0 +1,234 @@
+"""The `events` tree of an instance: systems, events and their files."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import kprobe_sim.tree.control as control  # by its name: `from` takes what pyfakefs had forgotten
+from kprobe_sim.events.event_file import EventFile
+from kprobe_sim.events.instance import Instance
+from kprobe_sim.files.node import DirNode, Node, OpenFile, Seek
+from kprobe_sim.files.seqfile import Seq, single
+from kprobe_sim.files.simple import Get, Once, Put, Simple
+from kprobe_sim.hist.files import drop_hist_triggers, hist_text
+from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.parsing.words import as_file, of_file
+from kprobe_sim.tree.filtering import group_filter_text, put_filter, put_group_filter
+from kprobe_sim.tree.modes import Modes
+from kprobe_sim.tree.tree_parts import TreeParts
+from kprobe_sim.tree.trigger_file import put_trigger, trigger_text
+
+
+class EventsNode(DirNode):
+    """A directory of the events tree."""
+
+    def __init__(self, modes: Modes) -> None:
+        super().__init__(modes.events)
+        self._modes = modes
+
+    @property
+    def links(self) -> int:
+        """1 on eventfs, else as any directory's."""
+        return 1 if self._modes.eventfs else 2 + self.directories()
+
+    def directories(self) -> int:
+        """Count the directories in it: a stat of each of two thousand must not look at all of them."""
+        return 0
+
+    def _listed(self, directories: list[str], files: Iterable[str]) -> Iterable[str]:
+        """Put directories, the oldest first, and files in readdir order: the older tracefs lists the newest first."""
+        return (*files, *directories) if self._modes.eventfs else (*reversed(directories), *files)
+
+    def _chosen(self, known: set[str], name: str, file: Node | None, directory: Node | None) -> Node | None:
+        """Return the file or the directory of that name: a file that was found once (`known`) is found for ever.
+
+        eventfs looks among the directories first; but what was looked up stays in the cache of names (fs/dcache.c), and
+        nothing takes a file out of it when a directory of its name is made.
+        """
+        if file is not None and (directory is None or name in known or not self._modes.eventfs):
+            known.add(name)
+            return file
+        return directory
+
+
+_FILES = ("enable", "header_event", "header_page")
+
+
+class EventsDir(EventsNode):
+    """events/: one directory per system, and the files for all events."""
+
+    def __init__(self, instance: Instance, parts: TreeParts) -> None:
+        super().__init__(parts.modes)
+        self._instance = instance
+        self._parts = parts
+
+    @property
+    def is_gone(self) -> bool:
+        return self._instance.removed
+
+    def lookup(self, name: str) -> Node | None:
+        if self.is_gone:
+            return None
+        instance = self._instance
+        name = of_file(name)
+        file = self._file(name)
+        directory = SystemDir(instance, name, self._parts) if instance.tracing.events.has_system(name) else None
+        return self._chosen(instance.known_files.setdefault("", set()), name, file, directory)
+
+    def _file(self, name: str) -> Node | None:
+        instance, modes = self._instance, self._modes
+        if name == "enable":
+            return modes.node(
+                instance,
+                modes.write,
+                lambda flags: Simple(
+                    flags,
+                    lambda: control.group_enable_text(instance, None),
+                    lambda data: control.put_group_enable(instance, None, data),
+                ),
+            )
+        if name in ("header_page", "header_event"):
+            text = instance.machine.profile.file_text(f"events/{name}")
+            return modes.node(instance, modes.read, lambda flags: Once(flags, lambda: text))
+        return None
+
+    def directories(self) -> int:
+        return sum(name not in _FILES for name in self._instance.event_names())
+
+    def names(self) -> Iterable[str]:
+        if self.is_gone:
+            return []
+        recorded = self._instance.machine.profile.directory("events")
+        systems = [as_file(name) for name in self._instance.event_names() if self._modes.eventfs or name not in _FILES]
+        return self._listed(systems, (name for name in recorded if name in _FILES))
+
+
+class SystemDir(EventsNode):
+    """events/SYSTEM/: one directory per event, and enable and filter for the system."""
+
+    def __init__(self, instance: Instance, system: str, parts: TreeParts) -> None:
+        super().__init__(parts.modes)
+        self._instance = instance
+        self._parts = parts
+        self._system = system
+        there = instance.machine.profile.directory("events/ftrace" if system == "ftrace" else "events/sched")
+        self._own = tuple(name for name in there if name in ("enable", "filter"))
+
+    @property
+    def is_gone(self) -> bool:
+        return self._instance.removed or not self._instance.tracing.events.has_system(self._system)
+
+    def lookup(self, name: str) -> Node | None:
+        if self.is_gone:
+            return None
+        instance, system = self._instance, self._system
+        name = of_file(name)
+        found = instance.find(system, name)
+        directory = None if found is None else EventDir(found, self._parts)
+        if name not in self._own:
+            return directory
+        return self._chosen(instance.known_files.setdefault(system, set()), name, self._own_file(name), directory)
+
+    def _own_file(self, name: str) -> Node:
+        instance, system = self._instance, self._system
+        if name == "enable":
+            return self._file(
+                lambda: control.group_enable_text(instance, system),
+                lambda data: control.put_group_enable(instance, system, data),
+            )
+        return self._file(
+            lambda: group_filter_text(instance, system),
+            lambda data: put_group_filter(instance, system, data),
+            Once,
+        )
+
+    def directories(self) -> int:
+        return sum(name not in self._own for name in self._instance.event_names(self._system))
+
+    def names(self) -> Iterable[str]:
+        if self.is_gone:
+            return []
+        # an event of such a name finds the file there; on eventfs both are listed
+        hidden = () if self._modes.eventfs else self._own
+        events = [as_file(name) for name in self._instance.event_names(self._system) if name not in hidden]
+        return self._listed(events, self._own)
+
+    def _file(self, get: Get, put: Put, kind: type[Simple] = Simple) -> Node:
+        return self._modes.node(self._instance, self._modes.write, lambda flags: kind(flags, get, put))
+
+
+class _TriggerFile(Seq):
+    """`trigger`: a list of triggers, written to one at a time."""
+
+    seek = Seek.TRACING
+
+
+class EventDir(EventsNode):
+    """events/SYSTEM/EVENT/: the files of one event."""
+
+    def __init__(self, file: EventFile, parts: TreeParts) -> None:
+        modes = parts.modes
+        super().__init__(modes)
+        self._file = file
+        self._hists = parts.hists
+        self.identity = file
+        number = b"%d\n" % file.event.id  # also once the event is gone
+        self._openers: dict[str, tuple[int, Callable[[int], OpenFile]]] = {
+            "format": (modes.read, lambda flags: Seq(flags, self._format_records)),
+            "id": (modes.read, lambda flags: Simple(flags, lambda: number, None)),
+        }
+        if "hist" in modes.event_files:
+            self._openers["hist"] = (modes.read, lambda flags: Seq(flags, single(lambda: hist_text(self._live()))))
+        if file.event.can_enable:
+            self._openers["enable"] = (
+                modes.write,
+                lambda flags: Simple(
+                    flags, lambda: control.enable_text(file), lambda data: control.put_enable(file, data)
+                ),
+            )
+            self._openers["filter"] = (
+                modes.write,
+                lambda flags: Once(flags, self._filter, lambda data: put_filter(file, data)),
+            )
+        if file.event.can_enable or file.event.name == "print":
+            self._openers["trigger"] = (modes.write, self._open_trigger)
+
+    @property
+    def is_gone(self) -> bool:
+        return self._file.freed or self._file.instance.removed
+
+    def lookup(self, name: str) -> Node | None:
+        found = None if self.is_gone else self._openers.get(name)
+        truncated = partial(drop_hist_triggers, self._file) if name == "trigger" else None
+        return None if found is None else self._modes.node(self._file.instance, *found, truncated)
+
+    def names(self) -> Iterable[str]:
+        event, profile = self._file.event, self._file.instance.machine.profile
+        static = profile.has_event(event.system, event.name)
+        there = profile.directory(f"events/{event.system}/{event.name}") if static else self._modes.event_files
+        return [name for name in there if name in self._openers and not self.is_gone]
+
+    def _live(self) -> EventFile:
+        if self._file.freed:
+            raise refuse(errno.ENODEV)
+        return self._file
+
+    def _format_records(self) -> list[bytes]:
+        text = self._live().event.format().splitlines(keepends=True)
+        return [b"".join(text[:3]), *text[3:-2], b"".join(text[-2:])]
+
+    def _filter(self) -> bytes:
+        if self._file.freed and self._file.instance.machine.gates.removed_filter_is_empty:
+            return b""
+        return self._live().filter_text
+
+    def _open_trigger(self, flags: int) -> OpenFile:
+        available = self._modes.triggers
+
+        def records() -> list[bytes]:
+            text = trigger_text(self._file, available)
+            return [text] if text.startswith(b"#") else text.splitlines(keepends=True)
+
+        return _TriggerFile(flags, records, lambda data: put_trigger(self._file, data, available, self._hists))

@@ -1,0 +1,71 @@
+"""The `filter` files of the tree: of an event, and of a system; what is refused goes to the instance's error_log."""
+
+from __future__ import annotations
+
+import errno
+
+from kprobe_sim.events.event import Event
+from kprobe_sim.events.event_file import EventFile
+from kprobe_sim.events.instance import Instance
+from kprobe_sim.events.trace_array import TraceArray
+from kprobe_sim.filters.errors import LOG_LOCATION, FilterRefused
+from kprobe_sim.filters.filter_file import GROUP_TEXT, FilterState, write_filter, write_group_filter
+from kprobe_sim.filters.predicate import Predicate, compile_filter
+from kprobe_sim.filters.predicate_term import Machine
+from kprobe_sim.parsing.refusal import refuse
+
+
+def put_filter(file: EventFile, data: bytes) -> None:
+    """Set an event's filter; a refused one replaces the old filter all the same, and filters nothing."""
+    if file.freed:
+        raise refuse(errno.ENODEV)
+    state = write_filter(data, tuple(file.event.filter_fields()), filter_machine(file.instance))
+    _adopt(file, state)
+    if state.refused is not None:
+        raise refuse(state.refused.errno or errno.EINVAL)
+
+
+def group_filter_text(instance: Instance, system: str) -> bytes:
+    """Return the text of a system's filter file: the same whatever was written, for no write to it fails."""
+    return GROUP_TEXT
+
+
+def put_group_filter(instance: Instance, system: str, data: bytes) -> None:
+    """Set the filter of every event of a system; an event that can't take it filters nothing, and says so."""
+    files = [file for file in instance.event_files() if file.event.system == system]
+    fields = [tuple(file.event.filter_fields()) for file in files]
+    for file, state in zip(files, write_group_filter(data, fields, filter_machine(instance)), strict=True):
+        _adopt(file, state)
+
+
+def compile_for(instance: Instance, event: Event, text: str) -> Predicate:
+    """Compile a filter of an event's records; a refused one is logged in the instance, and raised as OSError."""
+    try:
+        return compile_filter(
+            text.encode("latin-1"), tuple(event.filter_fields()), **filter_machine(instance)._asdict()
+        )
+    except FilterRefused as refused:
+        instance.error_log.log(LOG_LOCATION, refused.log_message, refused.command, refused.log_position)
+        raise
+
+
+def filter_machine(instance: TraceArray) -> Machine:
+    """Return what compiling a filter needs to know of the machine."""
+    symbols = instance.machine.symbols
+
+    def function_range(place: str | int) -> tuple[int, int] | None:
+        found = symbols.lookup(place) if isinstance(place, str) else [symbols.at(place)]
+        symbol = found[0] if found else None
+        return None if symbol is None else (symbol.address, symbol.address + symbol.size)
+
+    return Machine(instance.machine.filter_gates, instance.cpus, function_range, None)
+
+
+def _adopt(file: EventFile, state: FilterState) -> None:
+    if (file.filter is None) is not (state.predicate is None):
+        file.instance.tracing.scratch.need(state.predicate is not None)
+    file.filter = state.predicate
+    file.filter_text = state.shown
+    refused = state.refused
+    if refused is not None:
+        file.instance.error_log.log(LOG_LOCATION, refused.log_message, refused.command, refused.log_position)

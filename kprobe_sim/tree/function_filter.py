@@ -1,0 +1,111 @@
+"""Lists of functions: set_ftrace_filter, set_ftrace_notrace, set_graph_function, set_graph_notrace, stack_trace_filter.
+
+A word is a name or a pattern of functions, `!` takes them out again.  Commands (`FUNCTION:traceoff`) are refused with
+ENOSYS where a kernel would take them.  Sources: ftrace_process_regex(), match_records() and ftrace_graph_write() in
+kernel/trace/ftrace.c of 6.1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Sequence
+
+from kprobe_sim.events.instance import Instance
+from kprobe_sim.files.seqfile import Seq
+from kprobe_sim.parsing.glob import compile_pattern
+from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.parsing.words import BLANKS, next_word
+
+# what a list reads that holds nothing
+EMPTY = {
+    "set_ftrace_filter": b"#### all functions enabled ####\n",
+    "set_ftrace_notrace": b"#### no functions disabled ####\n",
+    "set_graph_function": b"#### all functions enabled ####\n",
+    "set_graph_notrace": b"#### no functions disabled ####\n",
+    "stack_trace_filter": b"#### all functions enabled ####\n",
+}
+_WORD = 127  # FTRACE_BUFF_MAX
+_COMMANDS = frozenset(
+    {"mod", "traceon", "traceoff", "stacktrace", "dump", "cpudump", "snapshot", "enable_event", "disable_event"}
+)
+
+
+class FunctionList(Seq):
+    """One of the files, open; what is written takes effect at the close, the word that it ends too."""
+
+    def __init__(self, flags: int, instance: Instance, name: str) -> None:
+        super().__init__(flags, self._lines, self._put)
+        self._instance = instance
+        self._name = name
+        self._new = frozenset() if flags & os.O_TRUNC else instance.functions.chosen(name)
+        self._rest = b""  # the start of a word whose end hasn't been written
+
+    def _lines(self) -> Sequence[bytes]:
+        chosen = self._instance.functions.chosen(self._name)
+        if not chosen:
+            return [EMPTY[self._name]]
+        names = (line.partition(" ")[0] for line in self._instance.machine.symbols.traceable_names())
+        return [b"%b\n" % name.encode() for name in names if name in chosen]
+
+    def _put(self, data: bytes) -> int:
+        word = next_word(data, _WORD - len(self._rest))
+        ended = word.consumed > len(word.text) + (len(data) - len(data.lstrip(BLANKS)))
+        text, self._rest = self._rest + word.text, b""
+        if text and not ended:
+            self._check_unended(text)
+            self._rest = text
+        elif text:
+            self._take(text)
+        return word.consumed
+
+    def _check_unended(self, word: bytes) -> None:
+        """Raise OSError ENOSYS for a command that a close would end: the close could tell nobody of a refusal."""
+        error = self._command_error(word)
+        if error == errno.ENOSYS:
+            raise refuse(error)
+
+    def _command_error(self, word: bytes) -> int:
+        """Return the errno for a word that has a command; 0 for one that hasn't."""
+        functions, colon, rest = word.partition(b":")
+        if not colon:
+            return 0
+        command = rest.partition(b":")[0].decode("latin-1")
+        if command not in _COMMANDS or self._name.startswith("set_graph"):
+            return errno.EINVAL
+        if self._name == "stack_trace_filter":
+            return errno.ENODEV
+        if command == "mod":
+            return errno.ENOSYS
+        # the list of what isn't traced has no commands
+        is_taken = self._name == "set_ftrace_filter" and self._found(functions.removeprefix(b"!"))
+        return errno.ENOSYS if is_taken else errno.EINVAL
+
+    def _take(self, word: bytes) -> None:
+        error = self._command_error(word)
+        if error:
+            raise refuse(error)
+        found = self._found(word.removeprefix(b"!"))
+        if not found:
+            raise refuse(errno.EINVAL)
+        self._new = self._new - found if word.startswith(b"!") else self._new | found
+
+    def _found(self, pattern: bytes) -> frozenset[str]:
+        """Return the functions that a name or pattern means; a number is the place in available_filter_functions."""
+        machine = self._instance.machine
+        names = [line.partition(" ")[0] for line in machine.symbols.traceable_names()]
+        if pattern.isdigit():
+            return frozenset(names[int(pattern) - 1 : int(pattern)])
+        if not any(sign in pattern for sign in b"*?[\\"):
+            name = pattern.decode("latin-1")
+            return frozenset({name} if name in names else ())
+        matches = compile_pattern(pattern, machine.filter_gates).matches
+        return frozenset(name for name in names if matches(name.encode() + b"\0", 0, len(name) + 1))
+
+    def release(self) -> None:
+        if self.writable:
+            if self._rest:
+                with contextlib.suppress(OSError):  # close(2) tells nobody
+                    self._take(self._rest)
+            self._instance.functions.choose(self._name, self._new)

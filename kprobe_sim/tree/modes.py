@@ -1,0 +1,64 @@
+"""The permission bits of a kernel's tracefs, what its event directories hold, and the files made of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kprobe_sim.builds.gates import gates_for
+from kprobe_sim.builds.profile import Profile
+from kprobe_sim.events.trace_array import TraceArray
+from kprobe_sim.files.node import OpenFile
+from kprobe_sim.files.simple import File
+
+
+class Modes(NamedTuple):
+    """The permission bits of a kernel's tracefs, and what its event directories hold."""
+
+    root: int  # of the mount point: tracefs' default, whatever the rest has (fs/tracefs/inode.c)
+    directory: int
+    events: int  # of events/ and below, which is a file system of its own from 6.6 on
+    write: int
+    read: int
+    event_files: tuple[str, ...]  # in readdir order
+    eventfs: bool  # events/ lists files first and what was made last at the end, and counts no links
+    triggers: bytes
+
+    @classmethod
+    def of(cls, profile: Profile) -> Modes:
+        """Read them from a recorded kernel."""
+        top = profile.directory("")
+        event = profile.directory("events/*/*")
+        return cls(
+            0o700,
+            top["instances"],
+            top["events"],
+            top["kprobe_events"],
+            top["README"],
+            tuple(event),
+            gates_for(profile.number).eventfs,
+            profile.file_text("events/*/*/trigger"),
+        )
+
+    def node(
+        self,
+        instance: TraceArray,
+        mode: int,
+        opener: Callable[[int], OpenFile],
+        truncated: Callable[[], None] | None = None,
+    ) -> File:
+        """Return a file whose opens are counted by the instance: it can't be removed while one is open."""
+
+        def counted(flags: int) -> OpenFile:
+            opened = opener(flags)
+            instance.open_files += 1
+            release = opened.release
+
+            def released() -> None:
+                instance.open_files -= 1
+                release()
+
+            opened.release = released  # type: ignore[method-assign]  # one more thing to do at the last close
+            return opened
+
+        return File(mode, counted, truncated)

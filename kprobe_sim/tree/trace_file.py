@@ -1,0 +1,188 @@
+"""`trace` and `trace_pipe`: the buffer as text, looked at or consumed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from kprobe_sim.events.instance import Instance
+from kprobe_sim.files.node import OpenFile, Seek
+from kprobe_sim.files.seqfile import Seq
+from kprobe_sim.records.ring import RingBuffer
+from kprobe_sim.records.trace_seq import Cut
+from kprobe_sim.text.header import header
+from kprobe_sim.text.render import Renderer
+
+
+class Trace(Seq):
+    """`trace`: the whole buffer as text, not consumed; a write is taken and ignored."""
+
+    seek: ClassVar[Seek] = Seek.TRACING
+
+    def __init__(
+        self,
+        flags: int,
+        instance: Instance,
+        cpu: int | None,
+        put: Callable[[bytes], int | None] = len,
+        *,
+        write_moves: bool = False,
+    ) -> None:
+        self._instance = instance
+        self._cpu = cpu
+        self._latency = instance.options["latency-format"]
+        self._known: tuple[tuple[object, ...], list[bytes]] | None = None  # the state they were made in, the records
+        self._held = b""  # of the line that last didn't fit what a read takes: it comes before the next that is made
+        self._is_left = False  # that one is the next one itself
+        self._first = 1  # the next record that is a line
+        super().__init__(flags, self._entries, put, write_moves=write_moves)
+        if self.readable:
+            self._look()
+
+    def _look(self) -> None:
+        self._instance.open_trace(self._cpu)
+
+    def _look_away(self) -> None:
+        self._instance.close_trace(self._cpu)
+
+    def release(self) -> None:
+        if self.readable:
+            self._look_away()
+
+    @property
+    def _buffer(self) -> RingBuffer:
+        return self._instance.buffer
+
+    def splice(self, size: int, position: int) -> bytes:
+        data = b""
+        while len(data) < size and (piece := self.read(size - len(data), position + len(data))):
+            data += piece
+        return data
+
+    def _entries(self) -> list[bytes]:
+        """Return the header and the entries, one by one; they are made anew only if something has changed."""
+        instance, buffer = self._instance, self._buffer
+        state = (instance.render_state, instance.started, buffer, *(one.state for one in buffer.cpus))
+        if self._known is None or self._known[0] != state:
+            self._known = state, self._records_of(buffer)
+        return self._known[1]
+
+    def _all(self) -> Sequence[bytes]:
+        """Return header and lines as the kernel makes them from where it stands: what it holds comes first.
+
+        Source: s_start() and s_show() in kernel/trace/trace.c (6.12), where going back doesn't empty iter->seq.
+        """
+        records = super()._all()
+        first = self._first = max(self._index, 1)
+        self._is_left = self._is_left and self._index > 0
+        if not self._held or (first >= len(records) and not self._is_left):
+            return records
+        line = self._held if self._is_left else self._held + records[first]
+        if first < len(records) and line == records[first]:
+            return records
+        held = [*records[:first], *[b""] * (first - len(records)), line, *records[first + 1 :]]
+        self._count(held)
+        return held
+
+    def _made(self, records: Sequence[bytes], end: int, *, spilled: bool) -> None:
+        if end > self._first:
+            self._held, self._is_left = b"", False
+        if spilled:
+            self._held, self._is_left = records[end], True
+
+    def _records_of(self, buffer: RingBuffer) -> list[bytes]:
+        instance = self._instance
+        entries = buffer.unread(self._cpu)
+        lines = Renderer(instance, self._latency, instance.started).lines(entries)
+        if instance.options["annotate"] and any(one.overrun for one in buffer.cpus):
+            started: set[int] = set()
+            for index, entry in enumerate(entries):
+                if entry.cpu in started:
+                    continue
+                started.add(entry.cpu)
+                if index > 1:
+                    lines[index] = b"##### CPU %d buffer started ####\n" % entry.cpu + lines[index]
+                if len(started) == instance.cpus:
+                    break
+        return [header(instance, self._latency, buffer), *lines]
+
+
+def poll_mask(instance: Instance, buffer: RingBuffer, cpu: int | None) -> int:
+    """Return what poll(2) says of a buffer: one CPU's is worth reading once buffer_percent of it is filled.
+
+    Source: ring_buffer_poll_wait() in kernel/trace/ring_buffer.c (6.1).
+    """
+    percent = int(instance.knobs.get("buffer_percent", b"50"))
+    is_ready = not buffer.is_empty(cpu) if cpu is None or not percent else buffer.cpus[cpu].is_filled(percent)
+    return select.POLLIN | select.POLLRDNORM if is_ready else 0
+
+
+class TracePipe(OpenFile):
+    """`trace_pipe`: consumes what it shows; one opener at a time; never blocks here (the adapter waits)."""
+
+    seek: ClassVar[Seek] = Seek.NONE
+
+    def __init__(self, flags: int, instance: Instance, cpu: int | None) -> None:
+        super().__init__(flags)
+        instance.readers.open_pipe(cpu)
+        self._instance = instance
+        self._cpu = cpu
+        self._latency = instance.options["latency-format"]
+        self._left = b""
+        self._has_read = False
+        self._renderer: Renderer | None = None
+
+    def read(self, size: int, position: int) -> bytes:
+        instance = self._instance
+        if not size:
+            return b""
+        if not self._left:
+            if instance.buffer.is_empty(self._cpu):
+                # the kernel gives the end only to who has read something, and never with O_NONBLOCK
+                if not instance.tracing_on and self._has_read and not self.flags & os.O_NONBLOCK:
+                    return b""
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            self._has_read = True
+            size = min(size, instance.machine.gates.trace_seq_size - 1)
+            self._fill(size)
+        taken, self._left = self._left[:size], self._left[size:]
+        return taken
+
+    def again(self, size: int, position: int) -> bytes:
+        instance = self._instance
+        if not self._left and not instance.machine.gates.end_wakes and instance.buffer.is_empty(self._cpu):
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return self.read(size, position)
+
+    def _fill(self, wanted: int) -> None:
+        renderer = self._renderer
+        if renderer is None:
+            renderer = self._renderer = Renderer(self._instance, self._latency, self._instance.started)
+        renderer.refresh()
+        size = self._instance.machine.gates.trace_seq_size
+        buffer = self._instance.buffer
+        lines: list[bytes] = []
+        used = 0
+        # no more is looked at than is shown: a look at the next page passes the padding of this one
+        while used < wanted and (entry := buffer.peek(self._cpu)) is not None:
+            line = renderer.line(entry, None, len(lines))
+            if lines and (isinstance(line, Cut) or used + len(line) > size - (not renderer.ends_in_put(entry.data))):
+                break
+            if isinstance(line, Cut):
+                used = wanted  # nothing comes after it in this read
+            lines.append(line)
+            used += len(line)
+            buffer.consume(entry)
+        self._left = b"".join(lines)
+
+    def poll(self) -> int:
+        return poll_mask(self._instance, self._instance.buffer, self._cpu)
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        return self._instance.machine.subscribe(callback)
+
+    def release(self) -> None:
+        self._instance.readers.close_pipe(self._cpu)

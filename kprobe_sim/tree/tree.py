@@ -1,0 +1,217 @@
+"""The tracefs tree: which path is which node.  `CONTROL` is the list of what is simulated.
+
+A path that the recorded kernel has and that isn't in the list can be read (it shows the recorded text) and refuses a
+write with ENOSYS, which no kernel answers there: better a loud test than a quiet wrong one.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import kprobe_sim.tree.control as control  # by its name: `from` takes what pyfakefs had forgotten
+from kprobe_sim.events.instance import Instance
+from kprobe_sim.files.node import DirNode, Node
+from kprobe_sim.files.seqfile import Seq, lines
+from kprobe_sim.files.simple import Generic
+from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.tree.control_files import CONTROL, KNOBS, PER_CPU, PLAIN, PROBE_FILES, TOP, Control
+from kprobe_sim.tree.event_dirs import EventsDir
+from kprobe_sim.tree.modes import Modes
+from kprobe_sim.tree.tree_parts import TreeParts
+
+
+def _unsimulated(data: bytes) -> int:
+    raise refuse(errno.ENOSYS)
+
+
+class InstanceDir(DirNode):
+    """The directory of an instance: the mount point for the top one."""
+
+    def __init__(self, instance: Instance, parts: TreeParts) -> None:
+        modes = parts.modes
+        super().__init__(modes.directory if instance.name else modes.root)
+        self._instance = instance
+        self.identity = instance
+        self._parts = parts
+        self._modes = modes
+        self._table = instance.machine.profile.directory("instances/*" if instance.name else "")
+
+    @property
+    def is_gone(self) -> bool:
+        return self._instance.removed
+
+    def names(self) -> Iterable[str]:
+        return [] if self.is_gone else list(self._table)
+
+    def lookup(self, name: str) -> Node | None:
+        mode = self._table.get(name)
+        if mode is None or self.is_gone:
+            return None
+        instance, modes = self._instance, self._modes
+        if name == "events":
+            return EventsDir(instance, self._parts)
+        if name == "options":
+            return OptionsDir(instance, modes)
+        if name == "per_cpu":
+            return PerCpuDir(instance, modes)
+        if name == "instances":
+            return InstancesDir(self._parts)
+        found = CONTROL.get(name) or (None if instance.name else self._of_top(name))
+        if found is None:
+            return self._recorded(name, mode)
+        truncated = found.truncated
+        return modes.node(
+            instance,
+            mode,
+            partial(found.opener, instance),
+            None if truncated is None else partial(truncated, instance),
+        )
+
+    def _of_top(self, name: str) -> Control | None:
+        probe_file = PROBE_FILES.get(name)
+        return TOP.get(name) if probe_file is None else probe_file(self._parts.probes)
+
+    def _recorded(self, name: str, mode: int) -> Node:
+        instance = self._instance
+        recorded = instance.machine.profile.file_text
+        path = f"instances/*/{name}" if instance.name else name
+        knob = KNOBS.get(name)
+        if knob is not None:
+            show, kind = knob
+            put = partial(control.put_number, instance, name, show)
+            return self._modes.node(
+                instance, mode, lambda flags: kind(flags, lambda: instance.knobs.get(name) or recorded(path), put)
+            )
+        try:
+            text = recorded(path)
+        except KeyError:  # there, but too long or too special to record
+            return self._modes.node(instance, mode, lambda flags: Seq(flags, _unknown, _unsimulated))
+        refused = _unsimulated if mode & 0o222 else None
+        if name in PLAIN:
+            return self._modes.node(instance, mode, lambda flags: Generic(flags, lambda: text, refused))
+        return self._modes.node(instance, mode, lambda flags: Seq(flags, lines(lambda: text), refused))
+
+
+def _unknown() -> Sequence[bytes]:
+    raise refuse(errno.ENOSYS)
+
+
+class OptionsDir(DirNode):
+    """options/: one file per trace option."""
+
+    def __init__(self, instance: Instance, modes: Modes) -> None:
+        super().__init__(modes.directory)
+        self._instance = instance
+        self._modes = modes
+        self._table = instance.machine.profile.directory("instances/*/options" if instance.name else "options")
+
+    @property
+    def is_gone(self) -> bool:
+        return self._instance.removed
+
+    def names(self) -> Iterable[str]:
+        return [] if self.is_gone else list(self._table)
+
+    def lookup(self, name: str) -> Node | None:
+        mode = self._table.get(name)
+        if mode is None or self.is_gone:
+            return None
+        instance = self._instance
+        return self._modes.node(
+            instance,
+            mode,
+            lambda flags: Generic(
+                flags,
+                lambda: self._value(name),
+                lambda data: control.put_option(instance, name, data),
+            ),
+        )
+
+    def _value(self, name: str) -> bytes:
+        value = self._instance.options.of_tracer(name)
+        if value is None:
+            return self._instance.machine.profile.file_text(f"options/{name}")
+        return b"1\n" if value else b"0\n"
+
+
+class PerCpuDir(DirNode):
+    """per_cpu/: cpu0, cpu1, ..."""
+
+    def __init__(self, instance: Instance, modes: Modes) -> None:
+        super().__init__(modes.directory)
+        self._instance = instance
+        self._modes = modes
+
+    @property
+    def is_gone(self) -> bool:
+        return self._instance.removed
+
+    def names(self) -> Iterable[str]:
+        return [] if self.is_gone else [f"cpu{cpu}" for cpu in range(self._instance.cpus)]
+
+    def lookup(self, name: str) -> Node | None:
+        if name not in self.names():
+            return None
+        return CpuDir(self._instance, int(name[3:]), self._modes)
+
+
+class CpuDir(DirNode):
+    """per_cpu/cpuN/: the buffer of one CPU."""
+
+    def __init__(self, instance: Instance, cpu: int, modes: Modes) -> None:
+        super().__init__(modes.directory)
+        self._instance = instance
+        self._cpu = cpu
+        self._modes = modes
+        self._table = instance.machine.profile.directory("per_cpu/cpu0")
+
+    @property
+    def is_gone(self) -> bool:
+        return self._instance.removed
+
+    def names(self) -> Iterable[str]:
+        return [] if self.is_gone else list(self._table)
+
+    def lookup(self, name: str) -> Node | None:
+        mode = self._table.get(name)
+        if mode is None or self.is_gone:
+            return None
+        instance, cpu = self._instance, self._cpu
+        opener = PER_CPU.get(name)
+        if opener is None:
+            return self._modes.node(
+                instance, mode, lambda flags: Seq(flags, lines(_unreadable), _unsimulated if mode & 0o222 else None)
+            )
+        truncated = partial(instance.clear, cpu) if name == "trace" else None
+        return self._modes.node(instance, mode, partial(opener, instance, cpu), truncated)
+
+
+def _unreadable() -> bytes:
+    raise refuse(errno.ENOSYS)
+
+
+class InstancesDir(DirNode):
+    """instances/: mkdir makes an instance, rmdir removes it."""
+
+    def __init__(self, parts: TreeParts) -> None:
+        super().__init__(parts.modes.directory)
+        self._instances = parts.instances
+        self._parts = parts
+
+    def names(self) -> Iterable[str]:
+        return reversed(list(self._instances.by_name))
+
+    def lookup(self, name: str) -> Node | None:
+        instance = self._instances.by_name.get(name)
+        return None if instance is None else InstanceDir(instance, self._parts)
+
+    def mkdir(self, name: str) -> None:
+        self._instances.add(name)
+
+    def rmdir(self, name: str) -> None:
+        instance = self._instances.by_name[name]
+        if instance.open_files:
+            raise refuse(errno.EBUSY)
+        self._instances.remove(name)

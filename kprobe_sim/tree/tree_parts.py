@@ -1,0 +1,19 @@
+"""What the directories of the tree are made of: the parts of the kernel that their files show and change."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kprobe_sim.events.instances import Instances
+from kprobe_sim.hist.files import HistFiles
+from kprobe_sim.probes.registry import ProbeRegistry
+from kprobe_sim.tree.modes import Modes
+
+
+class TreeParts(NamedTuple):
+    """The parts of one kernel that its tracefs stands on."""
+
+    modes: Modes
+    instances: Instances
+    probes: ProbeRegistry
+    hists: HistFiles

@@ -1,0 +1,168 @@
+"""The `trigger` file of an event: read a trigger, set it, remove it, list them.
+
+    [!]NAME[:COUNT][ if FILTER]      [!]enable_event:SYSTEM:EVENT[:COUNT][ if FILTER]      [!]hist:...
+
+Sources: event_trigger_parse(), event_enable_trigger_parse() and what they call in kernel/trace/trace_events_trigger.c
+of 6.1; fixtures/triggers.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from typing import NamedTuple
+
+from kprobe_sim.builds.page import PAGE_SIZE
+from kprobe_sim.events.event_file import EventFile, Trigger
+from kprobe_sim.events.trigger import HistSwitch, Snapshot, StackTrace, Switch, TraceOff, TraceOn
+from kprobe_sim.filters.errors import LOG_LOCATION, FilterRefused
+from kprobe_sim.filters.predicate import compile_filter
+from kprobe_sim.hist.files import HistFiles
+from kprobe_sim.parsing.kstrto import is_digit, kstrtoul
+from kprobe_sim.parsing.refusal import refuse
+from kprobe_sim.tree.filtering import filter_machine
+
+_BLANKS = "\t\n\v\f\r \xa0"  # the kernel's isspace()
+_COMMAND_END = re.compile("[: \t]")
+_WORD_END = re.compile("[ \t]")
+_PLAIN: dict[str, type[Trigger]] = {
+    "traceon": TraceOn,
+    "traceoff": TraceOff,
+    "snapshot": Snapshot,
+    "stacktrace": StackTrace,
+}
+_SWITCHES = {"enable_event": Switch, "disable_event": Switch, "enable_hist": HistSwitch, "disable_hist": HistSwitch}
+
+
+class _Line(NamedTuple):
+    """A line of the file, taken apart."""
+
+    name: str
+    removes: bool
+    rest: str | None  # after the name
+
+
+def put_trigger(file: EventFile, data: bytes, available: bytes, hists: HistFiles) -> int:
+    """Take one write to the file; `available` is what it reads without a trigger, which names those there are.
+
+    Raises OSError: EINVAL, EEXIST, what the filter's compiler says, and more of hist triggers.
+    """
+    if not data:
+        return 0
+    if len(data) >= PAGE_SIZE:
+        raise refuse(errno.EINVAL)
+    if file.freed:
+        raise refuse(errno.ENODEV)
+    line = _read(data)
+    if line.name not in available.decode("ascii").split()[3:]:
+        raise refuse(errno.EINVAL)
+    if line.name in _PLAIN:
+        _put_plain(file, line)
+    elif line.name in _SWITCHES:
+        _put_switch(file, line)
+    elif line.rest is None:
+        raise refuse(errno.EINVAL)
+    else:
+        hists.put(file, line.rest, removes=line.removes)
+    return len(data)
+
+
+def trigger_text(file: EventFile, available: bytes) -> bytes:
+    """Return what the file reads."""
+    if file.freed:
+        raise refuse(errno.ENODEV)
+    lines = [f"{trigger.line()}\n" for trigger in file.triggers if trigger.group != "eprobe"]
+    return "".join(lines).encode("latin-1") or available
+
+
+def _read(data: bytes) -> _Line:
+    text = data.decode("latin-1").partition("\0")[0].strip(_BLANKS)
+    end = _COMMAND_END.search(text)
+    name = text if end is None else text[: end.start()]
+    rest = None if end is None else text[end.end() :].lstrip(_BLANKS) or None
+    return _Line(name.removeprefix("!"), name.startswith("!"), rest)
+
+
+def _put_plain(file: EventFile, line: _Line) -> None:
+    count, condition = None, line.rest
+    if line.rest is not None and is_digit(line.rest, 0):
+        count, condition = _split(line.rest)
+    if line.removes:
+        _remove(file, _PLAIN[line.name](file, line.name, None))
+        return
+    trigger = _PLAIN[line.name](file, line.name, _count(count))
+    set_filter(trigger, condition)
+    trigger.prepare()
+    _add(trigger)
+
+
+def _put_switch(file: EventFile, line: _Line) -> None:
+    if line.rest is None:
+        raise refuse(errno.EINVAL)
+    parameter, condition = _split(line.rest)
+    system, colon, name = parameter.partition(":")
+    if not colon:
+        raise refuse(errno.EINVAL)
+    name, colon, count = name.partition(":")
+    target = file.find(system, name)
+    if target is None or not target.event.can_enable:
+        raise refuse(errno.EINVAL)
+    if line.removes:
+        _remove(file, _SWITCHES[line.name](file, line.name, None, target))
+        return
+    trigger = _SWITCHES[line.name](file, line.name, _count(count if colon else None), target)
+    set_filter(trigger, condition)
+    target.enable(True, soft=True)
+    try:
+        _add(trigger)
+    except OSError:
+        target.enable(False, soft=True)
+        raise
+
+
+def _split(text: str) -> tuple[str, str | None]:
+    """Take the first word; return it and what follows, None if nothing does."""
+    end = _WORD_END.search(text)
+    return (text, None) if end is None else (text[: end.start()], text[end.end() :].lstrip(_BLANKS) or None)
+
+
+def _count(text: str | None) -> int | None:
+    if text is None:
+        return None
+    number = text.partition(":")[0]
+    if not number:
+        raise refuse(errno.EINVAL)
+    return kstrtoul(number)
+
+
+def set_filter(trigger: Trigger, condition: str | None) -> None:
+    """Give a trigger the filter that `if FILTER` means; None: none.  Raises OSError, and logs the fault."""
+    if condition is None:
+        return
+    end = _WORD_END.search(condition)
+    if end is None or condition[: end.start()] != "if":
+        raise refuse(errno.EINVAL)
+    file = trigger.file
+    text = condition[end.end() :]
+    context = filter_machine(file.instance)
+    try:
+        trigger.filter = compile_filter(text.encode("latin-1"), tuple(file.event.filter_fields()), **context._asdict())
+    except FilterRefused as refused:
+        if context.gates.trigger_errors_logged:
+            file.instance.error_log.log(LOG_LOCATION, refused.log_message, refused.command, refused.log_position)
+        raise refuse(refused.errno or errno.EINVAL) from None
+    trigger.filter_text = text
+
+
+def _add(trigger: Trigger) -> None:
+    if any(trigger.is_rival(other) for other in trigger.file.triggers):
+        raise refuse(errno.EEXIST)
+    trigger.file.add_trigger(trigger)
+
+
+def _remove(file: EventFile, like: Trigger) -> None:
+    """Remove the trigger of the same group and target, whatever its name; none is no error."""
+    for trigger in file.triggers:
+        if trigger.is_rival(like):
+            file.drop_trigger(trigger)
+            return
