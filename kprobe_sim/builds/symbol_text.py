@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from kprobe_sim.builds.symbols import Symbol
+from kprobe_sim.builds.symbol import Symbol
 
 
 class Covering(Protocol):

@@ -11,64 +11,22 @@ Rules and their source: symbol search and sizes as kernel/kallsyms.c and kernel/
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from enum import Enum
 from pathlib import Path
-from typing import NamedTuple
 
+from kprobe_sim.builds.added import AddedSymbols
 from kprobe_sim.builds.packed import Ascending, Numbers, Texts, open_sections
+from kprobe_sim.builds.symbol import KINDS, Placement, Symbol
 
 MAGIC = b"kprobsym"
 HIGH = 0xFFFF_FFFF_8000_0000  # image and modules live above it: recorded addresses are 32-bit offsets of it
 LOW = 0x100_0000  # smaller offsets are absolute addresses (per-CPU symbols of kernels before 6.15)
 CHUNK = 8192  # bytes of the bitmap of instruction starts, and of kinds, that are compressed together
 BLOCK = 128  # symbols whose names are compressed together
-SYNTHETIC = 0xFFFF_FFFF_B000_0000  # an address range that neither image nor modules use: functions that were added
-SYNTHETIC_MODULE = 0xFFFF_FFFF_D000_0000  # the same for functions of added modules
 ENDBR = 4  # bytes of the instruction that a function starts with on kernels with IBT; its ftrace location follows
-FENTRY = 5  # bytes of the call to __fentry__, a nop while nobody traces
-
-
-class Symbol(NamedTuple):
-    """A symbol as /proc/kallsyms has it; `size` is the distance in bytes to the next different address."""
-
-    name: str
-    address: int
-    size: int
-    type: str  # the letter of /proc/kallsyms
-    module: str = ""  # "" for the kernel's image
-    traceable: bool = False  # its entry is an ftrace location
-    blacklisted: bool = False  # its entry lies in the kprobe blacklist
-
-
-class Placement(Enum):
-    """Whether the kernel can put a kprobe on an address, and if not, what stands against it, in the kernel's order."""
-
-    OK = "ok"
-    NOTRACE = "notrace"  # the function that covers it has no ftrace location: EINVAL before registration
-    NO_SYMBOL = "no symbol"  # no symbol covers it
-    NOT_TEXT = "not text"  # data, or init code that was freed: EINVAL
-    BLACKLISTED = "blacklisted"  # EINVAL
-    RESERVED = "reserved"  # jump label, static call or BUG instruction: EINVAL
-    NOT_BOUNDARY = "not boundary"  # EILSEQ
-    INT3 = "int3"  # a breakpoint instruction in the code itself (padding): EINVAL up to 6.1
-    NOT_COPIED = "not copied"  # can't be single-stepped elsewhere: EINVAL
-    UNSUPPORTED = "unsupported"  # far or memory-indirect branch, iret: EOPNOTSUPP since int3 single-stepping (5.13)
-
-
-# What the recorder writes as the kind of a special range.
-KINDS = {
-    1: Placement.RESERVED,
-    2: Placement.INT3,
-    3: Placement.NOT_COPIED,
-    4: Placement.UNSUPPORTED,
-}
-
-
-class _Added(NamedTuple):
-    symbol: Symbol
-    boundaries: frozenset[int] | None  # offsets; None: all but those inside the fentry call
+_FUNCTION_SIZE = 0x100  # bytes of a function that is added, where nobody says
+_TEXT_TYPES = frozenset("tTwW")
 
 
 class SymbolTable:
@@ -101,19 +59,20 @@ class SymbolTable:
         text = sections["text"].cast("I").tolist()
         self._text = [(text[i], text[i + 1], text[i + 2]) for i in range(0, len(text), 3)]
         self._modules = set(modules[1:])
-        self._added: dict[str, list[_Added]] = {}
-        self._added_at: list[tuple[int, int, str]] = []  # (address, position in the list of that name, name)
+        self._added = AddedSymbols()
+        self._sizes: dict[int, int] = {}  # of what is smaller than recorded, by the offset where it begins
+        self._moved: set[int] = set()  # positions of what is larger than recorded: it is among the added ones
+        self.version = 0  # another whenever the same names or addresses may lead elsewhere
 
     def __len__(self) -> int:
-        return len(self._address) + len(self._added_at)
+        return len(self._address) - len(self._moved) + len(self._added)
 
     def __iter__(self) -> Iterator[Symbol]:
         """Yield all symbols in the order of /proc/kallsyms (by address), then the added ones."""
         for index in range(len(self._address)):
-            yield self._symbol(index)
-        for symbols in self._added.values():
-            for added in symbols:
-                yield added.symbol
+            if index not in self._moved:
+                yield self._symbol(index)
+        yield from self._added
 
     def kallsyms(self) -> bytes:
         """Return the text of /proc/kallsyms, in a tenth of the time that making all symbols takes."""
@@ -122,19 +81,21 @@ class SymbolTable:
         ]
         lines = []
         for index, offset in enumerate(self._address):
+            if index in self._moved:
+                continue
             letter, tail = tails[self._kinds[index // CHUNK][index % CHUNK]]
             lines.append(
                 b"%016x%b%b%b" % (offset if offset < LOW else HIGH + offset, letter, self._name_at(index), tail)
             )
-        for one in (added.symbol for symbols in self._added.values() for added in symbols):
+        for one in self._added:
             tail = f"\t[{one.module}]\n".encode() if one.module else b"\n"
             lines.append(f"{one.address:016x} {one.type} {one.name}".encode() + tail)
         return b"".join(lines)
 
     def lookup(self, name: str) -> list[Symbol]:
         """Return all symbols of that name: the image's by address, then modules', then added ones; [] if unknown."""
-        found = [self._symbol(index) for index in self.positions(name)]
-        return found + [added.symbol for added in self._added.get(name, ())]
+        found = [self._symbol(index) for index in self._present(name)]
+        return found + self._added.lookup(name)
 
     def positions(self, name: str) -> list[int]:
         """Return the positions of all recorded symbols of that name in the table, ascending."""
@@ -154,7 +115,7 @@ class SymbolTable:
 
     def at(self, address: int) -> Symbol | None:
         """Return the symbol that covers an address, of aliases the first, as the kernel's `%pS` would name it."""
-        added = self._added_covering(address)
+        added = self._added.covering(address)
         if added is not None:
             return added.symbol
         index = self._covering(address)
@@ -173,7 +134,10 @@ class SymbolTable:
         addresses = self._address
         for offset in self._locations:
             start = addresses[addresses.right(offset) - 1]
-            index = addresses.left(start)
+            found = self._first(addresses.left(start))
+            if found is None:
+                continue
+            index = found
             _, module, _, _ = self._kind(index)
             if offset - start > ENDBR and not self._shows_lost:
                 # a weak function that another replaced (FTRACE_INVALID_FUNCTION, kernel/trace/ftrace.c, 6.1)
@@ -183,21 +147,16 @@ class SymbolTable:
             else:
                 name = self._name_at(index).decode()
             yield HIGH + offset, name
-        for symbols in self._added.values():
-            for symbol, _ in symbols:
-                if symbol.traceable:
-                    yield symbol.address, f"{symbol.name} [{symbol.module}]" if symbol.module else symbol.name
+        for address, symbol in self._added.places():
+            yield address, f"{symbol.name} [{symbol.module}]" if symbol.module else symbol.name
 
     # --------------------------------------------------------------------------------------------------- placement
 
     def is_boundary(self, address: int) -> bool:
         """Return whether an instruction starts at an address, counted from the symbol that covers it."""
-        added = self._added_covering(address)
+        added = self._added.covering(address)
         if added is not None:
-            offset = address - added.symbol.address
-            if added.boundaries is not None:
-                return offset in added.boundaries
-            return not 0 < offset < FENTRY
+            return added.is_boundary(address)
         offset = address - HIGH
         for start, length, base in self._text:
             if start <= offset < start + length:
@@ -207,16 +166,16 @@ class SymbolTable:
 
     def is_text(self, address: int) -> bool:
         """Return whether an address is in the kernel's or a module's text (freed init text isn't)."""
-        if self._added_covering(address) is not None:
+        if self._added.covering(address) is not None:
             return True
         offset = address - HIGH
         return any(start <= offset < start + length for start, length, _ in self._text)
 
     def is_traceable(self, address: int) -> bool:
         """Return whether an address is an ftrace location."""
-        added = self._added_covering(address)
+        added = self._added.covering(address)
         if added is not None:
-            return added.symbol.traceable and added.symbol.address == address
+            return added.symbol.traceable and added.symbol.address + added.call == address
         return _holds(self._locations, address - HIGH, address - HIGH + 1)
 
     def is_notrace(self, address: int) -> bool:
@@ -224,7 +183,7 @@ class SymbolTable:
 
         False where no symbol covers the address.  For `name.suffix` the function `name` counts as well.
         """
-        added = self._added_covering(address)
+        added = self._added.covering(address)
         if added is not None:
             return not added.symbol.traceable
         index = self._covering(address)
@@ -234,7 +193,7 @@ class SymbolTable:
 
     def is_blacklisted(self, address: int) -> bool:
         """Return whether an address is in the kprobe blacklist; for `name.suffix`, also whether `name` is."""
-        added = self._added_covering(address)
+        added = self._added.covering(address)
         if added is not None:
             return added.symbol.blacklisted
         if self._in_blacklist(address - HIGH):
@@ -250,7 +209,7 @@ class SymbolTable:
 
     def placement(self, address: int) -> Placement:
         """Return what the kernel finds when a kprobe event is to stand on an address."""
-        if self._added_covering(address) is None and self._covering(address) is None:
+        if self._added.covering(address) is None and self._covering(address) is None:
             return Placement.NO_SYMBOL
         if self.is_notrace(address):
             return Placement.NOTRACE
@@ -286,25 +245,66 @@ class SymbolTable:
         Without `address` it gets one in a range that nothing else uses.  `boundaries` are the offsets at which
         instructions start; by default any offset but +1 to +4, the inside of the call to __fentry__.
         """
-        if size <= 0:
-            raise ValueError(f"size {size} of {name!r} isn't positive")
-        if address is None:
-            address = SYNTHETIC_MODULE if module else SYNTHETIC
-            for start, position, other in self._added_at:
-                end = start + self._added[other][position].symbol.size
-                if (start >= SYNTHETIC_MODULE) == bool(module) and end > address:
-                    address = (end + 15) & ~15
+        symbol = self._added.add(Symbol(name, address or 0, size, type, module, traceable, blacklisted), boundaries)
         if module:
             self._modules.add(module)
-        symbol = Symbol(name, address, size, type, module, traceable, blacklisted)
-        known = self._added.setdefault(name, [])
-        insort(self._added_at, (address, len(known), name))
-        known.append(_Added(symbol, None if boundaries is None else frozenset(boundaries) | {0}))
+        self.version += 1
         return symbol
+
+    def declare(self, name: str, size: int | None = None, module: str = "") -> Symbol:
+        """Have a function of that name with that size in bytes; return its symbol.
+
+        A function that is recorded keeps its address, unless it is to be larger than the room up to the next one: then
+        it lies among the added ones, and nothing is at its place.  Without `size` it stays as it
+        is, and a new one has 256 bytes.  `module` is a new one's, or tells which of that name is meant.
+
+        Raises ValueError for a size that isn't positive.
+        """
+        if size is not None and size <= 0:
+            raise ValueError(f"size {size} of {name!r} isn't positive")
+        known = next((one for one in self.lookup(name) if _is_meant(one, module)), None)
+        if known is None:
+            return self.add(name, size=_FUNCTION_SIZE if size is None else size, module=module)
+        if size is None or size == known.size:
+            return known
+        call = ENDBR if self.has_endbr(known.address) else 0
+        traceable, blacklisted = not self.is_notrace(known.address), self.is_blacklisted(known.address)
+        offset = known.address - HIGH
+        position = next((one for one in self._present(name) if self._address[one] == offset), None)
+        self.version += 1
+        if position is not None and size <= self._end(position) - offset:
+            self._sizes[offset] = size
+            return self._symbol(position)
+        if position is None:
+            self._added.remove(known)
+        else:
+            self._moved.add(position)
+        address = known.address if position is None and size < known.size else 0
+        moved = Symbol(name, address, size, known.type, known.module, traceable, blacklisted)
+        return self._added.add(moved, call=call)
+
+    def is_moved(self, name: str, size: int, module: str = "") -> Symbol | None:
+        """Return the symbol that would be at another address when it was declared to have that size, None if none."""
+        known = next((one for one in self.lookup(name) if _is_meant(one, module)), None)
+        if known is None or size == known.size:
+            return None
+        offset = known.address - HIGH
+        rooms = (self._end(one) - offset for one in self._present(name) if self._address[one] == offset)
+        return known if size > next(rooms, known.size) else None
 
     def add_module(self, name: str) -> None:
         """Have a module loaded; its functions come with `add(..., module=name)`."""
         self._modules.add(name)
+
+    def _present(self, name: str) -> list[int]:
+        return [index for index in self.positions(name) if index not in self._moved]
+
+    def _first(self, index: int) -> int | None:
+        """Return the first of the symbols at an address that hasn't moved, from the first of all on."""
+        if not self._moved:
+            return index
+        start = self._address[index]
+        return next((one for one in range(index, self._address.right(start)) if one not in self._moved), None)
 
     def _name_at(self, index: int) -> bytes:
         rank = self._rank[index]
@@ -326,7 +326,7 @@ class SymbolTable:
         return Symbol(
             self._name_at(index).decode(),
             offset if offset < LOW else HIGH + offset,
-            self._end(index) - offset,
+            self._sizes.get(offset) or self._end(index) - offset,
             letter,
             module,
             traceable,
@@ -352,17 +352,10 @@ class SymbolTable:
         index = self._address.right(offset) - 1
         if index < 0 or self._address[index] < start:
             return None
-        return self._address.left(self._address[index])
-
-    def _added_covering(self, address: int) -> _Added | None:
-        if not self._added_at:
-            return None
-        place = bisect_right(self._added_at, address, key=lambda entry: entry[0]) - 1
-        if place < 0:
-            return None
-        start, position, name = self._added_at[place]
-        added = self._added[name][position]
-        return added if address < start + added.symbol.size else None
+        first = self._address[index]
+        if self._sizes and offset - first >= self._sizes.get(first, offset):
+            return None  # in the room that a function was declared not to fill
+        return self._first(self._address.left(first))
 
     def _unsuffixed(self, index: int) -> Iterator[int]:
         """Yield the symbol `name` for one called `name.suffix`: the first of that name, as the kernel looks it up."""
@@ -383,7 +376,7 @@ class SymbolTable:
         return self._bits[number][within]
 
     def _special_at(self, address: int) -> Placement | None:
-        if self._added_covering(address) is not None:
+        if self._added.covering(address) is not None:
             return None
         offset = address - HIGH
         place = self._special.right(offset) - 1 if offset >= 0 else -1
@@ -397,3 +390,7 @@ class SymbolTable:
 def _holds(numbers: Ascending, start: int, end: int) -> bool:
     place = numbers.left(start) if start >= 0 else 0
     return place < len(numbers) and numbers[place] < end
+
+
+def _is_meant(symbol: Symbol, module: str) -> bool:
+    return symbol.type in _TEXT_TYPES and (not module or symbol.module == module)

@@ -90,7 +90,7 @@ class TraceArray:
             self.options.version,
             machine.cmdlines.version,
             self.tracing.events.version,
-            len(machine.symbols),
+            machine.symbols.version,
             self.clock.name,
         )
 

@@ -73,7 +73,7 @@ class Placing:
         self._places: dict[str, int] = {}
         self._widths: dict[str, tuple[tuple[int, ...], int]] = {}  # masks of a function's parameters and result
         self._chains: dict[tuple[str, tuple[str | int, ...]], tuple[int, ...]] = {}
-        self._symbols = len(machine.symbols)  # what was remembered holds while none are added
+        self._symbols = machine.symbols.version  # what was remembered holds while none are added
 
     def entry(self, call: Call) -> int:
         """Return the address of the function called.  Raises ValueError for names or CPUs that there aren't."""
@@ -82,12 +82,12 @@ class Placing:
         if not call.registers.keys() <= _NAMES:
             unknown = sorted(call.registers.keys() - _NAMES)
             raise ValueError(f"no register {unknown[0]!r}: the kernel's names are {', '.join(REGISTERS)}")
-        if len(self._machine.symbols) != self._symbols:
+        if self._machine.symbols.version != self._symbols:
             self._places.clear()
             self._widths.clear()
             self._chains.clear()
         entry = self._address(call.function, "function")
-        self._symbols = len(self._machine.symbols)
+        self._symbols = self._machine.symbols.version
         return entry
 
     def chain(self, call: Call) -> tuple[int, ...]:
@@ -98,7 +98,7 @@ class Placing:
             if len(self._chains) >= _REMEMBERED:
                 self._chains.clear()
             chain = self._chains[key] = self._chain(call)
-            self._symbols = len(self._machine.symbols)
+            self._symbols = self._machine.symbols.version
         return chain
 
     def frame(self, call: Call, entry: int, chain: tuple[int, ...]) -> Frame:

@@ -1,9 +1,9 @@
 """Activities: what a simulated machine does, as a TOML file of calls.
 
 repeat = true                     # start again at the end, when played live
-[[function]]                      # a function that the recorded kernel hasn't
+[[function]]                      # a function that the recorded kernel hasn't, or has with another size
 name = "do_sys_open"
-size = 0x220
+size = 0x220                      # in bytes; absent: as recorded, or 256
 [[call]]
 function = "do_sys_open"          # or "name+0x10"
 task = "supervise-1689"           # comm-pid; pid/tgid for a thread: "worker-1690/1689"
@@ -83,15 +83,14 @@ class Step(NamedTuple):
 class Activity(NamedTuple):
     """A sequence of calls, and the functions that they need."""
 
-    functions: tuple[tuple[str, int, str], ...]  # name, size, module
+    functions: tuple[tuple[str, int | None, str], ...]  # name, size (None: the build's), module
     steps: tuple[Step, ...]
     repeat: bool
 
     def prepare(self, kernel: SimulatedKernel) -> None:
-        """Add the functions that the kernel hasn't, and let the tasks exist."""
+        """Let the functions be as they are said to be, and the tasks exist."""
         for name, size, module in self.functions:
-            if not kernel.symbols.lookup(name):
-                kernel.add_function(name, size, module)
+            kernel.add_function(name, size, module)
         for step in self.steps:
             task = step.options["task"]
             kernel.tasks.setdefault(task.pid, task)
@@ -151,7 +150,7 @@ def parse(text: str, name: str = "activity") -> Activity:
         if not isinstance(entry.get("name"), str):
             raise ValueError(f"{name}: function {number} has no name")
         try:
-            size = int(entry.get("size", 0x100))
+            size = int(entry["size"]) if "size" in entry else None
         except (TypeError, ValueError):
             raise ValueError(f"{name}: function {number}: its size is no number: {entry['size']!r}") from None
         functions.append((entry["name"], size, str(entry.get("module", ""))))

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from kprobe_sim.builds.profile import load as load_profile
-from kprobe_sim.builds.symbols import Symbol
+from kprobe_sim.builds.symbol import Symbol
 from kprobe_sim.events.dyn_event import DynamicEvent
 from kprobe_sim.events.event import Event, StaticEvent
 from kprobe_sim.events.event_table import EventTable
@@ -206,10 +206,22 @@ class SimulatedKernel:
         """Return the thread ids of a process, as far as its threads have done something; [] if unknown."""
         return self.machine.threads(pid)
 
-    def add_function(self, name: str, size: int = 0x100, module: str = "") -> Symbol:
-        """Add a function that the recorded kernel hasn't; return its symbol."""
+    def add_function(self, name: str, size: int | None = None, module: str = "") -> Symbol:
+        """Have a function of that name and size in bytes; return its symbol.
+
+        One that the recorded kernel has gets that size, at its address if it fits there, and without `size` stays as
+        it is; one that it hasn't is added (default: 256 bytes).  `module` is the one that it is in.
+
+        Raises ValueError for a size that isn't positive, or one that moves a function on which probes stand.
+        """
         with self.condition:
-            return self.symbols.add(name, size=size, module=module)
+            moved = None if size is None else self.symbols.is_moved(name, size, module)
+            if moved is not None and self.probes.stand_in(range(moved.address, moved.address + moved.size)):
+                raise ValueError(
+                    f"{name} has 0x{moved.size:x} bytes and probes: it can't have 0x{size:x}, which moves it; "
+                    "say its size before it is probed"
+                )
+            return self.symbols.declare(name, size, module)
 
     # EventHost: what the dynamic events ask
 

@@ -46,7 +46,7 @@ class SimulatedMachine:
         self.files = MachineFiles()
         self._subscribers: dict[object, Callable[[], None]] = {}
         self._hash_key = self.release.encode()
-        self._functions = (-1, b"")  # number of symbols, text of available_filter_functions
+        self._functions = (-1, b"")  # version of the symbols, text of available_filter_functions
         self._addresses = (-1, b"")  # the same of available_filter_functions_addrs
 
     def threads(self, pid: int) -> list[int]:
@@ -101,18 +101,18 @@ class SimulatedMachine:
         return {int(address, 16): string for address, string in _PRINTK_FORMAT.findall(text)}
 
     def available_functions(self) -> bytes:
-        """Return the text of available_filter_functions; the same object until a function is added."""
-        count = len(self.symbols)
-        if self._functions[0] != count:
-            self._functions = (count, "".join(f"{name}\n" for name in self.symbols.traceable_names()).encode())
+        """Return the text of available_filter_functions; the same object until functions change."""
+        version = self.symbols.version
+        if self._functions[0] != version:
+            self._functions = (version, "".join(f"{name}\n" for name in self.symbols.traceable_names()).encode())
         return self._functions[1]
 
     def function_addresses(self) -> bytes:
-        """Return the text of available_filter_functions_addrs; the same object until a function is added."""
-        count = len(self.symbols)
-        if self._addresses[0] != count:
+        """Return the text of available_filter_functions_addrs; the same object until functions change."""
+        version = self.symbols.version
+        if self._addresses[0] != version:
             lines = (f"{address:016x} {name}\n" for address, name in self.symbols.traceable_places())
-            self._addresses = (count, "".join(lines).encode())
+            self._addresses = (version, "".join(lines).encode())
         return self._addresses[1]
 
     # waking readers

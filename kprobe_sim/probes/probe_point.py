@@ -12,7 +12,8 @@ from typing import NamedTuple
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.builds.page import STACK_SIZE
 from kprobe_sim.builds.prototypes import PrototypeTable
-from kprobe_sim.builds.symbols import ENDBR, Placement, Symbol, SymbolTable
+from kprobe_sim.builds.symbol import Placement, Symbol
+from kprobe_sim.builds.symbols import ENDBR, SymbolTable
 from kprobe_sim.fetch.argument import FetchArg
 from kprobe_sim.fetch.btf_arguments import Function
 from kprobe_sim.fetch.expression import From, Source

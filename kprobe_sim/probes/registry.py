@@ -87,6 +87,11 @@ class ProbeRegistry:
         """Return where the entry of a function is probed: after the ENDBR that it may start with."""
         return self._room.points.entry(function)
 
+    def stand_in(self, places: range) -> bool:
+        """Return whether a probe stands on one of these addresses."""
+        fprobes = (address for probe in self.fprobes.probes() for address in probe.addresses)
+        return any(address in places for address in (*(probe.address for probe in self.kprobes.probes()), *fprobes))
+
     def _run(self, line: str, kind: Operations | None) -> None:
         words = tokens(line)
         marks = "-!" if kind is None else "-"

@@ -53,8 +53,8 @@ def said(run: Run) -> list[str]:
         (
             "p:do_sys_open",
             [
-                "          kprobe-26386   [001] ..... STAMP: do_sys_open: (do_sys_open+0x0/0x80)",
-                "           <...>-26387   [001] ..... STAMP: do_sys_open: (do_sys_open+0x0/0x80)",
+                "          kprobe-26386   [001] ..... STAMP: do_sys_open: (do_sys_open+0x0/0x220)",
+                "           <...>-26387   [001] ..... STAMP: do_sys_open: (do_sys_open+0x0/0x220)",
             ],
         ),
         (
@@ -79,17 +79,17 @@ def said(run: Run) -> list[str]:
         (
             "p:myopen do_sys_open mode=%cx:u16",
             [
-                "          kprobe-26386   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x80) mode=1",
-                "           <...>-26387   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x80) mode=0",
-                "           <...>-26387   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x80) mode=23552",
+                "          kprobe-26386   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x220) mode=1",
+                "           <...>-26387   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x220) mode=0",
+                "           <...>-26387   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x220) mode=23552",
             ],
         ),
         (
             "p:myopen do_sys_open filename=+0(%si):string",
             [
-                "          kprobe-26386   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x80) "
+                "          kprobe-26386   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x220) "
                 'filename="/etc/ld.so.cache"',
-                "           <...>-26387   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x80) "
+                "           <...>-26387   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x220) "
                 'filename="/lib/x86_64-linux-gnu/libc.so.6"',
             ],
         ),
@@ -138,8 +138,8 @@ def test_definitions_of_the_examples(definition: str, expected: list[str]) -> No
 def test_filter_of_the_examples(definition: str, filter_: str, file: str) -> None:
     name = definition.split()[0][2:]
     assert Run(definition, filter_).lines(2) == [
-        f'        postgres-1172    [000] ..... STAMP: {name}: (do_sys_open+0x0/0x80) {file}="pg_stat_tmp/pgstat.stat"',
-        f'        postgres-4443    [001] ..... STAMP: {name}: (do_sys_open+0x0/0x80) {file}="pg_stat_tmp/pgstat.stat"',
+        f'        postgres-1172    [000] ..... STAMP: {name}: (do_sys_open+0x0/0x220) {file}="pg_stat_tmp/pgstat.stat"',
+        f'        postgres-4443    [001] ..... STAMP: {name}: (do_sys_open+0x0/0x220) {file}="pg_stat_tmp/pgstat.stat"',
     ]
 
 
@@ -156,7 +156,7 @@ def test_headings(definition: str) -> None:
 
 
 def test_one_process() -> None:
-    line = '       supervise-1696    [001] ..... STAMP: myopen: (do_sys_open+0x0/0x80) filename="supervise/status.new"'
+    line = '       supervise-1696    [001] ..... STAMP: myopen: (do_sys_open+0x0/0x220) filename="supervise/status.new"'
     assert Run("-p", "1696", "p:myopen do_sys_open filename=+0(%si):string").lines(2) == [line, line]
 
 
@@ -166,7 +166,7 @@ def test_duration_buffers_and_ctrl_c_cuts_it_short() -> None:
     while "Tracing kprobe myopen for 10 seconds (buffered)..." not in (heard := run.process.stderr.readline()):
         assert heard, "it ended without a word"
     out, _ = run.interrupt()
-    assert all("myopen: (do_sys_open+0x0/0x80) filename=" in line for line in out.splitlines())
+    assert all("myopen: (do_sys_open+0x0/0x220) filename=" in line for line in out.splitlines())
 
 
 def test_stacks() -> None:

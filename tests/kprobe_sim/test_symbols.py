@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kprobe_sim.builds.profile import load
-from kprobe_sim.builds.symbols import Placement, Symbol, SymbolTable
+from kprobe_sim.builds.symbol import Placement, Symbol
+from kprobe_sim.builds.symbols import SymbolTable
 
 ANSWERS = Path(__file__).parents[2] / "fixtures" / "placement" / "6.1.tsv"
 DO_SYS_OPENAT2 = 0xFFFFFFFF813485A0

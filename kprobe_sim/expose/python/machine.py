@@ -132,9 +132,9 @@ class Machine:
         return self._other_mounts() + _MOUNTS
 
     def _kallsyms(self) -> bytes:
-        count = len(self._kernel.symbols)
-        if self._symbols[0] != count:
-            self._symbols = (count, self._kernel.symbols.kallsyms())
+        version = self._kernel.symbols.version
+        if self._symbols[0] != version:
+            self._symbols = (version, self._kernel.symbols.kallsyms())
         return self._symbols[1]
 
     def _probe_list(self) -> bytes:

@@ -71,8 +71,8 @@ RETURN = "(SyS_open+0x1e/0x20 <- do_sys_open)"
         (
             "p:do_sys_open",
             [
-                "          kprobe-26386   [001] ..... STAMP: do_sys_open: (do_sys_open+0x0/0x80)",
-                "           <...>-26387   [001] ..... STAMP: do_sys_open: (do_sys_open+0x0/0x80)",
+                "          kprobe-26386   [001] ..... STAMP: do_sys_open: (do_sys_open+0x0/0x220)",
+                "           <...>-26387   [001] ..... STAMP: do_sys_open: (do_sys_open+0x0/0x220)",
             ],
         ),
         ("r:do_sys_open", [f"          kprobe-26386   [001] ..... STAMP: do_sys_open: {RETURN}"]),
@@ -85,16 +85,16 @@ RETURN = "(SyS_open+0x1e/0x20 <- do_sys_open)"
         (
             "p:myopen do_sys_open mode=%cx:u16",
             [
-                "          kprobe-26386   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x80) mode=1",
-                "           <...>-26387   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x80) mode=0",
+                "          kprobe-26386   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x220) mode=1",
+                "           <...>-26387   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x220) mode=0",
             ],
         ),
         (
             "p:myopen do_sys_open filename=+0(%si):string",
             [
-                "          kprobe-26386   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x80) "
+                "          kprobe-26386   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x220) "
                 'filename="/etc/ld.so.cache"',
-                "           <...>-26387   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x80) "
+                "           <...>-26387   [001] ..... STAMP: myopen: (do_sys_open+0x0/0x220) "
                 'filename="/lib/x86_64-linux-gnu/libc.so.6"',
             ],
         ),
@@ -138,16 +138,17 @@ def test_definitions(start: Start, kprobe: str, definition: str, expected: list[
     ],
 )
 def test_filters(start: Start, kprobe: str, definition: str, filter_: str, name: str, field: str) -> None:
+    place = "(do_sys_open+0x0/0x220)"
     assert set(traced(start, kprobe, (definition, filter_), 3)[1:]) == {
-        f'        postgres-1172    [000] ..... STAMP: {name}: (do_sys_open+0x0/0x80) {field}="pg_stat_tmp/pgstat.stat"',
-        f'        postgres-4443    [001] ..... STAMP: {name}: (do_sys_open+0x0/0x80) {field}="pg_stat_tmp/pgstat.stat"',
+        f'        postgres-1172    [000] ..... STAMP: {name}: {place} {field}="pg_stat_tmp/pgstat.stat"',
+        f'        postgres-4443    [001] ..... STAMP: {name}: {place} {field}="pg_stat_tmp/pgstat.stat"',
     }
 
 
 def test_one_thread(start: Start, kprobe: str) -> None:
     arguments = ("-L", "1696", "p:myopen do_sys_open filename=+0(%si):string")
     expected = (
-        '       supervise-1696    [001] ..... STAMP: myopen: (do_sys_open+0x0/0x80) filename="supervise/status.new"'
+        '       supervise-1696    [001] ..... STAMP: myopen: (do_sys_open+0x0/0x220) filename="supervise/status.new"'
     )
     assert traced(start, kprobe, arguments, 3)[1:] == [expected, expected]
 
@@ -172,7 +173,7 @@ def test_duration(run: Run, kprobe: str) -> None:
     assert lines[0] == "Tracing kprobe myopen for 1 seconds (buffered)..."
     assert lines[-2:] == END
     assert len(lines) > 10
-    assert all(": myopen: (do_sys_open+0x0/0x80) filename=" in found for found in lines[1:-2])
+    assert all(": myopen: (do_sys_open+0x0/0x220) filename=" in found for found in lines[1:-2])
 
 
 def test_variables(run: Run, kprobe: str) -> None:

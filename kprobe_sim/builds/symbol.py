@@ -1,0 +1,42 @@
+"""A symbol of a kernel, and what may stand against a probe on an address."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Symbol(NamedTuple):
+    """A symbol as /proc/kallsyms has it; `size` is the distance in bytes to the next different address."""
+
+    name: str
+    address: int
+    size: int
+    type: str  # the letter of /proc/kallsyms
+    module: str = ""  # "" for the kernel's image
+    traceable: bool = False  # its entry is an ftrace location
+    blacklisted: bool = False  # its entry lies in the kprobe blacklist
+
+
+class Placement(Enum):
+    """Whether the kernel can put a kprobe on an address, and if not, what stands against it, in the kernel's order."""
+
+    OK = "ok"
+    NOTRACE = "notrace"  # the function that covers it has no ftrace location: EINVAL before registration
+    NO_SYMBOL = "no symbol"  # no symbol covers it
+    NOT_TEXT = "not text"  # data, or init code that was freed: EINVAL
+    BLACKLISTED = "blacklisted"  # EINVAL
+    RESERVED = "reserved"  # jump label, static call or BUG instruction: EINVAL
+    NOT_BOUNDARY = "not boundary"  # EILSEQ
+    INT3 = "int3"  # a breakpoint instruction in the code itself (padding): EINVAL up to 6.1
+    NOT_COPIED = "not copied"  # can't be single-stepped elsewhere: EINVAL
+    UNSUPPORTED = "unsupported"  # far or memory-indirect branch, iret: EOPNOTSUPP since int3 single-stepping (5.13)
+
+
+# What the recorder writes as the kind of a special range.
+KINDS = {
+    1: Placement.RESERVED,
+    2: Placement.INT3,
+    3: Placement.NOT_COPIED,
+    4: Placement.UNSUPPORTED,
+}
