@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -70,3 +73,78 @@ def test_no_module_is_longer_than_400_lines(package: str) -> None:
         if owner == package
     }
     assert {name: lines for name, lines in long.items() if lines > 400} == {}
+
+
+# the layers: layers.toml, read and compared with the source by tools/architecture.py
+
+
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("architecture", ROOT / "tools" / "architecture.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+SCAN = tool()
+LAYERS = SCAN.layers()
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_every_module_has_a_layer(package: str) -> None:
+    assert SCAN.homeless(SCAN.modules(HOMES[package]), LAYERS[package]) == []
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_nothing_is_imported_from_above(package: str) -> None:
+    assert SCAN.upward(SCAN.edges(HOMES[package]), LAYERS[package]) == []
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_no_modules_import_each_other_in_a_circle(package: str) -> None:
+    assert SCAN.circles(SCAN.edges(HOMES[package])) == []
+
+
+def test_every_line_of_the_order_is_needed() -> None:
+    for package, order in LAYERS.items():
+        for place in range(len(order)):
+            assert SCAN.homeless(SCAN.modules(HOMES[package]), order[:place] + order[place + 1 :]), order[place].name
+
+
+def test_every_package_says_what_it_is() -> None:
+    """What lives there, what it may use, where to start reading."""
+    for package, order in LAYERS.items():
+        for layer in order:
+            directory = HOMES[package] / layer.name.replace(".", "/")
+            if not layer.members:
+                text = ast.get_docstring(ast.parse((directory / "__init__.py").read_text(encoding="utf-8"))) or ""
+                assert len(text.splitlines()) > 1, directory
+
+
+def test_the_scan_sees_what_is_wrong(tmp_path: Path) -> None:
+    home = tmp_path / "pack"
+    for name, text in {
+        "__init__.py": "",
+        "ground/__init__.py": "",
+        "ground/low.py": "def f():\n    from pack.roof.high import g\n",
+        "roof/__init__.py": "",
+        "roof/high.py": (
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from pack.ground import low\n"
+            "import pack.roof.other\n"
+        ),
+        "roof/other.py": "import pack.roof.high as h\n",
+        "stray.py": "",
+    }.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+    order = (SCAN.Layer("ground"), SCAN.Layer("roof"))
+    assert SCAN.homeless(SCAN.modules(home), order) == ["pack.stray"]
+    assert SCAN.upward(SCAN.edges(home), order) == ["pack.ground.low imports g of pack.roof.high"]
+    assert SCAN.circles(SCAN.edges(home)) == [["pack.ground.low", "pack.roof.high", "pack.roof.other"]]
+
+
+def test_the_page_and_its_picture_are_those_of_the_source() -> None:
+    done = subprocess.run([sys.executable, ROOT / "tools" / "architecture.py", "--check"], timeout=60)
+    assert done.returncode == 0, "run tools/architecture.py"

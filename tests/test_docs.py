@@ -336,35 +336,6 @@ def test_paths(name: str) -> None:
     assert missing | {link for link in links if not (here / link).exists()} == set()
 
 
-def house() -> dict[str, set[str]]:
-    """Return the modules that ARCHITECTURE.md lists by their room: the lines `    module.py …` below `kprobe/ …`."""
-    rooms: dict[str, set[str]] = {}
-    room = ""
-    for line in document("ARCHITECTURE.md").splitlines():
-        if match := re.match(r"### `([\w/]+)/`", line):
-            room = match[1]
-        elif match := re.match(r" {4}(\S+(?:, \S+)*)  +\S", line):
-            names = [word for word in match[1].split(", ") if word.endswith((".py", ".c"))]
-            rooms.setdefault(room, set()).update(names)
-    return rooms
-
-
-def test_every_module_has_its_line_in_the_architecture() -> None:
-    rooms = house()
-    lacking = []
-    for path in sources_of():
-        room = str(path.parent.relative_to(ROOT))
-        if path.name != "__init__.py" and not any(path.match(name) for name in rooms.get(room, ())):
-            lacking.append(str(path.relative_to(ROOT)))
-    assert lacking == []
-
-
-def test_every_line_of_the_architecture_has_its_module() -> None:
-    assert [
-        f"{room}/{name}" for room, names in house().items() for name in names if not is_there(f"{room}/{name}")
-    ] == []
-
-
 # the comparison itself
 
 

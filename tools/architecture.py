@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import textwrap
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,19 +28,27 @@ Edges = Mapping[tuple[str, str], Sequence[str]]
 
 
 class Layer(NamedTuple):
-    """One layer: what it is called, and the names that belong to it below the package (`hist`, `cli`)."""
+    """One layer: a package of that name, or, if it has members, these modules."""
 
     name: str
-    members: tuple[str, ...]
+    members: tuple[str, ...] = ()
+
+    def has(self, module: str) -> bool:
+        """True if a module, by its name below the distribution's package, belongs to it."""
+        if self.members:
+            return module in self.members
+        return module == self.name or module.startswith(f"{self.name}.")
 
 
 def layers() -> dict[str, tuple[Layer, ...]]:
     """Return the declared layers of each package, ground first."""
     declared = tomllib.loads((ROOT / "layers.toml").read_text(encoding="utf-8"))
-    return {
-        package: tuple(Layer(line.partition(":")[0], tuple(line.replace(":", " ").split())) for line in lines)
-        for package, lines in declared.items()
-    }
+    return {package: tuple(_layer(line) for line in lines) for package, lines in declared.items()}
+
+
+def _layer(line: str) -> Layer:
+    name, _, members = line.partition(":")
+    return Layer(name, tuple(members.split()))
 
 
 def modules(home: Path) -> dict[str, Path]:
@@ -85,11 +94,8 @@ def _imports(tree: ast.AST, package: str, known: Mapping[str, Path]) -> Iterator
 
 def layer_of(module: str, order: Sequence[Layer]) -> int | None:
     """Return the place of a module's layer in the order; None for the package's own `__init__` or if it has none."""
-    parts = module.split(".")[1:]
-    for place, layer in enumerate(order):
-        if any(member.split(".") == parts[: member.count(".") + 1] for member in layer.members):
-            return place
-    return None
+    inside = module.partition(".")[2]
+    return next((place for place, layer in enumerate(order) if layer.has(inside)), None)
 
 
 def homeless(known: Mapping[str, Path], order: Sequence[Layer]) -> list[str]:
@@ -151,19 +157,20 @@ def house() -> str:
         home = HOMES[package]
         known = modules(home)
         shown = home.relative_to(ROOT)
-        text += f"\n### `{shown}/`\n\nThe order, ground first: {', '.join(f'`{layer.name}`' for layer in order)}.\n"
+        text += f"\n### `{shown}/`\n\nThe order, ground first:\n\n"
+        text += textwrap.fill(", ".join(f"`{layer.name}`" for layer in order), 120) + ".\n"
         for place, layer in enumerate(order):
             mine = {name: path for name, path in known.items() if layer_of(name, order) == place}
             directory = home / layer.name.replace(".", "/")
-            if directory.is_dir():
+            if not layer.members:
                 intro = ast.get_docstring(ast.parse((directory / "__init__.py").read_text(encoding="utf-8"))) or ""
-                text += f"\n#### `{shown}/{layer.name}/`\n\n{intro}\n\n"
+                text += f"\n#### `{directory.relative_to(ROOT)}/`\n\n{intro}\n\n"
             else:
                 text += f"\n#### `{layer.name}`\n\n"
             for path in mine.values():
                 if path.name == "__init__.py" and path.parent == directory:
                     continue
-                name = str(path.relative_to(directory if directory.is_dir() else home))
+                name = str(path.relative_to(home if layer.members else directory))
                 text += f"    {name:<24}{first_sentence(path)}\n"
     return text + "\n"
 
