@@ -104,6 +104,19 @@ def test_citations_lead_somewhere() -> None:
     assert broken == []
 
 
+def test_recordings_that_are_cited_exist() -> None:
+    broken = []
+    for path in SOURCES:
+        for name in re.findall(r"\bfixtures/[\w./-]*\w", path.read_text("utf-8")):
+            if not (ROOT / name).exists() and not re.search("/[A-Z]+", name):  # fixtures/SUBJECT/SERIES.jsonl
+                broken.append(f"{path.relative_to(ROOT)}: {name}")
+    assert broken == []
+
+
+def test_no_source_is_out_of_reach() -> None:
+    assert [str(path.relative_to(ROOT)) for path in SOURCES if "kernel reference" in path.read_text("utf-8")] == []
+
+
 def test_each_gate_is_explained() -> None:
     """A gate is a rule that differs between kernels: its page says how, and names it."""
     named = {name for page in RULES for name in re.findall(r"`([a-z0-9_]+)`", page.read_text("utf-8"))}

@@ -37,7 +37,7 @@ GATES = (
     _Row("ustring", False, (5, 17, 0), True, {(5, 10): 0}, "recorded: 4.19 refuses, 5.10.262 and later take it"),
     _Row("function", False, (6, 3, 0), True, {}, "recorded: 6.1.190 refuses, 6.12.117 takes; 6.3 from the change log"),
     _Row("cpulist", False, (6, 7, 0), True, {}, "recorded: 6.1.190 refuses, 6.12.117 takes; 6.7 from the change log"),
-    _Row("stacktrace_field", False, (6, 3, 0), True, {}, "observed: not on 6.1.190, on 6.12.117"),
+    _Row("stacktrace_field", False, (6, 3, 0), True, {}, "docs/kernel/filters.md#fields: not on 6.1.190, on 6.12.117"),
     _Row(
         "incomplete_refused",
         False,
@@ -70,10 +70,17 @@ GATES = (
         (6, 8, 0),
         8156,
         {},
-        "observed: the message of a 3005-byte filter is cut on 5.10 and 6.1, whole on 6.12 and later; "
+        "docs/kernel/filters.md#length-of-a-filter: one of 3005 bytes is cut on 5.10 and 6.1, whole on 6.12 and later; "
         "include/linux/trace_seq.h of 6.12: 8192 less its own fields",
     ),
-    _Row("trigger_errors_logged", False, (6, 12, 0), True, {}, "observed: not on 6.1.190, on 6.12.117"),
+    _Row(
+        "trigger_errors_logged",
+        False,
+        (6, 12, 0),
+        True,
+        {},
+        "docs/kernel/filters.md#filters-of-triggers: 6.1.190, 6.12.117",
+    ),
 )
 
 

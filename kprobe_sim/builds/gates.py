@@ -1,5 +1,8 @@
 """What differs between kernel versions: one table, one row per feature, each with its source.
 
+In a source 'definitions 6.1' is fixtures/definitions/6.1.jsonl, 'kinds 6.1' fixtures/kinds/6.1.jsonl; 'recorded
+traces' are in fixtures/traces and fixtures/text, and tests/differential/found keeps what a 'campaign' found.
+
 A row lists values by the first version that has them.  Stable kernels carry backports, so thresholds may name a point
 release (6.1.190).  The exactly known builds are 5.10.262, 6.1.190, 6.12.117, 7.2.13 and 7.3.4; any other version takes
 the value of the nearest older row.
@@ -138,10 +141,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "delete_compares", ((_START, 63), ((5, 15, 0), None)), "conformance suite on 5.10 and 6.1: a delete's arguments"
     ),
-    _since("dot_separates_group", (5, 18, 0), "kernel reference 1.3; definitions 6.1: 'p:my.ev'"),
-    _since("hyphen_in_group", (5, 15, 0), "kernel reference 8; definitions 6.1: 'p:g-h/ev'"),
+    _since("dot_separates_group", (5, 18, 0), "docs/kernel/definitions.md#group-and-event; definitions 6.1: 'p:my.ev'"),
+    _since("hyphen_in_group", (5, 15, 0), "docs/kernel/definitions.md#group-and-event; definitions 6.1: 'p:g-h/ev'"),
     _since("empty_event_is_auto", (6, 0, 0), "commit 95c104c378dc; definitions 6.1: 'p:grp/'"),
-    Row("sanitized", ((_START, ":."), ((6, 5, 0), ":.*")), "kernel reference 1.3"),
+    Row("sanitized", ((_START, ":."), ((6, 5, 0), ":.*")), "docs/kernel/definitions.md#default-names"),
     Row(
         "maxactive_on_probe",
         ((_START, "MAXACT_NO_KPROBE"), ((6, 5, 0), "BAD_MAXACT_TYPE")),
@@ -158,9 +161,15 @@ ROWS: tuple[Row, ...] = (
         ((_START, errno.EADDRNOTAVAIL), ((6, 12, 0), errno.EINVAL)),
         "definitions 6.1 and 6.12: 'p:x t_show'",
     ),
-    _since("module_symbols_counted", (6, 12, 0), "kernel reference 1.4"),
-    _since("vmlinux_wins", (7, 2, 13), "trace_kprobe.c 7.2.13: number_of_same_symbols(); kernel reference 1.4"),
-    _since("uniqueness_first", (6, 12, 0), "trace_kprobe.c 6.12.117: validate_probe_symbol(); kernel reference 1.4"),
+    _since("module_symbols_counted", (6, 12, 0), "docs/kernel/places.md#symbols-of-modules"),
+    _since(
+        "vmlinux_wins", (7, 2, 13), "trace_kprobe.c 7.2.13: number_of_same_symbols(); docs/kernel/places.md#uniqueness"
+    ),
+    _since(
+        "uniqueness_first",
+        (6, 12, 0),
+        "trace_kprobe.c 6.12.117: validate_probe_symbol(); docs/kernel/definitions.md#order-of-checks",
+    ),
     _since("looks_up_address", (5, 18, 0), "definitions 5.10 and 6.1: 'p:x 12345', 'p:x 0xffffffffffffffff'"),
     _since("names_missing_entry", (6, 9, 0), "definitions 6.1 and 6.12: 'p:x do_sys_openat2+5 a=$arg1'"),
     Row(
@@ -171,8 +180,8 @@ ROWS: tuple[Row, ...] = (
         ((_START, errno.EINVAL), ((5, 13, 0), errno.EOPNOTSUPP)),
         "commit 6256e668b7af",
     ),
-    _since("endbr", (6, 12, 0), "kernel reference 0, rule 19 (CONFIG_X86_KERNEL_IBT of the recorded builds)"),
-    Row("argument_size", ((_START, 63), ((7, 3, 0), 255)), "kernel reference 1.5"),
+    _since("endbr", (6, 12, 0), "docs/kernel/places.md#endbr (CONFIG_X86_KERNEL_IBT of the recorded builds)"),
+    Row("argument_size", ((_START, 63), ((7, 3, 0), 255)), "docs/kernel/arguments.md#length-of-an-argument"),
     Row(
         "argument_size_errno",
         ((_START, errno.EINVAL), ((6, 12, 0), errno.E2BIG)),
@@ -193,34 +202,34 @@ ROWS: tuple[Row, ...] = (
         ((_START, None), ((6, 7, 0), "NEED_STRING_TYPE")),
         "definitions 6.1 and 6.12: '$comm:u32'",
     ),
-    _since("entry_arguments_at_return", (6, 9, 0), "kernel reference 8"),
-    _since("variable_overflow_is_told", (7, 3, 0), "observed definitions 7.3: '$stack99999999999999999999'"),
-    _since("btf", (6, 5, 0), "kernel reference 8"),
+    _since("entry_arguments_at_return", (6, 9, 0), "docs/kernel/arguments.md#argn"),
+    _since("variable_overflow_is_told", (7, 3, 0), "fixtures/definitions/observed.jsonl: '$stack99999999999999999999'"),
+    _since("btf", (6, 5, 0), "docs/kernel/arguments.md#names-of-parameters"),
     Row(
         "event_typecasts",
         ((_START, False), ((7, 0, 0), True), ((7, 3, 0), False)),
-        "trace_probe.c 7.2.13: handle_typecast(); kernel reference 1.5",
+        "trace_probe.c 7.2.13: handle_typecast(); docs/kernel/arguments.md#typecasts",
     ),
-    _since("typecasts", (7, 3, 0), "trace_probe.c 7.3: parse_probe_arg_nested(); observed definitions 7.3"),
-    _since("current", (7, 3, 0), "trace_probe.c 7.3: parse_probe_var_current(); observed definitions 7.3"),
+    _since("typecasts", (7, 3, 0), "trace_probe.c 7.3: parse_probe_arg_nested(); fixtures/definitions/observed.jsonl"),
+    _since("current", (7, 3, 0), "trace_probe.c 7.3: parse_probe_var_current(); fixtures/definitions/observed.jsonl"),
     _since("field_caret", (7, 3, 0), "trace_probe.c 7.2.13 and 7.3: `next - fieldname` in parse_btf_field()"),
     _since(
         "unknown_parameters_go_on",
         (7, 3, 0),
-        "trace_probe.c 7.3: traceprobe_expand_meta_args(); observed definitions 7.3: 'p:v schedule $arg*'",
+        "trace_probe.c 7.3: traceprobe_expand_meta_args(); fixtures/definitions/observed.jsonl: 'p:v schedule $arg*'",
     ),
-    _since("caret_shift", (6, 5, 0), "kernel reference 1.6"),
+    _since("caret_shift", (6, 5, 0), "docs/kernel/types.md#caret-of-a-type"),
     Row("nesting", ((_START, None), ((7, 3, 0), 8)), "trace_probe.h 7.3: TRACEPROBE_MAX_NESTED_LEVEL"),
-    _since("symstr", (6, 1, 190), "kernel reference 1.6 (6.2, and 6.1.190 by backport)"),
-    _since("char", (6, 2, 0), "kernel reference 1.6"),
-    _since("dentry_types", (6, 10, 0), "kernel reference 1.6"),
+    _since("symstr", (6, 1, 190), "docs/kernel/types.md#symstr (6.2, and 6.1.190 by backport)"),
+    _since("char", (6, 2, 0), "docs/kernel/types.md#char"),
+    _since("dentry_types", (6, 10, 0), "docs/kernel/types.md#names-of-dentries"),
     Row(
         "file_offset_text",
         (
             (_START, "File offset is not available with kprobe"),
             ((7, 3, 0), "File offset is not available for kernel probes"),
         ),
-        "kernel reference 2.3",
+        "docs/kernel/errors.md#texts-of-probes",
     ),
     Row(
         "empty_user_string_is_fault",
@@ -235,16 +244,20 @@ ROWS: tuple[Row, ...] = (
     Row(
         "error_log_command_size",
         ((_START, 256), ((5, 17, 0), None)),
-        "commit 1581a884b7ca; kernel reference 2.1",
+        "commit 1581a884b7ca; docs/kernel/errors.md#long-commands",
     ),
     Row(
         "removed_filter_is_empty",
         ((_START, True), ((6, 12, 0), False)),
         "event_filter_read() of 6.1.190 and 6.12.117",
     ),
-    Row("context_letters", ((_START, 4), ((5, 15, 0), 5)), "recorded traces 5.10 and 6.1; kernel reference 5.2"),
-    _since("bh_letters", (5, 19, 0), "kernel reference 5.2"),
-    _since("lazy_resched", (6, 14, 0), "kernel reference 5.2; recorded traces 7.2: 'l', 'B'"),
+    Row(
+        "context_letters",
+        ((_START, 4), ((5, 15, 0), 5)),
+        "recorded traces 5.10 and 6.1; docs/kernel/trace.md#number-of-letters",
+    ),
+    _since("bh_letters", (5, 19, 0), "docs/kernel/trace.md#interrupts"),
+    _since("lazy_resched", (6, 14, 0), "docs/kernel/trace.md#reschedule; recorded traces 7.2: 'l', 'B'"),
     Row("plain_return", ((_START, (1, 0)), ((5, 15, 0), (0, 0))), "recorded traces 5.10 and 6.1: fr_schedule"),
     Row(
         "breakpoint",
@@ -311,14 +324,18 @@ ROWS: tuple[Row, ...] = (
     ),
     Row("rename_depth", ((_START, 1), ((6, 19, 0), 0)), "fixtures/static 6.12, 7.2; a trace of 6.19: task_rename"),
     _since("syscalls_show_user_memory", (6, 19, 0), "fixtures/static 7.2; a trace of 6.19: sys_openat"),
-    Row("marker_size", ((_START, 1024), ((6, 8, 0), 4054)), "kernel reference 5.4"),
+    Row("marker_size", ((_START, 1024), ((6, 8, 0), 4054)), "docs/kernel/marks.md#size-of-a-mark"),
     Row(
         "raw_data_type",
         ((_START, 16), ((5, 14, 0), 18), ((7, 0, 0), 19)),
         "recorded ids of ftrace/raw_data: 5.10, 6.1, 6.12, 7.2",
     ),
     _since("eprobes", (5, 15, 0), "trace_eprobe.c; README of 5.10 and 6.1"),
-    _since("fprobes", (6, 5, 0), "trace_fprobe.c; README of 6.1 and 6.12; kernel reference 8"),
+    _since(
+        "fprobes",
+        (6, 5, 0),
+        "trace_fprobe.c; README of 6.1 and 6.12; docs/kernel/dynamic_events.md#definition-of-an-fprobe",
+    ),
     Row("fprobe_maxactive", ((_START, True), ((6, 14, 0), False)), "kinds 6.12 and 7.2: 'f10:fe vfs_read%return'"),
     _since("fprobes_late", (6, 16, 0), "trace_fprobe.c 7.2.13: trace_fprobe_verify_target(); kinds 6.12 and 7.2"),
     Row("eprobe_fields_late", ((_START, True), ((6, 5, 0), False)), "kinds 6.1 and 6.12: 'e:ep ... a=$nosuch'"),
@@ -327,7 +344,7 @@ ROWS: tuple[Row, ...] = (
     Row("registers_refused_twice", ((_START, True), ((7, 3, 0), False)), "kinds 7.2 and 7.3: 'f:fe vfs_read a=%di'"),
     _since("uprobes_reject_symbols", (6, 5, 0), "kinds 6.1 and 6.12: 'p:up /bin/busybox:0x1000 a=%di:symbol'"),
     _since("synthetic_spaces", (7, 0, 0), "kinds 6.12 and 7.2: 's:syn u64 lat; pid_t pid'"),
-    _since("unmatched_is_logged", (7, 0, 0), "kernel reference 1.9"),
+    _since("unmatched_is_logged", (7, 0, 0), "docs/kernel/dynamic_events.md#no-kind"),
     _since("hist_hitcount", (6, 2, 0), "trace_events_hist.c of 6.1.190 and 6.12.117; fixtures/histograms"),
     _since("hist_comm", (6, 19, 0), "fixtures/histograms 6.12 and 6.19: 'hist:keys=common_comm'"),
     _since("hist_cpu_twice", (6, 19, 0), "fixtures/histograms 6.12 and 6.19: 'hist:keys=common_cpu'"),

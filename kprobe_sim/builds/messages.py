@@ -1,8 +1,8 @@
-"""The texts of the kernel's probe errors, by the symbolic ids the reference and the code use.
+"""The texts of the kernel's probe errors, by the symbolic ids that the code uses.
 
 Which ids a kernel can give follows from the rules (and so from `gates`); the texts are one table because they don't
-change between the recorded builds, with the exceptions at the end.  Source: recorded error_log texts and the message
-table of the kernel reference (5.10.262, 6.1.190, 6.12.117, 7.3.4).
+change between the recorded builds, with the exceptions at the end.  Source: recorded error_log texts (5.10.262,
+6.1.190, 6.12.117, 7.3.4); docs/kernel/errors.md#texts-of-probes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One fetch argument of a probe: NAME=EXPR:TYPE read into what is fetched, from where and how it is kept.
 
 The order of the checks is the kernel's, because the first fault decides errno, message and column.
-Sources: kernel reference 1.5 and 1.6; fixtures/definitions.
+Sources: docs/kernel/arguments.md, docs/kernel/types.md; fixtures/definitions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Arguments by their names in C: `filename`, `how->flags`, `$retval` with its type, `$arg*`.
 
 Sources: kernel/trace/trace_probe.c and trace_btf.c of 6.12.117 and 7.2.13 (parse_btf_arg, parse_btf_field,
-traceprobe_expand_meta_args); fixtures/definitions; kernel reference 1.5 and 1.6.
+traceprobe_expand_meta_args); fixtures/definitions; docs/kernel/arguments.md#names-of-parameters.
 """
 
 from __future__ import annotations

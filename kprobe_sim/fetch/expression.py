@@ -1,7 +1,7 @@
 """The expression of a fetch argument: a source and the dereferences around it.
 
 Columns count as the kernel counts them, oddities included: the `u` of `+u8(` isn't counted, and the closing brace is
-the last one, whatever follows it.  Sources: kernel reference 1.5; fixtures/definitions.
+the last one, whatever follows it.  Sources: docs/kernel/arguments.md#dereferences; fixtures/definitions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The types that a fetch argument may have.
 
-Source: the recorded `format` files and definitions of each kernel (fixtures/definitions); kernel reference 1.6.
+Source: the recorded `format` files and definitions of each kernel (fixtures/definitions); docs/kernel/types.md.
 """
 
 from __future__ import annotations

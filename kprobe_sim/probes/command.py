@@ -1,7 +1,7 @@
 """The kernel-side reader of one kprobe_events line.
 
 A line is tokens; the first says what to do, the second where, the rest what to fetch.  Errors point at tokens.
-Sources: kernel reference 1.2-1.5 (check order); fixtures/definitions.
+Sources: docs/kernel/definitions.md#order-of-checks; fixtures/definitions.
 """
 
 from __future__ import annotations

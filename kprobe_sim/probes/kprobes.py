@@ -1,6 +1,6 @@
 """Kprobes: probes on instructions of the kernel and on returns of its functions (trace_kprobe.c).
 
-Sources: kernel reference 1.1, 1.7-1.9; fixtures/definitions.
+Sources: docs/kernel/kprobe_events.md; fixtures/definitions.
 """
 
 from __future__ import annotations

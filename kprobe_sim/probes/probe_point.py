@@ -1,6 +1,6 @@
 """Where a probe may stand: names to addresses, and the checks of registration.
 
-Sources: kernel reference 7 (the order of the checks), 1.4; fixtures/definitions.
+Sources: docs/kernel/places.md#order-at-registration; fixtures/definitions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The dynamic events of one kernel: one list, and the files that write to it (trace_dynevent.c).
 
 dynamic_events takes lines of every kind, and each kind has a file of its own that lists and takes but these.
-Sources: kernel reference 1.1, 1.7-1.9; fixtures/definitions, fixtures/kinds.
+Sources: docs/kernel/kprobe_events.md, docs/kernel/dynamic_events.md; fixtures/definitions, fixtures/kinds.
 """
 
 from __future__ import annotations

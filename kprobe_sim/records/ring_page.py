@@ -3,7 +3,7 @@
 A page begins with u64 time stamp and u64 commit (bytes of data, and flags on lost events), as events/header_page tells;
 an event with 5 bits type_len and 27 bits time_delta, as events/header_event tells.  Sizes follow
 kernel/trace/ring_buffer.c (6.1): 4-byte alignment, a length word for data over 112 bytes, a time extend of 8 bytes
-after a pause of 2**27 ns; fixtures/control/raw.json.
+after a pause of 2**27 ns; fixtures/control/raw.jsonl.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def test_field_lines(field: Field, newer: str, older: str) -> None:
 
 
 def test_a_return_event_whole(registry: Any) -> None:
-    """As 6.1 showed it for observed/sequences, definition e; every other form is in fixtures/definitions."""
+    """As 6.1 showed it, fixtures/definitions/sequences.json, e; every other form is in fixtures/definitions."""
     registry.write(b"r:e do_sys_openat2 $retval a=$stack b=$stack0:u8 s=+0($retval):string[2]")
     assert registry.event("kprobes", "e").format().decode() == (
         "name: e\n"

@@ -25,7 +25,7 @@ def last_log(registry: Any) -> tuple[str, int]:
     return lines[-3].partition("error: ")[2], len(lines[-1]) - 12
 
 
-# ----------------------------------------------------- lines of one write (observed/sequences of 5.10 to 7.3 agree)
+# ----------------------------------------------------- lines of one write (fixtures/definitions/sequences.json)
 
 
 def test_a_failing_line_keeps_the_earlier_and_stops_the_later(registry: Any) -> None:
