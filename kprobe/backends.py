@@ -59,7 +59,7 @@ def check_spec(spec: str) -> None:
         if point.name == name:
             try:
                 module = import_module(point.module)
-            except ImportError:  # what it lacks is told when it is opened
+            except ImportError:  # what it lacks is reported when it is opened
                 return
             getattr(module, "check", str)(argument)
             return

@@ -122,7 +122,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _write_quietly(descriptor: int, data: bytes) -> None:
-    """Write all of it; that nobody reads there any more must not be told by SIGPIPE, which ends the command."""
+    """Write all of it; that nobody reads there any more must not be reported by SIGPIPE, which ends the command."""
     old = _signal.pthread_sigmask(_signal.SIG_BLOCK, (_signal.SIGPIPE,))
     try:
         while data:

@@ -132,7 +132,7 @@ def add_probe(tracefs: Tracefs, undo: Undo, probe: Probe) -> Registration:
         before = _read(tracefs)
         there = [line.text for line in before if line.event == probe.event]
         if there or tracefs.exists(f"events/{probe.event}"):
-            raise _exists(probe, _somebodys(tracefs, probe, there))
+            raise _exists(probe, _owned_by_others(tracefs, probe, there))
         registration = Registration(tracefs, undo, probe, before)
         try:
             tracefs.write(PATH, str(probe).encode(errors="surrogateescape") + b"\n")
@@ -173,7 +173,7 @@ def _refused(
     if error.errno == errno.EEXIST:
         undo.drop(registration.step)
         if there and isinstance(refused, AlreadyExists):
-            hint = _somebodys(tracefs, probe, [line.text for line in there])
+            hint = _owned_by_others(tracefs, probe, [line.text for line in there])
             return _exists(probe, hint, refused)
     elif is_logged or (there is not None and not find(there, probe)):
         undo.drop(registration.step)
@@ -195,7 +195,7 @@ def _exists(probe: Probe, hint: str, refused: AlreadyExists | None = None) -> Al
     )
 
 
-def _somebodys(tracefs: Tracefs, probe: Probe, lines: list[str]) -> str:
+def _owned_by_others(tracefs: Tracefs, probe: Probe, lines: list[str]) -> str:
     known = whose(tracefs, probe.event)
     if known:
         return known

@@ -250,7 +250,7 @@ def workload(tracefs: Tracefs, tracefs_backend: Backend, tracefs_spec: str) -> I
 
 @contextlib.contextmanager
 def _uncaptured(config: pytest.Config) -> Iterator[None]:
-    """Let what is told on standard error be seen, on lines of its own, though pytest captures it."""
+    """Let what is printed on standard error be seen, on lines of its own, though pytest captures it."""
     manager = config.pluginmanager.getplugin("capturemanager")
     with contextlib.nullcontext() if manager is None else manager.global_and_fixture_disabled():
         beside: Any = _Beside(config.pluginmanager.getplugin("terminalreporter"), sys.stderr)

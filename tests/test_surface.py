@@ -113,7 +113,7 @@ def test_tracefs() -> None:
 
 
 def test_call() -> None:
-    """What a simulated machine can be told to do."""
+    """What a simulated machine can be made to do."""
     assert list(inspect.signature(kprobe_sim.SimulatedKernel.call).parameters) == [
         "self", "function", "task", "args", "returns", "caller", "registers", "memory", "stack", "offset", "cpu", "at",
         "duration", "within",

@@ -80,7 +80,7 @@ With `kprobe-sim run --follow` what the command and its descendants do is what t
 | | what the machine does | results |
 |---|---|---|
 | open(2), creat(2), openat(2), openat2(2) | `do_sys_openat2`, unless the kernel gives up before | as given |
-| fork(2), vfork(2), clone(2), clone3(2) | `kernel_clone`; sched_process_fork and its companions | the child |
+| fork(2), vfork(2), clone(2), clone3(2) | `kernel_clone`; sched_process_fork and related events | the child |
 | execve(2), execveat(2) | `do_execveat_common`; task_rename, sched_process_exec | as given |
 | the end of a thread, by exit or by a signal | `do_exit` with its status; sched_process_exit | |
 | symlink(2), symlinkat(2) | `vfs_symlink`, if it succeeds | as given |
@@ -99,7 +99,7 @@ events of syscalls and raw_syscalls surround all but the waits. Not seen, and ne
 - 32-bit programs: their opens, forks, execs and ends are seen, their system calls' events are left out. Programs for
   the x32 interface are not seen, and a process that is started by clone3(2) with CLONE_UNTRACED can't open files.
 - on which CPU a task ran, and when it was preempted: all is on CPU 0, one after another
-- the time that a call takes is longer than on a kernel, by what it takes to tell of it
+- the time that a call takes is longer than on a kernel, by what it takes to report it
 
 The programs are traced with ptrace(2). So none of them can be traced by another one there: strace and gdb say
 `Operation not permitted` (without `--follow` they work), and `kprobe-sim run --follow` can't itself be run by them. It

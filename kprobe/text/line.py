@@ -118,7 +118,7 @@ class Lines:
         )
 
     def uncertain(self, line: re.Match[bytes], rest: bytes, raw: bytes) -> Record:
-        """Build the record of a line whose arguments aren't a probe's, or are broken: as far as they can be told."""
+        """Build the record of a line whose arguments aren't a probe's, or are broken: as far as they can be read."""
         cells = line.groups()
         if cells[-2] is None:
             return self._without_name(line, rest, raw)

@@ -1,4 +1,4 @@
-"""Arguments of an event whose format isn't known, or that isn't a probe's: told by their look.
+"""Arguments of an event whose format isn't known, or that isn't a probe's: recognised by their form.
 
 What can't be told without the format: up to 3.13 numbers of the unsigned types are hexadecimal without ``0x``, so where
 the kernel may be as old ``flags=8241`` is a guess, read as decimal, and ``raw=fffe`` stays text (fixtures/text/3.2).
@@ -111,7 +111,7 @@ def _value(body: bytes, position: int, *, decimal: bool) -> tuple[Value, int, in
 def probe_arguments(body: bytes, *, decimal: bool = False) -> Reading:
     """Read `` name=value`` pairs; ``decimal`` says that numbers without ``0x`` are decimal for sure.
 
-    If the pairs can't be told to the end, the text of what isn't understood is the value of the name before it, and all
+    If the pairs can't be read to the end, the text of what isn't understood is the value of the name before it, and all
     that follows is a guess.
     """
     found: list[_Argument] = []

@@ -87,7 +87,7 @@ class AddedSymbols:
         self._names[symbol.name].remove(symbol)
 
     def _free(self, in_module: bool) -> int:
-        """Return an address behind all that were added, of modules or of the image."""
+        """Return an address after all that were added, of modules or of the image."""
         address = SYNTHETIC_MODULE if in_module else SYNTHETIC
         for symbol, _, _ in self._added:
             end = symbol.address + symbol.size

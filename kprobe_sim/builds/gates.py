@@ -68,12 +68,12 @@ class Gates:
     array_length_in_format: bool  # format shows u8 a[4], not u8 a[]
     error_log_command_size: int | None
     context_letters: int  # of the irq-info column
-    bh_letters: bool  # the first of them tells of bottom halves that are off
+    bh_letters: bool  # the first of them shows bottom halves that are off
     lazy_resched: bool  # common_flags 2 is a lazy need to reschedule, not "irqs unknown"
     plain_return: tuple[int, int]  # common_flags and common_preempt_count of a return probe's record
     breakpoint: tuple[int, int]  # those of a probe that uses a breakpoint
     returns_unwound: bool  # a stack goes on after a return address that a probe replaced
-    stops_are_hidden: bool  # tracing_on tells nothing of who stopped it by pause-on-trace
+    stops_are_hidden: bool  # tracing_on doesn't show a stop by pause-on-trace
     held_size_errno: int  # of buffer_size_kb while trace is open
     nested_returns_know: bool  # of several return probes on a function all know the caller
     trampoline_by_name: bool  # with offsets the trampoline of return probes is shown by its own name

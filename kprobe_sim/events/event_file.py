@@ -60,7 +60,7 @@ class Trigger:
         text = f"{self.head}:unlimited" if count == UNLIMITED else f"{self.head}:count={signed}"
         return f"{text} if {self.filter_text}" if self.filter_text else text
 
-    def is_rival(self, other: Trigger) -> bool:
+    def conflicts_with(self, other: Trigger) -> bool:
         """True if an event can't have both."""
         return self.group == other.group and self.target is other.target
 

@@ -19,7 +19,7 @@ class Instance(TraceArray):
         super().__init__(tracing, name, options, everyone)
         self.everyone = everyone
         self.probe_files: dict[DynamicEvent, EventFile] = {}  # in the order of their coming
-        self.elders: frozenset[DynamicEvent] = frozenset()  # those that are older than the instance
+        self.older_events: frozenset[DynamicEvent] = frozenset()  # those that are older than the instance
         self.known_files: dict[str, set[str]] = {}  # files in events/ ("") and its systems that were ever looked up
         self._static_files: dict[tuple[str, str], EventFile] | None = None
 
@@ -69,9 +69,9 @@ class Instance(TraceArray):
 
         What came last stands first; but what is older than the instance stands in its order, static events before.
         """
-        yield from reversed([file for event, file in self.probe_files.items() if event not in self.elders])
+        yield from reversed([file for event, file in self.probe_files.items() if event not in self.older_events])
         yield from self.static_files.values()
-        yield from (file for event, file in self.probe_files.items() if event in self.elders)
+        yield from (file for event, file in self.probe_files.items() if event in self.older_events)
 
     def event_names(self, system: str | None = None) -> Iterator[str]:
         """Yield the names of a system's events, None: of all systems, in the order of their directories' making.
@@ -81,7 +81,7 @@ class Instance(TraceArray):
         static = self.tracing.events.static_systems(backwards=bool(self.name))
         names = static if system is None else static.get(system, ())
         known = [event for event in self.probe_files if system in (None, event.system)]
-        named = [(event.system if system is None else event.name, event in self.elders) for event in known]
+        named = [(event.system if system is None else event.name, event in self.older_events) for event in known]
         yield from dict.fromkeys(
             [
                 *(name for name, is_elder in reversed(named) if is_elder),

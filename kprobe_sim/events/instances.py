@@ -37,7 +37,7 @@ class Instances:
         instance = Instance(self._tracing, name, self.top.options.inherited(), self._all)
         for event in self._tracing.events.named.values():
             instance.add_event(event)
-        instance.elders = frozenset(instance.probe_files)
+        instance.older_events = frozenset(instance.probe_files)
         self.by_name[name] = instance
 
     def remove(self, name: str) -> None:

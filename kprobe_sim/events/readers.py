@@ -15,7 +15,7 @@ class Readers:
 
     def __init__(self) -> None:
         self._pipes: set[int | None] = set()  # CPUs whose trace_pipe is open
-        self._looking: list[int | None] = []  # CPUs whose trace is open
+        self._open_traces: list[int | None] = []  # CPUs whose trace is open
         self.consuming = 0  # how often trace_pipe, trace_pipe_raw or snapshot_raw is open
         self.stops = 0  # how often recording was stopped by an open of trace (pause-on-trace)
 
@@ -31,14 +31,14 @@ class Readers:
         self._pipes.discard(cpu)
         self.consuming -= 1
 
-    def look(self, cpu: int | None) -> None:
+    def open_trace(self, cpu: int | None) -> None:
         """Open the trace of one CPU or all."""
-        self._looking.append(cpu)
+        self._open_traces.append(cpu)
 
-    def look_away(self, cpu: int | None) -> None:
+    def close_trace(self, cpu: int | None) -> None:
         """Close it again."""
-        self._looking.remove(cpu)
+        self._open_traces.remove(cpu)
 
     def hold(self, cpu: int | None) -> bool:
         """True if the buffer of a CPU, None: of any, is being looked at, and so can't change its size."""
-        return bool(self._looking) if cpu is None else not {cpu, None}.isdisjoint(self._looking)
+        return bool(self._open_traces) if cpu is None else not {cpu, None}.isdisjoint(self._open_traces)

@@ -29,7 +29,7 @@ class Recorder:
             return True
         return instance.records and cpu not in instance.masked and _traces(instance, task, also)
 
-    def happen(
+    def emit(
         self,
         file: EventFile,
         task: Task,
@@ -43,7 +43,7 @@ class Recorder:
         made: bytes = b"",
         also: Sequence[Task] = (),
     ) -> None:
-        """Let an event that is wanted happen in one instance; `made` is the end of its record, which may have holes."""
+        """Emit an event that is wanted in one instance; `made` is the end of its record, which may have holes."""
         aside = (file.filter is not None or file.soft_disabled) and self._scratch.take(cpu)
         if aside:
             record = self._scratch.write(cpu, record, made)

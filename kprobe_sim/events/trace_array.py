@@ -25,7 +25,7 @@ TRACE_FLAG_NMI = 0x40  # of common_flags
 class TraceArray:
     """The buffer of one trace instance, and what is set for it; the top one has no name.
 
-    `everyone` gives all instances of the kernel, the top one first.  `marked_since` tells which of them were last given
+    `everyone` gives all instances of the kernel, the top one first.  `marked_since` says which of them were last given
     the marks of the top instance (copy_trace_marker): 0 for one that isn't.
     """
 
@@ -214,19 +214,19 @@ class TraceArray:
 
     @property
     def tracing_on(self) -> bool:
-        """Whether recording is on, as the kernel tells it: who stops it for reading may be seen, or not."""
+        """Whether recording is on, as the kernel shows it: with stops by readers, or without."""
         return self._is_on if self.machine.gates.stops_are_hidden else self.records
 
     def open_trace(self, cpu: int | None) -> None:
-        """Let `trace` be looked at; the option pause-on-trace stops recording meanwhile."""
-        self.readers.look(cpu)
+        """Open `trace` for reading; the option pause-on-trace stops recording meanwhile."""
+        self.readers.open_trace(cpu)
         if self.options["pause-on-trace"]:
             self.readers.stops += 1
             self.records = False
 
     def close_trace(self, cpu: int | None) -> None:
-        """Let it be looked at no more; one stop less, whoever made it."""
-        self.readers.look_away(cpu)
+        """Close it again; one stop less, whoever made it."""
+        self.readers.close_trace(cpu)
         self.readers.stops -= bool(self.readers.stops)
         self.records = self._is_on and not self.readers.stops
 

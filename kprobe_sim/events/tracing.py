@@ -14,7 +14,7 @@ from kprobe_sim.records.scratch_page import ScratchPages
 class Tracing:
     """The shared half of tracing.
 
-    `is_expanded` tells that the top buffer has its full size, which it gets when an event is first enabled
+    `is_expanded` says that the top buffer has its full size, which it gets when an event is first enabled
     (ring_buffer_expanded).  `named_triggers` are the histograms that have a name, as triggers refer to them.
     """
 

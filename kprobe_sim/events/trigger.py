@@ -1,4 +1,4 @@
-"""The triggers that switch, swap and record stacks: what happens when their event is hit (struct event_trigger_data).
+"""The triggers that switch, swap and record stacks: what they do when their event fires (struct event_trigger_data).
 
 Sources: kernel/trace/trace_events_trigger.c of 6.1; fixtures/triggers.
 """

@@ -20,7 +20,7 @@ _FIRST = 2  # the token that the first argument is
 
 
 class Function(NamedTuple):
-    """What BTF tells of the probed function: `signature` is None where it knows nothing of it."""
+    """What BTF says about the probed function: `signature` is None where it knows nothing of it."""
 
     types: PrototypeTable | None = None
     signature: Signature | None = None

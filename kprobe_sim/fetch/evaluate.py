@@ -1,7 +1,7 @@
 """Fetch arguments evaluated: a machine state into the bytes of a record.
 
 An argument is compiled once into a closure.  A failed read leaves whatever bytes the buffer held: records are zero
-there, and know it (`Holed`).  Sources: trace_probe_tmpl.h and trace_probe_kernel.h of 6.1; recorded traces.
+there, and know it (`SparseBytes`).  Sources: trace_probe_tmpl.h and trace_probe_kernel.h of 6.1; recorded traces.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kprobe_sim.fetch.expression import Deref, From, Source
 from kprobe_sim.fetch.strings import Text, compile_string, place_texts
 from kprobe_sim.machine.state import State, fetch
 from kprobe_sim.parsing.kstrto import ULONG_MAX
-from kprobe_sim.records.scratch_page import Hole, Holed
+from kprobe_sim.records.scratch_page import Hole, SparseBytes
 
 Value = Callable[[State], int | None]
 _KERNEL_START = 0xFFFF_8000_0000_0000  # the first address that kernel memory can have
@@ -157,7 +157,7 @@ def _number(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[Stat
     return memory
 
 
-def _array(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[State], bytes | Holed]:
+def _array(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[State], bytes | SparseBytes]:
     """Compile an array of numbers, each read by itself."""
     value = _value(argument, stack_size)
     take = _bits(argument)
@@ -165,9 +165,9 @@ def _array(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[State
     length = argument.length
     offset, user, _ = argument.expression.derefs[-1]
     change = None if argument.bits is None else take
-    untouched = Holed.of(bytes(size * length), [Hole(0, size * length)])
+    untouched = SparseBytes.of(bytes(size * length), [Hole(0, size * length)])
 
-    def array(state: State) -> bytes | Holed:
+    def array(state: State) -> bytes | SparseBytes:
         start = value(state)
         if start is None:
             return untouched
@@ -183,7 +183,7 @@ def _array(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[State
                 holes.append(Hole(size * index, size, change))
             number = 0 if item is None else take(int.from_bytes(item, "little"))
             items.append(number.to_bytes(size, "little"))
-        return Holed.of(b"".join(items), holes) if holes else b"".join(items)
+        return SparseBytes.of(b"".join(items), holes) if holes else b"".join(items)
 
     return array
 
@@ -225,7 +225,7 @@ def compile_arguments(
         if not unwritten:
             return made
         holes = [hole._replace(offset=layout.size + hole.offset) for hole in unwritten]
-        return Holed.of(made, [*(made.holes if isinstance(made, Holed) else ()), *holes])
+        return SparseBytes.of(made, [*(made.holes if isinstance(made, SparseBytes) else ()), *holes])
 
     return evaluate
 
@@ -240,21 +240,21 @@ def _packer(layout: struct.Struct, codes: Sequence[str]) -> Callable[[list[int |
         try:
             data = pack(*values)
         except struct.error:  # a hole is no number
-            return holed(values, tail)
-        if arrays and any(type(values[index]) is Holed for index in arrays):
-            return holed(values, tail)
+            return sparse(values, tail)
+        if arrays and any(type(values[index]) is SparseBytes for index in arrays):
+            return sparse(values, tail)
         return data + tail if tail else data
 
-    def holed(values: list[int | bytes | Hole], tail: bytes) -> Holed:
+    def sparse(values: list[int | bytes | Hole], tail: bytes) -> SparseBytes:
         holes = []
         at = 0
         for index, (value, size) in enumerate(zip(values, sizes, strict=True)):
             if isinstance(value, Hole):
                 holes.append(value._replace(offset=at))
                 values[index] = 0
-            elif isinstance(value, Holed):
+            elif isinstance(value, SparseBytes):
                 holes += [hole._replace(offset=at + hole.offset) for hole in value.holes]
             at += size
-        return Holed.of(pack(*values) + tail, holes)
+        return SparseBytes.of(pack(*values) + tail, holes)
 
     return whole

@@ -8,7 +8,7 @@ from enum import IntEnum
 from kprobe_sim.parsing.kstrto import ULONG_MAX
 from kprobe_sim.records.field import Field
 
-RECORD = 0xFFFF_8880_0560_0000  # where a record lies while its event happens: as good as any other place
+RECORD = 0xFFFF_8880_0560_0000  # where a record lies while its event fires: as good as any other place
 _LONG = 8
 
 

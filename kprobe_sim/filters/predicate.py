@@ -16,7 +16,7 @@ from typing import Final
 from kprobe_sim.builds.filter_gates import FilterGates
 from kprobe_sim.filters.comparison import ReadString, Test
 from kprobe_sim.filters.errors import Fault, FilterRefused
-from kprobe_sim.filters.predicate_term import Complaint, FunctionRange, Machine, read_term
+from kprobe_sim.filters.predicate_term import FunctionRange, Machine, TermError, read_term
 from kprobe_sim.records.field import COMMON_FIELDS, Field
 
 __all__ = ["FilterGates", "FilterRefused", "Predicate", "compile_filter", "is_clearing", "stored_text"]
@@ -96,8 +96,8 @@ def compile_filter(
     try:
         _check_brackets(stored)
         return Predicate(stored, _Reader(stored, known, machine).program())
-    except Complaint as complaint:
-        raise FilterRefused(complaint.errno, complaint.fault, complaint.position, stored, gates.message_space) from None
+    except TermError as error:
+        raise FilterRefused(error.errno, error.fault, error.position, stored, gates.message_space) from None
 
 
 def _check_brackets(text: str) -> None:
@@ -110,16 +110,16 @@ def _check_brackets(text: str) -> None:
             open_.append(match.start())
         elif token == ")":
             if not open_:
-                raise Complaint(errno.EPERM, Fault.TOO_MANY_CLOSE, match.start())
+                raise TermError(errno.EPERM, Fault.TOO_MANY_CLOSE, match.start())
             open_.pop()
         elif len(token) == 1 or token[0] != token[-1]:
             unclosed = match.start()
     if unclosed is not None:
-        raise Complaint(errno.ESRCH, Fault.MISSING_QUOTE, unclosed)
+        raise TermError(errno.ESRCH, Fault.MISSING_QUOTE, unclosed)
     if open_:
-        raise Complaint(errno.ENOENT, Fault.TOO_MANY_OPEN, open_[-1])
+        raise TermError(errno.ENOENT, Fault.TOO_MANY_OPEN, open_[-1])
     if not _SOME_TERM.search(text):
-        raise Complaint(errno.EINVAL)
+        raise TermError(errno.EINVAL)
 
 
 class _Group:
@@ -175,13 +175,13 @@ class _Reader:
             at = match.start()
             if text[at] == ")":
                 if len(self._groups) == 1:  # they were paired, but a function's name may have eaten one
-                    raise Complaint(errno.EPERM, Fault.TOO_MANY_CLOSE, at + 1)
+                    raise TermError(errno.EPERM, Fault.TOO_MANY_CLOSE, at + 1)
                 group = self._groups.pop()
                 operand = _negate(group.accepted + operand[0], group.refused + operand[1], group.negated)
                 at += 1
                 continue
             if text[at : at + 2] not in ("&&", "||"):
-                raise Complaint(errno.EPERM, Fault.TOO_MANY_PREDS, at)
+                raise TermError(errno.EPERM, Fault.TOO_MANY_PREDS, at)
             self._groups[-1].operator, self._groups[-1].waiting = text[at : at + 2], operand
             return at + 2
         self._groups[-1].operator, self._groups[-1].waiting = "", operand
@@ -205,15 +205,15 @@ class _Reader:
     def _finish(self) -> list[tuple[Test, int, int]]:
         group, end = self._groups[0], len(self._text)
         if not self._steps:
-            raise Complaint(errno.EINVAL, Fault.NO_FILTER, end)
+            raise TermError(errno.EINVAL, Fault.NO_FILTER, end)
         if len(self._groups) > 1:
-            raise Complaint(errno.EPERM, Fault.TOO_MANY_OPEN, end + 1)
+            raise TermError(errno.EPERM, Fault.TOO_MANY_OPEN, end + 1)
         if group.operator:
             if self._machine.gates.incomplete_refused:
-                raise Complaint(errno.EINVAL, Fault.INVALID_FILTER, end)
+                raise TermError(errno.EINVAL, Fault.INVALID_FILTER, end)
             if group.operator == "&&" and group.accepted:
                 # The old kernels leave the last || unlinked here and refuse their own broken program, without a text.
-                raise Complaint(errno.EINVAL)
+                raise TermError(errno.EINVAL)
         true, false = group.waiting
         self._patch(group.accepted + true)  # accept: the place after the last step
         reject = len(self._steps) + 1

@@ -60,7 +60,7 @@ class Machine(NamedTuple):
     read_string: ReadString | None = None
 
 
-class Complaint(Exception):
+class TermError(Exception):
     """A term is wrong: `errno` as a positive number, the fault (None: the kernel has no text), its position."""
 
     def __init__(self, number: int, fault: Fault | None = None, position: int = 0) -> None:
@@ -97,15 +97,15 @@ def generic_field(name: str, gates: FilterGates) -> tuple[Field, Kind] | None:
 
 
 def read_term(text: str, start: int, fields: Mapping[str, Field], machine: Machine) -> Term:
-    """Read and compile the term at `start`, which is no blank.  Raises Complaint."""
+    """Read and compile the term at `start`, which is no blank.  Raises TermError."""
 
     # The kernel counts its positions from one after the first character of the term.
-    def wrong(fault: Fault, at: int) -> Complaint:
-        return Complaint(errno.EINVAL, fault, at + 1)
+    def wrong(fault: Fault, at: int) -> TermError:
+        return TermError(errno.EINVAL, fault, at + 1)
 
     at = _end(_NAME, text, start)
     if at == start:
-        raise Complaint(errno.EPERM)
+        raise TermError(errno.EPERM)
     field, kind = _find(text[start:at], fields, machine.gates) or (None, Kind.OTHER)
     if field is None:
         raise wrong(Fault.FIELD_NOT_FOUND, at)
@@ -135,7 +135,7 @@ def read_term(text: str, start: int, fields: Mapping[str, Field], machine: Machi
     raise wrong(Fault.INVALID_VALUE, at)
 
 
-_Wrong = Callable[[Fault, int], Complaint]
+_Wrong = Callable[[Fault, int], TermError]
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:

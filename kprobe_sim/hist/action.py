@@ -243,7 +243,7 @@ class MadeAction:
                 self._take_snapshot(number, element)
                 return
         if self._target is not None:
-            self._target.happen([sample.values[one.place] for one in self._arguments], sample)
+            self._target.emit([sample.values[one.place] for one in self._arguments], sample)
 
     def _take_snapshot(self, number: int, element: Element) -> None:
         seen = self._snapshot[0] if self._snapshot else 0
@@ -296,5 +296,5 @@ class MadeAction:
             f"\ttriggered by event with key: {key}\n"
         )
 
-    def likeness(self) -> tuple[object, ...]:
+    def match_key(self) -> tuple[object, ...]:
         return tuple(self._text)

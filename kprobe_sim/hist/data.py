@@ -63,7 +63,7 @@ class Action(Protocol):
         """Return what comes after all entries in the hist file."""
         ...
 
-    def likeness(self) -> tuple[object, ...]:
+    def match_key(self) -> tuple[object, ...]:
         """Return what makes two actions the same."""
         ...
 
@@ -102,7 +102,7 @@ class HistData:
         self.actions: list[Action] = []
         self.field_variables: list[FieldVariable] = []  # for the parameters of actions
         self.saved: list[FieldVariable] = []  # by save()
-        self.companions: list[tuple[EventFile, str]] = []  # hist triggers made for fields of other events
+        self.field_variable_triggers: list[tuple[EventFile, str]] = []  # hist triggers made for fields of other events
         self.key_size = 0
         self.has_time = False
         self.in_usecs = False

@@ -217,7 +217,7 @@ class HistField:
             text += self.suffix()
         return f"{text}={self.buckets}" if self.buckets else text
 
-    def likeness(self) -> tuple[object, ...]:
+    def match_key(self) -> tuple[object, ...]:
         """Return what makes two fields the same (hist_trigger_match)."""
         return (self.flags, self.field, self.offset, self.size, self.signed, self.variable)
 

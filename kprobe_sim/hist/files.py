@@ -15,7 +15,7 @@ from kprobe_sim.hist.data import histograms_of
 from kprobe_sim.hist.maker import HistMaker
 from kprobe_sim.hist.synthetic import SyntheticTarget, SyntheticTargets
 from kprobe_sim.hist.text import histogram_text
-from kprobe_sim.hist.trigger import Complaining, HistTrigger
+from kprobe_sim.hist.trigger import ErrorReporter, HistTrigger
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.probes.synthetic import SyntheticEvent
 
@@ -35,7 +35,7 @@ class HistFiles:
         """Return the synthetic event of that name, or None."""
         return self._targets.find(name)
 
-    def put(self, file: EventFile, rest: str, *, removes: bool = False, outer: Complaining | None = None) -> None:
+    def put(self, file: EventFile, rest: str, *, removes: bool = False, outer: ErrorReporter | None = None) -> None:
         """Take what follows `hist:` or `!hist:`; `outer` makes a trigger that needs this one.  Raises OSError."""
         maker = HistMaker(file, rest, self, removes=removes, outer=outer)
         trigger = maker.trigger()
@@ -72,9 +72,9 @@ class HistFiles:
             action.end()
         if data in data.file.instance.hist_vars:
             data.file.instance.hist_vars.remove(data)
-        for file, rest in data.companions:
+        for file, rest in data.field_variable_triggers:
             self.put(file, rest, removes=True)
-        data.companions.clear()
+        data.field_variable_triggers.clear()
 
 
 def _named(file: EventFile, name: str) -> HistTrigger | None:
@@ -89,7 +89,7 @@ def _register(file: EventFile, maker: HistMaker, trigger: HistTrigger, named: Hi
         maker.fail(
             "Named hist trigger doesn't match existing named trigger (includes variables)", f"name={attributes.name}"
         )
-    if any(trigger.is_rival(other) for other in file.triggers):
+    if any(trigger.conflicts_with(other) for other in file.triggers):
         maker.complain("Hist trigger already exists", "")
         raise refuse(errno.EEXIST)
     if "cont" in words or "clear" in words:
@@ -117,7 +117,7 @@ def _updated(file: EventFile, trigger: HistTrigger, named: HistTrigger | None) -
     if not attributes.words or (attributes.name and (named is None or not trigger.is_like(named, with_filter=False))):
         return False
     for other in file.triggers:
-        if isinstance(other, HistTrigger) and trigger.is_rival(other):
+        if isinstance(other, HistTrigger) and trigger.conflicts_with(other):
             if "pause" in attributes.words:
                 other.paused = True
             elif "cont" in attributes.words:

@@ -35,7 +35,7 @@ from kprobe_sim.hist.field import (
     HistField,
 )
 from kprobe_sim.hist.synthetic import SyntheticTarget
-from kprobe_sim.hist.trigger import Complaining, HistHost, HistTrigger
+from kprobe_sim.hist.trigger import ErrorReporter, HistHost, HistTrigger
 from kprobe_sim.parsing.kstrto import kstrtoul
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.records.field import COMMON_FIELDS
@@ -64,7 +64,7 @@ class HistMaker:
         host: HistHost,
         *,
         removes: bool,
-        outer: Complaining | None = None,
+        outer: ErrorReporter | None = None,
     ) -> None:
         self._file = file
         self.host = host
@@ -122,7 +122,7 @@ class HistMaker:
         except OSError:
             self.complain("Couldn't create histogram for field", name)
             raise
-        self.data.companions.append((file, rest))
+        self.data.field_variable_triggers.append((file, rest))
         found = reader.find_variable(system, event, f"synthetic_{name}")
         if found is None:
             self.fail("Couldn't find synthetic variable", name)

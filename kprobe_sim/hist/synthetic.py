@@ -1,4 +1,4 @@
-"""Synthetic events as histograms make them happen: which values fit, and who gets the record.
+"""Synthetic events as histograms emit them: which values fit, and who gets the record.
 
 Sources: check_synth_field() in trace_events_hist.c and trace_event_raw_event_synth() in trace_events_synth.c of 6.1.
 """
@@ -21,7 +21,7 @@ _IRQS_OFF, _NMI = 0x01, 0x40  # of common_flags
 
 
 class SyntheticTarget:
-    """A synthetic event of one kernel, as histograms make it happen."""
+    """A synthetic event of one kernel, as histograms emit it."""
 
     def __init__(self, instances: Instances, recorder: Recorder, event: SyntheticEvent) -> None:
         self._instances = instances
@@ -37,8 +37,8 @@ class SyntheticTarget:
         """Keep it from being removed, or no longer."""
         self._event.users += by
 
-    def happen(self, values: Sequence[Value], sample: Sample) -> None:
-        """Let it happen in the instances that have it enabled, in the task that was hit."""
+    def emit(self, values: Sequence[Value], sample: Sample) -> None:
+        """Emit it in the instances that have it enabled, in the task that was hit."""
         flags, depth = sample.record[2:4]  # of the event that was hit, as its own code saw them
         if flags & _NMI:
             flags |= _IRQS_OFF
@@ -52,7 +52,7 @@ class SyntheticTarget:
         for file in self._instances.files(self._event):
             if not file.enabled or not recorder.wants(file, task, sample.cpu):
                 continue
-            recorder.happen(
+            recorder.emit(
                 file,
                 task,
                 record,

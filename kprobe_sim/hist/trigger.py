@@ -12,7 +12,7 @@ from kprobe_sim.hist.text import trigger_line
 from kprobe_sim.text.render import ns2usecs
 
 
-class Complaining(Protocol):
+class ErrorReporter(Protocol):
     """Who says in the error log what is wrong with a trigger."""
 
     def complain(self, message: str, at: str) -> None: ...
@@ -29,7 +29,7 @@ class HistHost(Protocol):
         """Return the synthetic event of that name, or None."""
         ...
 
-    def put(self, file: EventFile, rest: str, *, removes: bool = False, outer: Complaining | None = None) -> None:
+    def put(self, file: EventFile, rest: str, *, removes: bool = False, outer: ErrorReporter | None = None) -> None:
         """Take what follows `hist:` or `!hist:`; `outer` makes a trigger that needs this one.  Raises OSError."""
         ...
 
@@ -59,9 +59,9 @@ class HistTrigger(HistogramTrigger):
         """True if two describe the same histogram (hist_trigger_match)."""
         if not isinstance(other, HistTrigger) or (with_filter and self.filter_text != other.filter_text):
             return False
-        return _likeness(self.data) == _likeness(other.data)
+        return _match_key(self.data) == _match_key(other.data)
 
-    def is_rival(self, other: Trigger) -> bool:
+    def conflicts_with(self, other: Trigger) -> bool:
         return (
             isinstance(other, HistTrigger)
             and self.data.attributes.name == other.data.attributes.name
@@ -84,11 +84,11 @@ class HistTrigger(HistogramTrigger):
         self.data.count(sample)
 
 
-def _likeness(data: HistData) -> tuple[object, ...]:
+def _match_key(data: HistData) -> tuple[object, ...]:
     fields = [*data.values, *data.variables, *data.keys]
     return (
         len(data.values) + len(data.variables),
-        tuple(field.likeness() for field in fields),
+        tuple(field.match_key() for field in fields),
         tuple(data.sort),
-        tuple(action.likeness() for action in data.actions),
+        tuple(action.match_key() for action in data.actions),
     )

@@ -64,7 +64,7 @@ class Frame(NamedTuple):
     chain: tuple[int, ...]  # return addresses, the caller's first
 
 
-class Placing:
+class CallResolver:
     """Makes the calls of one kernel concrete; remembers what names lead to."""
 
     def __init__(self, machine: SimulatedMachine) -> None:
@@ -183,7 +183,7 @@ class Placing:
         match = _PLACE.match(place)
         found = symbols.lookup(match.group(1)) if match else []
         if match and match.group(3):
-            # SYMBOL+OFFSET/SIZE tells all that is needed to have the symbol: listings of other kernels are full of them
+            # SYMBOL+OFFSET/SIZE says all that is needed to have the symbol: listings of other kernels are full of them
             size = int(match.group(3), 0)
             found = [symbol for symbol in found if symbol.size == size] or [symbols.add(match.group(1), size=size)]
         if not match or not found:

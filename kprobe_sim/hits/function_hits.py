@@ -35,7 +35,7 @@ class FunctionHits(NamedTuple):
     last_returns: tuple[Attached, ...] = ()
 
 
-NOBODY = FunctionHits()
+NO_USERS = FunctionHits()
 
 
 def function_hits(

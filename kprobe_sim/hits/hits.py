@@ -11,8 +11,8 @@ from kprobe_sim.events.event_file import EventFile, Hit
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.events.instances import Instances
 from kprobe_sim.events.recording import Recorder
-from kprobe_sim.hits.call import Call, Frame, Placing
-from kprobe_sim.hits.function_hits import NOBODY, Attached, FunctionHits, function_hits
+from kprobe_sim.hits.call import Call, CallResolver, Frame
+from kprobe_sim.hits.function_hits import NO_USERS, Attached, FunctionHits, function_hits
 from kprobe_sim.hits.function_users import FunctionUsers
 from kprobe_sim.hits.task_memory import TaskMemory
 from kprobe_sim.machine.clock import VirtualClock
@@ -30,7 +30,7 @@ _FENTRY_SIZE = 5
 
 
 class _Context(NamedTuple):
-    """How the CPU got into the probe's handler, as common_flags and common_preempt_count tell it."""
+    """How the CPU got into the probe's handler, as common_flags and common_preempt_count show it."""
 
     flags: int
     preempt_count: int
@@ -75,7 +75,7 @@ class Hits:
         self._events = tracing.events
         self._armed: dict[int, list[_Armed]] | None = None  # by address, newest first
         self._tracing: tuple[Instance, ...] = ()  # instances whose tracer is `function`
-        self._placing = Placing(machine)
+        self._resolver = CallResolver(machine)
         self._names: dict[Task, bytes] = {}
         self._tasks = TaskMemory(machine)
         self._version = -1  # of the registry when `_armed` was made
@@ -111,15 +111,15 @@ class Hits:
         if entered is None:
             return
         fprobes = entered.fprobes
-        if fprobes is not NOBODY:
+        if fprobes is not NO_USERS:
             fprobes = fprobes._replace(returns=_enabled(fprobes.returns), last_returns=_enabled(fprobes.last_returns))
         self._return(call, entered.frame, _enabled(entered.returning), fprobes, entered.here)
 
     def enter(self, call: Call) -> Entered | None:
         """Run the entry of a call, or the instruction at its offset; None if no probe is there."""
         machine = self._machine
-        entry = self._placing.entry(call)
-        chain = self._placing.chain(call)
+        entry = self._resolver.entry(call)
+        chain = self._resolver.chain(call)
         armed = self._armed
         if armed is None or self._version != self._events.version:
             armed = self._arm()
@@ -127,12 +127,12 @@ class Hits:
             self._trace(call, entry, chain)
         here = entry + call.offset if call.offset else self._entry(entry)
         hit = armed.get(here, ())
-        # who enters comes with the same registers to the address after the call to __fentry__
+        # a call comes with the same registers to the address after the call to __fentry__
         after = () if call.offset else armed.get(here + _FENTRY_SIZE, ())
-        fprobes = NOBODY if call.offset else self._functions.get(here, NOBODY)
-        if not hit and not after and fprobes is NOBODY:
+        fprobes = NO_USERS if call.offset else self._functions.get(here, NO_USERS)
+        if not hit and not after and fprobes is NO_USERS:
             return None
-        frame = self._placing.frame(call, entry, chain)
+        frame = self._resolver.frame(call, entry, chain)
         # the newest probe of an address runs first; a return probe armed there has replaced the return address
         # (`replaced` is what is there instead) for those that run after it
         replaced = self._users.trampoline if fprobes.last_returns else 0
@@ -210,7 +210,7 @@ class Hits:
         if not probes and not fprobes.returns and not fprobes.last_returns:
             return
         caller = frame.chain[0] if frame.chain else 0
-        registers = self._placing.at_return(call, frame)
+        registers = self._resolver.at_return(call, frame)
         name, current = self._name(call.task), self._current(call)
         entered = State(frame.registers, frame.memory, frame.stack, name, 0, current)
         state = State(registers, frame.memory, frame.stack[1:], name, registers["ax"], current, entry=entered)
@@ -276,7 +276,7 @@ class Hits:
             frames = self._tracer_stack(probe, context, ip, chain, func)
             return Hit(call.cpu, state.comm, record[:8], frames, at, context is self._breakpoint)
 
-        happen = self._recorder.happen
+        emit = self._recorder.emit
         for file in one.files:
             if not self._recorder.wants(file, task, call.cpu):
                 continue
@@ -285,7 +285,7 @@ class Hits:
                 packed = _ENTRY_HEAD.pack(*head, ip) if func is None else _RETURN_HEAD.pack(*head, func, ip)
                 made = probe.evaluate(state)
                 record = packed + made
-            happen(file, task, record, hit, stack, cpu=call.cpu, comm=state.comm, at=at, made=made)
+            emit(file, task, record, hit, stack, cpu=call.cpu, comm=state.comm, at=at, made=made)
 
     def _tracer_stack(
         self, probe: Probe, context: _Context, ip: int, chain: Sequence[int], func: int | None

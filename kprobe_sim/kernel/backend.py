@@ -12,7 +12,7 @@ from kprobe_sim.kernel.simulated import SimulatedKernel
 
 
 class SimBackend(SimTracefs[SimulatedKernel]):
-    """The tracefs of a simulated kernel that can be told to be at work."""
+    """The tracefs of a simulated kernel that can be set to work."""
 
     def __init__(self, kernel: SimulatedKernel, activity: Activity) -> None:
         super().__init__(kernel)

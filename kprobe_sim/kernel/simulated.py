@@ -113,7 +113,7 @@ class SimulatedKernel:
         self.perform(Call(function, task, *words, offset, cpu, at, duration), within)
 
     def perform(self, call: Call, within: Callable[[], None] | None = None) -> None:
-        """Let a call happen, all of which is told."""
+        """Make a call that is given as a whole."""
         with self.condition:
             self.tasks[call.task.pid] = call.task
             self.hits.run(call, within)
@@ -130,7 +130,7 @@ class SimulatedKernel:
         preempt_count: int | None = None,
         stack: Sequence[int] = (),
     ) -> None:
-        """Let a static event happen: "sched/sched_switch", with values by the names in its format file.
+        """Emit a static event: "sched/sched_switch", with values by the names in its format file.
 
         A field without a value is zero or empty.  A string is taken for char arrays, strings of variable length and
         char pointers (the kernel's own strings), numbers in a sequence for other arrays.  `flags` and `preempt_count`
@@ -156,7 +156,7 @@ class SimulatedKernel:
         memory: Mapping[int, bytes] | None = None,
         cpu: int = 0,
     ) -> AbstractContextManager[SystemCall]:
-        """Let a task make a system call: what happens in the `with` block happens within it.
+        """Let a task make a system call: what the `with` block does is done within it.
 
         The events of raw_syscalls and syscalls fire at its entry and exit; functions are up to `call`.  The name is the
         kernel's ("newfstat"); a str or bytes among `args` lies in user memory, `memory` is more of it by address.

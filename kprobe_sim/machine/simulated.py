@@ -118,7 +118,7 @@ class SimulatedMachine:
     # waking readers
 
     def wake(self) -> None:
-        """Tell whoever waits for data to look again; called with the kernel's lock held."""
+        """Wake whoever waits for data, to look again; called with the kernel's lock held."""
         self.condition.notify_all()
         for callback in list(self._subscribers.values()):
             callback()

@@ -192,7 +192,7 @@ def _compiled(line: list[str], expanded: list[str] | None, scope: Scope) -> tupl
     """Compile the arguments of a line, or what they were written out to.
 
     %pd and %pD are rewritten in the line itself, so that an error is shown with what they became; but if $argN had to
-    be written out, both happen to a copy of which the log knows nothing.
+    be written out, both are done to a copy of which the log knows nothing.
     """
     words = line[2:] if expanded is None else expanded
     words = counted(words, scope.gates)

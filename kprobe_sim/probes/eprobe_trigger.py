@@ -46,7 +46,7 @@ class EprobeTrigger(Trigger):
         )  # what is made within an event is made with preemption off
         head = _TYPE.pack(probe.event.id) + hit.head[2:3] + bytes([depth & 0xFF]) + hit.head[4:8]
         made = probe.evaluate(state)
-        recorder.happen(
+        recorder.emit(
             own,
             task,
             head + made,

@@ -85,7 +85,7 @@ class ProbeEvent:
 
     `id` is set by the host when the event is added.  `start` is where the arguments begin in the record; `args_text`
     turns a record into what the trace shows after the probe's place; `label` is the name as the trace shows it;
-    `place` is what it shows as the place where the record doesn't tell one, None where it does.
+    `place` is what it shows as the place where the record doesn't hold one, None where it does.
     """
 
     __slots__ = (

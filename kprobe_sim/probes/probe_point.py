@@ -95,16 +95,16 @@ class ProbePoints:
         return self._types() if self._gates.btf else None
 
     def anywhere(self) -> Function:
-        """Return what BTF tells where there is no function: its types."""
+        """Return what BTF says where there is no function: its types."""
         return Function(self.types)
 
     def named(self, name: str) -> Function:
-        """Return what BTF tells of a function."""
+        """Return what BTF says about a function."""
         types = self.types
         return Function() if types is None else Function(types, types.signature(self._symbols, name))
 
     def function(self, place: Place) -> Function:
-        """Return what BTF tells of the function that a place names."""
+        """Return what BTF says about the function that a place names."""
         types = self._types() if self._gates.btf else None
         if types is None or place.symbol is None:
             return Function(types)

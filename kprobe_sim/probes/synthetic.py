@@ -1,6 +1,6 @@
 """Synthetic events: read, refused and listed (trace_events_synth.c of 6.1.190, 6.12.117 and 7.2.13; fixtures/kinds).
 
-Histograms make them happen (kprobe_sim.hist.action).
+Histograms emit them (kprobe_sim.hist.action).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MESSAGES = {
 
 
 class SyntheticEvent:
-    """A synthetic event; `users` counts the histograms that make it happen."""
+    """A synthetic event; `users` counts the histograms that emit it."""
 
     system = SYSTEM
     can_enable = True

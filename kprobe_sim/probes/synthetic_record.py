@@ -1,4 +1,4 @@
-"""Synthetic events that happen: values become a record, and the record a line of the trace.
+"""Synthetic events as they are emitted: values become a record, and the record a line of the trace.
 
 Sources: trace_event_raw_event_synth(), trace_string() and print_synth_event() in kernel/trace/trace_events_synth.c of
 6.1.

@@ -1,7 +1,7 @@
 """A page of the ring buffer: its entries, and the bytes that per_cpu/cpuN/trace_pipe_raw gives of it.
 
-A page begins with u64 time stamp and u64 commit (bytes of data, and flags on lost events), as events/header_page tells;
-an event with 5 bits type_len and 27 bits time_delta, as events/header_event tells.  Sizes follow
+A page begins with u64 time stamp and u64 commit (bytes of data, and flags on lost events), as events/header_page says;
+an event with 5 bits type_len and 27 bits time_delta, as events/header_event says.  Sizes follow
 kernel/trace/ring_buffer.c (6.1): 4-byte alignment, a length word for data over 112 bytes, a time extend of 8 bytes
 after a pause of 2**27 ns; fixtures/control/raw.jsonl.
 """
@@ -72,7 +72,7 @@ def event_length(size: int) -> int:
 
 def event_bytes(entry: Entry, before: int) -> bytes:
     """Return an event as it lies in its page; `before` is the time stamp that its delta counts from."""
-    delta = max(entry.stamp - before, 0)  # a clock that ran backwards can't be told here
+    delta = max(entry.stamp - before, 0)  # a clock that ran backwards can't be seen here
     extend = b""
     length = entry.length
     whole = event_length(len(entry.data))

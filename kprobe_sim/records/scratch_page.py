@@ -3,7 +3,7 @@
 Records of events with a filter, and of softly disabled ones, are written to one page of their CPU first; what a failed
 read leaves out of a record is then what the record before had there.  The page is new, and zero, whenever somebody
 needs one and nobody did before.  Source: trace_event_buffer_lock_reserve() and trace_buffered_event_enable() in
-kernel/trace/trace.c of 6.1; who is removed with a filter needs it for ever, as in the kernel.
+kernel/trace/trace.c of 6.1; an event that is removed with its filter set needs it for ever, as in the kernel.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Hole(NamedTuple):
     change: Callable[[int], int] | None = None
 
 
-class Holed(bytes):
+class SparseBytes(bytes):
     """Bytes with holes in them, which are zero here."""
 
     holes: tuple[Hole, ...] = ()
 
     @classmethod
-    def of(cls, data: bytes, holes: Sequence[Hole]) -> Holed:
+    def of(cls, data: bytes, holes: Sequence[Hole]) -> SparseBytes:
         """Return the bytes with these holes."""
         made = cls(data)
         made.holes = tuple(holes)
@@ -65,7 +65,7 @@ class ScratchPages:
     def write(self, cpu: int, record: bytes, made: bytes) -> bytes:
         """Put a record that ends in `made` onto the page; return it with its holes filled by what was there."""
         page = self._pages[cpu]
-        if isinstance(made, Holed):
+        if isinstance(made, SparseBytes):
             whole = bytearray(record)
             start = len(record) - len(made)
             for offset, size, change in made.holes:

@@ -1,4 +1,4 @@
-"""Static events that happen: a record by the profile's format, given to the instances that have the event enabled."""
+"""Static events: a record by the profile's format, emitted into the instances that have the event enabled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kprobe_sim.text.static_text import static_text
 
 _HEAD = struct.Struct("<HBBi")
 _IRQS_OFF, _SOFTIRQ = 0x01, 0x10
-# common_flags and common_preempt_count of events that don't happen in a task's plain context, on a kernel that counts
+# common_flags and common_preempt_count of events that don't fire in a task's plain context, on a kernel that counts
 # the depth of preemption (fixtures/static)
 _CONTEXTS: Mapping[str, tuple[int, int]] = {
     "sched/sched_switch": (_IRQS_OFF, 2),
@@ -42,7 +42,7 @@ class Context(NamedTuple):
 
 
 class Emission:
-    """The static events of a kernel as what happens."""
+    """Emits the static events of a kernel."""
 
     def __init__(self, instances: Instances, recorder: Recorder) -> None:
         self._instances = instances
@@ -64,7 +64,7 @@ class Emission:
         if found is None:
             raise ValueError(f"{self._machine.release} has no static event {name!r}")
         if not found.can_enable:
-            raise ValueError(f"{name} is an entry of the tracer's own, not an event that happens")
+            raise ValueError(f"{name} is an entry of the tracer's own, not an event that fires")
         return found
 
     def has(self, system: str, name: str) -> bool:
@@ -87,7 +87,7 @@ class Emission:
         context: Context = Context(),  # noqa: B008 - a value, the same for all
         stack: Sequence[int] = (),
     ) -> None:
-        """Let a static event happen.
+        """Emit a static event.
 
         Raises ValueError for an event, field or value that the kernel hasn't, and for an event that can't be shown.
         """
@@ -126,7 +126,7 @@ class Emission:
         recorder = self._recorder
         if not recorder.wants(file, task, cpu, also):
             return
-        recorder.happen(
+        recorder.emit(
             file,
             task,
             record,

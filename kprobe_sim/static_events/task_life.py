@@ -1,4 +1,4 @@
-"""What tasks do that static events tell of: forks, execs, exits, switches and system calls.
+"""What tasks do that static events report: forks, execs, exits, switches and system calls.
 
 The events and their order are those of the kernel (kernel/fork.c, fs/exec.c, kernel/exit.c, kernel/entry; recorded in
 fixtures/static).  Functions that the kernel calls on the way are up to `SimulatedKernel.call`.
@@ -55,7 +55,7 @@ class SystemCall:
 
 
 class TaskLife:
-    """Lets the static events of a kernel happen that follow from what a task does."""
+    """Emits the static events of a kernel that follow from what a task does."""
 
     def __init__(self, top: Instance, statics: Emission) -> None:
         self._top = top
@@ -63,7 +63,7 @@ class TaskLife:
         self._statics = statics
 
     def _emit(self, system: str, name: str, task: Task, fields: Fields, cpu: int) -> None:
-        """Let an event happen, if the kernel has it; fields that its version of it lacks are left out."""
+        """Emit an event, if the kernel has it; fields that its version of it lacks are left out."""
         statics = self._statics
         if name != "sched_switch" and not statics.is_wanted(system, name):
             return
@@ -141,7 +141,7 @@ class TaskLife:
         self._emit("sched", "sched_process_exit", task, gone, cpu)
 
     def wake_up(self, task: Task, waker: Task, cpu: int = 0) -> None:
-        """sched_waking, sched_wakeup; the second happens where the task will run, here at once."""
+        """sched_waking, sched_wakeup; the second fires where the task will run, here at once."""
         woken: Fields = {"comm": task.name, "pid": task.pid, "prio": _PRIORITY, "success": 1, "target_cpu": cpu}
         with self._machine.condition:
             self._emit("sched", "sched_waking", waker, woken, cpu)

@@ -1,4 +1,4 @@
-"""The backend that a run of pytest tests on: opened late, ended early, and told of once if it can't be had."""
+"""The backend that a run of pytest tests on: opened late, ended early, and reported once if it can't be had."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Backend:
         return pristine
 
     def end_module(self) -> None:
-        """End what the next test module shall not see."""
+        """End what the next test module mustn't see."""
         if hasattr(self._opened, "renew"):
             self._end()
         elif self._pristine is not None:
@@ -83,7 +83,7 @@ class Backend:
         self._end()
 
     def _undone(self) -> bool:
-        """Put the tracefs back into its state; tell whether that could be done, else it is of no more use."""
+        """Put the tracefs back into its state; return whether that could be done, else it is of no more use."""
         assert self._pristine is not None
         try:
             left = "; ".join(self._pristine.reset())

@@ -70,7 +70,7 @@ class Pristine:
         self._instances[path] = None
 
     def is_in_use(self) -> bool:
-        """Tell whether somebody traces here: a probe, an enabled event or a tracer that isn't nop."""
+        """Return whether somebody traces here: a probe, an enabled event or a tracer that isn't nop."""
         read = self._tracefs.read
         return bool(read("dynamic_events") or read("set_event")) or read("current_tracer") != b"nop\n"
 

@@ -70,7 +70,7 @@ class Values:
                         self._tracefs.write(path, b"!" + command + b"\n")
 
     def restore(self, *, options: bool) -> list[str]:
-        """Write back what has changed, and return in words what can't be; the options are looked at if told so."""
+        """Write back what has changed, and return in words what can't be; the options are looked at if asked to."""
         changed = self._changed(self._before, options)
         for path in changed:
             with contextlib.suppress(OSError):

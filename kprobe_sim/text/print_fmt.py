@@ -47,7 +47,7 @@ def print_fmt_of(format_file: str) -> str:
 
 
 def read_field(field: Field) -> Compiled:
-    """Return what reads REC->FIELD: a number, the bytes of an array, or the word that tells where the data lies."""
+    """Return what reads REC->FIELD: a number, the bytes of an array, or the word that says where the data lies."""
     kind, start, size, signed = field.type, field.offset, field.size, field.signed
     if "[" in kind and not kind.startswith(("__data_loc", "__rel_loc")):
         end = start + size if size else None

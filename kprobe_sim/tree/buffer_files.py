@@ -27,11 +27,11 @@ class Snapshot(Trace):
         super().__init__(flags, instance, cpu, partial(_put_snapshot, instance, cpu), write_moves=True)
         self._latency = False
 
-    def _look(self) -> None:
-        self._instance.spare_readers.look(self._cpu)
+    def _open_trace(self) -> None:
+        self._instance.spare_readers.open_trace(self._cpu)
 
-    def _look_away(self) -> None:
-        self._instance.spare_readers.look_away(self._cpu)
+    def _close_trace(self) -> None:
+        self._instance.spare_readers.close_trace(self._cpu)
 
     @property
     def _buffer(self) -> RingBuffer:

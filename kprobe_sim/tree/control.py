@@ -182,8 +182,8 @@ def put_pids(instance: Instance, attribute: str, data: bytes) -> int:
         word = next_word(data[consumed:], _PID_WORD)
         if not word.text:
             # blanks at the end are taken; where they once weren't, they are all that is where there are no pids
-            told = instance.machine.gates.pid_blanks_taken
-            consumed = consumed + word.consumed if told else consumed if pids else word.consumed
+            counts_blanks = instance.machine.gates.pid_blanks_taken
+            consumed = consumed + word.consumed if counts_blanks else consumed if pids else word.consumed
             break
         consumed += word.consumed
         try:

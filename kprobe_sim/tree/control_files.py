@@ -230,5 +230,5 @@ class _FreeBuffer(OpenFile):
         if self._instance.options["disable_on_free"]:
             self._instance.set_tracing(False)
         self._instance.tracing.is_expanded = True
-        with contextlib.suppress(OSError):  # close(2) tells nobody
+        with contextlib.suppress(OSError):  # close(2) reports no error
             self._instance.resize(0)

@@ -61,7 +61,7 @@ class FunctionList(Seq):
         return word.consumed
 
     def _check_unended(self, word: bytes) -> None:
-        """Raise OSError ENOSYS for a command that a close would end: the close could tell nobody of a refusal."""
+        """Raise OSError ENOSYS for a command that a close would end: close(2) couldn't report a refusal."""
         error = self._command_error(word)
         if error == errno.ENOSYS:
             raise refuse(error)
@@ -106,6 +106,6 @@ class FunctionList(Seq):
     def release(self) -> None:
         if self.writable:
             if self._rest:
-                with contextlib.suppress(OSError):  # close(2) tells nobody
+                with contextlib.suppress(OSError):  # close(2) reports no error
                     self._take(self._rest)
             self._instance.functions.choose(self._name, self._new)

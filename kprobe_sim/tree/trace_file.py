@@ -40,17 +40,17 @@ class Trace(Seq):
         self._first = 1  # the next record that is a line
         super().__init__(flags, self._entries, put, write_moves=write_moves)
         if self.readable:
-            self._look()
+            self._open_trace()
 
-    def _look(self) -> None:
+    def _open_trace(self) -> None:
         self._instance.open_trace(self._cpu)
 
-    def _look_away(self) -> None:
+    def _close_trace(self) -> None:
         self._instance.close_trace(self._cpu)
 
     def release(self) -> None:
         if self.readable:
-            self._look_away()
+            self._close_trace()
 
     @property
     def _buffer(self) -> RingBuffer:

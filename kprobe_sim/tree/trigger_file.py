@@ -155,7 +155,7 @@ def set_filter(trigger: Trigger, condition: str | None) -> None:
 
 
 def _add(trigger: Trigger) -> None:
-    if any(trigger.is_rival(other) for other in trigger.file.triggers):
+    if any(trigger.conflicts_with(other) for other in trigger.file.triggers):
         raise refuse(errno.EEXIST)
     trigger.file.add_trigger(trigger)
 
@@ -163,6 +163,6 @@ def _add(trigger: Trigger) -> None:
 def _remove(file: EventFile, like: Trigger) -> None:
     """Remove the trigger of the same group and target, whatever its name; none is no error."""
     for trigger in file.triggers:
-        if trigger.is_rival(like):
+        if trigger.conflicts_with(like):
             file.drop_trigger(trigger)
             return

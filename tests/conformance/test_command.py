@@ -1,4 +1,4 @@
-"""The command on each tracefs: it prints what happens there, and leaves everything as it was."""
+"""The command on each tracefs: it prints the events that fire there, and leaves everything as it was."""
 
 from __future__ import annotations
 

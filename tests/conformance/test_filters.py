@@ -314,7 +314,7 @@ PASSING: list[tuple[str, list[str]]] = [
     ("ar == 0x7665642f", ["/dev/null"]),  # four bytes are compared as an integer
     ("cpu == 0", OPENED_PATHS),
     ("cpu > 0", []),
-    ("common_flags & 1", []),  # no interrupts off; that somebody else shall run may well be set
+    ("common_flags & 1", []),  # no interrupts off; need-resched may well be set
     ('co == "workload"', OPENED_PATHS),
     ('comm ~ "work*"', OPENED_PATHS),
     ('comm != "workload"', []),

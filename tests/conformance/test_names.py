@@ -70,7 +70,7 @@ def test_a_byte_that_is_no_letter(tracefs: Any, name: bytes) -> None:
 
 
 def test_the_tracer(tracer: Any, workload: Any) -> None:
-    """A task's name, a path and a group that are no text come out as bytes that can be told."""
+    """A task's name, a path and a group that are no text come out as recognisable bytes."""
     workload.rename(b"\xff\xfe")
     definition = "p:open1 do_sys_openat2 file=+0(%si):string comm=$comm"
     with tracer.trace(definition, filter=f"common_pid == {workload.pid}") as trace:

@@ -37,7 +37,7 @@ def test_the_whole_text(tracefs: Any, workload: Any, build: Build, choose: Any, 
     lines = text.removeprefix(heading("2/2"))
     time = r"\d+\.\d{6}"
     task = f"workload-{workload.pid:<7}".rjust(24)
-    # the second letter tells that somebody else shall run, which no test decides
+    # the second letter is need-resched, which no test decides
     entry, back = (re.escape(flags[0]) + "[.NnpLBbl]" + re.escape(flags[2:] + " ") for flags in (entry, back))
     assert re.fullmatch(
         re.escape(f"{task} [000] ")
@@ -61,7 +61,7 @@ def test_columns(tracefs: Any, workload: Any, choose: Any) -> None:
     assert line[:17] == "        workload-"
     assert line[17:25] == f"{workload.pid:<7} "
     assert line[25:31] == "[000] "
-    assert line[31] + line[33:end] == letters[0] + letters[2:] + " "  # whether somebody else shall run is left out
+    assert line[31] + line[33:end] == letters[0] + letters[2:] + " "  # need-resched is left out
     assert re.fullmatch(r" *\d+\.\d{6}: a: ", line[end : line.index("a: ") + 3])
     assert len(line[end : line.index(".", end)]) == 5  # seconds
 

@@ -227,7 +227,7 @@ def test_the_return(tracefs: Any, workload: Any, choose: Any) -> None:
     printed = fetch(
         tracefs, workload, "a=$retval b=$retval:s32 c=$retval:u8 d=$retval:x64 e=%ax:s16 f=$comm", place=place
     )
-    untyped = choose({"": "0xfffffff7", "<argname>": "-9"})  # an int, where BTF tells
+    untyped = choose({"": "0xfffffff7", "<argname>": "-9"})  # an int, where BTF says so
     assert printed == f'a={untyped} b=-9 c=247 d=0xfffffff7 e=-9 f="workload"'
 
 

@@ -1,4 +1,4 @@
-"""A scripted tracefs: it keeps files and directories, refuses what it is told to, and writes down what is done to it.
+"""A scripted tracefs: it keeps files and directories, refuses what it is asked to, and writes down what is done to it.
 
 It knows nothing of the kernel's rules except that events come and go with kprobe_events and instances with mkdir; what
 needs more is tested on the simulator.

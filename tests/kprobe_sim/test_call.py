@@ -1,4 +1,4 @@
-"""What is told of a call, and what probes then see: registers at the entry and at the return."""
+"""What is given of a call, and what probes then see: registers at the entry and at the return."""
 
 from __future__ import annotations
 

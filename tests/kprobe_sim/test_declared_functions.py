@@ -10,7 +10,7 @@ from kprobe_sim.builds.symbol import Placement
 from kprobe_sim.kernel import activity
 
 CAT = Task(42, "cat")
-ENTRY = {"5.10": "0x0", "6.1": "0x0", "6.12": "0x4", "7.2": "0x4", "7.3": "0x4"}  # behind ENDBR
+ENTRY = {"5.10": "0x0", "6.1": "0x0", "6.12": "0x4", "7.2": "0x4", "7.3": "0x4"}  # after ENDBR
 SERIES = [*ENTRY]
 CALLS = """
 [[function]]

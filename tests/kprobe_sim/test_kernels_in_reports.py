@@ -1,4 +1,4 @@
-"""What a run of tests tells of kernels: properties in JUnit's XML, a table of several, how workers share guests."""
+"""What a run of tests reports of kernels: properties in JUnit's XML, a table of several, how workers share guests."""
 
 from __future__ import annotations
 

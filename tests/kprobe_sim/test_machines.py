@@ -14,7 +14,7 @@ _NUMBERS = itertools.count()
 
 
 class Stays:
-    """A tracefs that is there for good; `number` tells which it is."""
+    """A tracefs that is there for good; `number` says which it is."""
 
     is_alive = True
 

@@ -124,7 +124,7 @@ def unhurried(text: bytes) -> bytes:
 
 
 def same_cpu(text: bytes) -> bytes:
-    """Hide the CPU in the heading of the latency format, which nothing else tells of."""
+    """Hide the CPU in the heading of the latency format, which nothing else shows."""
     return re.sub(rb" CPU#\d \|", b" CPU#N |", text)
 
 

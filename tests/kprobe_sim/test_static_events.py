@@ -1,4 +1,4 @@
-"""Static events: their records and texts as recorded from real kernels, and how they happen."""
+"""Static events: their records and texts as recorded from real kernels, and how they are emitted."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_recorded_layouts(series: str) -> None:
 
 @pytest.mark.parametrize("series", SERIES)
 def test_usual_contexts(series: str) -> None:
-    """Where all records of an event have the same letters, an event that happens has them too."""
+    """Where all records of an event have the same letters, an event that is emitted has them too."""
     kernel = SimulatedKernel(series)
     kernel.tracefs.write("buffer_size_kb", b"1024")
     seen: dict[str, set[str]] = {}
@@ -262,7 +262,7 @@ def test_names_of_both_tasks_are_remembered() -> None:
     ("event", "fields", "message"),
     [
         ("sched/no_such", {}, "6.1.0-54-cloud-amd64 has no static event 'sched/no_such'"),
-        ("ftrace/print", {}, "ftrace/print is an entry of the tracer's own, not an event that happens"),
+        ("ftrace/print", {}, "ftrace/print is an entry of the tracer's own, not an event that fires"),
         (
             "sched/sched_process_exit",
             {"pit": 1},

@@ -1,4 +1,4 @@
-"""Synthetic events that histograms make happen; lines and texts as ftracetest's inter-event tests expect them."""
+"""Synthetic events that histograms emit; lines and texts as ftracetest's inter-event tests expect them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def wake(kernel: SimulatedKernel) -> None:
     kernel.switch(ping, idle, state=1)
 
 
-def test_an_event_happens_between_two_others(kernel: SimulatedKernel) -> None:
+def test_an_event_is_emitted_between_two_others(kernel: SimulatedKernel) -> None:
     kernel.tracefs.write("events/synthetic/latency/enable", b"1")
     kernel.tracefs.write("events/synthetic/latency/trigger", b"hist:keys=pid,prio,comm:sort=pid,prio")
     wake(kernel)

@@ -55,7 +55,7 @@ def agent_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Lost(list[str]):
-    """Notes what the channel told of its end."""
+    """Notes what the channel reported of its end."""
 
     def lost(self, reason: str) -> MachineDied:
         self.append(reason)

@@ -18,7 +18,7 @@ USER = pwd.getpwuid(os.getuid()).pw_name
 
 
 def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, group: int, groups: list[int]) -> str:
-    """A device that the kernel refuses to this process, as `os` tells of it."""
+    """A device that the kernel refuses to this process, as `os` reports it."""
     path = tmp_path / "kvm"
     path.touch()
     monkeypatch.setattr(os, "access", lambda *_args, **_words: False)

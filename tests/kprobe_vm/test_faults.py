@@ -64,7 +64,7 @@ class Victim:
             self.caught.append(error)
 
     def dies(self, kind: type[MachineDied], within: float, deed: Callable[[], object]) -> MachineDied:
-        """Do the deed; check what everybody is told and that it is in time; return the error."""
+        """Do the deed; check what everybody gets and that it is in time; return the error."""
         start = time.monotonic()
         with pytest.raises(MachineDied) as later:  # noqa: PT012 - the deed itself may or may not see the end
             deed()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_vm.progress import Teller, bytes_of, measured
+from kprobe_vm.progress import ProgressPrinter, bytes_of, measured
 
 
 class Terminal(io.StringIO):
@@ -38,7 +38,7 @@ class Terminal(io.StringIO):
 
 def test_elsewhere_each_step_is_a_line_and_a_long_one_several() -> None:
     out = Terminal(False)
-    tell = Teller(out, tick=0.01)
+    tell = ProgressPrinter(out, tick=0.01)
     tell("one")
     with measured(tell, "fetching it", lambda: "1.0 of 2.0 MB"):
         out.wrote("fetching it: 1.0 of 2.0 MB, 0 s\n")
@@ -50,7 +50,7 @@ def test_elsewhere_each_step_is_a_line_and_a_long_one_several() -> None:
 
 def test_on_a_terminal_a_step_is_one_line_that_changes() -> None:
     out = Terminal(True)
-    tell = Teller(out, tick=0.01)
+    tell = ProgressPrinter(out, tick=0.01)
     with measured(tell, "booting 6.1", lambda: "the kernel starts"):
         out.wrote("\r\x1b[Kkprobe-vm: booting 6.1: the kernel starts, 0 s")
     assert out.getvalue().endswith("\r\x1b[Kkprobe-vm: booting 6.1\n")
@@ -59,7 +59,7 @@ def test_on_a_terminal_a_step_is_one_line_that_changes() -> None:
 
 def test_what_is_done_soon_needs_no_word() -> None:
     out = Terminal(False)
-    tell = Teller(out, after=60.0)
+    tell = ProgressPrinter(out, after=60.0)
     with measured(tell, "cloning"):
         tell("done")
     assert out.getvalue() == ""
@@ -67,7 +67,7 @@ def test_what_is_done_soon_needs_no_word() -> None:
 
 def test_what_takes_long_is_told_with_what_was_before_it() -> None:
     out = Terminal(False)
-    tell = Teller(out, after=0.05)
+    tell = ProgressPrinter(out, after=0.05)
     tell("one")
     with measured(tell, "two"):
         out.wrote("kprobe-vm: one\nkprobe-vm: two\n")
@@ -75,7 +75,7 @@ def test_what_takes_long_is_told_with_what_was_before_it() -> None:
 
 def test_a_step_that_fails_is_told_as_others() -> None:
     out = Terminal(True)
-    with pytest.raises(OSError, match="broken"), measured(Teller(out), "fetching"):
+    with pytest.raises(OSError, match="broken"), measured(ProgressPrinter(out), "fetching"):
         raise OSError("broken")
     assert out.getvalue().endswith("kprobe-vm: fetching\n")
 
@@ -90,7 +90,7 @@ def test_any_function_bears_it() -> None:
 def test_an_output_that_is_closed_stops_nobody() -> None:
     out = Terminal(False)
     out.close()
-    Teller(out)("one")
+    ProgressPrinter(out)("one")
 
 
 @pytest.mark.parametrize(("done", "text"), [(0, ""), (12_340_000, "12.3 of 26.6 MB")])
@@ -102,9 +102,9 @@ def test_bytes(done: int, text: str) -> None:
 def test_under_pytest_it_is_seen_on_lines_of_its_own(tmp_path: Path, arguments: list[str]) -> None:
     (tmp_path / "conftest.py").write_text(
         "import time, kprobe.backends\n"
-        "from kprobe_vm.progress import Teller, measured\n"
+        "from kprobe_vm.progress import ProgressPrinter, measured\n"
         "def slow(spec):\n"
-        "    with measured(Teller(after=0.1), f'booting {spec}'):\n"
+        "    with measured(ProgressPrinter(after=0.1), f'booting {spec}'):\n"
         "        time.sleep(0.4)\n"
         "    raise OSError('enough')\n"
         "kprobe.backends.open_tracefs = slow\n"
@@ -119,8 +119,8 @@ def test_under_pytest_it_is_seen_on_lines_of_its_own(tmp_path: Path, arguments: 
 
 def test_the_command_writes_over_its_line_on_a_terminal_and_nothing_into_a_pipe() -> None:
     program = (
-        "from kprobe_vm.progress import Teller, measured; import time\n"
-        "with measured(Teller(), 'booting'): time.sleep(0.5)\n"
+        "from kprobe_vm.progress import ProgressPrinter, measured; import time\n"
+        "with measured(ProgressPrinter(), 'booting'): time.sleep(0.5)\n"
         "print('out')"
     )
     shown = _on_a_terminal([sys.executable, "-c", program])

@@ -7,7 +7,7 @@
  *	TID NAME RESULT		the system call NAME
  *	TID end STATUS		do_exit
  *
- * Its children make more calls, whose results they can't tell.
+ * Its children make more calls, whose results they can't report.
  */
 #define _GNU_SOURCE
 #include <errno.h>

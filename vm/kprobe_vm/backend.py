@@ -11,7 +11,7 @@ from kprobe_vm.kerneltree import series_of
 from kprobe_vm.lab import Lab
 from kprobe_vm.machine import Machine
 from kprobe_vm.process import GuestProcess
-from kprobe_vm.progress import LATER, Progress, Teller
+from kprobe_vm.progress import LATER, Progress, ProgressPrinter
 from kprobe_vm.surroundings import Surroundings
 from kprobe_vm.tracefs import GuestTracefs
 
@@ -55,7 +55,12 @@ class VmTracefs(GuestTracefs):
     """The tracefs of a machine of its own."""
 
     def __init__(
-        self, machine: Machine, spec: Spec, lab: Lab, place: places.Place, begun: Callable[[], Progress] = Teller
+        self,
+        machine: Machine,
+        spec: Spec,
+        lab: Lab,
+        place: places.Place,
+        begun: Callable[[], Progress] = ProgressPrinter,
     ) -> None:
         super().__init__(machine.channel, deadline=machine.boot.deadlines.operation)
         self.machine = machine
@@ -124,13 +129,13 @@ def open_vm(argument: str, *, progress: Progress | None = None) -> VmTracefs:
     """Start the guest that a spec describes and return its tracefs, which must be closed.
 
     If as many guests run on this host as it can bear, wait for one to end, but not for long.  `progress` is called with
-    one line at each step; without it, standard error tells what takes more than a second.  Raise `ValueError` for a bad
+    one line at each step; without it, standard error says what takes more than a second.  Raise `ValueError` for a bad
     spec, `NotReady` if the host lacks something (one line that says what), `MachineDied` if the guest doesn't come up.
     """
     spec = Spec.parse(argument)
 
     def begun() -> Progress:
-        return progress or Teller(after=LATER)
+        return progress or ProgressPrinter(after=LATER)
 
     def make() -> Machine:
         return _machine(spec, begun())

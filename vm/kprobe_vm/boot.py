@@ -37,7 +37,7 @@ class Deadlines(NamedTuple):
     """How long each thing may take, in seconds as the guest is given them (pace.py); generous, as emulation is slow."""
 
     boot: float = 120.0
-    first_byte: float = 5.0  # of a boot that shall show whether KVM works
+    first_byte: float = 5.0  # of a boot that is to show whether KVM works
     operation: float = 60.0  # of a system call that is not meant to block
     silence: float = 2.0  # after that long without a word, while something is awaited, the guest is pinged
     ping: float = 10.0
@@ -125,7 +125,7 @@ class Boot:
             raise self._give_up(BootTimeout, f"the guest was not up in {self.deadlines.boot:.0f} s") from None
 
     def _wait_resumed(self, hello: Hello) -> Hello:
-        """Set the clone's clock, which still shows when its template was saved; its answer tells that it lives."""
+        """Set the clone's clock, which still shows when its template was saved; its answer shows that it lives."""
         request = self.channel.send(Op.SET_CLOCK, *clock_parts(time.time()))
         if not self.channel.wait_patiently(request, self.deadlines.resume):
             raise self._give_up(BootTimeout, f"the clone did not answer in {self.deadlines.resume:.0f} s")
@@ -163,7 +163,7 @@ class Boot:
         return self._give_up(GuestHang, message)
 
     def _port_closed(self) -> None:
-        """QEMU tells that the agent has let go of its port; called on the control thread."""
+        """QEMU reports that the agent has let go of its port; called on the control thread."""
         if self.channel.hello is not None:
             self.channel.fail(self._error(ChannelClosed, "the guest's agent has closed its port", self.qemu.describe()))
 

@@ -34,7 +34,7 @@ _REGISTERS = ("di", "si", "dx", "cx", "r8", "r9", "bx", "bp", "ax", "r12", "sp")
 
 
 class Calls:
-    """A source of cases about calls that an oracle has to tell of."""
+    """A source of cases about calls that an oracle has to record."""
 
     def __init__(self, random: Random, filters: Filters, functions: Iterable[str]) -> None:
         self._random = random

@@ -39,7 +39,7 @@ class Difference(NamedTuple):
     answers: list[Outcome] = []  # the kernel's, to all operations
 
     def signature(self) -> tuple[str, str, str, str]:
-        """Return what tells one difference from another: answers without numbers and names."""
+        """Return what distinguishes one difference from another: answers without numbers and names."""
         last = self.operations[-1]
         kind = f"{type(last).__name__} {getattr(last, 'path', '').rpartition('/')[2]}"
         return (
@@ -158,8 +158,8 @@ class Campaign:
         self._guest = partial(quiet_guest, self.release, progress=progress)
         self._vm, self._places = self._guest()
         # 5.10 counts a fault while a probe is handled as a miss, see docs/campaign.md; it has a handler for that
-        faults_told = "kprobe_fault_handler" not in {name for name, _ in self._places.text}
-        self._cases = Cases(Random(seed), self._places, faults_told=faults_told)
+        faults_reported = "kprobe_fault_handler" not in {name for name, _ in self._places.text}
+        self._cases = Cases(Random(seed), self._places, faults_reported=faults_reported)
         self._sim = self._fresh()
         self.operations = 0
         self.differences: Counter[str] = Counter()

@@ -34,11 +34,11 @@ class Case(NamedTuple):
 class Cases:
     """A source of random cases."""
 
-    def __init__(self, random: Random, places: Places, *, faults_told: bool = True) -> None:
+    def __init__(self, random: Random, places: Places, *, faults_reported: bool = True) -> None:
         self._random = random
         self._definitions = Definitions(random, places)
         self._filters = Filters(random)
-        self._traces = Traces(random, self._filters, faults_told=faults_told)
+        self._traces = Traces(random, self._filters, faults_reported=faults_reported)
         self._triggers = Triggers(random, self._filters)
         self._kinds = Kinds(random, self._definitions, self._filters)
         self._hists = Hists(random, self._filters)
@@ -369,7 +369,7 @@ class Cases:
         return self._pids.case()
 
     def calls(self) -> list[Operation]:
-        """Real calls, which an oracle tells of."""
+        """Real calls, which an oracle records."""
         return self._calls.case()
 
 

@@ -19,7 +19,7 @@ from kprobe_vm.kernels import Kernels, series_of
 from kprobe_vm.kerneltree import release_of
 from kprobe_vm.lock import Lock, Locks
 from kprobe_vm.packages import version_key
-from kprobe_vm.progress import Teller
+from kprobe_vm.progress import ProgressPrinter
 
 if TYPE_CHECKING:
     from kprobe_vm.copies import Copy
@@ -277,7 +277,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     end = words.index("--") if "--" in words else len(words)
     options = _parser().parse_args(words[:end])
     options.command = words[end + 1 :]
-    options.progress = (lambda _line: None) if options.quiet else Teller()
+    options.progress = (lambda _line: None) if options.quiet else ProgressPrinter()
     for name in ("index", "keyring", "lock"):
         if (value := getattr(options, name, None)) and options.function is not _update:
             os.environ[f"KPROBE_VM_{name.upper()}"] = value

@@ -157,13 +157,13 @@ class Control:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         client = QMPClient("kprobe-vm")
-        client.logger.setLevel("CRITICAL")  # the end of QEMU is told by what we raise
+        client.logger.setLevel("CRITICAL")  # the end of QEMU is reported by what we raise
         client.await_greeting = client.negotiate = self._incoming is None
         self._socket.setblocking(False)
         try:
             await asyncio.wait_for(client.connect(self._socket), CONNECT_DEADLINE)
         except (QMPError, OSError, EOFError, TimeoutError, AssertionError):
-            # qemu.qmp asserts that it is still connected after its greeting, which a QEMU that ends just then belies
+            # qemu.qmp asserts that it is still connected after its greeting, which isn't so where QEMU ends just then
             if client.runstate is not Runstate.IDLE:
                 with contextlib.suppress(QMPError, OSError, EOFError):
                     await client.disconnect()

@@ -28,7 +28,7 @@ MACHINES = {3: "i386", 40: "arm", 183: "arm64", 21: "powerpc64", 22: "s390x", 24
 class Kernel(NamedTuple):
     """A kernel that is on this machine's disk, ready to start."""
 
-    release: str  # uname -r; "" if the file doesn't tell
+    release: str  # uname -r; "" if the file doesn't say
     series: str  # "6.1"; "" if not known
     image: Path  # what QEMU starts: a vmlinux where unpacking it was possible, else the bzImage
     digest: str  # names the content

@@ -178,7 +178,7 @@ _FILES_OF = {
 }
 _TEXT = b"text".ljust(256, b"\0")  # what the memory held before is no matter then
 _QUIET = ("fadvise64", "ksys_", "swapon", "g/", "g.", "module_", "busybox", "synthetic")  # only the campaign does these
-_SILENT = "n"  # a group that nobody enables, for events that others' doings would make happen
+_SILENT = "n"  # a group that nobody enables, for events that other tasks would fire
 
 
 class Kinds:

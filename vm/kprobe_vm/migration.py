@@ -58,4 +58,4 @@ def _wait_completed(control: Control, end: float) -> None:
             raise ControlLost(f"the state could not be saved: {facts.get('error-desc', facts['status'])}")
         if time.monotonic() > end:
             raise ControlLost("the state is not saved yet")
-        time.sleep(0.005)  # QEMU tells of the end only to those who ask
+        time.sleep(0.005)  # QEMU reports the end only to those who ask

@@ -20,7 +20,7 @@ NOMINAL_BOOT = 6.0
 NOMINAL_CLONE = 0.6
 SLOWEST = 20.0  # the largest factor: beyond it a host is of no use
 STRETCH = 100.0  # how many times slower than others' this clock goes at most: a deadline passes, however busy the host
-CARRIED = 5.0  # seconds of waiting that are counted later than they were: a wait is told when it is over
+CARRIED = 5.0  # seconds of waiting that are counted later than they were: a wait is reported when it is over
 _HERTZ = os.sysconf("SC_CLK_TCK")
 
 
@@ -32,7 +32,7 @@ def after_start(seconds: float, nominal: float) -> float:
 class Pace:
     """A clock that goes slower, up to `STRETCH` times, while the threads of a process wait for a processor.
 
-    Without a process it is an ordinary clock.  Where the kernel doesn't count that, the load average tells.
+    Without a process it is an ordinary clock.  Where the kernel doesn't count that, the load average serves.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Pace:
             own = self._waits(self._own / str(self._reader), known) if self._reader else 0.0
         except (IndexError, ValueError, FileNotFoundError):
             return 0.0 if not self._tasks.exists() else passed * (1 - 1 / self._crowd())
-        # the guest's processor, then whoever hears it; what a hypervisor takes is told nowhere else
+        # the guest's processor, then whoever hears it; what a hypervisor takes is reported nowhere else
         return max(waits, default=0.0) + own + self._steal()
 
     def _waits(self, task: Path, known: dict[str, float]) -> float:

@@ -1,6 +1,6 @@
 """Write sections of a profile's binary files: sequences of numbers and texts in compressed chunks.
 
-The form is told in kprobe_sim/builds/packed.py, which reads it.
+The form is described in kprobe_sim/builds/packed.py, which reads it.
 """
 
 from __future__ import annotations

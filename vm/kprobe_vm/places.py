@@ -21,7 +21,7 @@ __all__ = ["Place", "limit", "take"]
 PREFIX = "\0kprobe-vm/guest/"
 NOTICE = 1.0  # seconds after which one who waits says so
 PATIENCE = 60.0  # seconds that one waits; then a guest too many is better than none
-WAITERS = 64  # that can be told at once
+WAITERS = 64  # that can be notified at once
 SHARE = 0.5  # of the machine's memory that guests may have
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 

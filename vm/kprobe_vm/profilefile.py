@@ -60,7 +60,7 @@ def parse_tree(text: str) -> dict[str, list[list[Any]]]:
 
 
 def split_events(directories: dict[str, list[list[Any]]], formats: Mapping[str, str]) -> tuple[dict[str, Any], bytes]:
-    """Take the event directories out of the tree; return what is told of them, and the format texts in one.
+    """Take the event directories out of the tree; return what is known of them, and the format texts in one.
 
     All events of a kind have the same files with the same modes, so a kind is stored once.
     """

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-__all__ = ["LATER", "Output", "Progress", "Teller", "bytes_of", "measured"]
+__all__ = ["LATER", "Output", "Progress", "ProgressPrinter", "bytes_of", "measured"]
 
 Progress = Callable[[str], None]
 
@@ -26,7 +26,7 @@ NAME = "kprobe-vm"
 
 
 class Output(Protocol):
-    """What a `Teller` needs of a text file."""
+    """What a `ProgressPrinter` needs of a text file."""
 
     def write(self, text: str, /) -> object:
         """Write it."""
@@ -38,10 +38,10 @@ class Output(Protocol):
         """Whether a line there can be written over."""
 
 
-class Teller:
+class ProgressPrinter:
     """A `Progress` that prints: a line for each step, and while one is measured how far it is.
 
-    What has been done after `after` seconds from now isn't told, unless more comes then.  Its methods may be called
+    What has been done after `after` seconds from now isn't printed, unless more comes then.  Its methods may be called
     from any thread.
     """
 
@@ -113,8 +113,8 @@ class Teller:
 
 @contextlib.contextmanager
 def measured(progress: Progress, line: str, state: Callable[[], str] = str) -> Iterator[None]:
-    """Tell that a step begins, and how far it is if that can be shown, until the context ends."""
-    if isinstance(progress, Teller):
+    """Report that a step begins, and how far it is if that can be shown, until the context ends."""
+    if isinstance(progress, ProgressPrinter):
         with progress.measured(line, state):
             yield
     else:

@@ -77,7 +77,7 @@ def arguments(
         *("-mon", "chardev=control,mode=control"),
         *("-chardev", f"socket,id=agent,fd={agent}"),
         *("-device", "virtio-serial-pci"),
-        # with an id, as QEMU tells of a port's close only then
+        # with an id, as QEMU reports a port's close only then
         *("-device", "virtserialport,chardev=agent,name=kprobe.agent,id=agent"),
     ]
 
@@ -85,7 +85,7 @@ def arguments(
 def dying_with(parent: int) -> list[str]:
     """Return the command that runs another one which dies with its parent, and doesn't start if that is dead already.
 
-    The kernel tells of a death only from the moment on in which it was asked to.
+    The kernel reports a death only from the moment on at which it was asked to.
     """
     return [
         programs.find("setpriv"),

@@ -131,9 +131,9 @@ def _instance(guest: Guest, answers: dict[str, bytes]) -> None:
 
 
 def _latency(guest: Guest, answers: dict[str, bytes]) -> None:
-    """The header of latency-format tells the preemption model, `(M:desktop VP:0, ...`, if there is an entry.
+    """The header of latency-format shows the preemption model, `(M:desktop VP:0, ...`, if there is an entry.
 
-    The entry, a mark, then tells from which place in the kernel marks say to come.
+    The entry, a mark, then shows from which place in the kernel marks say to come.
     """
     guest.write(f"{TRACING}/{LATENCY}", b"1")
     guest.write(f"{TRACING}/trace_marker", b"recorded")

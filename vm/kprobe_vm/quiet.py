@@ -48,5 +48,5 @@ def _seed_hashes(guest: VmTracefs, address: int) -> None:
         guest.write("kprobe_events", b"-:zz_id/zz_id")
         if ready:
             return
-        time.sleep(0.05)  # a kernel work does it; nothing tells when
+        time.sleep(0.05)  # a kernel work does it; nothing shows when
     raise TimeoutError("the guest prints no hashed pointers")

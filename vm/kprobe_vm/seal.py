@@ -1,7 +1,7 @@
 """Seals: what a cached file was when it was written, kept beside it, so that a damaged one is found before its use.
 
 A seal holds each file's hash, size and times.  As long as size and times are those, nobody has written to the file
-since (the kernel sets the time of the last change, ctime, whatever a program says); else the hash tells.
+since (the kernel sets the time of the last change, ctime, whatever a program says); else the hash decides.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class Side:
             self.workload.replay(operation.function, hit.registers, hit.memory, hit.chain, hit.returns, hit.returned)
 
     def run(self, operation: Operation) -> Outcome:
-        """Do one operation; return its answers, with ids, hashed pointers, times and pids made equal."""
+        """Do one operation; return its answers, with ids, hashed pointers, times and pids normalised."""
         self._note(operation)
         operation = self._filled(operation)
         return [(self._plain_label(label), self._plain(label, answer)) for label, answer in self._perform(operation)]

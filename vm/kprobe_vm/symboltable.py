@@ -4,7 +4,7 @@ The file: 8 bytes `kprobsym`, u32 number of sections, u32 zero; per section an 8
 sections, each at a multiple of 8.  Everything is little endian.  An address is a u32 offset of 0xffffffff80000000;
 offsets under 0x1000000 are absolute addresses (per-CPU symbols before 6.15).
 
-    address   offsets, ascending, aliases in the order of /proc/kallsyms (packed.py tells how numbers are packed)
+    address   offsets, ascending, aliases in the order of /proc/kallsyms (packed.py says how numbers are packed)
     order     symbols sorted by name, then by position; rank: where in that order a symbol is
     names     in that order, lines, 128 to a chunk; heads: the first of each chunk, lines
     kinds     u8[n], 8192 to a chunk: lines of `kindtab`, `letter module flags`

@@ -48,7 +48,7 @@ class Contents(NamedTuple):
 
 
 def template_key(program: str, version: str, hardware: Hardware, kernel: str) -> str:
-    """Return what tells a template from others: a hash of everything that decides what a guest becomes.
+    """Return what distinguishes a template from others: a hash of everything that decides what a guest becomes.
 
     That is QEMU (version and the very binary), its arguments with the kernel's command line, memory and processors, the
     contents of the kernel (`kernel` is its hash) and of the root image (whose name is its hash; the agent is in there).

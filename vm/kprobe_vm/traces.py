@@ -14,12 +14,12 @@ WIPE = Call("fadvise", (-2, MEMORY, 0, 0, b"\0" * 1024))
 
 
 class Traces:
-    """A source of probes whose events can be foretold."""
+    """A source of probes whose events can be predicted."""
 
-    def __init__(self, random: Random, filters: Filters, *, faults_told: bool = True) -> None:
+    def __init__(self, random: Random, filters: Filters, *, faults_reported: bool = True) -> None:
         self._random = random
         self._filters = filters
-        self._faults_told = faults_told  # a failed read is no miss: not so on 5.10
+        self._faults_reported = faults_reported  # a failed read is no miss: not so on 5.10
 
     def case(self) -> list[Operation]:
         """Return probes on a function with arguments of all kinds, and calls of it."""
@@ -38,7 +38,7 @@ class Traces:
         operations.append(Write("kprobe_events", b"\n".join(lines)))
         operations += [Write(f"events/g/e{number}/filter", b'comm == "workload"') for number in range(len(lines))]
         # 5.10 calls no function at all for a filter on an array of numbers, and goes down
-        filtered = [number for number, line in enumerate(lines) if self._faults_told or b"[" not in line]
+        filtered = [number for number, line in enumerate(lines) if self._faults_reported or b"[" not in line]
         if refiltered and filtered:
             texts = [self._filters.passed_alike(("f0", "f1", "f2")) for _ in range(4)]
             operations += [Write(f"events/g/e{random.choice(filtered)}/filter", text) for text in texts]
@@ -51,7 +51,7 @@ class Traces:
             offset = random.choice((MEMORY, MEMORY + random.randrange(64), MEMORY + 16))
             fd = -2 if random.random() < 0.8 else random.choice((-1, -100, 1000, 0x7FFFFFF))
             operations.append(Call("fadvise", (fd, offset, number, random.choice((0, 1, 5, 77)), block)))
-        operations += [Read("trace"), *[Read("kprobe_profile")] * self._faults_told, Write("events/g/enable", b"0")]
+        operations += [Read("trace"), *[Read("kprobe_profile")] * self._faults_reported, Write("events/g/enable", b"0")]
         return [*operations, Read("kprobe_events"), Read("error_log")]
 
     def _block(self) -> bytes:

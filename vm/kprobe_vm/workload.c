@@ -1,4 +1,4 @@
-/* A task of the guest that does what a test tells it, and nothing else.
+/* A task of the guest that does what a test asks of it, and nothing else.
  *
  * `workload serve`               starts the task in the background and prints its pid
  * `workload ask KIND N A1..A6 REPEAT [HEX]`  has the task do one thing and prints "RESULT"

@@ -1,4 +1,4 @@
-"""What /proc tells of the thread that a request of the mount came from."""
+"""What /proc says about the thread that a request of the mount came from."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ class SpliceCall(NamedTuple):
 
 
 def waits(pid: int, position: int) -> bool:
-    """True if a thread shall wait for the page at that position.
+    """True if a thread should wait for the page at that position.
 
-    Not if it has had pages from the same call, nor with SPLICE_F_NONBLOCK.  Requests tell neither: /proc does, of
+    Not if it has had pages from the same call, nor with SPLICE_F_NONBLOCK.  Requests say neither: /proc does, of
     processes that this one may look into; others get EAGAIN.
     """
     try:

@@ -132,7 +132,7 @@ def _keep_too(waits: int, ready: int, duty: Callable[[], object], first: int) ->
 
 
 def _leave_files(needs: set[int]) -> None:
-    """Close what was inherited: nobody shall wait for its end of a pipe."""
+    """Close what was inherited: nobody should wait for its end of a pipe."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nothing, number)

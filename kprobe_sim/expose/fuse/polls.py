@@ -1,7 +1,7 @@
-"""poll(2) and epoll on the mount: which files the kernel is told of when something happens.
+"""poll(2) and epoll on the mount: which files the kernel is notified of, and when.
 
-The kernel asks for a file's mask once for each waiter, and again whenever it is told that it may have changed.  It is
-told of all that comes, as tracefs wakes its waiters then: an edge-triggered epoll hears of the next event after the
+The kernel asks for a file's mask once for each waiter, and again whenever it hears that it may have changed.  It is
+notified of all that comes, as tracefs wakes its waiters then: an edge-triggered epoll hears of the next event after the
 last one was read, and also if it wasn't.
 """
 
@@ -21,7 +21,7 @@ class Polls:
         return bool(self._polled)
 
     def answer(self, opened: OpenFile, poll_handle: int, flags: int) -> bytes:
-        """Return the reply to POLL; one that waits is told of what comes."""
+        """Return the reply to POLL; one that waits is notified of what comes."""
         can_wait = type(opened).poll is not OpenFile.poll
         if flags & wire.POLL_SCHEDULE_NOTIFY and can_wait:
             self._polled[poll_handle] = opened
@@ -33,7 +33,7 @@ class Polls:
             del self._polled[poll_handle]
 
     def notices(self) -> list[bytes]:
-        """Something has happened: return the messages for the files that are ready."""
+        """Return the messages for the files that have become ready."""
         ready = [poll_handle for poll_handle, opened in self._polled.items() if opened.poll()]
         for poll_handle in ready:
             del self._polled[poll_handle]  # the kernel asks again if somebody waits

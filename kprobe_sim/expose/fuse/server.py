@@ -55,7 +55,7 @@ class FuseServer:
     """Answers the requests of one mount from a simulated kernel.
 
     `descriptor` is an open /dev/fuse that was or will be given to mount(2); the server owns it from now on.  `seen`
-    is told the pid and path of each open of a file, before it is opened.  `root` is the tree that is served (default:
+    is given the pid and path of each open of a file, before it is opened.  `root` is the tree that is served (default:
     the kernel's tracefs), `owner` the uid and gid that its files have.
     """
 
@@ -204,7 +204,7 @@ class FuseServer:
         if found is None:
             raise refuse(errno.ENOENT)
         seconds = 0 if self._nodes.changes(parent) or is_apart(name) else _LASTING
-        self._splices.answering(found)
+        self._splices.before_attributes(found)
         return wire.entry(found, self._attributes(found), seconds, self._lasting(found))
 
     def _attributes(self, number: int) -> wire.Attributes:
@@ -223,9 +223,9 @@ class FuseServer:
             opened = self._handles.get(handle)
             if isinstance(opened, OpenFile):
                 opened.lseek(0, 0, os.SEEK_END)
-            self._splices.lose(request.node)
+            self._splices.mark_stale(request.node)
         else:
-            self._splices.answering(request.node)
+            self._splices.before_attributes(request.node)
         return wire.attributes_reply(self._attributes(request.node), self._lasting(request.node))
 
     def _setattr(self, request: Request) -> bytes:
@@ -240,7 +240,7 @@ class FuseServer:
             gid = values[14]
         if (mode, uid, gid) != (stat.S_IMODE(now.mode), now.uid, now.gid):
             self._changed[self._nodes.path(request.node)] = (mode, uid, gid)
-        self._splices.lose(request.node)
+        self._splices.mark_stale(request.node)
         return wire.attributes_reply(self._attributes(request.node), 0)  # truncate(2) is taken and does nothing
 
     def _directory(self, number: int) -> DirNode:
@@ -332,7 +332,7 @@ class FuseServer:
         try:
             if is_spliced:
                 return self._splices.read(request.node, opened, size, position)
-            self._splices.find(request.node)
+            self._splices.refresh(request.node)
             start = self._positions.begin(handle, position)
             data = opened.read(size, start)
             self._positions.end(handle, position, len(data), start + len(data))
@@ -357,7 +357,7 @@ class FuseServer:
     def _poll(self, request: Request) -> bytes:
         handle, poll_handle, flags, _ = wire.POLL_IN.unpack_from(request.body)
         opened = self._file(handle)
-        self._splices.find(request.node)
+        self._splices.refresh(request.node)
         return self._polls.answer(opened, poll_handle, flags)
 
     def _seek(self, request: Request) -> bytes:
@@ -375,7 +375,7 @@ class FuseServer:
                 return
 
     def _retry(self) -> None:
-        """Data may have come: answer the reads that wait, and tell the kernel of files that it polls."""
+        """Data may have come: answer the reads that wait, and notify the kernel of files that it polls."""
         messages: list[bytes] = []
         with self._kernel.condition:
             waiting, self._parked = self._parked, []

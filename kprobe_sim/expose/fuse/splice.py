@@ -1,7 +1,7 @@
-"""splice(2) and sendfile(2) on the mount: how the kernel is brought to ask this server, and what it is told.
+"""splice(2) and sendfile(2) on the mount: how the kernel is made to ask this server, and what size it is given.
 
 Since 6.5 the kernel serves them by way of its page cache, and asks for no page beyond the size of the file as it knows
-it (before, they were like read(2)).  stat(2) shall say 0, as in tracefs.  A notice that a byte was stored far on
+it (before, they were like read(2)).  stat(2) should say 0, as in tracefs.  A notice that a byte was stored far on
 makes the size great; sent just before attributes are answered it keeps the size so, as those are then older than the
 notice: they are shown to the caller and not kept.
 """
@@ -26,12 +26,12 @@ class Splices:
         self._send = send
         self._size = FAR
         self._readers: dict[int, int] = {}  # by node: how many
-        self._lost: set[int] = set()  # nodes whose size the kernel has as another
+        self._stale: set[int] = set()  # nodes whose size the kernel has as another
 
     def opened(self, node: int) -> None:
         """A node is about to be opened for reading."""
         self._readers[node] = self._readers.get(node, 0) + 1
-        self._tell(node)
+        self._announce_size(node)
 
     def closed(self, node: int) -> None:
         """One of them was closed."""
@@ -40,29 +40,29 @@ class Splices:
             self._readers[node] = left
         else:
             self._readers.pop(node, None)
-            self._lost.discard(node)
+            self._stale.discard(node)
 
-    def answering(self, node: int) -> None:
+    def before_attributes(self, node: int) -> None:
         """The attributes of a node are about to be answered, for somebody to see."""
         if node in self._readers:
-            self._tell(node)
+            self._announce_size(node)
 
-    def lose(self, node: int) -> None:
-        """The kernel will take the size from the next answer."""
+    def mark_stale(self, node: int) -> None:
+        """The kernel will take the size from the next answer, and have another."""
         if node in self._readers:
-            self._lost.add(node)
+            self._stale.add(node)
 
-    def find(self, node: int) -> None:
-        """The file is in use: a size that was lost is told again."""
-        if node in self._lost:
-            self._lost.discard(node)
-            self._tell(node)
+    def refresh(self, node: int) -> None:
+        """The file is in use: a stale size is announced again."""
+        if node in self._stale:
+            self._stale.discard(node)
+            self._announce_size(node)
 
     def read(self, node: int, opened: OpenFile, size: int, position: int) -> bytes:
         """Return a page for the page cache; EINVAL for files that have no splice."""
         data = opened.splice(size, position)
         if len(data) < size:  # the kernel takes it for the end
-            self.lose(node)
+            self.mark_stale(node)
         elif not position % _KEPT and position:  # nobody reads it again
             self._send(wire.invalid_notice(node, 0, position))
         return data
@@ -72,10 +72,10 @@ class Splices:
         if not opened.poll():
             if not opened.splice_ends():
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-            self.lose(node)
+            self.mark_stale(node)
             return b""
         return self.read(node, opened, size, position)
 
-    def _tell(self, node: int) -> None:
+    def _announce_size(self, node: int) -> None:
         self._size += 1  # only one that is greater than the last counts as news
         self._send(wire.store_notice(node, self._size - 1, b"\0"))

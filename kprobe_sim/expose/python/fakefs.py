@@ -60,7 +60,7 @@ def load(kernel: SimulatedKernel) -> None:
             getattr(profile, name)
 
 
-def furnish(fs: Any, kernel: SimulatedKernel) -> None:
+def populate(fs: Any, kernel: SimulatedKernel) -> None:
     """Make the files of /proc and /etc that say what machine this is, and directories for locks and logs."""
     for directory in _DIRECTORIES:
         if not fs.exists(directory):

@@ -1,4 +1,4 @@
-"""What patched Python doesn't cover fails loudly, where Python's audit events can tell."""
+"""What patched Python doesn't cover fails loudly, where Python's audit events show it."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _mentions_place(argument: Any) -> bool:
 
 
 class Gone(dict[int, Any]):
-    """The open files of another process: whoever looks one up is told so."""
+    """The open files of another process: whoever looks one up gets an error."""
 
     def get(self, key: int, default: Any = None) -> Any:
         if key in self:

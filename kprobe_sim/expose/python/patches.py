@@ -89,7 +89,7 @@ def patched(kernel: SimulatedKernel | str = "", *, fs: Any = None) -> Iterator[S
         with fakefs.paused(fs):
             kernel = _kernel(kernel)
             fakefs.load(kernel)
-        fakefs.furnish(fs, kernel)
+        fakefs.populate(fs, kernel)
     kernel = _kernel(kernel)
     names = {*dir(os_module), *dir(getattr(os_module, "os_module", os_module))}
     original = {name: getattr(os_module, name) for name in names if not name.startswith("_")}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kprobe_sim.builds.syscall_numbers import syscall_name
 from kprobe_sim.expose.fuse.callers import caller, ignores, parent_of
 from kprobe_sim.expose.run import ptrace
-from kprobe_sim.expose.run.doings import Doing, Doings
+from kprobe_sim.expose.run.call_effects import CallEffects, PendingCall
 from kprobe_sim.expose.run.ptrace import Ptrace, QuietStops
 from kprobe_sim.expose.run.seccomp import CALLS_I386, X86_64, CannotFollow
 from kprobe_sim.machine.task import Task
@@ -32,13 +32,13 @@ _CLONE_VFORK, _CLONE_THREAD, _CLONE_UNTRACED = 0x4000, 0x10000, 0x800000
 class _Tracee:
     """A thread that is traced."""
 
-    __slots__ = ("birth", "doing", "group", "has_begun", "has_ended", "is_early", "pid")
+    __slots__ = ("birth", "group", "has_begun", "has_ended", "is_early", "pending", "pid")
 
-    def __init__(self, pid: int, group: int, *, birth: Doing | None = None) -> None:
+    def __init__(self, pid: int, group: int, *, birth: PendingCall | None = None) -> None:
         self.pid = pid
         self.group = group
         self.birth = birth  # the fork that it returns from
-        self.doing: Doing | None = None
+        self.pending: PendingCall | None = None
         self.has_begun = birth is None
         self.is_early = False  # it waits for its parent to return from the fork
         self.has_ended = False
@@ -54,10 +54,10 @@ class Follower:
     """
 
     def __init__(self, kernel: SimulatedKernel, pid: int) -> None:
-        self._doings = Doings(kernel)
+        self._effects = CallEffects(kernel)
         self._ptrace = Ptrace()
         self._tracees: dict[int, _Tracee] = {}
-        self._early: set[int] = set()  # new tasks that stopped before the fork told of them
+        self._early: set[int] = set()  # new tasks that stopped before the fork reported them
         self._root = pid
         self._status: int | None = None
         self._refusal: OSError | None = None
@@ -101,7 +101,7 @@ class Follower:
         elif number == ptrace.SYSCALL_STOP:
             self._leaves(tracee)
         elif event in _BIRTHS:
-            self._bears(tracee, self._ptrace.message(pid))
+            self._add_child(tracee, self._ptrace.message(pid))
             self._resume(tracee)
         elif event == ptrace.EVENT_EXEC:
             self._executes(tracee, self._ptrace.message(pid))
@@ -111,7 +111,7 @@ class Follower:
         elif event == ptrace.EVENT_STOP and number in _STOPS:
             self._ptrace.listen(pid)
         elif event:
-            self._goes_on(tracee)
+            self._let_go_on(tracee)
         else:
             # of a task that isn't traced the kernel drops a signal that is ignored, and nothing is interrupted
             if self._ptrace.was_interrupted(pid) and ignores(pid, number):
@@ -119,7 +119,7 @@ class Follower:
             self._resume(tracee, number)
 
     def _resume(self, tracee: _Tracee, number: int = 0) -> None:
-        self._ptrace.resume(tracee.pid, number, to_exit=tracee.doing is not None)
+        self._ptrace.resume(tracee.pid, number, to_exit=tracee.pending is not None)
 
     def _enters(self, tracee: _Tracee) -> None:
         call = self._ptrace.call(tracee.pid)
@@ -127,7 +127,7 @@ class Follower:
             native = call.arch == X86_64
             name = syscall_name(call.number) if native else CALLS_I386.get(call.number)
             if name is not None:
-                tracee.doing = self._doings.enter(tracee.task(), name, call.arguments, native=native)
+                tracee.pending = self._effects.enter(tracee.task(), name, call.arguments, native=native)
             if (
                 name == "clone" and call.arguments[0] & _CLONE_UNTRACED
             ):  # who isn't traced makes no call that is followed
@@ -136,49 +136,49 @@ class Follower:
 
     def _leaves(self, tracee: _Tracee) -> None:
         result = self._ptrace.result(tracee.pid)
-        if result is not None and tracee.doing is not None:
-            doing, tracee.doing = tracee.doing, None
-            self._doings.leave(doing, result)
-            self._has_left(doing)
+        if result is not None and tracee.pending is not None:
+            pending, tracee.pending = tracee.pending, None
+            self._effects.leave(pending, result)
+            self._has_left(pending)
         self._resume(tracee)
 
-    def _has_left(self, doing: Doing) -> None:
+    def _has_left(self, pending: PendingCall) -> None:
         """Let go on who has waited for the return from a fork."""
-        if doing.is_fork:
-            child = self._tracees.get(doing.child)
+        if pending.is_fork:
+            child = self._tracees.get(pending.child)
             if child is not None and child.is_early:
-                self._goes_on(child)
+                self._let_go_on(child)
             self._adopt()
 
-    def _bears(self, parent: _Tracee, pid: int) -> None:
-        doing = parent.doing
-        thread = doing is not None and bool(doing.flags & _CLONE_THREAD)
-        child = self._tracees[pid] = _Tracee(pid, parent.group if thread else pid, birth=doing)
-        if doing is not None:
-            self._doings.born(doing, Task(pid, doing.task.comm, child.group if thread else None))
+    def _add_child(self, parent: _Tracee, pid: int) -> None:
+        pending = parent.pending
+        thread = pending is not None and bool(pending.flags & _CLONE_THREAD)
+        child = self._tracees[pid] = _Tracee(pid, parent.group if thread else pid, birth=pending)
+        if pending is not None:
+            self._effects.child_created(pending, Task(pid, pending.task.comm, child.group if thread else None))
         if pid in self._early:
             self._early.discard(pid)
-            self._goes_on(child)
+            self._let_go_on(child)
         self._adopt()
 
-    def _goes_on(self, tracee: _Tracee) -> None:
+    def _let_go_on(self, tracee: _Tracee) -> None:
         """Let a task go on; a new one begins, after its parent if that doesn't wait for it."""
         if not tracee.has_begun:
             birth = tracee.birth
             parent = None if birth is None else self._tracees.get(birth.task.pid)
-            if parent is not None and parent.doing is birth and birth is not None and not birth.flags & _CLONE_VFORK:
+            if parent is not None and parent.pending is birth and birth is not None and not birth.flags & _CLONE_VFORK:
                 tracee.is_early = True
                 return
             tracee.has_begun, tracee.is_early = True, False
             if birth is not None:
-                self._doings.begin(tracee.task(), birth.system)
+                self._effects.begin(tracee.task(), birth.system)
             tracee.birth = None
         self._resume(tracee)
 
     def _adopt(self) -> None:
-        """Let new tasks go on whose parents were killed before they could tell of them."""
-        forks = (one.doing for one in self._tracees.values() if one.doing is not None and one.doing.is_fork)
-        if self._early and all(doing.child for doing in forks):
+        """Let new tasks go on whose parents were killed before they could report them."""
+        forks = (one.pending for one in self._tracees.values() if one.pending is not None and one.pending.is_fork)
+        if self._early and all(pending.child for pending in forks):
             for pid in self._early:
                 self._tracees[pid] = _Tracee(pid, _group_of(pid))
                 self._resume(self._tracees[pid])
@@ -187,22 +187,22 @@ class Follower:
     def _executes(self, tracee: _Tracee, former: int) -> None:
         """A task has a new program; if it wasn't the first thread of its process, it has taken that one's pid."""
         if former != tracee.pid and former in self._tracees:
-            tracee.doing = self._tracees.pop(former).doing
+            tracee.pending = self._tracees.pop(former).pending
         tracee.has_ended = False
-        self._doings.execute(tracee.doing, tracee.pid, former)
+        self._effects.execute(tracee.pending, tracee.pid, former)
         self._resume(tracee)
 
     def _ends(self, tracee: _Tracee, code: int) -> None:
-        doing, tracee.doing = tracee.doing, None
-        if doing is not None:  # a fatal signal met it there
+        pending, tracee.pending = tracee.pending, None
+        if pending is not None:  # a fatal signal met it there
             result = self._ptrace.last_result(tracee.pid)
             if result is not None and not tracee.has_ended:
-                if doing.is_fork and not doing.child and result > 0 and _belongs(result, tracee.group):
-                    tracee.doing = doing
-                    self._bears(tracee, result)
-                    tracee.doing = None
-                self._doings.leave(doing, result)
-            self._has_left(doing)
+                if pending.is_fork and not pending.child and result > 0 and _belongs(result, tracee.group):
+                    tracee.pending = pending
+                    self._add_child(tracee, result)
+                    tracee.pending = None
+                self._effects.leave(pending, result)
+            self._has_left(pending)
         tracee.is_early = False
         self._end(tracee, code)
 
@@ -210,15 +210,15 @@ class Follower:
         if not tracee.has_ended:
             tracee.has_ended = True
             rest = (one for one in self._tracees.values() if one.group == tracee.group and not one.has_ended)
-            self._doings.end(tracee.task(), code, last=next(rest, None) is None)
+            self._effects.end(tracee.task(), code, last=next(rest, None) is None)
 
     def _gone(self, pid: int, status: int) -> None:
         self._early.discard(pid)
         tracee = self._tracees.pop(pid, None)
         if tracee is not None:
-            doing, tracee.doing = tracee.doing, None
-            if doing is not None:
-                self._has_left(doing)
+            pending, tracee.pending = tracee.pending, None
+            if pending is not None:
+                self._has_left(pending)
             self._end(tracee, status)
         if pid == self._root:
             self._status = status

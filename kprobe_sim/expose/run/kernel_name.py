@@ -85,7 +85,7 @@ class Answers:
                     raise
 
     def _answer(self, identity: int, pid: int, number: int, arguments: list[int], memory: UserMemory) -> bool:
-        """Write an answer where the caller wants it; False if the kernel shall answer."""
+        """Write an answer where the caller wants it; False if the kernel should answer."""
         answer: bytes | None = self._names
         address = arguments[0]
         if number in (STATFS, FSTATFS):

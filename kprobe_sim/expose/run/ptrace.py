@@ -138,7 +138,7 @@ class _Action(ctypes.Structure):
 
 
 class QuietStops:
-    """While a `with` block lasts, SIGCHLD tells of the ends of children only: not of each stop of a task."""
+    """While a `with` block lasts, SIGCHLD reports the ends of children only, not each stop of a task."""
 
     def __init__(self) -> None:
         self._sigaction = ctypes.CDLL(None, use_errno=True).sigaction

@@ -37,7 +37,7 @@ from kprobe_sim.expose.fuse.mount import (
     open_device,
 )
 from kprobe_sim.expose.fuse.server import FuseServer
-from kprobe_sim.expose.run.doings import FOLLOWED
+from kprobe_sim.expose.run.call_effects import FOLLOWED
 from kprobe_sim.expose.run.files import KPROBES, lay, mount_files, run_files
 from kprobe_sim.expose.run.follow import Follower
 from kprobe_sim.expose.run.kernel_name import Answers
@@ -162,7 +162,7 @@ def _mounts_of(pid: int) -> str:
 
 
 def _listen(kernel: SimulatedKernel, channel: socket.socket) -> None:
-    """Answer those system calls of the child that tell of the kernel, once it has its filter."""
+    """Answer those system calls of the child that report the kernel, once it has its filter."""
     _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
     if descriptors:
         Answers(kernel, descriptors[0]).start()
@@ -260,7 +260,7 @@ def _be_heard(channel: socket.socket, follow: bool, whole: bool) -> None:
     except CannotFollow:
         if follow:
             raise
-        return  # uname tells of this machine's kernel then
+        return  # uname reports this machine's kernel then
     if listener is not None:
         socket.send_fds(channel, [b"1"], [listener])
         os.close(listener)

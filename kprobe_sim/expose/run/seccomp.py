@@ -1,7 +1,7 @@
-"""The seccomp filter on the programs inside `kprobe-sim run`: whose system calls are told of, answered or refused.
+"""The seccomp filter on the programs inside `kprobe-sim run`: whose system calls are reported, answered or refused.
 
 - Followed calls stop the program for the one that traces it (SECCOMP_RET_TRACE; see `follow`).
-- Calls that tell which kernel this is are answered in its stead (seccomp_unotify(2); see `kernel_name`).
+- Calls that say which kernel this is are answered in its stead (seccomp_unotify(2); see `kernel_name`).
 - Calls into the tracing of this machine's own kernel fail as on a kernel that was built without them: what they would
   show isn't the simulated machine's, whose events have other numbers.
 """
@@ -18,14 +18,14 @@ from types import MappingProxyType
 from kprobe_sim.builds.syscall_numbers import syscall_number
 
 _SECCOMP, _SET_MODE_FILTER, _NEW_LISTENER = 317, 1, 8  # seccomp(2) on x86-64
-_WAIT_KILLABLE = 0x20  # once a call has been told of, only a fatal signal interrupts it (5.19 and later)
+_WAIT_KILLABLE = 0x20  # once a call has been reported, only a fatal signal interrupts it (5.19 and later)
 X86_64, I386 = 0xC000003E, 0x40000003  # AUDIT_ARCH_*
 _X32 = 0x40000000
 _ALLOW, _TRACE, _USER_NOTIFY, _ERRNO = 0x7FFF0000, 0x7FF00000, 0x7FC00000, 0x00050000
 _LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06
 _NUMBER, _ARCH = 0, 4  # places in struct seccomp_data
 
-UNAME, STATFS, FSTATFS = 63, 137, 138  # told, where the kernel is to have another name
+UNAME, STATFS, FSTATFS = 63, 137, 138  # reported, where the kernel is to have another name
 _TOLD = (UNAME, STATFS, FSTATFS)
 _REFUSED = ("perf_event_open", "bpf")
 # those of 32-bit programs, by the names that x86-64's have
@@ -54,7 +54,7 @@ CALLS_I386: Mapping[int, str] = MappingProxyType(
 
 
 class CannotFollow(Exception):
-    """This machine can't tell of other processes' system calls."""
+    """This machine can't report other processes' system calls."""
 
 
 def listen(*, followed: frozenset[str] = frozenset(), name: bool) -> int | None:

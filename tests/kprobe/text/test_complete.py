@@ -212,7 +212,7 @@ def test_hexadecimal_numbers_of_old_kernels(
 
 @pytest.mark.parametrize("series", ["5.10", "6.1", "6.12", "7.2"])
 def test_numbers_of_new_kernels_are_none(recorded: Recorded, series: str) -> None:
-    """From 5.10 on the width of the pid's column tells."""
+    """From 5.10 on the width of the pid's column shows it."""
     for name in ("01_types.trace", "03_opt_latency-format.trace"):
         events = [record for record in parse(recorded(series, name)) if isinstance(record, Event)]
         assert all(record.complete for record in events)

@@ -528,7 +528,7 @@ def test_a_forked_process(kernel: SimulatedKernel) -> None:
 
 @pytest.mark.parametrize("name", ["sqlite3", "ctypes"])
 def test_extension_modules(kernel: SimulatedKernel, name: str) -> None:
-    """Those that tell Python what they open."""
+    """Those that report to Python what they open."""
     module = __import__(name)
     call = module.connect if name == "sqlite3" else module.CDLL
     with pytest.raises(NotCovered, match="kprobe-sim run -- COMMAND"):

@@ -1,4 +1,4 @@
-"""What `--follow` tells of results, against what the kernel that ran the program gave it: tests/programs/calls.c.
+"""What `--follow` reports of results, against what the kernel that ran the program gave it: tests/programs/calls.c.
 
 The same holds on a guest: the probes of a real kernel see what the program says.
 """
@@ -75,7 +75,7 @@ def seen(trace: str) -> Results:
 
 
 def ordered(found: Mapping[tuple[int, str], list[int]]) -> Results:
-    """Threads are told of as they come to speak, not as they were made."""
+    """Threads are reported as they come to speak, not as they were made."""
     return {key: sorted(values) if key[1] == "fork" else values for key, values in found.items()}
 
 

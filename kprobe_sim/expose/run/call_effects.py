@@ -55,7 +55,7 @@ _IDLE = Task(0, "swapper/0")
 _MASK = 2**64 - 1
 
 
-class Doing:
+class PendingCall:
     """A system call that a task is in, and the function that the kernel is in for it."""
 
     __slots__ = ("call", "child", "entered", "flags", "name", "path", "system", "task")
@@ -75,7 +75,7 @@ class Doing:
         return self.name in FORKS
 
 
-class Doings:
+class CallEffects:
     """Turns system calls of programs into what a simulated kernel does."""
 
     def __init__(self, kernel: SimulatedKernel) -> None:
@@ -86,20 +86,20 @@ class Doings:
         chains = kernel.profile.chains or {}
         self._chains = {name: tuple(chains[name]) for name in (*OPENS, *FORKS) if name in chains}
 
-    def enter(self, task: Task, name: str, arguments: Sequence[int], *, native: bool = True) -> Doing | None:
+    def enter(self, task: Task, name: str, arguments: Sequence[int], *, native: bool = True) -> PendingCall | None:
         """Do what a system call does when it is entered; None if nothing would show that it returns."""
         self._kernel.tasks.setdefault(task.pid, task)
         self._runs(task)
         if name in SLEEPS:
             self._leaves_cpu(task, _ASLEEP)
             return None
-        doing = Doing(name, task, None)
+        pending = PendingCall(name, task, None)
         if name in OPENS:
-            return self._opens(doing, arguments, native)
+            return self._opens(pending, arguments, native)
         if name in EXECS:
-            return self._executes(doing, arguments, native)
+            return self._executes(pending, arguments, native)
         if name in FORKS:
-            return self._forks(doing, arguments, native)
+            return self._forks(pending, arguments, native)
         count, memory = len(arguments), {}
         if name in SYMLINKS:
             count = 3 if name == "symlinkat" else 2
@@ -108,16 +108,16 @@ class Doings:
             count, memory = 1, self._strings(task.pid, arguments[0])
         elif name == "kill":
             count = 2
-        self._begin(doing, arguments[:count], memory, native)
+        self._begin(pending, arguments[:count], memory, native)
         if name in EXITS:
             return None
-        return doing if name in SYMLINKS or self._kernel.life.leaves(name) else None
+        return pending if name in SYMLINKS or self._kernel.life.leaves(name) else None
 
-    def born(self, doing: Doing, child: Task) -> None:
+    def child_created(self, pending: PendingCall, child: Task) -> None:
         """Do what a fork does when the child is there."""
-        self._runs(doing.task)
-        doing.child = child.pid
-        self._kernel.fork(doing.task, child, flags=doing.flags & ~_CSIGNAL)
+        self._runs(pending.task)
+        pending.child = child.pid
+        self._kernel.fork(pending.task, child, flags=pending.flags & ~_CSIGNAL)
 
     def begin(self, task: Task, system: SystemCall | None) -> None:
         """A new task begins by its return from the fork."""
@@ -126,28 +126,29 @@ class Doings:
             self._runs(task)
             self._kernel.life.leave(system, task, 0)
 
-    def execute(self, doing: Doing | None, pid: int, old_pid: int) -> None:
+    def execute(self, pending: PendingCall | None, pid: int, old_pid: int) -> None:
         """Do what an exec does when the new program is there."""
         new = caller(pid)
-        if doing is None:
+        if pending is None:
             return
-        self._runs(doing.task)
-        old = doing.task._replace(pid=pid, tgid=None)
-        if doing.system is not None:
-            doing.system.name, doing.system.number = "execve", 59  # execveat too: set_personality_64bit() in the kernel
-        doing.task = self._running = self._kernel.exec(old, doing.path, comm=new.comm, old_pid=old_pid)
+        self._runs(pending.task)
+        old = pending.task._replace(pid=pid, tgid=None)
+        if pending.system is not None:
+            # execveat too: set_personality_64bit() in the kernel
+            pending.system.name, pending.system.number = "execve", 59
+        pending.task = self._running = self._kernel.exec(old, pending.path, comm=new.comm, old_pid=old_pid)
 
-    def leave(self, doing: Doing, result: int) -> None:
+    def leave(self, pending: PendingCall, result: int) -> None:
         """Do what a system call does when it returns."""
-        kernel, task = self._kernel, doing.task
+        kernel, task = self._kernel, pending.task
         self._runs(task)
-        if doing.name in SYMLINKS and not result and kernel.symbols.lookup("vfs_symlink"):
+        if pending.name in SYMLINKS and not result and kernel.symbols.lookup("vfs_symlink"):
             kernel.call("vfs_symlink", task=task, args=(_OBJECT,) * 4)
-        if doing.call is not None:
+        if pending.call is not None:
             with kernel.condition:
-                kernel.hits.leave(doing.call._replace(task=task, returns=result & _MASK), doing.entered)
-        if doing.system is not None:
-            kernel.life.leave(doing.system, task, result)
+                kernel.hits.leave(pending.call._replace(task=task, returns=result & _MASK), pending.entered)
+        if pending.system is not None:
+            kernel.life.leave(pending.system, task, result)
 
     def end(self, task: Task, code: int, *, last: bool) -> None:
         """Do what the end of a task with status `code` does; `last`: no other thread of its process is left."""
@@ -166,8 +167,8 @@ class Doings:
         self._asleep.discard(task.pid)
         self._leaves_cpu(task, _ZOMBIE if task.tgid in (None, task.pid) else _DEAD)
 
-    def _opens(self, doing: Doing, arguments: Sequence[int], native: bool) -> Doing | None:
-        name, pid = doing.name, doing.task.pid
+    def _opens(self, pending: PendingCall, arguments: Sequence[int], native: bool) -> PendingCall | None:
+        name, pid = pending.name, pending.task.pid
         directory, address, flags, mode = arguments[:4] if name[-2:] in ("at", "t2") else (_AT_FDCWD, *arguments[:3])
         if name == "creat":
             flags, mode = os.O_CREAT | os.O_WRONLY | os.O_TRUNC, arguments[1]
@@ -178,11 +179,11 @@ class Doings:
         else:
             large = _LARGEFILE if native or name == "creat" else 0
             how = _open_how(flags | large, mode)
-        self._begin(doing, arguments, memory, native)
+        self._begin(pending, arguments, memory, native)
         if how is not None:
             values = (directory & 0xFFFFFFFF, address, how)
-            self._call(doing, "do_sys_openat2", values, memory, native)
-        return self._is_of_use(doing)
+            self._call(pending, "do_sys_openat2", values, memory, native)
+        return self._is_of_use(pending)
 
     def _how(self, pid: int, address: int, size: int) -> bytes | None:
         """Return the struct open_how that openat2(2) makes of its argument; None if it refuses that."""
@@ -194,36 +195,36 @@ class Doings:
         flags, mode, resolve = _HOW.unpack_from(whole)
         return _HOW.pack(flags if flags & os.O_PATH else flags | _LARGEFILE, mode, resolve)
 
-    def _forks(self, doing: Doing, arguments: Sequence[int], native: bool) -> Doing:
-        name = doing.name
+    def _forks(self, pending: PendingCall, arguments: Sequence[int], native: bool) -> PendingCall:
+        name = pending.name
         if name == "clone":
-            doing.flags = arguments[0]
+            pending.flags = arguments[0]
         elif name == "vfork":
-            doing.flags = 0x4100  # CLONE_VFORK | CLONE_VM
-        self._begin(doing, arguments, {}, native)
+            pending.flags = 0x4100  # CLONE_VFORK | CLONE_VM
+        self._begin(pending, arguments, {}, native)
         if name == "clone3":
-            given = self._memory.read(doing.task.pid, arguments[0], 8)
+            given = self._memory.read(pending.task.pid, arguments[0], 8)
             if not _CLONE_ARGS_MIN <= arguments[1] <= PAGE_SIZE or len(given) < 8:
-                return doing
-            doing.flags = int.from_bytes(given, "little") & ~_CSIGNAL
-        self._call(doing, "kernel_clone", (), {}, native)
-        return doing
+                return pending
+            pending.flags = int.from_bytes(given, "little") & ~_CSIGNAL
+        self._call(pending, "kernel_clone", (), {}, native)
+        return pending
 
-    def _executes(self, doing: Doing, arguments: Sequence[int], native: bool) -> Doing:
-        at = doing.name == "execveat"
+    def _executes(self, pending: PendingCall, arguments: Sequence[int], native: bool) -> PendingCall:
+        at = pending.name == "execveat"
         directory, address = arguments[:2] if at else (_AT_FDCWD, arguments[0])
-        path = self._memory.string(doing.task.pid, address)
+        path = self._memory.string(pending.task.pid, address)
         memory = {} if path is None else {address: path + b"\0"}
-        doing.path = path or b""
-        if directory & 0xFFFFFFFF != _AT_FDCWD and not doing.path.startswith(b"/"):
-            doing.path = b"/dev/fd/%d/%s" % (directory & 0xFFFFFFFF, doing.path)
-            doing.path = doing.path.rstrip(b"/") if not path else doing.path
-        self._begin(doing, arguments, memory, native)
+        pending.path = path or b""
+        if directory & 0xFFFFFFFF != _AT_FDCWD and not pending.path.startswith(b"/"):
+            pending.path = b"/dev/fd/%d/%s" % (directory & 0xFFFFFFFF, pending.path)
+            pending.path = pending.path.rstrip(b"/") if not path else pending.path
+        self._begin(pending, arguments, memory, native)
         for function in ("do_execveat_common.isra.0", "do_execveat_common", "bprm_execve"):
             if self._kernel.symbols.lookup(function):
-                self._call(doing, function, (), {}, native)
+                self._call(pending, function, (), {}, native)
                 break
-        return doing
+        return pending
 
     def _strings(self, pid: int, *addresses: int) -> dict[int, bytes]:
         """Return the strings at these addresses; one that can't be read is missing."""
@@ -234,13 +235,13 @@ class Doings:
                 found[address] = text + b"\0"
         return found
 
-    def _begin(self, doing: Doing, arguments: Sequence[int], memory: Mapping[int, bytes], native: bool) -> None:
+    def _begin(self, pending: PendingCall, arguments: Sequence[int], memory: Mapping[int, bytes], native: bool) -> None:
         if native:
-            doing.system = self._kernel.life.enter(doing.name, doing.task, arguments, memory)
+            pending.system = self._kernel.life.enter(pending.name, pending.task, arguments, memory)
 
     def _call(
         self,
-        doing: Doing,
+        pending: PendingCall,
         function: str,
         arguments: tuple[int | str | bytes, ...],
         memory: Mapping[int, bytes],
@@ -250,10 +251,12 @@ class Doings:
         kernel = self._kernel
         if not kernel.symbols.lookup(function):
             return
-        doing.call = Call(function, doing.task, arguments, stack=self._stack(doing.name, native), memory=dict(memory))
+        pending.call = Call(
+            function, pending.task, arguments, stack=self._stack(pending.name, native), memory=dict(memory)
+        )
         with kernel.condition:
-            kernel.tasks[doing.task.pid] = doing.task
-            doing.entered = kernel.hits.enter(doing.call)
+            kernel.tasks[pending.task.pid] = pending.task
+            pending.entered = kernel.hits.enter(pending.call)
 
     def _stack(self, name: str, native: bool) -> tuple[str, ...]:
         """Return the return addresses in a function that a system call calls.
@@ -270,9 +273,9 @@ class Doings:
             self._chains[key] = chain
         return chain
 
-    def _is_of_use(self, doing: Doing) -> Doing | None:
-        if doing.entered is not None or (doing.system is not None and self._kernel.life.leaves(doing.name)):
-            return doing
+    def _is_of_use(self, pending: PendingCall) -> PendingCall | None:
+        if pending.entered is not None or (pending.system is not None and self._kernel.life.leaves(pending.name)):
+            return pending
         return None
 
     def _runs(self, task: Task) -> None:
