@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 
-from . import filters, refusal
+from . import filters
+from .denial import denied
 from .errors import KprobeError, NotPermitted, Refused, Unsupported
 from .undo import full
 
@@ -69,7 +70,7 @@ class Instance:
         try:
             self._tracefs.write(path, new.encode() + b"\n")
         except OSError as error:
-            raise refusal.denied(self._tracefs, path, error) from error
+            raise denied(self._tracefs, path, error) from error
 
     def _put_back(self, path: str, old: str) -> None:
         """Write the old value, unless it is there: what couldn't be set mustn't be reported as left behind."""
@@ -93,7 +94,7 @@ class Instance:
             except OSError as error:
                 if error.errno == errno.ESRCH:
                     continue
-                raise refusal.denied(self._tracefs, path, error) from error
+                raise denied(self._tracefs, path, error) from error
         return True
 
     def notices(self) -> list[str]:
@@ -158,7 +159,7 @@ def open_instance(tracefs: Tracefs, undo: Undo, owner: int, *, top_level: bool =
 
 
 def _no_instance(tracefs: Tracefs, directory: str, error: OSError) -> KprobeError:
-    refused = refusal.denied(tracefs, directory, error)
+    refused = denied(tracefs, directory, error)
     if not isinstance(refused, Refused):
         return refused
     hint = "no instance of our own can be made; to work at the top level, which is everybody's: --top-level"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from . import owners, refusal
+from . import owners
+from .denial import denied
 from .instance import ROOM
 from .listing import PATH, read_lines
 from .processes import PROC, threads
@@ -42,7 +43,7 @@ def find(tracefs: Tracefs, proc: str = PROC) -> list[Leftover]:
     try:
         names = sorted(tracefs.listdir(ROOM))
     except OSError as error:
-        raise refusal.denied(tracefs, ROOM, error) from error
+        raise denied(tracefs, ROOM, error) from error
     pids = {name: pid for name in names if (pid := _pid(name))}
     events = list(probes(tracefs)) if pids else []
     found = []
@@ -58,7 +59,7 @@ def probes(tracefs: Tracefs) -> dict[str, list[str]]:
     try:
         lines = read_lines(tracefs.read(PATH))
     except OSError as error:
-        raise refusal.denied(tracefs, PATH, error) from error
+        raise denied(tracefs, PATH, error) from error
     found: dict[str, list[str]] = {}
     for line in lines:
         found.setdefault(line.event, []).append(line.text)

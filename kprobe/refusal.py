@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 from . import symbols
+from .denial import DENIED, denied
 from .errorlog import explain, parse_filter_error, read_log
 from .errors import (
     AlreadyExists,
@@ -13,10 +14,10 @@ from .errors import (
     FilterRefused,
     KprobeError,
     NotABoundary,
-    NotPermitted,
     Refused,
     UnknownSymbol,
 )
+from .leftovers import whose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ FILTER_HINTS = {
     "Invalid operator": "numbers have == != < <= > >= &, strings have == != ~",
     "Invalid value (did you forget quotes)?": 'strings have quotes, and patterns a ~: comm == "cat", comm ~ "cat*"',
 }
-DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 # The kernel's sentence is surer than the errno: 6.12 answers EINVAL where 6.1 has an errno for each.
 BY_SENTENCE = {
     "Invalid probed address or symbol": UnknownSymbol,
@@ -52,22 +52,6 @@ HINTS = {
     "This argument name is already used": "give one of them another name: NAME=EXPRESSION",
     "Invalid $-variable specified": "known are $stack, $stackN, $retval, $comm, and on newer kernels $argN",
 }
-
-
-def denied(tracefs: Tracefs, path: str, error: OSError) -> KprobeError:
-    """Return the error for a refusal that isn't about a command: to open, to read, to make a directory."""
-    number = error.errno or errno.EIO
-    name = str(error.filename or path)
-    if number in DENIED:
-        root = getattr(tracefs, "root", None)
-        if root is None:
-            return NotPermitted(name, number)
-        from .mounts import permission_hint
-
-        return NotPermitted(name, number, permission_hint(root))
-    if number == errno.EBUSY:
-        return Busy(name, "", number, hint="somebody else is reading it: a file of events has one reader at a time")
-    return Refused(name, "", number)
 
 
 def probe_refused(tracefs: Tracefs, path: str, probe: Probe, error: OSError, log_before: bytes) -> KprobeError:
@@ -104,8 +88,6 @@ def _place_hint(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) 
     if kind is AmbiguousSymbol:
         return f"several functions are called {place.symbol}; name the module (MODULE:SYMBOL) or give an address"
     if kind is AlreadyExists:
-        from .leftovers import whose
-
         known = whose(tracefs, probe.event)
         return known or f"choose another name, or remove the event: echo '-:{probe.event}' >> kprobe_events"
     if kind is UnknownSymbol and place.symbol:

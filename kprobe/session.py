@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from . import refusal
+from . import denial, refusal
 from .definition import Probe, parse
 from .errors import Unsupported
 from .instance import Instance, open_instance, pick
@@ -84,7 +84,7 @@ class Tracer:
             add_probe(self.tracefs, undo, probe)
             data = self.tracefs.read(path)
         except OSError as error:
-            denied = refusal.denied(self.tracefs, path, error)
+            denied = denial.denied(self.tracefs, path, error)
             undo.finish(denied)
             raise denied from error
         except BaseException as error:
@@ -144,7 +144,7 @@ class Trace:
         try:
             self._begin()
         except OSError as error:
-            denied = refusal.denied(self.tracefs, str(error.filename), error)
+            denied = denial.denied(self.tracefs, str(error.filename), error)
             self._end(denied)
             raise denied from error
         except BaseException as error:
@@ -227,7 +227,7 @@ class Trace:
         try:
             return self.tracefs.read(path)
         except OSError as error:
-            raise refusal.denied(self.tracefs, path, error) from error
+            raise denial.denied(self.tracefs, path, error) from error
 
     def header(self) -> bytes:
         """Return the column headings: the lines at the start of `trace` that begin with "#"."""

@@ -1,4 +1,7 @@
-"""Trace text -> typed records: ``Parser`` for a stream, ``parse`` for a whole trace."""
+"""Trace text -> typed records: ``Parser`` for a stream, ``parse`` for a whole trace.
+
+Uses nothing but the standard library: text from elsewhere is read as well.  Start with `records`, then `parser`.
+"""
 
 from kprobe.text.format import Format, FormatField, parse_format
 from kprobe.text.parser import Parser, parse
