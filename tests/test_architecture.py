@@ -19,10 +19,9 @@ HOMES = {"kprobe": ROOT / "kprobe", "kprobe_sim": ROOT / "kprobe_sim", "kprobe_v
 ALLOWED = [
     ("kprobe_sim", "pytest_plugin.py", {"pytest", "kprobe"}),
     ("kprobe_sim", "expose/python/*.py", {"pyfakefs"}),
-    ("kprobe_vm", "*.py", {"qemu", "pexpect"}),
-    ("kprobe_vm", "record*.py", {"capstone"}),
-    ("kprobe_vm", "instructions.py", {"capstone"}),  # the recorder's disassembler
-    ("kprobe_vm", "shrink.py", {"hypothesis"}),  # the campaign's search for the smallest case
+    ("kprobe_vm", "machine/*.py", {"qemu", "pexpect"}),
+    ("kprobe_vm", "recording/instructions.py", {"capstone"}),  # the recorder's disassembler
+    ("kprobe_vm", "comparison/shrink.py", {"hypothesis"}),  # the campaign's search for the smallest case
 ]
 
 

@@ -19,12 +19,12 @@ from statistics import median
 from typing import NamedTuple
 
 from kprobe_vm import Machine
-from kprobe_vm.backend import Spec, VmTracefs
-from kprobe_vm.cache import Cache
-from kprobe_vm.frames import Op
-from kprobe_vm.lab import Lab
-from kprobe_vm.places import Place
-from kprobe_vm.tracefs import GuestTracefs
+from kprobe_vm.agent.frames import Op
+from kprobe_vm.agent.tracefs import GuestTracefs
+from kprobe_vm.guest.backend import Spec, VmTracefs
+from kprobe_vm.guest.lab import Lab
+from kprobe_vm.guest.places import Place
+from kprobe_vm.host.cache import Cache
 
 ROUNDS = 5
 REQUESTS = 500

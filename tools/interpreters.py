@@ -15,12 +15,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from kprobe_vm import deb
-from kprobe_vm.apt import AptArchive, Mirrors
-from kprobe_vm.cache import Cache
+from kprobe_vm.debian import deb
+from kprobe_vm.debian.apt import AptArchive, Mirrors
 from kprobe_vm.errors import MachineError
-from kprobe_vm.programs import KEYRING
-from kprobe_vm.scratch import scratch
+from kprobe_vm.host.cache import Cache
+from kprobe_vm.host.programs import KEYRING
+from kprobe_vm.host.scratch import scratch
 
 # which release has which; no release of Debian has 3.12
 SUITES = {"3.11": "bookworm", "3.12": "noble", "3.13": "trixie"}

@@ -20,7 +20,7 @@ from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.machine.task import Task
 from kprobe_sim.static_events.task_life import SystemCall
 
-MEMORY = 0x10000000  # where the task's data lies: mmap(MAP_FIXED) in the guest's task, see kprobe_vm/workload.c
+MEMORY = 0x10000000  # where the task's data lies: mmap(MAP_FIXED) in the guest's task, see kprobe_vm/guest/workload.c
 AT_FDCWD = -100
 
 _KERNEL_STACK = 0xFFFFC90000123E80

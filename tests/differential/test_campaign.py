@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from kprobe_vm.campaign import Campaign
-from kprobe_vm.cases import AREAS
+from kprobe_vm.comparison.campaign import Campaign
 from kprobe_vm.errors import GuestPanic
+from kprobe_vm.generators.cases import AREAS
 
 OPERATIONS = 250  # of each kind
 

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from kprobe_vm.campaign import Difference, _unequal, first_difference, open_backend_workload
-from kprobe_vm.cases import AREAS, Cases
-from kprobe_vm.found import answers, proposed_name, write_test
-from kprobe_vm.grammar import Places, is_of_kprobes
-from kprobe_vm.operation import Handle, Hit, List, Make, Observed, Operation, Read, Sweep, Write, perform
-from kprobe_vm.shrink import shrink
-from kprobe_vm.side import Side, open_backend
+from kprobe_vm.comparison.difference import Difference, _unequal, first_difference
+from kprobe_vm.comparison.found import answers, proposed_name, write_test
+from kprobe_vm.comparison.shrink import shrink
+from kprobe_vm.generators.cases import AREAS, Cases
+from kprobe_vm.generators.grammar import is_of_kprobes
+from kprobe_vm.sides.operation import Handle, Hit, List, Make, Observed, Operation, Read, Sweep, Write, perform
+from kprobe_vm.sides.side import Side, open_backend, open_backend_workload
+from kprobe_vm.sides.symbols import Symbols
 
 KALLSYMS = b"""\
 ffffffff8134aea0 T vfs_read
@@ -49,15 +50,15 @@ def side(tracefs: Any = None) -> Side:
     return Side(opened if tracefs is None else tracefs(opened), open_backend_workload(opened))
 
 
-def test_places() -> None:
-    places = Places.read(KALLSYMS)
-    assert [name for name, _ in places.text] == ["vfs_read", "do_sys_openat2", "virtio_ring:virtqueue_add"]
-    assert places.data == [("no_iommu", 0xFFFFFFFF82C36404)]
+def test_symbols() -> None:
+    symbols = Symbols.read(KALLSYMS)
+    assert [name for name, _ in symbols.text] == ["vfs_read", "do_sys_openat2", "virtio_ring:virtqueue_add"]
+    assert symbols.data == [("no_iommu", 0xFFFFFFFF82C36404)]
 
 
 @pytest.mark.parametrize("area", list(AREAS))
 def test_two_simulators_are_the_same(area: str) -> None:
-    cases = Cases(Random(area), Places.read(KALLSYMS))
+    cases = Cases(Random(area), Symbols.read(KALLSYMS))
     left, right = side(), side()
     for _ in range(10):
         left.reset()
@@ -66,7 +67,7 @@ def test_two_simulators_are_the_same(area: str) -> None:
 
 
 def test_a_seed_gives_the_same_operations() -> None:
-    first, second = (Cases(Random(5), Places.read(KALLSYMS)) for _ in range(2))
+    first, second = (Cases(Random(5), Symbols.read(KALLSYMS)) for _ in range(2))
     assert [first.next() for _ in range(20)] == [second.next() for _ in range(20)]
 
 

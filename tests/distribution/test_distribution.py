@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kprobe_vm.cache import Cache, digest
+from kprobe_vm.host.cache import Cache, digest
 
 ROOT = Path(__file__).parent.parent.parent
 VERSIONS = ("3.11", "3.12", "3.13")

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from kprobe_vm import Machine
-from kprobe_vm.backend import Spec
-from kprobe_vm.cache import Cache
-from kprobe_vm.channel import Channel
+from kprobe_vm.agent.channel import Channel
 from kprobe_vm.errors import MachineClosed, MachineDied
-from kprobe_vm.guest import agent
+from kprobe_vm.guest.backend import Spec
+from kprobe_vm.host.cache import Cache
+from kprobe_vm.images.root import agent
 
 
 def asked(config: pytest.Config) -> list[str]:

@@ -16,11 +16,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from kprobe_vm.channel import Channel
+from kprobe_vm.agent.channel import Channel
+from kprobe_vm.agent.frames import PROTOCOL, WINDOW, Data, Op, Reply
+from kprobe_vm.agent.process import GuestProcess
+from kprobe_vm.agent.tracefs import GuestTracefs
 from kprobe_vm.errors import ChannelClosed, MachineDied
-from kprobe_vm.frames import PROTOCOL, WINDOW, Data, Op, Reply
-from kprobe_vm.process import GuestProcess
-from kprobe_vm.tracefs import GuestTracefs
 
 HEADER = struct.Struct("<IIB")
 PATIENCE = 0.2  # seconds of each deadline

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from kprobe_vm.accelerator import Verdict, kvm_trouble
-from kprobe_vm.cache import Cache
 from kprobe_vm.cli import main
+from kprobe_vm.host.accelerator import Verdict, kvm_trouble
+from kprobe_vm.host.cache import Cache
 
 USER = pwd.getpwuid(os.getuid()).pw_name
 

@@ -2,9 +2,9 @@ import random
 
 import pytest
 
-from kprobe_vm.apt import Mirrors, mirrors_of
+from kprobe_vm.debian.apt import Mirrors, mirrors_of
+from kprobe_vm.debian.packages import parse_stanzas, version_key
 from kprobe_vm.errors import ArchiveUnreachable
-from kprobe_vm.packages import parse_stanzas, version_key
 
 SHOWN = """\
 Package: linux-image-6.1.0-54-cloud-amd64

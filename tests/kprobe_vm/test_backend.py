@@ -1,6 +1,6 @@
 import pytest
 
-from kprobe_vm.backend import Spec
+from kprobe_vm.guest.backend import Spec
 
 
 @pytest.mark.parametrize(

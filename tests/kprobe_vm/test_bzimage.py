@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from kprobe_vm.bzimage import KernelImage, boot_header_version, extract_vmlinux
+from kprobe_vm.images.bzimage import KernelImage, boot_header_version, extract_vmlinux
 
 VMLINUX = b"\x7fELF" + b"kernel " * 1000
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_vm.cache import Cache, digest
+from kprobe_vm.debian.lock import Locks
 from kprobe_vm.errors import CacheUnsafe, DiskFull, NotReady
-from kprobe_vm.lock import Locks
+from kprobe_vm.host.cache import Cache, digest
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_vm.channel import Channel
+from kprobe_vm.agent.channel import Channel
+from kprobe_vm.agent.frames import FRAME_CAP, WINDOW, Data, Op
+from kprobe_vm.agent.process import GuestProcess
+from kprobe_vm.agent.tracefs import GuestTracefs
 from kprobe_vm.errors import MachineClosed, MachineDied
-from kprobe_vm.frames import FRAME_CAP, WINDOW, Data, Op
-from kprobe_vm.process import GuestProcess
-from kprobe_vm.tracefs import GuestTracefs
 
 from .conftest import Lost
 

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_vm import Machine, template
-from kprobe_vm.backend import open_vm
-from kprobe_vm.boot import Deadlines
-from kprobe_vm.cache import Cache
+from kprobe_vm import Machine
 from kprobe_vm.errors import BootTimeout, DiskFull, QemuDied, TemplateStale
-from kprobe_vm.template import Contents, Template
+from kprobe_vm.guest.backend import open_vm
+from kprobe_vm.host.cache import Cache
+from kprobe_vm.machine import template
+from kprobe_vm.machine.boot import Deadlines
+from kprobe_vm.machine.template import Contents, Template
 
 from .test_faults import qemu_of, wait_gone
 
@@ -229,10 +230,10 @@ def test_a_clone_that_does_not_answer_in_time(series: str, empty_cache: Cache) -
 ON_A_FULL_DISK = """
     import os
     from pathlib import Path
-    from kprobe_vm.cache import Cache
-    import kprobe_vm.template
+    from kprobe_vm.host.cache import Cache
+    import kprobe_vm.machine.template
     if sys.argv[3] == "late":  # what there is room for is known only when it is written
-        kprobe_vm.template.SPARE = -(1 << 30)
+        kprobe_vm.machine.template.SPARE = -(1 << 30)
     with Machine(sys.argv[1], template=True, cache=Cache(Path(sys.argv[2]))) as machine:
         machine.tracefs.write("kprobe_events", b"p:works vfs_read")
         print(machine.is_clone, [type(fault).__name__ for fault in machine.faults], machine.faults[0])
@@ -281,8 +282,8 @@ def test_ctrl_c_while_saving(series: str, empty_cache: Cache, monkeypatch: pytes
 KILLED = """
     import time
     from pathlib import Path
-    from kprobe_vm import template
-    from kprobe_vm.cache import Cache
+    from kprobe_vm.machine import template
+    from kprobe_vm.host.cache import Cache
     def wait(*_):
         print("saving", flush=True)
         time.sleep(1000)
@@ -308,7 +309,7 @@ def test_kill_9_while_saving(series: str, empty_cache: Cache) -> None:
 
 RACER = """
     from pathlib import Path
-    from kprobe_vm.cache import Cache
+    from kprobe_vm.host.cache import Cache
     with Machine(sys.argv[1], template=True, cache=Cache(Path(sys.argv[2]))) as machine:
         machine.tracefs.write("kprobe_events", b"p:works vfs_read")
         print(machine.is_clone, machine.faults)

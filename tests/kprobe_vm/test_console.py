@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_vm.console import NO_MEMORY, OOPS, PANIC, Console
+from kprobe_vm.machine.console import NO_MEMORY, OOPS, PANIC, Console
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprobe_vm.cpio import archive, device, directory, regular, symlink
+from kprobe_vm.images.cpio import archive, device, directory, regular, symlink
 
 
 def test_a_record_has_the_fields_of_newc_in_their_order() -> None:

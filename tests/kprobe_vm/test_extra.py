@@ -18,7 +18,8 @@ def bare(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "statement", ["from kprobe_vm import Machine", "import kprobe_vm; kprobe_vm.Machine", "import kprobe_vm.backend"]
+    "statement",
+    ["from kprobe_vm import Machine", "import kprobe_vm; kprobe_vm.Machine", "import kprobe_vm.guest.backend"],
 )
 def test_the_library(statement: str) -> None:
     done = bare("-c", f"try:\n    {statement}\nexcept ImportError as error:\n    print(error)")

@@ -19,8 +19,6 @@ from pathlib import Path
 import pytest
 
 from kprobe_vm import Machine
-from kprobe_vm.accelerator import Verdict
-from kprobe_vm.boot import Deadlines
 from kprobe_vm.errors import (
     BootTimeout,
     ChannelClosed,
@@ -33,6 +31,8 @@ from kprobe_vm.errors import (
     MachineDied,
     QemuDied,
 )
+from kprobe_vm.host.accelerator import Verdict
+from kprobe_vm.machine.boot import Deadlines
 
 pytestmark = pytest.mark.vm
 
@@ -212,8 +212,8 @@ def test_kvm_that_opens_but_does_not_run_is_found_out_once(series: str, monkeypa
     """Whatever /dev/kvm is here, absent or not: the machine comes up, and the second time without trying."""
     said: list[str] = []
     boot_id = str(uuid.uuid4())  # a host that has just booted: nothing is known of it
-    monkeypatch.setattr("kprobe_vm.launch.Verdict", lambda cache, version: Verdict(cache, version, boot_id))
-    monkeypatch.setattr("kprobe_vm.launch.can_open_kvm", lambda: True)
+    monkeypatch.setattr("kprobe_vm.machine.launch.Verdict", lambda cache, version: Verdict(cache, version, boot_id))
+    monkeypatch.setattr("kprobe_vm.machine.launch.can_open_kvm", lambda: True)
     with Machine(series, progress=said.append) as machine:
         accelerator = machine.accelerator
         assert machine.tracefs.exists("README")

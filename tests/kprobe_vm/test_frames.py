@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprobe_vm.frames import FRAME_CAP, Broken, Decoder, Frame, Hello, Op, encode
+from kprobe_vm.agent.frames import FRAME_CAP, Broken, Decoder, Frame, Hello, Op, encode
 
 
 def test_a_frame_is_length_id_kind_payload() -> None:

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_vm.cache import Cache
+from kprobe_vm.debian.lock import Lock, Locked, Locks, shipped
+from kprobe_vm.debian.packages import Package
 from kprobe_vm.errors import NotReady
-from kprobe_vm.lock import Lock, Locked, Locks, shipped
-from kprobe_vm.packages import Package
+from kprobe_vm.host.cache import Cache
 
 OTHER = Locked("bookworm", Package("linux-image-6.1.0-56-cloud-amd64", "6.1.192-2", 26713492, "e7d0", "pool/x.deb"))
 

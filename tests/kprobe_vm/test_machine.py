@@ -14,8 +14,8 @@ import pexpect
 import pytest
 
 from kprobe_vm import Machine
-from kprobe_vm.backend import open_vm
-from kprobe_vm.guest import APPLETS
+from kprobe_vm.guest.backend import open_vm
+from kprobe_vm.images.root import APPLETS
 
 pytestmark = pytest.mark.vm
 

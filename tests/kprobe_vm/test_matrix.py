@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_vm import cli, matrix_page
-from kprobe_vm.features import SECTIONS, Act, Define, Exists, Filter, Format, Option
-from kprobe_vm.matrix import Answer, Column, columns, rows
+from kprobe_vm import cli
+from kprobe_vm.comparison import matrix_page
+from kprobe_vm.comparison.answers import Answer, Column, rows
+from kprobe_vm.comparison.features import SECTIONS, Act, Define, Exists, Filter, Format, Option
+from kprobe_vm.comparison.matrix import columns
 
 VOID = {"meta", "input", "col", "br"}
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_vm.channel import Channel
-from kprobe_vm.console import LONGEST, Console
+from kprobe_vm.agent.channel import Channel
+from kprobe_vm.agent.frames import WINDOW, Broken, Data, Op
+from kprobe_vm.agent.process import GuestProcess
+from kprobe_vm.agent.tracefs import GuestTracefs
 from kprobe_vm.errors import ChannelClosed, MachineDied
-from kprobe_vm.frames import WINDOW, Broken, Data, Op
-from kprobe_vm.process import GuestProcess
-from kprobe_vm.tracefs import GuestTracefs
+from kprobe_vm.machine.console import LONGEST, Console
 
 from . import fake_agent
 from .fake_agent import data, done, frame, hello
@@ -151,7 +151,7 @@ def test_an_agent_that_takes_no_requests(wire: tuple[socket.socket, Channel]) ->
 
 def test_a_file_without_end_is_refused(wire: tuple[socket.socket, Channel], monkeypatch: pytest.MonkeyPatch) -> None:
     agent, channel = wire
-    monkeypatch.setattr("kprobe_vm.channel.LARGEST", WINDOW // 4)
+    monkeypatch.setattr("kprobe_vm.agent.channel.LARGEST", WINDOW // 4)
     request = channel.send(READ_FILE, b"x\0")
     agent.sendall(data(1, Data.OUT, bytes(WINDOW // 2)))
     with pytest.raises(OSError, match="File too large"):
@@ -194,7 +194,7 @@ def test_a_flood_on_the_console_keeps_its_beginning_and_its_end(
     console: tuple[socket.socket, Console], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs, running = console
-    monkeypatch.setattr("kprobe_vm.console.LOG_LARGEST", 1_000_000)
+    monkeypatch.setattr("kprobe_vm.machine.console.LOG_LARGEST", 1_000_000)
     theirs.sendall(b"the first line\n")
     line = b"x" * 999 + b"\n"
     for _ in range(5):

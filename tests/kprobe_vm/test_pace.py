@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_vm.boot import Deadlines
-from kprobe_vm.pace import CARRIED, NOMINAL_BOOT, SLOWEST, STRETCH, Deadline, Pace, after_start
+from kprobe_vm.host.pace import CARRIED, NOMINAL_BOOT, SLOWEST, STRETCH, Deadline, Pace, after_start
+from kprobe_vm.machine.boot import Deadlines
 
 
 class Host:

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from kprobe_vm.places import limit, take
+from kprobe_vm.guest.places import limit, take
 
 HOLDER = """
 import sys
-from kprobe_vm.places import take
+from kprobe_vm.guest.places import take
 place = take(int(sys.argv[1]), prefix="\\0" + sys.argv[2])
 print(place.is_held, flush=True)
 if sys.stdin.readline():

@@ -2,11 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_vm import Machine, programs
-from kprobe_vm.cache import Cache
+from kprobe_vm import Machine
 from kprobe_vm.cli import main
 from kprobe_vm.errors import BuildFailed, CompilerMissing, QemuMissing, QemuTooOld, WrongArchitecture
-from kprobe_vm.guest import agent
+from kprobe_vm.host import programs
+from kprobe_vm.host.cache import Cache
+from kprobe_vm.images.root import agent
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_vm.progress import ProgressPrinter, bytes_of, measured
+from kprobe_vm.host.progress import ProgressPrinter, bytes_of, measured
 
 
 class Terminal(io.StringIO):
@@ -102,7 +102,7 @@ def test_bytes(done: int, text: str) -> None:
 def test_under_pytest_it_is_seen_on_lines_of_its_own(tmp_path: Path, arguments: list[str]) -> None:
     (tmp_path / "conftest.py").write_text(
         "import time, kprobe.backends\n"
-        "from kprobe_vm.progress import ProgressPrinter, measured\n"
+        "from kprobe_vm.host.progress import ProgressPrinter, measured\n"
         "def slow(spec):\n"
         "    with measured(ProgressPrinter(after=0.1), f'booting {spec}'):\n"
         "        time.sleep(0.4)\n"
@@ -119,7 +119,7 @@ def test_under_pytest_it_is_seen_on_lines_of_its_own(tmp_path: Path, arguments: 
 
 def test_the_command_writes_over_its_line_on_a_terminal_and_nothing_into_a_pipe() -> None:
     program = (
-        "from kprobe_vm.progress import ProgressPrinter, measured; import time\n"
+        "from kprobe_vm.host.progress import ProgressPrinter, measured; import time\n"
         "with measured(ProgressPrinter(), 'booting'): time.sleep(0.5)\n"
         "print('out')"
     )

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_vm.accelerator import Verdict
-from kprobe_vm.cache import Cache
-from kprobe_vm.qemu import Hardware, arguments, dying_with
+from kprobe_vm.host.accelerator import Verdict
+from kprobe_vm.host.cache import Cache
+from kprobe_vm.machine.qemu import Hardware, arguments, dying_with
 
 HARDWARE = Hardware(Path("/k/vmlinux"), Path("/k/root.cpio"), "tcg", command_line="quiet")
 

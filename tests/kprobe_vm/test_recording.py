@@ -9,10 +9,20 @@ import pytest
 
 from kprobe_sim.builds.prototypes import CType, PrototypeTable
 from kprobe_sim.builds.symbols import Placement, SymbolTable
-from kprobe_vm.btf import Btf, prototypes
-from kprobe_vm.instructions import Kind, Special, Text, bugs, decode, jump_labels, merge, opcode_kind, static_calls
-from kprobe_vm.profilefile import parse_config, parse_tree, trace_options, version_of
-from kprobe_vm.symboltable import Entry, Locations, Module, build, parse_blacklist, parse_kallsyms
+from kprobe_vm.recording.btf import Btf, prototypes
+from kprobe_vm.recording.instructions import (
+    Kind,
+    Special,
+    Text,
+    bugs,
+    decode,
+    jump_labels,
+    merge,
+    opcode_kind,
+    static_calls,
+)
+from kprobe_vm.recording.profilefile import parse_config, parse_tree, trace_options, version_of
+from kprobe_vm.recording.symboltable import Entry, Locations, Module, build, parse_blacklist, parse_kallsyms
 
 BASE = 0xFFFF_FFFF_8100_0000
 NOP5 = b"\x0f\x1f\x44\x00\x00"

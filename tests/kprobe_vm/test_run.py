@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_vm.copies import Copy, interpreter
+from kprobe_vm.commands.copies import Copy, interpreter
 
 TRACE = "p:myopen do_sys_openat2 filename=+0(%si):string"
 STATIC = """

@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kprobe_vm.scratch import scratch, sweep
+from kprobe_vm.host.scratch import scratch, sweep
 
 USER = """
 import sys
 from pathlib import Path
-from kprobe_vm.scratch import scratch
+from kprobe_vm.host.scratch import scratch
 with scratch(Path(sys.argv[1])) as place:
     (place / "half").write_bytes(b"x")
     print(place, flush=True)
@@ -27,7 +27,7 @@ def test_it_is_gone_afterwards(tmp_path: Path) -> None:
 
 
 def test_the_temporary_directory_is_the_users(tmp_path: Path) -> None:
-    code = "from kprobe_vm.scratch import scratch\nwith scratch() as place:\n    print(place.parent)"
+    code = "from kprobe_vm.host.scratch import scratch\nwith scratch() as place:\n    print(place.parent)"
     path = ":".join(entry for entry in sys.path if entry)
     environment = {"TMPDIR": str(tmp_path), "PYTHONPATH": path}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

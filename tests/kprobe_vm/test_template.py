@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_vm import template
-from kprobe_vm.cache import Cache
+from kprobe_vm.agent.frames import Hello
 from kprobe_vm.errors import DiskFull, TemplateStale
-from kprobe_vm.frames import Hello
-from kprobe_vm.qemu import Hardware
-from kprobe_vm.template import MEMORY, NONE, STATE, Contents, Template, template_key
+from kprobe_vm.host.cache import Cache
+from kprobe_vm.machine import template
+from kprobe_vm.machine.qemu import Hardware
+from kprobe_vm.machine.template import MEMORY, NONE, STATE, Contents, Template, template_key
 
 HELLO = Hello("6.1.0-54-cloud-amd64", "#1 SMP", 4096, 1)
 SIZE = 8 << 20

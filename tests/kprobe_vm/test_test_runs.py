@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_vm import places
-from kprobe_vm.cache import Cache
 from kprobe_vm.errors import GuestOops, GuestPanic
+from kprobe_vm.guest import places
+from kprobe_vm.host.cache import Cache
 
 from .test_faults import wait_gone
 
@@ -77,7 +77,7 @@ class Run:
         (place / "notes.py").write_text(NOTES)
         # the places of this run's workers, whoever else has guests meanwhile
         (place / "conftest.py").write_text(
-            f"from kprobe_vm import places\nplaces.PREFIX = {f'{chr(0)}test{place}/'!r}\n"
+            f"from kprobe_vm.guest import places\nplaces.PREFIX = {f'{chr(0)}test{place}/'!r}\n"
         )
         self.notes_file = place / "notes"
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from kprobe_vm.errors import MachineDied, MachineError, NotReady
 
 if TYPE_CHECKING:
-    from kprobe_vm.machine import Machine
+    from kprobe_vm.machine.machine import Machine
 
     __version__: str
 
@@ -17,7 +17,7 @@ if not TYPE_CHECKING:  # type checkers would learn of it that every name is ther
     def __getattr__(name: str) -> object:
         """Import `Machine` when it is first asked for: it takes the extra [vm], and kernels can be fetched without."""
         if name == "Machine":
-            from kprobe_vm.machine import Machine
+            from kprobe_vm.machine.machine import Machine
 
             return Machine
         if name == "__version__":

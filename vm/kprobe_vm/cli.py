@@ -11,19 +11,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kprobe_vm import campaign, matrix, programs, testrun
-from kprobe_vm.accelerator import Verdict, kvm_trouble
-from kprobe_vm.cache import Cache
+from kprobe_vm.commands import testrun
+from kprobe_vm.comparison import campaign, matrix
+from kprobe_vm.debian.lock import Lock, Locks
+from kprobe_vm.debian.packages import version_key
 from kprobe_vm.errors import MachineError, NoSuchKernel, NotReady
-from kprobe_vm.kernels import Kernels, series_of
-from kprobe_vm.kerneltree import release_of
-from kprobe_vm.lock import Lock, Locks
-from kprobe_vm.packages import version_key
-from kprobe_vm.progress import ProgressPrinter
+from kprobe_vm.host import programs
+from kprobe_vm.host.accelerator import Verdict, kvm_trouble
+from kprobe_vm.host.cache import Cache
+from kprobe_vm.host.progress import ProgressPrinter
+from kprobe_vm.images.kernels import Kernels, series_of
+from kprobe_vm.images.kerneltree import release_of
 
 if TYPE_CHECKING:
-    from kprobe_vm.copies import Copy
-    from kprobe_vm.machine import Machine
+    from kprobe_vm.commands.copies import Copy
+    from kprobe_vm.machine.machine import Machine
 
 __all__ = ["main"]
 
@@ -40,7 +42,7 @@ or what the host lacks:
 
 
 def _machine(options: argparse.Namespace, *, template: bool = False) -> Machine:
-    from kprobe_vm.machine import Machine  # which takes the extra [vm]
+    from kprobe_vm.machine.machine import Machine  # which takes the extra [vm]
 
     return Machine(
         options.kernel,
@@ -57,7 +59,7 @@ def _kernels(options: argparse.Namespace) -> Kernels:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from kprobe_vm import survey
+    from kprobe_vm.commands import survey
 
     kernels = _kernels(options)
     offered = survey.builds(kernels, offline=options.offline)
@@ -72,7 +74,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _update(options: argparse.Namespace) -> int:
-    from kprobe_vm.additions import forget
+    from kprobe_vm.images.additions import forget
 
     environment = {name: value for name, value in os.environ.items() if name != "KPROBE_VM_LOCK"}
     cache = Cache.of(environment)
@@ -123,7 +125,7 @@ def _run(options: argparse.Namespace) -> int:
     if not command:
         print("kprobe-vm run: no command: it comes after --", file=sys.stderr)
         return 2
-    from kprobe_vm.absent import lacking  # which takes the extra [vm]
+    from kprobe_vm.commands.absent import lacking  # which takes the extra [vm]
 
     with _machine(options, template=not options.boot) as machine:
         _copy_in(machine, options)
@@ -149,7 +151,7 @@ class _write_to:  # noqa: N801 - a function with its descriptor bound
 
 
 def _shell(options: argparse.Namespace) -> int:
-    from kprobe_vm.shell import shell
+    from kprobe_vm.commands.shell import shell
 
     with _machine(options) as machine:
         _copy_in(machine, options)
@@ -158,7 +160,7 @@ def _shell(options: argparse.Namespace) -> int:
 
 
 def _record(options: argparse.Namespace) -> int:
-    from kprobe_vm.record import record
+    from kprobe_vm.recording.record import record
 
     print(record(options.kernel, options.into, config=options.config, progress=options.progress))
     return 0
@@ -189,7 +191,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _copy(text: str) -> Copy:
-    from kprobe_vm.copies import Copy
+    from kprobe_vm.commands.copies import Copy
 
     try:
         return Copy.parse(text)

@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from kprobe_vm.packages import Package
+from kprobe_vm.debian.packages import Package
 
 ELF_X86_64 = b"\x7fELF\2\1\1" + bytes(9) + b"\2\0\x3e\0"
 

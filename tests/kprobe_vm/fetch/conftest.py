@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_vm.archives import Archives
-from kprobe_vm.cache import Cache
-from kprobe_vm.kernels import Kernels
-from kprobe_vm.lock import Lock, Locked, Locks
-from kprobe_vm.packages import Package
+from kprobe_vm.debian.archives import Archives
+from kprobe_vm.debian.lock import Lock, Locked, Locks
+from kprobe_vm.debian.packages import Package
+from kprobe_vm.host.cache import Cache
+from kprobe_vm.images.kernels import Kernels
 
 from .archive import Key, LocalArchive
 

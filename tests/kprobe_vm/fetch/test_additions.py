@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_vm.additions import addition, entries, forget
-from kprobe_vm.archives import Archives
-from kprobe_vm.cache import Cache
-from kprobe_vm.cpio import directory, regular, symlink
+from kprobe_vm.debian.archives import Archives
 from kprobe_vm.errors import FetchFailed, PackageMissing
+from kprobe_vm.host.cache import Cache
+from kprobe_vm.images.additions import addition, entries, forget
+from kprobe_vm.images.cpio import directory, regular, symlink
 
 from .archive import LocalArchive, deb
 from .conftest import Lab

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_vm import deb
 from kprobe_vm.cli import main
+from kprobe_vm.debian import deb
+from kprobe_vm.debian.lock import Lock, Locked
 from kprobe_vm.errors import KernelGone, NoSuchKernel
-from kprobe_vm.lock import Lock, Locked
 
 from .archive import LocalArchive, bzimage, package_of, vmlinux
 from .archive import deb as packed

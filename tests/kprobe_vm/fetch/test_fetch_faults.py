@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from kprobe_vm.cli import main
+from kprobe_vm.debian.packages import Package
 from kprobe_vm.errors import (
     ArchiveUnreachable,
     BadSignature,
@@ -27,7 +28,6 @@ from kprobe_vm.errors import (
     PackageMissing,
     WrongArchitecture,
 )
-from kprobe_vm.packages import Package
 
 from .archive import Key, LocalArchive, bzimage, deb, kernel_deb, vmlinux
 from .conftest import Lab

@@ -1,0 +1,117 @@
+"""One request to the agent, and what may come back for it: anything else breaks the protocol.
+
+Whoever uses an answer relies on what is checked here, so that no answer, however odd, goes further than the channel.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+
+from kprobe_vm.agent.frames import WINDOW, Broken, Data, Op, Reply
+from kprobe_vm.errors import MachineDied
+
+__all__ = ["LARGEST", "Request"]
+
+LARGEST = 256 << 20  # bytes of output that are collected for one request
+STAT_SIZE = 48
+_RESULT = struct.Struct("<q")
+_MAX_ERRNO = 4095  # include/linux/err.h
+_INT_MAX = 2**31 - 1
+_POLL_MASK = 0x7FFF
+_WITH_OUTPUT = (Op.READ_FILE, Op.LIST, Op.STREAM, Op.RUN)
+_WITH_TAIL = (Op.READ_FILE, Op.STREAM, Op.READ, Op.STAT, Op.PING)
+
+
+class Request:
+    """One request that was sent, and what has come back so far.
+
+    `payload` is what goes with it: a READ's answer is no longer than was asked for.
+    """
+
+    __slots__ = (
+        *("changed", "done", "eager", "failure", "id", "op", "out", "result", "started", "tail", "uncredited"),
+        "_most",
+    )
+
+    def __init__(self, number: int, op: Op, payload: bytes = b"") -> None:
+        self.id = number
+        self.op = op
+        self.eager = op is Op.STREAM  # whether somebody waits for each piece of output
+        self.changed = threading.Condition()
+        self.done = False
+        self.result = 0
+        self.tail = b""  # the data of the DONE frame
+        self.out: dict[int, bytearray] = {}  # by enum Data
+        self.started: bytes | None = None
+        self.uncredited = 0  # bytes that were received and not yet given back as credit
+        self.failure: MachineDied | None = None
+        self._most = int.from_bytes(payload[4:8], "little") if op is Op.READ else 0  # bytes that were asked for
+
+    @property
+    def held(self) -> int:
+        """The bytes of output that nobody has taken yet."""
+        return sum(map(len, self.out.values()))
+
+    def take(self, kind: int, payload: bytes) -> bool:
+        """Take a frame in; return whether somebody may wait for it.  Raise `Broken`.  The caller holds `changed`."""
+        if kind == Reply.DONE:
+            self._take_done(payload)
+            return True
+        if len(payload) < 1 or self.op not in _WITH_OUTPUT:
+            raise Broken(f"data of {len(payload)} bytes for {self.op.name}")
+        which = payload[0]
+        if which == Data.STARTED:
+            self._take_started(payload[1:])
+            return True
+        if which not in (Data.OUT, Data.ERR) or (which == Data.ERR and self.op is not Op.RUN) or len(payload) < 2:
+            raise Broken(f"{len(payload) - 1} bytes of data of kind {which} for {self.op.name}")
+        if self.op in (Op.STREAM, Op.RUN) and self.started is None:
+            raise Broken(f"output of {self.op.name} before its start")
+        self.uncredited += len(payload) - 1
+        if self.uncredited > WINDOW:
+            raise Broken(f"more output of {self.op.name} than the {WINDOW} bytes that it had credit for")
+        self.out.setdefault(which, bytearray()).extend(memoryview(payload)[1:])
+        return self.eager or self.uncredited >= WINDOW // 2  # else nobody need wake for that
+
+    def _take_started(self, pid: bytes) -> None:
+        if self.op not in (Op.STREAM, Op.RUN) or self.started is not None:
+            raise Broken(f"an unexpected start of {self.op.name}")
+        if len(pid) != (4 if self.op is Op.RUN else 0):
+            raise Broken(f"a start of {self.op.name} with {len(pid)} bytes")
+        if self.op is Op.RUN and not 0 < int.from_bytes(pid, "little") <= _INT_MAX:
+            raise Broken(f"process id {int.from_bytes(pid, 'little')}")
+        self.started = pid
+
+    def _take_done(self, payload: bytes) -> None:
+        if len(payload) < _RESULT.size:
+            raise Broken("short DONE")
+        (result,) = _RESULT.unpack_from(payload)
+        tail = payload[_RESULT.size :]
+        if not self._is_possible(result, tail):
+            raise Broken(f"{self.op.name} can't end with {result} and {len(tail)} bytes")
+        self.result = result
+        self.tail = tail
+        self.done = True
+
+    def _is_possible(self, result: int, tail: bytes) -> bool:
+        if result < 0:
+            return result >= -_MAX_ERRNO and not tail
+        if tail and self.op not in _WITH_TAIL:
+            return False
+        match self.op:
+            case Op.READ:
+                return result == len(tail) <= self._most
+            case Op.STAT:
+                return result == 0 and len(tail) == STAT_SIZE
+            case Op.OPEN | Op.LIST | Op.WRITE | Op.WRITE_FILE:
+                return result <= _INT_MAX
+            case Op.POLL:
+                return result <= _POLL_MASK
+            case Op.RUN:
+                return self.started is not None and result < 2**16 and (os.WIFEXITED(result) or os.WIFSIGNALED(result))
+            case Op.LSEEK:
+                return True
+            case _:
+                return result == 0

@@ -1,0 +1,100 @@
+"""Why a command can't be run in the guest, and what brings what it lacks."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kprobe_vm.agent.process import ENVIRONMENT
+from kprobe_vm.commands.copies import interpreter
+
+if TYPE_CHECKING:
+    from kprobe_vm.machine.machine import Machine
+
+__all__ = ["lacking"]
+
+HEAD = 256  # bytes of a script's first line that the kernel reads (BINPRM_BUF_SIZE)
+LARGEST = 1 << 16  # bytes of a program in which its loader's name is looked for
+# Programs that people run and busybox doesn't have, where the Debian package has another name.
+PACKAGES = {
+    "cc": "gcc",
+    "chrt": "util-linux",
+    "dig": "dnsutils",
+    "ip": "iproute2",
+    "ldd": "libc-bin",
+    "perf": "linux-perf",
+    "python": "python-is-python3",
+    "setpriv": "util-linux",
+    "ss": "iproute2",
+    "tput": "ncurses-bin",
+}
+SAME = (
+    *(
+        "bash",
+        "bc",
+        "bpftrace",
+        "bpftool",
+        "curl",
+        "dash",
+        "file",
+        "fio",
+        "g++",
+        "gawk",
+        "gcc",
+        "gdb",
+        "git",
+        "jq",
+        "ksh",
+    ),
+    *("lsof", "ltrace", "make", "nano", "numactl", "perl", "python3", "ruby", "socat", "strace", "stress", "stress-ng"),
+    *("sudo", "tcpdump", "trace-cmd", "valgrind", "vim", "zsh"),
+)
+
+
+def lacking(machine: Machine, command: str) -> str:
+    """Return what a command lacks in the guest and how to bring it, in one line; "" if that isn't known."""
+    files = machine.files
+    place = _place(machine, command)
+    if not place:
+        package = _package(command)
+        return f"the guest has only busybox's programs; --package {package} brings it" if package else ""
+    with files.open(place, os.O_RDONLY) as file:
+        head = file.read(LARGEST)
+    if head.startswith(b"#!"):
+        line = head[:HEAD].partition(b"\n")[0][2:]
+        if line.endswith(b"\r"):
+            return f"the first line of {command} ends with CR: its interpreter is not {os.fsdecode(line).split()[0]}"
+        words = [os.fsdecode(word) for word in line.split()]
+        return _interpreter(machine, command, words) if words else ""
+    loader = interpreter(head)
+    if loader and not files.exists(loader.lstrip("/")):
+        return f"{command} needs {loader}, which the guest has not: link it statically, or add --package libc6"
+    return ""
+
+
+def _interpreter(machine: Machine, command: str, words: list[str]) -> str:
+    wanted = words[0]
+    if wanted.rpartition("/")[2] == "env" and machine.files.exists(wanted.lstrip("/")):
+        named = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+        if not named or _place(machine, named[0]):
+            return ""
+        wanted = named[0]
+    elif machine.files.exists(wanted.lstrip("/")):
+        return ""
+    package = _package(wanted)
+    remedy = f": --package {package} brings it" if package else ""
+    return f"{command} is a script for {wanted}, which the guest has not{remedy}"
+
+
+def _place(machine: Machine, command: str) -> str:
+    """Return the path of a command, relative to the guest's root; "" if it is nowhere."""
+    if "/" in command:
+        places = [command.lstrip("/")]
+    else:
+        places = [f"{directory.lstrip('/')}/{command}" for directory in ENVIRONMENT["PATH"].split(":")]
+    return next((place for place in places if machine.files.exists(place)), "")
+
+
+def _package(program: str) -> str:
+    name = program.rpartition("/")[2]
+    return PACKAGES.get(name, name if name in SAME else "")

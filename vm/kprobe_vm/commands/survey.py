@@ -1,0 +1,91 @@
+"""What there is: which kernels the suites offer, which of them are locked, which are cached."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from kprobe_vm.debian.lock import Locked
+from kprobe_vm.debian.packages import version_key
+from kprobe_vm.errors import FetchFailed
+from kprobe_vm.images.kernels import SUITES, Kernels, suites_for
+from kprobe_vm.images.kerneltree import release_of, series_of
+
+__all__ = ["Row", "builds", "survey", "table"]
+
+
+class Row(NamedTuple):
+    """One series; what of it there isn't is empty."""
+
+    series: str
+    locked: str  # the version
+    cached: tuple[str, ...]  # versions, oldest first
+    offered: tuple[Locked, ...]  # oldest first
+
+    @property
+    def newest(self) -> Locked | None:
+        """What `kprobe-vm update` would lock: the newest in the suites of the series."""
+        of_series = [row for row in self.offered if row.suite in suites_for(self.series).suites]
+        return of_series[-1] if of_series else None
+
+
+def builds(kernels: Kernels, *, offline: bool) -> list[Locked]:
+    """Return all the kernels that all suites offer, oldest first; a suite that can't be had as it was known last."""
+
+    def of(suite: str) -> list[Locked]:
+        try:
+            return kernels.offered_by(suite, offline=offline)
+        except FetchFailed as error:
+            kernels.progress(f"{suite}: {error}")
+            return kernels.offered_by(suite, offline=True)
+
+    with ThreadPoolExecutor(4) as pool:  # the time goes to the network
+        found = [row for rows in pool.map(of, SUITES) for row in rows]
+    return sorted(found, key=lambda row: version_key(row.package.version))
+
+
+def survey(kernels: Kernels, offered: Iterable[Locked]) -> list[Row]:
+    """Return a row for each series that is offered, locked or cached."""
+    by_series: dict[str, list[Locked]] = {}
+    for row in offered:
+        by_series.setdefault(series_of(release_of(row.package)), []).append(row)
+    cached: dict[str, list[str]] = {}
+    for kernel in kernels.cached():
+        cached.setdefault(kernel.series, []).append(kernel.package_version)
+    locked = {series_of(release_of(row.package)) for row in kernels.locks.kernels()}
+    names = sorted(
+        by_series.keys() | cached.keys() | locked, key=lambda name: [int(part) for part in re.findall(r"\d+", name)]
+    )
+    return [
+        Row(
+            name,
+            held.package.version if (held := kernels.locks.kernel(name)) else "",
+            tuple(cached.get(name, ())),
+            tuple(by_series.get(name, ())),
+        )
+        for name in names
+    ]
+
+
+def _cells(row: Row) -> Iterator[str]:
+    yield row.series
+    yield row.locked or "-"
+    yield ", ".join(row.cached) or "-"
+    if row.newest is None:
+        yield "-"
+    else:
+        yield f"{row.newest.package.version} in {row.newest.suite}; builds: {len(row.offered)}"
+
+
+def table(rows: Sequence[Sequence[str]], write: Callable[[str], object]) -> None:
+    """Write rows in columns, the last one as wide as it is."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for cells in rows:
+        write("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())
+
+
+def lines(rows: Iterable[Row]) -> list[list[str]]:
+    """Return the cells of a table of series, with a head."""
+    return [["SERIES", "LOCKED", "CACHED", "OFFERED"], *([*_cells(row)] for row in rows)]

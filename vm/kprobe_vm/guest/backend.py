@@ -1,0 +1,149 @@
+"""The entry point behind `vm:...` specs: a guest's tracefs whose `close` ends the guest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kprobe_vm.agent.process import GuestProcess
+from kprobe_vm.agent.tracefs import GuestTracefs
+from kprobe_vm.guest import places
+from kprobe_vm.guest.lab import Lab
+from kprobe_vm.guest.surroundings import Surroundings
+from kprobe_vm.host.progress import LATER, Progress, ProgressPrinter
+from kprobe_vm.images.kerneltree import series_of
+from kprobe_vm.machine.machine import Machine
+
+__all__ = ["Spec", "VmTracefs", "open_vm"]
+
+# What a machine that has nothing to do does: enough to be seen, little enough to be read.
+PLAY = "while :; do cat /etc/hostname >/dev/null; sleep 0.5; cat /etc/hosts >/dev/null; sleep 0.5; done"
+
+
+class Spec(NamedTuple):
+    """What stands after `vm:`: a kernel, then words after commas: `idle`, `cold`, `cpus=N`, `memory=MiB`.
+
+    A `cold` machine boots where others are cloned from a template.
+    """
+
+    kernel: str = "6.1"
+    idle: bool = False
+    cpus: int = 1
+    memory: int = 256
+    cold: bool = False
+
+    @classmethod
+    def parse(cls, argument: str) -> Spec:
+        """Read the text after `vm:`; raise `ValueError` with what is wrong."""
+        kernel, *words = argument.split(",")
+        spec = cls(kernel or cls().kernel)
+        for word in words:
+            name, equals, value = word.partition("=")
+            if word == "idle":
+                spec = spec._replace(idle=True)
+            elif word == "cold":
+                spec = spec._replace(cold=True)
+            elif name in ("cpus", "memory") and equals and value.isdecimal() and int(value) > 0:
+                spec = spec._replace(cpus=int(value)) if name == "cpus" else spec._replace(memory=int(value))
+            else:
+                raise ValueError(f"vm:{argument}: {word!r} is none of idle, cold, cpus=N, memory=MiB")
+        return spec
+
+
+class VmTracefs(GuestTracefs):
+    """The tracefs of a machine of its own."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        spec: Spec,
+        lab: Lab,
+        place: places.Place,
+        begun: Callable[[], Progress] = ProgressPrinter,
+    ) -> None:
+        super().__init__(machine.channel, deadline=machine.boot.deadlines.operation)
+        self.machine = machine
+        self._spec = spec
+        self._lab = lab
+        self._place = place
+        self._begun = begun
+        self._workload: GuestProcess | None = None
+
+    def play(self) -> None:
+        """Let the guest open files, about twice a second, until `close`; nothing for an idle machine."""
+        if not self._spec.idle and self._workload is None:
+            self._workload = self.machine.start_process(["sh", "-c", PLAY])
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether nothing has ended the machine."""
+        return self.machine.channel.failure is None
+
+    def surroundings(self) -> Surroundings:
+        """Return what is around the tracefs, as it is now."""
+        return Surroundings(self.machine)
+
+    def renew(self) -> VmTracefs:
+        """End the machine, and return the tracefs of another that is as if it had just booted.
+
+        While that one is used the next gets ready, as who does this once does it again.
+        """
+        self.machine.close()
+        place = self._place if self._place.is_held else _place(self._spec, self._begun())
+        try:
+            machine = self._lab.machine()
+        except BaseException:
+            place.close()
+            raise
+        if machine.is_clone:
+            self._lab.prepare()
+        return VmTracefs(machine, self._spec, self._lab, place, self._begun)
+
+    def close(self) -> None:
+        """End the machine, and the one that waits to be the next."""
+        self.machine.close()
+        self._lab.close()
+        self._place.close()
+
+
+def _machine(spec: Spec, progress: Progress | None) -> Machine:
+    return Machine(spec.kernel, cpus=spec.cpus, memory=spec.memory, progress=progress, template=not spec.cold)
+
+
+def _place(spec: Spec, progress: Progress) -> places.Place:
+    return places.take(places.limit(os.environ, spec.memory), waiting=progress)
+
+
+def check(argument: str) -> None:
+    """Raise `ValueError` for a spec that no kernel can fit; nothing is fetched or started."""
+    kernel = Spec.parse(argument).kernel
+    if "/" in kernel:
+        if not os.path.exists(os.path.expanduser(kernel)):
+            raise ValueError(f"{kernel}: No such file or directory")
+    elif not series_of(kernel):
+        raise ValueError(f"{kernel!r} is no kernel series (as 6.1), no release and no path (which has a /)")
+
+
+def open_vm(argument: str, *, progress: Progress | None = None) -> VmTracefs:
+    """Start the guest that a spec describes and return its tracefs, which must be closed.
+
+    If as many guests run on this host as it can bear, wait for one to end, but not for long.  `progress` is called with
+    one line at each step; without it, standard error says what takes more than a second.  Raise `ValueError` for a bad
+    spec, `NotReady` if the host lacks something (one line that says what), `MachineDied` if the guest doesn't come up.
+    """
+    spec = Spec.parse(argument)
+
+    def begun() -> Progress:
+        return progress or ProgressPrinter(after=LATER)
+
+    def make() -> Machine:
+        return _machine(spec, begun())
+
+    lab = Lab(make, spare=lambda: _machine(spec, None))
+    place = _place(spec, begun())
+    try:
+        return VmTracefs(lab.machine(), spec, lab, place, begun)
+    except BaseException:
+        place.close()
+        raise

@@ -1,0 +1,94 @@
+"""What tests leave in a guest by other ways than its tracefs: programs, files that are open, switches of tracing."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+
+from kprobe_vm.machine.machine import Machine
+
+__all__ = ["Surroundings"]
+
+# switches that change what the tracefs shows or what is traced
+_SWITCHES = (
+    "proc/sys/debug/kprobes-optimization",
+    "proc/sys/kernel/ftrace_dump_on_oops",
+    "proc/sys/kernel/ftrace_enabled",
+    "proc/sys/kernel/kptr_restrict",
+    "proc/sys/kernel/perf_event_paranoid",
+    "proc/sys/kernel/stack_tracer_enabled",
+    "proc/sys/kernel/traceoff_on_warning",
+    "proc/sys/kernel/tracepoint_printk",
+    "sys/kernel/debug/kprobes/enabled",
+)
+_AGENT = "proc/1/fd"
+_WITHIN = 5.0  # seconds in which a program that was killed is gone
+_CLOSING = 1.0  # seconds in which the agent has closed what it had open for it
+_FILTERS = "cd /sys/kernel/tracing && grep -L '^none$' events/*/*/filter"
+_KILL = 'kill -9 "$@"; for pid; do while [ -s "/proc/$pid/cmdline" ]; do sleep 0.01; done; done'
+
+
+class Surroundings:
+    """The guest as it was when this was made: the programs that ran, and so on."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._processes = self._pids()
+        self._descriptors = self._open()
+        self._switches = {path: machine.files.read(path) for path in _SWITCHES if machine.files.exists(path)}
+
+    def undo(self) -> list[str]:
+        """Kill the programs that were started since, set the switches back, and return in words what is left.
+
+        What the agent has open for a test that did not close it stays open, as only the test knows what it is.
+        """
+        left = self._kill()
+        files = self._machine.files
+        for path, before in self._switches.items():
+            if files.read(path) != before:
+                with contextlib.suppress(OSError):
+                    files.write(path, before)
+                if files.read(path) != before:
+                    left.append(f"/{path} stays {files.read(path).decode('utf-8', 'replace').strip()}")
+        if more := self._still_open():
+            left.append(f"{more} file{'s' if more > 1 else ''} of the guest left open")
+        return left
+
+    def filtered(self) -> list[str]:
+        """Return the paths of the filters that are set, in the tracefs; asked by a program there, as there are many."""
+        return self._machine.run(["sh", "-c", _FILTERS]).stdout.decode().split()
+
+    def _kill(self) -> list[str]:
+        running = self._running()
+        if running:
+            pids = [str(pid) for pid in running]
+            with contextlib.suppress(subprocess.TimeoutExpired, OSError):
+                self._machine.run(["sh", "-c", _KILL, "sh", *pids], timeout=_WITHIN)
+            running = self._running()
+        return [f"process {pid} goes on: {name}" for pid, name in running.items()]
+
+    def _running(self) -> dict[int, str]:
+        """The programs that were started since, by pid; the kernel's threads and the dead have no command line."""
+        found = {}
+        for pid in self._pids() - self._processes:
+            with contextlib.suppress(OSError):
+                line = self._machine.files.read(f"proc/{pid}/cmdline")
+                if line:
+                    found[pid] = line.replace(b"\0", b" ").decode("utf-8", "replace").strip()
+        return found
+
+    def _still_open(self) -> int:
+        """How many files the agent has open that it had not; those of a program are closed a moment after its end."""
+        end = time.monotonic() + _CLOSING
+        while more := len(self._open() - self._descriptors):
+            if time.monotonic() > end:
+                break
+            time.sleep(0.01)
+        return more
+
+    def _pids(self) -> set[int]:
+        return {int(name) for name in self._machine.files.listdir("proc") if name.isdecimal()}
+
+    def _open(self) -> set[str]:
+        return set(self._machine.files.listdir(_AGENT))

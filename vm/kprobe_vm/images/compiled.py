@@ -1,0 +1,43 @@
+"""Our C programs for the guest, compiled here, static, and kept in the cache."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from kprobe_vm.errors import BuildFailed, WrongArchitecture
+from kprobe_vm.host import programs
+from kprobe_vm.host.cache import Cache, digest
+from kprobe_vm.host.scratch import scratch
+from kprobe_vm.images.kerneltree import architecture
+
+__all__ = ["compiled"]
+
+
+def compiled(cache: Cache, package: str, name: str, flags: Sequence[str]) -> Path:
+    """Return the program made of NAME.c in a package, from the cache if it was made before with these flags.
+
+    Raise `CompilerMissing`, `BuildFailed` if the compiler refuses, `WrongArchitecture` if it is for another processor.
+    """
+    source = (resources.files(package) / f"{name}.c").read_bytes()
+
+    def build() -> bytes:
+        compiler = programs.find("cc")
+        with scratch() as place:
+            source_file, program = place / f"{name}.c", place / name
+            source_file.write_bytes(source)
+            command = [compiler, *flags, "-o", str(program), str(source_file)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+            if done.returncode:
+                reason = done.stderr.strip().splitlines() or ["no message"]
+                raise BuildFailed(
+                    f"the guest's {name} does not compile (needs: apt-get install gcc libc6-dev): {reason[0]}"
+                )
+            built = program.read_bytes()
+            if (processor := architecture(built)) != "x86-64":
+                raise WrongArchitecture(f"{compiler} compiles for {processor or 'no known processor'}, not for x86-64")
+            return built
+
+    return cache.file(name, digest(source, " ".join(flags).encode())[:24], build, mode=0o755)

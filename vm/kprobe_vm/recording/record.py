@@ -1,0 +1,194 @@
+"""`kprobe-vm record`: boot a kernel and write down what a simulated one must know of it.
+
+Recording needs no knowledge of the kernel's version.  The code bytes come from the running kernel, so they are as its
+alternatives were patched for the machine that QEMU emulates: the machine that `vm:` specs run on.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from kprobe_vm.agent.tracefs import GuestTracefs
+from kprobe_vm.machine.machine import Machine
+from kprobe_vm.recording import btf, chains, profilefile
+from kprobe_vm.recording.instructions import Kind, Special, Text, bugs, decode, jump_labels, merge, static_calls
+from kprobe_vm.recording.questions import File, Guest, Memory, ask
+from kprobe_vm.recording.symboltable import (
+    Entry,
+    Locations,
+    Module,
+    build,
+    parse_blacklist,
+    parse_kallsyms,
+    parse_locations,
+)
+
+__all__ = ["record", "write_profile"]
+
+PAGE = 4096
+Progress = Callable[[str], None]
+Read = Callable[[int, int], bytes]
+
+
+class _Booted:
+    """A `Machine` as the recorder asks it."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._root: GuestTracefs = machine.files
+
+    def read(self, path: str) -> bytes:
+        return self._root.read(path)
+
+    def write(self, path: str, data: bytes) -> None:
+        self._root.write(path, data)
+
+    def mkdir(self, path: str) -> None:
+        self._root.mkdir(path)
+
+    def rmdir(self, path: str) -> None:
+        self._root.rmdir(path)
+
+    def open(self, path: str) -> File:
+        return self._root.open(path, os.O_RDONLY)
+
+    def shell(self, script: str) -> bytes:
+        return bytes(self._machine.run(["sh", "-c", script], check=True).stdout)
+
+
+def record(kernel: str, into: Path, *, config: Path | None = None, progress: Progress = lambda text: None) -> Path:
+    """Boot a kernel, record its profile in a directory below `into`, named for its release; return that directory.
+
+    `config` is the kernel's configuration file, for a kernel that doesn't have /proc/config.gz.  An older recording of
+    the same release is replaced, and only once the new one is whole.
+    """
+    with Machine(kernel) as machine:
+        guest: Guest = _Booted(machine)
+        answers = ask(guest, progress)
+        progress("asking for call chains")
+        answers["chains"] = json.dumps(chains.ask(machine)).encode()
+        memory = Memory(guest)
+        try:
+            text = config.read_text() if config else None
+            if text is None and "config.gz" in answers:
+                text = gzip.decompress(answers["config.gz"]).decode()
+            return write_profile(into, answers, memory.read, text, progress)
+        finally:
+            memory.close()
+
+
+def write_profile(into: Path, answers: Mapping[str, bytes], read: Read, config: str | None, progress: Progress) -> Path:
+    """Write a profile from a guest's answers and its memory; return its directory."""
+    release = answers["version"].decode().split()[2]
+    with tempfile.TemporaryDirectory(dir=into, prefix=".recording-") as place:
+        fresh = Path(place, release)
+        fresh.mkdir()
+        profilefile.write(fresh, answers, config)
+        entries = parse_kallsyms(answers["kallsyms"].decode())
+        (fresh / "symbols.bin").write_bytes(symbols(entries, answers, read, progress))
+        if "btf" in answers:
+            progress("reading prototypes")
+            names = [entry.name for entry in entries]
+            fields = b"<argname>" in answers["files/README"]  # arguments by their names in C, and what they point at
+            table = btf.prototypes(btf.Btf(answers["btf"]), names, fields=fields)
+            (fresh / "prototypes.bin").write_bytes(table)
+        target = into / release
+        if target.exists():
+            shutil.rmtree(target)
+        fresh.rename(target)
+    return target
+
+
+def symbols(entries: list[Entry], answers: Mapping[str, bytes], read: Read, progress: Progress) -> bytes:
+    """Return the symbol table of a guest."""
+    where: dict[str, int] = {}
+    for entry in entries:
+        if not entry.module:
+            where.setdefault(entry.name, entry.address)
+    progress("decoding the kernel's text")
+    starts = [entry.address for entry in entries]
+    image = decode(where["_stext"], read(where["_stext"], where["_etext"] - where["_stext"]), starts)
+    texts = [image]
+    special = list(image.special) + list(_reserved(where, read, image))
+    modules = _modules(answers["modules"].decode(), entries)
+    for module in modules:
+        text = decode(module.start, read(module.start, module.end - module.start), starts)
+        texts.append(text)
+        special += [*text.special, *_reserved_in_module(module, answers["sections"].decode(), read, text)]
+    progress("finding the ftrace locations")
+    if "files/available_filter_functions_addrs" in answers:
+        locations = parse_locations(answers["files/available_filter_functions_addrs"].decode())
+    else:
+        lines = answers["files/available_filter_functions"].decode().splitlines()
+        reserved = (entry.start for entry in special if entry.kind is Kind.RESERVED)
+        locations = Locations(entries, texts, reserved).find(lines)
+    blacklist = parse_blacklist(answers["blacklist"].decode())
+    bounds = where["_stext"], where["_end"]
+    shows_lost = b"__ftrace_invalid" not in answers["files/available_filter_functions"]
+    return build(entries, bounds, modules, texts, merge(special), blacklist, locations, shows_lost=shows_lost)
+
+
+# Which functions of the image bound a table, which section of a module holds it, and who reads it.
+TABLES: tuple[tuple[str, str, str, Callable[[Read, int, int, Text], list[Special]]], ...] = (
+    ("__start___jump_table", "__stop___jump_table", "__jump_table", jump_labels),
+    ("__start_static_call_sites", "__stop_static_call_sites", ".static_call_sites", static_calls),
+    ("__start___bug_table", "__stop___bug_table", "__bug_table", bugs),
+)
+
+
+def _reserved(where: Mapping[str, int], read: Read, text: Text) -> Iterable[Special]:
+    for first, last, _, reader in TABLES:
+        if first in where and last in where:
+            yield from reader(read, where[first], where[last], text)
+
+
+def _reserved_in_module(module: Module, sections: str, read: Read, text: Text) -> Iterable[Special]:
+    """As `_reserved`; a module's table is known by its start, and ends where the next section starts, or the page."""
+    starts: dict[str, int] = {}
+    for line in sections.splitlines():
+        path, _, address = line.rpartition(":")
+        if path.split("/")[-3:-1] == [module.name, "sections"]:
+            starts[path.rpartition("/")[2]] = int(address, 16)
+    for _, _, name, reader in TABLES:
+        if name in starts:
+            first = starts[name]
+            last = min([address for address in starts.values() if address > first], default=first | PAGE - 1)
+            yield from reader(read, first, min(last, _whole_pages(first + 1)), text)
+
+
+def _modules(text: str, entries: Iterable[Entry]) -> list[Module]:
+    """Return where the loaded modules are, by /proc/modules and their symbols.
+
+    The text goes from the base to the page after the last function.  Up to 6.3 a module is one area of memory; later
+    its data may be elsewhere, and those areas are taken to be the pages that hold a symbol.
+    """
+    modules = []
+    for line in text.splitlines():
+        name, size, *_, base = line.split()[:6]
+        start = int(base, 16)
+        own = [entry for entry in entries if entry.module == name]
+        last = max((entry.address for entry in own if entry.type in "tTwW"), default=start)
+        end = start + _whole_pages(int(size))
+        areas = [(start, end)]
+        for entry in own:
+            if not start <= entry.address < end:
+                page = entry.address & -PAGE
+                if page > areas[-1][1]:
+                    areas.append((page, page + PAGE))
+                else:
+                    areas[-1] = (areas[-1][0], max(areas[-1][1], page + PAGE))
+        if len(areas) > 1:  # the size is that of all areas
+            inside = [entry.address for entry in own if start <= entry.address < end]
+            areas[0] = (start, _whole_pages(max([*inside, last]) + 1))
+        modules.append(Module(name, start, min(_whole_pages(last + 1), end), tuple(areas)))
+    return modules
+
+
+def _whole_pages(size: int) -> int:
+    return (size + PAGE - 1) & -PAGE

@@ -1,0 +1,269 @@
+"""Write the symbol table of a profile: what /proc/kallsyms, ftrace and the code bytes say, to be searched in place.
+
+The file: 8 bytes `kprobsym`, u32 number of sections, u32 zero; per section an 8-byte name, u32 start, u32 length; the
+sections, each at a multiple of 8.  Everything is little endian.  An address is a u32 offset of 0xffffffff80000000;
+offsets under 0x1000000 are absolute addresses (per-CPU symbols before 6.15).
+
+    address   offsets, ascending, aliases in the order of /proc/kallsyms (packed.py says how numbers are packed)
+    order     symbols sorted by name, then by position; rank: where in that order a symbol is
+    names     in that order, lines, 128 to a chunk; heads: the first of each chunk, lines
+    kinds     u8[n], 8192 to a chunk: lines of `kindtab`, `letter module flags`
+              module: a line of `modules`, 0 the image; flags: 1 the entry is an ftrace location, 2 it is blacklisted
+    regions   u32[3*k]  start, end, module: where a symbol can cover an address
+    text      u32[3*k]  start, length, byte at which its bitmap of instruction starts begins
+    bits      the bitmaps, 8192 bytes to a chunk
+    special   starts of ranges that take no probe; speckind: 8 * length + kind (see instructions.Kind)
+    black     u32[2*k]  starts and ends of blacklisted ranges, merged
+    ftrace    ftrace locations, ascending
+    endbr     functions that start with ENDBR and have no ftrace location after it
+    weak                there if lost weak functions are listed by the name of the function before them
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from kprobe_vm.recording import packed
+from kprobe_vm.recording.instructions import Special, Text
+
+HIGH = 0xFFFF_FFFF_8000_0000
+LOW = 0x100_0000
+CHUNK = 8192
+BLOCK = 128
+# What stands before a function's ftrace nop on kernels with IBT: ENDBR64, or what the kernel puts over needless ones.
+ENDBR = (b"\xf3\x0f\x1e\xfa", b"\x66\x0f\x1f\x00", b"\x0f\x1f\x40\xd6")
+# The five-byte nops that kernels put at ftrace locations; up to 5.12 the processor's vendor chose.
+NOP5 = (b"\x0f\x1f\x44\x00\x00", b"\x66\x66\x66\x66\x90", b"\x3e\x8d\x74\x26\x00")
+
+
+class Entry(NamedTuple):
+    """A line of /proc/kallsyms."""
+
+    address: int
+    type: str
+    name: str
+    module: str
+
+
+class Module(NamedTuple):
+    """A loaded module: where its text is, and the areas of memory in which its symbols are."""
+
+    name: str
+    start: int
+    end: int
+    areas: tuple[tuple[int, int], ...]
+
+
+def parse_kallsyms(text: str) -> list[Entry]:
+    """Return the symbols sorted by address, aliases in the order given; those of BPF and of trampolines are left out.
+
+    They come and go while a kernel runs ([bpf], [__builtin__ftrace], [__builtin__kprobes]).
+    """
+    entries = []
+    for line in text.splitlines():
+        place, letter, rest = line.split(" ", 2)
+        name, _, module = rest.partition("\t")
+        module = module.strip("[]")
+        if module == "bpf" or module.startswith("__builtin__"):
+            continue
+        entries.append(Entry(int(place, 16), letter, name, module))
+    entries.sort(key=lambda entry: entry.address)
+    return entries
+
+
+def parse_blacklist(text: str) -> list[tuple[int, int]]:
+    """Return the ranges of debugfs' kprobes/blacklist, merged and sorted."""
+    ranges = []
+    for line in text.splitlines():
+        start, _, rest = line.partition("-")
+        ranges.append((int(start, 16), int(rest.split()[0], 16)))
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+        else:
+            merged.append((first, last))
+    return merged
+
+
+def parse_locations(text: str) -> list[int]:
+    """Return the addresses of available_filter_functions_addrs (6.5+): lines `address name`."""
+    return [int(line.split(" ", 1)[0], 16) for line in text.splitlines()]
+
+
+class Locations:
+    """Finds the ftrace locations that the lines of available_filter_functions stand for.
+
+    The lines are in the order of addresses, so a name that several functions have is resolved by what surrounds it,
+    and by a five-byte nop where the call would be.
+    """
+
+    def __init__(self, entries: Sequence[Entry], texts: Sequence[Text], reserved: Iterable[int] = ()) -> None:
+        self._texts = texts
+        self._reserved = frozenset(reserved)  # where jump labels are: nops of the same look
+        self._addresses = [entry.address for entry in entries]
+        self._by_name: dict[tuple[str, str], list[int]] = {}
+        for entry in entries:
+            self._by_name.setdefault((entry.name, entry.module), []).append(entry.address)
+
+    def find(self, lines: Iterable[str]) -> list[int]:
+        """Return the addresses in the order of the lines; raise ValueError for a line that nothing fits."""
+        found: list[int] = []
+        last: dict[str, int] = {}
+        for line in lines:
+            name, _, module = line.partition(" [")
+            module = module.rstrip("]")
+            after = last.get(module, 0)
+            if name.startswith("__ftrace_invalid_address___"):
+                place = self._orphan(int(name.rpartition("___")[2]), after)
+            else:
+                both = (self._entry(name, module, after), self._inside(name, module, after))
+                place = min((found for found in both if found is not None), default=None)
+                if place is None:
+                    place = self._lost_after(name, module, after)
+            if place is None:
+                raise ValueError(f"no function fits the ftrace line {line!r} after {after:#x}")
+            last[module] = place
+            found.append(place)
+        return found
+
+    def _code(self, address: int, size: int) -> bytes:
+        for text in self._texts:
+            if text.start <= address < text.start + len(text.code):
+                return text.code[address - text.start : address - text.start + size]
+        return b""
+
+    def _entry(self, name: str, module: str, after: int) -> int | None:
+        for address in self._by_name.get((name, module), ()):
+            code = self._code(address, 9)
+            if code[:5] in NOP5 and address > after:
+                return address
+            if code[:4] in ENDBR and code[4:9] in NOP5 and address + 4 > after:
+                return address + 4
+        return None
+
+    def _inside(self, name: str, module: str, after: int) -> int | None:
+        """Find a location of a lost function where the kernel (before 6.1) shows the name of the one before it."""
+        at = bisect_right(self._addresses, after) - 1
+        if at < 0 or self._addresses[at] not in self._by_name.get((name, module), ()):
+            return None
+        return self._lost(self._addresses[at], after)
+
+    def _lost_after(self, name: str, module: str, after: int) -> int | None:
+        """Find a lost function after a named one that has no ftrace location of its own."""
+        found = (self._lost(address, after) for address in self._by_name.get((name, module), ()) if address > after)
+        return next((place for place in found if place is not None), None)
+
+    def _lost(self, address: int, after: int) -> int | None:
+        at = bisect_right(self._addresses, address)
+        end = self._addresses[at] if at < len(self._addresses) else address
+        for place in range(address + 16, end, 16):
+            if place > after and place not in self._reserved and self._code(place, 5) in NOP5:
+                return place
+        return None
+
+    def _orphan(self, offset: int, after: int) -> int | None:
+        """Find a location whose function is gone (a weak one): the nop that far after the symbol before it."""
+        at = bisect_right(self._addresses, after - offset)
+        while at < len(self._addresses):
+            place = self._addresses[at] + offset
+            following = bisect_right(self._addresses, self._addresses[at])
+            if (
+                place > after
+                and (following == len(self._addresses) or place < self._addresses[following])
+                and self._code(place, 5) in NOP5
+            ):
+                return place
+            at = following
+        return None
+
+
+def build(
+    entries: Sequence[Entry],
+    image: tuple[int, int],
+    modules: Sequence[Module],
+    texts: Sequence[Text],
+    special: Sequence[Special],
+    blacklist: Sequence[tuple[int, int]],
+    locations: Sequence[int],
+    *,
+    shows_lost: bool = False,
+) -> bytes:
+    """Return the bytes of a symbol table; `image` is [_stext, _end).
+
+    `shows_lost`: available_filter_functions shows a lost (weak) function by the name of the one before it (until 6.0).
+    """
+    offsets = [_offset(entry.address) for entry in entries]
+    names = [entry.name.encode() for entry in entries]
+    order = sorted(range(len(names)), key=lambda index: (names[index], index))
+    rank = [0] * len(order)
+    for place, index in enumerate(order):
+        rank[index] = place
+    blocks = [[names[index] for index in order[at : at + BLOCK]] for at in range(0, len(order), BLOCK)]
+    module_names = sorted({entry.module for entry in entries if entry.module} | {module.name for module in modules})
+    number = {name: index for index, name in enumerate(["", *module_names])}
+    traced = sorted(locations)
+    kinds: dict[str, int] = {}
+    kind_of = bytearray()
+    for entry in entries:
+        place = bisect_left(traced, entry.address)
+        entered = place < len(traced) and traced[place] - entry.address in (0, 4)
+        black = any(first <= entry.address < last for first, last in blacklist)
+        line = f"{entry.type} {number[entry.module]} {entered | black << 1}"
+        kind_of.append(kinds.setdefault(line, len(kinds)))
+    regions = array("I", [image[0] - HIGH, image[1] - HIGH, 0])
+    for module in modules:
+        for first, last in module.areas:
+            regions.extend([first - HIGH, last - HIGH, number[module.name]])
+    bits, text_table = bytearray(), array("I")
+    for text in texts:
+        text_table.extend([text.start - HIGH, len(text.code), len(bits)])
+        bits += text.bits
+    sections = {
+        "address": packed.ascending(offsets),
+        "order": packed.numbers(order),
+        "rank": packed.numbers(rank),
+        "heads": b"\n".join(block[0] for block in blocks),
+        "names": packed.texts([b"\n".join(block) for block in blocks]),
+        "kinds": packed.texts(_chunks(bytes(kind_of))),
+        "kindtab": "\n".join(kinds).encode(),
+        "modules": "\n".join(module_names).encode(),
+        "regions": regions.tobytes(),
+        "text": text_table.tobytes(),
+        "bits": packed.texts(_chunks(bytes(bits))),
+        "special": packed.ascending([entry.start - HIGH for entry in special]),
+        "speckind": packed.numbers([8 * entry.length + entry.kind for entry in special]),
+        "black": array("I", (bound - HIGH for pair in blacklist for bound in pair)).tobytes(),
+        "ftrace": packed.ascending([address - HIGH for address in traced]),
+        "endbr": packed.ascending([address - HIGH for address in untraced(entries, texts, traced)]),
+    }
+    if shows_lost:
+        sections["weak"] = b"shown"
+    return packed.file(b"kprobsym", sections)
+
+
+def untraced(entries: Iterable[Entry], texts: Iterable[Text], locations: Iterable[int]) -> list[int]:
+    """Return the addresses of functions that start with ENDBR and have no ftrace location, ascending."""
+    traced = frozenset(locations)
+    found = set()
+    places = {entry.address for entry in entries}
+    for text in texts:
+        for place in places:
+            at = place - text.start
+            if at >= 0 and text.code[at : at + 4] in ENDBR and place + 4 not in traced:
+                found.add(place)
+    return sorted(found)
+
+
+def _chunks(data: bytes) -> list[bytes]:
+    return [data[at : at + CHUNK] for at in range(0, len(data), CHUNK)]
+
+
+def _offset(address: int) -> int:
+    offset = address if address < LOW else address - HIGH
+    if not 0 <= offset < 1 << 32 or (address >= HIGH and offset < LOW):
+        raise ValueError(f"address {address:#x} doesn't fit the table")
+    return offset
