@@ -18,6 +18,7 @@ import sys
 import threading
 import tomllib
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,9 +26,12 @@ import pytest
 
 from kprobe.definition import parse
 from kprobe.options import HELP, read_options
+from kprobe_sim.builds.profile import newest
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")
+GUIDES = ("README.md", "docs/tracer.md", "docs/simulator.md", "docs/guests.md", "docs/limits.md")
+DOCUMENTS = (*GUIDES, "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")
+README_WORDS = 900
 SECONDS = 30.0  # for a command; one in a guest has four times as long
 ANY = "[...]"
 INTERRUPT = "^C"
@@ -276,11 +280,12 @@ def helps(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
 
 
 def test_verbs(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every verb is named in the README, after its command or in the sentence on it."""
+    """Every verb is named in its command's guide, after the command or in the sentence on it."""
     found = helps(capsys)
     assert {"kprobe-sim run", "kprobe-vm boot"} <= set(found)
-    named = set(re.findall(r"[\w-]+", " ".join(SPAN.findall(document("README.md")))))
-    assert {name for name in found if name.split()[-1] not in named} == set()
+    for command, guide in (("kprobe-sim", "docs/simulator.md"), ("kprobe-vm", "docs/guests.md")):
+        named = set(re.findall(r"[\w-]+", " ".join(SPAN.findall(document(guide)))))
+        assert {name for name in found if name.startswith(command) and name.split()[-1] not in named} == set()
 
 
 def test_options(capsys: pytest.CaptureFixture[str]) -> None:
@@ -313,6 +318,24 @@ def test_variables() -> None:
     named = {word for name in DOCUMENTS for word in re.findall(r"\bKPROBE_[A-Z_]+\b", document(name))}
     assert "KPROBE_TRACEFS" in named
     assert {word for word in named if f'"{word}"' not in sources and f"`{word}`" not in sources} == set()
+
+
+def test_the_readme_is_short() -> None:
+    assert len(document("README.md").split()) <= README_WORDS
+
+
+def test_the_readme_leads_to_every_document() -> None:
+    pages = {str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")}
+    assert pages - set(SPAN.findall(document("README.md"))) == set()
+
+
+def test_specs() -> None:
+    """The guide's examples of a SPEC are of backends that there are, and every backend has one."""
+    table = document("docs/tracer.md").partition("| SPEC |")[2].partition("\n\n")[0]
+    specs = re.findall(r"^\| `([^`]+)`", table, re.MULTILINE)
+    kinds = {point.name for point in entry_points(group="kprobe.tracefs")} | {"local"}
+    assert {spec.partition(":")[0] for spec in specs} == kinds
+    assert f"of, {newest()} |" in table
 
 
 def sources_of() -> list[Path]:

@@ -4,7 +4,7 @@ In a source 'definitions 6.1' is fixtures/definitions/6.1.jsonl, 'kinds 6.1' fix
 traces' are in fixtures/traces and fixtures/text, and tests/differential/found keeps what a 'campaign' found.
 
 A row lists values by the first version that has them.  Stable kernels carry backports, so thresholds may name a point
-release (6.1.190).  The exactly known builds are 5.10.262, 6.1.190, 6.12.117, 7.2.13 and 7.3.4; any other version takes
+release (6.1.190).  The builds that are known exactly are those that profile.available() lists; any other version takes
 the value of the nearest older row.
 """
 
