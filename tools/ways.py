@@ -28,7 +28,7 @@ system calls; the same body runs
 TAIL = """
 ## What a mount can't do
 
-A FUSE file system lies behind the kernel's own file code, which shows. The first rows are asked of the mount and of a
+The kernel's own file code stands before a FUSE file system, which shows. The first rows are asked of the mount and of a
 real 6.1 kernel by `tests/conformance/limits.c`, whose other answers are the same on both.
 
 | | tracefs | mount |
