@@ -48,7 +48,7 @@ class TraceArray:
         self.masked: frozenset[int] = frozenset()  # CPUs that tracing_cpumask leaves out
         self.clock = TraceClock(machine.clock, machine.profile.default_clock, machine.profile.hz)
         self._is_on = True
-        self.records: bool = True  # switched on, and not stopped by who reads
+        self.records: bool = True  # switched on, and not stopped by a reader
         self.current_tracer: str = "nop"
         self.functions: FunctionLists = FunctionLists()
         self.hist_vars: list[object] = []  # the histograms with variables or actions, newest first

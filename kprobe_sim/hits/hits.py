@@ -204,7 +204,7 @@ class Hits:
             self._machine.clock.advance(call.duration)
 
     def _return(self, call: Call, frame: Frame, probes: Sequence[_Armed], fprobes: FunctionHits, here: int) -> None:
-        """Let a call return, from who was last at the entry on; `probes` are in the order of their arming."""
+        """Let a call return, from the last probe at its entry on; `probes` are in the order of their arming."""
         at = None if call.at is None else call.at + (1_000 if call.duration is None else call.duration)
         self._pass(call)
         if not probes and not fprobes.returns and not fprobes.last_returns:

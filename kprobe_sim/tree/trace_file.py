@@ -141,7 +141,7 @@ class TracePipe(OpenFile):
             return b""
         if not self._left:
             if instance.buffer.is_empty(self._cpu):
-                # the kernel gives the end only to who has read something, and never with O_NONBLOCK
+                # only a reader that has read something gets the end, and never with O_NONBLOCK
                 if not instance.tracing_on and self._has_read and not self.flags & os.O_NONBLOCK:
                     return b""
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))

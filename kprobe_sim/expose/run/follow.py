@@ -143,7 +143,7 @@ class Follower:
         self._resume(tracee)
 
     def _has_left(self, pending: PendingCall) -> None:
-        """Let go on who has waited for the return from a fork."""
+        """Let a child go on that has waited for the return from a fork."""
         if pending.is_fork:
             child = self._tracees.get(pending.child)
             if child is not None and child.is_early:

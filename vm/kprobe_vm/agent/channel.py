@@ -22,7 +22,7 @@ __all__ = ["CANCEL_DEADLINE", "Channel", "Request"]
 CANCEL_DEADLINE = 10.0  # in which an interruptible system call must have ended after a cancel
 SEND_DEADLINE = 20.0  # that the guest may take no bytes
 _NUMBERS = 0xFFFFFFFF
-TURN = 0.5  # after which who waits to send or to receive looks at how things stand
+TURN = 0.5  # after which a waiting sender or receiver looks at the state again
 
 
 class Channel:

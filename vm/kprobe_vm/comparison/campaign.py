@@ -150,7 +150,7 @@ def _diff(options: argparse.Namespace) -> int:
             found = campaign.step(options.area, shrunk=not options.no_shrink)
             if found is not None:
                 print(found.text(), flush=True)
-                if found.answers:  # who goes down has given none
+                if found.answers:  # a kernel that went down has given none
                     test = write_test(found, options.kernel, campaign.release, options.seed, Path(options.tests))
                     print(f"  test:   {test} (to be renamed after the rule that it shows)", flush=True)
             if sys.stderr.isatty() and time.monotonic() - shown > 1:

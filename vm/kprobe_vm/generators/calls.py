@@ -56,7 +56,7 @@ class Calls:
             operations.append(Write("kprobe_events", f"{kind}:g/{event} {function} {' '.join(words)}".encode()))
         operations += after(function, paths)
         for event in events:
-            operations.append(Write(f"events/g/{event}/filter", OURS[1]))  # who asks has its name too
+            operations.append(Write(f"events/g/{event}/filter", OURS[1]))  # the task that asks has its name too
             if random.random() < 0.2:
                 operations.append(Write(f"events/g/{event}/filter", OURS[1] + b" && " + self._condition()))
         if random.random() < 0.5:

@@ -1,4 +1,4 @@
-"""Directories for a moment; what one who was killed has left of them is removed by the next."""
+"""Directories for a moment; what a killed process has left of them is removed by the next."""
 
 from __future__ import annotations
 

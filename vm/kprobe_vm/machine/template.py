@@ -206,7 +206,7 @@ class Template:
                 os.unlink(temporary)
 
     def _sweep(self) -> None:
-        """Remove what one who was killed has left: who has the turn knows that it is nobody's."""
+        """Remove what a killed process has left: the holder of the lock knows that nobody uses it."""
         for left in self.path.parent.glob(f".new-{self.key}-*"):
             left.unlink(missing_ok=True)
 

@@ -134,7 +134,7 @@ def symbols(entries: list[Entry], answers: Mapping[str, bytes], read: Read, prog
     return build(entries, bounds, modules, texts, merge(special), blacklist, locations, shows_lost=shows_lost)
 
 
-# Which functions of the image bound a table, which section of a module holds it, and who reads it.
+# Which functions of the image bound a table, which section of a module holds it, and what reads it.
 TABLES: tuple[tuple[str, str, str, Callable[[Read, int, int, Text], list[Special]]], ...] = (
     ("__start___jump_table", "__stop___jump_table", "__jump_table", jump_labels),
     ("__start_static_call_sites", "__stop_static_call_sites", ".static_call_sites", static_calls),

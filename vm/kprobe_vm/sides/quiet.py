@@ -38,7 +38,7 @@ def quiet_guest(kernel: str, *, progress: Callable[[str], None] = lambda line: N
 def _seed_hashes(guest: VmTracefs, address: int) -> None:
     """Let the kernel gather random bytes: before that its %p prints (____ptrval____).
 
-    Nobody in a guest asks for any; who reads /dev/random sets it to work (wait_for_random_bytes).
+    Nothing in a guest asks for any; a read of /dev/random starts it (wait_for_random_bytes).
     """
     with guest.machine.files.open("dev/random", os.O_RDONLY) as file:
         file.read(1, 60.0)
