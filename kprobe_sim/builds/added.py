@@ -1,4 +1,4 @@
-"""Functions that somebody says a kernel has, beside those that are recorded of it."""
+"""Functions that are declared of a kernel, beside those that are recorded of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the event filters of a kernel version know: one row per difference, each with its source."""
+"""What event filters can do in each kernel version: one row per difference, each with its source."""
 
 from __future__ import annotations
 

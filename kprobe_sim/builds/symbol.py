@@ -1,4 +1,4 @@
-"""A symbol of a kernel, and what may stand against a probe on an address."""
+"""A symbol of a kernel, and why a probe on an address may be refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Symbol(NamedTuple):
 
 
 class Placement(Enum):
-    """Whether the kernel can put a kprobe on an address, and if not, what stands against it, in the kernel's order."""
+    """Whether the kernel can put a kprobe on an address, and if not, why, in the kernel's order."""
 
     OK = "ok"
     NOTRACE = "notrace"  # the function that covers it has no ftrace location: EINVAL before registration

@@ -1,4 +1,4 @@
-"""The symbols of one kernel: where its functions are, and where a probe may stand.
+"""The symbols of one kernel: where its functions are, and where a probe may be placed.
 
 The table is a recorded file (`symbols.bin` of a profile, written by `kprobe-vm record`), mapped into memory and
 searched in place: opening it reads nothing but its directory.  Functions that the recorded kernel doesn't have can be

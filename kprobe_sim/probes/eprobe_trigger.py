@@ -1,4 +1,4 @@
-"""How an event probe learns of the event that it is attached to: a trigger that nobody sees (trace_eprobe.c)."""
+"""The hidden trigger by which an event probe gets the records of the event that it is attached to (trace_eprobe.c)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fprobes and tracepoint probes: on entry and return of functions, and on tracepoints, by way of ftrace.
+"""Fprobes and tracepoint probes: on entry and return of functions, and on tracepoints, through ftrace.
 
 Source: trace_fprobe.c of 6.12.117, 7.2.13 and 7.3; fixtures/kinds.
 """

@@ -1,4 +1,4 @@
-"""Where a probe may stand: names to addresses, and the checks of registration.
+"""Where a probe may be placed: names to addresses, and the checks of registration.
 
 Sources: docs/kernel/places.md#order-at-registration; fixtures/definitions.
 """

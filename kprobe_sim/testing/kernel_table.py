@@ -1,4 +1,4 @@
-"""The table at the end of a run on several tracefs: the tests that came out otherwise on one, and counts."""
+"""The table at the end of a run on several tracefs: the tests whose results differ on one, and counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real kernel's tracefs, put back as it was before each test.
+"""A real kernel's tracefs, restored before each test.
 
 The order is that of the kernel's own selftests (tracing off, triggers, filters, events, probes, the rest, tracing on),
 but only what has changed is written, so that it takes tens of milliseconds and not a minute.

@@ -1,4 +1,4 @@
-"""Processes that do what is left to do when another one has ended without doing it.
+"""Processes that clean up after another one that has ended without doing so.
 
 A keeper waits for the end of the process that started it, in whatever way that ends, and does its duty then; it does
 nothing if it was dismissed before.  It has a keeper of its own, which does the same if the first is killed.

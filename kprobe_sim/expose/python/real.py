@@ -1,4 +1,4 @@
-"""The calls of the real `os`, kept from the time when nobody had patched it.
+"""The calls of the real `os`, saved before anything patched it.
 
 They are fields of an object because pyfakefs replaces modules and functions that it finds in modules.
 """
