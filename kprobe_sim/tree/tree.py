@@ -7,7 +7,7 @@ write with ENOSYS, which no kernel answers there: better a loud test than a quie
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import kprobe_sim.tree.control as control  # by its name: `from` takes what pyfakefs had forgotten
@@ -26,17 +26,16 @@ def _unsimulated(data: bytes) -> int:
     raise refuse(errno.ENOSYS)
 
 
-class InstanceDir(DirNode):
-    """The directory of an instance: the mount point for the top one."""
+class OfInstance(DirNode):
+    """A directory of an instance: empty once the instance is removed, for who still holds it.
 
-    def __init__(self, instance: Instance, parts: TreeParts) -> None:
-        modes = parts.modes
-        super().__init__(modes.directory if instance.name else modes.root)
+    `table` are its entries as recorded, with their modes.
+    """
+
+    def __init__(self, mode: int, instance: Instance, table: Mapping[str, int]) -> None:
+        super().__init__(mode)
         self._instance = instance
-        self.identity = instance
-        self._parts = parts
-        self._modes = modes
-        self._table = instance.machine.profile.directory("instances/*" if instance.name else "")
+        self._table = table
 
     @property
     def is_gone(self) -> bool:
@@ -47,8 +46,25 @@ class InstanceDir(DirNode):
 
     def lookup(self, name: str) -> Node | None:
         mode = self._table.get(name)
-        if mode is None or self.is_gone:
-            return None
+        return None if mode is None or self.is_gone else self.found(name, mode)
+
+    def found(self, name: str, mode: int) -> Node | None:
+        """Return the node of an entry that is there."""
+        raise NotImplementedError
+
+
+class InstanceDir(OfInstance):
+    """The directory of an instance: the mount point for the top one."""
+
+    def __init__(self, instance: Instance, parts: TreeParts) -> None:
+        modes = parts.modes
+        recorded = instance.machine.profile.directory("instances/*" if instance.name else "")
+        super().__init__(modes.directory if instance.name else modes.root, instance, recorded)
+        self.identity = instance
+        self._parts = parts
+        self._modes = modes
+
+    def found(self, name: str, mode: int) -> Node | None:
         instance, modes = self._instance, self._modes
         if name == "events":
             return EventsDir(instance, self._parts)
@@ -98,26 +114,15 @@ def _unknown() -> Sequence[bytes]:
     raise refuse(errno.ENOSYS)
 
 
-class OptionsDir(DirNode):
+class OptionsDir(OfInstance):
     """options/: one file per trace option."""
 
     def __init__(self, instance: Instance, modes: Modes) -> None:
-        super().__init__(modes.directory)
-        self._instance = instance
+        recorded = instance.machine.profile.directory("instances/*/options" if instance.name else "options")
+        super().__init__(modes.directory, instance, recorded)
         self._modes = modes
-        self._table = instance.machine.profile.directory("instances/*/options" if instance.name else "options")
 
-    @property
-    def is_gone(self) -> bool:
-        return self._instance.removed
-
-    def names(self) -> Iterable[str]:
-        return [] if self.is_gone else list(self._table)
-
-    def lookup(self, name: str) -> Node | None:
-        mode = self._table.get(name)
-        if mode is None or self.is_gone:
-            return None
+    def found(self, name: str, mode: int) -> Node | None:
         instance = self._instance
         return self._modes.node(
             instance,
@@ -136,48 +141,26 @@ class OptionsDir(DirNode):
         return b"1\n" if value else b"0\n"
 
 
-class PerCpuDir(DirNode):
+class PerCpuDir(OfInstance):
     """per_cpu/: cpu0, cpu1, ..."""
 
     def __init__(self, instance: Instance, modes: Modes) -> None:
-        super().__init__(modes.directory)
-        self._instance = instance
+        super().__init__(modes.directory, instance, {f"cpu{cpu}": modes.directory for cpu in range(instance.cpus)})
         self._modes = modes
 
-    @property
-    def is_gone(self) -> bool:
-        return self._instance.removed
-
-    def names(self) -> Iterable[str]:
-        return [] if self.is_gone else [f"cpu{cpu}" for cpu in range(self._instance.cpus)]
-
-    def lookup(self, name: str) -> Node | None:
-        if name not in self.names():
-            return None
+    def found(self, name: str, mode: int) -> Node | None:
         return CpuDir(self._instance, int(name[3:]), self._modes)
 
 
-class CpuDir(DirNode):
+class CpuDir(OfInstance):
     """per_cpu/cpuN/: the buffer of one CPU."""
 
     def __init__(self, instance: Instance, cpu: int, modes: Modes) -> None:
-        super().__init__(modes.directory)
-        self._instance = instance
+        super().__init__(modes.directory, instance, instance.machine.profile.directory("per_cpu/cpu0"))
         self._cpu = cpu
         self._modes = modes
-        self._table = instance.machine.profile.directory("per_cpu/cpu0")
 
-    @property
-    def is_gone(self) -> bool:
-        return self._instance.removed
-
-    def names(self) -> Iterable[str]:
-        return [] if self.is_gone else list(self._table)
-
-    def lookup(self, name: str) -> Node | None:
-        mode = self._table.get(name)
-        if mode is None or self.is_gone:
-            return None
+    def found(self, name: str, mode: int) -> Node | None:
         instance, cpu = self._instance, self._cpu
         opener = PER_CPU.get(name)
         if opener is None:
