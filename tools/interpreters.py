@@ -2,7 +2,8 @@
 
     python3 tools/interpreters.py 3.13        prints the path of one, or says why there is none
 
-A package's is unpacked into the cache with the libraries that it needs, the C library too, and is started by that one's
+No release of Debian has 3.12; Ubuntu's noble does: KPROBE_UBUNTU_MIRROR is the URI of a mirror, without which it isn't
+looked for there.  A package's is unpacked into the cache with the libraries that it needs, the C library too, and is started by that one's
 own loader, so that it runs on any release of any distribution and touches nothing of the system.
 """
 
@@ -24,7 +25,7 @@ from kprobe_vm.host.scratch import scratch
 
 # which release has which; no release of Debian has 3.12
 SUITES = {"3.11": "bookworm", "3.12": "noble", "3.13": "trixie"}
-UBUNTU = "http://archive.ubuntu.com/ubuntu"
+UBUNTU_MIRROR = "KPROBE_UBUNTU_MIRROR"
 UBUNTU_KEYRING = "usr/share/keyrings/ubuntu-archive-keyring.gpg"  # of Debian's package ubuntu-keyring
 LOADERS = ("lib64/ld-linux-x86-64.so.2", "usr/lib64/ld-linux-x86-64.so.2")
 LIBRARIES = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")
@@ -37,9 +38,11 @@ class NoInterpreter(Exception):
 class UbuntuArchive(AptArchive):
     """A suite of Ubuntu, by the same apt; its key comes from Debian."""
 
+    mirror = ""
+
     def _sources(self, mirrors: Mirrors) -> Iterable[str]:
         yield (
-            f"Types: deb\nURIs: {UBUNTU}\nSuites: {self.suites[0]}\nComponents: main\nArchitectures: amd64\n"
+            f"Types: deb\nURIs: {self.mirror}\nSuites: {self.suites[0]}\nComponents: main\nArchitectures: amd64\n"
             f"Signed-By: {self.keyring}\n"
         )
 
@@ -80,6 +83,9 @@ def archive(version: str, cache: Cache) -> AptArchive:
         raise NoInterpreter(f"no Python {version} on this machine, and no archive is known to have it")
     if suite != "noble":
         return AptArchive(cache, [suite], progress, Path(KEYRING))
+    mirror = os.environ.get(UBUNTU_MIRROR, "")
+    if not mirror:
+        raise NoInterpreter(f"no Python {version} on this machine; {UBUNTU_MIRROR}=URI names a mirror that has it")
     keys = cache.directory("pythons") / "ubuntu.gpg"
     if not keys.exists():
         debian = AptArchive(cache, ["trixie"], progress, Path(KEYRING))
@@ -88,7 +94,9 @@ def archive(version: str, cache: Cache) -> AptArchive:
             (package,) = debian.fetch_all(debian.closure(["=ubuntu-keyring"]))
             unpack(package, place)
             cache.replace(keys, (place / UBUNTU_KEYRING).read_bytes())
-    return UbuntuArchive(cache, [suite], progress, keys)
+    ubuntu = UbuntuArchive(cache, [suite], progress, keys)
+    ubuntu.mirror = mirror
+    return ubuntu
 
 
 def from_packages(version: str, cache: Cache) -> Path:
