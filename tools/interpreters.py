@@ -3,8 +3,8 @@
     python3 tools/interpreters.py 3.13        prints the path of one, or says why there is none
 
 No release of Debian has 3.12; Ubuntu's noble does: KPROBE_UBUNTU_MIRROR is the URI of a mirror, without which it isn't
-looked for there.  A package's is unpacked into the cache with the libraries that it needs, the C library too, and is started by that one's
-own loader, so that it runs on any release of any distribution and touches nothing of the system.
+looked for there.  What is unpacked from a package lies in the cache with the libraries that it needs, and is started by
+the loader of its own C library: so it runs on any release of any distribution and touches nothing of the system.
 """
 
 from __future__ import annotations
