@@ -41,8 +41,12 @@ class Instances:
         self.by_name[name] = instance
 
     def remove(self, name: str) -> None:
-        """Remove an instance, with what it had enabled."""
-        instance = self.by_name.pop(name)
+        """Remove an instance, with its triggers and what it had enabled."""
+        instance = self.by_name[name]
+        for file in list(instance.enabled_files()):  # those with triggers are
+            for trigger in [one for one in file.triggers if one.group != "eprobe"]:
+                file.drop_trigger(trigger)
+        del self.by_name[name]
         instance.removed = True
         if instance.options["trace_printk_dest"]:
             self.top.options.set("trace_printk_dest", True)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from kprobe_sim.events.event_file import EventFile, Trigger
 from kprobe_sim.events.trigger import HistSwitch
-from kprobe_sim.hist.data import histograms_of
+from kprobe_sim.hist.data import HistData, histograms_of
 from kprobe_sim.hist.maker import HistMaker
 from kprobe_sim.hist.synthetic import SyntheticTarget, SyntheticTargets
 from kprobe_sim.hist.text import histogram_text
@@ -53,9 +53,10 @@ class HistFiles:
             maker.create_actions()
             _register(file, maker, trigger, named)
         except OSError:
-            trigger.data = data
-            self._end(trigger)
+            self._end(data)
             raise
+        if trigger.data is not data:  # it counts into the one of its name
+            self._end(data)
 
     def end(self, trigger: HistTrigger) -> None:
         """A trigger is gone; so is its histogram, if no other of that name counts into it."""
@@ -63,11 +64,10 @@ class HistFiles:
         data.users -= 1
         if not data.users:
             trigger.instance.tracing.named_triggers.pop(data.attributes.name, None)
-            self._end(trigger)
+            self._end(data)
 
-    def _end(self, trigger: HistTrigger) -> None:
+    def _end(self, data: HistData) -> None:
         """Let go of what a histogram holds, with the triggers that were made for it."""
-        data = trigger.data
         for action in data.actions:
             action.end()
         if data in data.file.instance.hist_vars:

@@ -47,3 +47,40 @@ def test_it_stays_while_a_file_is_open(tracefs: Any, instance: str) -> None:
     assert refused(tracefs, "kprobe_events", "-:a") == errno.EBUSY
     tracefs.rmdir(instance)
     define(tracefs, "-:a")
+
+
+@pytest.mark.parametrize("variable", ["v=f", "v=1", "v=common_timestamp.usecs", "pause:v=f"])
+def test_it_stays_while_a_histogram_has_variables(tracefs: Any, choose: Any, instance: str, variable: str) -> None:
+    if not choose({"": False, "hist:keys=": True}):
+        return
+    trigger = f"hist:keys=f:{variable}"
+    tracefs.write(f"{instance}/{EVENT}/trigger", trigger.encode())
+    with pytest.raises(OSError) as busy:
+        tracefs.rmdir(instance)
+    assert busy.value.errno == errno.EBUSY
+    tracefs.write(f"{instance}/{EVENT}/trigger", f"!{trigger}".encode())
+    tracefs.rmdir(instance)
+    define(tracefs, "-:a")
+
+
+def test_a_histogram_shared_by_name_is_held_by_its_first_instance(tracefs: Any, choose: Any, instance: str) -> None:
+    if not choose({"": False, "hist:keys=": True}):
+        return
+    named = b"hist:keys=f:name=shared:v=f"
+    tracefs.write(f"{EVENT}/trigger", named)
+    tracefs.write(f"{instance}/{EVENT}/trigger", named)
+    tracefs.rmdir(instance)
+    assert tracefs.read(f"{EVENT}/trigger").startswith(b"hist:name=shared:keys=f:")
+    tracefs.write(f"{EVENT}/trigger", b"!" + named)
+    define(tracefs, "-:a")
+
+
+def test_its_triggers_go_with_it(tracefs: Any, choose: Any, instance: str) -> None:
+    if not choose({"": False, "hist:keys=": True}):
+        return
+    tracefs.write(f"{instance}/{EVENT}/trigger", b"hist:keys=f:name=shared")
+    tracefs.rmdir(instance)
+    tracefs.write(f"{EVENT}/trigger", b"hist:keys=common_pid:name=shared")  # the name is free for another histogram
+    assert tracefs.read(f"{EVENT}/trigger").startswith(b"hist:name=shared:keys=common_pid:")
+    tracefs.write(f"{EVENT}/trigger", b"!hist:keys=common_pid:name=shared")
+    define(tracefs, "-:a")
