@@ -22,7 +22,8 @@ from kprobe_sim.static_events.task_life import SystemCall
 if TYPE_CHECKING:
     from kprobe_sim.kernel.simulated import SimulatedKernel
 
-OPENS = ("open", "openat", "creat", "openat2")
+OPENS_AT = ("openat", "openat2")
+OPENS = ("open", "creat", *OPENS_AT)
 FORKS = ("clone", "fork", "vfork", "clone3")
 EXECS = ("execve", "execveat")
 EXITS = ("exit", "exit_group")
@@ -169,7 +170,7 @@ class CallEffects:
 
     def _opens(self, pending: PendingCall, arguments: Sequence[int], native: bool) -> PendingCall | None:
         name, pid = pending.name, pending.task.pid
-        directory, address, flags, mode = arguments[:4] if name[-2:] in ("at", "t2") else (_AT_FDCWD, *arguments[:3])
+        directory, address, flags, mode = arguments[:4] if name in OPENS_AT else (_AT_FDCWD, *arguments[:3])
         if name == "creat":
             flags, mode = os.O_CREAT | os.O_WRONLY | os.O_TRUNC, arguments[1]
         memory = self._strings(pid, address)

@@ -43,6 +43,38 @@ def test_an_open_has_the_programs_name_pid_and_path(followed: subprocess.Complet
     )
 
 
+OPENERS = """
+import ctypes, os
+call = ctypes.CDLL(None).syscall
+how = (ctypes.c_uint64 * 3)(os.O_RDWR | os.O_CREAT, 0o640, 0)
+os.chdir(sys.argv[1])
+directory = os.open(".", os.O_RDONLY)
+call(2, b"by-open", os.O_WRONLY | os.O_CREAT, 0o600)
+call(85, b"by-creat", 0o604)
+call(257, directory, b"by-openat", os.O_RDWR | os.O_CREAT, 0o644)
+call(437, directory, b"by-openat2", how, 24)
+"""
+
+
+def test_each_way_to_open_has_its_arguments(run: Run, tmp_path: Path) -> None:
+    script = """
+    cd /sys/kernel/tracing
+    echo 'p:opens do_sys_openat2 at=%di:s32 path=+0(%si):string flags=+0(%dx):x64 mode=+8(%dx):x64' >> kprobe_events
+    echo 1 > events/kprobes/enable
+    "$0" -c "import sys; $1" "$2"
+    echo 0 > events/enable
+    grep -o 'at=.* path="by-.*' trace
+    """
+    done = run(["sh", "-c", script, sys.executable, OPENERS, str(tmp_path)], OPTIONS)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        'at=-100 path="by-open" flags=0x8041 mode=0x180',
+        'at=-100 path="by-creat" flags=0x8241 mode=0x184',
+        'at=3 path="by-openat" flags=0x8042 mode=0x1a4',
+        'at=3 path="by-openat2" flags=0x8042 mode=0x1a0',
+    ]
+
+
 def test_forks_and_exits(followed: subprocess.CompletedProcess[str]) -> None:
     shell, child = (line for line in followed.stdout.splitlines() if line.isdigit())
     assert (
