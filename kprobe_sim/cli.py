@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 TYPE_CHECKING = False
@@ -11,7 +12,8 @@ if TYPE_CHECKING:
 
     from kprobe_sim.kernel.backend import SimBackend
 
-OK, USAGE_ERROR = 0, 2
+OK, NO_OUTPUT, USAGE_ERROR = 0, 1, 2
+BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,8 +50,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from kprobe_sim.version import version
 
-        print(parser.prog, version())
-        parser.exit()
+        parser.exit(_print(f"{parser.prog} {version()}"))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -97,9 +98,19 @@ def _profiles() -> int:
     from kprobe_sim.builds.profile import available
     from kprobe_sim.kernel.activity import built_in_names
 
-    for release in available():
-        print(release)
-    print(f"activities: {', '.join(built_in_names())}")
+    return _print("\n".join([*available(), f"activities: {', '.join(built_in_names())}"]))
+
+
+def _print(text: str) -> int:
+    """Print to standard output; return the exit status, which isn't 0 if that can't be."""
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to say, at exit either
+        if isinstance(error, BrokenPipeError):  # whoever read it has gone
+            return BROKEN_PIPE
+        print(f"kprobe-sim: standard output: {error.strerror}", file=sys.stderr)
+        return NO_OUTPUT
     return OK
 
 

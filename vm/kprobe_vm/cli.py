@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import signal
 import sys
@@ -205,7 +206,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from kprobe_vm.version import version
 
-        print(parser.prog, version())
+        print(parser.prog, version(), flush=True)
         parser.exit()
 
 
@@ -277,13 +278,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     end = words.index("--") if "--" in words else len(words)
-    options = _parser().parse_args(words[:end])
-    options.command = words[end + 1 :]
-    options.progress = (lambda _line: None) if options.quiet else ProgressPrinter()
-    for name in ("index", "keyring", "lock"):
-        if (value := getattr(options, name, None)) and options.function is not _update:
-            os.environ[f"KPROBE_VM_{name.upper()}"] = value
     try:
+        options = _parser().parse_args(words[:end])
+        options.command = words[end + 1 :]
+        options.progress = (lambda _line: None) if options.quiet else ProgressPrinter()
+        for name in ("index", "keyring", "lock"):
+            if (value := getattr(options, name, None)) and options.function is not _update:
+                os.environ[f"KPROBE_VM_{name.upper()}"] = value
         status = int(options.function(options))
         sys.stdout.flush()
         return status
@@ -293,8 +294,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read what we print has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to say, at exit either
         return 128 + signal.SIGPIPE
-    except OSError as error:  # a file that is to be copied
+    except OSError as error:  # a file that is to be copied, or a full disk below standard output
         print(f"kprobe-vm: {error}", file=sys.stderr)
+        if error.errno == errno.ENOSPC:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NotReady.exit_status
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
