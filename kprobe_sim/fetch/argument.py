@@ -151,6 +151,26 @@ def _bitfield(written: _TypeText, size: int, slot: int) -> tuple[int, int] | Non
     return width, position
 
 
+def _bits(written: _TypeText, size: int, expression: Expression, slot: int) -> tuple[int, int] | None:
+    """Return the width and position of the bits to take: those written, else those of BTF's bitfield."""
+    bits = _bitfield(written, size, slot)
+    if written.text is None and (expression.bits[0] % 8 or expression.bits[1]):
+        bits = expression.bits
+        if slot + 1 == LAST_SLOT:
+            raise Refusal(errno.EINVAL, "TOO_MANY_OPS", expression.column)
+    return bits
+
+
+def _number_store(expression: Expression) -> tuple[Store, bool, int]:
+    """Return how a number is stored, whether its last dereference does that, and the instruction."""
+    if read := expression.read:
+        return Store.USER_MEMORY if read.user else Store.MEMORY, True, expression.slot
+    slot = expression.slot + 1
+    if slot == LAST_SLOT:
+        raise Refusal(errno.E2BIG, "TOO_MANY_OPS", expression.column)
+    return Store.RAW, False, slot
+
+
 def _adapt(
     fetch_type: FetchType, written: _TypeText, expression: Expression, scope: Scope
 ) -> tuple[FetchType, Expression]:
@@ -188,21 +208,12 @@ def _compile_body(name: str, body: str, column: int, offset: int, scope: Scope) 
     if offset + size > _MAX_EVENT_SIZE:
         raise Refusal(errno.E2BIG, "EVENT_TOO_BIG", expression.column)
     type_column = written.column + expression.column - column
-    read = expression.read
+    written = written._replace(column=type_column)
     if fetch_type.is_string:
         store, stored, slot = _string_store(fetch_type, written.length, expression, type_column)
-    elif read:
-        store = Store.USER_MEMORY if read.user else Store.MEMORY
-        stored, slot = True, expression.slot
     else:
-        store, stored, slot = Store.RAW, False, expression.slot + 1
-        if slot == LAST_SLOT:
-            raise Refusal(errno.E2BIG, "TOO_MANY_OPS", expression.column)
-    bits = _bitfield(written._replace(column=type_column), fetch_type.size, slot)
-    if written.text is None and (expression.bits[0] % 8 or expression.bits[1]):
-        bits = expression.bits
-        if slot + 1 == LAST_SLOT:
-            raise Refusal(errno.EINVAL, "TOO_MANY_OPS", expression.column)
+        store, stored, slot = _number_store(expression)
+    bits = _bits(written, fetch_type.size, expression, slot)
     if written.length:
         if store in (Store.RAW, Store.USER_MEMORY, Store.SYMBOL_NAME):
             raise Refusal(errno.EINVAL, "BAD_STRING", type_column)

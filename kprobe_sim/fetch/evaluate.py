@@ -44,6 +44,13 @@ def _register(name: str) -> Value:
     return lambda state: state.registers.get(name, 0)
 
 
+def _argument(number: int, stack_size: int) -> Value:
+    """Return the closure for an argument of the function: six are in registers, the others on the stack."""
+    if number < len(_ARGUMENT_REGISTERS):
+        return _register(_ARGUMENT_REGISTERS[number])
+    return _stack_word(number - len(_ARGUMENT_REGISTERS) + 1, stack_size)  # word 0 is the return address
+
+
 def _at_entry(value: Value) -> Value:
     return lambda state: value(state if state.entry is None else state.entry)
 
@@ -58,12 +65,10 @@ def _source(source: Source, stack_size: int) -> Value:
             return _register("sp")
         case From.STACK:
             return _stack_word(number, stack_size)
-        case From.ARGUMENT if number < len(_ARGUMENT_REGISTERS):
-            return _register(_ARGUMENT_REGISTERS[number])
-        case From.ARGUMENT:  # word 0 is the return address
-            return _stack_word(number - len(_ARGUMENT_REGISTERS) + 1, stack_size)
+        case From.ARGUMENT:
+            return _argument(number, stack_size)
         case From.ENTRY_ARGUMENT:
-            return _at_entry(_source(source._replace(kind=From.ARGUMENT), stack_size))
+            return _at_entry(_argument(number, stack_size))
         case From.RETURN_VALUE:
             return lambda state: state.return_value & ULONG_MAX
         case From.COMM:  # cast to something else

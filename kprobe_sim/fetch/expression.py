@@ -7,6 +7,7 @@ the last one, whatever follows it.  Sources: docs/kernel/arguments.md#dereferenc
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -280,23 +281,14 @@ def read_expression(text: str, scope: Scope, column: int, level: int = 0) -> Exp
     """
     if scope.own is not None and (own := scope.own.read(text, scope, column)) is not None:
         return own
-    first = text[:1]
     gates = scope.gates
-    is_per_cpu = gates.typecasts and text.startswith((PER_CPU_POINTER, PER_CPU_READ))
-    is_cast = gates.typecasts and first == "("
-    if is_per_cpu or is_cast or first in ("+", "-"):
+    if nested := _nested(text, gates):
         if gates.nesting is not None and level >= gates.nesting:
             raise Refusal(errno.E2BIG, "TOO_MANY_NESTED", column)
-        read = _per_cpu if is_per_cpu else _typecast if is_cast else _dereference
-        return read(text, scope, column, level)
+        return nested(text, scope, column, level)
+    first = text[:1]
     if first == "$":
-        if gates.btf and text.startswith("$retval"):
-            if not scope.is_return:
-                raise Refusal(errno.EINVAL, "RETVAL_ON_PROBE", column)
-            return _by_name(text, scope, column)
-        if gates.current and text.startswith("$current"):
-            return _current(text, scope, column)
-        return Expression(_variable(text[1:], scope, column), (), 0, column)
+        return _dollar(text, scope, column)
     if first == "%":
         if text[1:] not in REGISTERS:
             raise Refusal(errno.EINVAL, "BAD_REG_NAME", column)
@@ -306,9 +298,38 @@ def read_expression(text: str, scope: Scope, column: int, level: int = 0) -> Exp
     if first == "\\":
         return Expression(_immediate(text[1:], column), (), 0, column)
     if gates.btf and is_name(first):
-        if not scope.is_return and not scope.at_entry:
-            raise Refusal(errno.EINVAL, "NOSUP_BTFARG", column)
+        return _argument_name(text, scope, column)
+    is_typecast = first == "(" and gates.event_typecasts
+    raise Refusal(errno.EINVAL, "TYPECAST_NOT_EVENT" if is_typecast else "BAD_FETCH_ARG", column)
+
+
+_Nested = Callable[[str, Scope, int, int], Expression]
+
+
+def _nested(text: str, gates: Gates) -> _Nested | None:
+    """Return what reads an expression with another inside; None if there is none."""
+    if gates.typecasts:
+        if text.startswith((PER_CPU_POINTER, PER_CPU_READ)):
+            return _per_cpu
+        if text.startswith("("):
+            return _typecast
+    return _dereference if text.startswith(("+", "-")) else None
+
+
+def _dollar(text: str, scope: Scope, column: int) -> Expression:
+    """Read $VARIABLE, and with BTF $retval->FIELD and $current->FIELD."""
+    gates = scope.gates
+    if gates.btf and text.startswith("$retval"):
+        if not scope.is_return:
+            raise Refusal(errno.EINVAL, "RETVAL_ON_PROBE", column)
         return _by_name(text, scope, column)
-    if first == "(" and gates.event_typecasts:
-        raise Refusal(errno.EINVAL, "TYPECAST_NOT_EVENT", column)
-    raise Refusal(errno.EINVAL, "BAD_FETCH_ARG", column)
+    if gates.current and text.startswith("$current"):
+        return _current(text, scope, column)
+    return Expression(_variable(text[1:], scope, column), (), 0, column)
+
+
+def _argument_name(text: str, scope: Scope, column: int) -> Expression:
+    """Read the name of an argument, which is known at the entry and the return of the function only."""
+    if not scope.is_return and not scope.at_entry:
+        raise Refusal(errno.EINVAL, "NOSUP_BTFARG", column)
+    return _by_name(text, scope, column)

@@ -42,6 +42,44 @@ def _matching(text: str, start: int) -> int:
     return -1
 
 
+def _close_of_nested(text: str, start: int, column: int) -> int:
+    """Return where the brace around (EXPRESSION)-> is closed.  Raises Refusal."""
+    close = _matching(text, start)
+    if close < 0:
+        raise Refusal(errno.EINVAL, "DEREF_OPEN_BRACE", column + start)
+    _expect_arrow(text, close + 1, column)
+    return close
+
+
+def _end_of_call(text: str, start: int, column: int) -> int:
+    """Return where +OFFSET(...) or this_cpu_...(...) ends.  Raises Refusal."""
+    opened = text.find("(", start + 1)
+    if opened < 0:
+        raise Refusal(errno.EINVAL, "DEREF_NEED_BRACE", column + start)
+    close = _matching(text, opened)
+    if close < 0:
+        raise Refusal(errno.EINVAL, "DEREF_OPEN_BRACE", column + len(text))
+    _expect_arrow(text, close + 1, column)
+    return close + 1
+
+
+def _end_of_variable(text: str, start: int, column: int) -> int:
+    """Return where a variable, a register or an address ends: at its arrow.  Raises Refusal."""
+    if text.startswith("@", start):
+        sign = min((at for at in (text.find("+", start), text.find("-", start)) if at >= 0), default=-1)
+        if sign >= 0 and is_digit(text, sign + 1):
+            raise Refusal(errno.EINVAL, "TYPECAST_SYM_OFFSET", column + start)
+    end = text.find("-", start)
+    if end < 0 or text[end + 1 : end + 2] != ">":
+        raise Refusal(errno.EINVAL, "TYPECAST_REQ_FIELD", column + len(text))
+    return end
+
+
+def _expect_arrow(text: str, at: int, column: int) -> None:
+    if text[at : at + 2] != "->":
+        raise Refusal(errno.EINVAL, "TYPECAST_REQ_FIELD", column + at)
+
+
 def read_typecast(text: str, column: int) -> Typecast:
     """Take a typecast apart; `text` starts with its brace and stands at `column`.  Raises Refusal."""
     end = text.find(")")
@@ -50,31 +88,13 @@ def read_typecast(text: str, column: int) -> Typecast:
     start = end + 1  # of what is cast
     first = text[start : start + 1]
     if first == "(":
-        close = _matching(text, start)
-        if close < 0:
-            raise Refusal(errno.EINVAL, "DEREF_OPEN_BRACE", column + start)
+        close = _close_of_nested(text, start, column)
         arrow = close + 1
-        if text[arrow : arrow + 2] != "->":
-            raise Refusal(errno.EINVAL, "TYPECAST_REQ_FIELD", column + arrow)
         start += 1
-    elif (first in ("+", "-") and first) or text.startswith((PER_CPU_POINTER, PER_CPU_READ), start):
-        opened = text.find("(", start + 1)
-        if opened < 0:
-            raise Refusal(errno.EINVAL, "DEREF_NEED_BRACE", column + start)
-        close = _matching(text, opened)
-        if close < 0:
-            raise Refusal(errno.EINVAL, "DEREF_OPEN_BRACE", column + len(text))
-        close = arrow = close + 1
-        if text[arrow : arrow + 2] != "->":
-            raise Refusal(errno.EINVAL, "TYPECAST_REQ_FIELD", column + arrow)
+    elif first in ("+", "-") or text.startswith((PER_CPU_POINTER, PER_CPU_READ), start):
+        close = arrow = _end_of_call(text, start, column)
     else:
-        if first == "@":
-            sign = min((at for at in (text.find("+", start), text.find("-", start)) if at >= 0), default=-1)
-            if sign >= 0 and is_digit(text, sign + 1):
-                raise Refusal(errno.EINVAL, "TYPECAST_SYM_OFFSET", column + start)
-        close = arrow = text.find("-", start)
-        if close < 0 or text[close + 1 : close + 2] != ">":
-            raise Refusal(errno.EINVAL, "TYPECAST_REQ_FIELD", column + len(text))
+        close = arrow = _end_of_variable(text, start, column)
     fields = arrow + 2
     return Typecast(text[1:end], column + 1, text[start:close], column + start, text[fields:], column + fields)
 

@@ -110,12 +110,8 @@ def read_term(text: str, start: int, fields: Mapping[str, Field], machine: Machi
     if field is None:
         raise wrong(Fault.FIELD_NOT_FOUND, at)
 
-    user_string = machine.gates.ustring and text.startswith(".ustring", at)
-    if user_string:
-        at += len(".ustring")
-    function = machine.gates.function and text.startswith(".function", at)
-    if function:
-        at += len(".function")
+    user_string, at = _suffix(".ustring", machine.gates.ustring, text, at)
+    function, at = _suffix(".function", machine.gates.function, text, at)
     at = _end(_BLANKS, text, at)
     match = _OPERATOR.match(text, at)
     if match is None:
@@ -141,6 +137,12 @@ _Wrong = Callable[[Fault, int], TermError]
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
     match = pattern.match(text, at)
     return match.end() if match else at
+
+
+def _suffix(suffix: str, known: bool, text: str, at: int) -> tuple[bool, int]:
+    """Return whether a field's suffix that the kernel may know stands at `at`, and where the text goes on."""
+    found = known and text.startswith(suffix, at)
+    return found, at + len(suffix) if found else at
 
 
 def _find(name: str, fields: Mapping[str, Field], gates: FilterGates) -> tuple[Field, Kind] | None:

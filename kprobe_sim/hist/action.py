@@ -48,16 +48,10 @@ def read_action(text: str, data: HistData, complain: Complain) -> ActionText:
 
     handler, _, rest = text.partition("(")
     about, closed, rest = rest.partition(")")
-    if not closed:
-        if handler == _MATCH:
-            fail("No closing paren found", about)
-        raise refuse(errno.EINVAL)
     if handler == _MATCH:
-        system, dot, event = about.partition(".")
-        if not dot:
-            fail("Missing subsystem", system)
-        if data.file.find(system, event) is None:
-            fail("Invalid subsystem or event name", event)
+        _check_match(about, bool(closed), data, fail)
+    elif not closed:
+        raise refuse(errno.EINVAL)
     _, dot, rest = rest.partition(".")
     name, brace, rest = rest.partition("(")
     if not dot or not brace:
@@ -69,14 +63,33 @@ def read_action(text: str, data: HistData, complain: Complain) -> ActionText:
         parameters: tuple[str, ...] = ()
     else:
         parameters = tuple(part.strip(_BLANKS) for part in inner.split(","))
-        for count, parameter in enumerate(parameters):
-            if count >= _MOST_PARAMETERS:
-                fail("Too many action params")
-            if len(parameter) < 2:
-                fail("Invalid action param", parameter)
+        _check_parameters(parameters, fail)
     if handler == _MATCH and name.startswith(("save", "snapshot")):
         fail("Handler doesn't support action", name)
     return ActionText(handler, about, name, parameters)
+
+
+class _Fail(Protocol):
+    def __call__(self, message: str, at: str = "") -> NoReturn: ...
+
+
+def _check_match(about: str, closed: bool, data: HistData, fail: _Fail) -> None:
+    """Check that an onmatch() names an event there is."""
+    if not closed:
+        fail("No closing paren found", about)
+    system, dot, event = about.partition(".")
+    if not dot:
+        fail("Missing subsystem", system)
+    if data.file.find(system, event) is None:
+        fail("Invalid subsystem or event name", event)
+
+
+def _check_parameters(parameters: Sequence[str], fail: _Fail) -> None:
+    for count, parameter in enumerate(parameters):
+        if count >= _MOST_PARAMETERS:
+            fail("Too many action params")
+        if len(parameter) < 2:
+            fail("Invalid action param", parameter)
 
 
 class Maker(Protocol):
@@ -199,17 +212,20 @@ class MadeAction:
             if found is None:
                 maker.fail("Couldn't find param", word[1:])
             return system, event, found
-        if is_own:
-            try:
-                made = self._field_variable(word, maker, reader)
-            except OSError:
-                pass
-            else:
-                self._data.field_variables.append(made)
-                return system, event, made.variable
+        if is_own and (variable := self._own_field(word, maker, reader)) is not None:
+            return system, event, variable
         if not elsewhere[1]:
             raise refuse(errno.EINVAL)
         return system, event, maker.field_of(*elsewhere, word, reader)
+
+    def _own_field(self, name: str, maker: Maker, reader: ExpressionReader) -> HistField | None:
+        """Make a variable of a field of this very event; None, with a complaint in the log, if it can't be one."""
+        try:
+            made = self._field_variable(name, maker, reader)
+        except OSError:
+            return None
+        self._data.field_variables.append(made)
+        return made.variable
 
     def _field_variable(self, name: str, maker: Maker, reader: ExpressionReader) -> FieldVariable:
         try:

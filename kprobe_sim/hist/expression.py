@@ -163,24 +163,15 @@ class ExpressionReader:
         if name == "common_timestamp":
             self._data.has_time = True
             self._data.in_usecs |= bool(flags & USECS)
-            return HistField(self._data, flags | TIMESTAMP, variable=variable)
-        if name == "common_cpu":
-            return HistField(self._data, flags | CPU, variable=variable)
-        gates = self._data.gates
-        if name == "common_comm" and gates.hist_comm:
-            return HistField(self._data, flags | COMM | STRING, variable=variable)
-        if name == "hitcount" and gates.hist_hitcount:
-            return HistField(self._data, flags | HITCOUNT, variable=variable)
-        if name in self._stack_names():
-            if modifier == "stacktrace":
+        kind = self._common_kind(name)
+        if kind:
+            if kind == STACKTRACE and modifier == "stacktrace":
                 self._fail(_MODIFIER, text)
-            return HistField(self._data, flags | STACKTRACE, variable=variable)
+            return HistField(self._data, flags | kind, variable=variable)
         field = self._fields.get(name)
-        if field is None and name in ("cpu", "CPU"):
-            return HistField(self._data, flags | CPU, field=Field("int", name, 0, 0, True), variable=variable)
-        if field is None and name in ("comm", "COMM") and gates.hist_comm:
-            field = Field("char *", name, 0, 0, False)
-            return HistField(self._data, flags | COMM | STRING, field=field, variable=variable)
+        if field is None and (generic := self._generic(name)) is not None:
+            kind, field = generic
+            return HistField(self._data, flags | kind, field=field, variable=variable)
         if field is None or not field.size:
             self._fail("Couldn't find field", name)
         if is_stack(field) and self._stack_names():
@@ -190,6 +181,25 @@ class ExpressionReader:
         if not is_string(field) and not can_be_number(field):
             raise refuse(errno.ENOMEM)
         return HistField(self._data, flags, field=field, variable=variable)
+
+    def _common_kind(self, name: str) -> int:
+        """Return the flags of what every event has under that name, whatever its fields are; 0 if nothing."""
+        gates = self._data.gates
+        kind = {
+            "common_timestamp": TIMESTAMP,
+            "common_cpu": CPU,
+            "common_comm": COMM | STRING if gates.hist_comm else 0,
+            "hitcount": HITCOUNT if gates.hist_hitcount else 0,
+        }.get(name, 0)
+        return kind or (STACKTRACE if name in self._stack_names() else 0)
+
+    def _generic(self, name: str) -> tuple[int, Field] | None:
+        """Return what an event without a field of that name has under it, as filters know it, and its flags."""
+        if name in ("cpu", "CPU"):
+            return CPU, Field("int", name, 0, 0, True)
+        if name in ("comm", "COMM") and self._data.gates.hist_comm:
+            return COMM | STRING, Field("char *", name, 0, 0, False)
+        return None
 
     def _stack_names(self) -> tuple[str, ...]:
         if not self._data.file.instance.machine.filter_gates.stacktrace_field:
@@ -231,29 +241,33 @@ class ExpressionReader:
         if operator == "-()":
             return self._negated(text, flags, variable)
         self._operators += 1
-        texts = (text[:at], text[at + 1 :])
+        left, right = text[:at], text[at + 1 :]
         if start_of:
-            self._assignments[start_of] = texts[0]
-        if not all(texts):
+            self._assignments[start_of] = left
+        if not left or not right:
             raise refuse(errno.EINVAL)
-        operands: list[HistField] = []
-        for part in texts:
-            operand = self._expression(part, 0, "", start_of if not operands else "")
-            if operand.flags & STRING:
-                self._fail("String type can not be an operand in expression", part)
-            operands.append(operand)
+        operands = [self._operand(left, start_of), self._operand(right)]
         meant = [self._meant(operand) for operand in operands]
         if meant[0].flags & USECS != meant[1].flags & USECS:
             self._fail("Timestamp units in expression don't match", "")
         for operand in operands:
             operand.read_once = True
-        if operator == "/" and meant[1].flags & CONSTANT and not meant[1].constant:
-            self._complain("Division by zero", texts[1])
-            raise refuse(errno.EDOM)
+        self._check_divisor(operator, meant[1], right)
         if meant[0].flags & meant[1].flags & CONSTANT:
             return self._constant(compute(operator, meant[0].constant, meant[1].constant), flags, variable)
         flags |= EXPRESSION | operands[0].flags & (TIMESTAMP | USECS)
         return self._built(operator, operands, flags, variable)
+
+    def _operand(self, text: str, start_of: str = "") -> HistField:
+        operand = self._expression(text, 0, "", start_of)
+        if operand.flags & STRING:
+            self._fail("String type can not be an operand in expression", text)
+        return operand
+
+    def _check_divisor(self, operator: str, divisor: HistField, text: str) -> None:
+        if operator == "/" and divisor.flags & CONSTANT and not divisor.constant:
+            self._complain("Division by zero", text)
+            raise refuse(errno.EDOM)
 
     def _negated(self, text: str, flags: int, variable: str) -> HistField:
         self._operators += 1
@@ -265,9 +279,7 @@ class ExpressionReader:
         inner = inner[1:]
         if not inner.endswith(")"):
             self._fail("Unary minus not supported in sub-expressions", inner)
-        operand = self._expression(inner[:-1], 0, "")
-        if operand.flags & STRING:
-            self._fail("String type can not be an operand in expression", inner[:-1])
+        operand = self._operand(inner[:-1])
         flags |= EXPRESSION | operand.flags & (TIMESTAMP | USECS)
         return self._built("-()", [operand], flags, variable)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import re
+from collections.abc import Sequence
 from typing import NoReturn
 
 from kprobe_sim.events.event_file import EventFile
@@ -165,9 +166,8 @@ class HistMaker:
                     found[{"key": "keys", "val": "vals", "values": "vals"}.get(head, head)] = value
                 elif head == "size":
                     bits = _bits(value)
-                elif len(assignments) == _MOST_VARIABLES:
-                    self.fail("Too many variables defined", part)
                 else:
+                    self._check_room(assignments, part)
                     assignments.append(part)
             elif part in ("nohitcount", "NOHC") and gates.hist_hitcount:
                 no_hitcount = True
@@ -194,6 +194,10 @@ class HistMaker:
             no_hitcount,
         )
 
+    def _check_room(self, variables: Sequence[object], at: str) -> None:
+        if len(variables) == _MOST_VARIABLES:
+            self.fail("Too many variables defined", at)
+
     def _variables(self) -> list[tuple[str, str]]:
         variables: list[tuple[str, str]] = []
         for assignment in self.attributes.assignments:
@@ -201,8 +205,7 @@ class HistMaker:
                 name, equals, value = part.partition("=")
                 if not equals:
                     self.fail("Malformed assignment", name)
-                if len(variables) == _MOST_VARIABLES:
-                    self.fail("Too many variables defined", name)
+                self._check_room(variables, name)
                 variables.append((name, value))
         return variables
 

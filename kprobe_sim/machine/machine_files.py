@@ -68,12 +68,7 @@ class MachineFiles:
     def find(self, path: str) -> FileFacts:
         """Follow a path; one that doesn't start at / starts there all the same.  Raises OSError as stat(2)."""
         if self._is_host:
-            try:
-                return _host_file(path)
-            except ValueError:
-                raise refuse(errno.ENOENT) from None
-            except OSError as error:
-                raise refuse(error.errno or errno.ENOENT) from None
+            return _host_file(path)
         if not path:
             raise refuse(errno.ENOENT)
         if len(path) >= _PATH_MAX:
@@ -84,16 +79,25 @@ class MachineFiles:
                 raise refuse(errno.ENOTDIR)
             if len(name) > _NAME_MAX:
                 raise refuse(errno.ENAMETOOLONG)
-            if name == "..":
-                here = here.rpartition("/")[0] or "/"
-            elif name not in ("", "."):
-                here = f"{here.rstrip('/')}/{name}"
-                if here not in self._directories and here not in self._files:
-                    raise refuse(errno.ENOENT)
+            here = _step(here, name)
+            if here not in self._directories and here not in self._files:
+                raise refuse(errno.ENOENT)
         return self._files.get(here) or FileFacts(here, 0, False)
 
 
+def _step(here: str, name: str) -> str:
+    """Return the path of a name in the directory `here`."""
+    if name in ("", "."):
+        return here
+    return here.rpartition("/")[0] or "/" if name == ".." else f"{here.rstrip('/')}/{name}"
+
+
 def _host_file(path: str) -> FileFacts:
-    facts = os.stat(os.path.join("/", path))
+    try:
+        facts = os.stat(os.path.join("/", path))
+    except ValueError:
+        raise refuse(errno.ENOENT) from None
+    except OSError as error:
+        raise refuse(error.errno or errno.ENOENT) from None
     mappable = not path.startswith(("/proc/", "/sys/")) or path.endswith("/exe")
     return FileFacts((facts.st_dev, facts.st_ino), facts.st_size, stat.S_ISREG(facts.st_mode), mappable)

@@ -177,6 +177,22 @@ def _class_expression(group: _Class) -> bytes:
     return (b"[^" if group.negated else b"[") + spans + b"]"
 
 
+def _takes(pattern: bytes, place: int, byte: int, *, past_end: bool) -> tuple[bool, int] | None:
+    """Return whether the sign at `place` takes a byte, and where the pattern goes on; None if nothing can match."""
+    ahead = place + 1
+    sign = pattern[place:ahead]
+    if sign == b"?":
+        return (True, ahead) if byte else None
+    if sign == b"[" and (group := _read_class(pattern, ahead)):
+        if byte == 0 and not past_end:
+            return None
+        return any(low <= byte <= high for low, high in group.spans) is not group.negated, group.after
+    if sign == b"\\":
+        sign = pattern[ahead : ahead + 1]
+        ahead += 1
+    return sign != b"" and sign[0] == byte, ahead
+
+
 def glob_match(pattern: bytes, subject: bytes, *, past_end: bool = False) -> bool:
     """Match a whole subject, which a NUL ends, sign by sign.
 
@@ -187,30 +203,18 @@ def glob_match(pattern: bytes, subject: bytes, *, past_end: bool = False) -> boo
     star: tuple[int, int] | None = None
     while True:
         byte = subject[at] if at < len(subject) else 0
-        matched, ahead = False, place + 1
-        sign = pattern[place : place + 1]
-        if sign == b"*":
-            if ahead == len(pattern):
+        if pattern[place : place + 1] == b"*":
+            place += 1
+            if place == len(pattern):
                 return True
-            star = (ahead, at)
-            place = ahead
+            star = (place, at)
             continue
-        if sign == b"?":
-            if byte == 0:
-                return False
-            matched = True
-        elif sign == b"[" and (group := _read_class(pattern, ahead)):
-            if byte == 0 and not past_end:
-                return False
-            ahead = group.after
-            matched = any(low <= byte <= high for low, high in group.spans) is not group.negated
-        else:
-            if sign == b"\\":
-                sign = pattern[ahead : ahead + 1]
-                ahead += 1
-            if not sign and byte == 0:
-                return True
-            matched = sign != b"" and sign[0] == byte
+        if byte == 0 and pattern[place:] in (b"", b"\\"):
+            return True
+        found = _takes(pattern, place, byte, past_end=past_end)
+        if found is None:
+            return False
+        matched, ahead = found
         if matched:
             place, at = ahead, at + 1
         elif byte == 0 or star is None:

@@ -110,6 +110,16 @@ def _check_unique(symbol: str, points: ProbePoints, gates: Gates) -> None:
         raise Refusal(gates.unknown_symbol_errno, "BAD_PROBE_ADDR", 0, 1)
 
 
+def _group_fault(group: str, gates: Gates) -> str:
+    """Return why a group can't be called that, "" if it can."""
+    if not group:
+        return "NO_GROUP_NAME"
+    if len(group) > _MAX_NAME:
+        return "GROUP_TOO_LONG"
+    good = is_system(group) if gates.hyphen_in_group else is_name(group)
+    return "" if good else "BAD_GROUP_NAME"
+
+
 def read_names(text: str, column: int, gates: Gates, group: str = "", token: int = 0) -> tuple[str, str | None]:
     """Read [GRP/][EVENT]; return group (`group` where none is given) and event (None: to be made)."""
 
@@ -123,12 +133,8 @@ def read_names(text: str, column: int, gates: Gates, group: str = "", token: int
         event = text
     else:
         group = written
-        if not group:
-            raise bad("NO_GROUP_NAME")
-        if len(group) > _MAX_NAME:
-            raise bad("GROUP_TOO_LONG")
-        if not (is_system(group) if gates.hyphen_in_group else is_name(group)):
-            raise bad("BAD_GROUP_NAME")
+        if fault := _group_fault(group, gates):
+            raise bad(fault)
         column += len(group) + 1
     if not event:
         if separator and gates.empty_event_is_auto:

@@ -108,30 +108,32 @@ def _dynamic(field: Field, value: FieldValue) -> bytes:
 
 def _fixed(field: Field, value: FieldValue, intern: Intern) -> bytes:
     size = field.size
-    if "[" not in field.type:
-        if isinstance(value, str) and field.type.endswith("*"):
-            value = intern(_text(value))
-        if isinstance(value, int):
-            return _number(value, size)
-        if isinstance(value, bytes) and len(value) == size:
-            return value
-        raise TypeError("no number")
-    if isinstance(value, str | bytes):
-        text = _text(value)
-        if isinstance(value, str):
-            text = text[: size - 1]  # with its NUL, as strscpy() does
-        if len(text) > size:
+    if "[" in field.type:
+        found = _elements(field, value)
+        if len(found) > size:
             raise TypeError("too long")
-        return text.ljust(size, b"\0")
+        return found.ljust(size, b"\0")
+    if isinstance(value, str) and field.type.endswith("*"):
+        value = intern(_text(value))
+    if isinstance(value, int):
+        return _number(value, size)
+    if isinstance(value, bytes) and len(value) == size:
+        return value
+    raise TypeError("no number")
+
+
+def _elements(field: Field, value: FieldValue) -> bytes:
+    """Return what of an array is not zero: a text, cut so that its NUL fits, as strscpy() does, or numbers."""
+    if isinstance(value, str):
+        return _text(value)[: field.size - 1]
+    if isinstance(value, bytes):
+        return value
     if isinstance(value, int):
         if value:
             raise TypeError("a number")
-        return bytes(size)
+        return b""
     width = element_size(field.type)
-    found = b"".join(_number(one, width) for one in value)
-    if len(found) > size:
-        raise TypeError("too long")
-    return found.ljust(size, b"\0")
+    return b"".join(_number(one, width) for one in value)
 
 
 def _number(value: int, size: int) -> bytes:

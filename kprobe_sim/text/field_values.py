@@ -39,14 +39,18 @@ def _value(field: Field, data: bytes, symbol: Callable[[int], bytes] | None) -> 
         return b"<INVALID-TYPE>"
     if "[" in kind and "char" in kind:
         return content.partition(b"\0")[0]
+    if field.size == 4 and "__data_loc" in kind:
+        return _array(data, content)
+    return _number(content, symbol)
+
+
+def _number(content: bytes, symbol: Callable[[int], bytes] | None) -> bytes:
     number = int.from_bytes(content, "little")
-    match field.size:
+    match len(content):
         case 1:
             return (b"'%b'" % content if _is_printable(number) else b"") + b"(%d)" % number
         case 2:
             return b"0x%x (%d)" % (number, number)
-        case 4 if "__data_loc" in kind:
-            return _array(data, content)
         case 4:
             return b"0x%x (%d)" % (number, _signed(number, 32))
         case 8 if symbol is not None:

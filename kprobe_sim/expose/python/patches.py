@@ -230,45 +230,52 @@ def _file_io(calls: Calls) -> type:
     return Meta("FileIO", (real,), {})
 
 
+def _path_refused(calls: Calls, real: Any, name: str, number: int) -> Any:
+    def function(path: Any, *arguments: Any, **options: Any) -> Any:
+        if calls.find(path, options.get("dir_fd")) is None:
+            return real(calls.elsewhere(path), *arguments, **options)
+        raise calls.named(refuse(number), path)
+
+    return function
+
+
+def _pair_refused(calls: Calls, real: Any, name: str, number: int) -> Any:
+    def function(src: Any, dst: Any, *arguments: Any, **options: Any) -> Any:
+        first = None if name == "symlink" else calls.find(src, options.get("src_dir_fd"))
+        second = calls.inside(dst, options.get("dst_dir_fd", options.get("dir_fd")))
+        if first is None and not second:
+            return real(calls.elsewhere(src), calls.elsewhere(dst), *arguments, **options)
+        across = name != "symlink" and (first is None) is second
+        raise calls.named(refuse(errno.EXDEV if across else number), src, dst)
+
+    return function
+
+
+def _file_refused(calls: Calls, real: Any, name: str, number: int) -> Any:
+    def function(*arguments: Any, **options: Any) -> Any:
+        numbers = [value for value in (*arguments[:2], *options.values()) if type(value) is int]
+        if any(calls.descriptor(value) is not None for value in numbers):
+            raise refuse(number)
+        return real(*arguments, **options)
+
+    return function
+
+
+def _accepted(calls: Calls, real: Any) -> Any:
+    def function(path: Any, *arguments: Any, **options: Any) -> Any:
+        if calls.find(path, options.get("dir_fd")) is None:
+            return real(calls.elsewhere(path), *arguments, **options)
+        return None
+
+    return function
+
+
 def _refusals(calls: Calls, original: dict[str, Any]) -> dict[str, Any]:
+    """Return what stands for the functions that no simulated file supports, and for those that do nothing to one."""
     functions: dict[str, Any] = {}
-
-    def path_refused(name: str, number: int) -> Any:
-        def function(path: Any, *arguments: Any, **options: Any) -> Any:
-            if calls.find(path, options.get("dir_fd")) is None:
-                return original[name](calls.elsewhere(path), *arguments, **options)
-            raise calls.named(refuse(number), path)
-
-        return function
-
-    def pair_refused(name: str, number: int) -> Any:
-        def function(src: Any, dst: Any, *arguments: Any, **options: Any) -> Any:
-            first = None if name == "symlink" else calls.find(src, options.get("src_dir_fd"))
-            second = calls.inside(dst, options.get("dst_dir_fd", options.get("dir_fd")))
-            if first is None and not second:
-                return original[name](calls.elsewhere(src), calls.elsewhere(dst), *arguments, **options)
-            across = name != "symlink" and (first is None) is second
-            raise calls.named(refuse(errno.EXDEV if across else number), src, dst)
-
-        return function
-
-    def accepted(name: str) -> Any:
-        def function(path: Any, *arguments: Any, **options: Any) -> Any:
-            if calls.find(path, options.get("dir_fd")) is None:
-                return original[name](calls.elsewhere(path), *arguments, **options)
-            return None
-
-        return function
-
-    def file_refused(name: str, number: int) -> Any:
-        def function(*arguments: Any, **options: Any) -> Any:
-            numbers = [value for value in (*arguments[:2], *options.values()) if type(value) is int]
-            if any(calls.descriptor(value) is not None for value in numbers):
-                raise refuse(number)
-            return original[name](*arguments, **options)
-
-        return function
-
-    for table, make in ((_REFUSED, path_refused), (_REFUSED_PAIRS, pair_refused), (_REFUSED_FILES, file_refused)):
-        functions |= {name: make(name, number) for name, number in table.items() if name in original}
-    return functions | {name: accepted(name) for name in _ACCEPTED if name in original}
+    tables = ((_REFUSED, _path_refused), (_REFUSED_PAIRS, _pair_refused), (_REFUSED_FILES, _file_refused))
+    for table, make in tables:
+        functions |= {
+            name: make(calls, original[name], name, number) for name, number in table.items() if name in original
+        }
+    return functions | {name: _accepted(calls, original[name]) for name in _ACCEPTED if name in original}

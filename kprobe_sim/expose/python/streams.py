@@ -213,6 +213,19 @@ def _is_binary(mode: str) -> bool:
     return binary
 
 
+def _refuse_text_arguments(encoding: str | None, errors: str | None, newline: str | None) -> None:
+    """Refuse the arguments of open() that are for text; a binary file takes none of them."""
+    for name, value in (("an encoding", encoding), ("an errors", errors), ("a newline", newline)):
+        if value is not None:
+            raise ValueError(f"binary mode doesn't take {name} argument")
+
+
+def _buffered(raw: Any, mode: str, size: int) -> io.BufferedIOBase:
+    if "+" in mode:
+        return io.BufferedRandom(raw, size)
+    return io.BufferedReader(raw, size) if "r" in mode else io.BufferedWriter(raw, size)
+
+
 def open_stream(
     calls: Calls,
     file: Any,
@@ -227,12 +240,8 @@ def open_stream(
 ) -> io.IOBase:
     """Do what io.open() does, with a raw file of the simulator at the bottom; `found` is what is at the path."""
     binary = _is_binary(mode)
-    if binary and encoding is not None:
-        raise ValueError("binary mode doesn't take an encoding argument")
-    if binary and errors is not None:
-        raise ValueError("binary mode doesn't take an errors argument")
-    if binary and newline is not None:
-        raise ValueError("binary mode doesn't take a newline argument")
+    if binary:
+        _refuse_text_arguments(encoding, errors, newline)
     raw: Any = RawFile(calls, file, mode.replace("t", ""), closefd, opener, found)
     result: Any = raw
     try:
@@ -243,12 +252,7 @@ def open_stream(
             if binary:
                 return raw  # type: ignore[no-any-return]
             raise ValueError("can't have unbuffered text I/O")
-        if "+" in mode:
-            result = io.BufferedRandom(raw, buffering)
-        elif "r" not in mode:
-            result = io.BufferedWriter(raw, buffering)
-        else:
-            result = io.BufferedReader(raw, buffering)
+        result = _buffered(raw, mode, buffering)
         if binary:
             return result  # type: ignore[no-any-return]
         result = io.TextIOWrapper(result, io.text_encoding(encoding, 3), errors, newline, line_buffering)

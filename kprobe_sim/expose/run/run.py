@@ -97,6 +97,38 @@ def run(
         calls.adopt_orphans(False)
 
 
+_Servers = list[tuple[FuseServer, threading.Thread]]
+
+
+def _serve(kernel: SimulatedKernel, child: int, descriptors: Sequence[int], servers: _Servers) -> None:
+    """Answer at the child's two mounts: tracefs, and the other files of a run; adds to `servers`."""
+    files = run_files(kernel, lambda: _mounts_of(child))
+    for descriptor, root in zip(descriptors, (kernel.root, files), strict=True):
+        server = FuseServer(kernel, descriptor, root=root)
+        thread = threading.Thread(target=server.serve, name="fuse", daemon=True)
+        thread.start()
+        servers.append((server, thread))
+
+
+def _end(namespaces: Sequence[int], servers: _Servers) -> None:
+    """End what is left of the run in its namespaces, then the servers of its mounts."""
+    for namespace in namespaces:
+        end_members(namespace)
+        os.close(namespace)
+    for server, thread in servers:
+        server.stop()
+        thread.join()
+
+
+def _status_of(trouble: str) -> int:
+    """Say what kept the child from becoming the command; return the exit status.  Raises CannotMount."""
+    code, _, text = trouble.partition(" ")
+    if int(code) == NO_MOUNT:
+        raise CannotMount(text)
+    print(f"kprobe-sim: {text}", file=sys.stderr)
+    return int(code)
+
+
 def _supervise(
     kernel: SimulatedKernel,
     child: int,
@@ -108,7 +140,7 @@ def _supervise(
 ) -> int:
     follower: Follower | None = None
     refusal = ""
-    servers: list[tuple[FuseServer, threading.Thread]] = []
+    servers: _Servers = []
     namespaces: list[int] = []
     try:
         with channel:
@@ -119,12 +151,7 @@ def _supervise(
                 channel.sendall(b"1")
                 _, descriptors, _, _ = socket.recv_fds(channel, 1, 2)
                 if descriptors:
-                    files = run_files(kernel, lambda: _mounts_of(child))
-                    for descriptor, root in zip(descriptors, (kernel.root, files), strict=True):
-                        server = FuseServer(kernel, descriptor, root=root)
-                        thread = threading.Thread(target=server.serve, name="fuse", daemon=True)
-                        thread.start()
-                        servers.append((server, thread))
+                    _serve(kernel, child, descriptors, servers)
                     if _answered(channel):
                         started()
                         try:
@@ -139,20 +166,11 @@ def _supervise(
             trouble = pipe.read()
         status = os.waitpid(child, 0)[1] if follower is None else follower.wait()
     finally:
-        for namespace in namespaces:
-            end_members(namespace)
-            os.close(namespace)
-        for server, thread in servers:
-            server.stop()
-            thread.join()
+        _end(namespaces, servers)
     if refusal:
         raise CannotMount(refusal)
     if trouble:
-        code, _, text = trouble.partition(" ")
-        if int(code) == NO_MOUNT:
-            raise CannotMount(text)
-        print(f"kprobe-sim: {text}", file=sys.stderr)
-        return int(code)
+        return _status_of(trouble)
     return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
 
 
