@@ -130,14 +130,30 @@ class Probe:
         return " ".join((f"{self.kind}{number}:{event}", str(self.place), *self.args))
 
 
-def parse(text: str) -> Probe:
-    """Return the probe that `text` means; raise `DefinitionError` with the column of what can't be meant."""
+def _words(text: str) -> list[tuple[int, str]]:
+    """Return the words of a definition with their columns; there is at least one."""
     for bad, what in (("\n", "a newline: give one probe"), ("\0", "a NUL character")):
         if bad in text.rstrip(BLANKS):
             raise DefinitionError(f"the definition holds {what}", text, text.index(bad))
     words = _split(text)
     if not words:
         raise DefinitionError("the definition is empty", text, 0)
+    return words
+
+
+def _group_and_place(text: str, column: int, event: str) -> tuple[str, str]:
+    """Take [GROUP/]PLACE apart, which stands where an event could: the shorthand."""
+    group, slash, place = event.rpartition("/")
+    if slash and not place:
+        raise DefinitionError("a place is missing: which function?", text, len(text.rstrip(BLANKS)))
+    if slash and not _is_name(group, "-"):
+        raise DefinitionError("this is neither [GROUP/]EVENT nor a place", text, column)
+    return group, place
+
+
+def parse(text: str) -> Probe:
+    """Return the probe that `text` means; raise `DefinitionError` with the column of what can't be meant."""
+    words = _words(text)
     start, head = words[0]
     kind, maxactive, column, event = _head(text, start, head)
     rest = words[1:]
@@ -145,13 +161,8 @@ def parse(text: str) -> Probe:
         named = True
     elif event:
         named = False
-        group, slash, place = event.rpartition("/")
-        shift = len(group) + len(slash)
-        if slash and not place:
-            raise DefinitionError("a place is missing: which function?", text, len(text.rstrip(BLANKS)))
-        if slash and not _is_name(group, "-"):
-            raise DefinitionError("this is neither [GROUP/]EVENT nor a place", text, column)
-        rest = [(column + shift, place), *rest]
+        group, place = _group_and_place(text, column, event)
+        rest = [(column + len(event) - len(place), place), *rest]
     else:
         named, group = False, ""
     if not rest:

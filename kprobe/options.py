@@ -6,6 +6,18 @@ SHORT = "Fd:hHp:L:sv"  # as in getopt(3): a colon after those that take a value
 LONG = ("help", "version", "tracefs=", "top-level", "follow", "dry-run")
 VERBS = ("clean",)  # what else the first word can be; a definition has a colon, or is p or r
 WITH_VERBS = ("-h", "--help", "--version", "--tracefs", "--dry-run")
+SWITCHES = {  # options without a value -> what of the request they set
+    "-F": "force",
+    "-H": "headers",
+    "-s": "stacktrace",
+    "-v": "view",
+    "-h": "help",
+    "--help": "help",
+    "--version": "version",
+    "--top-level": "top_level",
+    "--follow": "follow",
+    "--dry-run": "dry_run",
+}
 
 USAGE = """\
 USAGE: kprobe [-FhHsv] [-d secs] [-p PID] [-L TID] [--tracefs SPEC] definition [filter]
@@ -89,52 +101,49 @@ def read_options(argv: list[str]) -> Request:
         request.verb, (more, words) = words[0], _split(words[1:])
         options += more
     for option, value in options:
-        match option:
-            case "-F":
-                request.force = True
-            case "-d":
-                request.duration, request.duration_text = _seconds(value), value
-            case "-p":
-                request.pid = _id(option, value)
-            case "-L":
-                request.tid = _id(option, value)
-            case "-H":
-                request.headers = True
-            case "-s":
-                request.stacktrace = True
-            case "-v":
-                request.view = True
-            case "-h" | "--help":
-                request.help = True
-            case "--version":
-                request.version = True
-            case "--tracefs":
-                request.tracefs = value
-            case "--top-level":
-                request.top_level = True
-            case "--follow":
-                request.follow = True
-            case "--dry-run":
-                request.dry_run = True
+        _take(request, option, value)
     if request.help or request.version:
         return request
     if request.verb:
-        for option, _ in options:
-            if option not in WITH_VERBS:
-                raise UsageError(f"{option} is for traces, not for {request.verb}")
-        if words:
-            raise UsageError(f"{request.verb} takes no {words[0]!r}")
+        _check_verb(request.verb, options, words)
         return request
     if request.dry_run:
         raise UsageError("--dry-run goes with clean")
     request.definition, request.filter = _definition_and_filter(words)
+    _check_trace(request)
+    return request
+
+
+def _take(request: Request, option: str, value: str) -> None:
+    if option in SWITCHES:
+        setattr(request, SWITCHES[option], True)
+    elif option == "-d":
+        request.duration, request.duration_text = _seconds(value), value
+    elif option == "-p":
+        request.pid = _id(option, value)
+    elif option == "-L":
+        request.tid = _id(option, value)
+    else:  # --tracefs
+        request.tracefs = value
+
+
+def _check_verb(verb: str, options: list[tuple[str, str]], words: list[str]) -> None:
+    """Refuse what a verb doesn't take."""
+    for option, _ in options:
+        if option not in WITH_VERBS:
+            raise UsageError(f"{option} is for traces, not for {verb}")
+    if words:
+        raise UsageError(f"{verb} takes no {words[0]!r}")
+
+
+def _check_trace(request: Request) -> None:
+    """Refuse options of a trace that exclude or miss each other."""
     if request.pid is not None and request.tid is not None:
         raise UsageError("use at most one of -p and -L.")
     if request.duration is not None and request.view:
         raise UsageError("use either -d or -v.")
     if request.follow and request.pid is None:
         raise UsageError("--follow needs -p.")
-    return request
 
 
 def _definition_and_filter(words: list[str]) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from .leftovers import whose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .definition import Probe
+    from .definition import Place, Probe
     from .tracefs import Tracefs
 
 BLACKLIST = "kernel's blacklist of kprobes (kprobes/blacklist in debugfs)"
@@ -81,9 +81,9 @@ def _place_hint(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) 
     place = probe.place
     if says == "Unknown type is specified":
         return _types(tracefs)
-    if kind is NotABoundary and place.address is not None:
-        return f"no instruction starts at {place}; where they start shows a disassembly; a function's name is surer"
     if kind is NotABoundary:
+        if place.address is not None:
+            return f"no instruction starts at {place}; where they start shows a disassembly; a function's name is surer"
         return f"no instruction starts at {place}; {place.symbol}+0 is one, others are in its disassembly"
     if kind is AmbiguousSymbol:
         return f"several functions are called {place.symbol}; name the module (MODULE:SYMBOL) or give an address"
@@ -91,21 +91,30 @@ def _place_hint(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) 
         known = whose(tracefs, probe.event)
         return known or f"choose another name, or remove the event: echo '-:{probe.event}' >> kprobe_events"
     if kind is UnknownSymbol and place.symbol:
-        names = symbols.functions(tracefs)
-        if names is not None and place.symbol in names and any("@" in arg for arg in probe.args):
-            return f"{place.symbol} exists, so the symbol after @ doesn't"
-        near = symbols.suggest(place.symbol, names)
-        if not near:
-            return f"this kernel has no function {place.symbol}; {symbols.LIST} lists those it can probe"
-        return f"this kernel has no function {place.symbol}; did you mean {' or '.join(near)}?"
+        return _unknown_symbol_hint(tracefs, probe)
     if says == "Failed to register probe event" and place.symbol:
-        names = symbols.functions(tracefs)
-        if names is not None and place.symbol not in names:
-            return f"{place.symbol} is not in {symbols.LIST}: it is data, or code that can't be probed"
-        if place.offset:
-            return f"{place} is code that can't be probed: on the {BLACKLIST}, or patched while the kernel runs"
-        return f"{place.symbol} can be traced, but not by a kprobe: it is on the {BLACKLIST}"
+        return _not_probed_hint(tracefs, place)
     return ""
+
+
+def _unknown_symbol_hint(tracefs: Tracefs, probe: Probe) -> str:
+    symbol = probe.place.symbol
+    names = symbols.functions(tracefs)
+    if names is not None and symbol in names and any("@" in arg for arg in probe.args):
+        return f"{symbol} exists, so the symbol after @ doesn't"
+    near = symbols.suggest(symbol, names)
+    if not near:
+        return f"this kernel has no function {symbol}; {symbols.LIST} lists those it can probe"
+    return f"this kernel has no function {symbol}; did you mean {' or '.join(near)}?"
+
+
+def _not_probed_hint(tracefs: Tracefs, place: Place) -> str:
+    names = symbols.functions(tracefs)
+    if names is not None and place.symbol not in names:
+        return f"{place.symbol} is not in {symbols.LIST}: it is data, or code that can't be probed"
+    if place.offset:
+        return f"{place} is code that can't be probed: on the {BLACKLIST}, or patched while the kernel runs"
+    return f"{place.symbol} can be traced, but not by a kprobe: it is on the {BLACKLIST}"
 
 
 def _types(tracefs: Tracefs) -> str:

@@ -158,23 +158,31 @@ class Parser:
                 return position, None
         if limit - position < _COMM and not whole:
             return -position - 1, None
-        if self._numbers:
-            coded, base = HEX.fullmatch(raw), 16
-            if coded is None:
-                coded, base = RAW.fullmatch(raw), 10
-            else:
-                if end == limit and not whole:
-                    return -position - 1, None
-                if text[end : end + 1] == b"\n":
-                    end += 1
-                elif text[end : end + 2] == b"\r\n":
-                    end += 2
-            if coded is not None:
-                self._heading = False
-                pid, cpu, stamp = (int(coded[i], base) for i in (1, 2, 3))
-                return end, Coded(pid, cpu, stamp, int(coded[4]), text[position:end])
+        if self._numbers and (coded := self._coded(text, position, end, limit, whole)) is not None:
+            return coded
         self._heading = self._numbers = False
         return end, Unparsed(raw)
+
+    def _coded(self, text: bytes, position: int, end: int, limit: int, whole: bool) -> tuple[int, Record | None] | None:
+        """Read a line as the options hex and raw print a record, the former with an empty line after it.
+
+        Returns what `_other` does, or None if the line isn't such a record.
+        """
+        raw = text[position:end]
+        coded, base = HEX.fullmatch(raw), 16
+        if coded is None:
+            coded, base = RAW.fullmatch(raw), 10
+            if coded is None:
+                return None
+        elif end == limit and not whole:
+            return -position - 1, None
+        elif text[end : end + 1] == b"\n":
+            end += 1
+        elif text[end : end + 2] == b"\r\n":
+            end += 2
+        self._heading = False
+        pid, cpu, stamp = (int(coded[i], base) for i in (1, 2, 3))
+        return end, Coded(pid, cpu, stamp, int(coded[4]), text[position:end])
 
     def _starts(self, text: bytes, position: int, limit: int) -> bool:
         """Say whether a line looks like the beginning of a record."""
@@ -185,7 +193,9 @@ class Parser:
         raw = text[position : text.index(b"\n", position) + 1]
         return raw.startswith(TRACER) or _special(raw) is not None
 
-    def _long(self, line: Match, text: bytes, limit: int, *, whole: bool, final: bool) -> Record | None:
+    def _long(  # noqa: C901 - one reading ahead, in which each step depends on what the ones before it have found
+        self, line: Match, text: bytes, limit: int, *, whole: bool, final: bool
+    ) -> Record | None:
         """Read a record that isn't followed by another of its layout at once; None if the text must go on first."""
         start, body, end = line.start(), line.start(line.re.groups), line.end()
         site = line[line.re.groups - 1] or b""
