@@ -58,12 +58,7 @@ class Buffers:
             call = (-2, MEMORY, random.choice((0, 1, 5, 77)), random.choice((0, 1, 255)), text)
             return Call("fadvise", call)
         if roll < 0.5:
-            wanted = random.choice(_OPTIONS)
-            if not plain and wanted in ("raw", "hex", "bin", "context-info"):
-                wanted = "sym-addr"
-            if plain and wanted in ("context-info", "bin", "hex"):
-                wanted = "nocontext-info"
-            return Write(f"{prefix}trace_options", wanted.encode())
+            return Write(f"{prefix}trace_options", self._option(plain).encode())
         if roll < 0.6:
             return Read(f"{prefix}{random.choice(_READERS)}")
         if roll < 0.7:
@@ -75,11 +70,25 @@ class Buffers:
             path = random.choice(("buffer_size_kb", "per_cpu/cpu0/buffer_size_kb"))
             return Write(f"{prefix}{path}", random.choice((b"1", b"4", b"8", b"100", b"1408")))
         if roll < 0.83:
-            if plain:  # such a mark ends in what the buffer held before
-                return Write(f"{prefix}trace_marker", b"raw\n")
-            return Write(f"{prefix}trace_marker_raw", random.choice((b"abcd", b"abcdefgh", b"\1\0\0\0" + b"r" * 50)))
+            return self._raw_mark(prefix, plain)
         if roll < 0.86:
             return List(f"{prefix}per_cpu/cpu0")
+        return self._looked_at(prefix, plain)
+
+    def _option(self, plain: bool) -> str:
+        wanted = self._random.choice(_OPTIONS)
+        if plain:
+            return "nocontext-info" if wanted in ("context-info", "bin", "hex") else wanted
+        return "sym-addr" if wanted in ("raw", "hex", "bin", "context-info") else wanted
+
+    def _raw_mark(self, prefix: str, plain: bool) -> Operation:
+        if plain:  # such a mark ends in what the buffer held before
+            return Write(f"{prefix}trace_marker", b"raw\n")
+        marks = (b"abcd", b"abcdefgh", b"\1\0\0\0" + b"r" * 50)
+        return Write(f"{prefix}trace_marker_raw", self._random.choice(marks))
+
+    def _looked_at(self, prefix: str, plain: bool) -> Operation:
+        random = self._random
         path = random.choice(_CASES)
         steps: list[tuple[object, ...]] = []
         for _ in range(random.randrange(1, 6)):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from kprobe_vm.generators.buffers import Buffers
 from kprobe_vm.generators.calls import Calls
+from kprobe_vm.generators.controls import Controls
 from kprobe_vm.generators.filterwords import Filters
 from kprobe_vm.generators.grammar import Definitions, is_of_kprobes
 from kprobe_vm.generators.hists import Hists
@@ -16,7 +17,7 @@ from kprobe_vm.generators.kinds import Kinds
 from kprobe_vm.generators.pids import Pids
 from kprobe_vm.generators.traces import MEMORY, Traces
 from kprobe_vm.generators.triggers import Triggers
-from kprobe_vm.generators.vocabulary import CONTROL_FILES, OPTIONS, SWITCHES, VALUES
+from kprobe_vm.generators.vocabulary import CONTROL_FILES, SWITCHES
 from kprobe_vm.sides.operation import Call, Handle, List, Make, Operation, Read, Remove, Sweep, Write
 from kprobe_vm.sides.symbols import Symbols
 
@@ -44,6 +45,7 @@ class Cases:
         self._kinds = Kinds(random, self._definitions, self._filters)
         self._hists = Hists(random, self._filters)
         self._buffers = Buffers(random)
+        self._controls = Controls(random)
         self._pids = Pids(random)
         self._calls = Calls(random, self._filters, (name for name, _ in symbols.text))
 
@@ -91,9 +93,7 @@ class Cases:
             elif roll < 0.58:
                 operations.append(Write(f"events/{event}/enable", self._switch()))
             elif roll < 0.66:
-                group = event.partition("/")[0]
-                if group != "sched":
-                    operations.append(Write(f"events/{group}/enable", self._switch()))
+                operations += self._group_switched(event.partition("/")[0])
             elif roll < 0.76:
                 operations.append(self._set_event(events))
             elif roll < 0.8:
@@ -106,6 +106,9 @@ class Cases:
             else:
                 operations.append(random.choice((Read("trace"), Read("set_event"), Sweep(), Read("kprobe_profile"))))
         return [*operations, Sweep(), Read("trace")]
+
+    def _group_switched(self, group: str) -> list[Operation]:
+        return [] if group == "sched" else [Write(f"events/{group}/enable", self._switch())]
 
     def _switch(self) -> bytes:
         return self._random.choice(SWITCHES[:2] if self._random.random() < 0.8 else SWITCHES)
@@ -140,18 +143,9 @@ class Cases:
         for event in random.sample(("g/a", "g/b", "my/a", "my/b"), random.choice((1, 1, 2, 3))):
             operations.append(Write("kprobe_events", self._definitions.quiet(event, random.randrange(1, 5))))
             events.append(event)
-        fields: tuple[str, ...] = ("a0", "a1", "a2", "a3")
-        if random.random() < 0.3:
-            static = random.choice(("sched/sched_switch", "syscalls/sys_enter_openat", "skb/kfree_skb", "ftrace/print"))
-            events.append(static)
-            if static != "ftrace/print":
-                fields += ("prev_comm", "next_pid", "filename", "flags", "skbaddr", "protocol")
-        static = random.choice(
-            ("timer/timer_start", "irq/irq_handler_entry", "task/task_newtask", "module/module_load")
-        )
-        if random.random() < 0.2:
-            events.append(static)
-            fields += ("name", "ret", "irq", "comm", "clone_flags", "taints", "timer", "now")
+        static, more = self._static_events()
+        events += static
+        fields = ("a0", "a1", "a2", "a3", *more)
         instance = ""
         if random.random() < 0.1:
             instance = "instances/i1/"
@@ -173,81 +167,27 @@ class Cases:
         operations += [Write(f"{instance}events/{event}/filter", b"0") for event in events]
         return [*operations, Sweep(instance)]
 
+    def _static_events(self) -> tuple[list[str], list[str]]:
+        """Choose events that the kernel has of its own, and names of fields as they have."""
+        random = self._random
+        events: list[str] = []
+        fields: list[str] = []
+        if random.random() < 0.3:
+            static = random.choice(("sched/sched_switch", "syscalls/sys_enter_openat", "skb/kfree_skb", "ftrace/print"))
+            events.append(static)
+            if static != "ftrace/print":
+                fields += ("prev_comm", "next_pid", "filename", "flags", "skbaddr", "protocol")
+        static = random.choice(
+            ("timer/timer_start", "irq/irq_handler_entry", "task/task_newtask", "module/module_load")
+        )
+        if random.random() < 0.2:
+            events.append(static)
+            fields += ("name", "ret", "irq", "comm", "clone_flags", "taints", "timer", "now")
+        return events, fields
+
     def controls(self) -> list[Operation]:
         """Control files: values good and bad, options, marks."""
-        random = self._random
-        operations: list[Operation] = []
-        prefix = ""
-        if random.random() < 0.3:
-            prefix = "instances/i1/"
-            operations.append(Make("instances/i1"))
-        written = []
-        for _ in range(random.randrange(2, 12)):
-            roll = random.random()
-            data = random.choice(VALUES)
-            flags = random.choice((_W, _W, _W, _W | os.O_TRUNC, _RW, _W | os.O_APPEND))
-            if roll < 0.25:
-                word = random.choice(("", "no")) + random.choice(OPTIONS[:24] if random.random() < 0.9 else OPTIONS)
-                data = random.choice((b"%s", b"%s\n", b" %s ", b"%s x", b"%s\0x")) % word.encode()
-                path = "trace_options"
-            elif roll < 0.4:
-                path = f"options/{random.choice(OPTIONS[:24])}"
-                data = self._switch()
-            elif roll < 0.5:
-                path = "trace_clock"
-                clocks = (
-                    "global",
-                    "local",
-                    "counter",
-                    "uptime",
-                    "perf",
-                    "mono",
-                    "mono_raw",
-                    "boot",
-                    "tai",
-                    "x86-tsc",
-                    "x",
-                )
-                form = random.choice((b"%s", b"%s\n", b" %s\t", b"%s x", b"[%s]", b"%s\0x"))
-                data = form % random.choice(clocks).encode()
-            elif roll < 0.6:
-                path = random.choice(("tracing_on", "trace_marker", "trace_marker", "trace_marker_raw"))
-                if path != "tracing_on":
-                    marks = (
-                        b"x",
-                        b"",
-                        b"x\n",
-                        b"x\n\n",
-                        b"a\nb",
-                        b"\n",
-                        b"\0",
-                        b"a\0b",
-                        b"y" * 1023,
-                        b"y" * 1024,
-                        b"y" * 1025,
-                    )
-                    data = random.choice((*marks, b"\xff", b"%s%n", b"abcdefg", b"abcdefgh", b"z" * 3000, b"z" * 5000))
-            elif roll < 0.7:
-                path = random.choice(("buffer_size_kb", "per_cpu/cpu0/buffer_size_kb", "buffer_size_kb"))
-            elif roll < 0.8:
-                path = random.choice(("set_event_pid", "set_event_notrace_pid"))
-                data = random.choice(
-                    (data, b"1 2 3", b"3\n2\n1\n", b"999999", b" 7", b"5 5 5", b"4194304", b"1 x 2", b"0")
-                )
-            elif roll < 0.85:
-                path = "saved_cmdlines_size"
-            else:
-                path = random.choice(CONTROL_FILES)
-                if path in ("set_event", "events/enable", "snapshot", "tracing_cpumask", "stack_max_size"):
-                    operations.append(Read(prefix + path))
-                    continue
-            written.append(path)
-            operations.append(Write(prefix + path, data, flags))
-            operations.append(
-                Read(prefix + path) if path not in ("trace_marker", "trace_marker_raw") else Read(prefix + "trace")
-            )
-        operations += [Read(prefix + path) for path in dict.fromkeys(written)]
-        return [*operations, Read(prefix + "trace_options"), Read(prefix + "trace"), Read("per_cpu/cpu0/stats")]
+        return self._controls.case()
 
     def instances(self) -> list[Operation]:
         """Instances made, used and removed."""

@@ -182,10 +182,7 @@ class Hists:
             event = random.choice(events)
             roll = random.random()
             if roll < 0.55:
-                operations.append(Write(f"{event}/trigger", self._trigger(event)))
-                operations.append(Read(f"{event}/{random.choice(('trigger', 'trigger', 'hist'))}"))
-                if random.random() < 0.3:
-                    operations.append(Read(f"{prefix}error_log"))
+                operations += self._written(event, prefix)
             elif roll < 0.85:
                 operations.append(self._call())
             elif roll < 0.88:
@@ -212,6 +209,12 @@ class Hists:
     def _one(self, words: Sequence[str], usual: int, chance: float = 0.9) -> str:
         """One of the first `usual` words mostly, else any."""
         return self._random.choice(words[:usual] if self._random.random() < chance else words)
+
+    def _written(self, event: str, prefix: str) -> list[Operation]:
+        random = self._random
+        write = Write(f"{event}/trigger", self._trigger(event))
+        read = Read(f"{event}/{random.choice(('trigger', 'trigger', 'hist'))}")
+        return [write, read, Read(f"{prefix}error_log")] if random.random() < 0.3 else [write, read]
 
     def _fields(self, own: Sequence[str], counts: Sequence[int], modifiers: int) -> list[str]:
         random = self._random
@@ -254,13 +257,7 @@ class Hists:
             values = ",".join(self._fields(own, (1, 1, 1, 1, 2, 2, 2, 3), 5))
             parts.append(f"{self._one(('vals', 'values', 'val', 'value'), 3, 0.98)}={values}")
         if random.random() < 0.4:
-            names = random.sample(_VARIABLES[:4], random.choice((1, 1, 1, 2, 3)))
-            if random.random() < 0.06:
-                names = [random.choice(_VARIABLES) for _ in range(random.choice((1, 2, 17)))]
-            plain = [text for text in _EXPRESSIONS[:14] if "a1" not in text or "a1" in own]
-            plain = [text for text in plain if "a2" not in text or "a2" in own]
-            assigned = [self._assigned(name, self._one((*plain, *_EXPRESSIONS), len(plain), 0.85)) for name in names]
-            parts.append(random.choice((",", ":")).join(assigned))
+            parts.append(self._assignments(own))
         if random.random() < 0.3:
             known = random.choice(keys).partition(".")[0] + random.choice(("", ".descending", ",hitcount"))
             parts.append(f"sort={known if random.random() < 0.6 else self._one(_SORTS, 10)}")
@@ -273,16 +270,30 @@ class Hists:
         if random.random() < 0.1:
             parts.append(self._one(_WORDS, 5, 0.7))
         if random.random() < 0.25:
-            if random.random() < 0.8:
-                parts = [part for part in parts if not part.startswith(("x=", "y=", "z=", "v="))]
-                parts.append(random.choice(("x=a0", "x=a0,y=a0", "x=s,y=a0", "x=$z", "x=a1,y=a0")))
-            action = self._one(_ACTIONS, 13, 0.8)
-            if "onmax" in action:  # which of two strings lies higher is chance
-                parts = [re.sub(r"\b([xy])=s\b", r"\1=a0", part) for part in parts]
-            parts.append(action)
+            parts = self._with_action(parts)
         if random.random() < 0.05:
             random.shuffle(parts)
         return ":".join([self._one(("hist", "hist", "hist ", "hists"), 2, 0.99), *parts])
+
+    def _assignments(self, own: Sequence[str]) -> str:
+        random = self._random
+        names = random.sample(_VARIABLES[:4], random.choice((1, 1, 1, 2, 3)))
+        if random.random() < 0.06:
+            names = [random.choice(_VARIABLES) for _ in range(random.choice((1, 2, 17)))]
+        plain = [text for text in _EXPRESSIONS[:14] if "a1" not in text or "a1" in own]
+        plain = [text for text in plain if "a2" not in text or "a2" in own]
+        assigned = [self._assigned(name, self._one((*plain, *_EXPRESSIONS), len(plain), 0.85)) for name in names]
+        return random.choice((",", ":")).join(assigned)
+
+    def _with_action(self, parts: list[str]) -> list[str]:
+        random = self._random
+        if random.random() < 0.8:
+            parts = [part for part in parts if not part.startswith(("x=", "y=", "z=", "v="))]
+            parts.append(random.choice(("x=a0", "x=a0,y=a0", "x=s,y=a0", "x=$z", "x=a1,y=a0")))
+        action = self._one(_ACTIONS, 13, 0.8)
+        if "onmax" in action:  # which of two strings lies higher is chance
+            parts = [re.sub(r"\b([xy])=s\b", r"\1=a0", part) for part in parts]
+        return [*parts, action]
 
     def _assigned(self, name: str, expression: str) -> str:
         # what a moment or a task's number goes into is shown by no other variable

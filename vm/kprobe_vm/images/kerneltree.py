@@ -66,6 +66,14 @@ def architecture(image: bytes) -> str:
     return ""
 
 
+def _unpacked(kernel: bytes) -> tuple[str, bytes]:
+    """Return what QEMU is to start, and its name: a vmlinux where unpacking it is possible, else the bzImage."""
+    try:
+        return "vmlinux", extract_vmlinux(kernel)
+    except KernelImage:
+        return "vmlinuz", kernel
+
+
 def fill(tree: Path, file: Path, package: Package) -> None:
     """Take the kernel and the modules it needs out of a package; raise `PackageCorrupt` or `WrongArchitecture`."""
     of_package = deb.control(file).get("Architecture", "")
@@ -89,10 +97,7 @@ def fill(tree: Path, file: Path, package: Package) -> None:
         raise PackageCorrupt(f"{package.name} {package.version} holds no kernel")
     if (processor := architecture(kernel)) != "x86-64":
         raise WrongArchitecture(f"the kernel in {package.name} is for {processor or 'no known processor'}")
-    try:
-        image, content = "vmlinux", extract_vmlinux(kernel)
-    except KernelImage:
-        image, content = "vmlinuz", kernel
+    image, content = _unpacked(kernel)
     (tree / image).write_bytes(content)
     present = {Path(line).stem.replace("-", "_") for line in builtin.split()}
     names = load_order(modules, [name for name in WANTED_MODULES if name not in present])

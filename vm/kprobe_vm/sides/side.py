@@ -127,20 +127,12 @@ class Side:
         for name in _LISTS[1:]:
             if name in touched or name == "error_log":
                 self._truncate(name)
-        try:
-            self._truncate("dynamic_events")
-        except OSError:  # something is still on that was not noted, or an event is attached to one before it
-            self._remove_events()
-            self._truncate("dynamic_events")
+        self._remove_all_events()
         if "tracing_on" in touched:
             self.tracefs.write("tracing_on", b"1")
         if "options" in touched:
-            for name, value in self._option_states().items():
-                if value != self._options[name]:
-                    self.tracefs.write("trace_options", self._options[name].encode())
-        for name in self._values:
-            if name in touched and self._value(name) != self._values[name]:
-                self.tracefs.write(name, self._values[name])
+            self._restore_options()
+        self._restore_values(touched)
         if "trace" in touched or "enable" in touched:
             self._truncate("trace")
         self._hashes.clear()
@@ -181,6 +173,23 @@ class Side:
             self._touched |= {"trace", "enable"}
         if path.endswith("/buffer_size_kb") or name == "free_buffer":
             self._touched.add("buffer_size_kb")
+
+    def _restore_options(self) -> None:
+        for name, value in self._option_states().items():
+            if value != self._options[name]:
+                self.tracefs.write("trace_options", self._options[name].encode())
+
+    def _restore_values(self, touched: set[str]) -> None:
+        for name, value in self._values.items():
+            if name in touched and self._value(name) != value:
+                self.tracefs.write(name, value)
+
+    def _remove_all_events(self) -> None:
+        try:
+            self._truncate("dynamic_events")
+        except OSError:  # something is still on that was not noted, or an event is attached to one before it
+            self._remove_events()
+            self._truncate("dynamic_events")
 
     def _remove_events(self) -> None:
         events = [line.split()[0].partition(b":")[2] for line in self.tracefs.read("dynamic_events").splitlines()]
