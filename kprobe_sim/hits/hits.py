@@ -115,7 +115,7 @@ class Hits:
             fprobes = fprobes._replace(returns=_enabled(fprobes.returns), last_returns=_enabled(fprobes.last_returns))
         self._return(call, entered.frame, _enabled(entered.returning), fprobes, entered.here)
 
-    def enter(self, call: Call) -> Entered | None:
+    def enter(self, call: Call) -> Entered | None:  # noqa: C901 - every call comes through here: parts would cost time
         """Run the entry of a call, or the instruction at its offset; None if no probe is there."""
         machine = self._machine
         entry = self._resolver.entry(call)

@@ -167,6 +167,32 @@ def opened(kernel: SimulatedKernel, cpu: int, event: Event, at: int | None = Non
 RAW = [row for row in rows("raw") if row["name"] != "marker"]
 
 
+def fired(kernel: SimulatedKernel, cpu: int, decoded: list[Decoded], *, before: bool) -> None:
+    """Let the events of recorded pages fire, those that were lost, and one `before` them that is read elsewhere."""
+    events = [event for page in decoded for event in page.events]
+    lost = sum(page.missed for page in decoded)
+    for number in range(lost):
+        opened(kernel, cpu, events[0], events[0].stamp - lost + number)
+    if before and events:
+        opened(kernel, cpu, events[0], events[0].stamp - 1_000)
+    for event in events:
+        opened(kernel, cpu, event)
+
+
+def read_raw(kernel: SimulatedKernel, cpu: int, reads: list[Any]) -> list[bytes]:
+    """Read a CPU's pages in the recorded sizes; the answers are as long, and the errors the same."""
+    chunks: list[bytes] = []
+    with kernel.tracefs.open(f"per_cpu/cpu{cpu}/trace_pipe_raw", os.O_RDONLY | os.O_NONBLOCK) as raw:
+        for size, wanted in (rest for which, *rest in reads if which == cpu):
+            chunk = answer(raw, size)
+            if isinstance(chunk, str):
+                assert chunk == wanted
+            else:
+                assert len(chunk) == wanted[0]
+                chunks.append(chunk)
+    return chunks
+
+
 @pytest.mark.parametrize("row", RAW, ids=lambda row: row["name"])
 def test_raw_pages(row: dict[str, Any]) -> None:
     recorded = [
@@ -179,40 +205,19 @@ def test_raw_pages(row: dict[str, Any]) -> None:
     if row["name"] == "lost":
         kernel.tracefs.write("buffer_size_kb", b"1")
     for cpu, decoded in expected.items():
-        events = [event for page in decoded for event in page.events]
-        lost = sum(page.missed for page in decoded)
-        for number in range(lost):
-            opened(kernel, cpu, events[0], events[0].stamp - lost + number)
-        if row["name"] == "after_pipe" and events:
-            opened(kernel, cpu, events[0], events[0].stamp - 1_000)
-        for event in events:
-            opened(kernel, cpu, event)
+        fired(kernel, cpu, decoded, before=row["name"] == "after_pipe")
     if row["name"] == "after_pipe":
         with kernel.tracefs.open("trace_pipe", os.O_RDONLY | os.O_NONBLOCK) as pipe:
             assert pipe.read(100).endswith(b' s="/p" f')
-    got: list[tuple[int, bytes]] = []
-    for cpu in (0, 1):
-        with kernel.tracefs.open(f"per_cpu/cpu{cpu}/trace_pipe_raw", os.O_RDONLY | os.O_NONBLOCK) as raw:
-            for which, size, wanted in row["reads"]:
-                if which != cpu:
-                    continue
-                chunk = answer(raw, size)
-                if isinstance(chunk, str):
-                    assert chunk == wanted
-                else:
-                    assert len(chunk) == wanted[0]
-                    got.append((cpu, chunk))
-    ours = pages(got)
+    ours = pages([(cpu, chunk) for cpu in (0, 1) for chunk in read_raw(kernel, cpu, row["reads"])])
     if row["name"] == "after_pipe":  # the time of the entry that was read before isn't known
         ours = {cpu: [page._replace(stamp=0) for page in decoded] for cpu, decoded in ours.items()}
         expected = {cpu: [page._replace(stamp=0) for page in decoded] for cpu, decoded in expected.items()}
     assert ours == expected
-    if row["stats"]:
-        for cpu, text in enumerate(row["stats"]):
-            counts = dict(line.split(": ") for line in text.splitlines())
-            stats = kernel.tracefs.read(f"per_cpu/cpu{cpu}/stats").decode()
-            for name in ("entries", "overrun", "bytes", "read events"):
-                assert f"{name}: {counts[name]}\n" in stats
+    for cpu, text in enumerate(row["stats"] or ()):
+        counts = dict(line.split(": ") for line in text.splitlines())
+        stats = kernel.tracefs.read(f"per_cpu/cpu{cpu}/stats").decode()
+        assert all(f"{name}: {counts[name]}\n" in stats for name in ("entries", "overrun", "bytes", "read events"))
 
 
 def test_a_pause_becomes_a_time_extend_and_a_rest_padding() -> None:
