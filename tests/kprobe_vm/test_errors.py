@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from kprobe_vm import errors
@@ -53,3 +56,11 @@ def test_every_fault_has_an_exit_status_of_its_own() -> None:
 @pytest.mark.parametrize("kind", [QemuMissing])
 def test_what_the_host_lacks_is_no_dead_machine(kind: type[NotReady]) -> None:
     assert not issubclass(kind, MachineDied)
+
+
+@pytest.mark.parametrize(("closing", "shown"), [(">&-", 0), ("2>&-", 2), ("<&-", 2), ("<&- >&- 2>&-", 0)])
+def test_the_command_ends_well_without_standard_files(closing: str, shown: int) -> None:
+    script = f'"$0" -m kprobe_vm list --offline 6.1 {closing}'
+    done = subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) == shown

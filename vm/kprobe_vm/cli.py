@@ -274,8 +274,19 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _fill_standard_files() -> None:
+    """Open what the process was started without (`>&-`), lest QEMU or a download become its stdout."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            os.dup2(opened, number)
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
+    _fill_standard_files()
     words = list(sys.argv[1:] if argv is None else argv)
     end = words.index("--") if "--" in words else len(words)
     try:
