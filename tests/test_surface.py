@@ -68,6 +68,12 @@ def test_every_command_tells_it(command: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{command} {kprobe.__version__}\n", "")
 
 
+@pytest.mark.parametrize("package", ["kprobe", "kprobe_sim", "kprobe_vm"])
+def test_every_package_is_its_command(package: str) -> None:
+    done = subprocess.run([sys.executable, "-m", package, "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"{package.replace('_', '-')} {kprobe.__version__}\n")
+
+
 @pytest.mark.parametrize("package", [kprobe, kprobe_sim, kprobe_vm], ids=lambda package: str(package.__name__))
 def test_type_checkers_see_the_public_names_and_no_others(package: object, tmp_path: Path) -> None:
     pytest.importorskip("mypy")
