@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .definition import Probe
-    from .options import Request
+    from .options import CommandLine
     from .output import Output
     from .session import Trace
     from .tracefs import Tracefs
@@ -79,7 +79,7 @@ def _output() -> Output:
     return Output(sys.stdout.buffer, sys.stdout.encoding)
 
 
-def _run(request: Request, tracefs: Tracefs | None, signals: Signals) -> int:
+def _run(request: CommandLine, tracefs: Tracefs | None, signals: Signals) -> int:
     from .errors import KprobeError
 
     act = _act(request, signals)  # before anything is opened: a guest takes a while to boot
@@ -108,7 +108,7 @@ def _run(request: Request, tracefs: Tracefs | None, signals: Signals) -> int:
         return status
 
 
-def _act(request: Request, signals: Signals) -> Callable[[Tracefs], int]:
+def _act(request: CommandLine, signals: Signals) -> Callable[[Tracefs], int]:
     """Return what is to be done with the tracefs."""
     if request.verb == "clean":
         from . import clean
@@ -131,7 +131,7 @@ def _open(spec: str) -> Tracefs:
         return open_tracefs(spec)
 
 
-def _use(request: Request, probe: Probe, tracefs: Tracefs, signals: Signals) -> int:
+def _use(request: CommandLine, probe: Probe, tracefs: Tracefs, signals: Signals) -> int:
     from .errors import UndoFailed
     from .output import say
     from .session import Tracer
@@ -170,7 +170,7 @@ def _use(request: Request, probe: Probe, tracefs: Tracefs, signals: Signals) -> 
     return 128 + signals.received
 
 
-def _trace(request: Request, trace: Trace, output: Output) -> None:
+def _trace(request: CommandLine, trace: Trace, output: Output) -> None:
     from .output import say
 
     for notice in trace.notices:

@@ -13,7 +13,7 @@ LEAD = "  Command: "
 MARK = ": error: "
 
 
-class Entry:
+class LoggedError:
     """One record of error_log; `column` is the caret's, from the start of `command`."""
 
     __slots__ = ("column", "command", "source", "text", "time")
@@ -29,18 +29,18 @@ class Entry:
         return (self.time, self.source, self.text, self.command, self.column)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Entry) and self._key() == other._key()
+        return isinstance(other, LoggedError) and self._key() == other._key()
 
     def __hash__(self) -> int:
         return hash(self._key())
 
     def __repr__(self) -> str:
-        return f"Entry{self._key()!r}"
+        return f"LoggedError{self._key()!r}"
 
 
-def parse_error_log(data: bytes) -> list[Entry]:
+def parse_error_log(data: bytes) -> list[LoggedError]:
     """Return the records of error_log, oldest first; what isn't a record is skipped."""
-    entries: list[Entry] = []
+    entries: list[LoggedError] = []
     head: tuple[str, str, str] | None = None
     command: list[str] = []
     for line in data.decode(errors="replace").split("\n"):
@@ -54,10 +54,10 @@ def parse_error_log(data: bytes) -> list[Entry]:
                 text, column = _cut(line[len(LEAD) :])
                 command = [text]
                 if column is not None:
-                    entries.append(Entry(*head, text, column))
+                    entries.append(LoggedError(*head, text, column))
                     head = None
         elif line.endswith("^") and not line[:-1].strip(" "):
-            entries.append(Entry(*head, "\n".join(command), len(line) - 1 - len(LEAD)))
+            entries.append(LoggedError(*head, "\n".join(command), len(line) - 1 - len(LEAD)))
             head = None
         else:
             command.append(line)
@@ -87,7 +87,7 @@ def normal(command: str) -> str:
     return " ".join(command.partition("#")[0].split())
 
 
-def explain(before: bytes, after: bytes, command: str) -> Entry | None:
+def explain(before: bytes, after: bytes, command: str) -> LoggedError | None:
     """Return the newest record about `command` that is in `after` but not in `before`."""
     known = set(parse_error_log(before))
     wanted = (normal(command), command.strip())

@@ -70,7 +70,7 @@ class UsageError(Exception):
     """The command line makes no sense; the text says why."""
 
 
-class Request:
+class CommandLine:
     """What the command line asks for."""
 
     def __init__(self) -> None:
@@ -93,9 +93,9 @@ class Request:
         self.version = False
 
 
-def read_options(argv: list[str]) -> Request:
+def read_options(argv: list[str]) -> CommandLine:
     """Read the arguments of the command; raise `UsageError`."""
-    request = Request()
+    request = CommandLine()
     options, words = _split(argv)
     if words and words[0] in VERBS:
         request.verb, (more, words) = words[0], _split(words[1:])
@@ -114,7 +114,7 @@ def read_options(argv: list[str]) -> Request:
     return request
 
 
-def _take(request: Request, option: str, value: str) -> None:
+def _take(request: CommandLine, option: str, value: str) -> None:
     if option in SWITCHES:
         setattr(request, SWITCHES[option], True)
     elif option == "-d":
@@ -136,7 +136,7 @@ def _check_verb(verb: str, options: list[tuple[str, str]], words: list[str]) -> 
         raise UsageError(f"{verb} takes no {words[0]!r}")
 
 
-def _check_trace(request: Request) -> None:
+def _check_trace(request: CommandLine) -> None:
     """Refuse options of a trace that exclude or miss each other."""
     if request.pid is not None and request.tid is not None:
         raise UsageError("use at most one of -p and -L.")

@@ -33,7 +33,7 @@ CALLER = "__x64_sys_openat+0x6a"
 LINE = re.compile(rb"\s*(.+)-(\d+)\s+\[(\d+)\] (\S+)\s+(\d+)\.(\d+): (\w+): (.*)\n")
 
 
-class Row(NamedTuple):
+class Comparison(NamedTuple):
     """One comparison: each function does its work `times` over and returns nothing."""
 
     what: str
@@ -62,18 +62,18 @@ def repeated(times: int, action: Callable[[], object]) -> Callable[[], None]:
     return run
 
 
-def starts() -> list[Row]:
+def starts() -> list[Comparison]:
     """What it takes until something can be done."""
     nothing = python("-c", "pass")
     script = "from kprobe_sim import SimulatedKernel; SimulatedKernel()"
     return [
-        Row("kprobe --help", "python -c pass", 1, python("-m", "kprobe", "--help"), nothing),
-        Row("python, import, SimulatedKernel()", "python -c pass", 1, python("-c", script), nothing),
-        Row("SimulatedKernel() once imported", "python -c pass", 1, lambda: void(SimulatedKernel()), nothing),
+        Comparison("kprobe --help", "python -c pass", 1, python("-m", "kprobe", "--help"), nothing),
+        Comparison("python, import, SimulatedKernel()", "python -c pass", 1, python("-c", script), nothing),
+        Comparison("SimulatedKernel() once imported", "python -c pass", 1, lambda: void(SimulatedKernel()), nothing),
     ]
 
 
-def files(scratch: Path) -> list[Row]:
+def files(scratch: Path) -> list[Comparison]:
     """Writing to the simulated tracefs, and to a file."""
     times = 2000
     tracefs = SimulatedKernel(KERNEL).tracefs
@@ -86,7 +86,7 @@ def files(scratch: Path) -> list[Row]:
         os.close(descriptor)
 
     return [
-        Row(
+        Comparison(
             "open, write, close: tracing_on",
             "a plain file",
             times,
@@ -96,7 +96,7 @@ def files(scratch: Path) -> list[Row]:
     ]
 
 
-def definitions(scratch: Path) -> list[Row]:
+def definitions(scratch: Path) -> list[Comparison]:
     """Defining probes, and appending the same lines to a file."""
     times = 500
     plain = scratch / "definitions"
@@ -112,10 +112,10 @@ def definitions(scratch: Path) -> list[Row]:
             with open(plain, "ab", buffering=0) as file:
                 file.write(line)
 
-    return [Row("define a probe with two arguments", "append to a file", times, define, append)]
+    return [Comparison("define a probe with two arguments", "append to a file", times, define, append)]
 
 
-def events(scratch: Path) -> list[Row]:
+def events(scratch: Path) -> list[Comparison]:
     """Events recorded and shown, and the same lines from a loop."""
     times = 5000
     kernel = SimulatedKernel(KERNEL)
@@ -150,13 +150,13 @@ def events(scratch: Path) -> list[Row]:
     lines = text[text.index(b"\n", text.rindex(b"#")) + 1 :]
     formats = {"myopen": tracefs.read("events/kprobes/myopen/format").decode()}
     return [
-        Row("record an event and show it", "an f-string loop", times, ours, theirs),
-        Row("show an event", "an f-string loop", times, show, theirs),
+        Comparison("record an event and show it", "an f-string loop", times, ours, theirs),
+        Comparison("show an event", "an f-string loop", times, show, theirs),
         parsing(lines, formats),
     ]
 
 
-def parsing(lines: bytes, formats: dict[str, str]) -> Row:
+def parsing(lines: bytes, formats: dict[str, str]) -> Comparison:
     """Lines of a trace parsed, and matched by one regular expression."""
     count = lines.count(b"\n")
 
@@ -170,10 +170,10 @@ def parsing(lines: bytes, formats: dict[str, str]) -> Row:
             if LINE.match(line) is None:
                 raise AssertionError("the expression doesn't match")
 
-    return Row("parse a line", "one re match", count, parse, match)
+    return Comparison("parse a line", "one re match", count, parse, match)
 
 
-def filters() -> list[Row]:
+def filters() -> list[Comparison]:
     """A filter matched, and the same test by hand on the same bytes."""
     times = 20_000
     kernel = SimulatedKernel(KERNEL)
@@ -199,7 +199,7 @@ def filters() -> list[Row]:
             if dfd.unpack_from(record, 16)[0] != -100 or b"host" not in record[start : start + length]:
                 raise AssertionError("the test doesn't match")
 
-    return [Row("match a filter of two terms", "the test by hand", times, ours, theirs)]
+    return [Comparison("match a filter of two terms", "the test by hand", times, ours, theirs)]
 
 
 def seconds(action: Callable[[], None]) -> float:

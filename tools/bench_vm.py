@@ -23,7 +23,7 @@ from kprobe_vm.agent.frames import Op
 from kprobe_vm.agent.tracefs import GuestTracefs
 from kprobe_vm.guest.backend import Spec, VmTracefs
 from kprobe_vm.guest.lab import Lab
-from kprobe_vm.guest.places import Place
+from kprobe_vm.guest.places import GuestSlot
 from kprobe_vm.host.cache import Cache
 
 ROUNDS = 5
@@ -37,7 +37,7 @@ OURS = ("templates", "locks", "console")  # of the cache: what a run has for its
 Figures = dict[str, list[float]]
 
 
-class Row(NamedTuple):
+class Figure(NamedTuple):
     """One figure, and by what it is divided."""
 
     name: str
@@ -46,18 +46,18 @@ class Row(NamedTuple):
 
 
 ROWS = (
-    Row("cold boot to first operation", "s"),
-    Row("cold boot that saves a template", "s", "cold boot to first operation"),
-    Row("clone to first operation", "s", "cold boot to first operation"),
-    Row("next clone, made ready before", "s", "cold boot to first operation"),
-    Row("open, write, close: three requests", "/s"),
-    Row("open, write, close: compound", "/s", "open, write, close: three requests"),
-    Row("open, write, close: 32 under way", "/s", "open, write, close: compound"),
-    Row("round trip to the agent", "/s", "open, write, close: compound"),
-    Row("trace_pipe streamed", "MB/s"),
-    Row("kallsyms read", "MB/s", "trace_pipe streamed"),
-    Row("wake of a blocked read", "ms"),
-    Row("cancel of a blocked read", "ms", "wake of a blocked read"),
+    Figure("cold boot to first operation", "s"),
+    Figure("cold boot that saves a template", "s", "cold boot to first operation"),
+    Figure("clone to first operation", "s", "cold boot to first operation"),
+    Figure("next clone, made ready before", "s", "cold boot to first operation"),
+    Figure("open, write, close: three requests", "/s"),
+    Figure("open, write, close: compound", "/s", "open, write, close: three requests"),
+    Figure("open, write, close: 32 under way", "/s", "open, write, close: compound"),
+    Figure("round trip to the agent", "/s", "open, write, close: compound"),
+    Figure("trace_pipe streamed", "MB/s"),
+    Figure("kallsyms read", "MB/s", "trace_pipe streamed"),
+    Figure("wake of a blocked read", "ms"),
+    Figure("cancel of a blocked read", "ms", "wake of a blocked read"),
 )
 
 
@@ -96,7 +96,7 @@ def starts(series: str, figures: Figures) -> Machine:
             raise RuntimeError(f"no clone: {machine.faults}")
         figures["clone to first operation"].append(seconds)
         lab = Lab(lambda: Machine(series, cache=cache, template=True))
-        tracefs = VmTracefs(machine, Spec(series), lab, Place(None)).renew()
+        tracefs = VmTracefs(machine, Spec(series), lab, GuestSlot(None)).renew()
         time.sleep(0.5)  # the work of a test, in which the next gets ready
         start = time.perf_counter()
         tracefs = tracefs.renew()

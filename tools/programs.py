@@ -75,7 +75,7 @@ def normal(text: str) -> str:
     return "".join(f"{line.rstrip()}\n" for line in text.splitlines() if not line.startswith("kprobe-vm: "))
 
 
-class Place:
+class UnpackedPrograms:
     """The programs, unpacked."""
 
     def __init__(self, directory: Path) -> None:
@@ -116,7 +116,7 @@ def _said(command: Sequence[str], environment: Mapping[str, str], directory: str
     return normal(done.stdout.decode(errors="replace")) + (f"status {done.returncode}\n" if done.returncode else "")
 
 
-def on_the_mount(command: Command, place: Place, kernel: str) -> str:
+def on_the_mount(command: Command, place: UnpackedPrograms, kernel: str) -> str:
     """Run a command inside `kprobe-sim run`; return what it said."""
     inside = f"mount -t tmpfs none /var/tmp; {shell(command.line)}"  # perf-tools' lock is not this machine's
     line = ["run", "--kernel", kernel, "--activity", "none", "--follow", "--", "sh", "-c", inside]
@@ -124,7 +124,7 @@ def on_the_mount(command: Command, place: Place, kernel: str) -> str:
         return _said([sys.executable, "-m", "kprobe_sim.cli", *line], place.environment(), directory)
 
 
-def on_a_guest(command: Command, place: Place, kernel: str) -> str:
+def on_a_guest(command: Command, place: UnpackedPrograms, kernel: str) -> str:
     """Run a command in a clone of a guest; return what it said."""
     packages = [word for package in command.packages for word in ("--package", package)]
     copies = ["--copy", f"{place.directory}/client:/bin/client"] if command.line == "client" else []
@@ -179,7 +179,7 @@ def main() -> int:
     rows = []
     with tempfile.TemporaryDirectory() as directory:
         os.chmod(directory, 0o755)
-        place = Place(Path(directory))
+        place = UnpackedPrograms(Path(directory))
         place.fetch()
         for command in commands():
             if options.only not in command.line:

@@ -12,10 +12,10 @@ from kprobe.text.records import (
     NONE,
     Bare,
     Clock,
+    CodeAddress,
     Event,
     Function,
     Marker,
-    Place,
     RawMarker,
     Record,
     StackTrace,
@@ -49,8 +49,8 @@ class Site(NamedTuple):
     """What ``name: (place)`` says: constant for each probe, and known from the first line on."""
 
     name: str
-    address: Place | None
-    caller: Place | None
+    address: CodeAddress | None
+    caller: CodeAddress | None
     arguments: Arguments | None
     texts: frozenset[str]
     signed: frozenset[str]
@@ -68,7 +68,7 @@ class Lines:
         self._contexts: dict[bytes, tuple[str, int, int | None, int, str]] = {}
         self._seconds: dict[bytes, int] = {}
         self._sites: dict[bytes, Site] = {}
-        self._frames: dict[bytes, Place] = {}
+        self._frames: dict[bytes, CodeAddress] = {}
 
     def record(self, line: re.Match[bytes], rest: bytes, raw: bytes) -> Record | None:
         """Build the record of a matched line; ``rest`` is what follows its site, over all lines of the record.
@@ -160,8 +160,8 @@ class Lines:
         assert parts is not None
         name = decode(parts[1])
         arguments, texts, signed = self._format(name)
-        address: Place | None = None
-        caller: Place | None = None
+        address: CodeAddress | None = None
+        caller: CodeAddress | None = None
         if parts[2] is not None:
             # a return probe prints (where it returns to <- the function)
             first, arrow, second = decode(parts[2]).partition(" <- ")
@@ -255,7 +255,7 @@ class Lines:
     def _second(self, text: bytes) -> int:
         return _row(self._seconds, text, int(text) * 1_000_000_000)
 
-    def _frame(self, text: bytes) -> Place:
+    def _frame(self, text: bytes) -> CodeAddress:
         return _row(self._frames, text, frame(decode(text[len(FRAME) :].rstrip(b" \r"))))
 
 
@@ -286,5 +286,5 @@ def _tgid(text: bytes) -> int | None:
     return int(digits) if digits.isdigit() else None
 
 
-def _numbered(value: "Value | None") -> Place | None:
-    return Place("", None, None, "", value, hex(value)) if isinstance(value, int) else None
+def _numbered(value: "Value | None") -> CodeAddress | None:
+    return CodeAddress("", None, None, "", value, hex(value)) if isinstance(value, int) else None

@@ -2,7 +2,7 @@
 
 import re
 
-from kprobe.text.records import Place
+from kprobe.text.records import CodeAddress
 
 # seq_print_ip_sym() and %pS: symbol+0xOFFSET/0xSIZE [module] <address>, each part but the first optional.
 _PLACE = re.compile(
@@ -16,17 +16,17 @@ _ADDRESS = re.compile(r"(?:0x([0-9a-f]+)| ?<([0-9a-f]+)>)")
 _DIGITS = re.compile(r"[0-9][0-9a-f]{0,15}|(?=[a-f]*[0-9])(?:[0-9a-f]{16}|[0-9a-f]{8})")
 
 
-def find_place(text: str) -> Place | None:
+def find_place(text: str) -> CodeAddress | None:
     """Read a place; None if the text isn't one."""
     if (number := _ADDRESS.fullmatch(text)) is not None:
-        return Place("", None, None, "", int(number[1] or number[2], 16), text)
+        return CodeAddress("", None, None, "", int(number[1] or number[2], 16), text)
     if _DIGITS.fullmatch(text) is not None:
-        return Place("", None, None, "", int(text, 16), text)
+        return CodeAddress("", None, None, "", int(text, 16), text)
     parts = _PLACE.fullmatch(text)
     if parts is None:
         return None
     offset, size, address = parts["offset"], parts["size"], parts["address"]
-    return Place(
+    return CodeAddress(
         parts["symbol"],
         int(offset, 16) if offset else None,
         int(size, 16) if size else None,
@@ -36,6 +36,6 @@ def find_place(text: str) -> Place | None:
     )
 
 
-def frame(text: str) -> Place:
+def frame(text: str) -> CodeAddress:
     """Read a line of a stack; of what isn't a place only the text is known."""
-    return find_place(text) or Place("", None, None, "", None, text)
+    return find_place(text) or CodeAddress("", None, None, "", None, text)

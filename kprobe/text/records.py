@@ -25,7 +25,7 @@ FAULT: Final = Fault.FAULT
 """The value of an argument whose memory the kernel could not read: it prints ``(fault)``, without quotes."""
 
 
-class Place(NamedTuple):
+class CodeAddress(NamedTuple):
     """A place in code, as the kernel names it: ``do_sys_openat2+0x1/0x170 [module] <ffffffff813485a1>``.
 
     Parts that the kernel did not print are None (module: empty). ``symbol`` is empty where only an address is known.
@@ -42,7 +42,7 @@ class Place(NamedTuple):
         return self.text
 
 
-Value: TypeAlias = "int | str | Place | Fault | tuple[Value, ...]"
+Value: TypeAlias = "int | str | CodeAddress | Fault | tuple[Value, ...]"
 
 NONE: Final[frozenset[str]] = frozenset()
 
@@ -87,8 +87,8 @@ class Event(NamedTuple):
     flags: str
     timestamp: int
     name: str
-    address: Place | None
-    caller: Place | None
+    address: CodeAddress | None
+    caller: CodeAddress | None
     fields: Mapping[str, Value]
     tgid: int | None
     clock: Clock
@@ -115,8 +115,8 @@ class Bare(NamedTuple):
     """One hit of an event in a trace without context (option nocontext-info); ``complete``, ``guessed``: see Event."""
 
     name: str
-    address: Place | None
-    caller: Place | None
+    address: CodeAddress | None
+    caller: CodeAddress | None
     fields: Mapping[str, Value]
     raw: bytes
     complete: bool = True
@@ -175,7 +175,7 @@ class StackTrace(NamedTuple):
     cpu: int
     flags: str
     timestamp: int
-    frames: tuple[Place, ...]
+    frames: tuple[CodeAddress, ...]
     user: bool
     tgid: int | None
     clock: Clock
@@ -195,8 +195,8 @@ class Function(NamedTuple):
     cpu: int
     flags: str
     timestamp: int
-    function: Place
-    parent: Place
+    function: CodeAddress
+    parent: CodeAddress
     tgid: int | None
     clock: Clock
     raw: bytes

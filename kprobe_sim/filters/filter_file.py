@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.filters.errors import Fault, FilterRefused, shown
 from kprobe_sim.filters.predicate import Predicate, compile_filter, is_clearing, stored_text
-from kprobe_sim.filters.predicate_term import Machine
+from kprobe_sim.filters.predicate_term import FilterContext
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.records.field import Field
 
@@ -40,7 +40,7 @@ class FilterState(NamedTuple):
 NO_FILTER = FilterState()
 
 
-def write_filter(data: bytes, fields: Sequence[Field], machine: Machine) -> FilterState:
+def write_filter(data: bytes, fields: Sequence[Field], context: FilterContext) -> FilterState:
     """Return the event's filter after one write(2) to its `filter` file.
 
     Raises OSError EINVAL, and nothing changes, when `data` fills a page; a refused text is no exception here, but the
@@ -50,21 +50,21 @@ def write_filter(data: bytes, fields: Sequence[Field], machine: Machine) -> Filt
     if is_clearing(data):
         return NO_FILTER
     try:
-        predicate = compile_filter(data, fields, **machine._asdict())
+        predicate = compile_filter(data, fields, **context._asdict())
     except FilterRefused as refused:
         return FilterState(None, refused.readback, refused)
-    return FilterState(predicate, shown(predicate.text, machine.gates.message_space))
+    return FilterState(predicate, shown(predicate.text, context.gates.message_space))
 
 
-def write_group_filter(data: bytes, events: Iterable[Sequence[Field]], machine: Machine) -> list[FilterState]:
+def write_group_filter(data: bytes, events: Iterable[Sequence[Field]], context: FilterContext) -> list[FilterState]:
     """Return the filter of each event of a group (given by its fields) after one write(2) to the group's file.
 
     The write succeeds even if no event takes the text; the group's file goes on showing GROUP_TEXT.  Every event that
     can't take it loses its filter and puts its own entry in error_log.  Raises OSError EINVAL as `write_filter`.
     """
     _check_size(data)
-    states = [write_filter(data, fields, machine) for fields in events]
-    bad = FilterRefused(errno.EINVAL, Fault.BAD_SUBSYS_FILTER, 0, stored_text(data), machine.gates.message_space)
+    states = [write_filter(data, fields, context) for fields in events]
+    bad = FilterRefused(errno.EINVAL, Fault.BAD_SUBSYS_FILTER, 0, stored_text(data), context.gates.message_space)
     return [FilterState(None, bad.readback, bad) if state.refused else state for state in states]
 
 

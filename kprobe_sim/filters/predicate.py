@@ -16,7 +16,7 @@ from typing import Final
 from kprobe_sim.builds.filter_gates import FilterGates
 from kprobe_sim.filters.comparison import ReadString, Test
 from kprobe_sim.filters.errors import Fault, FilterRefused
-from kprobe_sim.filters.predicate_term import FunctionRange, Machine, TermError, read_term
+from kprobe_sim.filters.predicate_term import FilterContext, FunctionRange, TermError, read_term
 from kprobe_sim.records.field import COMMON_FIELDS, Field
 
 __all__ = ["FilterGates", "FilterRefused", "Predicate", "compile_filter", "is_clearing", "stored_text"]
@@ -92,10 +92,10 @@ def compile_filter(
     """
     stored = stored_text(text)
     known = {field.name: field for field in (*COMMON_FIELDS, *fields)}
-    machine = Machine(gates, cpus, function_range, read_string)
+    context = FilterContext(gates, cpus, function_range, read_string)
     try:
         _check_brackets(stored)
-        return Predicate(stored, _Reader(stored, known, machine).program())
+        return Predicate(stored, _Reader(stored, known, context).program())
     except TermError as error:
         raise FilterRefused(error.errno, error.fault, error.position, stored, gates.message_space) from None
 
@@ -138,12 +138,12 @@ class _Group:
 class _Reader:
     """Reads an expression once and emits its tests in order; each has one place to go for true and one for false."""
 
-    __slots__ = ("_fields", "_groups", "_machine", "_steps", "_text")
+    __slots__ = ("_context", "_fields", "_groups", "_steps", "_text")
 
-    def __init__(self, text: str, fields: dict[str, Field], machine: Machine) -> None:
+    def __init__(self, text: str, fields: dict[str, Field], context: FilterContext) -> None:
         self._text = text
         self._fields = fields
-        self._machine = machine
+        self._context = context
         self._steps: list[_Step] = []
         self._groups = [_Group(False)]
 
@@ -161,7 +161,7 @@ class _Reader:
                 at, negated = at + 1, not negated
             else:
                 self._join(self._groups[-1])
-                term = read_term(text, at, self._fields, self._machine)
+                term = read_term(text, at, self._fields, self._context)
                 here = len(self._steps)
                 self._steps.append(([-1, -1], term.test))
                 operand = _negate([(here, _TRUE)], [(here, _FALSE)], negated)
@@ -209,7 +209,7 @@ class _Reader:
         if len(self._groups) > 1:
             raise TermError(errno.EPERM, Fault.TOO_MANY_OPEN, end + 1)
         if group.operator:
-            if self._machine.gates.incomplete_refused:
+            if self._context.gates.incomplete_refused:
                 raise TermError(errno.EINVAL, Fault.INVALID_FILTER, end)
             if group.operator == "&&" and group.accepted:
                 # The old kernels leave the last || unlinked here and refuse their own broken program, without a text.

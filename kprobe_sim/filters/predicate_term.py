@@ -51,8 +51,8 @@ _GENERIC = {
 }
 
 
-class Machine(NamedTuple):
-    """What a filter may ask of the machine."""
+class FilterContext(NamedTuple):
+    """What compiling a filter needs to know: what this kernel takes, its CPUs and functions, how to read a string."""
 
     gates: FilterGates
     cpus: int = 1  # possible CPUs
@@ -96,7 +96,7 @@ def generic_field(name: str, gates: FilterGates) -> tuple[Field, Kind] | None:
     return Field("char *", name, 0, 0, False), kind
 
 
-def read_term(text: str, start: int, fields: Mapping[str, Field], machine: Machine) -> Term:
+def read_term(text: str, start: int, fields: Mapping[str, Field], context: FilterContext) -> Term:
     """Read and compile the term at `start`, which is no blank.  Raises TermError."""
 
     # The kernel counts its positions from one after the first character of the term.
@@ -106,12 +106,12 @@ def read_term(text: str, start: int, fields: Mapping[str, Field], machine: Machi
     at = _end(_NAME, text, start)
     if at == start:
         raise TermError(errno.EPERM)
-    field, kind = _find(text[start:at], fields, machine.gates) or (None, Kind.OTHER)
+    field, kind = _find(text[start:at], fields, context.gates) or (None, Kind.OTHER)
     if field is None:
         raise wrong(Fault.FIELD_NOT_FOUND, at)
 
-    user_string, at = _suffix(".ustring", machine.gates.ustring, text, at)
-    function, at = _suffix(".function", machine.gates.function, text, at)
+    user_string, at = _suffix(".ustring", context.gates.ustring, text, at)
+    function, at = _suffix(".function", context.gates.function, text, at)
     at = _end(_BLANKS, text, at)
     match = _OPERATOR.match(text, at)
     if match is None:
@@ -121,11 +121,11 @@ def read_term(text: str, start: int, fields: Mapping[str, Field], machine: Machi
 
     sign = text[at : at + 1]
     if function:
-        return _function(text, at, operand, machine, wrong)
-    if machine.gates.cpulist and text.startswith("CPUS", at):
-        return _cpus(text, at, operand, machine, wrong)
+        return _function(text, at, operand, context, wrong)
+    if context.gates.cpulist and text.startswith("CPUS", at):
+        return _cpus(text, at, operand, context, wrong)
     if sign in ("'", '"'):
-        return _text(text, at, operand, machine, wrong)
+        return _text(text, at, operand, context, wrong)
     if is_digit(text, at) or sign == "-":
         return _number(text, at, operand, wrong)
     raise wrong(Fault.INVALID_VALUE, at)
@@ -153,7 +153,7 @@ def _find(name: str, fields: Mapping[str, Field], gates: FilterGates) -> tuple[F
     return generic_field(name, gates)
 
 
-def _function(text: str, at: int, operand: _Operand, machine: Machine, wrong: _Wrong) -> Term:
+def _function(text: str, at: int, operand: _Operand, context: FilterContext, wrong: _Wrong) -> Term:
     if operand.field.size != _LONG:
         raise wrong(Fault.ILLEGAL_FIELD_OP, at)
     if operand.operator not in ("==", "!="):
@@ -170,13 +170,13 @@ def _function(text: str, at: int, operand: _Operand, machine: Machine, wrong: _W
     else:
         end = _end(_WORD, text, at)
         place = text[at:end]
-    found = machine.function_range(place) if machine.function_range else None
+    found = context.function_range(place) if context.function_range else None
     if found is None:
         raise wrong(Fault.NO_FUNCTION, end)
     return Term(function_test(operand.field, operand.operator, *found), end)
 
 
-def _cpus(text: str, at: int, operand: _Operand, machine: Machine, wrong: _Wrong) -> Term:
+def _cpus(text: str, at: int, operand: _Operand, context: FilterContext, wrong: _Wrong) -> Term:
     if operand.kind not in (Kind.CPU, Kind.CPUMASK, Kind.OTHER) or operand.operator not in ("==", "!=", "&"):
         raise wrong(Fault.ILLEGAL_FIELD_OP, at)
     at += len("CPUS") + 1
@@ -185,13 +185,13 @@ def _cpus(text: str, at: int, operand: _Operand, machine: Machine, wrong: _Wrong
     end = text.find("}", at)
     if end < 0:
         raise wrong(Fault.MISSING_BRACE_CLOSE, len(text))
-    chosen = parse_cpulist(text[at:end], machine.cpus) if end > at else None
+    chosen = parse_cpulist(text[at:end], context.cpus) if end > at else None
     if chosen is None:
         raise wrong(Fault.INVALID_CPULIST, end)
-    return Term(cpu_set_test(operand.field, operand.kind, operand.operator, chosen, machine.cpus), end + 1)
+    return Term(cpu_set_test(operand.field, operand.kind, operand.operator, chosen, context.cpus), end + 1)
 
 
-def _text(text: str, at: int, operand: _Operand, machine: Machine, wrong: _Wrong) -> Term:
+def _text(text: str, at: int, operand: _Operand, context: FilterContext, wrong: _Wrong) -> Term:
     if operand.operator not in ("==", "!=", "~"):
         raise wrong(Fault.ILLEGAL_FIELD_OP, at)
     if not operand.kind.is_string:
@@ -203,10 +203,10 @@ def _text(text: str, at: int, operand: _Operand, machine: Machine, wrong: _Wrong
         raise wrong(Fault.OPERAND_TOO_LONG, end)
     value = text[at + 1 : end].encode("latin-1")
     if operand.operator == "~":
-        matches, negated = compile_pattern(value, machine.gates)
+        matches, negated = compile_pattern(value, context.gates)
     else:
-        matches, negated = compile_text(value, machine.gates), operand.operator == "!="
-    test = string_test(operand.field, operand.kind, matches, negated, machine.read_string, operand.user_string)
+        matches, negated = compile_text(value, context.gates), operand.operator == "!="
+    test = string_test(operand.field, operand.kind, matches, negated, context.read_string, operand.user_string)
     return Term(test, end + 1)
 
 

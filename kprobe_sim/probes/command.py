@@ -17,7 +17,7 @@ from kprobe_sim.fetch.btf_arguments import expand_arguments
 from kprobe_sim.fetch.expression import Scope
 from kprobe_sim.parsing.kstrto import UINT_MAX, is_digit, is_name, is_system, kstrtouint, kstrtoul
 from kprobe_sim.parsing.refusal import Declined, Refusal
-from kprobe_sim.probes.probe_point import Place, ProbePoints, split_offset
+from kprobe_sim.probes.probe_point import ProbeLocation, ProbePoints, split_offset
 
 DEFAULT_GROUP = "kprobes"
 _MAX_NAME = 63
@@ -36,7 +36,7 @@ class Creation(NamedTuple):
     maxactive: int
     group: str
     event: str
-    place: Place
+    place: ProbeLocation
     arguments: tuple[FetchArg, ...]
 
 
@@ -77,10 +77,10 @@ def read_maxactive(head: str, colon: int) -> int:
     return number if number <= _INT_MAX else number - UINT_MAX - 1
 
 
-def _place(text: str, *, is_return: bool) -> tuple[Place, bool]:
+def _place(text: str, *, is_return: bool) -> tuple[ProbeLocation, bool]:
     """Read PLACE; return it and whether the probe is on the function's return."""
     try:
-        return Place(None, 0, kstrtoul(text)), is_return
+        return ProbeLocation(None, 0, kstrtoul(text)), is_return
     except OSError:
         pass
     if "/" in text and ":" in text:
@@ -97,7 +97,7 @@ def _place(text: str, *, is_return: bool) -> tuple[Place, bool]:
         raise Refusal(errno.EINVAL, "BAD_PROBE_ADDR", 0, 1) from None
     if not 0 <= offset <= UINT_MAX:
         raise Refusal(errno.EINVAL, "BAD_PROBE_ADDR", 0, 1)
-    return Place(symbol, offset, 0), is_return
+    return ProbeLocation(symbol, offset, 0), is_return
 
 
 def _check_unique(symbol: str, points: ProbePoints, gates: Gates) -> None:
@@ -147,7 +147,7 @@ def read_names(text: str, column: int, gates: Gates, group: str = "", token: int
     return group, event
 
 
-def _default_event(place: Place, pointer: Callable[[int], str], *, is_return: bool, gates: Gates) -> str:
+def _default_event(place: ProbeLocation, pointer: Callable[[int], str], *, is_return: bool, gates: Gates) -> str:
     body = pointer(place.address) if place.symbol is None else f"{place.symbol}_{place.offset}"
     name = f"{'r' if is_return else 'p'}_{body}"[:_MAX_NAME]
     for character in gates.sanitized:

@@ -25,7 +25,7 @@ from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
 from kprobe_sim.probes.command import compile_all, counted, read_names
 from kprobe_sim.probes.eprobe_trigger import EprobeTrigger
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent
-from kprobe_sim.probes.probe_kind import Room
+from kprobe_sim.probes.probe_kind import DynEventList
 from kprobe_sim.probes.synthetic import SyntheticEvent
 from kprobe_sim.records.field import Field
 
@@ -151,11 +151,11 @@ class Eprobes:
 
     location: ClassVar[str] = "event_probe"
 
-    def __init__(self, room: Room) -> None:
-        self.room = room
+    def __init__(self, dyn_events: DynEventList) -> None:
+        self.dyn_events = dyn_events
 
     def create(self, line: str, words: list[str]) -> None:
-        room, gates = self.room, self.room.gates
+        dyn_events, gates = self.dyn_events, self.dyn_events.gates
         head = words[0]
         if head[0] != "e" or len(words) < 2:
             raise Declined
@@ -171,32 +171,34 @@ class Eprobes:
             if choice + 1 == len(words):
                 raise Refusal(errno.EINVAL, "NO_EP_FILTER", 0, choice + 1)
             chosen = self._filter(attached, " ".join(words[choice + 1 :]))
-        sources = EventSources(tuple(attached.filter_fields()), room.points.types, gates)
-        stack_size = room.machine.profile.thread_size
-        scope = Scope(False, False, gates, room.points.anywhere(), own=sources, stack_size=stack_size)
+        sources = EventSources(tuple(attached.filter_fields()), dyn_events.points.types, gates)
+        stack_size = dyn_events.machine.profile.thread_size
+        scope = Scope(False, False, gates, dyn_events.points.anywhere(), own=sources, stack_size=stack_size)
 
         def finished(argument: FetchArg) -> FetchArg:
             try:
-                return room.points.resolve(sources.resolve(argument))
+                return dyn_events.points.resolve(sources.resolve(argument))
             except OSError as error:
                 raise Refusal(error.errno or errno.ENOENT) from None
 
         arguments = compile_all(counted(words[2:choice], gates), scope, finished)
         place = f"{system}.{event_name}".encode("latin-1")
-        event = ProbeEvent(group, name or event_name, arguments, room.symbols, gates, place=place, switch=self._switch)
-        if room.has_event(event.system, event.name):
+        event = ProbeEvent(
+            group, name or event_name, arguments, dyn_events.symbols, gates, place=place, switch=self._switch
+        )
+        if dyn_events.has_event(event.system, event.name):
             raise Refusal(errno.EEXIST, "EVENT_EXIST", 0, 0)
-        room.add_event(event)
+        dyn_events.add_event(event)
         if isinstance(attached, ProbeEvent | SyntheticEvent):
             attached.references += 1
         probe = Eprobe(self, event, attached, arguments, chosen)
-        probe.evaluate = compile_arguments(arguments, event.start, room.symbols, gates, stack_size)
-        room.add(probe)
+        probe.evaluate = compile_arguments(arguments, event.start, dyn_events.symbols, gates, stack_size)
+        dyn_events.add(probe)
 
     def _attached_names(self, text: str) -> tuple[str, str]:
         first = None
         try:
-            system, name = read_names(text, 0, self.room.gates, token=1)
+            system, name = read_names(text, 0, self.dyn_events.gates, token=1)
             if system and name is not None:
                 return system, name
         except Refusal as refusal:
@@ -206,24 +208,24 @@ class Eprobes:
         raise missing
 
     def _find(self, system: str, name: str, _: list[str]) -> Event:
-        event = self.room.event(system, name)
+        event = self.dyn_events.event(system, name)
         if event is not None and event.is_attachable:
             return event
-        static = None if event is not None else self.room.table.static.get((system, name))
+        static = None if event is not None else self.dyn_events.table.static.get((system, name))
         if static is None or not static.can_enable:
             raise Refusal(errno.ENODEV, "BAD_ATTACH_EVENT", 0, 1)
         return static
 
     def _filter(self, attached: Event, text: str) -> Predicate:
         try:
-            return self.room.host.compile_filter(attached, text)
+            return self.dyn_events.host.compile_filter(attached, text)
         except OSError:
             raise Refusal(errno.EINVAL) from None
 
     def _switch(self, event: ProbeEvent, find: Find, on: bool) -> None:
         """Attach a probe in the first instance that enables it, and in no other, as the kernel does."""
-        probe = next(entry for entry in self.room.entries if isinstance(entry, Eprobe) and entry.event is event)
-        if self.room.host.is_busy(event):
+        probe = next(entry for entry in self.dyn_events.entries if isinstance(entry, Eprobe) and entry.event is event)
+        if self.dyn_events.host.is_busy(event):
             return
         if not on:
             if probe.trigger is not None:
@@ -238,11 +240,11 @@ class Eprobes:
         file.add_trigger(probe.trigger, last=True)
 
     def is_busy(self, entry: DynEvent) -> bool:
-        return self.room.host.is_busy(entry.event)
+        return self.dyn_events.host.is_busy(entry.event)
 
     def free(self, entry: DynEvent) -> None:
-        self.room.remove_event(entry.event)
-        self.room.drop(entry)
+        self.dyn_events.remove_event(entry.event)
+        self.dyn_events.drop(entry)
         assert isinstance(entry, Eprobe)
         if isinstance(entry.attached, ProbeEvent | SyntheticEvent):
             entry.attached.references -= 1

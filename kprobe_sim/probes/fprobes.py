@@ -23,7 +23,7 @@ from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
 from kprobe_sim.probes.command import read_arguments, read_maxactive, read_names
 from kprobe_sim.probes.eprobes import refused_register
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent
-from kprobe_sim.probes.probe_kind import ProbeKind, Room
+from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind
 
 _MAX_NAME = 63
 _STUB = "__probestub_"  # the function that a tracepoint calls; its first argument is no argument of the tracepoint
@@ -64,7 +64,7 @@ class Fprobe(Probe):
         self.target = target
         self.maxactive = maxactive
         self.addresses: tuple[int, ...] = ()
-        self.made = kind.room.table.version + 1
+        self.made = kind.dyn_events.table.version + 1
 
     @property
     def letters(self) -> str:
@@ -84,12 +84,12 @@ class Fprobes(ProbeKind[Fprobe]):
 
     location: ClassVar[str] = "trace_fprobe"
 
-    def __init__(self, room: Room) -> None:
-        super().__init__(room)
+    def __init__(self, dyn_events: DynEventList) -> None:
+        super().__init__(dyn_events)
         self._taken: set[str] = set()  # tracepoints that have their stub already, which 6.12 gives once
 
     def create(self, line: str, words: list[str]) -> None:
-        room, gates = self.room, self.room.gates
+        dyn_events, gates = self.dyn_events, self.dyn_events.gates
         head = words[0]
         if head[0] not in "ft" or len(words) < 2:
             raise Declined
@@ -115,14 +115,14 @@ class Fprobes(ProbeKind[Fprobe]):
             self._function(target),
             own=FunctionSources(),
             first=int(target.is_tracepoint),
-            stack_size=room.machine.profile.thread_size,
+            stack_size=dyn_events.machine.profile.thread_size,
         )
         arguments = read_arguments(words, scope)
         event = ProbeEvent(
             group,
             name,
             arguments,
-            room.symbols,
+            dyn_events.symbols,
             gates,
             is_return=target.is_return,
             is_attachable=True,
@@ -142,7 +142,7 @@ class Fprobes(ProbeKind[Fprobe]):
 
     def register(self, probe: Fprobe) -> None:
         try:
-            if not self.room.gates.fprobes_late:
+            if not self.dyn_events.gates.fprobes_late:
                 self._resolve(probe)
                 self._place(probe)
             elif not probe.target.is_tracepoint and not self._functions(probe.target.symbol):
@@ -161,47 +161,49 @@ class Fprobes(ProbeKind[Fprobe]):
     def _switch(self, event: ProbeEvent, find: Find, on: bool) -> None:
         """Look for what the probes of an event need; raise OSError if it isn't there."""
         for probe in self.probes():
-            if on and probe.event is event and self.room.gates.fprobes_late:
+            if on and probe.event is event and self.dyn_events.gates.fprobes_late:
                 self._resolve(probe)
                 self._place(probe)
 
     def _function(self, target: Target) -> Function:
-        found = self.room.points.named(_STUB + target.symbol if target.is_tracepoint else target.symbol)
+        found = self.dyn_events.points.named(_STUB + target.symbol if target.is_tracepoint else target.symbol)
         if not target.is_tracepoint:
             return found
         if found.signature is None:  # it may come with a module: until then a function of its name is asked
-            found = self.room.points.named(target.symbol)
+            found = self.dyn_events.points.named(target.symbol)
         if found.signature is None:
             return found
         signature = found.signature._replace(parameters=found.signature.parameters[1:])
         return found._replace(signature=signature)
 
     def _resolve(self, probe: Fprobe) -> None:
-        room = self.room
-        probe.arguments = tuple([room.points.resolve(argument) for argument in probe.arguments])
-        stack_size = room.machine.profile.thread_size
-        probe.evaluate = compile_arguments(probe.arguments, probe.event.start, room.symbols, room.gates, stack_size)
+        dyn_events = self.dyn_events
+        probe.arguments = tuple([dyn_events.points.resolve(argument) for argument in probe.arguments])
+        stack_size = dyn_events.machine.profile.thread_size
+        probe.evaluate = compile_arguments(
+            probe.arguments, probe.event.start, dyn_events.symbols, dyn_events.gates, stack_size
+        )
 
     def _place(self, probe: Fprobe) -> None:
         if probe.target.is_tracepoint:
             self._place_tracepoint(probe)
             return
         pattern = probe.target.symbol
-        if not self.room.gates.fprobes_late and pattern.startswith("!") and self._functions(pattern[1:]):
+        if not self.dyn_events.gates.fprobes_late and pattern.startswith("!") and self._functions(pattern[1:]):
             return  # a filter without these functions, and so without any
         found_addresses = self._functions(probe.target.symbol)
         if probe.maxactive < 0:
             raise refuse(errno.EINVAL)
         if not found_addresses:
-            raise refuse(errno.ENOENT if self.room.gates.fprobes_late else errno.EINVAL)
+            raise refuse(errno.ENOENT if self.dyn_events.gates.fprobes_late else errno.EINVAL)
         probe.addresses = tuple(found_addresses)
 
     def _place_tracepoint(self, probe: Fprobe) -> None:
         symbol = probe.target.symbol
         if symbol in self._taken:
             raise refuse(errno.EEXIST)
-        found = self.room.symbols.lookup(_STUB + symbol)
-        if found and not self.room.gates.fprobes_late:
+        found = self.dyn_events.symbols.lookup(_STUB + symbol)
+        if found and not self.dyn_events.gates.fprobes_late:
             self._taken.add(symbol)
         if any(not self._is_traceable(stub.address) for stub in found):
             raise refuse(errno.EINVAL)  # and 6.12 leaves the stub where it is
@@ -209,7 +211,7 @@ class Fprobes(ProbeKind[Fprobe]):
 
     def _functions(self, pattern: str) -> list[int]:
         """Return the traceable functions that a name or pattern means."""
-        symbols = self.room.symbols
+        symbols = self.dyn_events.symbols
         if not any(mark in pattern for mark in "*?["):
             return [symbol.address for symbol in symbols.lookup(pattern) if self._is_traceable(symbol.address)]
         wanted = glob_expression(pattern.encode("latin-1"))
@@ -217,7 +219,7 @@ class Fprobes(ProbeKind[Fprobe]):
         return [symbol.address for name in found for symbol in symbols.lookup(name)]
 
     def _is_traceable(self, address: int) -> bool:
-        return self.room.symbols.is_traceable(self.room.points.entry(address))
+        return self.dyn_events.symbols.is_traceable(self.dyn_events.points.entry(address))
 
 
 def _target(words: list[str], *, is_tracepoint: bool) -> Target:

@@ -14,7 +14,7 @@ from kprobe_sim.parsing.refusal import Refusal
 from kprobe_sim.probes.command import Creation, read_creation
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import ProbeKind
-from kprobe_sim.probes.probe_point import MAX_ERRNO, Place
+from kprobe_sim.probes.probe_point import MAX_ERRNO, ProbeLocation
 
 
 class Kprobe(Probe):
@@ -27,7 +27,7 @@ class Kprobe(Probe):
 
     def __init__(self, kind: Kprobes, event: ProbeEvent, creation: Creation, place_text: str) -> None:
         super().__init__(kind, event, place_text, creation.arguments)
-        self.place: Place = creation.place
+        self.place: ProbeLocation = creation.place
         self.maxactive = creation.maxactive
         self.address: int | None = None
         self.is_aggregated = False
@@ -52,14 +52,14 @@ class Kprobes(ProbeKind[Kprobe]):
     location: ClassVar[str] = "trace_kprobe"
 
     def create(self, line: str, words: list[str]) -> None:
-        room = self.room
-        creation = read_creation(words, room.points, self._pointer, room.gates)
+        dyn_events = self.dyn_events
+        creation = read_creation(words, dyn_events.points, self._pointer, dyn_events.gates)
         event = ProbeEvent(
             creation.group,
             creation.event,
             creation.arguments,
-            room.symbols,
-            room.gates,
+            dyn_events.symbols,
+            dyn_events.gates,
             is_return=creation.is_return,
         )
         self.admit(Kprobe(self, event, creation, self._place_text(creation.place)))
@@ -69,14 +69,14 @@ class Kprobes(ProbeKind[Kprobe]):
         return "".join(f"{probe.profile()}\n" for probe in self.probes()).encode("latin-1")
 
     def register(self, probe: Kprobe) -> None:
-        room = self.room
+        dyn_events = self.dyn_events
         is_return = probe.event.is_return
         try:
-            found = room.points.register(probe.place, probe.arguments, is_return=is_return)
+            found = dyn_events.points.register(probe.place, probe.arguments, is_return=is_return)
         except OSError as error:
             number = error.errno or errno.EINVAL
             symbol = probe.place.symbol
-            waits = symbol is None or (":" in symbol and not room.points.module_is_loaded(symbol))
+            waits = symbol is None or (":" in symbol and not dyn_events.points.module_is_loaded(symbol))
             if number == errno.ENOENT and waits:
                 return  # its module may come yet
             message = {errno.EILSEQ: "BAD_INSN_BNDRY", errno.ENOENT: "BAD_PROBE_ADDR"}.get(number, "FAIL_REG_PROBE")
@@ -87,17 +87,21 @@ class Kprobes(ProbeKind[Kprobe]):
         for other in self.probes():
             if other is not probe and other.address == found.address:
                 other.is_aggregated = probe.is_aggregated = True
-        stack_size = room.machine.profile.thread_size
-        probe.evaluate = compile_arguments(found.arguments, probe.event.start, room.symbols, room.gates, stack_size)
+        stack_size = dyn_events.machine.profile.thread_size
+        probe.evaluate = compile_arguments(
+            found.arguments, probe.event.start, dyn_events.symbols, dyn_events.gates, stack_size
+        )
         if is_return and not probe.maxactive:
-            probe.maxactive = max(10, 2 * room.machine.cpus) if room.gates.maxactive_floor else room.machine.cpus
+            probe.maxactive = (
+                max(10, 2 * dyn_events.machine.cpus) if dyn_events.gates.maxactive_floor else dyn_events.machine.cpus
+            )
 
     def _pointer(self, address: int) -> str:
         """Return an address as 0x%p prints it: hashed, but error pointers as they are."""
-        shown = address if address > ULONG_MAX - MAX_ERRNO else self.room.machine.hashed_pointer(address)
+        shown = address if address > ULONG_MAX - MAX_ERRNO else self.dyn_events.machine.hashed_pointer(address)
         return f"0x{shown:016x}"
 
-    def _place_text(self, place: Place) -> str:
+    def _place_text(self, place: ProbeLocation) -> str:
         if place.symbol is None:
             return self._pointer(place.address)
         return f"{place.symbol}+{place.offset}" if place.offset else place.symbol

@@ -19,7 +19,7 @@ from kprobe_sim.probes.probe_point import ProbePoints
 
 
 @dataclass(slots=True)
-class Room:
+class DynEventList:
     """What all kinds of dynamic event share: the list of them, and the kernel that they are in.
 
     `table` has all events of the kernel; `entries` are the lines of dynamic_events.
@@ -84,13 +84,13 @@ class ProbeKind(Generic[P]):
 
     location: ClassVar[str]
 
-    def __init__(self, room: Room) -> None:
-        self.room = room
+    def __init__(self, dyn_events: DynEventList) -> None:
+        self.dyn_events = dyn_events
         self._events: dict[tuple[str, str], list[P]] = {}
 
     def probes(self) -> Iterator[P]:
         """Yield the probes of this kind, oldest first."""
-        for entry in list(self.room.entries):
+        for entry in list(self.dyn_events.entries):
             if id(entry.kind) == id(self):
                 yield cast("P", entry)
 
@@ -105,17 +105,17 @@ class ProbeKind(Generic[P]):
 
     def admit(self, probe: P) -> None:
         """Give a probe its event: a new one, or the one of that name that this kind has.  Raises Refusal."""
-        room, event = self.room, probe.event
+        dyn_events, event = self.dyn_events, probe.event
         key = (event.system, event.name)
         siblings = self._events.get(key)
         if siblings is None:
-            if room.has_event(*key):
+            if dyn_events.has_event(*key):
                 raise Refusal(errno.EEXIST, "EVENT_EXIST", 0, 0)
-            room.add_event(event)
+            dyn_events.add_event(event)
             try:
                 self.register(probe)
             except Refusal:
-                room.discard_event(event)
+                dyn_events.discard_event(event)
                 raise
             siblings = self._events[key] = []
         else:
@@ -125,7 +125,7 @@ class ProbeKind(Generic[P]):
             probe.event = siblings[0].event
             self.register(probe)
         siblings.append(probe)
-        room.add(probe)
+        dyn_events.add(probe)
 
     def check_sibling(self, probe: P, other: P) -> None:
         """Raise Refusal if a probe doesn't fit the event of another."""
@@ -136,14 +136,14 @@ class ProbeKind(Generic[P]):
             raise Refusal(errno.EEXIST, "DIFF_ARG_TYPE", 0, difference + 1)
 
     def is_busy(self, entry: DynEvent) -> bool:
-        return self.room.host.is_busy(entry.event)
+        return self.dyn_events.host.is_busy(entry.event)
 
     def free(self, entry: DynEvent) -> None:
         event = entry.event
         key = (event.system, event.name)
         siblings = self._events[key]
         if len(siblings) == 1:
-            self.room.remove_event(event)
+            self.dyn_events.remove_event(event)
             del self._events[key]
         siblings[:] = [probe for probe in siblings if probe is not entry]
-        self.room.drop(entry)
+        self.dyn_events.drop(entry)

@@ -24,7 +24,7 @@ MAX_ERRNO = 4095  # the highest addresses are error numbers when they are pointe
 _NO_RETURN_PROBE = frozenset({"__switch_to"})  # the kernel's kretprobe_blacklist on x86
 
 
-class Place(NamedTuple):
+class ProbeLocation(NamedTuple):
     """The PLACE of a definition: a symbol (maybe MODULE:NAME) and offset, or, without symbol, an address."""
 
     symbol: str | None
@@ -103,7 +103,7 @@ class ProbePoints:
         types = self.types
         return Function() if types is None else Function(types, types.signature(self._symbols, name))
 
-    def function(self, place: Place) -> Function:
+    def function(self, place: ProbeLocation) -> Function:
         """Return what BTF says about the function that a place names."""
         types = self._types() if self._gates.btf else None
         if types is None or place.symbol is None:
@@ -114,7 +114,7 @@ class ProbePoints:
         """True when the module of MODULE:NAME is loaded."""
         return name.partition(":")[0] in self._symbols.modules()
 
-    def _base(self, place: Place) -> int | None:
+    def _base(self, place: ProbeLocation) -> int | None:
         """Return the address that a place names, None when its symbol isn't known or the address is 0."""
         if place.symbol is None:
             return place.address or None
@@ -129,7 +129,7 @@ class ProbePoints:
         """Return where the entry of a function is probed: after the ENDBR that it may start with."""
         return function + self._entry_size(function)
 
-    def check_entry(self, place: Place) -> int:
+    def check_entry(self, place: ProbeLocation) -> int:
         """Return 0 when the place is a function's entry, else an errno: ENOENT (nothing there) or EINVAL."""
         address = self._base(place)
         if address is None:
@@ -154,7 +154,7 @@ class ProbePoints:
         found = Source(From.IMMEDIATE, source.text, (base + offset) & ULONG_MAX)
         return argument._replace(expression=argument.expression._replace(source=found))
 
-    def register(self, place: Place, arguments: tuple[FetchArg, ...], *, is_return: bool) -> Registered:
+    def register(self, place: ProbeLocation, arguments: tuple[FetchArg, ...], *, is_return: bool) -> Registered:
         """Do all checks of registration.  Raises OSError with the errno that registration gives inside the kernel."""
         address = self._base(place)
         if address is not None and self._symbols.is_notrace(address):

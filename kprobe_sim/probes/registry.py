@@ -20,7 +20,7 @@ from kprobe_sim.probes.command import read_deletion
 from kprobe_sim.probes.eprobes import Eprobes
 from kprobe_sim.probes.fprobes import Fprobes
 from kprobe_sim.probes.kprobes import Kprobes
-from kprobe_sim.probes.probe_kind import Room
+from kprobe_sim.probes.probe_kind import DynEventList
 from kprobe_sim.probes.probe_point import ProbePoints
 from kprobe_sim.probes.synthetic import SyntheticEvents
 from kprobe_sim.probes.uprobes import Uprobes
@@ -31,17 +31,17 @@ _WINDOW = 4095  # bytes of a write that are looked at together; a line has to en
 class ProbeRegistry:
     """All dynamic events of one kernel, in the order of their creation."""
 
-    __slots__ = ("_kinds", "_room", "eprobes", "fprobes", "kprobes", "synthetic", "uprobes")
+    __slots__ = ("_dyn_events", "_kinds", "eprobes", "fprobes", "kprobes", "synthetic", "uprobes")
 
     def __init__(self, machine: SimulatedMachine, table: EventTable, host: EventHost, errlog: ErrorLog) -> None:
         gates, profile = machine.gates, machine.profile
         points = ProbePoints(machine.symbols, gates, lambda: profile.types, profile.thread_size)
-        self._room = Room(machine, points, host, errlog, table, {})
-        self.kprobes: Kprobes = Kprobes(self._room)
-        self.uprobes: Uprobes = Uprobes(self._room)
-        self.eprobes: Eprobes = Eprobes(self._room)
-        self.fprobes: Fprobes = Fprobes(self._room)
-        self.synthetic: SyntheticEvents = SyntheticEvents(self._room)
+        self._dyn_events = DynEventList(machine, points, host, errlog, table, {})
+        self.kprobes: Kprobes = Kprobes(self._dyn_events)
+        self.uprobes: Uprobes = Uprobes(self._dyn_events)
+        self.eprobes: Eprobes = Eprobes(self._dyn_events)
+        self.fprobes: Fprobes = Fprobes(self._dyn_events)
+        self.synthetic: SyntheticEvents = SyntheticEvents(self._dyn_events)
         kinds: list[Operations] = [self.kprobes, self.uprobes]
         if "synthetic_events" in profile.directory(""):
             kinds.append(self.synthetic)
@@ -53,7 +53,7 @@ class ProbeRegistry:
 
     def listing(self, kind: Operations | None = None) -> bytes:
         """Return what the file of a kind reads; None stands for dynamic_events."""
-        lines = [f"{entry.line()}\n" for entry in self._room.entries if kind in (None, entry.kind)]
+        lines = [f"{entry.line()}\n" for entry in self._dyn_events.entries if kind in (None, entry.kind)]
         return "".join(lines).encode("latin-1")
 
     def write(self, data: bytes, *, dynamic_events: bool = False) -> int:
@@ -77,7 +77,7 @@ class ProbeRegistry:
 
         Raises OSError EBUSY, and does nothing, if one is in use; what something else refers to is found out on the way.
         """
-        entries = [entry for entry in self._room.entries if kind in (None, entry.kind)]
+        entries = [entry for entry in self._dyn_events.entries if kind in (None, entry.kind)]
         if any(entry.kind.is_busy(entry) for entry in entries):
             raise refuse(errno.EBUSY)
         for entry in entries:
@@ -85,7 +85,7 @@ class ProbeRegistry:
 
     def entry(self, function: int) -> int:
         """Return where the entry of a function is probed: after the ENDBR that it may start with."""
-        return self._room.points.entry(function)
+        return self._dyn_events.points.entry(function)
 
     def stand_in(self, places: range) -> bool:
         """Return whether a probe stands on one of these addresses."""
@@ -95,7 +95,7 @@ class ProbeRegistry:
     def _run(self, line: str, kind: Operations | None) -> None:
         words = tokens(line)
         marks = "-!" if kind is None else "-"
-        head = line if self._room.gates.delete_is_raw else "".join(words[:1])
+        head = line if self._dyn_events.gates.delete_is_raw else "".join(words[:1])
         if head[:1] and head[0] in marks:
             self._delete(words, kind)
         elif words:
@@ -111,8 +111,8 @@ class ProbeRegistry:
                 self._log(kind.location, refusal, words)
                 raise refuse(refusal.errno) from None
             return
-        if logged and self._room.gates.unmatched_is_logged:
-            self._room.errlog.log("dynevent", "No matching dynamic event type", line, 0)
+        if logged and self._dyn_events.gates.unmatched_is_logged:
+            self._dyn_events.errlog.log("dynevent", "No matching dynamic event type", line, 0)
         raise refuse(errno.EINVAL)
 
     def _log(self, location: str, refusal: Refusal, words: list[str]) -> None:
@@ -124,15 +124,15 @@ class ProbeRegistry:
         column = sum(len(word) + 1 for word in words[:token])
         if token < len(words):
             column += refusal.offset
-        text = message_text(refusal.message, self._room.gates)
-        self._room.errlog.log(location, text, " ".join(words), column)
+        text = message_text(refusal.message, self._dyn_events.gates)
+        self._dyn_events.errlog.log(location, text, " ".join(words), column)
 
     def _delete(self, words: list[str], kind: Operations | None) -> None:
         try:
-            deletion = read_deletion(words, self._room.gates)
+            deletion = read_deletion(words, self._dyn_events.gates)
         except Refusal as refusal:
             raise refuse(refusal.errno) from None
-        meant = [entry for entry in self._room.entries if kind in (None, entry.kind) and entry.matches(deletion)]
+        meant = [entry for entry in self._dyn_events.entries if kind in (None, entry.kind) and entry.matches(deletion)]
         if not meant:
             raise refuse(errno.ENOENT)
         for entry in meant:

@@ -15,7 +15,7 @@ from kprobe_sim.events.event import Find
 from kprobe_sim.events.event_format import format_text
 from kprobe_sim.parsing.kstrto import is_name, tokens
 from kprobe_sim.parsing.refusal import Declined, refuse
-from kprobe_sim.probes.probe_kind import Room
+from kprobe_sim.probes.probe_kind import DynEventList
 from kprobe_sim.probes.synthetic_field import Fault, SyntheticField, read_field
 from kprobe_sim.probes.synthetic_record import text_of
 from kprobe_sim.records.field import Field
@@ -44,14 +44,14 @@ class SyntheticEvent:
     can_enable = True
     is_attachable = True
 
-    def __init__(self, name: str, fields: Sequence[SyntheticField], room: Room) -> None:
+    def __init__(self, name: str, fields: Sequence[SyntheticField], dyn_events: DynEventList) -> None:
         self.name = name
         self.id = 0
         self.references = 0
         self.users = 0
         self.own_fields = tuple(fields)
-        self._array_length = room.gates.array_length_in_format
-        self._gap = " " if room.gates.synthetic_spaces else ", "
+        self._array_length = dyn_events.gates.array_length_in_format
+        self._gap = " " if dyn_events.gates.synthetic_spaces else ", "
         offset = 8
         laid_out = []
         for field in fields:
@@ -104,8 +104,8 @@ class SyntheticEvents:
 
     location: ClassVar[str] = "synthetic_events"
 
-    def __init__(self, room: Room) -> None:
-        self.room = room
+    def __init__(self, dyn_events: DynEventList) -> None:
+        self.dyn_events = dyn_events
 
     def create(self, line: str, words: list[str]) -> None:
         """Take a line of dynamic_events: s:[synthetic/]NAME FIELDS."""
@@ -149,11 +149,11 @@ class SyntheticEvents:
     def free(self, entry: DynEvent) -> None:
         if self.is_busy(entry):
             raise refuse(errno.EBUSY)
-        self.room.remove_event(entry.event)
-        self.room.drop(entry)
+        self.dyn_events.remove_event(entry.event)
+        self.dyn_events.drop(entry)
 
     def _entries(self) -> list[SyntheticEntry]:
-        return [entry for entry in self.room.entries if isinstance(entry, SyntheticEntry)]
+        return [entry for entry in self.dyn_events.entries if isinstance(entry, SyntheticEntry)]
 
     def _remove(self, name: str) -> None:
         for entry in self._entries():
@@ -168,16 +168,16 @@ class SyntheticEvents:
             raise self._refused(command, "INVALID_CMD")
 
     def _define(self, command: str, name: str, text: str) -> None:
-        room = self.room
+        dyn_events = self.dyn_events
         if not name:
             raise self._refused(command, "INVALID_CMD")
         if not is_name(name):
             raise self._refused(command, "BAD_NAME", name)
         if any(entry.event.name == name for entry in self._entries()):
             raise self._refused(command, "EVENT_EXISTS", name, errno.EEXIST)
-        event = SyntheticEvent(name, self._fields(command, text), room)
-        room.add_event(event)  # even under the name of another kind's event, which then hides it
-        room.add(SyntheticEntry(self, event))
+        event = SyntheticEvent(name, self._fields(command, text), dyn_events)
+        dyn_events.add_event(event)  # even under the name of another kind's event, which then hides it
+        dyn_events.add(SyntheticEntry(self, event))
 
     def _fields(self, command: str, text: str) -> list[SyntheticField]:
         fields: list[SyntheticField] = []
@@ -199,5 +199,5 @@ class SyntheticEvents:
     def _refused(self, command: str, message: str, word: str = "", number: int = errno.EINVAL) -> OSError:
         """Log a fault, with the caret where its word first stands in the command; return the error to raise."""
         column = max(command.find(word), 0)
-        self.room.errlog.log(self.location, _MESSAGES[message], command, column)
+        self.dyn_events.errlog.log(self.location, _MESSAGES[message], command, column)
         return refuse(number)

@@ -95,7 +95,7 @@ class Uprobes(ProbeKind[Uprobe]):
     location: ClassVar[str] = "trace_uprobe"
 
     def create(self, line: str, words: list[str]) -> None:
-        gates = self.room.gates
+        gates = self.dyn_events.gates
         head = words[0]
         if head[0] not in "pr" or len(words) < 2:
             raise Declined
@@ -113,9 +113,11 @@ class Uprobes(ProbeKind[Uprobe]):
         if name is None:
             name = _default_name(path, offset)
         own = UserSources(rejects_symbols=gates.uprobes_reject_symbols)
-        scope = Scope(is_return, False, gates, own=own, stack_size=self.room.machine.profile.thread_size)
+        scope = Scope(is_return, False, gates, own=own, stack_size=self.dyn_events.machine.profile.thread_size)
         arguments = compile_all(counted(words[2:], gates), scope)
-        event = ProbeEvent(group, name, arguments, self.room.symbols, gates, is_return=is_return, switch=self._switch)
+        event = ProbeEvent(
+            group, name, arguments, self.dyn_events.symbols, gates, is_return=is_return, switch=self._switch
+        )
         probe = Uprobe(self, event, path, file, offset, counter)
         probe.arguments = arguments
         if any(other.has_place_of(probe) and other.counter != counter for other in self.probes()):
@@ -140,7 +142,7 @@ class Uprobes(ProbeKind[Uprobe]):
 
     def _file(self, path: str) -> FileFacts:
         try:
-            file = self.room.machine.files.find(path)
+            file = self.dyn_events.machine.files.find(path)
         except OSError as error:
             raise Refusal(error.errno or errno.ENOENT, "FILE_NOT_FOUND", 0, 1) from None
         if not file.is_regular:

@@ -18,8 +18,8 @@ from kprobe_sim.records.ring_page import (
     LEAST_PADDING,
     PAGE_DATA,
     PAGE_HEADER,
-    Entry,
     Page,
+    RingEntry,
     event_bytes,
     event_length,
     events_bytes,
@@ -27,7 +27,7 @@ from kprobe_sim.records.ring_page import (
     page_bytes,
 )
 
-__all__ = ["PAGE_DATA", "CpuBuffer", "Entry", "RingBuffer", "event_length"]
+__all__ = ["PAGE_DATA", "CpuBuffer", "RingBuffer", "RingEntry", "event_length"]
 
 _STAMP = itemgetter(0)
 _MAX_DATA = PAGE_DATA - 8  # BUF_MAX_DATA_SIZE: more is refused, and not counted
@@ -116,7 +116,7 @@ class CpuBuffer:
             tail.stamp = stamp
         if stamp < self._last_stamp:
             self.in_order = False
-        tail.entries.append(tuple.__new__(Entry, (stamp, self.cpu, data, 0, length)))
+        tail.entries.append(tuple.__new__(RingEntry, (stamp, self.cpu, data, 0, length)))
         tail.used = used + length
         self._last_stamp = stamp
         self.written += 1
@@ -128,7 +128,7 @@ class CpuBuffer:
         self.overrun += len(page.entries)
         self.written_bytes -= page.used + page.padding
 
-    def pending(self) -> list[Entry]:
+    def pending(self) -> list[RingEntry]:
         """Return what a non-consuming reader sees, oldest first."""
         reader = self._reader
         return [*reader.entries[reader.read :], *chain.from_iterable([page.entries for page in self._ring])]
@@ -149,7 +149,7 @@ class CpuBuffer:
         self.read_bytes += page.padding
         page.padding = 0
 
-    def peek(self) -> Entry | None:
+    def peek(self) -> RingEntry | None:
         """Return the next entry of the consuming reader, with the losses since the last page; None if empty."""
         reader = self._reader_page()
         if reader is None:
@@ -243,11 +243,11 @@ class RingBuffer:
         entries = sum(buffer.entries for buffer in self.cpus)
         return entries, entries + sum(buffer.overrun for buffer in self.cpus)
 
-    def pending(self, cpu: int | None = None) -> Iterator[Entry]:
+    def pending(self, cpu: int | None = None) -> Iterator[RingEntry]:
         """Yield all unread entries in order of time, without consuming them."""
         return iter(self.unread(cpu))
 
-    def unread(self, cpu: int | None = None) -> list[Entry]:
+    def unread(self, cpu: int | None = None) -> list[RingEntry]:
         """Return all unread entries in order of time, without consuming them."""
         buffers = [buffer for buffer in self._selected(cpu) if buffer.entries]
         if len(buffers) == 1:
@@ -257,16 +257,16 @@ class RingBuffer:
             return sorted(chain.from_iterable([buffer.pending() for buffer in buffers]), key=_STAMP)
         return list(heapq.merge(*(buffer.pending() for buffer in buffers), key=_STAMP))
 
-    def peek(self, cpu: int | None = None) -> Entry | None:
+    def peek(self, cpu: int | None = None) -> RingEntry | None:
         """Return the oldest unread entry without consuming it."""
-        best: Entry | None = None
+        best: RingEntry | None = None
         for buffer in self._selected(cpu):
             entry = buffer.peek()
             if entry is not None and (best is None or entry.stamp < best.stamp):
                 best = entry
         return best
 
-    def consume(self, entry: Entry) -> None:
+    def consume(self, entry: RingEntry) -> None:
         """Take away the entry that `peek` returned."""
         self.cpus[entry.cpu].consume()
 

@@ -33,7 +33,7 @@ _HEADER = struct.Struct("<QQ")
 _LONG = struct.Struct("<Q")
 
 
-class Entry(NamedTuple):
+class RingEntry(NamedTuple):
     """One record: time stamp in the buffer's clock, CPU, data, losses just before it, bytes in the buffer."""
 
     stamp: int
@@ -49,7 +49,7 @@ class Page:
     __slots__ = ("entries", "padding", "read", "read_bytes", "stamp", "used")
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[RingEntry] = []
         self.read = 0  # entries of this page that a reader has consumed
         self.read_bytes = 0
         self.used = 0
@@ -70,7 +70,7 @@ def event_length(size: int) -> int:
     return 16 if length == 12 else length
 
 
-def event_bytes(entry: Entry, before: int) -> bytes:
+def event_bytes(entry: RingEntry, before: int) -> bytes:
     """Return an event as it lies in its page; `before` is the time stamp that its delta counts from."""
     delta = max(entry.stamp - before, 0)  # a clock that ran backwards can't be seen here
     extend = b""
@@ -86,7 +86,7 @@ def event_bytes(entry: Entry, before: int) -> bytes:
     return extend + _WORD.pack(delta << 5 | size >> 2) + entry.data.ljust(size, b"\0")
 
 
-def events_bytes(entries: Sequence[Entry], before: int) -> bytes:
+def events_bytes(entries: Sequence[RingEntry], before: int) -> bytes:
     """Return events in a row."""
     parts = []
     for entry in entries:

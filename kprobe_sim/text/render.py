@@ -13,7 +13,7 @@ from kprobe_sim.events.instance import Instance
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.probes.probe_event import ProbeEvent
 from kprobe_sim.records.entry_type import TRACE_FN, TRACE_PRINT, TRACE_STACK
-from kprobe_sim.records.ring import Entry
+from kprobe_sim.records.ring import RingEntry
 from kprobe_sim.records.trace_seq import Put, cut
 from kprobe_sim.text.field_values import compile_fields
 from kprobe_sim.text.static_text import static_text
@@ -135,7 +135,7 @@ class Renderer:
         self._bodies: dict[bytes, Callable[[bytes], bytes]] = {}
         self._known: dict[bytes, TextCache] = {}  # of dynamic events, by what is after a record's common fields
 
-    def lines(self, entries: Sequence[Entry]) -> list[bytes]:
+    def lines(self, entries: Sequence[RingEntry]) -> list[bytes]:
         """Return the texts of entries in order of time, all of them of a buffer."""
         if not self._is_plain or not self._instance.options["context-info"]:
             following = [*entries[1:], None]  # one more than there are entries, if there is none
@@ -164,7 +164,7 @@ class Renderer:
             texts.append(text)
         return texts
 
-    def line(self, entry: Entry, following: Entry | None, index: int) -> bytes:
+    def line(self, entry: RingEntry, following: RingEntry | None, index: int) -> bytes:
         """Return one entry's text; `following` is the next entry in order of time, `index` counts from 0."""
         options = self._instance.options
         data = entry.data
@@ -242,8 +242,8 @@ class Renderer:
 
     def _latency_context(
         self,
-        entry: Entry,
-        following: Entry | None,
+        entry: RingEntry,
+        following: RingEntry | None,
         index: int,
         flags: int,
         preempt_count: int,
@@ -272,7 +272,7 @@ class Renderer:
         mark = next((mark for limit, mark in _MARKS if relative * 1000 > limit), b" ")
         return text + b" %4dus%s: " % (absolute, mark)
 
-    def _unformatted(self, entry: Entry, kind: int, pid: int) -> bytes:
+    def _unformatted(self, entry: RingEntry, kind: int, pid: int) -> bytes:
         options = self._instance.options
         with_context = options["context-info"]
         events = self._instance.tracing.events

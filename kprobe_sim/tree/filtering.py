@@ -11,7 +11,7 @@ from kprobe_sim.events.trace_array import TraceArray
 from kprobe_sim.filters.errors import LOG_LOCATION, FilterRefused
 from kprobe_sim.filters.filter_file import GROUP_TEXT, FilterState, write_filter, write_group_filter
 from kprobe_sim.filters.predicate import Predicate, compile_filter
-from kprobe_sim.filters.predicate_term import Machine
+from kprobe_sim.filters.predicate_term import FilterContext
 from kprobe_sim.parsing.refusal import refuse
 
 
@@ -19,7 +19,7 @@ def put_filter(file: EventFile, data: bytes) -> None:
     """Set an event's filter; a refused one replaces the old filter all the same, and filters nothing."""
     if file.freed:
         raise refuse(errno.ENODEV)
-    state = write_filter(data, tuple(file.event.filter_fields()), filter_machine(file.instance))
+    state = write_filter(data, tuple(file.event.filter_fields()), filter_context(file.instance))
     _adopt(file, state)
     if state.refused is not None:
         raise refuse(state.refused.errno or errno.EINVAL)
@@ -34,7 +34,7 @@ def put_group_filter(instance: Instance, system: str, data: bytes) -> None:
     """Set the filter of every event of a system; an event that can't take it filters nothing, and says so."""
     files = [file for file in instance.event_files() if file.event.system == system]
     fields = [tuple(file.event.filter_fields()) for file in files]
-    for file, state in zip(files, write_group_filter(data, fields, filter_machine(instance)), strict=True):
+    for file, state in zip(files, write_group_filter(data, fields, filter_context(instance)), strict=True):
         _adopt(file, state)
 
 
@@ -42,15 +42,15 @@ def compile_for(instance: Instance, event: Event, text: str) -> Predicate:
     """Compile a filter of an event's records; a refused one is logged in the instance, and raised as OSError."""
     try:
         return compile_filter(
-            text.encode("latin-1"), tuple(event.filter_fields()), **filter_machine(instance)._asdict()
+            text.encode("latin-1"), tuple(event.filter_fields()), **filter_context(instance)._asdict()
         )
     except FilterRefused as refused:
         instance.error_log.log(LOG_LOCATION, refused.log_message, refused.command, refused.log_position)
         raise
 
 
-def filter_machine(instance: TraceArray) -> Machine:
-    """Return what compiling a filter needs to know of the machine."""
+def filter_context(instance: TraceArray) -> FilterContext:
+    """Return what compiling a filter needs to know, as the instance's kernel has it."""
     symbols = instance.machine.symbols
 
     def function_range(place: str | int) -> tuple[int, int] | None:
@@ -58,7 +58,7 @@ def filter_machine(instance: TraceArray) -> Machine:
         symbol = found[0] if found else None
         return None if symbol is None else (symbol.address, symbol.address + symbol.size)
 
-    return Machine(instance.machine.filter_gates, instance.cpus, function_range, None)
+    return FilterContext(instance.machine.filter_gates, instance.cpus, function_range, None)
 
 
 def _adopt(file: EventFile, state: FilterState) -> None:

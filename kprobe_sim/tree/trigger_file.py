@@ -20,7 +20,7 @@ from kprobe_sim.filters.predicate import compile_filter
 from kprobe_sim.hist.files import HistFiles
 from kprobe_sim.parsing.kstrto import is_digit, kstrtoul
 from kprobe_sim.parsing.refusal import refuse
-from kprobe_sim.tree.filtering import filter_machine
+from kprobe_sim.tree.filtering import filter_context
 
 _BLANKS = "\t\n\v\f\r \xa0"  # the kernel's isspace()
 _COMMAND_END = re.compile("[: \t]")
@@ -144,7 +144,7 @@ def set_filter(trigger: Trigger, condition: str | None) -> None:
         raise refuse(errno.EINVAL)
     file = trigger.file
     text = condition[end.end() :]
-    context = filter_machine(file.instance)
+    context = filter_context(file.instance)
     try:
         trigger.filter = compile_filter(text.encode("latin-1"), tuple(file.event.filter_fields()), **context._asdict())
     except FilterRefused as refused:

@@ -11,7 +11,7 @@ from kprobe_sim.builds.gates import Gates, gates_for
 from kprobe_sim.parsing.kstrto import kstrtol, kstrtouint, kstrtoul, simple_strtoul, tokens
 from kprobe_sim.parsing.refusal import Declined, Refusal
 from kprobe_sim.probes.command import Creation, Deletion, read_creation, read_deletion
-from kprobe_sim.probes.probe_point import Place, ProbePoints
+from kprobe_sim.probes.probe_point import ProbeLocation, ProbePoints
 
 GATES = gates_for((6, 1, 190))
 
@@ -23,7 +23,7 @@ def read(symbols: Any, line: str, gates: Gates = GATES) -> Creation:
 def test_a_probe(symbols: Any) -> None:
     creation = read(symbols, "p:grp/ev do_sys_openat2+0x10 a=%di")
     assert (creation.is_return, creation.maxactive, creation.group, creation.event) == (False, 0, "grp", "ev")
-    assert creation.place == Place("do_sys_openat2", 16, 0)
+    assert creation.place == ProbeLocation("do_sys_openat2", 16, 0)
     assert [argument.name for argument in creation.arguments] == ["a"]
 
 

@@ -9,23 +9,23 @@ import pytest
 from kprobe_sim.builds.filter_gates import GATES, FilterGates, filter_gates
 from kprobe_sim.filters.errors import LOG_LOCATION
 from kprobe_sim.filters.filter_file import GROUP_TEXT, NO_FILTER, write_filter, write_group_filter
-from kprobe_sim.filters.predicate_term import Machine
+from kprobe_sim.filters.predicate_term import FilterContext
 from kprobe_sim.records.field import Field
 
 FIELDS = [Field("u8", "u1", 16, 1, False), Field("u32", "u4", 17, 4, False)]
 OTHER = [Field("u8", "u1", 16, 1, False), Field("u8", "zz", 17, 1, False)]
-MACHINE = Machine(filter_gates((6, 1, 190)))
+CONTEXT = FilterContext(filter_gates((6, 1, 190)))
 
 
 @pytest.mark.parametrize("data", [b"0", b"0\n", b" 0", b"\t0 \n", b"0\0junk"])
 def test_zero_takes_the_filter_away(data: bytes) -> None:
-    assert write_filter(data, FIELDS, MACHINE) == NO_FILTER
+    assert write_filter(data, FIELDS, CONTEXT) == NO_FILTER
     assert NO_FILTER.shown == b"none\n"
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"   ", b"\0"])
 def test_nothing_is_an_error_without_words(data: bytes) -> None:
-    state = write_filter(data, FIELDS, MACHINE)
+    state = write_filter(data, FIELDS, CONTEXT)
     assert state.predicate is None
     assert state.shown == b"\nError: (0)\n\n"
     assert state.refused is not None
@@ -34,24 +34,24 @@ def test_nothing_is_an_error_without_words(data: bytes) -> None:
 
 
 def test_trailing_blanks_go_and_leading_ones_stay() -> None:
-    assert write_filter(b" \n u4==5 \t\n", FIELDS, MACHINE).shown == b" \n u4==5\n"
+    assert write_filter(b" \n u4==5 \t\n", FIELDS, CONTEXT).shown == b" \n u4==5\n"
 
 
 def test_page_of_text_changes_nothing() -> None:
-    assert write_filter(b"u4==5".ljust(4095), FIELDS, MACHINE).shown == b"u4==5\n"
-    for write in (write_filter, lambda data, fields, machine: write_group_filter(data, [fields], machine)):
+    assert write_filter(b"u4==5".ljust(4095), FIELDS, CONTEXT).shown == b"u4==5\n"
+    for write in (write_filter, lambda data, fields, context: write_group_filter(data, [fields], context)):
         with pytest.raises(OSError) as caught:
-            write(b"u4==5".ljust(4096), FIELDS, MACHINE)
+            write(b"u4==5".ljust(4096), FIELDS, CONTEXT)
         assert caught.value.errno == errno.EINVAL
 
 
 def test_text_that_fills_the_buffer_is_not_shown() -> None:
     fine = b"u4==5 ||" + b" " * 4082 + b"u1==1"
     assert len(fine) == 4095
-    state = write_filter(fine, FIELDS, MACHINE)
+    state = write_filter(fine, FIELDS, CONTEXT)
     assert state.predicate is not None
     assert state.shown == b""
-    newer = Machine(filter_gates((6, 12, 117)))
+    newer = FilterContext(filter_gates((6, 12, 117)))
     assert write_filter(fine, FIELDS, newer).shown == fine + b"\n"
 
 
@@ -70,7 +70,7 @@ BAD = b"%b\n^\nparse_error: Couldn't find or set field in one of a subsystem's e
     ],
 )
 def test_group(data: bytes, first: bytes, second: bytes) -> None:
-    states = write_group_filter(data, [FIELDS, OTHER], MACHINE)
+    states = write_group_filter(data, [FIELDS, OTHER], CONTEXT)
     assert [state.shown for state in states] == [first, second]
     for state in states:
         assert (state.refused is not None) == (b"^" in state.shown)

@@ -21,7 +21,7 @@ from kprobe_sim.events.errlog import ErrorLog
 from kprobe_sim.filters.errors import LOG_LOCATION
 from kprobe_sim.filters.filter_file import FilterState, write_filter
 from kprobe_sim.filters.predicate import FilterRefused, Predicate, compile_filter
-from kprobe_sim.filters.predicate_term import Machine
+from kprobe_sim.filters.predicate_term import FilterContext
 from kprobe_sim.records.field import Field
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "filters"
@@ -60,10 +60,10 @@ def fields_of(format_: str) -> list[Field]:
     ]
 
 
-def outcome(row: Row, fields: list[Field], machine: Machine) -> tuple[int, str, FilterState]:
+def outcome(row: Row, fields: list[Field], context: FilterContext) -> tuple[int, str, FilterState]:
     """Return errno, the text of the file and the new state (the old one when nothing changed)."""
     try:
-        state = write_filter(row["input"].encode("latin-1"), fields, machine)
+        state = write_filter(row["input"].encode("latin-1"), fields, context)
     except OSError as refused:
         return refused.errno or 0, "none\n", FilterState()
     return (state.refused.errno if state.refused else 0), state.shown.decode("latin-1"), state
@@ -132,8 +132,8 @@ def recorded_fields() -> dict[str, list[Field]]:
 
 @pytest.mark.parametrize(("series", "row"), RECORDED, ids=RECORDED_IDS)
 def test_recorded_answer(series: str, row: Row, recorded_fields: dict[str, list[Field]]) -> None:
-    machine = Machine(filter_gates(VERSIONS[series]), cpus=2, function_range=function_range)
-    number, text, state = outcome(row, recorded_fields[series], machine)
+    context = FilterContext(filter_gates(VERSIONS[series]), cpus=2, function_range=function_range)
+    number, text, state = outcome(row, recorded_fields[series], context)
 
     assert (number, text) == (row["errno"], row["readback"])
     if series == "4.19":  # no error_log yet
@@ -152,8 +152,8 @@ MATCHED = [(series, row) for series, row in RECORDED if "matched" in row]
 @pytest.mark.parametrize(("series", "row"), MATCHED, ids=[f"{series}-{row['n']}" for series, row in MATCHED])
 def test_recorded_matches(series: str, row: Row, recorded_fields: dict[str, list[Field]]) -> None:
     fields = recorded_fields[series]
-    machine = Machine(filter_gates(VERSIONS[series]), cpus=2, function_range=function_range)
-    state = write_filter(row["input"].encode("latin-1"), fields, machine)
+    context = FilterContext(filter_gates(VERSIONS[series]), cpus=2, function_range=function_range)
+    state = write_filter(row["input"].encode("latin-1"), fields, context)
 
     def passed(cpu: int) -> list[str]:
         return [
@@ -192,8 +192,8 @@ OBSERVED = [(series, row) for row in rows("observed.jsonl") for series in row["s
 
 @pytest.mark.parametrize(("series", "row"), OBSERVED, ids=[f"{s}-{i}" for i, (s, _) in enumerate(OBSERVED)])
 def test_observed_answer(series: str, row: Row) -> None:
-    machine = Machine(filter_gates(VERSIONS[series]), cpus=1, function_range=function_range)
-    number, text, state = outcome(row, OBSERVED_FIELDS, machine)
+    context = FilterContext(filter_gates(VERSIONS[series]), cpus=1, function_range=function_range)
+    number, text, state = outcome(row, OBSERVED_FIELDS, context)
 
     assert number == row["errno"]
     if "readback" in row:

@@ -22,7 +22,7 @@ from kprobe_vm.recording.instructions import (
     static_calls,
 )
 from kprobe_vm.recording.profilefile import parse_config, parse_tree, trace_options, version_of
-from kprobe_vm.recording.symboltable import Entry, Locations, Module, build, parse_blacklist, parse_kallsyms
+from kprobe_vm.recording.symboltable import KallsymsEntry, Locations, Module, build, parse_blacklist, parse_kallsyms
 
 BASE = 0xFFFF_FFFF_8100_0000
 NOP5 = b"\x0f\x1f\x44\x00\x00"
@@ -133,10 +133,10 @@ def test_kallsyms_is_sorted_and_leaves_out_what_comes_and_goes() -> None:
         "ffffffffc0000000 t prog\t[bpf]\nffffffffc0001000 t open\t[mod]\n"
     )
     assert parse_kallsyms(text) == [
-        Entry(BASE, "t", "first", ""),
-        Entry(BASE + 0x10, "T", "second", ""),
-        Entry(BASE + 0x10, "t", "alias", ""),
-        Entry(0xFFFF_FFFF_C000_1000, "t", "open", "mod"),
+        KallsymsEntry(BASE, "t", "first", ""),
+        KallsymsEntry(BASE + 0x10, "T", "second", ""),
+        KallsymsEntry(BASE + 0x10, "t", "alias", ""),
+        KallsymsEntry(0xFFFF_FFFF_C000_1000, "t", "open", "mod"),
     ]
 
 
@@ -155,7 +155,7 @@ def test_locations_of_names_that_are_not_unique_and_of_lost_functions() -> None:
         code[place : place + 5] = NOP5
     code[0x80:0x84] = b"\xf3\x0f\x1e\xfa"
     names = [(0x00, "same"), (0x20, "same"), (0x40, "other"), (0x80, "same"), (0xA0, "last")]
-    entries = [Entry(BASE + offset, "t", name, "") for offset, name in names]
+    entries = [KallsymsEntry(BASE + offset, "t", name, "") for offset, name in names]
     lines = ["same", "__ftrace_invalid_address___32", "same", "last"]
     found = Locations(entries, [Text(BASE, bytes(code))]).find(lines)
     assert [address - BASE for address in found] == [0x20, 0x60, 0x84, 0xA0]
@@ -163,17 +163,17 @@ def test_locations_of_names_that_are_not_unique_and_of_lost_functions() -> None:
 
 def test_a_line_that_no_function_fits_is_an_error() -> None:
     with pytest.raises(ValueError, match="no function fits the ftrace line 'gone'"):
-        Locations([Entry(BASE, "t", "here", "")], [Text(BASE, NOP5)]).find(["gone"])
+        Locations([KallsymsEntry(BASE, "t", "here", "")], [Text(BASE, NOP5)]).find(["gone"])
 
 
 def test_what_is_written_is_read_by_the_simulator(tmp_path: Path) -> None:
     code = NOP5 + b"\xc3" + b"\xcc" * 10 + NOP5 + b"\xc3" + b"\xcc" * 10
     entries = [
-        Entry(0x1000, "A", "percpu", ""),
-        Entry(BASE, "t", "first", ""),
-        Entry(BASE, "t", "alias", ""),
-        Entry(BASE + 16, "t", "second.cold", ""),
-        Entry(0xFFFF_FFFF_C000_0000, "t", "first", "mod"),
+        KallsymsEntry(0x1000, "A", "percpu", ""),
+        KallsymsEntry(BASE, "t", "first", ""),
+        KallsymsEntry(BASE, "t", "alias", ""),
+        KallsymsEntry(BASE + 16, "t", "second.cold", ""),
+        KallsymsEntry(0xFFFF_FFFF_C000_0000, "t", "first", "mod"),
     ]
     module = Module(
         "mod", 0xFFFF_FFFF_C000_0000, 0xFFFF_FFFF_C000_1000, ((0xFFFF_FFFF_C000_0000, 0xFFFF_FFFF_C000_1000),)
@@ -212,7 +212,7 @@ def test_what_is_written_is_read_by_the_simulator(tmp_path: Path) -> None:
 def test_functions_with_endbr_and_without_ftrace_location_are_written_down(tmp_path: Path) -> None:
     endbr, poison = b"\xf3\x0f\x1e\xfa", b"\x0f\x1f\x40\xd6"
     code = b"".join(start.ljust(16, b"\xcc") for start in (endbr + b"\xc3", endbr + NOP5, poison, b"\xc3"))
-    entries = [Entry(BASE + 16 * index, "t", name, "") for index, name in enumerate("abcd")]
+    entries = [KallsymsEntry(BASE + 16 * index, "t", name, "") for index, name in enumerate("abcd")]
     bits = bytearray(len(code) // 8)
     data = build(entries, (BASE, BASE + 64), [], [Text(BASE, code, bits)], [], [], [BASE + 20])
     (tmp_path / "symbols.bin").write_bytes(data)
@@ -234,14 +234,14 @@ def test_before_6_1_a_lost_function_has_the_name_of_the_one_before() -> None:
     code = bytearray(0x40)
     for place in (0x00, 0x20):
         code[place : place + 5] = NOP5
-    entries = [Entry(BASE, "t", "one", ""), Entry(BASE + 0x40, "t", "end", "")]
+    entries = [KallsymsEntry(BASE, "t", "one", ""), KallsymsEntry(BASE + 0x40, "t", "end", "")]
     found = Locations(entries, [Text(BASE, bytes(code))]).find(["one", "one"])
     assert [address - BASE for address in found] == [0, 0x20]
 
 
 def test_an_address_out_of_range_is_an_error() -> None:
     with pytest.raises(ValueError, match="doesn't fit the table"):
-        build([Entry(0xFFFF_8880_0000_0000, "t", "x", "")], (BASE, BASE), [], [], [], [], [])
+        build([KallsymsEntry(0xFFFF_8880_0000_0000, "t", "x", "")], (BASE, BASE), [], [], [], [], [])
 
 
 def blob() -> bytes:

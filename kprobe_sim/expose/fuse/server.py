@@ -29,7 +29,7 @@ from kprobe_sim.expose.fuse.nodes import NodeTable, is_apart
 from kprobe_sim.expose.fuse.polls import Polls
 from kprobe_sim.expose.fuse.positions import Positions
 from kprobe_sim.expose.fuse.splice import Splices
-from kprobe_sim.expose.fuse.wire import InitFlag, Opcode, OpenFlag, Request
+from kprobe_sim.expose.fuse.wire import FuseRequest, InitFlag, Opcode, OpenFlag
 from kprobe_sim.files.node import DirNode, OpenFile, Seek
 from kprobe_sim.parsing.refusal import refuse
 
@@ -83,7 +83,7 @@ class FuseServer:
         self._splices = Splices(self._send)
         self._waker = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._ended = False
-        self._answers: dict[int, Callable[[Request], bytes | None]] = {
+        self._answers: dict[int, Callable[[FuseRequest], bytes | None]] = {
             Opcode.LOOKUP: self._lookup,
             Opcode.GETATTR: self._getattr,
             Opcode.SETATTR: self._setattr,
@@ -129,7 +129,7 @@ class FuseServer:
                     if error.errno in (errno.EINTR, errno.ENOENT):  # the caller of the request is gone
                         continue
                     raise
-                self._answer(Request.parse(view[:length]))
+                self._answer(FuseRequest.parse(view[:length]))
                 if self._parked or self._polls:
                     self._drain()
         finally:
@@ -161,7 +161,7 @@ class FuseServer:
             return
         self._retry()
 
-    def _answer(self, request: Request) -> None:
+    def _answer(self, request: FuseRequest) -> None:
         opcode = request.opcode
         if opcode in (Opcode.FORGET, Opcode.BATCH_FORGET):
             self._forget(request)
@@ -171,7 +171,7 @@ class FuseServer:
             return
         self._send(self._reply(request))
 
-    def _reply(self, request: Request) -> bytes:
+    def _reply(self, request: FuseRequest) -> bytes:
         answer = self._answers.get(request.opcode)
         if answer is None:
             return wire.refusal(request.unique, wire.NOT_MADE.get(request.opcode, errno.ENOSYS))
@@ -196,7 +196,7 @@ class FuseServer:
 
     # names
 
-    def _lookup(self, request: Request) -> bytes:
+    def _lookup(self, request: FuseRequest) -> bytes:
         return self._entry(request.node, request.name())
 
     def _entry(self, parent: int, name: str) -> bytes:
@@ -217,7 +217,7 @@ class FuseServer:
         # the kernel must ask again for a file: at SEEK_END it does so with the handle, and can be refused
         return _LASTING if self._nodes.is_dir(number) and self._nodes.path(number) not in self._changed else 0
 
-    def _getattr(self, request: Request) -> bytes:
+    def _getattr(self, request: FuseRequest) -> bytes:
         flags, _, handle = wire.GETATTR_IN.unpack_from(request.body)
         if flags & wire.GETATTR_FH:
             opened = self._handles.get(handle)
@@ -228,7 +228,7 @@ class FuseServer:
             self._splices.before_attributes(request.node)
         return wire.attributes_reply(self._attributes(request.node), self._lasting(request.node))
 
-    def _setattr(self, request: Request) -> bytes:
+    def _setattr(self, request: FuseRequest) -> bytes:
         values = wire.SETATTR_IN.unpack_from(request.body)
         now = self._attributes(request.node)
         mode, uid, gid = stat.S_IMODE(now.mode), now.uid, now.gid
@@ -249,30 +249,30 @@ class FuseServer:
             raise refuse(errno.ENOTDIR)
         return node
 
-    def _mkdir(self, request: Request) -> bytes:
+    def _mkdir(self, request: FuseRequest) -> bytes:
         name = request.name(wire.MKDIR_IN.size)
         self._directory(request.node).mkdir(name)
         return self._entry(request.node, name)
 
-    def _rmdir(self, request: Request) -> bytes:
+    def _rmdir(self, request: FuseRequest) -> bytes:
         directory, name = self._directory(request.node), request.name()
         if directory.lookup(name) is None:
             raise refuse(errno.ENOENT)
         directory.rmdir(name)
         return b""
 
-    def _forget(self, request: Request) -> None:
+    def _forget(self, request: FuseRequest) -> None:
         if request.opcode == Opcode.FORGET:
             self._nodes.forget(request.node, wire.FORGET_IN.unpack_from(request.body)[0])
             return
         for number, lookups in wire.forgotten(request.body):
             self._nodes.forget(number, lookups)
 
-    def _opendir(self, request: Request) -> bytes:
+    def _opendir(self, request: FuseRequest) -> bytes:
         self._directory(request.node)
         return wire.opened(self._keep([]), 0)
 
-    def _readdir(self, request: Request) -> bytes:
+    def _readdir(self, request: FuseRequest) -> bytes:
         handle, offset, size, *_ = wire.TRANSFER_IN.unpack_from(request.body)
         entries = self._handles[handle]
         assert isinstance(entries, list)
@@ -298,7 +298,7 @@ class FuseServer:
         assert isinstance(opened, OpenFile)
         return opened
 
-    def _open(self, request: Request) -> bytes:
+    def _open(self, request: FuseRequest) -> bytes:
         flags, _ = wire.OPEN_IN.unpack_from(request.body)
         if self._seen is not None:
             self._seen(request.pid, self._nodes.path(request.node))
@@ -313,7 +313,7 @@ class FuseServer:
             self._splices.opened(request.node)
         return wire.opened(self._keep(opened), how)
 
-    def _release(self, request: Request) -> bytes:
+    def _release(self, request: FuseRequest) -> bytes:
         (handle,) = wire.HANDLE_IN.unpack_from(request.body)
         opened = self._handles.pop(handle, None)
         self._positions.forget(handle)
@@ -324,7 +324,7 @@ class FuseServer:
             self._polls.closed(opened)
         return b""
 
-    def _read(self, request: Request) -> bytes | None:
+    def _read(self, request: FuseRequest) -> bytes | None:
         handle, position, size, how, _, flags, _ = wire.TRANSFER_IN.unpack_from(request.body)
         opened = self._file(handle)
         opened.flags = opened.flags & ~os.O_NONBLOCK | flags & os.O_NONBLOCK  # fcntl may have changed it
@@ -343,7 +343,7 @@ class FuseServer:
             self._parked.append(_Parked(request.unique, request.node, opened, size, position, is_spliced))
             return None
 
-    def _write(self, request: Request) -> bytes:
+    def _write(self, request: FuseRequest) -> bytes:
         handle, position, size, *_ = wire.TRANSFER_IN.unpack_from(request.body)
         opened = self._file(handle)
         if opened.seek is Seek.NONE:  # trace_marker: the entry carries the writer's name
@@ -354,13 +354,13 @@ class FuseServer:
         self._positions.end(handle, position, written, opened.after_write(at, written))
         return wire.TWO_WORDS.pack(written, 0)
 
-    def _poll(self, request: Request) -> bytes:
+    def _poll(self, request: FuseRequest) -> bytes:
         handle, poll_handle, flags, _ = wire.POLL_IN.unpack_from(request.body)
         opened = self._file(handle)
         self._splices.refresh(request.node)
         return self._polls.answer(opened, poll_handle, flags)
 
-    def _seek(self, request: Request) -> bytes:
+    def _seek(self, request: FuseRequest) -> bytes:
         """Refuse SEEK_DATA and SEEK_HOLE, for which alone the kernel asks: a file of no bytes has neither."""
         opened = self._file(wire.HANDLE_IN.unpack_from(request.body)[0])
         raise refuse(errno.ENXIO if opened.seek in (Seek.DEFAULT, Seek.GENERIC) else errno.EINVAL)
@@ -395,6 +395,6 @@ class FuseServer:
         return self._splices.again(node, opened, size, position) if is_spliced else opened.again(size, position)
 
 
-def _no_fsync(_: Request) -> bytes:
+def _no_fsync(_: FuseRequest) -> bytes:
     """Refuse fsync(2): tracefs has it for directories only (vfs_fsync_range() in fs/sync.c)."""
     raise refuse(errno.EINVAL)

@@ -122,7 +122,7 @@ _STORE_OUT = Struct("<QQII")
 TWO_WORDS = Struct("<II")  # write_out and poll_out: a number and padding
 
 
-class Request(NamedTuple):
+class FuseRequest(NamedTuple):
     """One request: what it asks of which node, for whom (ids as the mounting user namespace sees them)."""
 
     opcode: int
@@ -134,7 +134,7 @@ class Request(NamedTuple):
     body: memoryview
 
     @classmethod
-    def parse(cls, message: memoryview) -> Request:
+    def parse(cls, message: memoryview) -> FuseRequest:
         """Read a message; the body is a view on it."""
         length, opcode, unique, node, uid, gid, pid, _, _ = _IN_HEADER.unpack_from(message)
         return cls(opcode, unique, node, uid, gid, pid, message[_IN_HEADER.size : length])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kprobe_sim.expose.python.descriptors import Description
-from kprobe_sim.expose.python.entries import Entries, Entry
+from kprobe_sim.expose.python.entries import DirectoryEntry, Entries
 from kprobe_sim.expose.python.machine import normal
 from kprobe_sim.expose.python.paths import Paths, is_elsewhere
 from kprobe_sim.expose.python.real import REAL
@@ -242,7 +242,7 @@ class Calls(Paths):
         found = self.find(path)
         if found is not None:
             shown = found[0] if isinstance(path, int) else os.fspath(path)
-            return Entries(Entry(self, shown, name) for name in self._names(found[1], path))
+            return Entries(DirectoryEntry(self, shown, name) for name in self._names(found[1], path))
         extra = self._extra(path)
         entries = self._original["scandir"](self.elsewhere(path))
         return entries if not extra else Entries(self._with(entries, os.fspath(path), extra))
@@ -255,7 +255,7 @@ class Calls(Paths):
             for entry in entries:
                 if os.fsdecode(entry.name) not in extra:
                     yield entry
-        yield from (Entry(self, path, name) for name in extra)
+        yield from (DirectoryEntry(self, path, name) for name in extra)
 
     # directories
 

@@ -13,7 +13,7 @@ class _Stat(Protocol):
     def stat(self, path: Any) -> os.stat_result: ...
 
 
-class Entry:
+class DirectoryEntry:
     """What os.scandir() yields: an os.DirEntry of a simulated directory; its name is bytes if the directory's is."""
 
     def __init__(self, calls: _Stat, directory: str | bytes, name: str) -> None:

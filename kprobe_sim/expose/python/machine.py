@@ -65,7 +65,7 @@ class TextFile(Node):
         return _OpenText(flags, self._get)
 
 
-class Machine:
+class MachineTree:
     """Which node is at an absolute path; everything else isn't the simulator's.
 
     `other_mounts` returns the lines of /proc/mounts for what isn't tracing.

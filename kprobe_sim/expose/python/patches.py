@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from kprobe_sim.expose.python.calls import Calls
 from kprobe_sim.expose.python.guard import GUARD, WAY, NotCovered
-from kprobe_sim.expose.python.machine import Machine
+from kprobe_sim.expose.python.machine import MachineTree
 from kprobe_sim.expose.python.paths import is_elsewhere
 from kprobe_sim.expose.python.streams import RawFile, open_stream
 from kprobe_sim.parsing.refusal import refuse
@@ -95,7 +95,7 @@ def patched(kernel: SimulatedKernel | str = "", *, fs: Any = None) -> Iterator[S
     original = {name: getattr(os_module, name) for name in names if not name.startswith("_")}
     real_open = builtins.open
     here = fs is None and os.path.exists("/proc/self/mounts")
-    machine = Machine(kernel, partial(_other_mounts, real_open)) if here else Machine(kernel)
+    machine = MachineTree(kernel, partial(_other_mounts, real_open)) if here else MachineTree(kernel)
     calls = Calls(kernel, machine, original, time.time())
     patches = _Patches()
     GUARD.enter(calls)

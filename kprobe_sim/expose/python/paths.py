@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kprobe_sim.expose.python.descriptors import Descriptors
 from kprobe_sim.expose.python.guard import FORKED, Gone, NotCovered
-from kprobe_sim.expose.python.machine import DEBUG, TRACING, Machine, normal, walk
+from kprobe_sim.expose.python.machine import DEBUG, TRACING, MachineTree, normal, walk
 from kprobe_sim.files.node import DirNode, Node
 from kprobe_sim.parsing.refusal import refuse
 
@@ -39,7 +39,7 @@ class Paths:
     def __init__(
         self,
         kernel: SimulatedKernel,
-        machine: Machine,
+        machine: MachineTree,
         original: Mapping[str, Callable[..., Any]],
         started: float = 0.0,
     ) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kprobe_sim.expose.fuse.mount import MS_NODEV, MS_NOEXEC, MS_NOSUID, SystemCalls, mount_options
-from kprobe_sim.expose.python.machine import Directory, Machine, TextFile
+from kprobe_sim.expose.python.machine import Directory, MachineTree, TextFile
 from kprobe_sim.files.node import Node, OpenFile
 from kprobe_sim.files.simple import Simple
 from kprobe_sim.parsing.refusal import refuse
@@ -70,7 +70,7 @@ class _Number(Node):
 
 def run_files(kernel: SimulatedKernel, mounts: Callable[[], str]) -> Directory:
     """Return the files as one directory; `mounts` gives the mount table of the command."""
-    machine = Machine(kernel)
+    machine = MachineTree(kernel)
     kallsyms, kprobes = machine.find("/proc/kallsyms"), machine.find("/sys/kernel/debug/kprobes")
     assert kallsyms is not None
     assert kprobes is not None

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from kprobe.text import FAULT, Event, Place, parse
+from kprobe.text import FAULT, CodeAddress, Event, parse
 
-TRAMPOLINE = Place("arch_rethook_trampoline", 0, 0x60, "", None, "arch_rethook_trampoline+0x0/0x60")
+TRAMPOLINE = CodeAddress("arch_rethook_trampoline", 0, 0x60, "", None, "arch_rethook_trampoline+0x0/0x60")
 
 # The fields of the first hit by task "one".
 TYPES: list[tuple[str, str, dict[str, Any]]] = [
@@ -37,7 +37,7 @@ TYPES: list[tuple[str, str, dict[str, Any]]] = [
             "di": 0xFFFFFF9C,
             "dx": 0xFFFFC900003F3EC0,
             "cx": 0x8000,
-            "ip": Place("do_sys_openat2", 1, 0x170, "", None, "do_sys_openat2+0x1/0x170"),
+            "ip": CodeAddress("do_sys_openat2", 1, 0x170, "", None, "do_sys_openat2+0x1/0x170"),
         },
     ),
     ("6.1", "t_imm", {"a": 1, "b": 0xFFFFFFFFFFFFFFFF, "c": "foo", "d": 16}),
@@ -127,7 +127,11 @@ print fmt: "(%lx) {}", REC->__probe_ip
         (r"s={\"%s\",\"%s\"} n=%u", b's={"a}",(fault)} n=1', {"s": ("a}", FAULT), "n": 1}),
         (r"s={'%c','%c'}", b"s={',','}'}", {"s": (",", "}")}),
         (r"s='%c' t='%c'", b"s=''' t='\n'", {"s": "'", "t": "\n"}),
-        (r"s=%pS t=%pS", b"s=f+0x1/0x2 [m] t=0xff", {"s": Place("f", 1, 2, "m", None, "f+0x1/0x2 [m]"), "t": 255}),
+        (
+            r"s=%pS t=%pS",
+            b"s=f+0x1/0x2 [m] t=0xff",
+            {"s": CodeAddress("f", 1, 2, "m", None, "f+0x1/0x2 [m]"), "t": 255},
+        ),
         (r"s={%Lx,%Lx}", b"s={ff,10}", {"s": (255, 16)}),
     ],
 )  # fmt: skip

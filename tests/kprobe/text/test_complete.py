@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kprobe.text import FAULT, Bare, Event, Function, Marker, Place, Record, StackTrace, Unparsed, parse
+from kprobe.text import FAULT, Bare, CodeAddress, Event, Function, Marker, Record, StackTrace, Unparsed, parse
 
 Recorded = Callable[[str, str], bytes]
 Formats = Callable[[str, str], dict[str, str]]
@@ -159,7 +159,7 @@ def test_a_file_with_cr_lf(recorded: Recorded, series: str, name: str) -> None:
     ],
 )  # fmt: skip
 def test_an_address_without_a_symbol_is_an_address(text: str, address: int) -> None:
-    place = Place("", None, None, "", address, text)
+    place = CodeAddress("", None, None, "", address, text)
     head = HEAD.partition(b"e: (")[0]
     entry, leave = parse(head + f"e: ({text}) a=-1\n".encode() + head + f"e: (f <- {text}) a=-1\n".encode())
     assert isinstance(entry, Event)
@@ -177,7 +177,7 @@ def test_an_address_without_a_symbol_is_an_address(text: str, address: int) -> N
 @pytest.mark.parametrize("symbol", ["deadbeef", "f", "add", "face_b00c", "abad1dea0", "fffffffffffffffe0"])
 def test_a_symbol_made_of_such_letters(symbol: str) -> None:
     place = event(b"", None, HEAD.replace(b"do_sys_openat2+0x0/0x170", symbol.encode())).address
-    assert place == Place(symbol, None, None, "", None, symbol)
+    assert place == CodeAddress(symbol, None, None, "", None, symbol)
 
 
 def test_a_frame_that_is_no_place_has_no_symbol() -> None:

@@ -8,13 +8,13 @@ import pytest
 from kprobe.text import (
     Bare,
     BufferStarted,
+    CodeAddress,
     Coded,
     Event,
     Function,
     Header,
     Lost,
     Marker,
-    Place,
     RawMarker,
     Record,
     StackTrace,
@@ -25,8 +25,8 @@ from kprobe.text import (
 Recorded = Callable[[str, str], bytes]
 
 
-def symbol(name: str) -> Place:
-    return Place(name, None, None, "", None, name)
+def symbol(name: str) -> CodeAddress:
+    return CodeAddress(name, None, None, "", None, name)
 
 
 def body(data: bytes) -> list[Record]:
@@ -108,11 +108,11 @@ def test_places(recorded: Recorded) -> None:
     assert isinstance(entry, Event)
     assert isinstance(leave, Event)
     address = 0xFFFFFFFF813485A0
-    assert entry.address == Place(
+    assert entry.address == CodeAddress(
         "do_sys_openat2", 0, 0x170, "", address, "do_sys_openat2+0x0/0x170 <ffffffff813485a0>"
     )
     assert entry.caller is None
-    assert leave.address == Place("do_sys_openat2", None, None, "", address, "do_sys_openat2 <ffffffff813485a0>")
+    assert leave.address == CodeAddress("do_sys_openat2", None, None, "", address, "do_sys_openat2 <ffffffff813485a0>")
     assert leave.caller is not None
     assert (leave.caller.symbol, leave.caller.offset, leave.caller.address) == (
         "__x64_sys_openat", 0x6A, 0xFFFFFFFF81348C9A,
@@ -123,9 +123,13 @@ def test_uprobes(recorded: Recorded) -> None:
     entry, leave = body(recorded("6.12", "16_uprobe2.trace"))[:2]
     assert isinstance(entry, Event)
     assert isinstance(leave, Event)
-    assert (entry.name, entry.flags, entry.address) == ("um", "DNZff", Place("", None, None, "", 0x4032FF, "0x4032ff"))
+    assert (entry.name, entry.flags, entry.address) == (
+        "um",
+        "DNZff",
+        CodeAddress("", None, None, "", 0x4032FF, "0x4032ff"),
+    )
     assert leave.address == entry.address
-    assert leave.caller == Place("", None, None, "", 0x404274, "0x404274")
+    assert leave.caller == CodeAddress("", None, None, "", 0x404274, "0x404274")
 
 
 def test_no_context(recorded: Recorded) -> None:
@@ -151,7 +155,7 @@ def test_fields(recorded: Recorded) -> None:
     entry, leave = body(recorded("6.12", "03_opt_fields.trace"))[:2]
     assert isinstance(entry, Event)
     assert isinstance(leave, Event)
-    address = Place("", None, None, "", 0xFFFFFFFF81431510, "0xffffffff81431510")
+    address = CodeAddress("", None, None, "", 0xFFFFFFFF81431510, "0xffffffff81431510")
     assert (entry.address, dict(entry.fields)) == (
         address, {"dfd": 0xFFFFFF9C, "s": "tracing_on", "flags": 0x13E48},
     )  # fmt: skip

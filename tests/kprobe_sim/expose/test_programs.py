@@ -24,7 +24,7 @@ def place(can_mount: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
     for program in ("apt-get", "dpkg-deb", "gcc"):
         if shutil.which(program) is None:
             pytest.skip(f"the programs come from Debian's packages; there is no {program} here")
-    found = programs.Place(tmp_path_factory.mktemp("programs"))
+    found = programs.UnpackedPrograms(tmp_path_factory.mktemp("programs"))
     try:
         found.fetch()
     except subprocess.CalledProcessError as error:

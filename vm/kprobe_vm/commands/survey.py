@@ -13,10 +13,10 @@ from kprobe_vm.errors import FetchFailed
 from kprobe_vm.images.kernels import SUITES, Kernels, suites_for
 from kprobe_vm.images.kerneltree import release_of, series_of
 
-__all__ = ["Row", "builds", "survey", "table"]
+__all__ = ["SeriesKernels", "builds", "survey", "table"]
 
 
-class Row(NamedTuple):
+class SeriesKernels(NamedTuple):
     """One series; what of it there isn't is empty."""
 
     series: str
@@ -46,7 +46,7 @@ def builds(kernels: Kernels, *, offline: bool) -> list[Locked]:
     return sorted(found, key=lambda row: version_key(row.package.version))
 
 
-def survey(kernels: Kernels, offered: Iterable[Locked]) -> list[Row]:
+def survey(kernels: Kernels, offered: Iterable[Locked]) -> list[SeriesKernels]:
     """Return a row for each series that is offered, locked or cached."""
     by_series: dict[str, list[Locked]] = {}
     for row in offered:
@@ -59,7 +59,7 @@ def survey(kernels: Kernels, offered: Iterable[Locked]) -> list[Row]:
         by_series.keys() | cached.keys() | locked, key=lambda name: [int(part) for part in re.findall(r"\d+", name)]
     )
     return [
-        Row(
+        SeriesKernels(
             name,
             held.package.version if (held := kernels.locks.kernel(name)) else "",
             tuple(cached.get(name, ())),
@@ -69,7 +69,7 @@ def survey(kernels: Kernels, offered: Iterable[Locked]) -> list[Row]:
     ]
 
 
-def _cells(row: Row) -> Iterator[str]:
+def _cells(row: SeriesKernels) -> Iterator[str]:
     yield row.series
     yield row.locked or "-"
     yield ", ".join(row.cached) or "-"
@@ -86,6 +86,6 @@ def table(rows: Sequence[Sequence[str]], write: Callable[[str], object]) -> None
         write("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())
 
 
-def lines(rows: Iterable[Row]) -> list[list[str]]:
+def lines(rows: Iterable[SeriesKernels]) -> list[list[str]]:
     """Return the cells of a table of series, with a head."""
     return [["SERIES", "LOCKED", "CACHED", "OFFERED"], *([*_cells(row)] for row in rows)]

@@ -14,10 +14,10 @@ from kprobe_vm.comparison.features import (
     Act,
     Define,
     Exists,
+    Feature,
     Filter,
     Format,
     Option,
-    Row,
     Says,
     Trigger,
 )
@@ -64,7 +64,7 @@ class Column(NamedTuple):
         return sum(self.differs(index) for index in range(len(self.answers)))
 
 
-def rows() -> list[Row]:
+def rows() -> list[Feature]:
     """Return the rows of all sections."""
     return [row for section in SECTIONS for row in section.rows]
 

@@ -10,10 +10,10 @@ __all__ = [
     "Act",
     "Define",
     "Exists",
+    "Feature",
     "Filter",
     "Format",
     "Option",
-    "Row",
     "Says",
     "Section",
     "Trigger",
@@ -71,7 +71,7 @@ class Option(NamedTuple):
 Act = Define | Format | Filter | Trigger | Says | Exists | Option
 
 
-class Row(NamedTuple):
+class Feature(NamedTuple):
     """A feature in a few words, and how it is asked for."""
 
     what: str
@@ -82,19 +82,19 @@ class Section(NamedTuple):
     """Rows that belong together."""
 
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[Feature, ...]
 
 
-def _argument(what: str, text: str, prefix: str = "p") -> Row:
-    return Row(what, Define(f"{prefix}:x do_sys_openat2 {text}"))
+def _argument(what: str, text: str, prefix: str = "p") -> Feature:
+    return Feature(what, Define(f"{prefix}:x do_sys_openat2 {text}"))
 
 
-def _line(what: str, text: str, *before: str) -> Row:
-    return Row(what, Define(text, before))
+def _line(what: str, text: str, *before: str) -> Feature:
+    return Feature(what, Define(text, before))
 
 
-def _filter(what: str, text: str) -> Row:
-    return Row(what, Filter(text))
+def _filter(what: str, text: str) -> Feature:
+    return Feature(what, Filter(text))
 
 
 SECTIONS = (
@@ -107,13 +107,13 @@ SECTIONS = (
             _line("return probe with its number of instances", "r10:x do_sys_openat2"),
             _line("number of instances on an entry probe", "p10:x do_sys_openat2"),
             _line("unknown kind", "q:x do_sys_openat2"),
-            Row("through dynamic_events", Define("p:x do_sys_openat2", path="dynamic_events")),
-            Row("event probe", Define("e:x sched/sched_switch pid=$prev_pid", path="dynamic_events")),
-            Row("function probe", Define("f:x do_sys_openat2", path="dynamic_events")),
-            Row("function exit probe", Define("f:x do_sys_openat2%return", path="dynamic_events")),
-            Row("tracepoint probe", Define("t:x sched_switch", path="dynamic_events")),
-            Row("synthetic event", Define("s:x u64 lat", path="dynamic_events")),
-            Row("kind that dynamic_events doesn't know", Define("q:x do_sys_openat2", path="dynamic_events")),
+            Feature("through dynamic_events", Define("p:x do_sys_openat2", path="dynamic_events")),
+            Feature("event probe", Define("e:x sched/sched_switch pid=$prev_pid", path="dynamic_events")),
+            Feature("function probe", Define("f:x do_sys_openat2", path="dynamic_events")),
+            Feature("function exit probe", Define("f:x do_sys_openat2%return", path="dynamic_events")),
+            Feature("tracepoint probe", Define("t:x sched_switch", path="dynamic_events")),
+            Feature("synthetic event", Define("s:x u64 lat", path="dynamic_events")),
+            Feature("kind that dynamic_events doesn't know", Define("q:x do_sys_openat2", path="dynamic_events")),
         ),
     ),
     Section(
@@ -241,9 +241,9 @@ SECTIONS = (
             _argument("array of a register", "a=%si:u8[4]"),
             _argument("array that isn't closed", "a=+0(%si):u8[4"),
             _argument("unknown type", "a=%di:u7"),
-            Row("array in the format file", Format("p:x do_sys_openat2 a=+0(%si):u8[4]")),
-            Row("string in the format file", Format("p:x do_sys_openat2 a=+0(%si):string")),
-            Row("bit field in the format file", Format("p:x do_sys_openat2 a=%di:b4@4/32")),
+            Feature("array in the format file", Format("p:x do_sys_openat2 a=+0(%si):u8[4]")),
+            Feature("string in the format file", Format("p:x do_sys_openat2 a=+0(%si):string")),
+            Feature("bit field in the format file", Format("p:x do_sys_openat2 a=%di:b4@4/32")),
         ),
     ),
     Section(
@@ -274,22 +274,22 @@ SECTIONS = (
     Section(
         "Triggers",
         (
-            Row("stacktrace", Trigger("stacktrace")),
-            Row("traceoff with count and filter", Trigger("traceoff:3 if dfd == 1")),
-            Row("snapshot", Trigger("snapshot")),
-            Row("enable_event", Trigger("enable_event:sched:sched_switch")),
-            Row("hist", Trigger("hist:keys=dfd")),
-            Row("hist by stack", Trigger("hist:keys=stacktrace")),
-            Row("hist by common_stacktrace", Trigger("hist:keys=common_stacktrace")),
-            Row("hist without hitcount", Trigger("hist:keys=dfd:vals=how:nohitcount")),
-            Row("hist in percent", Trigger("hist:keys=dfd:vals=hitcount.percent")),
-            Row("filter with an unknown field", Trigger("stacktrace if nosuch == 1")),
+            Feature("stacktrace", Trigger("stacktrace")),
+            Feature("traceoff with count and filter", Trigger("traceoff:3 if dfd == 1")),
+            Feature("snapshot", Trigger("snapshot")),
+            Feature("enable_event", Trigger("enable_event:sched:sched_switch")),
+            Feature("hist", Trigger("hist:keys=dfd")),
+            Feature("hist by stack", Trigger("hist:keys=stacktrace")),
+            Feature("hist by common_stacktrace", Trigger("hist:keys=common_stacktrace")),
+            Feature("hist without hitcount", Trigger("hist:keys=dfd:vals=how:nohitcount")),
+            Feature("hist in percent", Trigger("hist:keys=dfd:vals=hitcount.percent")),
+            Feature("filter with an unknown field", Trigger("stacktrace if nosuch == 1")),
         ),
     ),
     Section(
         "Files",
         tuple(
-            Row("", Exists(path))
+            Feature("", Exists(path))
             for path in (
                 *("available_filter_functions_addrs", "buffer_subbuf_size_kb", "dynamic_events", "enabled_functions"),
                 *("error_log", "events/sched/sched_switch/hist", "last_boot_info", "osnoise", "set_event_notrace_pid"),
@@ -301,7 +301,7 @@ SECTIONS = (
     Section(
         "Options",
         tuple(
-            Row("", Option(name))
+            Feature("", Option(name))
             for name in (
                 *("bin", "bitmask-list", "context-info", "copy_trace_marker", "event-fork", "fields", "func-args"),
                 *("hash-ptr", "irq-info", "latency-format", "markers", "overwrite", "pause-on-trace", "raw"),
@@ -312,13 +312,17 @@ SECTIONS = (
     Section(
         "What the files say",
         (
-            Row("README: definitions", Says("README", r"(?m)^\s+(?:Format: )?[a-z-](?:\[maxactive\])?\[?:\[[<s\[].*$")),
-            Row("README: places", Says("README", r"(?m)^\s*place.*:.*$")),
-            Row("README: fetched arguments", Says("README", r"(?m)^\s+fetcharg:.*\n(?:(?!.*\w: ).*\n)*")),
-            Row("README: types", Says("README", r"(?m)^\s+type:.*\n(?:\s+(?:b<|symstr|<type|string|ustring).*\n)*")),
-            Row("clocks", Says("trace_clock", r".+")),
-            Row("tracers", Says("available_tracers", r".+")),
-            Row("letters before the time", Says("trace", r"(?<=-=> ).*")),
+            Feature(
+                "README: definitions", Says("README", r"(?m)^\s+(?:Format: )?[a-z-](?:\[maxactive\])?\[?:\[[<s\[].*$")
+            ),
+            Feature("README: places", Says("README", r"(?m)^\s*place.*:.*$")),
+            Feature("README: fetched arguments", Says("README", r"(?m)^\s+fetcharg:.*\n(?:(?!.*\w: ).*\n)*")),
+            Feature(
+                "README: types", Says("README", r"(?m)^\s+type:.*\n(?:\s+(?:b<|symstr|<type|string|ustring).*\n)*")
+            ),
+            Feature("clocks", Says("trace_clock", r".+")),
+            Feature("tracers", Says("available_tracers", r".+")),
+            Feature("letters before the time", Says("trace", r"(?<=-=> ).*")),
         ),
     ),
 )

@@ -8,7 +8,18 @@ from itertools import groupby
 from typing import NamedTuple
 
 from kprobe_vm.comparison.answers import Answer, Column
-from kprobe_vm.comparison.features import FIXED, SECTIONS, Define, Exists, Filter, Format, Option, Row, Says, Trigger
+from kprobe_vm.comparison.features import (
+    FIXED,
+    SECTIONS,
+    Define,
+    Exists,
+    Feature,
+    Filter,
+    Format,
+    Option,
+    Says,
+    Trigger,
+)
 
 __all__ = ["html", "markdown"]
 
@@ -96,7 +107,7 @@ def _cells(columns: Sequence[Column], index: int) -> list[_Cell]:
     return cells
 
 
-def _numbered() -> Iterator[tuple[int, str, Row]]:
+def _numbered() -> Iterator[tuple[int, str, Feature]]:
     index = 0
     for section in SECTIONS:
         for row in section.rows:
@@ -104,7 +115,7 @@ def _numbered() -> Iterator[tuple[int, str, Row]]:
             index += 1
 
 
-def _asked(row: Row) -> str:
+def _asked(row: Feature) -> str:
     """Return what is written, or the name of what is looked for."""
     match row.act:
         case Define(line, before):
@@ -128,7 +139,7 @@ def _head(answer: Answer) -> str:
     return f"{SIGNS[answer.state]} {answer.errno or WORDS[answer.state]}".strip()
 
 
-def _is_silent(answer: Answer, row: Row) -> bool:
+def _is_silent(answer: Answer, row: Feature) -> bool:
     """Return whether a definition was taken and nothing is listed then, as after a removal."""
     return isinstance(row.act, Define) and answer == Answer("ok")
 
@@ -177,7 +188,7 @@ def _answer_html(answer: Answer, span: int) -> Iterator[str]:
         yield f'<pre class="caret">{escape(command)}\n<i>{caret}</i></pre>'
 
 
-def _cell_html(cell: _Cell, row: Row) -> str:
+def _cell_html(cell: _Cell, row: Feature) -> str:
     span = f' colspan="{len(cell.columns)}"' if len(cell.columns) > 1 else ""
     said = "".join(_answer_html(cell.answer, len(cell.columns)))
     if _is_silent(cell.answer, row):
@@ -275,7 +286,7 @@ def _table(columns: Sequence[Column], title: str) -> Iterator[str]:
         yield f"| {row.what} | {_code(asked)} | " + " | ".join(signs) + " |"
 
 
-def _sign(answer: Answer, row: Row) -> str:
+def _sign(answer: Answer, row: Feature) -> str:
     text = f" {answer.text}" if isinstance(row.act, Option) and answer.state == "ok" else ""
     return (SIGNS[answer.state] if answer.state == "absent" else _head(answer)) + text
 

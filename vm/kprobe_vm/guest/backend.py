@@ -59,7 +59,7 @@ class VmTracefs(GuestTracefs):
         machine: Machine,
         spec: Spec,
         lab: Lab,
-        place: places.Place,
+        place: places.GuestSlot,
         begun: Callable[[], Progress] = ProgressPrinter,
     ) -> None:
         super().__init__(machine.channel, deadline=machine.boot.deadlines.operation)
@@ -111,7 +111,7 @@ def _machine(spec: Spec, progress: Progress | None) -> Machine:
     return Machine(spec.kernel, cpus=spec.cpus, memory=spec.memory, progress=progress, template=not spec.cold)
 
 
-def _place(spec: Spec, progress: Progress) -> places.Place:
+def _place(spec: Spec, progress: Progress) -> places.GuestSlot:
     return places.take(places.limit(os.environ, spec.memory), waiting=progress)
 
 

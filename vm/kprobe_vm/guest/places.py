@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-__all__ = ["Place", "limit", "take"]
+__all__ = ["GuestSlot", "limit", "take"]
 
 PREFIX = "\0kprobe-vm/guest/"
 NOTICE = 1.0  # seconds after which one who waits says so
@@ -26,7 +26,7 @@ SHARE = 0.5  # of the machine's memory that guests may have
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
-class Place:
+class GuestSlot:
     """The right to run one guest; give it back with `close`."""
 
     def __init__(self, holder: socket.socket | None) -> None:
@@ -42,7 +42,7 @@ class Place:
         if self._holder is not None:
             self._holder.close()
 
-    def __enter__(self) -> Place:
+    def __enter__(self) -> GuestSlot:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -61,7 +61,7 @@ def limit(environment: Mapping[str, str], memory: int) -> int:
 
 def take(
     count: int, *, patience: float = PATIENCE, prefix: str = "", waiting: Callable[[str], None] | None = None
-) -> Place:
+) -> GuestSlot:
     """Take one of `count` places, waiting for one that is given back; `prefix` is for places of another kind.
 
     After `patience` seconds, and for a process that has a place already, it is one that isn't counted: two that each
@@ -78,10 +78,10 @@ def take(
             except OSError as error:
                 holder.close()
                 if error.errno != errno.EADDRINUSE:
-                    return Place(None)  # no such sockets here: then nobody counts
+                    return GuestSlot(None)  # no such sockets here: then nobody counts
             else:
                 holder.listen(WAITERS)
-                return Place(holder)
+                return GuestSlot(holder)
         now = time.monotonic()
         left = end - now
         if waiting is not None and left > 0:
@@ -95,7 +95,7 @@ def take(
                 )
                 waiting = None
         if left <= 0 or not _wait_for_a_change(count, left, prefix):
-            return Place(None)
+            return GuestSlot(None)
 
 
 def _wait_for_a_change(count: int, seconds: float, prefix: str) -> bool:

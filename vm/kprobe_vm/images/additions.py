@@ -17,7 +17,7 @@ from kprobe_vm.debian.archives import Archives
 from kprobe_vm.debian.packages import Package
 from kprobe_vm.errors import FetchFailed
 from kprobe_vm.host.cache import Cache, digest
-from kprobe_vm.images.cpio import Entry, archive
+from kprobe_vm.images.cpio import CpioEntry, archive
 from kprobe_vm.images.kernels import BOOKWORM
 
 __all__ = ["addition", "entries", "forget"]
@@ -57,9 +57,9 @@ def forget(cache: Cache) -> None:
         chosen.unlink(missing_ok=True)
 
 
-def entries(packages: Iterable[Path]) -> Iterator[Entry]:
+def entries(packages: Iterable[Path]) -> Iterator[CpioEntry]:
     """Yield the files of some packages, directories before what is in them; of equal paths the last package's."""
-    found: dict[str, Entry] = {}
+    found: dict[str, CpioEntry] = {}
     for package in packages:
         with deb.members(package) as members:
             for member, content in members:
@@ -67,14 +67,14 @@ def entries(packages: Iterable[Path]) -> Iterator[Entry]:
                 if path in ("", ".") or LEFT_OUT.fullmatch(path):
                     continue
                 if member.isdir():
-                    found.setdefault(path, Entry(path, stat.S_IFDIR | member.mode & 0o7777))
+                    found.setdefault(path, CpioEntry(path, stat.S_IFDIR | member.mode & 0o7777))
                 elif member.issym():
-                    found[path] = Entry(path, stat.S_IFLNK | 0o777, member.linkname.encode())
+                    found[path] = CpioEntry(path, stat.S_IFLNK | 0o777, member.linkname.encode())
                 elif member.islnk():
                     target = found.get(member.linkname.removeprefix("./"))
                     if target is None:
                         raise FetchFailed(f"{package}: {path} is a link to {member.linkname}, which is not there")
                     found[path] = target._replace(path=path)
                 elif content is not None:
-                    found[path] = Entry(path, stat.S_IFREG | member.mode & 0o7777, content.read())
+                    found[path] = CpioEntry(path, stat.S_IFREG | member.mode & 0o7777, content.read())
     yield from (found[path] for path in sorted(found))

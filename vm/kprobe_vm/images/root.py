@@ -14,7 +14,7 @@ from kprobe_vm.errors import PackageCorrupt
 from kprobe_vm.host.cache import Cache, digest
 from kprobe_vm.images.additions import addition
 from kprobe_vm.images.compiled import compiled
-from kprobe_vm.images.cpio import Entry, archive, device, directory, regular, symlink
+from kprobe_vm.images.cpio import CpioEntry, archive, device, directory, regular, symlink
 from kprobe_vm.images.kerneltree import Kernel
 
 __all__ = ["agent", "busybox", "root_image"]
@@ -60,7 +60,7 @@ def busybox(cache: Cache, progress: Progress) -> Path:
     return cache.file("busybox", f"busybox-{locked.package.sha256[:12]}", unpack, mode=0o755)
 
 
-def _entries(kernel: Kernel, agent_path: Path, busybox_path: Path) -> Iterator[Entry]:
+def _entries(kernel: Kernel, agent_path: Path, busybox_path: Path) -> Iterator[CpioEntry]:
     for name in DIRECTORIES:
         yield directory(name, 0o1777 if name == "tmp" else 0o755)
     yield device("dev/console", 5, 1)

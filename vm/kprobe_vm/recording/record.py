@@ -20,7 +20,7 @@ from kprobe_vm.recording import btf, chains, profilefile
 from kprobe_vm.recording.instructions import Kind, Special, Text, bugs, decode, jump_labels, merge, static_calls
 from kprobe_vm.recording.questions import File, Guest, Memory, ask
 from kprobe_vm.recording.symboltable import (
-    Entry,
+    KallsymsEntry,
     Locations,
     Module,
     build,
@@ -105,7 +105,7 @@ def write_profile(into: Path, answers: Mapping[str, bytes], read: Read, config: 
     return target
 
 
-def symbols(entries: list[Entry], answers: Mapping[str, bytes], read: Read, progress: Progress) -> bytes:
+def symbols(entries: list[KallsymsEntry], answers: Mapping[str, bytes], read: Read, progress: Progress) -> bytes:
     """Return the symbol table of a guest."""
     where: dict[str, int] = {}
     for entry in entries:
@@ -162,7 +162,7 @@ def _reserved_in_module(module: Module, sections: str, read: Read, text: Text) -
             yield from reader(read, first, min(last, _whole_pages(first + 1)), text)
 
 
-def _modules(text: str, entries: Iterable[Entry]) -> list[Module]:
+def _modules(text: str, entries: Iterable[KallsymsEntry]) -> list[Module]:
     """Return where the loaded modules are, by /proc/modules and their symbols.
 
     The text goes from the base to the page after the last function.  Up to 6.3 a module is one area of memory; later

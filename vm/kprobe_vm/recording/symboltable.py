@@ -39,7 +39,7 @@ ENDBR = (b"\xf3\x0f\x1e\xfa", b"\x66\x0f\x1f\x00", b"\x0f\x1f\x40\xd6")
 NOP5 = (b"\x0f\x1f\x44\x00\x00", b"\x66\x66\x66\x66\x90", b"\x3e\x8d\x74\x26\x00")
 
 
-class Entry(NamedTuple):
+class KallsymsEntry(NamedTuple):
     """A line of /proc/kallsyms."""
 
     address: int
@@ -57,7 +57,7 @@ class Module(NamedTuple):
     areas: tuple[tuple[int, int], ...]
 
 
-def parse_kallsyms(text: str) -> list[Entry]:
+def parse_kallsyms(text: str) -> list[KallsymsEntry]:
     """Return the symbols sorted by address, aliases in the order given; those of BPF and of trampolines are left out.
 
     They come and go while a kernel runs ([bpf], [__builtin__ftrace], [__builtin__kprobes]).
@@ -69,7 +69,7 @@ def parse_kallsyms(text: str) -> list[Entry]:
         module = module.strip("[]")
         if module == "bpf" or module.startswith("__builtin__"):
             continue
-        entries.append(Entry(int(place, 16), letter, name, module))
+        entries.append(KallsymsEntry(int(place, 16), letter, name, module))
     entries.sort(key=lambda entry: entry.address)
     return entries
 
@@ -101,7 +101,7 @@ class Locations:
     and by a five-byte nop where the call would be.
     """
 
-    def __init__(self, entries: Sequence[Entry], texts: Sequence[Text], reserved: Iterable[int] = ()) -> None:
+    def __init__(self, entries: Sequence[KallsymsEntry], texts: Sequence[Text], reserved: Iterable[int] = ()) -> None:
         self._texts = texts
         self._reserved = frozenset(reserved)  # where jump labels are: nops of the same look
         self._addresses = [entry.address for entry in entries]
@@ -182,7 +182,7 @@ class Locations:
 
 
 def build(
-    entries: Sequence[Entry],
+    entries: Sequence[KallsymsEntry],
     image: tuple[int, int],
     modules: Sequence[Module],
     texts: Sequence[Text],
@@ -245,7 +245,7 @@ def build(
     return packed.file(b"kprobsym", sections)
 
 
-def untraced(entries: Iterable[Entry], texts: Iterable[Text], locations: Iterable[int]) -> list[int]:
+def untraced(entries: Iterable[KallsymsEntry], texts: Iterable[Text], locations: Iterable[int]) -> list[int]:
     """Return the addresses of functions that start with ENDBR and have no ftrace location, ascending."""
     traced = frozenset(locations)
     found = set()
