@@ -168,11 +168,6 @@ class Profile:
             return "".join(f"{name}\n" for name in self.symbols.traceable_names()).encode()
         return self._files[path].encode("latin-1")
 
-    def file_errno(self, path: str) -> int | None:
-        """Return the errno that reading a pristine file gave, None for one that could be read."""
-        number: int | None = self._facts["errors"].get(path)
-        return number
-
     def entries(self, path: str) -> list[FileEntry]:
         """Return a directory of the pristine tracefs in readdir order; KeyError if there is none.
 

@@ -10,7 +10,7 @@ from kprobe_sim.builds.symbols import SymbolTable
 
 MAGIC = b"kprobtyp"
 VOID = 0  # the number of the type void
-_PROTOTYPES, _TYPES, _STRUCTS = 256, 64, 256  # lines to a chunk
+_PROTOTYPES, _TYPES = 256, 64  # lines to a chunk
 _SIGNED, _CHAR, _BOOL = 1, 2, 4  # the encoding of an int
 _POINTER_SIZE = 8
 _ANONYMOUS_DEPTH = 16

@@ -37,11 +37,6 @@ def os_module(fs: Any) -> Any:
     return fs.patcher.fake_modules["os"]
 
 
-def io_module(fs: Any) -> Any:
-    """Return the fake `io`."""
-    return fs.patcher.fake_modules["io"]
-
-
 @contextmanager
 def paused(fs: Any) -> Iterator[None]:
     """Let code of ours see the real files."""

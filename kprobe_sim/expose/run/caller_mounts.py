@@ -18,12 +18,6 @@ class Mount(NamedTuple):
     rest: str
 
 
-def place_of(pid: int, path: bytes, directory: int | None = None) -> bytes:
-    """Return where this process finds what another one means by a path, from its working or an open directory."""
-    base = "root" if path.startswith(b"/") else "cwd/" if directory is None else f"fd/{directory}/"
-    return os.fsencode(f"/proc/{pid}/{base}") + path
-
-
 def mount_of(pid: int, path: bytes, directory: int | None = None) -> Mount | None:
     """Return the mount that a path leads to, without a look at links; None if that can't be told."""
     try:

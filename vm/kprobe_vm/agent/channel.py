@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from errno import EFBIG, EINTR
+from errno import EFBIG
 
 from kprobe_vm.agent.frames import WINDOW, Broken, Decoder, Frame, Hello, Op, Reply, encode
 from kprobe_vm.agent.request import LARGEST, Request
@@ -315,8 +315,3 @@ class Channel:
         with self._greeted:
             self.hello = hello
             self._greeted.notify_all()
-
-
-def was_interrupted(request: Request) -> bool:
-    """Whether a request ended because it was cancelled."""
-    return request.done and request.result == -EINTR

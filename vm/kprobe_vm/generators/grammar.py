@@ -46,9 +46,6 @@ class Definitions:
         self._random = random
         self._symbols = symbols
 
-    def _pick(self, *choices: tuple[float, object]) -> object:
-        return self._random.choices([value for _, value in choices], [weight for weight, _ in choices])[0]
-
     def _one(self, words: Sequence[str], usual: int) -> str:
         """One of the first `usual` words mostly, else any."""
         return self._random.choice(words[:usual] if self._random.random() < 0.85 else words)

@@ -10,9 +10,7 @@ from pathlib import Path
 
 from kprobe_vm.host.cache import Cache, digest
 
-__all__ = ["FIRST_BYTE_DEADLINE", "Verdict", "can_open_kvm", "kvm_trouble"]
-
-FIRST_BYTE_DEADLINE = 5.0  # seconds; a kernel that runs on KVM prints its first line in a fraction of one
+__all__ = ["Verdict", "can_open_kvm", "kvm_trouble"]
 
 
 def can_open_kvm(device: str = "/dev/kvm") -> bool:

@@ -26,9 +26,7 @@ RETURNED = tuple(name for name in REGISTERS if name not in ("ax", "sp"))  # thos
 STACK_WORDS = 40
 STACK_SIZE = 16384  # of a kernel stack, which is aligned to that
 WORDS = 32  # read at a pointer
-_LIMIT = 0x7FFF_FFFF_F000
 _STACK_TYPE = 4
-_MORE_STACK = (8, 16)  # u32 size, then addresses
 
 
 class Path(NamedTuple):
