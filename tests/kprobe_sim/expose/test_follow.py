@@ -233,6 +233,7 @@ def test_a_call_is_seen_while_it_waits(run: Run, tmp_path: Path) -> None:
         exec 3< $1/pipe
         echo read
     ) &
+    until grep -q 1 events/kprobes/enable; do :; done  # while trace is open for reading, that would be EBUSY
     until grep -q pipe trace; do :; done
     grep -o '\\(path=.*/\\|result=\\).*' trace | tail -n 1
     exec 4> $1/pipe
