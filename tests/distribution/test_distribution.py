@@ -122,6 +122,16 @@ def test_the_licence(built: Built, metadata: Message) -> None:
         assert archive.read(name) == (ROOT / "LICENSE").read_bytes()
 
 
+def test_the_addresses_are_those_of_others(metadata: Message) -> None:
+    """The project has none of its own yet; an index shows at most 32 characters of a label."""
+    named = [str(value).partition(", ") for value in metadata.get_all("Project-URL", [])]
+    assert {label: address for label, _, address in named} == {
+        "Interface (kernel docs)": "https://docs.kernel.org/trace/kprobetrace.html",
+        "perf-tools' kprobe": "https://github.com/brendangregg/perf-tools",
+    }
+    assert max(len(label) for label, _, _ in named) <= 32
+
+
 def test_the_versions_that_are_named_are_tried(metadata: Message) -> None:
     named = [value.rpartition(" ")[2] for value in metadata.get_all("Classifier", []) if ":: Python :: 3." in value]
     assert named == list(VERSIONS)
