@@ -29,24 +29,23 @@ class EprobeTrigger(Trigger):
         self.probe = probe
         self.filter = chosen
         self._own = own  # the file of the event probe's own event
+        self._recorder = Recorder(file.instance.tracing)
 
     def fire(self, hit: Hit, record: bytes) -> None:
         machine, own, probe = self.instance.machine, self._own, self.probe
         (pid,) = _PID.unpack_from(hit.head, 4)
         task = machine.tasks.get(pid) or Task(pid, hit.comm)
         probe.hits += 1
-        recorder = Recorder(self.instance.tracing)
-        if not recorder.wants(own, task, hit.cpu):
+        if not self._recorder.wants(own, task, hit.cpu):
             return
         strings = {address: text + b"\0" for address, text in machine.strings.items()}
         memory = CallMemory(machine.memory, {**strings, **machine.user_memory, RECORD: record})
         state = State({}, memory, (), hit.comm, 0, Current(0, 0, 0), record)
-        depth = hit.head[3] + bool(
-            machine.profile.preemption
-        )  # what is made within an event is made with preemption off
+        # what is made within an event is made with preemption off
+        depth = hit.head[3] + bool(machine.profile.preemption)
         head = _TYPE.pack(probe.event.id) + hit.head[2:3] + bytes([depth & 0xFF]) + hit.head[4:8]
         made = probe.evaluate(state)
-        recorder.emit(
+        self._recorder.emit(
             own,
             task,
             head + made,
