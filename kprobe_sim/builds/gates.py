@@ -47,10 +47,10 @@ class Gates:
     argument_size: int  # longest expression, in bytes
     argument_size_errno: int
     array_room_errno: int  # no instruction is left for the loop over an array
-    too_many_arguments: str | None  # more than 128: None drops them, "" refuses silently, else message id
-    string_type_message: str | None  # $comm with another type than string
+    too_many_arguments: str | None  # id of the refusal of more than 128; None drops them
+    string_type_message: str  # id of the refusal of $comm with another type than string
     entry_arguments_at_return: bool  # $argN on return probes
-    variable_overflow_is_told: bool  # $stack<huge> is ERANGE, not EINVAL
+    variable_overflow_errno: int  # $stack<huge>
     btf: bool  # parameters by name, types of parameters and return values
     event_typecasts: bool  # (TYPE) is known, but only for event probes
     typecasts: bool  # (TYPE)X->FIELD, this_cpu_ptr(X), this_cpu_read(X)
@@ -194,16 +194,20 @@ ROWS: tuple[Gate, ...] = (
     ),
     Gate(
         "too_many_arguments",
-        ((_START, None), ((6, 12, 0), ""), ((7, 0, 0), "TOO_MANY_ARGS")),
+        ((_START, None), ((6, 12, 0), "TOO_MANY_ARGS_UNLOGGED"), ((7, 0, 0), "TOO_MANY_ARGS")),
         "definitions 6.1, 6.12 and 7.2 with 129 arguments",
     ),
     Gate(
         "string_type_message",
-        ((_START, None), ((6, 7, 0), "NEED_STRING_TYPE")),
+        ((_START, "NEED_STRING_TYPE_UNLOGGED"), ((6, 7, 0), "NEED_STRING_TYPE")),
         "definitions 6.1 and 6.12: '$comm:u32'",
     ),
     _since("entry_arguments_at_return", (6, 9, 0), "docs/kernel/arguments.md#argn"),
-    _since("variable_overflow_is_told", (7, 3, 0), "fixtures/definitions/observed.jsonl: '$stack99999999999999999999'"),
+    Gate(
+        "variable_overflow_errno",
+        ((_START, errno.EINVAL), ((7, 3, 0), errno.ERANGE)),
+        "fixtures/definitions/observed.jsonl: '$stack99999999999999999999'",
+    ),
     _since("btf", (6, 5, 0), "docs/kernel/arguments.md#names-of-parameters"),
     Gate(
         "event_typecasts",

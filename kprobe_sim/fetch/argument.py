@@ -6,7 +6,6 @@ Sources: docs/kernel/arguments.md, docs/kernel/types.md; fixtures/definitions.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Collection
 from enum import Enum
 from typing import NamedTuple
@@ -85,17 +84,17 @@ def _split_type(body: str, column: int) -> tuple[str, _TypeText]:
         return body[:colon], _TypeText(body[start:], column + start, 0)
     close = body.find("]", bracket + 1)
     if close < 0:
-        raise Refusal(errno.EINVAL, "ARRAY_NO_CLOSE", column + len(body))
+        raise Refusal("ARRAY_NO_CLOSE", column + len(body))
     if close + 1 != len(body):
-        raise Refusal(errno.EINVAL, "BAD_ARRAY_SUFFIX", column + close + 1)
+        raise Refusal("BAD_ARRAY_SUFFIX", column + close + 1)
     try:
         count = kstrtouint(body[bracket + 1 : close])
     except OSError:
         count = 0
     if not count:
-        raise Refusal(errno.EINVAL, "BAD_ARRAY_NUM", column + bracket + 1)
+        raise Refusal("BAD_ARRAY_NUM", column + bracket + 1)
     if count > _MAX_ARRAY:
-        raise Refusal(errno.EINVAL, "ARRAY_TOO_BIG", column + bracket + 1)
+        raise Refusal("ARRAY_TOO_BIG", column + bracket + 1)
     return body[:colon], _TypeText(body[start:bracket], column + start, count)
 
 
@@ -105,11 +104,11 @@ def _choose_type(expression: str, written: _TypeText, scope: Scope) -> FetchType
         expression in ("$comm", "$COMM") or expression.startswith('\\"')
     ):
         if written.length or written.text not in (None, "string"):
-            raise Refusal(errno.EINVAL, scope.gates.string_type_message, written.column)
+            raise Refusal(scope.gates.string_type_message, written.column)
         return STRING_TYPE
     found = find_type(written.text, scope.gates)
     if found is None or (own is not None and written.text in own.unknown_types):
-        raise Refusal(errno.EINVAL, "BAD_TYPE", written.column)
+        raise Refusal("BAD_TYPE", written.column)
     return found
 
 
@@ -122,15 +121,15 @@ def _string_store(
     symbol_name = fetch_type.name == "symstr"
     if symbol_name:
         if read.user if read else kind not in _SYMSTR_SOURCES:
-            raise Refusal(errno.EINVAL, "BAD_SYMSTRING", type_column)
+            raise Refusal("BAD_SYMSTRING", type_column)
     elif not read and kind not in _STRING_SOURCES:
-        raise Refusal(errno.EINVAL, "BAD_STRING", type_column)
+        raise Refusal("BAD_STRING", type_column)
     slot = expression.slot
     own_slot = symbol_name or not read or length > 0
     if own_slot:
         slot += 1
         if slot == LAST_SLOT:
-            raise Refusal(errno.EINVAL, "TOO_MANY_OPS", expression.column)
+            raise Refusal("TOO_MANY_OPS", expression.column)
     if fetch_type.name == "ustring" or (read and not own_slot and read.user):
         return Store.USER_STRING, not own_slot, slot
     return (Store.SYMBOL_NAME if symbol_name else Store.STRING), not own_slot, slot
@@ -141,7 +140,7 @@ def _bitfield(written: _TypeText, size: int, slot: int) -> tuple[int, int] | Non
     text = written.text
     if text is None or not text.startswith("b"):
         return None
-    bad = Refusal(errno.EINVAL, "BAD_BITFIELD", written.column)
+    bad = Refusal("BAD_BITFIELD", written.column)
     width, end = simple_strtoul(text, 1)
     if not width or text[end : end + 1] != "@":
         raise bad
@@ -157,7 +156,7 @@ def _bits(written: _TypeText, size: int, expression: Expression, slot: int) -> t
     if written.text is None and (expression.bits[0] % 8 or expression.bits[1]):
         bits = expression.bits
         if slot + 1 == LAST_SLOT:
-            raise Refusal(errno.EINVAL, "TOO_MANY_OPS", expression.column)
+            raise Refusal("TOO_MANY_OPS", expression.column)
     return bits
 
 
@@ -167,7 +166,7 @@ def _number_store(expression: Expression) -> tuple[Store, bool, int]:
         return Store.USER_MEMORY if read.user else Store.MEMORY, True, expression.slot
     slot = expression.slot + 1
     if slot == LAST_SLOT:
-        raise Refusal(errno.E2BIG, "TOO_MANY_OPS", expression.column)
+        raise Refusal("TOO_MANY_OPS_VALUE", expression.column)
     return Store.RAW, False, slot
 
 
@@ -183,9 +182,9 @@ def _adapt(
     if "string" not in written.text or is_characters(types, kind):
         return fetch_type, expression
     if not points_to_characters(types, kind):
-        raise Refusal(errno.EINVAL, "BAD_TYPE4STR", expression.column)
+        raise Refusal("BAD_TYPE4STR", expression.column)
     if expression.slot + 1 == LAST_SLOT:
-        raise Refusal(errno.E2BIG, "TOO_MANY_OPS", expression.column)
+        raise Refusal("TOO_MANY_OPS_VALUE", expression.column)
     derefs = (*expression.derefs, Deref(0, written.text.startswith("u")))
     return fetch_type, expression._replace(derefs=derefs, slot=expression.slot + 1)
 
@@ -193,20 +192,20 @@ def _adapt(
 def _compile_body(name: str, body: str, column: int, offset: int, scope: Scope) -> FetchArg:
     gates = scope.gates
     if len(body) > gates.argument_size:
-        raise Refusal(gates.argument_size_errno, "ARG_TOO_LONG", column)
+        raise Refusal("ARG_TOO_LONG", column)
     if not body:
-        raise Refusal(errno.EINVAL, "NO_ARG_BODY", column)
+        raise Refusal("NO_ARG_BODY", column)
     text, written = _split_type(body, column)
     fetch_type = _choose_type(text, written, scope)
     size = fetch_type.size * (written.length or 1)
     if offset + size > _MAX_EVENT_SIZE and not gates.caret_shift:  # later kernels look at the size after the expression
-        raise Refusal(errno.E2BIG, "EVENT_TOO_BIG", column)
+        raise Refusal("EVENT_TOO_BIG", column)
     expression = read_expression(text, scope, column)
     if expression.type is not None:
         fetch_type, expression = _adapt(fetch_type, written, expression, scope)
         size = fetch_type.size * (written.length or 1)
     if offset + size > _MAX_EVENT_SIZE:
-        raise Refusal(errno.E2BIG, "EVENT_TOO_BIG", expression.column)
+        raise Refusal("EVENT_TOO_BIG", expression.column)
     type_column = written.column + expression.column - column
     written = written._replace(column=type_column)
     if fetch_type.is_string:
@@ -216,9 +215,9 @@ def _compile_body(name: str, body: str, column: int, offset: int, scope: Scope) 
     bits = _bits(written, fetch_type.size, expression, slot)
     if written.length:
         if store in (Store.RAW, Store.USER_MEMORY, Store.SYMBOL_NAME):
-            raise Refusal(errno.EINVAL, "BAD_STRING", type_column)
+            raise Refusal("BAD_STRING", type_column)
         if slot + (bits is not None) + 1 == LAST_SLOT:
-            raise Refusal(gates.array_room_errno, "TOO_MANY_OPS", expression.column)
+            raise Refusal("TOO_MANY_OPS_LOOP", expression.column)
     return FetchArg(name, body, fetch_type, written.length, expression, store, stored, bits, offset, size)
 
 
@@ -230,16 +229,16 @@ def compile_argument(token: str, position: int, offset: int, names: Collection[s
     name, equals, body = token.partition("=")
     if equals:
         if len(name) > _MAX_NAME:
-            raise Refusal(errno.EINVAL, "ARG_NAME_TOO_LONG")
+            raise Refusal("ARG_NAME_TOO_LONG")
         if not name:
-            raise Refusal(errno.EINVAL, "NO_ARG_NAME")
+            raise Refusal("NO_ARG_NAME")
         column = len(name) + 1
     else:
         name, body, column = f"arg{position + 1}", token, 0
         if scope.gates.btf and is_name(variable := token.partition(":")[0]):
             name = variable
     if not is_name(name):
-        raise Refusal(errno.EINVAL, "BAD_ARG_NAME")
+        raise Refusal("BAD_ARG_NAME")
     if name in _RESERVED or name in names:
-        raise Refusal(errno.EINVAL, "USED_ARG_NAME")
+        raise Refusal("USED_ARG_NAME")
     return _compile_body(name, body, column, offset, scope)

@@ -6,7 +6,6 @@ traceprobe_expand_meta_args); fixtures/definitions; docs/kernel/arguments.md#nam
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -60,7 +59,7 @@ def split_field(text: str, column: int) -> tuple[str, str | None, bool]:
         return text[:at], text[at + 2 :], True
     if text[at] == ".":
         return text[:at], text[at + 1 :], False
-    raise Refusal(errno.EINVAL, "BAD_HYPHEN", column + at)
+    raise Refusal("BAD_HYPHEN", column + at)
 
 
 def split_variable(text: str, column: int) -> tuple[str, str | None, int]:
@@ -68,7 +67,7 @@ def split_variable(text: str, column: int) -> tuple[str, str | None, int]:
     name, rest, arrow = split_field(text, column)
     after = column + len(name) + (2 if arrow else 1)
     if rest is not None and not arrow:
-        raise Refusal(errno.EOPNOTSUPP, "NOSUP_DAT_ARG", after)
+        raise Refusal("NOSUP_DAT_ARG", after)
     return name, rest, after
 
 
@@ -80,17 +79,17 @@ def find_variable(text: str, function: Function, column: int, *, is_return: bool
     if is_return and name == "$retval":
         if types is None or signature is None:
             if rest is not None:
-                raise Refusal(errno.ENOENT, "NO_BTF_ENTRY", after)
+                raise Refusal("NO_BTF_ENTRY", after)
             return Found(None, (), None, (0, 0), column)
         if signature.returns == VOID:
-            raise Refusal(errno.ENOENT, "NO_RETVAL", column)
+            raise Refusal("NO_RETVAL", column)
         kind = signature.returns
     else:
         if types is None or signature is None or not signature.parameters:
-            raise Refusal(errno.ENOENT, "NO_BTF_ENTRY", column)
+            raise Refusal("NO_BTF_ENTRY", column)
         names = [parameter for parameter, _ in signature.parameters]
         if name not in names:
-            raise Refusal(errno.ENOENT, "NO_BTFARG", column)
+            raise Refusal("NO_BTFARG", column)
         index = names.index(name)
         kind = signature.parameters[index][1]
     kind = types.resolve(kind)
@@ -119,11 +118,11 @@ def follow_fields(
     while rest is not None:
         pointed = types.pointed(kind) if struct is None else struct
         if pointed is None:
-            raise Refusal(errno.EINVAL, "NO_PTR_STRCT", column)
+            raise Refusal("NO_PTR_STRCT", column)
         struct = None
         offset, kind, width, rest, column = find_field(types, pointed, rest, column)
         if len(offsets) + 1 >= room:
-            raise Refusal(errno.EINVAL, "TOO_MANY_OPS", column)
+            raise Refusal("TOO_MANY_OPS", column)
         offsets.append(offset // 8)
         bits = (width, offset % 8)
     return Path(tuple(offsets), kind, bits, column)
@@ -139,10 +138,10 @@ def find_field(types: PrototypeTable, kind: int, text: str, column: int) -> tupl
     while True:
         name, rest, arrow = split_field(text, column)
         if not types.is_struct(kind):
-            raise Refusal(errno.EINVAL, "BAD_BTF_TID", column)
+            raise Refusal("BAD_BTF_TID", column)
         member = types.member(kind, name)
         if member is None:
-            raise Refusal(errno.ENOENT, "NO_BTF_FIELD", column)
+            raise Refusal("NO_BTF_FIELD", column)
         offset += member.offset
         kind = types.resolve(member.type)
         if rest is not None:
@@ -189,14 +188,14 @@ def expand_arguments(words: Sequence[str], function: Function, *, reachable: boo
         if not word.startswith("$arg"):
             continue
         if not reachable:
-            raise Refusal(errno.EINVAL, "NOFENTRY_ARGS", 0, position + _FIRST)
+            raise Refusal("NOFENTRY_ARGS", 0, position + _FIRST)
         found = True
         if is_digit(word, 4):
             continue
         if word[4:5] != "*":
-            raise Refusal(errno.EINVAL, "BAD_VAR", 0, position + _FIRST)
+            raise Refusal("BAD_VAR", 0, position + _FIRST)
         if star is not None:
-            raise Refusal(errno.EINVAL, "DOUBLE_ARGS", 0, position + _FIRST)
+            raise Refusal("DOUBLE_ARGS", 0, position + _FIRST)
         star = position
     if not found:
         return None
@@ -204,7 +203,7 @@ def expand_arguments(words: Sequence[str], function: Function, *, reachable: boo
     if not names:
         if star is not None:
             last = max(position for position, word in enumerate(words) if word.startswith("$arg"))
-            raise Refusal(errno.EOPNOTSUPP, "NOSUP_BTFARG", 0, last + _FIRST)
+            raise Refusal("NOSUP_BTFARG_TYPES", 0, last + _FIRST)
         return None
     return _expanded(words, names, star)
 
@@ -216,10 +215,10 @@ def _expanded(words: Sequence[str], names: Sequence[str], star: int | None) -> l
     def take(index: int, suffix: str, token: int) -> None:
         nonlocal room
         if index >= len(names):
-            raise Refusal(errno.ENOENT, "NO_BTFARG", 0, token)
+            raise Refusal("NO_BTFARG", 0, token)
         text = ("" if names[index] == "..." else names[index]) + suffix
         if len(text) >= room:
-            raise Refusal(errno.E2BIG, "ARGS_2LONG", 0, token)
+            raise Refusal("ARGS_2LONG", 0, token)
         room -= len(text) + 1
         expanded.append(text)
 
@@ -232,9 +231,9 @@ def _expanded(words: Sequence[str], names: Sequence[str], star: int | None) -> l
             end = next((at for at in range(4, len(word)) if not is_digit(word, at)), len(word))
             number = int(word[4:end]) & UINT_MAX
             if word[end : end + 1] not in ("", ":"):
-                raise Refusal(errno.ENOENT, "BAD_VAR", 0, token)
+                raise Refusal("BAD_VAR_SUFFIX", 0, token)
             if not number:
-                raise Refusal(errno.EINVAL, "BAD_ARG_NUM", 0, token)
+                raise Refusal("BAD_ARG_NUM", 0, token)
             take(number - 1, word[end:], token)
         else:
             expanded.append(word)

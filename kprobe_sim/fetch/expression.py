@@ -135,22 +135,22 @@ def _current(text: str, scope: Scope, column: int) -> Expression:
     if text == "$current":
         return Expression(source, (), 0, column)
     if not text.startswith("$current-"):
-        raise Refusal(errno.EINVAL, "BAD_VAR", column)
+        raise Refusal("BAD_VAR", column)
     _, fields, after = split_variable(text, column)
     types = scope.function.types
     struct = None if types is None else types.struct("task_struct")
     if types is None or struct is None or fields is None:
-        raise Refusal(errno.ENOENT, "NO_BTF_ENTRY", column)
+        raise Refusal("NO_BTF_ENTRY", column)
     path = follow_fields(types, fields, after, struct=struct)
     derefs = tuple([Deref(offset) for offset in path.offsets])
     return Expression(source, derefs, len(derefs), path.column, path.type, path.bits)
 
 
 def _variable(text: str, scope: Scope, column: int) -> Source:
-    bad = Refusal(errno.EINVAL, "BAD_VAR", column)
+    bad = Refusal("BAD_VAR", column)
     if text == "retval":
         if not scope.is_return:
-            raise Refusal(errno.EINVAL, "RETVAL_ON_PROBE", column)
+            raise Refusal("RETVAL_ON_PROBE", column)
         return Source(From.RETURN_VALUE)
     if text.startswith("stack"):
         if text == "stack":
@@ -166,7 +166,7 @@ def _variable(text: str, scope: Scope, column: int) -> Source:
             number = _index(text[3:], "BAD_ARG_NUM", column, 1, scope) - 1
             if reachable:
                 return Source(From.ENTRY_ARGUMENT if scope.is_return else From.ARGUMENT, number=number + scope.first)
-            raise Refusal(errno.EINVAL, "NOFENTRY_ARGS", column)
+            raise Refusal("NOFENTRY_ARGS", column)
     raise bad
 
 
@@ -174,10 +174,9 @@ def _index(text: str, message: str, column: int, least: int, scope: Scope) -> in
     try:
         number = kstrtoul(text, 10)
     except OSError as error:
-        overflow = error.errno == errno.ERANGE and scope.gates.variable_overflow_is_told
-        raise Refusal(errno.ERANGE if overflow else errno.EINVAL, "BAD_VAR", column) from None
+        raise Refusal("BAD_VAR_RANGE" if error.errno == errno.ERANGE else "BAD_VAR", column) from None
     if not least <= number <= scope.stack_size // _WORD:
-        raise Refusal(errno.EINVAL, message, column)
+        raise Refusal(message, column)
     return number
 
 
@@ -185,7 +184,7 @@ def _number(text: str, message: str, column: int, *, signed: bool) -> int:
     try:
         return kstrtol(text) if signed else kstrtoul(text)
     except OSError as error:
-        raise Refusal(error.errno or errno.EINVAL, message, column) from None
+        raise Refusal(message, column, errno=error.errno) from None
 
 
 def _memory(text: str, column: int) -> Expression:
@@ -194,22 +193,19 @@ def _memory(text: str, column: int) -> Expression:
         address = _number(text, "BAD_MEM_ADDR", column, signed=False)
         return Expression(Source(From.IMMEDIATE, number=address), (Deref(0),), 1, column)
     if text.startswith("+"):
-        raise Refusal(errno.EINVAL, "FILE_ON_KPROBE", column)
+        raise Refusal("FILE_ON_KPROBE", column)
     return Expression(Source(From.SYMBOL, text), (Deref(0),), 2, column)
 
 
 def _immediate(text: str, column: int) -> Source:
     if text.startswith('"'):
         if len(text) == 1 or not text.endswith('"'):
-            raise Refusal(errno.EINVAL, "IMMSTR_NO_CLOSE", column + 1 + len(text))
+            raise Refusal("IMMSTR_NO_CLOSE", column + 1 + len(text))
         return Source(From.TEXT, text[1:-1])
     if is_digit(text, 0):
         return Source(From.IMMEDIATE, number=_number(text, "BAD_IMM", column + 1, signed=False))
-    if text.startswith("-"):
-        return Source(From.IMMEDIATE, number=_number(text, "BAD_IMM", column + 1, signed=True))
-    if text.startswith("+"):
-        return Source(From.IMMEDIATE, number=_number(text[1:], "BAD_IMM", column + 1, signed=True))
-    raise Refusal(errno.EINVAL, "BAD_IMM", column + 1)
+    text = text.removeprefix("+")  # and +-5 and ++5 are numbers, too
+    return Source(From.IMMEDIATE, number=_number(text, "BAD_IMM", column + 1, signed=True))
 
 
 def _dereference(text: str, scope: Scope, column: int, level: int) -> Expression:
@@ -220,12 +216,12 @@ def _dereference(text: str, scope: Scope, column: int, level: int) -> Expression
         text = text[1:]
     number, brace, rest = text.partition("(")
     if not brace:
-        raise Refusal(errno.EINVAL, "DEREF_NEED_BRACE", column)
+        raise Refusal("DEREF_NEED_BRACE", column)
     offset = _number(number, "BAD_DEREF_OFFS", column, signed=True)
     after = column + len(number) + 1 + (0 if number.startswith("-") else 1)
     inner, brace, _ = rest.rpartition(")")
     if not brace:
-        raise Refusal(errno.EINVAL, "DEREF_OPEN_BRACE", after + len(rest))
+        raise Refusal("DEREF_OPEN_BRACE", after + len(rest))
     expression = read_expression(inner, scope, after, level + 1)
     _check_address(expression, after)
     derefs = (*expression.derefs, Deref(offset, user))
@@ -235,9 +231,9 @@ def _dereference(text: str, scope: Scope, column: int, level: int) -> Expression
 def _check_address(expression: Expression, column: int) -> None:
     """Refuse what can't be dereferenced, and one instruction more than there may be."""
     if not expression.derefs and expression.source.kind in (From.COMM, From.TEXT):
-        raise Refusal(errno.EINVAL, "COMM_CANT_DEREF", column)
+        raise Refusal("COMM_CANT_DEREF", column)
     if expression.slot + 1 == LAST_SLOT:
-        raise Refusal(errno.EINVAL, "TOO_MANY_OPS", column)
+        raise Refusal("TOO_MANY_OPS", column)
 
 
 def _per_cpu(text: str, scope: Scope, column: int, level: int) -> Expression:
@@ -247,7 +243,7 @@ def _per_cpu(text: str, scope: Scope, column: int, level: int) -> Expression:
     column += len(text) - len(rest)
     inner, brace, _ = rest.rpartition(")")
     if not brace:
-        raise Refusal(errno.EINVAL, "DEREF_OPEN_BRACE", column + len(rest))
+        raise Refusal("DEREF_OPEN_BRACE", column + len(rest))
     expression = read_expression(inner, scope, column, level + 1)
     if inner.startswith("@"):  # the address itself is meant, not what stands there
         derefs, slot = expression.derefs[:-1], expression.slot
@@ -258,14 +254,14 @@ def _per_cpu(text: str, scope: Scope, column: int, level: int) -> Expression:
     if is_read:
         slot += 1
         if slot == LAST_SLOT:
-            raise Refusal(errno.EINVAL, "TOO_MANY_OPS", column)
+            raise Refusal("TOO_MANY_OPS", column)
         derefs = (*derefs, Deref(0))
     return Expression(expression.source, derefs, slot, column)
 
 
 def _typecast(text: str, scope: Scope, column: int, level: int) -> Expression:
     if not scope.is_return and not scope.at_entry and (scope.own is None or not scope.own.may_cast):
-        raise Refusal(errno.EOPNOTSUPP, "NOSUP_BTFARG", column)
+        raise Refusal("NOSUP_BTFARG_TYPES", column)
     cast = read_typecast(text, column)
     expression = read_expression(cast.inner, scope, cast.inner_column, level + 1)
     path = resolve_typecast(cast, scope.function.types, LAST_SLOT - expression.slot)
@@ -284,14 +280,14 @@ def read_expression(text: str, scope: Scope, column: int, level: int = 0) -> Exp
     gates = scope.gates
     if nested := _nested(text, gates):
         if gates.nesting is not None and level >= gates.nesting:
-            raise Refusal(errno.E2BIG, "TOO_MANY_NESTED", column)
+            raise Refusal("TOO_MANY_NESTED", column)
         return nested(text, scope, column, level)
     first = text[:1]
     if first == "$":
         return _dollar(text, scope, column)
     if first == "%":
         if text[1:] not in REGISTERS:
-            raise Refusal(errno.EINVAL, "BAD_REG_NAME", column)
+            raise Refusal("BAD_REG_NAME", column)
         return Expression(Source(From.REGISTER, text[1:]), (), 0, column)
     if first == "@":
         return _memory(text[1:], column)
@@ -300,7 +296,7 @@ def read_expression(text: str, scope: Scope, column: int, level: int = 0) -> Exp
     if gates.btf and is_name(first):
         return _argument_name(text, scope, column)
     is_typecast = first == "(" and gates.event_typecasts
-    raise Refusal(errno.EINVAL, "TYPECAST_NOT_EVENT" if is_typecast else "BAD_FETCH_ARG", column)
+    raise Refusal("TYPECAST_NOT_EVENT" if is_typecast else "BAD_FETCH_ARG", column)
 
 
 _Nested = Callable[[str, Scope, int, int], Expression]
@@ -321,7 +317,7 @@ def _dollar(text: str, scope: Scope, column: int) -> Expression:
     gates = scope.gates
     if gates.btf and text.startswith("$retval"):
         if not scope.is_return:
-            raise Refusal(errno.EINVAL, "RETVAL_ON_PROBE", column)
+            raise Refusal("RETVAL_ON_PROBE", column)
         return _by_name(text, scope, column)
     if gates.current and text.startswith("$current"):
         return _current(text, scope, column)
@@ -331,5 +327,5 @@ def _dollar(text: str, scope: Scope, column: int) -> Expression:
 def _argument_name(text: str, scope: Scope, column: int) -> Expression:
     """Read the name of an argument, which is known at the entry and the return of the function only."""
     if not scope.is_return and not scope.at_entry:
-        raise Refusal(errno.EINVAL, "NOSUP_BTFARG", column)
+        raise Refusal("NOSUP_BTFARG", column)
     return _by_name(text, scope, column)

@@ -6,7 +6,6 @@ parse_btf_casttype, unwind_parse_states).
 
 from __future__ import annotations
 
-import errno
 from typing import NamedTuple
 
 from kprobe_sim.builds.prototypes import PrototypeTable
@@ -46,7 +45,7 @@ def _close_of_nested(text: str, start: int, column: int) -> int:
     """Return where the brace around (EXPRESSION)-> is closed.  Raises Refusal."""
     close = _matching(text, start)
     if close < 0:
-        raise Refusal(errno.EINVAL, "DEREF_OPEN_BRACE", column + start)
+        raise Refusal("DEREF_OPEN_BRACE", column + start)
     _expect_arrow(text, close + 1, column)
     return close
 
@@ -55,10 +54,10 @@ def _end_of_call(text: str, start: int, column: int) -> int:
     """Return where +OFFSET(...) or this_cpu_...(...) ends.  Raises Refusal."""
     opened = text.find("(", start + 1)
     if opened < 0:
-        raise Refusal(errno.EINVAL, "DEREF_NEED_BRACE", column + start)
+        raise Refusal("DEREF_NEED_BRACE", column + start)
     close = _matching(text, opened)
     if close < 0:
-        raise Refusal(errno.EINVAL, "DEREF_OPEN_BRACE", column + len(text))
+        raise Refusal("DEREF_OPEN_BRACE", column + len(text))
     _expect_arrow(text, close + 1, column)
     return close + 1
 
@@ -68,23 +67,23 @@ def _end_of_variable(text: str, start: int, column: int) -> int:
     if text.startswith("@", start):
         sign = min((at for at in (text.find("+", start), text.find("-", start)) if at >= 0), default=-1)
         if sign >= 0 and is_digit(text, sign + 1):
-            raise Refusal(errno.EINVAL, "TYPECAST_SYM_OFFSET", column + start)
+            raise Refusal("TYPECAST_SYM_OFFSET", column + start)
     end = text.find("-", start)
     if end < 0 or text[end + 1 : end + 2] != ">":
-        raise Refusal(errno.EINVAL, "TYPECAST_REQ_FIELD", column + len(text))
+        raise Refusal("TYPECAST_REQ_FIELD", column + len(text))
     return end
 
 
 def _expect_arrow(text: str, at: int, column: int) -> None:
     if text[at : at + 2] != "->":
-        raise Refusal(errno.EINVAL, "TYPECAST_REQ_FIELD", column + at)
+        raise Refusal("TYPECAST_REQ_FIELD", column + at)
 
 
 def read_typecast(text: str, column: int) -> Typecast:
     """Take a typecast apart; `text` starts with its brace and stands at `column`.  Raises Refusal."""
     end = text.find(")")
     if end < 0:
-        raise Refusal(errno.EINVAL, "DEREF_OPEN_BRACE", column + len(text))
+        raise Refusal("DEREF_OPEN_BRACE", column + len(text))
     start = end + 1  # of what is cast
     first = text[start : start + 1]
     if first == "(":
@@ -108,14 +107,14 @@ def resolve_typecast(cast: Typecast, types: PrototypeTable | None, room: int) ->
     column = cast.type_column
     struct = None if types is None else types.struct(name)
     if types is None or struct is None:
-        raise Refusal(errno.EINVAL, "NO_PTR_STRCT", column)
+        raise Refusal("NO_PTR_STRCT", column)
     prefix = 0
     if comma:
         bits, _, _, rest, column = find_field(types, struct, option, column + len(name) + 1)
         if bits % 8:
-            raise Refusal(errno.EINVAL, "TYPECAST_NOT_ALIGNED", column)
+            raise Refusal("TYPECAST_NOT_ALIGNED", column)
         if rest is not None:
-            raise Refusal(errno.EINVAL, "TYPECAST_BAD_ARROW", column - 2)
+            raise Refusal("TYPECAST_BAD_ARROW", column - 2)
         prefix = bits // 8
     path = follow_fields(types, cast.fields, cast.fields_column, struct=struct, room=room)
     return path._replace(offsets=(path.offsets[0] - prefix, *path.offsets[1:]))

@@ -13,19 +13,19 @@ def refuse(number: int) -> OSError:
 class Refusal(Exception):
     """A definition can't be accepted.
 
-    `errno` is what write(2) gives; `message` the id of the text in `messages` or None when the kernel logs nothing;
-    `offset` the caret's column within token number `token` (None until the reader of the line knows the token).
+    `message` is the id of the kernel's answer in `builds.messages`; `offset` the caret's column within token number
+    `token` (None until the reader of the line knows the token); `errno` that of what failed where it is handed on.
     `before` is a fault that was logged and forgotten before this one was found.
     """
 
     __slots__ = ("before", "errno", "message", "offset", "token")
 
-    def __init__(self, errno: int, message: str | None = None, offset: int = 0, token: int | None = None) -> None:
-        super().__init__(errno, message, offset, token)
-        self.errno = errno
+    def __init__(self, message: str, offset: int = 0, token: int | None = None, *, errno: int | None = None) -> None:
+        super().__init__(message, offset, token)
         self.message = message
         self.offset = offset
         self.token = token
+        self.errno = errno
         self.before: Refusal | None = None
 
 

@@ -49,12 +49,12 @@ def read_deletion(words: list[str], gates: Gates) -> Deletion:
     else:
         _, colon, name = head.partition(":")
     if colon != ":":
-        raise Refusal(errno.EINVAL)
+        raise Refusal("BAD_DELETE")
     group, slash, event = name.partition("/")
     if not slash:
         group, event = "", name
     if not event and (not slash or not gates.delete_group):
-        raise Refusal(errno.EINVAL)
+        raise Refusal("BAD_DELETE")
     return Deletion(group if slash else None, event, tuple(words[1:]), gates.delete_compares)
 
 
@@ -71,9 +71,9 @@ def read_maxactive(head: str, colon: int) -> int:
     except OSError:
         number = 0
     if not number:
-        raise Refusal(errno.EINVAL, "BAD_MAXACT", 1, 0)
+        raise Refusal("BAD_MAXACT", 1, 0)
     if _MAX_ACTIVE < number <= _INT_MAX:
-        raise Refusal(errno.EINVAL, "MAXACT_TOO_BIG", 1, 0)
+        raise Refusal("MAXACT_TOO_BIG", 1, 0)
     return number if number <= _INT_MAX else number - UINT_MAX - 1
 
 
@@ -88,15 +88,15 @@ def _place(text: str, *, is_return: bool) -> tuple[ProbeLocation, bool]:
     percent = text.find("%")
     if percent >= 0:
         if text[percent:] != "%return":
-            raise Refusal(errno.EINVAL, "BAD_ADDR_SUFFIX", percent, 1)
+            raise Refusal("BAD_ADDR_SUFFIX", percent, 1)
         text = text[:percent]
         is_return = True
     try:
         symbol, offset = split_offset(text)
     except OSError:
-        raise Refusal(errno.EINVAL, "BAD_PROBE_ADDR", 0, 1) from None
+        raise Refusal("BAD_PROBE_ADDR", 0, 1) from None
     if not 0 <= offset <= UINT_MAX:
-        raise Refusal(errno.EINVAL, "BAD_PROBE_ADDR", 0, 1)
+        raise Refusal("BAD_PROBE_ADDR", 0, 1)
     return ProbeLocation(symbol, offset, 0), is_return
 
 
@@ -105,9 +105,9 @@ def _check_unique(symbol: str, points: ProbePoints, gates: Gates) -> None:
         return
     count = points.count(symbol)
     if count > 1:
-        raise Refusal(gates.ambiguous_symbol_errno, "NON_UNIQ_SYMBOL", 0, 1)
+        raise Refusal("NON_UNIQ_SYMBOL", 0, 1)
     if count == 0:
-        raise Refusal(gates.unknown_symbol_errno, "BAD_PROBE_ADDR", 0, 1)
+        raise Refusal("BAD_PROBE_ADDR_SYMBOL", 0, 1)
 
 
 def _group_fault(group: str, gates: Gates) -> str:
@@ -124,7 +124,7 @@ def read_names(text: str, column: int, gates: Gates, group: str = "", token: int
     """Read [GRP/][EVENT]; return group (`group` where none is given) and event (None: to be made)."""
 
     def bad(message: str) -> Refusal:
-        return Refusal(errno.EINVAL, message, column, token)
+        return Refusal(message, column, token)
 
     written, separator, event = text.partition("/")
     if not separator and gates.dot_separates_group:
@@ -170,7 +170,7 @@ def _expand_dentries(words: list[str]) -> list[str]:
                     name, body = "", name
                 word = f"{name}{equals}{prefix}{body}{')' * prefix.count('(')}:string"
                 if len(word) >= room:
-                    raise Refusal(errno.ENOMEM)
+                    raise Refusal("DENTRIES_TOO_LONG")
                 room -= len(word) + 1
         rewritten.append(word)
     return rewritten
@@ -184,7 +184,7 @@ def read_arguments(line: list[str], scope: Scope) -> tuple[FetchArg, ...]:
         try:
             expanded = expand_arguments(line[2:], scope.function, reachable=scope.at_entry or scope.is_return)
         except Refusal as refusal:
-            if refusal.message != "NOSUP_BTFARG" or not scope.gates.unknown_parameters_go_on:
+            if refusal.message != "NOSUP_BTFARG_TYPES" or not scope.gates.unknown_parameters_go_on:
                 raise
             forgotten = refusal
     try:
@@ -212,7 +212,7 @@ def _compiled(line: list[str], expanded: list[str] | None, scope: Scope) -> tupl
 def counted(words: list[str], gates: Gates) -> list[str]:
     """Return as many arguments as a probe may have; raise Refusal if more aren't simply dropped."""
     if len(words) > MAX_ARGUMENTS and gates.too_many_arguments is not None:
-        raise Refusal(errno.E2BIG, gates.too_many_arguments or None, 0, 2)
+        raise Refusal(gates.too_many_arguments, 0, 2)
     return words[:MAX_ARGUMENTS]
 
 
@@ -248,7 +248,7 @@ def read_creation(words: list[str], points: ProbePoints, pointer: Callable[[int]
     is_return = head[0] == "r"
     colon = head.find(":", 1)
     if is_digit(head, 1) and not is_return:
-        raise Refusal(errno.EINVAL, gates.maxactive_on_probe, 1, 0)
+        raise Refusal(gates.maxactive_on_probe, 1, 0)
     maxactive = max(read_maxactive(head, colon), 0)  # what is negative means the default
     place, is_return = _place(words[1], is_return=is_return)
     returns = at_entry = False
@@ -259,7 +259,7 @@ def read_creation(words: list[str], points: ProbePoints, pointer: Callable[[int]
         entry = points.check_entry(place)
         at_entry = entry == 0
         if entry == errno.EINVAL and is_return:
-            raise Refusal(errno.EINVAL, "BAD_RETPROBE", 0, 1)
+            raise Refusal("BAD_RETPROBE", 0, 1)
         if not gates.uniqueness_first:
             _check_unique(place.symbol, points, gates)
     group, event = DEFAULT_GROUP, None

@@ -54,9 +54,9 @@ class EventSources:
             return self._typecast(text, column)
         if gates.btf and is_name(first) and not text.startswith("this_cpu_"):
             if not gates.event_fields_by_name:
-                raise Refusal(errno.EINVAL, "NOSUP_BTFARG", column)
+                raise Refusal("NOSUP_BTFARG", column)
             if text not in self._fields:
-                raise Refusal(errno.EINVAL, "NO_EVENT_FIELD", column)
+                raise Refusal("NO_EVENT_FIELD", column)
             return Expression(self._source(text), (), 0, column)
         return None
 
@@ -66,7 +66,7 @@ class EventSources:
         if source.kind is not From.FIELD or source.text in self._fields:
             return argument
         if source.text not in ("comm", "COMM"):
-            raise Refusal(errno.ENOENT, "BAD_ATTACH_ARG", 0)
+            raise Refusal("BAD_ATTACH_ARG_LATE")
         return argument._replace(expression=argument.expression._replace(source=Source(From.COMM)))
 
     def _source(self, name: str) -> Source:
@@ -80,23 +80,23 @@ class EventSources:
             return Expression(self._source(name), (), 0, column)
         if name in ("comm", "COMM"):
             return Expression(Source(From.COMM), (), 0, column)
-        raise Refusal(errno.EINVAL, "BAD_VAR", column)
+        raise Refusal("BAD_VAR", column)
 
     def _typecast(self, text: str, column: int) -> Expression:
         """Read (STRUCT)FIELD[->MEMBER..], as 7.2 knows it."""
         name, brace, rest = text[1:].partition(")")
         if not brace:
-            raise Refusal(errno.EINVAL, "DEREF_OPEN_BRACE", column + len(text))
+            raise Refusal("DEREF_OPEN_BRACE", column + len(text))
         struct = None if self._types is None else find_struct(self._types, name)
         if self._types is None or struct is None:
-            raise Refusal(errno.EINVAL, "NO_PTR_STRCT", column + 1)
+            raise Refusal("NO_PTR_STRCT", column + 1)
         column += len(name) + 2
         field, members, arrow = split_field(rest, column)
         after = column + len(field) + (2 if arrow else 1)
         if members is not None and not arrow:
-            raise Refusal(errno.EOPNOTSUPP, "NOSUP_DAT_ARG", after)
+            raise Refusal("NOSUP_DAT_ARG", after)
         if field not in self._fields:
-            raise Refusal(errno.EINVAL, "BAD_ATTACH_ARG", column)
+            raise Refusal("BAD_ATTACH_ARG", column)
         source = self._source(field)
         if members is None:
             return Expression(source, (), 0, column, struct)
@@ -115,9 +115,9 @@ def find_struct(types: PrototypeTable, name: str) -> int | None:
 
 def refused_register(scope: Scope, column: int) -> Refusal:
     """Return what is wrong with %REG where there are no registers: before 7.3 the kernel finds it wrong twice."""
-    refusal = Refusal(errno.EINVAL, "BAD_VAR", column)
+    refusal = Refusal("BAD_VAR", column)
     if scope.gates.registers_refused_twice:
-        second = Refusal(errno.EINVAL, "BAD_FETCH_ARG", column)
+        second = Refusal("BAD_FETCH_ARG", column)
         second.before, refusal = refusal, second
     return refusal
 
@@ -169,7 +169,7 @@ class Eprobes:
         chosen = None
         if choice < len(words):
             if choice + 1 == len(words):
-                raise Refusal(errno.EINVAL, "NO_EP_FILTER", 0, choice + 1)
+                raise Refusal("NO_EP_FILTER", 0, choice + 1)
             chosen = self._filter(attached, " ".join(words[choice + 1 :]))
         sources = EventSources(tuple(attached.filter_fields()), dyn_events.points.types, gates)
         stack_size = dyn_events.machine.profile.thread_size
@@ -179,7 +179,7 @@ class Eprobes:
             try:
                 return dyn_events.points.resolve(sources.resolve(argument))
             except OSError as error:
-                raise Refusal(error.errno or errno.ENOENT) from None
+                raise Refusal("NO_SYMBOL", errno=error.errno) from None
 
         arguments = compile_all(counted(words[2:choice], gates), scope, finished)
         place = f"{system}.{event_name}".encode("latin-1")
@@ -187,7 +187,7 @@ class Eprobes:
             group, name or event_name, arguments, dyn_events.symbols, gates, place=place, switch=self._switch
         )
         if dyn_events.has_event(event.system, event.name):
-            raise Refusal(errno.EEXIST, "EVENT_EXIST", 0, 0)
+            raise Refusal("EVENT_EXIST", 0, 0)
         dyn_events.add_event(event)
         if isinstance(attached, ProbeEvent | SyntheticEvent):
             attached.references += 1
@@ -203,7 +203,7 @@ class Eprobes:
                 return system, name
         except Refusal as refusal:
             first = refusal
-        missing = Refusal(errno.EINVAL, "NO_EVENT_INFO", 0, 1)
+        missing = Refusal("NO_EVENT_INFO", 0, 1)
         missing.before = first
         raise missing
 
@@ -213,14 +213,14 @@ class Eprobes:
             return event
         static = None if event is not None else self.dyn_events.table.static.get((system, name))
         if static is None or not static.can_enable:
-            raise Refusal(errno.ENODEV, "BAD_ATTACH_EVENT", 0, 1)
+            raise Refusal("BAD_ATTACH_EVENT", 0, 1)
         return static
 
     def _filter(self, attached: Event, text: str) -> Predicate:
         try:
             return self.dyn_events.host.compile_filter(attached, text)
         except OSError:
-            raise Refusal(errno.EINVAL) from None
+            raise Refusal("BAD_EP_FILTER") from None
 
     def _switch(self, event: ProbeEvent, find: Find, on: bool) -> None:
         """Attach a probe in the first instance that enables it, and in no other, as the kernel does."""

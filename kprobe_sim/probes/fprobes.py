@@ -23,7 +23,7 @@ from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
 from kprobe_sim.probes.command import read_arguments, read_maxactive, read_names
 from kprobe_sim.probes.eprobes import refused_register
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent
-from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind
+from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind, not_registered
 
 _MAX_NAME = 63
 _STUB = "__probestub_"  # the function that a tracepoint calls; its first argument is no argument of the tracepoint
@@ -97,12 +97,12 @@ class Fprobes(ProbeKind[Fprobe]):
         if gates.fprobe_maxactive:
             maxactive = read_maxactive(head, colon)
         elif len(head) > 1 and colon != 1:
-            raise Refusal(errno.EINVAL, "BAD_MAXACT", 1, 0)
+            raise Refusal("BAD_MAXACT", 1, 0)
         else:
             maxactive = 0
         target = _target(words, is_tracepoint=head[0] == "t")
         if maxactive and not target.is_return:
-            raise Refusal(errno.EINVAL, "BAD_MAXACT_TYPE", 1, 0)
+            raise Refusal("BAD_MAXACT_TYPE", 1, 0)
         group, name = "tracepoints" if target.is_tracepoint else "fprobes", None
         if colon >= 0:
             group, name = read_names(head[colon + 1 :], colon + 1, gates, group)
@@ -132,12 +132,12 @@ class Fprobes(ProbeKind[Fprobe]):
             self.admit(Fprobe(self, event, target, arguments, maxactive))
         except Refusal as refusal:
             if gates.fprobes_late:
-                refusal.errno = errno.EINVAL
+                refusal.errno = errno.EINVAL  # here these kernels log what is wrong, and answer EINVAL to all
             raise
 
     def check_sibling(self, probe: Fprobe, other: Fprobe) -> None:
         if probe.target.is_tracepoint != other.target.is_tracepoint:
-            raise Refusal(errno.EEXIST, "DIFF_PROBE_TYPE", 0, 0)
+            raise Refusal("DIFF_PROBE_TYPE", 0, 0)
         super().check_sibling(probe, other)
 
     def register(self, probe: Fprobe) -> None:
@@ -148,9 +148,7 @@ class Fprobes(ProbeKind[Fprobe]):
             elif not probe.target.is_tracepoint and not self._functions(probe.target.symbol):
                 raise refuse(errno.ENOENT)
         except OSError as error:
-            number = error.errno or errno.EINVAL
-            messages = {errno.EILSEQ: "BAD_INSN_BNDRY", errno.ENOENT: "BAD_PROBE_ADDR", errno.EEXIST: None}
-            raise Refusal(number, messages.get(number, "FAIL_REG_PROBE"), 0, 1) from None
+            raise not_registered(error.errno) from None
 
     def free(self, entry: DynEvent) -> None:
         super().free(entry)
@@ -227,15 +225,15 @@ def _target(words: list[str], *, is_tracepoint: bool) -> Target:
     symbol, percent, suffix = words[1].partition("%")
     if percent:
         if is_tracepoint or suffix != "return":
-            raise Refusal(errno.EINVAL, "BAD_ADDR_SUFFIX", len(symbol), 1)
+            raise Refusal("BAD_ADDR_SUFFIX", len(symbol), 1)
         return Target(symbol, True, False)
     if is_tracepoint and (bad := _BAD_IN_TRACEPOINT.search(symbol)):
-        raise Refusal(errno.EINVAL, "BAD_TP_NAME", bad.start(), 1)
+        raise Refusal("BAD_TP_NAME", bad.start(), 1)
     for token, word in enumerate(words[2:], 2):
         found = word.find("$retval")
         if found >= 0 and _RETURN_VALUE.match(word, found):
             if is_tracepoint:
-                raise Refusal(errno.EINVAL, "RETVAL_ON_PROBE", found, token)
+                raise Refusal("RETVAL_ON_PROBE", found, token)
             return Target(symbol, True, False)
     return Target(symbol, False, is_tracepoint)
 

@@ -10,10 +10,9 @@ from typing import ClassVar
 
 from kprobe_sim.fetch.evaluate import compile_arguments
 from kprobe_sim.parsing.kstrto import ULONG_MAX
-from kprobe_sim.parsing.refusal import Refusal
 from kprobe_sim.probes.command import Creation, read_creation
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent
-from kprobe_sim.probes.probe_kind import ProbeKind
+from kprobe_sim.probes.probe_kind import ProbeKind, not_registered
 from kprobe_sim.probes.probe_point import MAX_ERRNO, ProbeLocation
 
 
@@ -79,8 +78,7 @@ class Kprobes(ProbeKind[Kprobe]):
             waits = symbol is None or (":" in symbol and not dyn_events.points.module_is_loaded(symbol))
             if number == errno.ENOENT and waits:
                 return  # its module may come yet
-            message = {errno.EILSEQ: "BAD_INSN_BNDRY", errno.ENOENT: "BAD_PROBE_ADDR"}.get(number, "FAIL_REG_PROBE")
-            raise Refusal(number, message, 0, 1) from None
+            raise not_registered(number) from None
         probe.address, probe.arguments = found
         if probe.place.symbol is None:  # registration has moved an entry's address after its ENDBR
             probe.place_text = self._pointer(found.address)

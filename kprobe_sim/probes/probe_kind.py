@@ -76,6 +76,19 @@ class DynEventList:
         self.table.version += 1
 
 
+_REGISTRATION = {
+    errno.EILSEQ: "BAD_INSN_BNDRY",
+    errno.ENOENT: "BAD_PROBE_ADDR_REG",
+    errno.EEXIST: "FAIL_REG_UNLOGGED",
+    errno.ENOMEM: "FAIL_REG_UNLOGGED",
+}
+
+
+def not_registered(number: int | None) -> Refusal:
+    """Return the refusal of a probe whose registration gave an errno (docs/kernel/places.md#order-at-registration)."""
+    return Refusal(_REGISTRATION.get(number or 0, "FAIL_REG_PROBE"), 0, 1, errno=number)
+
+
 P = TypeVar("P", bound=Probe)
 
 
@@ -110,7 +123,7 @@ class ProbeKind(Generic[P]):
         siblings = self._events.get(key)
         if siblings is None:
             if dyn_events.has_event(*key):
-                raise Refusal(errno.EEXIST, "EVENT_EXIST", 0, 0)
+                raise Refusal("EVENT_EXIST", 0, 0)
             dyn_events.add_event(event)
             try:
                 self.register(probe)
@@ -121,7 +134,7 @@ class ProbeKind(Generic[P]):
         else:
             self.check_sibling(probe, siblings[0])
             if any(probe.is_same_as(other) for other in siblings):
-                raise Refusal(errno.EEXIST, "SAME_PROBE", 0, 0)
+                raise Refusal("SAME_PROBE", 0, 0)
             probe.event = siblings[0].event
             self.register(probe)
         siblings.append(probe)
@@ -130,10 +143,10 @@ class ProbeKind(Generic[P]):
     def check_sibling(self, probe: P, other: P) -> None:
         """Raise Refusal if a probe doesn't fit the event of another."""
         if probe.event.is_return != other.event.is_return:
-            raise Refusal(errno.EEXIST, "DIFF_PROBE_TYPE", 0, 0)
+            raise Refusal("DIFF_PROBE_TYPE", 0, 0)
         difference = first_difference(probe.arguments, other.arguments)
         if difference:
-            raise Refusal(errno.EEXIST, "DIFF_ARG_TYPE", 0, difference + 1)
+            raise Refusal("DIFF_ARG_TYPE", 0, difference + 1)
 
     def is_busy(self, entry: DynEvent) -> bool:
         return self.dyn_events.host.is_busy(entry.event)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from kprobe_sim.builds.messages import message_text
+from kprobe_sim.builds.messages import answer
 from kprobe_sim.events.dyn_event import EventHost, Operations
 from kprobe_sim.events.errlog import ErrorLog
 from kprobe_sim.events.event_table import EventTable
@@ -108,30 +108,31 @@ class ProbeRegistry:
             except Declined:
                 continue
             except Refusal as refusal:
-                self._log(kind.location, refusal, words)
-                raise refuse(refusal.errno) from None
+                raise self._refused(kind.location, refusal, words) from None
             return
-        if logged and self._dyn_events.gates.unmatched_is_logged:
-            self._dyn_events.errlog.log("dynevent", "No matching dynamic event type", line, 0)
-        raise refuse(errno.EINVAL)
+        number, text = answer("NO_KIND", self._dyn_events.gates)
+        if text is not None and logged and self._dyn_events.gates.unmatched_is_logged:
+            self._dyn_events.errlog.log("dynevent", text, line, 0)
+        raise refuse(number)
 
-    def _log(self, location: str, refusal: Refusal, words: list[str]) -> None:
+    def _refused(self, location: str, refusal: Refusal, words: list[str]) -> OSError:
+        """Log a refusal, and before it one that was forgotten; return the error to raise."""
         if refusal.before is not None:
-            self._log(location, refusal.before, words)
-        if refusal.message is None:
-            return
-        token = refusal.token or 0
-        column = sum(len(word) + 1 for word in words[:token])
-        if token < len(words):
-            column += refusal.offset
-        text = message_text(refusal.message, self._dyn_events.gates)
-        self._dyn_events.errlog.log(location, text, " ".join(words), column)
+            self._refused(location, refusal.before, words)
+        number, text = answer(refusal.message, self._dyn_events.gates, refusal.errno)
+        if text is not None:
+            token = refusal.token or 0
+            column = sum(len(word) + 1 for word in words[:token])
+            if token < len(words):
+                column += refusal.offset
+            self._dyn_events.errlog.log(location, text, " ".join(words), column)
+        return refuse(number)
 
     def _delete(self, words: list[str], kind: Operations | None) -> None:
         try:
             deletion = read_deletion(words, self._dyn_events.gates)
         except Refusal as refusal:
-            raise refuse(refusal.errno) from None
+            raise self._refused("", refusal, words) from None
         meant = [entry for entry in self._dyn_events.entries if kind in (None, entry.kind) and entry.matches(deletion)]
         if not meant:
             raise refuse(errno.ENOENT)

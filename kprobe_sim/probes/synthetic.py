@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+from kprobe_sim.builds.messages import answer
 from kprobe_sim.events.dyn_event import Deletion, DynEvent, Symbolized
 from kprobe_sim.events.event import Find
 from kprobe_sim.events.event_format import format_text
@@ -24,17 +25,6 @@ SYSTEM = "synthetic"
 _MAX_FIELDS = 64
 _BLANKS = "\t\n\x0b\x0c\r \xa0"
 _GAP = re.compile("[ \t]")
-_MESSAGES = {
-    "BAD_NAME": "Illegal name",
-    "EVENT_EXISTS": "Event already exists",
-    "INCOMPLETE_TYPE": "Incomplete type",
-    "INVALID_ARRAY_SPEC": "Invalid array specification",
-    "INVALID_CMD": "Command must be of the form: <name> field[;field] ...",
-    "INVALID_DYN_CMD": "Command must be of the form: s or -:[synthetic/]<name> field[;field] ...",
-    "INVALID_FIELD": "Invalid field",
-    "INVALID_TYPE": "Invalid type",
-    "TOO_MANY_FIELDS": "Too many fields",
-}
 
 
 class SyntheticEvent:
@@ -174,7 +164,7 @@ class SyntheticEvents:
         if not is_name(name):
             raise self._refused(command, "BAD_NAME", name)
         if any(entry.event.name == name for entry in self._entries()):
-            raise self._refused(command, "EVENT_EXISTS", name, errno.EEXIST)
+            raise self._refused(command, "EVENT_EXISTS", name)
         event = SyntheticEvent(name, self._fields(command, text), dyn_events)
         dyn_events.add_event(event)  # even under the name of another kind's event, which then hides it
         dyn_events.add(SyntheticEntry(self, event))
@@ -196,8 +186,9 @@ class SyntheticEvents:
             raise self._refused(command, "INVALID_CMD")
         return fields
 
-    def _refused(self, command: str, message: str, word: str = "", number: int = errno.EINVAL) -> OSError:
+    def _refused(self, command: str, message: str, word: str = "") -> OSError:
         """Log a fault, with the caret where its word first stands in the command; return the error to raise."""
-        column = max(command.find(word), 0)
-        self.dyn_events.errlog.log(self.location, _MESSAGES[message], command, column)
+        number, text = answer(message, self.dyn_events.gates)
+        if text is not None:
+            self.dyn_events.errlog.log(self.location, text, command, max(command.find(word), 0))
         return refuse(number)

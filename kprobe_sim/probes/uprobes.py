@@ -36,20 +36,20 @@ class UserSources:
         first = text[:1]
         if scope.gates.typecasts:
             if text.startswith((PER_CPU_POINTER, PER_CPU_READ)):
-                raise Refusal(errno.EINVAL, "NOSUP_PERCPU", column)
+                raise Refusal("NOSUP_PERCPU", column)
             if first == "(":
-                raise Refusal(errno.EOPNOTSUPP, "NOSUP_BTFARG", column)
+                raise Refusal("NOSUP_BTFARG_TYPES", column)
         if scope.gates.btf and is_name(first):
-            raise Refusal(errno.EINVAL, "NOSUP_BTFARG", column)
+            raise Refusal("NOSUP_BTFARG", column)
         if first == "$":
             return self._variable(text[1:], scope, column)
         if first == "@" and not is_digit(text, 1):
             if text[1:2] != "+":
-                raise Refusal(errno.EINVAL, "SYM_ON_UPROBE", column)
+                raise Refusal("SYM_ON_UPROBE", column)
             try:
                 offset = kstrtol(text[2:])
             except OSError as error:
-                raise Refusal(error.errno or errno.EINVAL, "BAD_FILE_OFFS", column) from None
+                raise Refusal("BAD_FILE_OFFS", column, errno=error.errno) from None
             return Expression(Source(From.FILE_OFFSET, number=offset), (Deref(0),), 1, column)
         return None
 
@@ -64,7 +64,7 @@ class UserSources:
         if name.startswith("arg"):  # a function's: refused as at any place but its entry
             return read_expression(f"${name}", scope._replace(is_return=False, own=None), column)
         if name.startswith("current"):
-            raise Refusal(errno.EINVAL, "BAD_VAR", column)
+            raise Refusal("BAD_VAR", column)
         return None
 
 
@@ -121,7 +121,7 @@ class Uprobes(ProbeKind[Uprobe]):
         probe = Uprobe(self, event, path, file, offset, counter)
         probe.arguments = arguments
         if any(other.has_place_of(probe) and other.counter != counter for other in self.probes()):
-            raise Refusal(errno.EINVAL)
+            raise Refusal("DIFF_REFCNT")
         self.admit(probe)
 
     def register(self, probe: Uprobe) -> None:
@@ -144,9 +144,9 @@ class Uprobes(ProbeKind[Uprobe]):
         try:
             file = self.dyn_events.machine.files.find(path)
         except OSError as error:
-            raise Refusal(error.errno or errno.ENOENT, "FILE_NOT_FOUND", 0, 1) from None
+            raise Refusal("FILE_NOT_FOUND", 0, 1, errno=error.errno) from None
         if not file.is_regular:
-            raise Refusal(errno.EINVAL, "NO_REGULAR_FILE", 0, 1)
+            raise Refusal("NO_REGULAR_FILE", 0, 1)
         return file
 
 
@@ -158,13 +158,13 @@ def _offsets(text: str, column: int) -> tuple[int, int, bool]:
         inner, close, after = rest.partition(")")
         start = column + len(offset) + 1
         if not close:
-            raise Refusal(errno.EINVAL, "REFCNT_OPEN_BRACE", start + len(rest), 1)
+            raise Refusal("REFCNT_OPEN_BRACE", start + len(rest), 1)
         if after:
-            raise Refusal(errno.EINVAL, "BAD_REFCNT_SUFFIX", start + len(inner) + 1, 1)
+            raise Refusal("BAD_REFCNT_SUFFIX", start + len(inner) + 1, 1)
         counter = _number(inner, "BAD_REFCNT", start)
     offset, percent, suffix = offset.partition("%")
     if percent and suffix != "return":
-        raise Refusal(errno.EINVAL, "BAD_ADDR_SUFFIX", column + len(offset), 1)
+        raise Refusal("BAD_ADDR_SUFFIX", column + len(offset), 1)
     return _number(offset, "BAD_UPROBE_OFFS", column), counter, bool(percent)
 
 
@@ -172,7 +172,7 @@ def _number(text: str, message: str, column: int) -> int:
     try:
         return kstrtoul(text)
     except OSError as error:
-        raise Refusal(error.errno or errno.EINVAL, message, column, 1) from None
+        raise Refusal(message, column, 1, errno=error.errno) from None
 
 
 def _default_name(path: str, offset: int) -> str:

@@ -8,7 +8,6 @@ import errno
 import pytest
 
 from kprobe_sim.builds.gates import ROWS, Gates, gates_for
-from kprobe_sim.builds.messages import message_text
 from kprobe_sim.builds.profile import available, load
 
 
@@ -44,9 +43,3 @@ def test_builds(version: tuple[int, int, int], unknown: int, symstr: bool, maxac
     assert gates.symstr is symstr
     assert gates.maxactive_on_probe == maxactive
     assert gates.argument_size == size
-
-
-def test_one_message_changes_its_words() -> None:
-    assert message_text("FILE_ON_KPROBE", gates_for((7, 2, 13))) == "File offset is not available with kprobe"
-    assert message_text("FILE_ON_KPROBE", gates_for((7, 3, 4))) == "File offset is not available for kernel probes"
-    assert message_text("BAD_REG_NAME", gates_for((6, 1, 190))) == "Invalid register name"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -205,6 +206,23 @@ def test_a_probe_of_an_unloaded_module_waits(registry: Any) -> None:
     registry.write(b"r:m nosuchmod:foo+4 a=%ax")
     assert registry.lines() == ["r:kprobes/m nosuchmod:foo+4 a=%ax"]
     assert next(iter(registry)).address is None
+
+
+@pytest.mark.parametrize(
+    ("address", "number", "logged"),
+    [
+        ("0xffffffffffffffef", "EEXIST", 0),
+        ("0xfffffffffffffff4", "ENOMEM", 0),
+        ("0xfffffffffffffff0", "EBUSY", 1),
+    ],
+)
+def test_some_failures_of_registration_are_not_logged(
+    address: str, number: str, logged: int, registry_of: Callable[[str, int], Any]
+) -> None:
+    """From source (trace_kprobe.c 5.10: __trace_kprobe_create); 5.10 takes these addresses for error pointers."""
+    registry = registry_of("5.10", 2)
+    assert refused(registry, f"p:x {address}") == number
+    assert len(registry.log) == logged
 
 
 def test_probes_know_their_address(registry: Any, symbols: Any) -> None:

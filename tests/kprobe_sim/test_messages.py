@@ -1,0 +1,59 @@
+"""The table of refusals: complete, without a row that nothing raises, and with the kernel's errnos and texts."""
+
+from __future__ import annotations
+
+import ast
+import errno
+import re
+from pathlib import Path
+
+import pytest
+
+import kprobe_sim
+from kprobe_sim.builds.gates import gates_for
+from kprobe_sim.builds.messages import REFUSALS, answer
+
+_PACKAGE = Path(kprobe_sim.__file__).parent
+_ID = re.compile("[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
+
+
+def test_the_table_has_what_is_raised_and_nothing_else() -> None:
+    """What reads definitions, and the gates that choose between refusals, have no other words in capitals."""
+    raised = set()
+    for source in (*_PACKAGE.glob("fetch/*.py"), *_PACKAGE.glob("probes/*.py"), _PACKAGE / "builds" / "gates.py"):
+        for node in ast.walk(ast.parse(source.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and _ID.fullmatch(node.value):
+                raised.add(node.value)
+    assert raised == set(REFUSALS)
+
+
+OLD, RECENT, NEW = (5, 10, 262), (6, 12, 117), (7, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("message", "version", "number", "text"),
+    [
+        ("BAD_REG_NAME", OLD, errno.EINVAL, "Invalid register name"),
+        ("DIFF_ARG_TYPE", OLD, errno.EEXIST, "Argument type or name is different from existing probe"),
+        ("BAD_INSN_BNDRY", OLD, errno.EILSEQ, "Probe point is not an instruction boundary"),
+        ("BAD_PROBE_ADDR", OLD, errno.EINVAL, "Invalid probed address or symbol"),
+        ("BAD_PROBE_ADDR_SYMBOL", OLD, errno.ENOENT, "Invalid probed address or symbol"),
+        ("BAD_PROBE_ADDR_SYMBOL", RECENT, errno.EINVAL, "Invalid probed address or symbol"),
+        ("NON_UNIQ_SYMBOL", OLD, errno.EADDRNOTAVAIL, "The symbol is not unique"),
+        ("NON_UNIQ_SYMBOL", NEW, errno.EINVAL, "The symbol is not unique"),
+        ("ARG_TOO_LONG", OLD, errno.EINVAL, "Argument expression is too long"),
+        ("ARG_TOO_LONG", RECENT, errno.E2BIG, "Argument expression is too long"),
+        ("BAD_VAR_RANGE", RECENT, errno.EINVAL, "Invalid $-variable specified"),
+        ("BAD_VAR_RANGE", NEW, errno.ERANGE, "Invalid $-variable specified"),
+        ("FILE_ON_KPROBE", (7, 2, 13), errno.EINVAL, "File offset is not available with kprobe"),
+        ("FILE_ON_KPROBE", NEW, errno.EINVAL, "File offset is not available for kernel probes"),
+        ("TOO_MANY_ARGS_UNLOGGED", RECENT, errno.E2BIG, None),
+        ("EVENT_EXISTS", RECENT, errno.EEXIST, "Event already exists"),
+    ],
+)
+def test_answers(message: str, version: tuple[int, int, int], number: int, text: str | None) -> None:
+    assert answer(message, gates_for(version)) == (number, text)
+
+
+def test_the_errno_of_what_failed_is_handed_on() -> None:
+    assert answer("BAD_IMM", gates_for(NEW), errno.ERANGE) == (errno.ERANGE, "Invalid immediate value")
