@@ -1,6 +1,6 @@
 # make without an argument tells what there is
 .DEFAULT_GOAL := help
-.PHONY: help demo test vm-test vm-test-all vm-matrix vm-ftracetest vm-programs check format bench bench-vm clean
+.PHONY: help demo test vm-test vm-test-all vm-matrix vm-ftracetest vm-programs check format bench bench-check bench-vm clean
 KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
@@ -17,7 +17,8 @@ help:
 	@echo 'make vm-programs          trace-cmd, libtracefs and perf on the mount and on a guest; writes docs/programs.md'
 	@echo 'make check                lint, format, types'
 	@echo 'make format               put the code into its format'
-	@echo 'make bench                benchmarks, as ratios measured side by side'
+	@echo 'make bench [BEFORE=DIR]   benchmarks, as ratios measured side by side; of an older checkout, too; ONLY=hit, RECORD=1'
+	@echo 'make bench-check          a short run, compared with the last recorded figures; it warns and never fails'
 	@echo 'make bench-vm [KERNEL=…]  those of the guests: boot, clone, requests, streams, the suite'
 	@echo 'make clean                remove the virtual environment and caches'
 
@@ -68,7 +69,10 @@ format: $(VENV)/.dev
 	$(PY) -m ruff format $(SOURCES)
 
 bench: $(VENV)/.dev
-	$(PY) tools/bench.py
+	$(PY) tools/bench.py $(BEFORE:%=--before %) $(ONLY:%=--only %) $(if $(RECORD),--record)
+
+bench-check: $(VENV)/.dev
+	$(PY) tools/bench.py --check
 
 bench-vm: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check

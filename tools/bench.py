@@ -1,241 +1,205 @@
 """Benchmarks: how many times as long as something plain, measured side by side in one run.
 
-Every row is measured ROUNDS times, ours and the plain one in turn; the table shows the medians and the median of the
-rounds' ratios.  The ratio is what is worth comparing; the times are those of this machine and moment.
+Every figure is measured several times, ours and the plain thing in turn; the table shows the medians and the median of
+the rounds' ratios.  The ratio is what is worth comparing; the times are those of this machine and moment.  With
+--before an older checkout is measured beside this one, by turns.  Times are CPU time of the measuring process, except
+where several processes work together.
 """
 
 from __future__ import annotations
 
+import argparse
+import datetime
+import json
 import os
-import re
-import struct
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, TextIO
 
 import bench_expose
-
-from kprobe import Parser
-from kprobe_sim import SimulatedKernel, Task
-from kprobe_sim.builds.filter_gates import filter_gates
-from kprobe_sim.filters.predicate import compile_filter
+import bench_groups
+import bench_history
+from bench_figure import Figure, Group, shown
+from bench_history import Landed, Result
 
 ROUNDS = 5
-KERNEL = "6.1"
-DEFINITION = b"p:myopen do_sys_openat2 dfd=%di:s32 filename=+0(%si):string"
-CAT = Task(2841, "cat")
-CALLER = "__x64_sys_openat+0x6a"
-LINE = re.compile(rb"\s*(.+)-(\d+)\s+\[(\d+)\] (\S+)\s+(\d+)\.(\d+): (\w+): (.*)\n")
+QUICK_ROUNDS = 3
+QUICK_SECONDS = 45.0  # after which the check begins no further group
+
+Rounds = list[dict[str, float]]
 
 
-class Comparison(NamedTuple):
-    """One comparison: each function does its work `times` over and returns nothing."""
+class Checkout:
+    """A checkout whose packages a process of its own measures."""
 
-    what: str
-    plain: str
-    times: int
-    ours: Callable[[], None]
-    theirs: Callable[[], None]
+    def __init__(self, name: str, ask: Callable[[str, str], Any]) -> None:
+        self.name = name
+        self.ask = ask
 
 
-def python(*arguments: str) -> Callable[[], None]:
-    """Return what runs a fresh interpreter."""
-    return lambda: void(subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL))
+@contextmanager
+def checkout(name: str, root: Path) -> Iterator[Checkout]:
+    """Start a process that measures a checkout, and end it."""
+    worker = Path(__file__).with_name("bench_worker.py")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "vm")])}
+    process = subprocess.Popen(
+        [sys.executable, worker], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        into, out = process.stdin, process.stdout
+
+        def ask(verb: str, group: str) -> Any:
+            print(json.dumps({verb: group}), file=into, flush=True)
+            answer = out.readline()
+            if not answer:
+                raise SystemExit(f"bench: the process that measures {root} has ended, at {group!r}")
+            return json.loads(answer)
+
+        yield Checkout(name, ask)
+        into.close()
 
 
-def void(_: object) -> None:
-    """Drop a result."""
+def measured(group: Group, checkouts: Sequence[Checkout], rounds: int) -> dict[str, Rounds]:
+    """Return the rounds of each checkout; none of an older one that can't do it."""
+    able = []
+    for one in checkouts:
+        answer = one.ask("prepare", group.name)
+        if answer is True:
+            able.append(one)
+        elif one is checkouts[0]:
+            raise SystemExit(f"bench: {group.name}: {answer}")
+        else:
+            print(f"{one.name}: no {group.name}: {answer}", file=sys.stderr)
+    found: dict[str, Rounds] = {one.name: [] for one in checkouts}
+    for number in range(rounds):
+        for one in able if number % 2 else reversed(able):
+            found[one.name].append(one.ask("round", group.name))
+    for one in able:
+        one.ask("drop", group.name)
+    return found
 
 
-def repeated(times: int, action: Callable[[], object]) -> Callable[[], None]:
-    """Return what does it that often."""
-
-    def run() -> None:
-        for _ in range(times):
-            action()
-
-    return run
-
-
-def starts() -> list[Comparison]:
-    """What it takes until something can be done."""
-    nothing = python("-c", "pass")
-    script = "from kprobe_sim import SimulatedKernel; SimulatedKernel()"
-    return [
-        Comparison("kprobe --help", "python -c pass", 1, python("-m", "kprobe", "--help"), nothing),
-        Comparison("python, import, SimulatedKernel()", "python -c pass", 1, python("-c", script), nothing),
-        Comparison("SimulatedKernel() once imported", "python -c pass", 1, lambda: void(SimulatedKernel()), nothing),
-    ]
+def result(figure: Figure, rounds: Rounds) -> tuple[Result, float] | None:
+    """Return what a figure came to, and its anchor: medians of the rounds that have it; None if none has."""
+    pairs = [(one[figure.key], one[figure.anchor]) for one in rounds if figure.key in one]
+    if not pairs:
+        return None
+    ratio = median(figure.ratio(*pair) for pair in pairs)
+    return Result(median(pair[0] for pair in pairs), ratio), median(pair[1] for pair in pairs)
 
 
-def files(scratch: Path) -> list[Comparison]:
-    """Writing to the simulated tracefs, and to a file."""
-    times = 2000
-    tracefs = SimulatedKernel(KERNEL).tracefs
-    plain = scratch / "plain"
-    plain.write_bytes(b"1")
-
-    def write_plain() -> None:
-        descriptor = os.open(plain, os.O_WRONLY)
-        os.write(descriptor, b"1")
-        os.close(descriptor)
-
-    return [
-        Comparison(
-            "open, write, close: tracing_on",
-            "a plain file",
-            times,
-            repeated(times, lambda: tracefs.write("tracing_on", b"1")),
-            repeated(times, write_plain),
-        )
-    ]
+def heading(*, compared: bool) -> str:
+    """Return the first line of the table."""
+    text = f"{'what':<44}{'now':>10}  {'goal':<11}{'against':<30}{'it takes':>10}{'ratio':>9}"
+    return text + f"{'before':>12}{'gain':>9}" if compared else text
 
 
-def definitions(scratch: Path) -> list[Comparison]:
-    """Defining probes, and appending the same lines to a file."""
-    times = 500
-    plain = scratch / "definitions"
-    lines = [DEFINITION.replace(b"myopen", b"myopen%d" % number) + b"\n" for number in range(times)]
-
-    def define() -> None:
-        tracefs = SimulatedKernel(KERNEL).tracefs
-        for line in lines:
-            tracefs.write("kprobe_events", line)
-
-    def append() -> None:
-        for line in lines:
-            with open(plain, "ab", buffering=0) as file:
-                file.write(line)
-
-    return [Comparison("define a probe with two arguments", "append to a file", times, define, append)]
+def row(figure: Figure, now: Rounds, before: Rounds | None) -> tuple[str, Result | None]:
+    """Return a figure's line of the table, and what it came to."""
+    found = result(figure, now)
+    if found is None:
+        return f"{figure.what:<44}{'—':>10}  {figure.goal:<11}{figure.anchor:<30}", None
+    ours, anchor = found
+    missed = " " if figure.is_met(*ours) else "!"
+    text = f"{figure.what:<44}{shown(ours.value, figure.unit):>10}{missed} {figure.goal:<11}{figure.anchor:<30}"
+    text += f"{shown(anchor, figure.unit):>10}{ours.ratio:>9.3g}"
+    if before is not None:
+        old = result(figure, before)
+        gain = "—" if old is None else f"{figure.ratio(old[0].value, ours.value):.2f} ×"
+        text += f"{'—' if old is None else shown(old[0].value, figure.unit):>12}{gain:>9}"
+    return text, ours
 
 
-def events(scratch: Path) -> list[Comparison]:
-    """Events recorded and shown, and the same lines from a loop."""
-    times = 5000
-    kernel = SimulatedKernel(KERNEL)
-    tracefs = kernel.tracefs
-    tracefs.write("kprobe_events", DEFINITION + b"\n")
-    tracefs.write("events/kprobes/myopen/enable", b"1\n")
-    plain = scratch / "events"
-
-    def call() -> None:
-        for _ in range(times):
-            kernel.call("do_sys_openat2", task=CAT, args=(-100, "/etc/hostname"), returns=3, caller=CALLER)
-
-    def ours() -> None:
-        tracefs.write("trace", b"", truncate=True)
-        call()
-        plain.write_bytes(tracefs.read("trace"))
-
-    def theirs() -> None:
-        with open(plain, "w", encoding="ascii") as file:
-            for number in range(times):
-                seconds, micros = divmod(10_000_000 + number, 1_000_000)
-                file.write(
-                    f"{'cat':>16s}-{CAT.pid:<7d} [{0:03d}] ..... {seconds:5d}.{micros:06d}: "
-                    f'myopen: (do_sys_openat2+0x0/0x170) dfd={-100:d} filename="/etc/hostname"\n'
-                )
-
-    def show() -> None:
-        plain.write_bytes(tracefs.read("trace"))  # of what `ours` recorded
-
-    ours()
-    text = tracefs.read("trace")
-    lines = text[text.index(b"\n", text.rindex(b"#")) + 1 :]
-    formats = {"myopen": tracefs.read("events/kprobes/myopen/format").decode()}
-    return [
-        Comparison("record an event and show it", "an f-string loop", times, ours, theirs),
-        Comparison("show an event", "an f-string loop", times, show, theirs),
-        parsing(lines, formats),
-    ]
+def table(groups: Sequence[Group], before: Path | None, rounds: int, *, seconds: float | None) -> dict[str, Result]:
+    """Measure groups and print their lines as they come; return what they came to."""
+    results: dict[str, Result] = {}
+    start = time.monotonic()
+    with ExitStack() as stack:
+        checkouts = [stack.enter_context(checkout("now", bench_history.ROOT))]
+        if before is not None:
+            checkouts.append(stack.enter_context(checkout("before", before)))
+        print(heading(compared=before is not None), flush=True)
+        for group in groups:
+            if seconds is not None and time.monotonic() - start > seconds:
+                print(f"not measured for want of time: {group.name}")
+                continue
+            _progress(f"{group.name} ...", sys.stderr)
+            found = measured(group, checkouts, rounds)
+            _progress("", sys.stderr)
+            for figure in group.figures:
+                text, ours = row(figure, found["now"], found.get("before"))
+                print(text, flush=True)
+                if ours is not None:
+                    results[figure.key] = ours
+    return results
 
 
-def parsing(lines: bytes, formats: dict[str, str]) -> Comparison:
-    """Lines of a trace parsed, and matched by one regular expression."""
-    count = lines.count(b"\n")
-
-    def parse() -> None:
-        parser = Parser(formats.get)
-        if len(parser.feed(lines) + parser.close()) != count:
-            raise AssertionError("the parser gave another number of records")
-
-    def match() -> None:
-        for line in lines.splitlines(keepends=True):
-            if LINE.match(line) is None:
-                raise AssertionError("the expression doesn't match")
-
-    return Comparison("parse a line", "one re match", count, parse, match)
+def _progress(text: str, terminal: TextIO) -> None:
+    if terminal.isatty():
+        print(f"\r\x1b[K{text}", end="", file=terminal, flush=True)
 
 
-def filters() -> list[Comparison]:
-    """A filter matched, and the same test by hand on the same bytes."""
-    times = 20_000
-    kernel = SimulatedKernel(KERNEL)
-    kernel.tracefs.write("kprobe_events", DEFINITION + b"\n")
-    event = kernel.events.event("kprobes", "myopen")
-    if event is None:
-        raise AssertionError("the event isn't there")
-    gates = filter_gates(kernel.profile.number)
-    predicate = compile_filter('dfd == -100 && filename ~ "*host*"', tuple(event.filter_fields()), gates=gates)
-    path = b"/etc/hostname\0"
-    record = struct.pack("<HBBiQiI", event.id, 0, 0, CAT.pid, 0, -100, len(path) << 16 | 24) + path
-
-    def ours() -> None:
-        for _ in range(times):
-            if not predicate.match(record, cpu=0, comm=b"cat"):
-                raise AssertionError("the filter doesn't match")
-
-    dfd, location = struct.Struct("<i"), struct.Struct("<HH")
-
-    def theirs() -> None:
-        for _ in range(times):
-            start, length = location.unpack_from(record, 20)
-            if dfd.unpack_from(record, 16)[0] != -100 or b"host" not in record[start : start + length]:
-                raise AssertionError("the test doesn't match")
-
-    return [Comparison("match a filter of two terms", "the test by hand", times, ours, theirs)]
-
-
-def seconds(action: Callable[[], None]) -> float:
-    """Return how long it takes."""
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
-
-
-def duration(value: float) -> str:
-    """Return a time in a unit that suits it."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if value >= size:
-            return f"{value / size:.1f} {unit}"
-    return f"{value / 1e-9:.0f} ns"
+def check() -> int:
+    """Compare a short run with the last landed figures, and warn of what is worse; measured again, it must be still."""
+    landed = bench_history.last(bench_history.HISTORY, bench_history.this_kind())
+    if landed is None:
+        print("benchmarks/ has no figures yet: make bench RECORD=1")
+        return 0
+    groups = [group for group in bench_groups.GROUPS if group.is_quick]
+    start = time.monotonic()
+    results = table(groups, None, QUICK_ROUNDS, seconds=QUICK_SECONDS)
+    worse = bench_history.worse(results, landed.results)
+    left = QUICK_SECONDS - (time.monotonic() - start)
+    if worse and left > 0:
+        keys = {one.key for one in worse}
+        suspects = [group for group in groups if any(figure.key in keys for figure in group.figures)]
+        print("\nthese seem worse, so once more:\n")
+        again = table(suspects, None, QUICK_ROUNDS, seconds=left)
+        better = {key: min(results[key], again.get(key, results[key]), key=lambda one: one.ratio) for key in results}
+        worse = bench_history.worse(better, landed.results)
+    print(f"\nagainst {landed.commit} of {landed.date}, on {landed.kind}:")
+    figures = bench_groups.figures()
+    for one in worse:
+        than = f"{one.now / one.landed:.2f} times the landed {one.landed:.3g}"
+        print(f"warning: {figures[one.key].what}: {one.now:.3g} × its anchor, {than}")
+    if not worse:
+        print(f"no ratio is more than {bench_history.WORSE:g} times the landed one")
+    return 0
 
 
 def main() -> int:
-    with tempfile.TemporaryDirectory() as scratch:
-        place = Path(scratch)
-        rows = [*starts(), *files(place), *definitions(place), *events(place), *filters()]
-        measured: list[list[tuple[float, float]]] = [[] for _ in rows]
-        for number in range(ROUNDS):
-            for row, pairs in zip(rows, measured, strict=True):
-                first, second = (row.ours, row.theirs) if number % 2 else (row.theirs, row.ours)
-                one, two = seconds(first), seconds(second)
-                ours, theirs = (one, two) if number % 2 else (two, one)
-                pairs.append((ours / row.times, theirs / row.times))
-    print(f"Python {sys.version.split()[0]}, medians of {ROUNDS} rounds, times of one go\n")
-    print(f"{'what':<36}{'time':>10}  {'per second':>11}  {'against':<18}{'time':>10}  {'ratio':>8}")
-    for row, pairs in zip(rows, measured, strict=True):
-        ours, theirs = median(pair[0] for pair in pairs), median(pair[1] for pair in pairs)
-        ratio = median(pair[0] / pair[1] for pair in pairs)
-        mine = f"{row.what:<36}{duration(ours):>10}  {1 / ours:>11,.0f}"
-        print(f"{mine}  {row.plain:<18}{duration(theirs):>10}  {ratio:>8.2f}")
-    return bench_expose.main()
+    parser = argparse.ArgumentParser(description="Benchmarks, as ratios measured side by side.")
+    parser.add_argument("--before", type=Path, help="an older checkout to measure beside this one")
+    parser.add_argument("--only", default="", help="groups whose name has this word, or figures")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument(
+        "--record", action="store_true", help="append the figures to the history of this kind of machine"
+    )
+    parser.add_argument("--check", action="store_true", help="a short run, compared with the last landed figures")
+    options = parser.parse_args()
+    if options.check:
+        return check()
+    groups = [group for group in bench_groups.GROUPS if _is_meant(group, options.only)]
+    if options.before is not None and not (options.before / "kprobe_sim").is_dir():
+        parser.error(f"{options.before} is no checkout")
+    print(f"Python {sys.version.split()[0]}, medians of {options.rounds} rounds; ! misses its goal\n")
+    results = table(groups, options.before, options.rounds, seconds=None)
+    if options.record:
+        today = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
+        landed = Landed(bench_history.this_kind(), bench_history.commit(), today, results)
+        print(f"\nrecorded in {bench_history.write(bench_history.HISTORY, landed).relative_to(bench_history.ROOT)}")
+    return 0 if options.only else bench_expose.main()
+
+
+def _is_meant(group: Group, word: str) -> bool:
+    return word in group.name or any(word in figure.key for figure in group.figures)
 
 
 if __name__ == "__main__":
