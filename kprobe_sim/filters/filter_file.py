@@ -64,7 +64,7 @@ def write_group_filter(data: bytes, events: Iterable[Sequence[Field]], context: 
     """
     _check_size(data)
     states = [write_filter(data, fields, context) for fields in events]
-    bad = FilterRefused(errno.EINVAL, Fault.BAD_SUBSYS_FILTER, 0, stored_text(data), context.gates.message_space)
+    bad = FilterRefused(Fault.BAD_SUBSYS_FILTER, 0, stored_text(data), context.gates.message_space)
     return [FilterState(None, bad.readback, bad) if state.refused else state for state in states]
 
 

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import errno
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -97,7 +96,7 @@ def compile_filter(
         _check_brackets(stored)
         return Predicate(stored, _Reader(stored, known, context).program())
     except TermError as error:
-        raise FilterRefused(error.errno, error.fault, error.position, stored, gates.message_space) from None
+        raise FilterRefused(error.fault, error.position, stored, gates.message_space) from None
 
 
 def _check_brackets(text: str) -> None:
@@ -110,16 +109,16 @@ def _check_brackets(text: str) -> None:
             open_.append(match.start())
         elif token == ")":
             if not open_:
-                raise TermError(errno.EPERM, Fault.TOO_MANY_CLOSE, match.start())
+                raise TermError(Fault.TOO_MANY_CLOSE, match.start())
             open_.pop()
         elif len(token) == 1 or token[0] != token[-1]:
             unclosed = match.start()
     if unclosed is not None:
-        raise TermError(errno.ESRCH, Fault.MISSING_QUOTE, unclosed)
+        raise TermError(Fault.MISSING_QUOTE_EARLY, unclosed)
     if open_:
-        raise TermError(errno.ENOENT, Fault.TOO_MANY_OPEN, open_[-1])
+        raise TermError(Fault.TOO_MANY_OPEN, open_[-1])
     if not _SOME_TERM.search(text):
-        raise TermError(errno.EINVAL)
+        raise TermError(Fault.NO_PROGRAM)
 
 
 class _Group:
@@ -175,13 +174,13 @@ class _Reader:
             at = match.start()
             if text[at] == ")":
                 if len(self._groups) == 1:  # they were paired, but a function's name may have eaten one
-                    raise TermError(errno.EPERM, Fault.TOO_MANY_CLOSE, at + 1)
+                    raise TermError(Fault.TOO_MANY_CLOSE, at + 1)
                 group = self._groups.pop()
                 operand = _negate(group.accepted + operand[0], group.refused + operand[1], group.negated)
                 at += 1
                 continue
             if text[at : at + 2] not in ("&&", "||"):
-                raise TermError(errno.EPERM, Fault.TOO_MANY_PREDS, at)
+                raise TermError(Fault.TOO_MANY_PREDS, at)
             self._groups[-1].operator, self._groups[-1].waiting = text[at : at + 2], operand
             return at + 2
         self._groups[-1].operator, self._groups[-1].waiting = "", operand
@@ -205,15 +204,15 @@ class _Reader:
     def _finish(self) -> list[tuple[Test, int, int]]:
         group, end = self._groups[0], len(self._text)
         if not self._steps:
-            raise TermError(errno.EINVAL, Fault.NO_FILTER, end)
+            raise TermError(Fault.NO_FILTER, end)
         if len(self._groups) > 1:
-            raise TermError(errno.EPERM, Fault.TOO_MANY_OPEN, end + 1)
+            raise TermError(Fault.TOO_MANY_OPEN_LATE, end + 1)
         if group.operator:
             if self._context.gates.incomplete_refused:
-                raise TermError(errno.EINVAL, Fault.INVALID_FILTER, end)
+                raise TermError(Fault.INVALID_FILTER, end)
             if group.operator == "&&" and group.accepted:
                 # The old kernels leave the last || unlinked here and refuse their own broken program, without a text.
-                raise TermError(errno.EINVAL)
+                raise TermError(Fault.NO_PROGRAM)
         true, false = group.waiting
         self._patch(group.accepted + true)  # accept: the place after the last step
         reject = len(self._steps) + 1

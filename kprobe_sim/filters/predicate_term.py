@@ -5,7 +5,6 @@ Source: parse_pred() in kernel/trace/trace_events_filter.c of 6.1 and 6.12; fixt
 
 from __future__ import annotations
 
-import errno
 import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -61,11 +60,10 @@ class FilterContext(NamedTuple):
 
 
 class TermError(Exception):
-    """A term is wrong: `errno` as a positive number, the fault (None: the kernel has no text), its position."""
+    """A term is wrong: the fault, and its position."""
 
-    def __init__(self, number: int, fault: Fault | None = None, position: int = 0) -> None:
-        super().__init__(number, fault, position)
-        self.errno = number
+    def __init__(self, fault: Fault, position: int = 0) -> None:
+        super().__init__(fault, position)
         self.fault = fault
         self.position = position
 
@@ -101,11 +99,11 @@ def read_term(text: str, start: int, fields: Mapping[str, Field], context: Filte
 
     # The kernel counts its positions from one after the first character of the term.
     def wrong(fault: Fault, at: int) -> TermError:
-        return TermError(errno.EINVAL, fault, at + 1)
+        return TermError(fault, at + 1)
 
     at = _end(_NAME, text, start)
     if at == start:
-        raise TermError(errno.EPERM)
+        raise TermError(Fault.NO_FIELD)
     field, kind = _find(text[start:at], fields, context.gates) or (None, Kind.OTHER)
     if field is None:
         raise wrong(Fault.FIELD_NOT_FOUND, at)

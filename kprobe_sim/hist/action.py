@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NamedTuple, Protocol
 
 from kprobe_sim.hist.data import FieldVariable, HistData, make_variable, set_variables
-from kprobe_sim.hist.expression import Complain, ExpressionReader
+from kprobe_sim.hist.expression import ExpressionReader
+from kprobe_sim.hist.fault import Complain, HistFault, refused
 from kprobe_sim.hist.field import EXECNAME, RECORD_AT, STACKTRACE, STRING, STRING_SIZE, VARIABLE, HistField, Sample
 from kprobe_sim.hist.map import Element
 from kprobe_sim.hist.synthetic import SyntheticTarget, fits
@@ -42,62 +43,52 @@ class ActionText(NamedTuple):
 def read_action(text: str, data: HistData, complain: Complain) -> ActionText:
     """Take an action apart.  Raises OSError EINVAL."""
 
-    def fail(message: str, at: str = "") -> NoReturn:
-        complain(message, at)
-        raise refuse(errno.EINVAL)
-
     handler, _, rest = text.partition("(")
     about, closed, rest = rest.partition(")")
     if handler == _MATCH:
-        _check_match(about, bool(closed), data, fail)
+        _check_match(about, bool(closed), data, complain)
     elif not closed:
         raise refuse(errno.EINVAL)
     _, dot, rest = rest.partition(".")
     name, brace, rest = rest.partition("(")
     if not dot or not brace:
-        fail("No action found")
+        raise refused(complain, HistFault.ACTION_NOT_FOUND)
     inner, closed, _ = rest.partition(")")
     if name.startswith("snapshot"):
         if not closed:
-            fail("No closing paren found", inner)
+            raise refused(complain, HistFault.NO_CLOSING_PAREN, inner)
         parameters: tuple[str, ...] = ()
     else:
         parameters = tuple(part.strip(_BLANKS) for part in inner.split(","))
-        _check_parameters(parameters, fail)
+        _check_parameters(parameters, complain)
     if handler == _MATCH and name.startswith(("save", "snapshot")):
-        fail("Handler doesn't support action", name)
+        raise refused(complain, HistFault.ACTION_MISMATCH, name)
     return ActionText(handler, about, name, parameters)
 
 
-class _Fail(Protocol):
-    def __call__(self, message: str, at: str = "") -> NoReturn: ...
-
-
-def _check_match(about: str, closed: bool, data: HistData, fail: _Fail) -> None:
+def _check_match(about: str, closed: bool, data: HistData, complain: Complain) -> None:
     """Check that an onmatch() names an event there is."""
     if not closed:
-        fail("No closing paren found", about)
+        raise refused(complain, HistFault.NO_CLOSING_PAREN, about)
     system, dot, event = about.partition(".")
     if not dot:
-        fail("Missing subsystem", system)
+        raise refused(complain, HistFault.SUBSYS_NOT_FOUND, system)
     if data.file.find(system, event) is None:
-        fail("Invalid subsystem or event name", event)
+        raise refused(complain, HistFault.INVALID_SUBSYS_EVENT, event)
 
 
-def _check_parameters(parameters: Sequence[str], fail: _Fail) -> None:
+def _check_parameters(parameters: Sequence[str], complain: Complain) -> None:
     for count, parameter in enumerate(parameters):
         if count >= _MOST_PARAMETERS:
-            fail("Too many action params")
+            raise refused(complain, HistFault.TOO_MANY_PARAMS)
         if len(parameter) < 2:
-            fail("Invalid action param", parameter)
+            raise refused(complain, HistFault.INVALID_PARAM, parameter)
 
 
 class Maker(Protocol):
     """Who makes the histogram that an action belongs to."""
 
-    def complain(self, message: str, at: str) -> None: ...
-
-    def fail(self, message: str, at: str) -> NoReturn: ...
+    def complain(self, fault: HistFault, at: str) -> None: ...
 
     def target(self, name: str) -> SyntheticTarget | None: ...
 
@@ -127,13 +118,12 @@ class MadeAction:
             self._watch(maker)
         if self._saves:
             if data.saved:
-                maker.complain("Can't have more than one save() action per hist", "")
-                raise refuse(errno.EEXIST)
+                raise refused(maker.complain, HistFault.TOO_MANY_SAVE_ACTIONS)
             for parameter in text.parameters:
                 try:
                     data.saved.append(self._field_variable(parameter, maker, reader))
                 except OSError:
-                    maker.complain("Couldn't create field variable", parameter)
+                    maker.complain(HistFault.FIELD_VAR_CREATE_FAIL, parameter)
                     raise
         elif self._snaps:
             self._prepare_snapshot()
@@ -155,10 +145,10 @@ class MadeAction:
     def _watch(self, maker: Maker) -> None:
         about = self._text.about
         if not about.startswith("$"):
-            maker.fail("For onmax(x) or onchange(x), x must be a variable", about)
+            raise refused(maker.complain, HistFault.ONX_NOT_VAR, about)
         variable = self._data.find_variable(about[1:])
         if variable is None:
-            maker.fail("Couldn't find onmax or onchange variable", about[1:])
+            raise refused(maker.complain, HistFault.ONX_VAR_NOT_FOUND, about[1:])
         self._watched = self._data.refer(variable, "", "")
         self._tracked = make_variable(self._data, f"__{'max' if self._text.handler == _MAX else 'change'}")
 
@@ -176,16 +166,16 @@ class MadeAction:
             name, parameters = parameters[0], parameters[1:]
         target = maker.target(name)
         if target is None:
-            maker.fail("Couldn't find synthetic event", name)
+            raise refused(maker.complain, HistFault.SYNTH_EVENT_NOT_FOUND, name)
         target.hold(1)
         try:
             for place, parameter in enumerate(parameters):
                 system, event, found = self._argument(parameter, maker, reader)
                 if not fits(target, found, place):
-                    maker.fail("Param type doesn't match synthetic event field type", parameter.rpartition(".")[2])
+                    raise refused(maker.complain, HistFault.SYNTH_TYPE_MISMATCH, parameter.rpartition(".")[2])
                 self._arguments.append(data.refer(found, system, event))
             if len(parameters) != len(target.types):
-                maker.fail("Param count doesn't match synthetic event field count", name)
+                raise refused(maker.complain, HistFault.SYNTH_COUNT_MISMATCH, name)
         except OSError:
             target.hold(-1)
             raise
@@ -210,7 +200,7 @@ class MadeAction:
             if found is None:
                 found = reader.find_variable(*elsewhere, word[1:])
             if found is None:
-                maker.fail("Couldn't find param", word[1:])
+                raise refused(maker.complain, HistFault.PARAM_NOT_FOUND, word[1:])
             return system, event, found
         if is_own and (variable := self._own_field(word, maker, reader)) is not None:
             return system, event, variable
@@ -231,10 +221,10 @@ class MadeAction:
         try:
             value = reader.atom(name, VARIABLE)
         except OSError:
-            maker.complain("Couldn't parse field variable", name)
+            maker.complain(HistFault.FIELD_VAR_PARSE_FAIL, name)
             raise
         if maker.has_variable(name):
-            maker.fail("Couldn't create or find variable", name)
+            raise refused(maker.complain, HistFault.VAR_CREATE_FIND_FAIL, name)
         variable = make_variable(self._data, name, value.size, value.type)  # whether it has a sign gets lost
         variable.flags |= value.flags & STACKTRACE
         return FieldVariable(variable, value)

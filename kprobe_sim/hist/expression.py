@@ -7,11 +7,11 @@ kernel/trace/trace_events_hist.c of 6.1; fixtures/triggers.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Mapping
-from typing import NoReturn
+from collections.abc import Mapping
 
 from kprobe_sim.events.event_file import EventFile
 from kprobe_sim.hist.data import HistData, copy_variable, histograms_of, histograms_with_variables
+from kprobe_sim.hist.fault import Complain, HistFault, refused
 from kprobe_sim.hist.field import (
     ALIAS,
     BUCKETS,
@@ -45,13 +45,11 @@ from kprobe_sim.parsing.kstrto import kstrtoul
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.records.field import Field
 
-Complain = Callable[[str, str], None]  # (message, the text that the caret goes to; "" for the start)
 _PLAIN = {
     "hex": HEX, "sym": SYM, "symXoffset": SYM_OFFSET, "syscall": SYSCALL, "log2": LOG2, "usecs": USECS,
 }  # fmt: skip
 _VALUE_ONLY = (("percent", PERCENT), ("graph", GRAPH))
 _MOST_OPERATORS = 3
-_MODIFIER = "Invalid field modifier"
 
 
 class ExpressionReader:
@@ -83,7 +81,7 @@ class ExpressionReader:
             try:
                 number = kstrtoul(text)
             except OSError:
-                self._fail("Expecting numeric literal", text)
+                raise refused(self._complain, HistFault.EXPECT_NUMBER, text) from None
             return self._constant(number, flags, variable)
         system = event = ""
         name = text
@@ -96,7 +94,7 @@ class ExpressionReader:
             found = self.find_variable(system, event, name[1:])
             if found is not None:
                 return self._reference(found, system, event, variable)
-            self._complain("Couldn't find variable", name[1:])
+            self._complain(HistFault.VAR_NOT_FOUND, name[1:])
         return self._field(name, flags, variable)
 
     def find_variable(self, system: str, event: str, name: str) -> HistField | None:
@@ -107,7 +105,7 @@ class ExpressionReader:
                 file = self._data.file.find(*pair)
                 here = None if file is None else variable_of(file, name)
                 if here is not None and found is not None:
-                    self._complain(_NOT_UNIQUE, name)
+                    self._complain(HistFault.VAR_NOT_UNIQUE, name)
                     return None
                 found = here or found
             if found is not None:
@@ -120,7 +118,7 @@ class ExpressionReader:
         for data in histograms_with_variables(self._data.file):
             if data.file is not found and data.find_variable(name):
                 if found is not None:
-                    self._complain(_NOT_UNIQUE, name)
+                    self._complain(HistFault.VAR_NOT_UNIQUE, name)
                     return None
                 found = data.file
         return found
@@ -166,18 +164,18 @@ class ExpressionReader:
         kind = self._common_kind(name)
         if kind:
             if kind == STACKTRACE and modifier == "stacktrace":
-                self._fail(_MODIFIER, text)
+                raise refused(self._complain, HistFault.BAD_FIELD_MODIFIER, text)
             return HistField(self._data, flags | kind, variable=variable)
         field = self._fields.get(name)
         if field is None and (generic := self._generic(name)) is not None:
             kind, field = generic
             return HistField(self._data, flags | kind, field=field, variable=variable)
         if field is None or not field.size:
-            self._fail("Couldn't find field", name)
+            raise refused(self._complain, HistFault.FIELD_NOT_FOUND, name)
         if is_stack(field) and self._stack_names():
             return HistField(self._data, flags | STACKTRACE, field=field, variable=variable)
         if modifier == "stacktrace":
-            self._fail(_MODIFIER, text)
+            raise refused(self._complain, HistFault.BAD_FIELD_MODIFIER, text)
         if not is_string(field) and not can_be_number(field):
             raise refuse(errno.ENOMEM)
         return HistField(self._data, flags, field=field, variable=variable)
@@ -216,23 +214,23 @@ class ExpressionReader:
         if modifier.startswith("bucket"):
             rest = modifier.removeprefix("bucket").removeprefix("s")
             if not rest.startswith("="):
-                self._fail(_MODIFIER, rest)
+                raise refused(self._complain, HistFault.BAD_FIELD_MODIFIER, rest)
             try:
                 buckets = kstrtoul(rest[1:])
             except OSError:
                 buckets = 0
             if not buckets:
-                self._fail(_MODIFIER, rest[1:])
+                raise refused(self._complain, HistFault.BAD_FIELD_MODIFIER, rest[1:])
             return BUCKETS, buckets
         for known, flag in _VALUE_ONLY:
             if modifier.startswith(known) and not flags & (VARIABLE | KEY):
                 return flag, 0
-        raise self._refused(_MODIFIER, modifier)
+        raise refused(self._complain, HistFault.BAD_FIELD_MODIFIER, modifier)
 
     def _expression(self, text: str, flags: int, variable: str, start_of: str = "") -> HistField:
         """Read an expression; it may be the start of a variable's, whose text ends then where it was taken apart."""
         if self._operators > _MOST_OPERATORS:
-            self._fail("Too many subexpressions (3 max)", text)
+            raise refused(self._complain, HistFault.TOO_MANY_SUBEXPR, text)
         operator, at = operator_of(text)
         if not operator:
             if start_of and text.count(".") >= 2:
@@ -249,7 +247,7 @@ class ExpressionReader:
         operands = [self._operand(left, start_of), self._operand(right)]
         meant = [self._meant(operand) for operand in operands]
         if meant[0].flags & USECS != meant[1].flags & USECS:
-            self._fail("Timestamp units in expression don't match", "")
+            raise refused(self._complain, HistFault.TIMESTAMP_MISMATCH, "")
         for operand in operands:
             operand.read_once = True
         self._check_divisor(operator, meant[1], right)
@@ -261,24 +259,23 @@ class ExpressionReader:
     def _operand(self, text: str, start_of: str = "") -> HistField:
         operand = self._expression(text, 0, "", start_of)
         if operand.flags & STRING:
-            self._fail("String type can not be an operand in expression", text)
+            raise refused(self._complain, HistFault.INVALID_STR_OPERAND, text)
         return operand
 
     def _check_divisor(self, operator: str, divisor: HistField, text: str) -> None:
         if operator == "/" and divisor.flags & CONSTANT and not divisor.constant:
-            self._complain("Division by zero", text)
-            raise refuse(errno.EDOM)
+            raise refused(self._complain, HistFault.DIVISION_BY_ZERO, text)
 
     def _negated(self, text: str, flags: int, variable: str) -> HistField:
         self._operators += 1
         if self._operators > _MOST_OPERATORS:
-            self._fail("Too many subexpressions (3 max)", text)
+            raise refused(self._complain, HistFault.TOO_MANY_SUBEXPR, text)
         inner = text[1:]
         if "(" not in inner or ")" not in inner:
             raise refuse(errno.EINVAL)
         inner = inner[1:]
         if not inner.endswith(")"):
-            self._fail("Unary minus not supported in sub-expressions", inner)
+            raise refused(self._complain, HistFault.UNARY_MINUS_SUBEXPR, inner)
         operand = self._operand(inner[:-1])
         flags |= EXPRESSION | operand.flags & (TIMESTAMP | USECS)
         return self._built("-()", [operand], flags, variable)
@@ -299,16 +296,6 @@ class ExpressionReader:
         if found is None:
             raise refuse(errno.EINVAL)
         return found
-
-    def _fail(self, message: str, at: str) -> NoReturn:
-        raise self._refused(message, at)
-
-    def _refused(self, message: str, at: str) -> OSError:
-        self._complain(message, at)
-        return refuse(errno.EINVAL)
-
-
-_NOT_UNIQUE = "Variable name not unique, need to use fully qualified name (subsys.event.var) for variable"
 
 
 def variable_of(file: EventFile, name: str) -> HistField | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from kprobe_sim.events.event_file import EventFile, Trigger
 from kprobe_sim.events.trigger import HistSwitch
 from kprobe_sim.hist.data import HistData, histograms_of
+from kprobe_sim.hist.fault import HistFault, refused
 from kprobe_sim.hist.maker import HistMaker
 from kprobe_sim.hist.synthetic import SyntheticTarget, SyntheticTargets
 from kprobe_sim.hist.text import histogram_text
@@ -86,21 +87,17 @@ def _register(file: EventFile, maker: HistMaker, trigger: HistTrigger, named: Hi
     attributes = maker.attributes
     words = attributes.words
     if named is not None and not trigger.is_like(named, with_filter=False):
-        maker.fail(
-            "Named hist trigger doesn't match existing named trigger (includes variables)", f"name={attributes.name}"
-        )
+        raise refused(maker.complain, HistFault.NAMED_MISMATCH, f"name={attributes.name}")
     if any(trigger.conflicts_with(other) for other in file.triggers):
-        maker.complain("Hist trigger already exists", "")
-        raise refuse(errno.EEXIST)
+        raise refused(maker.complain, HistFault.TRIGGER_EEXIST)
     if "cont" in words or "clear" in words:
-        maker.complain("Can't clear or continue a nonexistent hist trigger", "")
-        raise refuse(errno.ENOENT)
+        raise refused(maker.complain, HistFault.TRIGGER_ENOENT_CLEAR)
     trigger.paused = "pause" in words
     if trigger.data.has_time:
         try:
             file.instance.set_clock(attributes.clock)
         except OSError:
-            maker.complain("Couldn't set trace_clock", attributes.clock)
+            maker.complain(HistFault.SET_CLOCK_FAIL, attributes.clock)
             raise
     if named is not None:
         trigger.data = named.data

@@ -11,12 +11,12 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Sequence
-from typing import NoReturn
 
 from kprobe_sim.events.event_file import EventFile
 from kprobe_sim.hist.action import MadeAction, read_action
 from kprobe_sim.hist.data import Attributes, HistData, SortKey, histograms_of
 from kprobe_sim.hist.expression import ExpressionReader, variable_of
+from kprobe_sim.hist.fault import HistFault, refused
 from kprobe_sim.hist.field import (
     BUCKETS,
     EXECNAME,
@@ -49,7 +49,6 @@ _MOST_KEYS, _MOST_VALUES, _MOST_VARIABLES, _MOST_ACTIONS = 3, 3, 16, 8
 _KEY_SPACE = 256 + 128
 _NOT_OF_VALUES = BUCKETS | LOG2 | SYM | SYM_OFFSET | SYSCALL | STACKTRACE
 _NOT_OF_VARIABLES = GRAPH | PERCENT | BUCKETS | LOG2
-_MODIFIER = "Invalid field modifier"
 
 
 class HistMaker:
@@ -106,10 +105,10 @@ class HistMaker:
         """Return a variable for a field of another event, with a histogram of its own if there is none yet."""
         file = self._file.find(system, event)
         if file is None:
-            self.fail("Event file not found", name)
+            raise refused(self.complain, HistFault.EVENT_FILE_NOT_FOUND, name)
         like = next((other for other in histograms_of(file) if _same_keys(self.data, other)), None)
         if like is None:
-            self.fail("Matching event histogram not found", name)
+            raise refused(self.complain, HistFault.HIST_NOT_FOUND, name)
         found = reader.find_variable(system, event, f"synthetic_{name}")
         if found is not None:
             return found
@@ -121,12 +120,12 @@ class HistMaker:
         try:
             self.host.put(file, rest, outer=self)
         except OSError:
-            self.complain("Couldn't create histogram for field", name)
+            self.complain(HistFault.HIST_CREATE_FAIL, name)
             raise
         self.data.field_variable_triggers.append((file, rest))
         found = reader.find_variable(system, event, f"synthetic_{name}")
         if found is None:
-            self.fail("Couldn't find synthetic variable", name)
+            raise refused(self.complain, HistFault.SYNTH_VAR_NOT_FOUND, name)
         return found
 
     def has_variable(self, name: str) -> bool:
@@ -135,19 +134,14 @@ class HistMaker:
             return False
         return self.data.find_variable(name) is not None or variable_of(self._file, name) is not None
 
-    def complain(self, message: str, at: str) -> None:
-        """Put a message into the error log, with the caret at the first place of a text in the command."""
+    def complain(self, fault: HistFault, at: str) -> None:
+        """Put a fault into the error log, with the caret at the first place of a text in the command."""
         if self._outer is not None:
-            self._outer.complain(message, at)
+            self._outer.complain(fault, at)
             return
         event = self._file.event
         column = max(self._command.find(at), 0)
-        self._file.instance.error_log.log(f"hist:{event.system}:{event.name}", message, self._command, column)
-
-    def fail(self, message: str, at: str) -> NoReturn:
-        """Complain and raise OSError EINVAL."""
-        self.complain(message, at)
-        raise refuse(errno.EINVAL)
+        self._file.instance.error_log.log(f"hist:{event.system}:{event.name}", fault.text, self._command, column)
 
     def _attributes(self) -> Attributes:
         found: dict[str, str] = {}
@@ -161,7 +155,7 @@ class HistMaker:
             head, equals, value = part.partition("=")
             if equals:
                 if not value:
-                    self.fail("Empty assignment", part)
+                    raise refused(self.complain, HistFault.EMPTY_ASSIGNMENT, part)
                 if head in ("key", "keys", "val", "vals", "values", "sort", "name", "clock"):
                     found[{"key": "keys", "val": "vals", "values": "vals"}.get(head, head)] = value
                 elif head == "size":
@@ -196,7 +190,7 @@ class HistMaker:
 
     def _check_room(self, variables: Sequence[object], at: str) -> None:
         if len(variables) == _MOST_VARIABLES:
-            self.fail("Too many variables defined", at)
+            raise refused(self.complain, HistFault.TOO_MANY_VARS, at)
 
     def _variables(self) -> list[tuple[str, str]]:
         variables: list[tuple[str, str]] = []
@@ -204,7 +198,7 @@ class HistMaker:
             for part in assignment.split(",")[:_MOST_VARIABLES]:
                 name, equals, value = part.partition("=")
                 if not equals:
-                    self.fail("Malformed assignment", name)
+                    raise refused(self.complain, HistFault.MALFORMED_ASSIGNMENT, name)
                 self._check_room(variables, name)
                 variables.append((name, value))
         return variables
@@ -224,20 +218,19 @@ class HistMaker:
                     continue
             found = self._reader.read(text, 0)
             if found.flags & _NOT_OF_VALUES:
-                self.fail(_MODIFIER, text)
+                raise refused(self.complain, HistFault.BAD_FIELD_MODIFIER, text)
             values.append(found)
         if self.attributes.no_hitcount and len(values) == 1:
-            self.complain("Non-hitcount value is required for 'nohitcount'", "")
-            raise refuse(errno.ENOENT)
+            raise refused(self.complain, HistFault.NEED_NOHC_VAL)
         if left and left != ["hitcount"]:
             raise refuse(errno.EINVAL)
 
     def _variable(self, name: str, text: str) -> None:
         if self.has_variable(name):
-            self.fail("Variable already defined", name)
+            raise refused(self.complain, HistFault.DUPLICATE_VAR, name)
         found = self._reader.read(text, VARIABLE, name)
         if found.flags & _NOT_OF_VARIABLES:
-            self.fail(_MODIFIER, text)
+            raise refused(self.complain, HistFault.BAD_FIELD_MODIFIER, text)
         if found.flags & EXECNAME:
             found.flags = STRING | VARIABLE | EXECNAME
             found.size, found.signed, found.type = STRING_SIZE, False, "char[]"
@@ -253,7 +246,7 @@ class HistMaker:
             else:
                 field = self._reader.read(text, KEY)
                 if _has_variables(field):
-                    self.fail("Using variable references in keys not supported", text)
+                    raise refused(self.complain, HistFault.INVALID_REF_KEY, text)
             field.size = -(-field.size // 8) * 8
             field.offset = data.key_size
             data.key_size += field.size
@@ -272,16 +265,16 @@ class HistMaker:
         texts = self.attributes.sort.split(",")
         for index, text in enumerate(texts):
             if not text:
-                self.fail("Empty sort field", "sort=")
+                raise refused(self.complain, HistFault.EMPTY_SORT_FIELD, "sort=")
             if index == 1 and len(texts) > 2:
-                self.fail("Too many sort fields (Max = 2)", "sort=")
+                raise refused(self.complain, HistFault.TOO_MANY_SORT_FIELDS, "sort=")
             name, dot, modifier = text.partition(".")
             if not name:
-                self.fail("Empty sort field", "sort=")
+                raise refused(self.complain, HistFault.EMPTY_SORT_FIELD, "sort=")
             if name not in names:
-                self.fail("Sort field must be a key or a val", name)
+                raise refused(self.complain, HistFault.INVALID_SORT_FIELD, name)
             if dot and modifier not in ("descending", "ascending"):
-                self.fail("Invalid sort modifier", modifier)
+                raise refused(self.complain, HistFault.INVALID_SORT_MODIFIER, modifier)
             data.sort.append(SortKey(names.index(name), modifier == "descending"))
 
 

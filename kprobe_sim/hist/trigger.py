@@ -6,6 +6,7 @@ from typing import Protocol
 
 from kprobe_sim.events.event_file import EventFile, Hit, Trigger
 from kprobe_sim.hist.data import HistData, HistogramTrigger
+from kprobe_sim.hist.fault import HistFault
 from kprobe_sim.hist.field import Sample
 from kprobe_sim.hist.synthetic import SyntheticTarget
 from kprobe_sim.hist.text import trigger_line
@@ -15,7 +16,7 @@ from kprobe_sim.text.render import ns2usecs
 class ErrorReporter(Protocol):
     """Who says in the error log what is wrong with a trigger."""
 
-    def complain(self, message: str, at: str) -> None: ...
+    def complain(self, fault: HistFault, at: str) -> None: ...
 
 
 class HistHost(Protocol):

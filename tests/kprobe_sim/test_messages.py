@@ -1,10 +1,11 @@
-"""The table of refusals: complete, without a row that nothing raises, and with the kernel's errnos and texts."""
+"""The tables of refusals: complete, without a row that nothing raises, and with the kernel's errnos and texts."""
 
 from __future__ import annotations
 
 import ast
 import errno
 import re
+from enum import Enum
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 import kprobe_sim
 from kprobe_sim.builds.gates import gates_for
 from kprobe_sim.builds.messages import REFUSALS, answer
+from kprobe_sim.filters.errors import Fault
+from kprobe_sim.hist.fault import HistFault
 
 _PACKAGE = Path(kprobe_sim.__file__).parent
 _ID = re.compile("[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
@@ -57,3 +60,36 @@ def test_answers(message: str, version: tuple[int, int, int], number: int, text:
 
 def test_the_errno_of_what_failed_is_handed_on() -> None:
     assert answer("BAD_IMM", gates_for(NEW), errno.ERANGE) == (errno.ERANGE, "Invalid immediate value")
+
+
+@pytest.mark.parametrize(("layer", "faults"), [("filters", Fault), ("hist", HistFault)])
+def test_each_fault_is_found_somewhere(layer: str, faults: type[Enum]) -> None:
+    found = set()
+    for source in (_PACKAGE / layer).glob("*.py"):
+        for node in ast.walk(ast.parse(source.read_text())):
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == faults.__name__
+            ):
+                found.add(node.attr)
+    assert found == set(faults.__members__)
+
+
+@pytest.mark.parametrize(
+    ("fault", "number", "text"),
+    [
+        (Fault.FIELD_NOT_FOUND, errno.EINVAL, "Field not found"),
+        (Fault.TOO_MANY_CLOSE, errno.EPERM, "Too few '('"),
+        (Fault.TOO_MANY_OPEN, errno.ENOENT, "Too many '('"),
+        (Fault.MISSING_QUOTE_EARLY, errno.ESRCH, "Missing matching quote"),
+        (Fault.NO_FIELD, errno.EPERM, None),
+        (HistFault.BAD_FIELD_MODIFIER, errno.EINVAL, "Invalid field modifier"),
+        (HistFault.TRIGGER_EEXIST, errno.EEXIST, "Hist trigger already exists"),
+        (HistFault.TRIGGER_ENOENT_CLEAR, errno.ENOENT, "Can't clear or continue a nonexistent hist trigger"),
+        (HistFault.DIVISION_BY_ZERO, errno.EDOM, "Division by zero"),
+        (HistFault.SET_CLOCK_FAIL, None, "Couldn't set trace_clock"),
+    ],
+)
+def test_faults(fault: Fault | HistFault, number: int | None, text: str | None) -> None:
+    assert (fault.errno, fault.text) == (number, text)
