@@ -43,8 +43,12 @@ class Numbers:
         return (self._unpack(number) if chunk is None else chunk)[index % CHUNK]
 
     def __iter__(self) -> Iterator[int]:
-        for index in range(self._count):
-            yield self[index]
+        for number in range(len(self._heads)):
+            yield from self._chunk(number)
+
+    def _chunk(self, number: int) -> array[int]:
+        chunk = self._chunks.get(number)
+        return self._unpack(number) if chunk is None else chunk
 
     def _unpack(self, number: int) -> array[int]:
         planes = zlib.decompress(self._data[self._at[number] : self._at[number + 1]])
@@ -67,10 +71,6 @@ class Ascending(Numbers):
     def _read(self, values: array[int], number: int) -> array[int]:
         values[0] = self._heads[number]
         return array("I", accumulate(values))
-
-    def _chunk(self, number: int) -> array[int]:
-        chunk = self._chunks.get(number)
-        return self._unpack(number) if chunk is None else chunk
 
     def left(self, value: int) -> int:
         """Return the first index whose number isn't less than `value`."""

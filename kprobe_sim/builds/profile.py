@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.builds.prototypes import Prototype, PrototypeTable
+from kprobe_sim.builds.recorded import RecordedSymbols
 from kprobe_sim.builds.symbols import SymbolTable
 
 PROFILES = Path(__file__).parents[1] / "profiles"
@@ -216,24 +217,29 @@ class Profile:
     # ---------------------------------------------------------------------------------------------------- functions
 
     @cached_property
+    def recorded_symbols(self) -> RecordedSymbols:
+        """Return the symbols as they were recorded, which all kernels of the build share."""
+        return RecordedSymbols(self.path / "symbols.bin")
+
+    @cached_property
     def symbols(self) -> SymbolTable:
         """Return the kernel's symbols: one table for this profile; see `fresh_symbols` for one of one's own."""
         return self.fresh_symbols()
 
     def fresh_symbols(self) -> SymbolTable:
         """Return a new table, to which functions can be added without anybody else seeing them."""
-        return SymbolTable(self.path / "symbols.bin")
+        return SymbolTable(self.recorded_symbols)
 
     @cached_property
     def types(self) -> PrototypeTable | None:
         """Return what BTF says of functions and types; None on a kernel without."""
         path = self.path / "prototypes.bin"
-        return PrototypeTable(path) if path.exists() else None
+        return PrototypeTable(path, self.recorded_symbols) if path.exists() else None
 
     def prototype(self, name: str) -> Prototype | None:
         """Return the parameters and the return type of a function, None where BTF doesn't know it."""
         types = self.types
-        return types.find(self.symbols, name) if types else None
+        return types.find(name) if types else None
 
     # ------------------------------------------------------------------------------------------------------- lazily
 

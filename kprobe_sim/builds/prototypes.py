@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from kprobe_sim.builds.packed import Numbers, Texts, open_sections
-from kprobe_sim.builds.symbols import SymbolTable
+from kprobe_sim.builds.recorded import RecordedSymbols
 
 MAGIC = b"kprobtyp"
 VOID = 0  # the number of the type void
@@ -14,6 +16,7 @@ _PROTOTYPES, _TYPES = 256, 64  # lines to a chunk
 _SIGNED, _CHAR, _BOOL = 1, 2, 4  # the encoding of an int
 _POINTER_SIZE = 8
 _ANONYMOUS_DEPTH = 16
+_REMEMBERED = 4096  # answers of a kind
 
 
 class CType(NamedTuple):
@@ -57,6 +60,9 @@ class Member(NamedTuple):
 class PrototypeTable:
     """The recorded prototypes (`prototypes.bin`, written by `kprobe-vm record`), searched in place.
 
+    `signature` of a name is that of the first recorded symbol of that name that has one, None if none has; `find` gives
+    the prototype.  Both remember what they answered.
+
     The file has the form of symbols.bin.  `index` per symbol of symbols.bin: 0 or the number of its prototype;
     `chars` the numbers in
     the kernel's BTF of all types that are characters; `protos` lines, 256 to a chunk: return type, then name:type per
@@ -64,18 +70,20 @@ class PrototypeTable:
     bits, name and members (name:type:offset[:bits]); `structs` lines, 256 to a chunk, by name: name, type.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, symbols: RecordedSymbols | None = None) -> None:
         sections = open_sections(path, MAGIC)
+        self._symbols = symbols
         self._index = Numbers(sections["index"])
         self._protos = Texts(sections["protos"])
         self._types = Texts(sections["types"])
         self._structs = Texts(sections["structs"]) if "structs" in sections else None
         self._lines: dict[int, list[str]] = {}
         self._characters = sections["chars"].cast("I")
+        self.signature: Callable[[str], Signature | None] = lru_cache(_REMEMBERED)(self._signature)
+        self.find: Callable[[str], Prototype | None] = lru_cache(_REMEMBERED)(self._find)
 
-    def signature(self, symbols: SymbolTable, name: str) -> Signature | None:
-        """Return the signature of the first recorded symbol of that name that has one."""
-        for position in symbols.positions(name):
+    def _signature(self, name: str) -> Signature | None:
+        for position in () if self._symbols is None else self._symbols.positions(name):
             number = self._index[position]
             if number:
                 chunk, line = divmod(number - 1, _PROTOTYPES)
@@ -84,9 +92,8 @@ class PrototypeTable:
                 return Signature(tuple((parameter, int(kind)) for parameter, kind in pairs), int(returns))
         return None
 
-    def find(self, symbols: SymbolTable, name: str) -> Prototype | None:
-        """Return the prototype of the first recorded symbol of that name that has one."""
-        found = self.signature(symbols, name)
+    def _find(self, name: str) -> Prototype | None:
+        found = self.signature(name)
         if found is None:
             return None
         return Prototype(

@@ -1,129 +1,80 @@
-"""The symbols of one kernel: where its functions are, and where a probe may be placed.
+"""The symbols of one kernel: those that were recorded of its build, and functions that were added to it.
 
-The table is a recorded file (`symbols.bin` of a profile, written by `kprobe-vm record`), mapped into memory and
-searched in place: opening it reads nothing but its directory.  Functions that the recorded kernel doesn't have can be
-added, so that an activity may speak of another era's names.
-
-Rules and their source: symbol search and sizes as kernel/kallsyms.c and kernel/module/kallsyms.c do; notrace as
-`within_notrace_func` of kernel/trace/trace_kprobe.c; the order of refusals as `check_kprobe_address_safe` and
-`arch_prepare_kprobe` (kernel/kprobes.c, arch/x86/kernel/kprobes/core.c), held to answers of the recorded kernel.
+What is recorded is the same for all kernels of a build (`recorded`); a table holds only what changed on its kernel:
+functions that the recorded kernel doesn't have, so that an activity may speak of another era's names, and those that
+were declared to have another size.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
-from kprobe_sim.builds.added import AddedSymbols
-from kprobe_sim.builds.packed import Ascending, Numbers, Texts, open_sections
-from kprobe_sim.builds.symbol import KINDS, Placement, Symbol
+from kprobe_sim.builds.added import Added, AddedSymbols
+from kprobe_sim.builds.recorded import ENDBR, HIGH, LOW, RecordedSymbols, placement
+from kprobe_sim.builds.symbol import Placement, Symbol
 
-MAGIC = b"kprobsym"
-HIGH = 0xFFFF_FFFF_8000_0000  # image and modules live above it: recorded addresses are 32-bit offsets of it
-LOW = 0x100_0000  # smaller offsets are absolute addresses (per-CPU symbols of kernels before 6.15)
-CHUNK = 8192  # bytes of the bitmap of instruction starts, and of kinds, that are compressed together
-BLOCK = 128  # symbols whose names are compressed together
-ENDBR = 4  # bytes of the instruction that a function starts with on kernels with IBT; its ftrace location follows
 _FUNCTION_SIZE = 0x100  # bytes of a function that is added, where nobody says
 _TEXT_TYPES = frozenset("tTwW")
 
 
 class SymbolTable:
-    """The symbols of a recorded kernel, plus what was added."""
+    """The symbols of a recorded build, plus what was added."""
 
-    def __init__(self, path: Path) -> None:
-        sections = open_sections(path, MAGIC)
-        self._address = Ascending(sections["address"])
-        self._rank = Numbers(sections["rank"])
-        self._heads_text = sections["heads"]
-        self._heads: list[bytes] = []
-        self._packed_names = Texts(sections["names"])
-        self._names: dict[int, list[bytes]] = {}
-        self._order = Numbers(sections["order"])
-        self._kinds = Texts(sections["kinds"])
-        self._bits = Texts(sections["bits"])
-        self._special = Ascending(sections["special"])
-        self._special_kind = Numbers(sections["speckind"])
-        self._black = sections["black"].cast("I")
-        self._locations = Ascending(sections["ftrace"])
-        self._endbr = Ascending(sections.get("endbr", memoryview(bytes(8))))
-        self._shows_lost = "weak" in sections
-        modules = ["", *bytes(sections["modules"]).decode().split()]
-        self._kind_table = [
-            (letter, modules[int(module)], bool(int(flags) & 1), bool(int(flags) & 2))
-            for letter, module, flags in (line.split() for line in bytes(sections["kindtab"]).decode().splitlines())
-        ]
-        regions = sections["regions"].cast("I").tolist()
-        self._regions = [(regions[i], regions[i + 1], regions[i + 2]) for i in range(0, len(regions), 3)]
-        text = sections["text"].cast("I").tolist()
-        self._text = [(text[i], text[i + 1], text[i + 2]) for i in range(0, len(text), 3)]
-        self._modules = set(modules[1:])
+    def __init__(self, recorded: RecordedSymbols) -> None:
+        self.recorded = recorded
+        self._modules = recorded.modules
         self._added = AddedSymbols()
         self._sizes: dict[int, int] = {}  # of what is smaller than recorded, by the offset where it begins
         self._moved: set[int] = set()  # positions of what is larger than recorded: it is among the added ones
-        self.version = 0  # another whenever the same names or addresses may lead elsewhere
+        self.version = 0  # another whenever the same names or addresses may lead elsewhere: 0 is as recorded
 
     def __len__(self) -> int:
-        return len(self._address) - len(self._moved) + len(self._added)
+        return len(self.recorded) - len(self._moved) + len(self._added)
 
     def __iter__(self) -> Iterator[Symbol]:
         """Yield all symbols in the order of /proc/kallsyms (by address), then the added ones."""
-        for index in range(len(self._address)):
-            if index not in self._moved:
-                yield self._symbol(index)
+        for position in range(len(self.recorded)):
+            if position not in self._moved:
+                yield self._symbol(position)
         yield from self._added
 
     def kallsyms(self) -> bytes:
         """Return the text of /proc/kallsyms, in a tenth of the time that making all symbols takes."""
-        tails = [
-            (f" {kind[0]} ".encode(), f"\t[{kind[1]}]\n".encode() if kind[1] else b"\n") for kind in self._kind_table
-        ]
+        recorded, moved = self.recorded, self._moved
         lines = []
-        for index, offset in enumerate(self._address):
-            if index in self._moved:
+        for position, offset in enumerate(recorded.addresses):
+            if position in moved:
                 continue
-            letter, tail = tails[self._kinds[index // CHUNK][index % CHUNK]]
+            letter, module, _, _ = recorded.kind(position)
+            tail = f"\t[{module}]\n" if module else "\n"
             lines.append(
-                b"%016x%b%b%b" % (offset if offset < LOW else HIGH + offset, letter, self._name_at(index), tail)
+                b"%016x %b %b%b"
+                % (offset if offset < LOW else HIGH + offset, letter.encode(), recorded.name(position), tail.encode())
             )
         for one in self._added:
-            tail = f"\t[{one.module}]\n".encode() if one.module else b"\n"
-            lines.append(f"{one.address:016x} {one.type} {one.name}".encode() + tail)
+            tail = f"\t[{one.module}]\n" if one.module else "\n"
+            lines.append(f"{one.address:016x} {one.type} {one.name}{tail}".encode())
         return b"".join(lines)
 
     def lookup(self, name: str) -> list[Symbol]:
         """Return all symbols of that name: the image's by address, then modules', then added ones; [] if unknown."""
-        found = [self._symbol(index) for index in self._present(name)]
-        return found + self._added.lookup(name)
-
-    def positions(self, name: str) -> list[int]:
-        """Return the positions of all recorded symbols of that name in the table, ascending."""
-        wanted = name.encode()
-        if not self._heads:
-            self._heads = bytes(self._heads_text).split(b"\n")
-        found = []
-        for block in range(max(bisect_left(self._heads, wanted) - 1, 0), len(self._heads)):
-            names = self._block(block)
-            place = bisect_left(names, wanted)
-            while place < len(names) and names[place] == wanted:
-                found.append(self._order[block * BLOCK + place])
-                place += 1
-            if place < len(names):
-                break
-        return found
+        if not self.version:
+            return list(self.recorded.lookup(name))
+        return [self._symbol(position) for position in self._present(name)] + self._added.lookup(name)
 
     def at(self, address: int) -> Symbol | None:
         """Return the symbol that covers an address, of aliases the first, as the kernel's `%pS` would name it."""
+        if not self.version:
+            return self.recorded.at(address)
         added = self._added.covering(address)
         if added is not None:
             return added.symbol
-        index = self._covering(address)
-        return None if index is None else self._symbol(index)
+        position = self._covering(address)
+        return None if position is None else self._symbol(position)
 
     def modules(self) -> frozenset[str]:
         """Return the names of the loaded modules."""
-        return frozenset(self._modules)
+        return self._modules
 
     def traceable_names(self) -> Iterator[str]:
         """Yield the lines of available_filter_functions, in its order (by address; modules and added ones last)."""
@@ -131,100 +82,83 @@ class SymbolTable:
 
     def traceable_places(self) -> Iterator[tuple[int, str]]:
         """Yield the same with the address where ftrace's call is."""
-        addresses = self._address
-        for offset in self._locations:
+        recorded = self.recorded
+        addresses = recorded.addresses
+        for offset in recorded.locations:
             start = addresses[addresses.right(offset) - 1]
-            found = self._first(addresses.left(start))
-            if found is None:
+            position = self._first(addresses.left(start))
+            if position is None:
                 continue
-            index = found
-            _, module, _, _ = self._kind(index)
-            if offset - start > ENDBR and not self._shows_lost:
+            module = recorded.kind(position)[1]
+            if offset - start > ENDBR and not recorded.shows_lost:
                 # a weak function that another replaced (FTRACE_INVALID_FUNCTION, kernel/trace/ftrace.c, 6.1)
                 name = f"__ftrace_invalid_address___{offset - start}"
             elif module:
-                name = f"{self._name_at(index).decode()} [{module}]"
+                name = f"{recorded.name(position).decode()} [{module}]"
             else:
-                name = self._name_at(index).decode()
+                name = recorded.name(position).decode()
             yield HIGH + offset, name
         for address, symbol in self._added.places():
             yield address, f"{symbol.name} [{symbol.module}]" if symbol.module else symbol.name
 
     # --------------------------------------------------------------------------------------------------- placement
 
+    def covers(self, address: int) -> bool:
+        """Return whether a symbol covers an address."""
+        return self._added_at(address) is not None or self._covering(address) is not None
+
     def is_boundary(self, address: int) -> bool:
         """Return whether an instruction starts at an address, counted from the symbol that covers it."""
-        added = self._added.covering(address)
-        if added is not None:
-            return added.is_boundary(address)
-        offset = address - HIGH
-        for start, length, base in self._text:
-            if start <= offset < start + length:
-                bit = offset - start
-                return bool(self._bitmap(base + (bit >> 3)) >> (bit & 7) & 1)
-        return False
+        added = self._added_at(address)
+        return self.recorded.is_boundary(address) if added is None else added.is_boundary(address)
 
     def is_text(self, address: int) -> bool:
         """Return whether an address is in the kernel's or a module's text (freed init text isn't)."""
-        if self._added.covering(address) is not None:
-            return True
-        offset = address - HIGH
-        return any(start <= offset < start + length for start, length, _ in self._text)
+        return self._added_at(address) is not None or self.recorded.is_text(address)
 
     def is_traceable(self, address: int) -> bool:
         """Return whether an address is an ftrace location."""
-        added = self._added.covering(address)
+        added = self._added.covering(address) if self.version else None
         if added is not None:
             return added.symbol.traceable and added.symbol.address + added.call == address
-        return _holds(self._locations, address - HIGH, address - HIGH + 1)
+        return self.recorded.is_traceable(address)
 
     def is_notrace(self, address: int) -> bool:
         """Return whether the function around an address has no ftrace location (so that no kprobe event may be there).
 
         False where no symbol covers the address.  For `name.suffix` the function `name` counts as well.
         """
+        if not self.version:
+            return self.recorded.is_notrace(address)
         added = self._added.covering(address)
         if added is not None:
             return not added.symbol.traceable
-        index = self._covering(address)
-        if index is None or self._traced(index):
-            return False
-        return not any(self._traced(base) for base in self._unsuffixed(index))
+        position = self._covering(address)
+        return position is not None and self.recorded.is_untraced(position)
 
     def is_blacklisted(self, address: int) -> bool:
         """Return whether an address is in the kprobe blacklist; for `name.suffix`, also whether `name` is."""
-        added = self._added.covering(address)
+        added = self._added_at(address)
         if added is not None:
             return added.symbol.blacklisted
-        if self._in_blacklist(address - HIGH):
+        if self.recorded.in_blacklist(address):
             return True
-        index = self._covering(address)
-        if index is None:
-            return False
-        return any(self._in_blacklist(self._address[base]) for base in self._unsuffixed(index))
+        position = self._covering(address)
+        return position is not None and self.recorded.stem_is_blacklisted(position)
 
     def has_endbr(self, entry: int) -> bool:
         """Return whether a function starts with ENDBR; its ftrace location, if it has one, comes after it."""
-        return self.is_traceable(entry + ENDBR) or _holds(self._endbr, entry - HIGH, entry - HIGH + 1)
+        if not self.version:
+            return self.recorded.has_endbr(entry)
+        return self.is_traceable(entry + ENDBR) or self.recorded.has_lone_endbr(entry)
+
+    def special(self, address: int) -> Placement | None:
+        """Return what a recorded range says of a probe in it."""
+        return None if self._added_at(address) is not None else self.recorded.special(address)
 
     def placement(self, address: int) -> Placement:
         """Return what the kernel finds when a kprobe event is to stand on an address."""
-        if self._added.covering(address) is None and self._covering(address) is None:
-            return Placement.NO_SYMBOL
-        if self.is_notrace(address):
-            return Placement.NOTRACE
-        if not self.is_text(address):
-            return Placement.NOT_TEXT
-        if self.is_blacklisted(address):
-            return Placement.BLACKLISTED
-        special = self._special_at(address)
-        if special is Placement.RESERVED:
-            return special
-        if self.is_traceable(address):
-            return Placement.OK
-        if not self.is_boundary(address):
-            return Placement.NOT_BOUNDARY
-        return special or Placement.OK
+        return placement(self, address) if self.version else self.recorded.placement(address)
 
     # ------------------------------------------------------------------------------------------------------ adding
 
@@ -247,7 +181,7 @@ class SymbolTable:
         """
         symbol = self._added.add(Symbol(name, address or 0, size, type, module, traceable, blacklisted), boundaries)
         if module:
-            self._modules.add(module)
+            self.add_module(module)
         self.version += 1
         return symbol
 
@@ -269,12 +203,13 @@ class SymbolTable:
             return known
         call = ENDBR if self.has_endbr(known.address) else 0
         traceable, blacklisted = not self.is_notrace(known.address), self.is_blacklisted(known.address)
-        offset = known.address - HIGH
-        position = next((one for one in self._present(name) if self._address[one] == offset), None)
+        position = self._position(known)
         self.version += 1
-        if position is not None and size <= self._end(position) - offset:
-            self._sizes[offset] = size
-            return self._symbol(position)
+        if position is not None:
+            offset = self.recorded.addresses[position]
+            if size <= self.recorded.end(position) - offset:
+                self._sizes[offset] = size
+                return self._symbol(position)
         if position is None:
             self._added.remove(known)
         else:
@@ -288,108 +223,47 @@ class SymbolTable:
         known = next((one for one in self.lookup(name) if _is_meant(one, module)), None)
         if known is None or size == known.size:
             return None
-        offset = known.address - HIGH
-        rooms = (self._end(one) - offset for one in self._present(name) if self._address[one] == offset)
-        return known if size > next(rooms, known.size) else None
+        position = self._position(known)
+        room = known.size if position is None else self.recorded.end(position) - self.recorded.addresses[position]
+        return known if size > room else None
 
     def add_module(self, name: str) -> None:
         """Have a module loaded; its functions come with `add(..., module=name)`."""
-        self._modules.add(name)
+        self._modules |= {name}
+
+    def _added_at(self, address: int) -> Added | None:
+        return self._added.covering(address) if self.version else None
 
     def _present(self, name: str) -> list[int]:
-        return [index for index in self.positions(name) if index not in self._moved]
+        return [position for position in self.recorded.positions(name) if position not in self._moved]
 
-    def _first(self, index: int) -> int | None:
+    def _position(self, symbol: Symbol) -> int | None:
+        """Return the position of a symbol that is where it was recorded, None for one that is among the added."""
+        addresses, offset = self.recorded.addresses, symbol.address - HIGH
+        return next((one for one in self._present(symbol.name) if addresses[one] == offset), None)
+
+    def _first(self, position: int) -> int | None:
         """Return the first of the symbols at an address that hasn't moved, from the first of all on."""
         if not self._moved:
-            return index
-        start = self._address[index]
-        return next((one for one in range(index, self._address.right(start)) if one not in self._moved), None)
+            return position
+        addresses = self.recorded.addresses
+        last = addresses.right(addresses[position])
+        return next((one for one in range(position, last) if one not in self._moved), None)
 
-    def _name_at(self, index: int) -> bytes:
-        rank = self._rank[index]
-        return self._block(rank // BLOCK)[rank % BLOCK]
-
-    def _block(self, number: int) -> list[bytes]:
-        names = self._names.get(number)
-        if names is None:
-            names = self._names[number] = self._packed_names[number].split(b"\n")
-        return names
-
-    def _kind(self, index: int) -> tuple[str, str, bool, bool]:
-        """Return letter, module, and whether the entry is an ftrace location and blacklisted."""
-        return self._kind_table[self._kinds[index // CHUNK][index % CHUNK]]
-
-    def _symbol(self, index: int) -> Symbol:
-        offset = self._address[index]
-        letter, module, traceable, blacklisted = self._kind(index)
-        return Symbol(
-            self._name_at(index).decode(),
-            offset if offset < LOW else HIGH + offset,
-            self._sizes.get(offset) or self._end(index) - offset,
-            letter,
-            module,
-            traceable,
-            blacklisted,
-        )
-
-    def _end(self, index: int) -> int:
-        """Return the offset where a symbol ends: the next different address, or its region's end."""
-        offset = self._address[index]
-        limit = next((end for start, end, _ in self._regions if start <= offset < end), HIGH)
-        following = self._address.right(offset)
-        if following < len(self._address) and self._kind(following)[1] == self._kind(index)[1]:
-            return min(self._address[following], limit)
-        return offset if limit == HIGH else limit
+    def _symbol(self, position: int) -> Symbol:
+        symbol = self.recorded.symbol(position)
+        size = self._sizes.get(self.recorded.addresses[position]) if self._sizes else None
+        return symbol if size is None else symbol._replace(size=size)
 
     def _covering(self, address: int) -> int | None:
-        offset = address - HIGH
-        for start, end, _ in self._regions:
-            if start <= offset < end:
-                break
-        else:
+        position = self.recorded.covering(address)
+        if position is None:
             return None
-        index = self._address.right(offset) - 1
-        if index < 0 or self._address[index] < start:
-            return None
-        first = self._address[index]
-        if self._sizes and offset - first >= self._sizes.get(first, offset):
-            return None  # in the room that a function was declared not to fill
-        return self._first(self._address.left(first))
-
-    def _unsuffixed(self, index: int) -> Iterator[int]:
-        """Yield the symbol `name` for one called `name.suffix`: the first of that name, as the kernel looks it up."""
-        stem, dot, _ = self._name_at(index).decode().partition(".")
-        if dot:
-            yield from self.positions(stem)[:1]
-
-    def _traced(self, index: int) -> bool:
-        return _holds(self._locations, self._address[index], self._end(index))
-
-    def _in_blacklist(self, offset: int) -> bool:
-        """The list holds starts and ends by turns; ranges don't overlap (the recorder merges them)."""
-        return bool(bisect_right(self._black, offset) & 1) if offset >= 0 else False
-
-    def _bitmap(self, place: int) -> int:
-        """Return a byte of the bitmap of instruction starts; it is stored in compressed chunks."""
-        number, within = divmod(place, CHUNK)
-        return self._bits[number][within]
-
-    def _special_at(self, address: int) -> Placement | None:
-        if self._added.covering(address) is not None:
-            return None
-        offset = address - HIGH
-        place = self._special.right(offset) - 1 if offset >= 0 else -1
-        if place >= 0:
-            length, kind = divmod(self._special_kind[place], 8)
-            if offset < self._special[place] + length:
-                return KINDS[kind]
-        return None
-
-
-def _holds(numbers: Ascending, start: int, end: int) -> bool:
-    place = numbers.left(start) if start >= 0 else 0
-    return place < len(numbers) and numbers[place] < end
+        if self._sizes:
+            first = self.recorded.addresses[position]
+            if address - HIGH - first >= self._sizes.get(first, address):
+                return None  # in the room that a function was declared not to fill
+        return self._first(position)
 
 
 def _is_meant(symbol: Symbol, module: str) -> bool:

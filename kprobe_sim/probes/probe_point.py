@@ -12,8 +12,9 @@ from typing import NamedTuple
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.builds.page import STACK_SIZE
 from kprobe_sim.builds.prototypes import PrototypeTable
+from kprobe_sim.builds.recorded import ENDBR
 from kprobe_sim.builds.symbol import Placement, Symbol
-from kprobe_sim.builds.symbols import ENDBR, SymbolTable
+from kprobe_sim.builds.symbols import SymbolTable
 from kprobe_sim.fetch.argument import FetchArg
 from kprobe_sim.fetch.btf_arguments import Function
 from kprobe_sim.fetch.expression import From, Source
@@ -101,14 +102,14 @@ class ProbePoints:
     def named(self, name: str) -> Function:
         """Return what BTF says about a function."""
         types = self.types
-        return Function() if types is None else Function(types, types.signature(self._symbols, name))
+        return Function() if types is None else Function(types, types.signature(name))
 
     def function(self, place: ProbeLocation) -> Function:
         """Return what BTF says about the function that a place names."""
         types = self._types() if self._gates.btf else None
         if types is None or place.symbol is None:
             return Function(types)
-        return Function(types, types.signature(self._symbols, place.symbol))
+        return Function(types, types.signature(place.symbol))
 
     def module_is_loaded(self, name: str) -> bool:
         """True when the module of MODULE:NAME is loaded."""

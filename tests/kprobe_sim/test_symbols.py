@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kprobe_sim.builds.profile import load
+from kprobe_sim.builds.recorded import RecordedSymbols
 from kprobe_sim.builds.symbol import Placement, Symbol
 from kprobe_sim.builds.symbols import SymbolTable
 
@@ -189,6 +190,26 @@ def test_what_is_added_stays_in_its_table(table: SymbolTable, recorded: SymbolTa
     assert recorded.lookup("nowhere_else") == []
 
 
+def test_a_function_that_is_added_or_resized_changes_no_answer_elsewhere(
+    table: SymbolTable, recorded: SymbolTable
+) -> None:
+    table.add("SyS_openat")
+    table.declare("vfs_write", 0x10)
+    table.declare("vfs_read", 0x10000)
+    for address, _, _ in answers():
+        ours = table.at(address), table.placement(address), table.is_notrace(address), table.has_endbr(address)
+        theirs = (
+            recorded.at(address),
+            recorded.placement(address),
+            recorded.is_notrace(address),
+            recorded.has_endbr(address),
+        )
+        assert ours == theirs
+    assert table.lookup("do_sys_openat2") == recorded.lookup("do_sys_openat2")
+    assert [table.lookup(name)[0].size for name in ("vfs_write", "vfs_read")] == [0x10, 0x10000]
+    assert [recorded.lookup(name)[0].size for name in ("vfs_write", "vfs_read")] == [0x3F0, 0x310]
+
+
 def test_a_size_must_be_positive(table: SymbolTable) -> None:
     with pytest.raises(ValueError, match="isn't positive"):
         table.add("nothing", size=0)
@@ -196,4 +217,4 @@ def test_a_size_must_be_positive(table: SymbolTable) -> None:
 
 def test_a_file_of_another_kind_is_refused() -> None:
     with pytest.raises(ValueError, match="isn't a recorded kprobsym file"):
-        SymbolTable(load("6.1").path / "prototypes.bin")
+        SymbolTable(RecordedSymbols(load("6.1").path / "prototypes.bin"))

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from kprobe_sim.builds.prototypes import CType, PrototypeTable
-from kprobe_sim.builds.symbols import Placement, SymbolTable
+from kprobe_sim.builds.recorded import RecordedSymbols
+from kprobe_sim.builds.symbol import Placement
+from kprobe_sim.builds.symbols import SymbolTable
 from kprobe_vm.recording.btf import Btf, prototypes
 from kprobe_vm.recording.instructions import (
     Kind,
@@ -191,7 +193,7 @@ def test_what_is_written_is_read_by_the_simulator(tmp_path: Path) -> None:
         [BASE],
     )
     (tmp_path / "symbols.bin").write_bytes(data)
-    table = SymbolTable(tmp_path / "symbols.bin")
+    table = SymbolTable(RecordedSymbols(tmp_path / "symbols.bin"))
     assert [(symbol.name, symbol.size, symbol.module) for symbol in table] == [
         ("percpu", BASE - 0xFFFF_FFFF_8000_0000 - 0x1000, ""),
         ("first", 16, ""),
@@ -216,7 +218,7 @@ def test_functions_with_endbr_and_without_ftrace_location_are_written_down(tmp_p
     bits = bytearray(len(code) // 8)
     data = build(entries, (BASE, BASE + 64), [], [Text(BASE, code, bits)], [], [], [BASE + 20])
     (tmp_path / "symbols.bin").write_bytes(data)
-    table = SymbolTable(tmp_path / "symbols.bin")
+    table = SymbolTable(RecordedSymbols(tmp_path / "symbols.bin"))
     assert [table.has_endbr(entry.address) for entry in entries] == [True, True, True, False]
 
 
