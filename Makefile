@@ -6,10 +6,13 @@ KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
 PY := $(VENV)/bin/python
 SOURCES := kprobe kprobe_sim vm tests tools
+# processes that share the tests: as many as there are processors; 0 is this one alone, as a debugger wants it
+WORKERS ?= auto
+SHARED := -n $(WORKERS) --dist worksteal $(SEED:%=--shuffle %)
 
 help:
 	@echo 'make demo                 trace opens on the simulator for a moment'
-	@echo 'make test                 all tests that need no VM'
+	@echo 'make test [SEED=7]        all tests that need no VM, on all processors (WORKERS=1); SEED: in another order'
 	@echo 'make vm-test [KERNEL=6.1] the same suite on a real kernel in QEMU, and the tests of the VM itself'
 	@echo 'make vm-test-all          the same on all kernels, one after the other (KERNELS="$(KERNELS)")'
 	@echo 'make vm-matrix            ask kernels and simulators for every feature; writes docs/kernels.md and .html'
@@ -32,10 +35,13 @@ $(VENV)/.dev: pyproject.toml tools/environment.py
 demo: $(VENV)/.bare
 	@$(PY) tools/demo.py
 
+# Hundreds of tests start a command; without bytecode each of them compiles all that it imports.
+test vm-test: export PYTHONDONTWRITEBYTECODE :=
+
 # the second run is of the kernel that vm-test is held to by default; the first has the newest
 test: $(VENV)/.dev
-	$(PY) -m pytest -q
-	$(PY) -m pytest -q --tracefs sim:6.1 tests/conformance
+	$(PY) -m pytest -q $(SHARED)
+	$(PY) -m pytest -q $(SHARED) --tracefs sim:6.1 tests/conformance
 
 vm-test: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check

@@ -1,7 +1,22 @@
-"""Makes the project's own pytest plugin available when the project isn't installed (running from the checkout)."""
+"""What all tests share: the project's own pytest plugin, many recorded cases in one test, and another order.
 
+`--cases TEXT` leaves of the tests that check many recorded cases those whose name has TEXT in it.
+`--shuffle SEED` runs the files in another order, and the tests of each file as well.
+"""
+
+from __future__ import annotations
+
+import random
 import signal
+import traceback
+from collections.abc import Callable, Collection, Iterable
 from importlib.metadata import entry_points
+from itertools import groupby
+from typing import TypeVar
+
+import pytest
+
+T = TypeVar("T")
 
 # a shell's background job ignores SIGINT and SIGQUIT, and nohup(1) SIGHUP; what the tests start must not inherit that
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -12,3 +27,67 @@ for number in (signal.SIGQUIT, signal.SIGHUP):
 
 if not any(point.value == "kprobe_sim.pytest_plugin" for point in entry_points(group="pytest11")):
     pytest_plugins = ["kprobe_sim.pytest_plugin"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("kprobe-sim's own tests")
+    group.addoption("--cases", default="", metavar="TEXT", help="of many recorded cases those with TEXT in the name")
+    group.addoption("--shuffle", metavar="SEED", help="run files, and the tests of a file, in an order made of SEED")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    seed = config.getoption("shuffle")
+    return None if seed is None else f"order: --shuffle {seed}"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    seed = config.getoption("shuffle")
+    if seed is None:
+        return
+    rng = random.Random(seed)  # the same for all workers, who must agree on the order
+    files = [list(tests) for _, tests in groupby(items, key=lambda item: item.path)]
+    rng.shuffle(files)
+    for tests in files:
+        rng.shuffle(tests)
+    items[:] = [test for tests in files for test in tests]
+
+
+@pytest.fixture
+def every(pytestconfig: pytest.Config) -> Callable[..., None]:
+    """Check many cases in one test, which fails with the names of all that differ and how they do.
+
+    every(cases, check, of=99): `cases` are pairs of a name and what `check` is called with, 99 of them.  Those whose
+    name is in `known` must still differ.
+    """
+    chosen: str = pytestconfig.getoption("cases")
+
+    def checked(
+        cases: Iterable[tuple[str, T]], check: Callable[[T], object], *, of: int, known: Collection[str] = ()
+    ) -> None:
+        found = list(cases)
+        assert len(found) == of
+        assert set(known) <= {name for name, _ in found}
+        said = []
+        for name, case in found:
+            if chosen not in name:
+                continue
+            try:
+                check(case)
+            except (Exception, pytest.fail.Exception) as error:
+                if name not in known:
+                    said.append(f"{name}\n{_difference(error)}")
+            else:
+                if name in known:
+                    said.append(f"{name}\nno longer differs")
+        if said:
+            pytest.fail(f"{len(said)} of {of} cases differ:\n\n" + "\n\n".join(said), pytrace=False)
+
+    return checked
+
+
+def _difference(error: BaseException) -> str:
+    """Return what an assertion said, and where."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+    return f"{place.filename}:{place.lineno}: {place.line}\n{kind}{error}"

@@ -291,7 +291,8 @@ def test_verbs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_options(capsys: pytest.CaptureFixture[str]) -> None:
     named = {option for name in DOCUMENTS for option in OPTION.findall(document(name))}
-    texts = [HELP, document("kprobe_sim/pytest_plugin.py"), document("tools/environment.py"), *helps(capsys).values()]
+    sources = ("kprobe_sim/pytest_plugin.py", "tests/conftest.py", "tools/environment.py")
+    texts = [HELP, *map(document, sources), *helps(capsys).values()]
     known = {option for text in texts for option in OPTION.findall(text)} | {"--strict"}  # mypy's
     assert "--tracefs" in named
     assert named - known == set()

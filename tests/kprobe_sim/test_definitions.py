@@ -7,12 +7,14 @@ import errno
 import itertools
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "definitions"
+SERIES = ("5.10", "6.1", "6.12", "7.2", "7.3")
 HEAD = (
     "name: {name}\nID: {number}\nformat:\n"
     "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
@@ -21,6 +23,8 @@ HEAD = (
     "\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n"
 )
 HASHED = re.compile(r"0x00000000[0-9a-f]{8}")
+# what isn't right yet, of 6.1 nothing: it must still differ
+DIFFERENCES = json.loads((FIXTURES / "differences.json").read_text(encoding="ascii"))
 
 
 def rows(name: str) -> list[dict[str, Any]]:
@@ -89,10 +93,6 @@ def is_ours(row: dict[str, Any]) -> bool:
     return not row["target"].startswith("uprobe")
 
 
-def expectation(run: list[dict[str, Any]]) -> Any:
-    return pytest.param(run, id=f"{run[0]['n']}-{run[0]['input'][:40]!r}")
-
-
 def ours(series: str) -> list[list[dict[str, Any]]]:
     return [kept for run in runs(series) if (kept := list(itertools.takewhile(is_ours, run)))]
 
@@ -105,10 +105,22 @@ def test_every_recorded_row_is_accounted_for() -> None:
     assert len(left) == 26 + 9  # uprobe_events, and uprobes, event probes and synthetic events in dynamic_events
 
 
-@pytest.mark.parametrize("run", [expectation(run) for run in ours("6.1")])
-def test_recorded_6_1(run: list[dict[str, Any]], registry: Any) -> None:
-    for row in run:
-        check(registry, row)
+def named(runs: list[list[dict[str, Any]]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    return ((f"{run[0]['n']}-{run[0]['input'][:40]!r}", run) for run in runs)
+
+
+@pytest.mark.parametrize("series", SERIES)
+def test_recorded(every: Any, registry_of: Any, series: str) -> None:
+    different = DIFFERENCES["recorded"].get(series, [])
+
+    def check_run(run: list[dict[str, Any]]) -> None:
+        registry = registry_of(series, 2)
+        for row in run:
+            check(registry, row)
+
+    runs = ours(series)
+    known = [name for name, run in named(runs) if any(row["n"] in different for row in run)]
+    every(named(runs), check_run, of=568, known=known)
 
 
 def test_ids_rise_as_on_6_1_refused_registrations_included(registry: Any) -> None:
@@ -126,11 +138,11 @@ def test_ids_rise_as_on_6_1_refused_registrations_included(registry: Any) -> Non
                     assert registry.event(*name.split("/")).id == recorded[0]
 
 
-def observed(series: str) -> list[Any]:
+def observed(series: str) -> list[tuple[str, dict[str, Any]]]:
     # The image of the observed guests was relocated: this address was none of theirs.
     relocated = "p 0xffffffff81000000"
     found = [row for row in rows("observed") if series in row["versions"] and row["input"] != relocated]
-    return [pytest.param(row, id=f"{index}-{row['input'][:40]!r}") for index, row in enumerate(found)]
+    return [(f"{index}-{row['input'][:40]!r}", row) for index, row in enumerate(found)]
 
 
 def check_observed(registry: Any, row: dict[str, Any]) -> None:
@@ -150,55 +162,14 @@ def check_observed(registry: Any, row: dict[str, Any]) -> None:
     assert list(map(list, zip(heads, carets, strict=True))) == row["errors"]
 
 
-@pytest.mark.parametrize("row", observed("6.1"))
-def test_observed_6_1(row: dict[str, Any], registry: Any) -> None:
-    check_observed(registry, row)
+@pytest.mark.parametrize("series", SERIES)
+def test_observed(every: Any, registry_of: Any, series: str) -> None:
+    different = DIFFERENCES["observed"].get(series, [])
+    known = [name for name, row in observed(series) if row["input"] in different]
+    every(observed(series), lambda row: check_observed(registry_of(series, 1), row), of=479, known=known)
 
 
-# Other kernels.  What isn't right yet is listed and expected to fail: fprobes and tracepoint probes.
-DIFFERENCES = json.loads((FIXTURES / "differences.json").read_text(encoding="ascii"))
-NOT_YET = pytest.mark.xfail(strict=True, reason="listed in fixtures/definitions/differences.json")
-
-
-def recorded_elsewhere() -> list[Any]:
-    found = []
-    for series, different in DIFFERENCES["recorded"].items():
-        for run in ours(series):
-            marks = [NOT_YET] if any(row["n"] in different for row in run) else []
-            name = f"{series}-{run[0]['n']}-{run[0]['input'][:40]!r}"
-            found.append(pytest.param(series, run, marks=marks, id=name))
-    return found
-
-
-def observed_elsewhere() -> list[Any]:
-    found = []
-    for series, different in DIFFERENCES["observed"].items():
-        for parameter in observed(series):
-            marks = [NOT_YET] if parameter.values[0]["input"] in different else []
-            found.append(pytest.param(series, *parameter.values, marks=marks, id=f"{series}-{parameter.id}"))
-    return found
-
-
-@pytest.mark.parametrize(("series", "run"), recorded_elsewhere())
-def test_recorded_elsewhere(series: str, run: list[dict[str, Any]], registry_of: Any) -> None:
-    registry = registry_of(series, 2)
-    for row in run:
-        check(registry, row)
-
-
-@pytest.mark.parametrize(("series", "row"), observed_elsewhere())
-def test_observed_elsewhere(series: str, row: dict[str, Any], registry_of: Any) -> None:
-    check_observed(registry_of(series, 1), row)
-
-
-def casts() -> list[Any]:
-    """What 7.3 brought, and near misses of it: $current, typecasts, per-CPU variables, longer expressions."""
-    return [pytest.param(row, id=f"{index}-{row['input'][:60]!r}") for index, row in enumerate(rows("casts"))]
-
-
-@pytest.mark.parametrize("row", casts())
-def test_casts_7_3(row: dict[str, Any], registry_of: Any) -> None:
-    registry = registry_of("7.3", 1)
+def check_cast(registry: Any, row: dict[str, Any]) -> None:
     check_observed(registry, row)
     log = registry.log.text().decode("latin-1").splitlines()
     assert [line.removeprefix("  Command: ") for line in log[1::3]] == row["commands"]
@@ -208,3 +179,9 @@ def test_casts_7_3(row: dict[str, Any], registry_of: Any) -> None:
             registry.event(*name.split("/")).format().partition(b"int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n")
         )
         assert fields.decode("latin-1") == row["format"]
+
+
+def test_casts_7_3(every: Any, registry_of: Any) -> None:
+    """What 7.3 brought, and near misses of it: $current, typecasts, per-CPU variables, longer expressions."""
+    cases = [(f"{index}-{row['input'][:60]!r}", row) for index, row in enumerate(rows("casts"))]
+    every(cases, lambda row: check_cast(registry_of("7.3", 1), row), of=262)
