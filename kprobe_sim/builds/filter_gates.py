@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 Version = tuple[int, int, int]
@@ -84,6 +85,7 @@ GATES = (
 )
 
 
+@lru_cache(maxsize=64)
 def filter_gates(version: Version) -> FilterGates:
     """Return what the filters of kernel `version`, as (6, 1, 190), know.
 

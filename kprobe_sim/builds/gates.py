@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 Version = tuple[int, int, int]
@@ -378,6 +379,7 @@ ROWS: tuple[Gate, ...] = (
 )
 
 
+@lru_cache(maxsize=64)
 def gates_for(version: Version) -> Gates:
     """Return the gates of a kernel version, as (6, 1, 190)."""
     values = {row.name: [value for first, value in row.values if first <= version][-1] for row in ROWS}

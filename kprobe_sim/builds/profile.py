@@ -2,7 +2,8 @@
 
 A profile is a directory under `profiles/`, one per kernel build, written by `kprobe-vm record` and never by hand.
 Opening one reads a small file of facts; symbols, texts, the file tree and the static events are read when they are
-first asked for.
+first asked for.  A profile never changes, so `load` opens it once for all kernels of the process; what a kernel changes
+is its own.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Iterable, Mapping
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.builds.prototypes import Prototype, PrototypeTable
@@ -54,31 +56,31 @@ class Profile:
     """One recorded kernel."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._directories: dict[str, dict[str, int]] = {}
-        self._facts: dict[str, Any] = json.loads((path / "profile.json").read_bytes())
-        facts = self._facts
-        self.release: str = facts["release"]  # uname -r
-        self.version: str = facts["version"]  # "6.1.190"
-        self.banner: str = facts["banner"]  # /proc/version, without its newline
-        self.cpus: int = facts["cpus"]  # of the machine that it was recorded on
-        self.page_size: int = facts["page_size"]
+        facts: dict[str, Any] = json.loads((path / "profile.json").read_bytes())
+        self.path: Final = path
+        self._facts = facts
+        self._directories: dict[str, Mapping[str, int]] = {}
+        self.release: Final[str] = facts["release"]  # uname -r
+        self.version: Final[str] = facts["version"]  # "6.1.190"
+        self.banner: Final[str] = facts["banner"]  # /proc/version, without its newline
+        self.cpus: Final[int] = facts["cpus"]  # of the machine that it was recorded on
+        self.page_size: Final[int] = facts["page_size"]
         if self.page_size != PAGE_SIZE:
             raise ValueError(f"{path} was recorded with pages of {self.page_size} bytes; x86-64 has {PAGE_SIZE}")
-        self.first_dynamic_id: int = facts["first_dynamic_id"]  # id of the first probe event after boot
-        self.second_dynamic_id: int = facts["second_dynamic_id"]  # of one made when the first was gone
-        self.clocks: tuple[str, ...] = tuple(facts["clocks"])
-        self.default_clock: str = facts["default_clock"]
-        self.tracers: tuple[str, ...] = tuple(facts["tracers"])
-        self.saved_cmdlines_size: int = facts["saved_cmdlines_size"]
-        self.marker_offset: int = facts.get("marker_offset", 0)  # of the place in tracing_mark_write that marks show
-        self.preempt_model: str = facts["preempt_model"]  # as the header of latency-format says it: "desktop"
-        self.modules: tuple[str, ...] = tuple(facts["modules"])  # loaded when it was recorded
+        self.first_dynamic_id: Final[int] = facts["first_dynamic_id"]  # id of the first probe event after boot
+        self.second_dynamic_id: Final[int] = facts["second_dynamic_id"]  # of one made when the first was gone
+        self.clocks: Final[tuple[str, ...]] = tuple(facts["clocks"])
+        self.default_clock: Final[str] = facts["default_clock"]
+        self.tracers: Final[tuple[str, ...]] = tuple(facts["tracers"])
+        self.saved_cmdlines_size: Final[int] = facts["saved_cmdlines_size"]
+        self.marker_offset: Final[int] = facts.get("marker_offset", 0)  # of marks, in tracing_mark_write
+        self.preempt_model: Final[str] = facts["preempt_model"]  # as the header of latency-format says it: "desktop"
+        self.modules: Final[tuple[str, ...]] = tuple(facts["modules"])  # loaded when it was recorded
 
     def __repr__(self) -> str:
         return f"Profile({self.release!r})"
 
-    @property
+    @cached_property
     def number(self) -> tuple[int, int, int]:
         """Return the version as three numbers, for the table of gates."""
         return version_number(self.version)
@@ -98,14 +100,14 @@ class Profile:
         """Return the configuration facts that change answers: name without CONFIG_ -> value; unset ones are absent."""
         return dict(self._facts["config"] or {})
 
-    @property
-    def chains(self) -> dict[str, Any]:
+    @cached_property
+    def chains(self) -> Mapping[str, Any]:
         """Return the call chains of the build, by what leads to them; {} if none are recorded.
 
-        They are lists of SYMBOL+OFFSET, or a bare address where there is no symbol, innermost first.
+        They are tuples of SYMBOL+OFFSET, or a bare address where there is no symbol, innermost first.
         """
         chains: dict[str, Any] = self._facts.get("chains", {})
-        return chains
+        return MappingProxyType({way: _frozen(places) for way, places in chains.items()})
 
     @property
     def preemption(self) -> bool:
@@ -187,11 +189,12 @@ class Profile:
             return own + directories if files_first else directories + own
         raise KeyError(path)
 
-    def directory(self, path: str) -> dict[str, int]:
+    def directory(self, path: str) -> Mapping[str, int]:
         """Return name -> permission bits of a directory, in readdir order."""
         found = self._directories.get(path)
         if found is None:
-            found = self._directories[path] = {entry.name: entry.permissions for entry in self.entries(path)}
+            found = MappingProxyType({entry.name: entry.permissions for entry in self.entries(path)})
+            self._directories[path] = found
         return found
 
     # ------------------------------------------------------------------------------------------------------- events
@@ -279,10 +282,24 @@ def version_number(version: str) -> tuple[int, int, int]:
     return major, minor, patch
 
 
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(one) for one in value) if isinstance(value, list) else value
+
+
 def available() -> list[str]:
     """Return the releases that there are profiles of, oldest first."""
-    found = [path.name for path in PROFILES.iterdir() if (path / "profile.json").is_file()] if PROFILES.is_dir() else []
-    return sorted(found, key=_by_version)
+    try:
+        changed = PROFILES.stat().st_mtime_ns
+    except OSError:
+        return []
+    return list(_listed(PROFILES, changed))
+
+
+@lru_cache(maxsize=4)
+def _listed(profiles: Path, changed: int) -> tuple[str, ...]:
+    """Return the releases in a directory; `changed` is another when entries come or go."""
+    found = [path.name for path in profiles.iterdir() if (path / "profile.json").is_file()]
+    return tuple(sorted(found, key=_by_version))
 
 
 def _by_version(release: str) -> tuple[object, ...]:
@@ -303,14 +320,24 @@ def load(spec: str = "") -> Profile:
 
     Raises ValueError, listing what there is, for a spec that nothing fits.
     """
-    releases = available()
+    return _opened(PROFILES / _release(spec, tuple(available())))
+
+
+@lru_cache(maxsize=64)
+def _opened(path: Path) -> Profile:
+    return Profile(path)
+
+
+@lru_cache(maxsize=64)
+def _release(spec: str, releases: tuple[str, ...]) -> str:
+    """Return which of the releases, oldest first, a spec means."""
     if spec in releases:
-        return Profile(PROFILES / spec)
+        return spec
     fitting = [release for release in releases if not spec or _in_series(release, spec)]
     if not fitting:
         there = ", ".join(releases) or "none"
         raise ValueError(f"no profile of kernel {spec!r}; there are: {there}")
-    return Profile(PROFILES / fitting[-1])
+    return fitting[-1]
 
 
 def _in_series(release: str, spec: str) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from functools import cache
 from typing import NamedTuple
 
 from kprobe_sim.parsing.refusal import refuse
@@ -40,26 +41,15 @@ class MachineFiles:
     """The files of a simulated machine: those that are listed, or, with `follow_host`, those of this very machine."""
 
     def __init__(self) -> None:
-        self._files = {path: FileFacts(path, _PROGRAM, True) for path in _PROGRAMS}
-        self._files |= {path: FileFacts(path, size, True) for path, size in _TEXTS.items()}
-        self._files |= {path: FileFacts(path, 0, True, mappable=False) for path in _UNMAPPABLE}
-        self._files |= {path: self._files[target] for path, target in _LINKS.items()}
-        self._files["/proc/self/exe"] = self._files["/bin/busybox"]
-        self._files["/dev/null"] = FileFacts("/dev/null", 0, False)
-        self._directories = {"/", "/root", "/run", "/sbin", "/tmp", "/var"}
-        for path in self._files:
-            self._add_parents(path)
+        files, directories = _usual()
+        self._files = dict(files)
+        self._directories = set(directories)
         self._is_host = False
 
     def add(self, path: str, size: int = _PROGRAM) -> None:
         """Add a regular file of that many bytes, and the directories above it."""
         self._files[path] = FileFacts(path, size, True)
-        self._add_parents(path)
-
-    def _add_parents(self, path: str) -> None:
-        while path != "/":
-            path = path.rpartition("/")[0] or "/"
-            self._directories.add(path)
+        self._directories |= _parents(path)
 
     def follow_host(self) -> None:
         """Have the files of the machine that this process runs on, which programs on a mounted tracefs see."""
@@ -83,6 +73,27 @@ class MachineFiles:
             if here not in self._directories and here not in self._files:
                 raise refuse(errno.ENOENT)
         return self._files.get(here) or FileFacts(here, 0, False)
+
+
+@cache
+def _usual() -> tuple[Mapping[str, FileFacts], frozenset[str]]:
+    """Return the files and directories of a machine that was told nothing."""
+    files = {path: FileFacts(path, _PROGRAM, True) for path in _PROGRAMS}
+    files |= {path: FileFacts(path, size, True) for path, size in _TEXTS.items()}
+    files |= {path: FileFacts(path, 0, True, mappable=False) for path in _UNMAPPABLE}
+    files |= {path: files[target] for path, target in _LINKS.items()}
+    files["/proc/self/exe"] = files["/bin/busybox"]
+    files["/dev/null"] = FileFacts("/dev/null", 0, False)
+    return files, frozenset({"/root", "/run", "/sbin", "/tmp", "/var"}.union(*map(_parents, files)))
+
+
+def _parents(path: str) -> set[str]:
+    """Return the directories above a path."""
+    found = set()
+    while path != "/":
+        path = path.rpartition("/")[0] or "/"
+        found.add(path)
+    return found
 
 
 def _step(here: str, name: str) -> str:

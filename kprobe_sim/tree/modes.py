@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 from kprobe_sim.builds.gates import gates_for
@@ -25,6 +26,7 @@ class Modes(NamedTuple):
     triggers: bytes
 
     @classmethod
+    @lru_cache(maxsize=64)
     def of(cls, profile: Profile) -> Modes:
         """Read them from a recorded kernel."""
         top = profile.directory("")
