@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -72,6 +73,36 @@ def test_no_module_is_longer_than_400_lines(package: str) -> None:
         if owner == package
     }
     assert {name: lines for name, lines in long.items() if lines > 400} == {}
+
+
+def type_names(path: Path) -> Iterator[str]:
+    """Yield the names of a module's classes and of its aliases for types."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    yield from (node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    for node in tree.body:
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            if isinstance(target, ast.Name) and re.fullmatch("_?[A-Z][a-z][A-Za-z]*", target.id):
+                yield target.id
+
+
+def ambiguous(home: Path) -> dict[str, list[str]]:
+    """Return the names of types that several modules of a package have, with the modules."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(home.rglob("*.py")):
+        for name in set(type_names(path)):
+            found.setdefault(name, []).append(path.relative_to(home).as_posix())
+    return {name: paths for name, paths in found.items() if len(paths) > 1}
+
+
+@pytest.mark.parametrize("package", HOMES)
+def test_a_type_name_means_one_thing_in_a_package(package: str) -> None:
+    assert ambiguous(HOMES[package]) == {}
+
+
+def test_the_scan_sees_a_name_with_two_meanings(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("class Place:\n    class _Row: ...\nRead = int\nTABLE = 1\n")
+    (tmp_path / "other.py").write_text("def f():\n    class _Row: ...\nclass Read: ...\nTABLE = 1\n")
+    assert ambiguous(tmp_path) == {"_Row": ["one.py", "other.py"], "Read": ["one.py", "other.py"]}
 
 
 # the layers: layers.toml, read and compared with the source by tools/architecture.py

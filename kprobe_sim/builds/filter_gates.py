@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-Version = tuple[int, int, int]
+from kprobe_sim.builds.gates import Version
 
 
 class FilterGates(NamedTuple):

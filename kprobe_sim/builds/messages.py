@@ -14,7 +14,7 @@ from types import MappingProxyType
 from kprobe_sim.builds.gates import Gates
 
 Errno = int | Callable[[Gates], int] | None
-Text = str | Callable[[Gates], str] | None
+Wording = str | Callable[[Gates], str] | None
 
 _BAD_ATTACH_ARG = "Attached event does not have this field"
 _BAD_PROBE_ADDR = "Invalid probed address or symbol"
@@ -25,7 +25,7 @@ _TOO_MANY_OPS = "Dereference is too much nested"
 # An errno is what write(2) gives, or the gate that has it; None: that of what failed (reading a number, looking for a
 # file or a symbol, registering), which the raise hands on.  A text is what error_log shows; None: nothing is logged.
 # An id that goes on from another's is the same message with another errno.
-REFUSALS: Mapping[str, tuple[Errno, Text]] = MappingProxyType(
+REFUSALS: Mapping[str, tuple[Errno, Wording]] = MappingProxyType(
     {
         # probes: the kernel's ids (enum probe_log_err)
         "ARGS_2LONG": (errno.E2BIG, "$arg* failed because the argument list is too long"),

@@ -81,7 +81,7 @@ class StackTrace(Trigger):
         self.instance.write_stack(hit.cpu, hit.head, hit.frames, hit.at)
 
 
-class Switch(Trigger):
+class EventSwitch(Trigger):
     """enable_event and disable_event: record another event's hits, or no longer."""
 
     group = "event"
@@ -105,7 +105,7 @@ class Switch(Trigger):
         self.target.soft_disabled = not self._on
 
 
-class HistSwitch(Switch):
+class HistSwitch(EventSwitch):
     """enable_hist and disable_hist: let another event's hist triggers count, or no longer."""
 
     group = "hist switch"

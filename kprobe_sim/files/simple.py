@@ -11,13 +11,13 @@ from kprobe_sim.files.node import Node, OpenFile, Seek
 from kprobe_sim.parsing.refusal import refuse
 
 Get = Callable[[], bytes]
-Put = Callable[[bytes], int | None]  # bytes consumed; None: all of them
+PutBytes = Callable[[bytes], int | None]  # bytes consumed; None: all of them
 
 
 class Simple(OpenFile):
     """A file whose text is made anew at each read (simple_read_from_buffer); lseek is default_llseek."""
 
-    def __init__(self, flags: int, get: Get | None, put: Put | None = None) -> None:
+    def __init__(self, flags: int, get: Get | None, put: PutBytes | None = None) -> None:
         super().__init__(flags)
         self._get = get
         self._put = put
@@ -53,7 +53,7 @@ class FixedGeneric(Fixed):
     seek: ClassVar[Seek] = Seek.GENERIC
 
 
-class Switch(Simple):
+class RbSimple(Simple):
     """A switch or a percentage; a write moves the position by one (rb_simple_write, buffer_percent_write)."""
 
     def after_write(self, position: int, written: int) -> int:

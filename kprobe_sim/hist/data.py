@@ -24,12 +24,12 @@ from kprobe_sim.hist.field import (
     Sample,
 )
 from kprobe_sim.hist.map import Compare, Element, HistMap
-from kprobe_sim.probes.synthetic_record import Value
+from kprobe_sim.probes.synthetic_record import SyntheticValue
 
 _U64 = struct.Struct("<Q")
 
 
-class Attributes(NamedTuple):
+class HistAttributes(NamedTuple):
     """What stands between the colons of a hist trigger."""
 
     keys: str
@@ -89,7 +89,7 @@ class SortKey(NamedTuple):
 class HistData:
     """One histogram of one event in one instance."""
 
-    def __init__(self, file: EventFile, attributes: Attributes, *, removes: bool) -> None:
+    def __init__(self, file: EventFile, attributes: HistAttributes, *, removes: bool) -> None:
         self.file = file
         self.gates = file.instance.machine.gates
         self.attributes = attributes
@@ -151,7 +151,7 @@ class HistData:
     def count(self, sample: Sample) -> None:
         """Count one record."""
         key = self._key(sample)
-        values: list[Value] = [0] * len(self.references)
+        values: list[SyntheticValue] = [0] * len(self.references)
         sample = sample._replace(values=values)
         if not self._resolve(key, values, own=False):
             return
@@ -185,7 +185,7 @@ class HistData:
                 key += _U64.pack(value)
         return key
 
-    def _resolve(self, key: bytes, values: list[Value], *, own: bool) -> bool:
+    def _resolve(self, key: bytes, values: list[SyntheticValue], *, own: bool) -> bool:
         """Fetch the values of the references: the histogram's own variables, or those of others."""
         for reference in self.references:
             if (reference.variable_of is self) is not own:

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.hist.map import HistMap
-from kprobe_sim.probes.synthetic_record import Value
+from kprobe_sim.probes.synthetic_record import SyntheticValue
 from kprobe_sim.records.field import Field
 
 KEY, STRING, HEX, SYM, SYM_OFFSET, EXECNAME, SYSCALL, STACKTRACE, LOG2, TIMESTAMP, USECS, VARIABLE, EXPRESSION = (
@@ -54,7 +54,7 @@ class Sample(NamedTuple):
     frames: Sequence[int]
     stamp: Callable[[], int]  # in the trace clock
     usecs: Callable[[int], int]  # the same in microseconds, if the clock is in ns
-    values: list[Value]  # of the references
+    values: list[SyntheticValue]  # of the references
     at: int | None = None  # when, in ns of the machine's time; None: now
 
 
@@ -112,7 +112,7 @@ class HistField:
             else:
                 self.size, self.signed = field.size, field.signed
 
-    def value(self, sample: Sample) -> Value:
+    def value(self, sample: Sample) -> SyntheticValue:
         """Return its value: 64 bits, or a string."""
         flags = self.flags
         if flags & (REFERENCE | ALIAS):
@@ -135,7 +135,7 @@ class HistField:
             return bits % 64 if self.data.gates.hist_log2_wraps else bits
         return value - value % self.buckets
 
-    def _own_value(self, sample: Sample) -> Value:
+    def _own_value(self, sample: Sample) -> SyntheticValue:
         """Return what is read of the hit, as it is."""
         flags = self.flags
         if flags & TIMESTAMP:
@@ -243,7 +243,7 @@ def can_be_number(field: Field) -> bool:
     return (field.size, field.signed) in _NUMBERS
 
 
-def read(field: Field, record: bytes) -> Value:
+def read(field: Field, record: bytes) -> SyntheticValue:
     """Return a field's value in a record: 64 bits, or a string."""
     if not is_string(field):
         (number,) = _NUMBERS[field.size, field.signed].unpack_from(record, field.offset)

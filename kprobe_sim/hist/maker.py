@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from kprobe_sim.events.event_file import EventFile
 from kprobe_sim.hist.action import MadeAction, read_action
-from kprobe_sim.hist.data import Attributes, HistData, SortKey, histograms_of
+from kprobe_sim.hist.data import HistAttributes, HistData, SortKey, histograms_of
 from kprobe_sim.hist.expression import ExpressionReader, variable_of
 from kprobe_sim.hist.fault import HistFault, refused
 from kprobe_sim.hist.field import (
@@ -143,7 +143,7 @@ class HistMaker:
         column = max(self._command.find(at), 0)
         self._file.instance.error_log.log(f"hist:{event.system}:{event.name}", fault.text, self._command, column)
 
-    def _attributes(self) -> Attributes:
+    def _attributes(self) -> HistAttributes:
         found: dict[str, str] = {}
         assignments: list[str] = []
         words: set[str] = set()
@@ -175,7 +175,7 @@ class HistMaker:
             raise refuse(errno.EINVAL)
         clock = found.get("clock", "global").strip(_BLANKS)
         name = found.get("name", "")
-        return Attributes(
+        return HistAttributes(
             found["keys"],
             found.get("vals"),
             found.get("sort"),

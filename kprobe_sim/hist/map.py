@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kprobe_sim.probes.synthetic_record import Value
+from kprobe_sim.probes.synthetic_record import SyntheticValue
 
 Compare = Callable[["Element", "Element"], int]
 
@@ -21,7 +21,7 @@ class Element:
         self.number = number
         self.key = key
         self.sums = [0] * sums
-        self.variables: dict[int, Value] = {}
+        self.variables: dict[int, SyntheticValue] = {}
         self.comm = b""
 
 

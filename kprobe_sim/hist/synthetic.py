@@ -15,7 +15,7 @@ from kprobe_sim.hist.field import STACKTRACE, HistField, Sample
 from kprobe_sim.machine.task import Task
 from kprobe_sim.probes.synthetic import SYSTEM, SyntheticEvent
 from kprobe_sim.probes.synthetic_field import SyntheticField
-from kprobe_sim.probes.synthetic_record import Value, packed
+from kprobe_sim.probes.synthetic_record import SyntheticValue, packed
 
 _IRQS_OFF, _NMI = 0x01, 0x40  # of common_flags
 
@@ -37,7 +37,7 @@ class SyntheticTarget:
         """Keep it from being removed, or no longer."""
         self._event.users += by
 
-    def emit(self, values: Sequence[Value], sample: Sample) -> None:
+    def emit(self, values: Sequence[SyntheticValue], sample: Sample) -> None:
         """Emit it in the instances that have it enabled, in the task that was hit."""
         flags, depth = sample.record[2:4]  # of the event that was hit, as its own code saw them
         if flags & _NMI:

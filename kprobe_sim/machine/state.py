@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 TASK_SIZE = 0x7FFF_FFFF_F000  # the first address that user space can't have
 
 
-class Memory(Protocol):
+class AddressSpace(Protocol):
     """Memory, kernel's and user's in one address space."""
 
     def read(self, address: int, size: int) -> bytes | None:
@@ -20,7 +20,7 @@ class Memory(Protocol):
         ...
 
 
-def fetch(memory: Memory, address: int, size: int, *, user: bool) -> bytes | None:
+def fetch(memory: AddressSpace, address: int, size: int, *, user: bool) -> bytes | None:
     """Read memory as a fetch instruction does: the user-space reader goes to no address beyond a task's."""
     if user and address + size > TASK_SIZE:
         return None
@@ -52,7 +52,7 @@ class State(NamedTuple):
     """
 
     registers: Mapping[str, int]
-    memory: Memory
+    memory: AddressSpace
     stack: Sequence[int] = ()
     comm: bytes = b""
     return_value: int = 0

@@ -77,7 +77,7 @@ class Probe:
         ]
 
 
-Switch = Callable[["ProbeEvent", Find, bool], None]  # what a kind does when an event is switched on or off
+OnSwitch = Callable[["ProbeEvent", Find, bool], None]  # what a kind does when an event is switched on or off
 
 
 class ProbeEvent:
@@ -118,7 +118,7 @@ class ProbeEvent:
         is_return: bool = False,
         is_attachable: bool = False,
         place: bytes | None = None,
-        switch: Switch | None = None,
+        switch: OnSwitch | None = None,
     ) -> None:
         self.system = system
         self.name = name

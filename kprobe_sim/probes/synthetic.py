@@ -17,7 +17,7 @@ from kprobe_sim.events.event_format import format_text
 from kprobe_sim.parsing.kstrto import is_name, tokens
 from kprobe_sim.parsing.refusal import Declined, refuse
 from kprobe_sim.probes.probe_kind import DynEventList
-from kprobe_sim.probes.synthetic_field import Fault, SyntheticField, read_field
+from kprobe_sim.probes.synthetic_field import FieldFault, SyntheticField, read_field
 from kprobe_sim.probes.synthetic_record import text_of
 from kprobe_sim.records.field import Field
 
@@ -176,7 +176,7 @@ class SyntheticEvents:
             while words:
                 try:
                     field, used = read_field(words)
-                except Fault as fault:
+                except FieldFault as fault:
                     raise self._refused(command, fault.message, fault.word) from None
                 if len(fields) == _MAX_FIELDS:
                     raise self._refused(command, "TOO_MANY_FIELDS")

@@ -31,7 +31,7 @@ _FORMATS = {
 }
 
 
-class Fault(Exception):
+class FieldFault(Exception):
     """A field is no good: the id of the kernel's text, and the word that its caret stands under."""
 
     def __init__(self, message: str, word: str) -> None:
@@ -110,22 +110,22 @@ def _size(kind: str) -> int | None:
 
 
 def read_field(words: list[str]) -> tuple[SyntheticField, int]:
-    """Read the field at the start of `words`; return it and how many words it took.  Raises Fault."""
+    """Read the field at the start of `words`; return it and how many words it took.  Raises FieldFault."""
     prefix, kind, used = "", words[0], 2
     if kind == "unsigned":
         if len(words) < 3:
-            raise Fault("INCOMPLETE_TYPE", kind)
+            raise FieldFault("INCOMPLETE_TYPE", kind)
         prefix, kind, used = "unsigned ", words[1], 3
     if len(words) < used:
-        raise Fault("INVALID_FIELD", kind)
+        raise FieldFault("INVALID_FIELD", kind)
     written = words[used - 1]
     name, bracket, rest = written.partition("[")
     if not is_name(name):
-        raise Fault("BAD_NAME", written)
+        raise FieldFault("BAD_NAME", written)
     field = SyntheticField(prefix + kind + bracket + rest, name, 0)
     size = _size(field.type)
     if size is None:
-        raise Fault("INVALID_ARRAY_SPEC", written) if bracket else Fault("INVALID_TYPE", kind)
+        raise FieldFault("INVALID_ARRAY_SPEC", written) if bracket else FieldFault("INVALID_TYPE", kind)
     if not size and not field.is_string and not field.is_stack:
-        raise Fault("INVALID_TYPE", kind)
+        raise FieldFault("INVALID_TYPE", kind)
     return field._replace(size=size or _WORD), used

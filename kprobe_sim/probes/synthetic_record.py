@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from kprobe_sim.events.dyn_event import Symbolized
 from kprobe_sim.probes.synthetic_field import SyntheticField
 
-Value = int | bytes  # of a field
+SyntheticValue = int | bytes  # of a field
 
 _HEAD = 8
 _WORD = 8
@@ -20,7 +20,7 @@ _STRING_MAX = 256  # STR_VAR_LEN_MAX
 _STACK_DEPTH = 16  # HIST_STACKTRACE_DEPTH
 
 
-def packed(fields: Sequence[SyntheticField], values: Sequence[Value]) -> bytes:
+def packed(fields: Sequence[SyntheticField], values: Sequence[SyntheticValue]) -> bytes:
     """Return what follows the common fields of a record: a word for each value, static strings at full length."""
     fixed = b""
     data = b""

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-Value = int | bytes
-Compiled = Callable[[bytes], Value]
+CValue = int | bytes
+Compiled = Callable[[bytes], CValue]
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -82,7 +82,7 @@ class Array:
     width: int
     signed: bool
 
-    def __call__(self, record: bytes, /) -> Value:
+    def __call__(self, record: bytes, /) -> CValue:
         return self.read(record)
 
 
@@ -90,14 +90,14 @@ class Array:
 class PagePointer:
     """A pointer to struct page: what is added to it counts pages."""
 
-    read: Callable[[bytes], Value]
+    read: Callable[[bytes], CValue]
 
-    def __call__(self, record: bytes, /) -> Value:
+    def __call__(self, record: bytes, /) -> CValue:
         return self.read(record)
 
 
 Braces = list["Braces | Compiled"]
-Function = Callable[[Sequence["Compiled | Braces | str"]], Compiled]
+CFunction = Callable[[Sequence["Compiled | Braces | str"]], Compiled]
 
 
 def tokens(text: str) -> list[tuple[str, str]]:
@@ -136,7 +136,7 @@ class Parser:
     """
 
     def __init__(
-        self, found: list[tuple[str, str]], field: Callable[[str], Compiled], functions: Mapping[str, Function]
+        self, found: list[tuple[str, str]], field: Callable[[str], Compiled], functions: Mapping[str, CFunction]
     ) -> None:
         self._tokens = [*found, ("end", "")]
         self._at = 0
@@ -318,7 +318,7 @@ class Parser:
         self.expect("]")
         width, signed = (value.width, value.signed) if isinstance(value, Array) else (1, False)
 
-        def element(record: bytes) -> Value:
+        def element(record: bytes) -> CValue:
             array, at = value(record), index(record)
             if isinstance(array, int) or isinstance(at, bytes):
                 raise NotEvaluable("an index into a number")
@@ -327,7 +327,7 @@ class Parser:
         return self._indexed(element)
 
 
-def number(value: Value) -> int:
+def number(value: CValue) -> int:
     """Return a value as a number; bytes stand for a pointer that isn't NULL."""
     return value if isinstance(value, int) else int.from_bytes(value[:8], "little") or 1
 
@@ -389,7 +389,7 @@ def _cast(words: Sequence[str], operand: Compiled) -> Compiled:
     bits = 8 * abs(width)
     mask, sign = (1 << bits) - 1, (1 << bits - 1 if width > 0 else 0)
 
-    def cut(record: bytes) -> Value:
+    def cut(record: bytes) -> CValue:
         value = operand(record)
         if isinstance(value, bytes):
             return value

@@ -10,7 +10,17 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 
 from kprobe_sim.records.field import Field
-from kprobe_sim.text.c_expression import Array, Braces, Compiled, Function, NotEvaluable, Parser, Value, number, tokens
+from kprobe_sim.text.c_expression import (
+    Array,
+    Braces,
+    CFunction,
+    Compiled,
+    CValue,
+    NotEvaluable,
+    Parser,
+    number,
+    tokens,
+)
 from kprobe_sim.text.printk import Pointers, compile_format
 
 _MASK = (1 << 64) - 1
@@ -77,7 +87,7 @@ def dynamic(field: Field, record: bytes) -> bytes:
     return record[start : start + length]
 
 
-def _functions(fields: Mapping[str, Field]) -> dict[str, Function]:
+def _functions(fields: Mapping[str, Field]) -> dict[str, CFunction]:
     def located(argument: _Argument) -> Field:
         field = fields.get(argument) if isinstance(argument, str) else None
         if field is None:
@@ -147,7 +157,7 @@ def _table(arguments: Sequence[_Argument]) -> list[tuple[int, bytes]]:
 def _flags(arguments: Sequence[_Argument]) -> Compiled:
     value, delimiter, table = _value(arguments[0]), _value(arguments[1]), _table(arguments[2:])
 
-    def text(record: bytes) -> Value:
+    def text(record: bytes) -> CValue:
         rest = number(value(record)) & _MASK
         separator = delimiter(record)
         return flags_text(rest, separator if isinstance(separator, bytes) else b"", table)
@@ -173,7 +183,7 @@ def _symbolic(arguments: Sequence[_Argument]) -> Compiled:
     value, table = _value(arguments[0]), _table(arguments[1:])
     names = dict(reversed(table))
 
-    def text(record: bytes) -> Value:
+    def text(record: bytes) -> CValue:
         one = number(value(record)) & _MASK
         name = names.get(one)
         return b"0x%x" % one if name is None else name
@@ -184,7 +194,7 @@ def _symbolic(arguments: Sequence[_Argument]) -> Compiled:
 def _hex(arguments: Sequence[_Argument], separator: str) -> Compiled:
     data, count = _value(arguments[0]), _value(arguments[1])
 
-    def text(record: bytes) -> Value:
+    def text(record: bytes) -> CValue:
         found = data(record)
         if isinstance(found, int):
             raise NotEvaluable("bytes at a pointer")
@@ -196,7 +206,7 @@ def _hex(arguments: Sequence[_Argument], separator: str) -> Compiled:
 def _print_array(arguments: Sequence[_Argument]) -> Compiled:
     data, count, size = (_value(argument) for argument in arguments)
 
-    def text(record: bytes) -> Value:
+    def text(record: bytes) -> CValue:
         found = data(record)
         if isinstance(found, int):
             raise NotEvaluable("an array at a pointer")

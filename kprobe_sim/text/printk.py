@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from kprobe_sim.text.c_expression import NotEvaluable, Value, number
+from kprobe_sim.text.c_expression import CValue, NotEvaluable, number
 
 _CONVERSION = re.compile(
     r"%(?P<flags>[-+ #0]*)(?P<width>\*|[0-9]+)?(?:\.(?P<precision>\*|-?[0-9]*))?(?P<length>hh|h|ll|l|L|z|Z|t|j)?"
@@ -39,7 +39,7 @@ class _Piece(NamedTuple):
     kind: str
 
 
-Printf = Callable[[Iterator[Value]], bytes]
+Printf = Callable[[Iterator[CValue]], bytes]
 
 
 def compile_format(text: str, pointers: Pointers) -> Printf:
@@ -59,13 +59,13 @@ def compile_format(text: str, pointers: Pointers) -> Printf:
         at = match.end()
     pieces.append(text[at:].encode("latin-1"))
 
-    def fill(arguments: Iterator[Value]) -> bytes:
+    def fill(arguments: Iterator[CValue]) -> bytes:
         return b"".join(piece if isinstance(piece, bytes) else _convert(piece, arguments, pointers) for piece in pieces)
 
     return fill
 
 
-def _convert(piece: _Piece, arguments: Iterator[Value], pointers: Pointers) -> bytes:
+def _convert(piece: _Piece, arguments: Iterator[CValue], pointers: Pointers) -> bytes:
     flags = piece.flags
     width = number(next(arguments)) if piece.width == "*" else int(piece.width or "0")
     if width >= 1 << 31:
@@ -86,7 +86,7 @@ def _convert(piece: _Piece, arguments: Iterator[Value], pointers: Pointers) -> b
     return _integer(number(value), kind, flags, width, precision, piece.bits)
 
 
-def _text(value: Value, pointers: Pointers) -> bytes:
+def _text(value: CValue, pointers: Pointers) -> bytes:
     if isinstance(value, bytes):
         return value.split(b"\0", 1)[0]
     if not value:
@@ -120,7 +120,7 @@ def _integer(value: int, kind: str, flags: str, width: int, precision: int | Non
     return _padded((sign + digits).encode(), flags, width)
 
 
-def _pointer(kind: str, value: Value, flags: str, width: int, pointers: Pointers) -> bytes:
+def _pointer(kind: str, value: CValue, flags: str, width: int, pointers: Pointers) -> bytes:
     if kind in ("", "K", "x", "e"):
         address = number(value) & (2**64 - 1)
         if kind in ("", "K") and 0 < address < _ERRORS:

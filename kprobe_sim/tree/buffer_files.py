@@ -17,7 +17,7 @@ from kprobe_sim.records.ring import RingBuffer
 from kprobe_sim.tree.trace_file import Trace, poll_mask
 
 
-class Snapshot(Trace):
+class SnapshotFile(Trace):
     """`snapshot`: the spare buffer as text, or what can be done with it while it is empty.
 
     A write of 0 frees it, 1 takes a snapshot, any other number empties it (tracing_snapshot_write).

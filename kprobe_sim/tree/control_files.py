@@ -17,36 +17,36 @@ from kprobe_sim.events.dyn_event import Operations
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.files.node import OpenFile, Seek
 from kprobe_sim.files.seqfile import Seq, lines, single
-from kprobe_sim.files.simple import Fixed, FixedGeneric, Generic, Get, Put, Simple, Switch, Unseekable
+from kprobe_sim.files.simple import Fixed, FixedGeneric, Generic, Get, PutBytes, RbSimple, Simple, Unseekable
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.probes.registry import ProbeRegistry
-from kprobe_sim.tree.buffer_files import RawPipe, Snapshot
+from kprobe_sim.tree.buffer_files import RawPipe, SnapshotFile
 from kprobe_sim.tree.function_filter import FunctionList
 from kprobe_sim.tree.marks import mark, mark_raw
 from kprobe_sim.tree.trace_file import Trace, TracePipe
 
-Opener = Callable[[Instance, int], OpenFile]
+InstanceOpener = Callable[[Instance, int], OpenFile]
 
 
 _InstanceGet = Callable[[Instance], bytes]
 _InstancePut = Callable[[Instance, bytes], int | None]
 
 
-def _simple(get: _InstanceGet | None, put: _InstancePut | None = None, kind: type[Simple] = Generic) -> Opener:
+def _simple(get: _InstanceGet | None, put: _InstancePut | None = None, kind: type[Simple] = Generic) -> InstanceOpener:
     return lambda instance, flags: kind(flags, _bind(get, instance), _bound_put(put, instance))
 
 
-def _seq(get: _InstanceGet, put: _InstancePut | None = None, *, write_moves: bool = True) -> Opener:
+def _seq(get: _InstanceGet, put: _InstancePut | None = None, *, write_moves: bool = True) -> InstanceOpener:
     return lambda instance, flags: Seq(
         flags, lines(partial(get, instance)), _bound_put(put, instance), write_moves=write_moves
     )
 
 
-def _single(get: _InstanceGet, put: _InstancePut | None = None) -> Opener:
+def _single(get: _InstanceGet, put: _InstancePut | None = None) -> InstanceOpener:
     return lambda instance, flags: Seq(flags, single(partial(get, instance)), _bound_put(put, instance))
 
 
-def _mark(put: Callable[[Instance, bytes], int]) -> Opener:
+def _mark(put: Callable[[Instance, bytes], int]) -> InstanceOpener:
     def opened(instance: Instance, flags: int) -> OpenFile:
         kind = Generic if instance.machine.gates.marks_seek else Unseekable
         return kind(flags, None, _bound_put(put, instance))
@@ -58,14 +58,14 @@ def _bind(get: _InstanceGet | None, instance: Instance) -> Get | None:
     return None if get is None else partial(get, instance)
 
 
-def _bound_put(put: _InstancePut | None, instance: Instance) -> Put | None:
+def _bound_put(put: _InstancePut | None, instance: Instance) -> PutBytes | None:
     return None if put is None else partial(put, instance)
 
 
 class Control(NamedTuple):
     """A control file: how it opens, and what O_TRUNC does at an open for writing."""
 
-    opener: Opener
+    opener: InstanceOpener
     truncated: Callable[[Instance], None] | None = None
 
 
@@ -109,7 +109,7 @@ CONTROL: dict[str, Control] = {
     "set_ftrace_notrace": _functions("set_ftrace_notrace"),
     "set_ftrace_notrace_pid": _pids("ftrace_no_pids", b"no pid\n"),
     "set_ftrace_pid": _pids("ftrace_pids", b"no pid\n"),
-    "snapshot": Control(lambda instance, flags: Snapshot(flags, instance, None)),
+    "snapshot": Control(lambda instance, flags: SnapshotFile(flags, instance, None)),
     "trace": Control(lambda instance, flags: Trace(flags, instance, None), lambda instance: instance.clear()),
     "trace_clock": Control(_single(control.clock_text, control.put_clock)),
     "trace_marker": Control(_mark(lambda instance, data: mark(instance, data, instance.machine.writer))),
@@ -118,7 +118,7 @@ CONTROL: dict[str, Control] = {
     "trace_pipe": Control(lambda instance, flags: TracePipe(flags, instance, None)),
     "tracing_cpumask": Control(lambda instance, flags: _CpuMaskFile(flags, instance)),
     "tracing_on": Control(
-        _simple(lambda instance: b"1\n" if instance.tracing_on else b"0\n", control.put_tracing_on, Switch)
+        _simple(lambda instance: b"1\n" if instance.tracing_on else b"0\n", control.put_tracing_on, RbSimple)
     ),
 }
 
@@ -173,7 +173,7 @@ PROBE_FILES: dict[str, Callable[[ProbeRegistry], Control]] = {
 
 # numbers that are kept and change nothing that is simulated: what is shown for one that is written
 KNOBS: dict[str, tuple[Callable[[int], bytes], type[Simple]]] = {
-    "buffer_percent": (control.percent_text, Switch),
+    "buffer_percent": (control.percent_text, RbSimple),
     "max_graph_depth": (control.depth_text, Generic),
     "stack_max_size": (control.long_text, Fixed),
     "tracing_max_latency": (control.microseconds_text, FixedGeneric),
@@ -189,7 +189,7 @@ PER_CPU: dict[str, Callable[[Instance, int, int], OpenFile]] = {
         lambda: b"%d\n" % (instance.size_of(cpu) >> 10),
         lambda data: control.put_size(instance, cpu, data),
     ),
-    "snapshot": lambda instance, cpu, flags: Snapshot(flags, instance, cpu),
+    "snapshot": lambda instance, cpu, flags: SnapshotFile(flags, instance, cpu),
     "snapshot_raw": lambda instance, cpu, flags: RawPipe(flags, instance, cpu, lambda: instance.spare),
     "stats": lambda instance, cpu, flags: Generic(flags, lambda: control.stats_text(instance, cpu), None),
     "trace": lambda instance, cpu, flags: Trace(flags, instance, cpu),

@@ -11,7 +11,7 @@ from kprobe_sim.events.event_file import EventFile
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.files.node import DirNode, Node, OpenFile, Seek
 from kprobe_sim.files.seqfile import Seq, single
-from kprobe_sim.files.simple import Get, Once, Put, Simple
+from kprobe_sim.files.simple import Get, Once, PutBytes, Simple
 from kprobe_sim.hist.files import drop_hist_triggers, hist_text
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.parsing.words import as_file, of_file
@@ -155,7 +155,7 @@ class SystemDir(EventsNode):
         events = [as_file(name) for name in self._instance.event_names(self._system) if name not in hidden]
         return self._listed(events, self._own)
 
-    def _file(self, get: Get, put: Put, kind: type[Simple] = Simple) -> Node:
+    def _file(self, get: Get, put: PutBytes, kind: type[Simple] = Simple) -> Node:
         return self._modes.node(self._instance, self._modes.write, lambda flags: kind(flags, get, put))
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.events.event_file import EventFile, Trigger
-from kprobe_sim.events.trigger import HistSwitch, Snapshot, StackTrace, Switch, TraceOff, TraceOn
+from kprobe_sim.events.trigger import EventSwitch, HistSwitch, Snapshot, StackTrace, TraceOff, TraceOn
 from kprobe_sim.filters.errors import LOG_LOCATION, FilterRefused
 from kprobe_sim.filters.predicate import compile_filter
 from kprobe_sim.hist.files import HistFiles
@@ -31,7 +31,12 @@ _PLAIN: dict[str, type[Trigger]] = {
     "snapshot": Snapshot,
     "stacktrace": StackTrace,
 }
-_SWITCHES = {"enable_event": Switch, "disable_event": Switch, "enable_hist": HistSwitch, "disable_hist": HistSwitch}
+_SWITCHES = {
+    "enable_event": EventSwitch,
+    "disable_event": EventSwitch,
+    "enable_hist": HistSwitch,
+    "disable_hist": HistSwitch,
+}
 
 
 class _Line(NamedTuple):

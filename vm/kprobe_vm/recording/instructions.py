@@ -158,10 +158,10 @@ def _undecodable_length(code: bytes) -> int:
     return length + {0: 0, 1: 1, 2: 4}[mode]
 
 
-Read = Callable[[int, int], bytes]
+ReadMemory = Callable[[int, int], bytes]
 
 
-def jump_labels(read: Read, first: int, last: int, text: Text) -> list[Special]:
+def jump_labels(read: ReadMemory, first: int, last: int, text: Text) -> list[Special]:
     """Return the ranges of the jump labels in a text; `first` and `last` bound the table `__jump_table`.
 
     An entry is s32 code, s32 target, s64 key, each relative to itself (include/linux/jump_label.h, since 4.19).
@@ -177,7 +177,7 @@ def jump_labels(read: Read, first: int, last: int, text: Text) -> list[Special]:
     return found
 
 
-def static_calls(read: Read, first: int, last: int, text: Text) -> list[Special]:
+def static_calls(read: ReadMemory, first: int, last: int, text: Text) -> list[Special]:
     """Return the ranges of the static calls in a text; an entry is s32 address, s32 key, relative to itself."""
     found = []
     for index, (address, _) in enumerate(iter_unpack("<ii", read(first, (last - first) // 8 * 8))):
@@ -187,7 +187,7 @@ def static_calls(read: Read, first: int, last: int, text: Text) -> list[Special]
     return found
 
 
-def bugs(read: Read, first: int, last: int, text: Text) -> list[Special]:
+def bugs(read: ReadMemory, first: int, last: int, text: Text) -> list[Special]:
     """Return the addresses of BUG and WARN instructions in a text.
 
     An entry starts with the s32 distance to the instruction; its size differs between kernels and configurations, so

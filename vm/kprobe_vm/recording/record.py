@@ -15,9 +15,20 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from kprobe_vm.agent.tracefs import GuestTracefs
+from kprobe_vm.host.progress import Progress
 from kprobe_vm.machine.machine import Machine
 from kprobe_vm.recording import btf, chains, profilefile
-from kprobe_vm.recording.instructions import Kind, Special, Text, bugs, decode, jump_labels, merge, static_calls
+from kprobe_vm.recording.instructions import (
+    Kind,
+    ReadMemory,
+    Special,
+    Text,
+    bugs,
+    decode,
+    jump_labels,
+    merge,
+    static_calls,
+)
 from kprobe_vm.recording.questions import File, Guest, Memory, ask
 from kprobe_vm.recording.symboltable import (
     KallsymsEntry,
@@ -32,8 +43,6 @@ from kprobe_vm.recording.symboltable import (
 __all__ = ["record", "write_profile"]
 
 PAGE = 4096
-Progress = Callable[[str], None]
-Read = Callable[[int, int], bytes]
 
 
 class _Booted:
@@ -83,7 +92,9 @@ def record(kernel: str, into: Path, *, config: Path | None = None, progress: Pro
             memory.close()
 
 
-def write_profile(into: Path, answers: Mapping[str, bytes], read: Read, config: str | None, progress: Progress) -> Path:
+def write_profile(
+    into: Path, answers: Mapping[str, bytes], read: ReadMemory, config: str | None, progress: Progress
+) -> Path:
     """Write a profile from a guest's answers and its memory; return its directory."""
     release = answers["version"].decode().split()[2]
     with tempfile.TemporaryDirectory(dir=into, prefix=".recording-") as place:
@@ -105,7 +116,7 @@ def write_profile(into: Path, answers: Mapping[str, bytes], read: Read, config: 
     return target
 
 
-def symbols(entries: list[KallsymsEntry], answers: Mapping[str, bytes], read: Read, progress: Progress) -> bytes:
+def symbols(entries: list[KallsymsEntry], answers: Mapping[str, bytes], read: ReadMemory, progress: Progress) -> bytes:
     """Return the symbol table of a guest."""
     where: dict[str, int] = {}
     for entry in entries:
@@ -135,20 +146,20 @@ def symbols(entries: list[KallsymsEntry], answers: Mapping[str, bytes], read: Re
 
 
 # Which functions of the image bound a table, which section of a module holds it, and what reads it.
-TABLES: tuple[tuple[str, str, str, Callable[[Read, int, int, Text], list[Special]]], ...] = (
+TABLES: tuple[tuple[str, str, str, Callable[[ReadMemory, int, int, Text], list[Special]]], ...] = (
     ("__start___jump_table", "__stop___jump_table", "__jump_table", jump_labels),
     ("__start_static_call_sites", "__stop_static_call_sites", ".static_call_sites", static_calls),
     ("__start___bug_table", "__stop___bug_table", "__bug_table", bugs),
 )
 
 
-def _reserved(where: Mapping[str, int], read: Read, text: Text) -> Iterable[Special]:
+def _reserved(where: Mapping[str, int], read: ReadMemory, text: Text) -> Iterable[Special]:
     for first, last, _, reader in TABLES:
         if first in where and last in where:
             yield from reader(read, where[first], where[last], text)
 
 
-def _reserved_in_module(module: Module, sections: str, read: Read, text: Text) -> Iterable[Special]:
+def _reserved_in_module(module: Module, sections: str, read: ReadMemory, text: Text) -> Iterable[Special]:
     """As `_reserved`; a module's table is known by its start, and ends where the next section starts, or the page."""
     starts: dict[str, int] = {}
     for line in sections.splitlines():
