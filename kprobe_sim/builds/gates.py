@@ -11,15 +11,13 @@ the value of the nearest older row.
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 Version = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Gates:
+class Gates(NamedTuple):
     """The answers of one kernel version; every attribute is a row of `ROWS`."""
 
     version: Version

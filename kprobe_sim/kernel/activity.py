@@ -30,13 +30,13 @@ import re
 import threading
 import tomllib
 from collections.abc import Iterator, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.machine.task import Task
 
+_BUILT_IN = Path(__file__).parents[1] / "activities"
 _TASK = re.compile(r"(?P<comm>.*)-(?P<pid>[0-9]+)(?:/(?P<tgid>[0-9]+))?\Z", re.DOTALL)
 _CALL_KEYS = frozenset(
     [
@@ -121,7 +121,7 @@ def load(name: str) -> Activity:
         if name not in built_in_names():
             hint = f" (for the file of that name write ./{name})" if name and Path(name).is_file() else ""
             raise ValueError(f"no activity {name!r}: give a TOML file, or one of {', '.join(built_in_names())}{hint}")
-        return parse((resources.files("kprobe_sim") / "activities" / f"{name}.toml").read_text("utf-8"), name)
+        return parse((_BUILT_IN / f"{name}.toml").read_text("utf-8"), name)
     try:
         return parse(Path(name).read_text("utf-8"), name)
     except OSError as error:
@@ -132,8 +132,7 @@ def load(name: str) -> Activity:
 
 def built_in_names() -> list[str]:
     """Return the names of the activities that come with the simulator."""
-    directory = resources.files("kprobe_sim") / "activities"
-    return sorted(entry.name.removesuffix(".toml") for entry in directory.iterdir() if entry.name.endswith(".toml"))
+    return sorted(path.stem for path in _BUILT_IN.glob("*.toml"))
 
 
 def parse(text: str, name: str = "activity") -> Activity:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import threading
+from _blake2 import blake2b  # hashlib's own, without the import of OpenSSL, which costs as much as the simulator's
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
@@ -59,7 +59,7 @@ class SimulatedMachine:
 
     def hashed_pointer(self, address: int) -> int:
         """Return what printk's %p shows for an address: 32 bits of a keyed hash, the same for this kernel always."""
-        digest = hashlib.blake2b(address.to_bytes(8, "little"), digest_size=4, key=self._hash_key[:64]).digest()
+        digest = blake2b(address.to_bytes(8, "little"), digest_size=4, key=self._hash_key[:64]).digest()
         return int.from_bytes(digest, "little")
 
     def symbol_text(self, address: int, offset: bool) -> bytes:

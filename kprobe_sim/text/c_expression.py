@@ -9,10 +9,8 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
-CValue = int | bytes
-Compiled = Callable[[bytes], CValue]
+from kprobe_sim.text.c_value import Array, Compiled, CValue, PagePointer
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -72,28 +70,6 @@ _FIXED = re.compile(r"_*([us])(8|16|32|64)\Z")
 
 class NotEvaluable(ValueError):
     """The expression needs something that only the kernel's code has: a function, a structure, an enum's name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Array:
-    """What reads the bytes of an array, and how its elements lie in them."""
-
-    read: Callable[[bytes], bytes]
-    width: int
-    signed: bool
-
-    def __call__(self, record: bytes, /) -> CValue:
-        return self.read(record)
-
-
-@dataclass(frozen=True, slots=True)
-class PagePointer:
-    """A pointer to struct page: what is added to it counts pages."""
-
-    read: Callable[[bytes], CValue]
-
-    def __call__(self, record: bytes, /) -> CValue:
-        return self.read(record)
 
 
 Braces = list["Braces | Compiled"]

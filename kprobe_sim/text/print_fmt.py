@@ -10,17 +10,8 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 
 from kprobe_sim.records.field import Field
-from kprobe_sim.text.c_expression import (
-    Array,
-    Braces,
-    CFunction,
-    Compiled,
-    CValue,
-    NotEvaluable,
-    Parser,
-    number,
-    tokens,
-)
+from kprobe_sim.text.c_expression import Braces, CFunction, NotEvaluable, Parser, number, tokens
+from kprobe_sim.text.c_value import Array, Compiled, CValue
 from kprobe_sim.text.printk import Pointers, compile_format
 
 _MASK = (1 << 64) - 1

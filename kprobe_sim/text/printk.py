@@ -5,14 +5,13 @@ An argument is an int, or bytes: a string for %s, what a pointer points to for %
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import struct
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from kprobe_sim.text.c_expression import CValue, NotEvaluable, number
+from kprobe_sim.text.c_expression import NotEvaluable, number
+from kprobe_sim.text.c_value import CValue
 
 _CONVERSION = re.compile(
     r"%(?P<flags>[-+ #0]*)(?P<width>\*|[0-9]+)?(?:\.(?P<precision>\*|-?[0-9]*))?(?P<length>hh|h|ll|l|L|z|Z|t|j)?"
@@ -144,6 +143,8 @@ def _address(kind: str, value: bytes) -> bytes:
     if kind[0] == "M":
         return b":".join(b"%02x" % byte for byte in value[:6])
     if kind[0] == "U":
+        import uuid  # here, as hardly any event shows one, and the import costs as much as ten of our modules
+
         text = str(uuid.UUID(bytes=value[:16]) if kind not in ("Ul", "UL") else uuid.UUID(bytes_le=value[:16]))
         return (text.upper() if kind in ("UB", "UL") else text).encode()
     if kind in ("I4", "i4"):
@@ -159,6 +160,8 @@ def _address(kind: str, value: bytes) -> bytes:
 
 
 def _socket(options: str, value: bytes) -> bytes:
+    import ipaddress
+
     family, port = struct.unpack_from("<H", value)[0], struct.unpack_from(">H", value, 2)[0]
     if family == _AF_INET:
         text = str(ipaddress.IPv4Address(value[4:8]))
@@ -172,6 +175,8 @@ def _socket(options: str, value: bytes) -> bytes:
 
 
 def _compressed(value: bytes) -> str:
+    import ipaddress  # here, as hardly any event shows one
+
     address = ipaddress.IPv6Address(value)
     return f"::ffff:{address.ipv4_mapped}" if address.ipv4_mapped else str(address)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 
 import pytest
@@ -12,7 +11,7 @@ from kprobe_sim.builds.profile import available, load
 
 
 def test_every_gate_has_one_row_with_a_source() -> None:
-    names = [field.name for field in dataclasses.fields(Gates) if field.name != "version"]
+    names = [name for name in Gates._fields if name != "version"]
     assert sorted(row.name for row in ROWS) == sorted(names)
     for row in ROWS:
         assert row.source
