@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from kprobe_sim.builds.symbol import Symbol
+
+Kept = TypeVar("Kept")
 
 
 class Covering(Protocol):
@@ -23,17 +25,17 @@ def symbol_text(symbols: Covering, address: int) -> str:
     return f"{text} [{symbol.module}]" if symbol.module else text
 
 
-class TextCache(dict[bytes, bytes]):
+class TextCache(dict[bytes, Kept]):
     """Texts by the bytes of a record that they are made from, made once; with a `limit`, no more than that are kept."""
 
     __slots__ = ("_limit", "_make")
 
-    def __init__(self, make: Callable[[bytes], bytes], limit: int = 0) -> None:
+    def __init__(self, make: Callable[[bytes], Kept], limit: int = 0) -> None:
         super().__init__()
         self._make = make
         self._limit = limit
 
-    def __missing__(self, key: bytes) -> bytes:
+    def __missing__(self, key: bytes) -> Kept:
         if self._limit and len(self) >= self._limit:
             self.clear()
         text = self[key] = self._make(key)

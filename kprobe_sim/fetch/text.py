@@ -28,7 +28,7 @@ def _string(record: bytes, location: int) -> bytes:
         return _FAULT
     start = location & 0xFFFF
     end = record.find(b"\0", start)
-    return b'"' + (record[start:] if end < 0 else record[start:end]) + b'"'
+    return b'"%b"' % (record[start:] if end < 0 else record[start:end])
 
 
 def _character(_: bytes, value: int) -> bytes:
@@ -45,10 +45,18 @@ def _filled(part: bytes, value: bytes | int) -> bytes:
 
 
 class ArgumentsText(NamedTuple):
-    """What turns a record into the text after the probe's place: at once, or in the pieces that the kernel writes."""
+    """What turns a record into the text after the probe's place.
 
-    whole: Callable[[bytes], bytes]
+    Either at once, by a %-template and the values that it takes, or in the pieces that the kernel writes.
+    """
+
+    template: bytes
+    values: Callable[[bytes], Sequence[bytes | int]]
     pieces: Callable[[bytes], list[bytes]]
+
+    def whole(self, record: bytes) -> bytes:
+        """Return the text at once."""
+        return self.template % tuple(self.values(record))
 
 
 def compile_text(arguments: Sequence[FetchArg], start: int, symbols: Covering) -> ArgumentsText:
@@ -75,19 +83,18 @@ def compile_text(arguments: Sequence[FetchArg], start: int, symbols: Covering) -
         elif kind.name == "char":
             conversions += [(place, _character) for place in range(count, count + length)]
         count += length
-    template = b"".join(parts)
     unpack = struct.Struct("".join(codes)).unpack_from
 
-    def values(record: bytes) -> Sequence[bytes | int]:
+    def converted(record: bytes) -> Sequence[bytes | int]:
         found = list(unpack(record, start))
         for place, convert in conversions:
             found[place] = convert(record, found[place])
         return found
 
+    values = converted if conversions else lambda record: unpack(record, start)
+
     def pieces(record: bytes) -> list[bytes]:
         following = iter(values(record))
         return [_filled(part, next(following)) if b"%" in part else part for part in parts]
 
-    if not conversions:
-        return ArgumentsText(lambda record: template % unpack(record, start), pieces)
-    return ArgumentsText(lambda record: template % tuple(values(record)), pieces)
+    return ArgumentsText(b"".join(parts), values, pieces)

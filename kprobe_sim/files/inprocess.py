@@ -53,23 +53,28 @@ class SimFile:
         then, and the next read sees what comes of it.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        with self._kernel.condition:
+        self._acquire()
+        try:
             while True:
-                opened = self._live(lambda opened: opened.readable)
+                opened = self._open
+                if opened is None or not opened.readable:
+                    raise refuse(errno.EBADF)
                 read = opened.again if self._waiting else opened.read
                 try:
                     data = read(size, self._position)
-                except BlockingIOError as error:
+                except BlockingIOError:
                     if opened.flags & os.O_NONBLOCK:
-                        raise self._named(error) from None
+                        raise
                     self._waiting = True
                     self._wait(deadline)
                     continue
-                except OSError as error:
-                    raise self._named(error) from None
                 self._waiting = False
                 self._position += len(data)
                 return data
+        except OSError as error:
+            raise self._named(error) from None
+        finally:
+            self._release()
 
     def write(self, data: bytes) -> int:
         """write(2): return the bytes that the kernel took."""
@@ -89,7 +94,7 @@ class SimFile:
     def lseek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """lseek(2): return the new position."""
         with self._kernel.condition:
-            opened = self._live(lambda _: True)
+            opened = self._live()
             try:
                 self._position = opened.lseek(self._position, offset, whence)
             except OSError as error:
@@ -101,7 +106,7 @@ class SimFile:
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._kernel.condition:
             while True:
-                mask = self._live(lambda _: True).poll() & (events | select.POLLERR | select.POLLHUP)
+                mask = self._live().poll() & (events | select.POLLERR | select.POLLHUP)
                 if mask:
                     return mask
                 try:
@@ -132,8 +137,8 @@ class SimFile:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _live(self, allows: Callable[[OpenFile], bool]) -> OpenFile:
-        if self._open is None or not allows(self._open):
+    def _live(self) -> OpenFile:
+        if self._open is None:
             raise self._named(refuse(errno.EBADF))
         return self._open
 

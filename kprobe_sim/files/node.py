@@ -38,14 +38,8 @@ class OpenFile:
 
     def __init__(self, flags: int) -> None:
         self.flags = flags
-
-    @property
-    def readable(self) -> bool:
-        return self.flags & os.O_ACCMODE in (os.O_RDONLY, os.O_RDWR)
-
-    @property
-    def writable(self) -> bool:
-        return self.flags & os.O_ACCMODE in (os.O_WRONLY, os.O_RDWR)
+        self.readable = flags & os.O_ACCMODE in (os.O_RDONLY, os.O_RDWR)
+        self.writable = flags & os.O_ACCMODE in (os.O_WRONLY, os.O_RDWR)
 
     def read(self, size: int, position: int) -> bytes:
         """Return at most `size` bytes at `position`; b"" is the end.  Raise BlockingIOError when data may yet come."""

@@ -7,9 +7,7 @@ seq_read_iter(), traverse() and seq_lseek() in fs/seq_file.c of 6.1.
 from __future__ import annotations
 
 import errno
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 from typing import ClassVar
 
 from kprobe_sim.builds.page import PAGE_SIZE
@@ -44,20 +42,19 @@ class Seq(OpenFile):
         self._left = b""  # made and not yet read
         self._expected = 0  # the position after what was read
         self._room = PAGE_SIZE
-        self._counted: Sequence[bytes] | None = None
-        self._ends: list[int] = []
 
     def read(self, size: int, position: int) -> bytes:
         if not size:
             return b""
-        if position == 0:
+        if not position:
             self._index, self._left = 0, b""
         if position != self._expected:
             self._traverse(position)
-        taken, self._left = self._left[:size], self._left[size:]
-        if not self._left:
-            made = self._fill(size - len(taken))
-            taken, self._left = taken + made[: size - len(taken)], made[size - len(taken) :]
+        taken, self._left = self._left, b""
+        if len(taken) <= size:
+            taken += self._fill(size - len(taken))
+        if len(taken) > size:
+            taken, self._left = taken[:size], taken[size:]
         self._expected = position + len(taken)
         return taken
 
@@ -69,34 +66,37 @@ class Seq(OpenFile):
             self._expected = target
         return target
 
-    def _all(self) -> Sequence[bytes]:
-        """Return all records as they are now; `_ends` has where each ends, if they were one after the other."""
+    def _show(self, index: int, enough: int) -> Sequence[bytes]:
+        """Return the records from `index` on, as they are now, until they are `enough` bytes long: one at least."""
         records = self._records()
-        if records is not self._counted:
-            self._count(records)
-        return records
-
-    def _count(self, records: Sequence[bytes]) -> None:
-        self._counted = records
-        self._ends = list(accumulate(map(len, records)))
+        end = index
+        while end < len(records):
+            enough -= len(records[end])
+            end += 1
+            if enough <= 0:
+                break
+        return records[index:end]
 
     def _fill(self, wanted: int) -> bytes:
         """Make records until they are as long as is wanted, or the next one doesn't fit the buffer."""
-        records, start = self._all(), self._index
-        ends, count = self._ends, len(records)
-        while start < count and not records[start]:
-            start += 1
-        self._index = start
-        if start >= count:
-            return b""
-        before = ends[start - 1] if start else 0
-        while ends[start] - before >= self._room:
-            self._room *= 2
-        fitting = bisect_left(ends, before + self._room, start)
-        enough = bisect_left(ends, before + wanted, start) + 1
-        self._index = min(fitting, enough, count)
-        self._made(records, self._index, spilled=fitting < min(enough, count))
-        return b"".join(records[start : self._index])
+        while True:
+            room = self._room
+            records = self._show(self._index, min(wanted, room))
+            text = b"".join(records)
+            if not text:
+                self._index += len(records)
+                if not records:
+                    return b""
+            elif len(text) < room:
+                self._made(records, spilled=False)
+                self._index += len(records)
+                return text
+            elif len(text) > len(records[-1]):
+                self._made(records, spilled=True)
+                self._index += len(records) - 1
+                return text[: -len(records[-1])]
+            else:
+                self._room *= 2
 
     def _traverse(self, position: int) -> None:
         """Make all again up to a position, and once more from the start whenever a record doesn't fit the buffer."""
@@ -104,20 +104,19 @@ class Seq(OpenFile):
         if not position:
             return
         while True:
-            records, ends = self._all(), self._ends
-            last = bisect_left(ends, position)
-            made = records[: last + 1]
-            spilled = next((index for index, record in enumerate(made) if len(record) >= self._room), None)
-            self._made(records, len(made) if spilled is None else spilled, spilled=spilled is not None)
+            records = self._show(0, position)
+            spilled = next((place for place, record in enumerate(records) if len(record) >= self._room), None)
             if spilled is None:
                 break
+            self._made(records[: spilled + 1], spilled=True)
             self._room *= 2
-        self._index = len(made)
-        if last < len(records) and ends[last] > position:
-            self._left = records[last][position - ends[last] :]
+        self._made(records, spilled=False)
+        self._index = len(records)
+        beyond = sum(map(len, records)) - position
+        self._left = records[-1][-beyond:] if beyond > 0 else b""
 
-    def _made(self, records: Sequence[bytes], end: int, *, spilled: bool) -> None:
-        """Note that records were made up to `end`; `spilled`: the one there was made, too, and didn't fit."""
+    def _made(self, records: Sequence[bytes], *, spilled: bool) -> None:
+        """Note that records were made, from `_index` on; `spilled`: the last one didn't fit."""
 
     def write(self, data: bytes, position: int) -> int:
         if self._put is None:

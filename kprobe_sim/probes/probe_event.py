@@ -143,8 +143,18 @@ class ProbeEvent:
 
     def body(self, symbol: Symbolized) -> Callable[[bytes], bytes]:
         """Return what makes a record's line of the trace, from the event's name on."""
-        head, arguments = self._head(symbol), self.args_text.whole
-        return lambda data: b"%b%b\n" % (head(data), arguments(data))
+        label, values = self.label.replace(b"%", b"%%"), self.args_text.values
+        template = self.args_text.template + b"\n"
+        if self.place is not None:
+            template = b"%b: (%b)%b" % (label, self.place.replace(b"%", b"%%"), template)
+            return lambda data: template % (*values(data),)
+        places = TextCache(lambda key: symbol(int.from_bytes(key, "little"), True))
+        if not self.is_return:
+            template = b"%b: (%%b)%b" % (label, template)
+            return lambda data: template % (places[data[8:16]], *values(data))
+        functions = TextCache(lambda key: symbol(int.from_bytes(key, "little"), False))
+        template = b"%b: (%%b <- %%b)%b" % (label, template)
+        return lambda data: template % (places[data[16:24]], functions[data[8:16]], *values(data))
 
     def pieces(self, symbol: Symbolized) -> Callable[[bytes], list[bytes]]:
         """Return what makes the same line in the pieces that the kernel writes, each of which may not fit."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
 
@@ -39,12 +39,12 @@ class CpuBuffer:
     def __init__(self, cpu: int, pages: int) -> None:
         self.cpu = cpu
         self.nr_pages = pages
-        self._resets = 0
+        self.resets = 0
         self.reset()
 
     def reset(self) -> None:
         """Forget all entries and counts (ring_buffer_reset_cpu)."""
-        self._resets += 1
+        self.resets += 1
         self._ring: deque[Page] = deque([Page()])  # from the head page to the tail page
         self._reader = Page()
         self._tail = self._ring[0]
@@ -64,11 +64,6 @@ class CpuBuffer:
         self.nr_pages = pages
         while len(self._ring) > pages:
             self._drop_head()
-
-    @property
-    def state(self) -> tuple[int, ...]:
-        """Something that is another whenever there is something else to read."""
-        return self._resets, self.written, self.overrun, self.read
 
     @property
     def entries(self) -> int:
@@ -233,6 +228,11 @@ class RingBuffer:
     def write(self, cpu: int, stamp: int, data: bytes) -> bool:
         """Append an entry to a CPU's buffer; False when it was dropped."""
         return self.cpus[cpu].write(stamp, data, self.overwrite)
+
+    @property
+    def state(self) -> Sequence[object]:
+        """Something that is another whenever there is something else to read."""
+        return [(one.resets, one.written, one.overrun, one.read) for one in self.cpus]
 
     def is_empty(self, cpu: int | None = None) -> bool:
         """True when nothing is left to read."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.builds.symbol_text import TextCache
@@ -29,8 +29,9 @@ FLAG_NMI = 0x40
 FLAG_BH_OFF = 0x80
 
 _HEADER = struct.Struct("<HBBi")
-_COMMON = bytes(8)  # the common fields of a record, which the texts of dynamic events don't show
-_KNOWN = 4096  # texts that are kept of one event
+_KNOWN = 4096  # records of one CPU whose texts are kept
+_MILLI = 10**6  # ns
+_TIME = 32  # more bytes than a time takes
 _ULONG_MAX = 2**64 - 1
 _PLACES = struct.Struct("<QQ")
 _CONTEXT = struct.Struct("<BBi")
@@ -91,6 +92,12 @@ def _nothing(_: bytes) -> bytes:
     return b""
 
 
+@cache
+def _thousandths() -> Sequence[bytes]:
+    """Return the last three digits of the microseconds of a time, with what is after them."""
+    return tuple(b"%03d: " % number for number in range(1000))
+
+
 class Renderer:
     """Renders entries with the options that its instance has when `refresh` was last called.
 
@@ -112,6 +119,7 @@ class Renderer:
             TRACE_PRINT: self._print,
             instance.machine.gates.raw_data_type: self._raw_data,
         }
+        self._length = 100  # of a line, as the last ones were on average
         self._state: tuple[object, ...] = ()
         self.refresh()
 
@@ -126,42 +134,52 @@ class Renderer:
         self._state = state
         options = instance.options
         special = ("bin", "hex", "raw", "printk-msg-only")
-        self._is_plain = not self._latency and not any(options[name] for name in special)
         self._in_ns = instance.clock.in_ns
+        is_special = self._latency or any(options[name] for name in special)
+        self._is_plain = self._in_ns and options["context-info"] and not is_special
         self._contexts = [
             TextCache(partial(self._context, cpu) if options["context-info"] else _nothing)
             for cpu in range(instance.cpus)
         ]
         self._bodies: dict[bytes, Callable[[bytes], bytes]] = {}
-        self._known: dict[bytes, TextCache] = {}  # of dynamic events, by what is after a record's common fields
+        self._parts = [TextCache(partial(self._both_parts, cpu), _KNOWN) for cpu in range(instance.cpus)]
 
-    def lines(self, entries: Sequence[RingEntry]) -> list[bytes]:
-        """Return the texts of entries in order of time, all of them of a buffer."""
-        if not self._is_plain or not self._instance.options["context-info"]:
-            following = [*entries[1:], None]  # one more than there are entries, if there is none
-            return [self.line(*both, index) for index, both in enumerate(zip(entries, following, strict=False))]
-        contexts, in_ns = self._contexts, self._in_ns
-        kind = b""
-        body: Callable[[bytes], bytes] = _nothing
-        known: TextCache | None = None
-        size = self._size
-        texts = []
-        for stamp, cpu, data, lost, _ in entries:
-            if data[:2] != kind:
-                kind = data[:2]
-                body = self._bodies.get(kind) or self._body_of(kind)
-                known = self._known.get(kind)
-            after = body(data) if known is None else known[data[8:]]
-            if in_ns:
-                seconds, micros = divmod((stamp + 500) // 1000, 1_000_000)
-                text = b"%b %5d.%06d: %b" % (contexts[cpu][data[2:8]], seconds, micros, after)
-            else:
-                text = b"%b %12d: %b" % (contexts[cpu][data[2:8]], stamp, after)
-            if lost:
-                text = _lost(cpu, lost) + text
-            if len(text) >= size:
-                text = self._cut(text, data, after)
-            texts.append(text)
+    def lines(self, entries: Sequence[RingEntry], start: int, enough: int) -> list[bytes]:
+        """Return the texts of entries from `start` on until they are `enough` bytes long, one at least.
+
+        The entries are all of a buffer that nobody consumes, in order of time.
+        """
+        texts: list[bytes] = []
+        count, left = len(entries), max(enough, 1)
+        while start < count and left > 0:
+            if self._is_plain:
+                more = self._plain_texts(entries[start : start + left // self._length + 1])
+                used = sum(map(len, more))
+                self._length = used // len(more)
+                while used - len(more[-1]) >= left:
+                    used -= len(more.pop())
+            if not self._is_plain:
+                following = entries[start + 1] if start + 1 < count else None
+                more = [self.line(entries[start], following, start)]
+                used = len(more[0])
+            texts += more
+            start += len(more)
+            left -= used
+        return texts
+
+    def _plain_texts(self, entries: Sequence[RingEntry]) -> list[bytes]:
+        parts, lower = self._parts, _thousandths()
+        join = b"".join
+        texts: list[bytes] = []
+        milli, clock = -_MILLI, b""  # when the last millisecond began, by stamps that are rounded up at 500 ns
+        for stamp, cpu, data, _, _ in entries:
+            since = stamp - milli
+            if since >= _MILLI or since < 0:
+                whole = (stamp + 500) // _MILLI
+                milli, clock = whole * _MILLI - 500, b" %5d.%03d" % divmod(whole, 1000)
+                since = stamp - milli
+            context, body = parts[cpu][data]
+            texts.append(join((context, clock, lower[since // 1000], body)))
         return texts
 
     def line(self, entry: RingEntry, following: RingEntry | None, index: int) -> bytes:
@@ -181,7 +199,7 @@ class Renderer:
                 context = self._latency_context(entry, following, index, flags, preempt_count, pid, letters)
             else:
                 context = self._contexts[entry.cpu][data[2:8]] + self._time(entry.stamp)
-        body = (self._bodies.get(data[:2]) or self._body_of(data[:2]))(data)
+        body = self._body(data[:2])(data)
         text = lost + context + body
         return self._cut(text, data, body) if len(text) >= self._size else text
 
@@ -291,6 +309,16 @@ class Renderer:
             return context + self._raw_data(entry.data, False)
         return context + (b"type: %d\n" % kind if known else b"%d ?\n" % kind)
 
+    def _both_parts(self, cpu: int, data: bytes) -> tuple[bytes, bytes]:
+        """Return what stands before the time and after it."""
+        context, body = self._contexts[cpu][data[2:8]], self._body(data[:2])(data)
+        if len(context) + len(body) + _TIME >= self._size:
+            self._is_plain = False  # the line may not fit: from here on they are made one by one
+        return context, body
+
+    def _body(self, key: bytes) -> Callable[[bytes], bytes]:
+        return self._bodies.get(key) or self._body_of(key)
+
     def _body_of(self, key: bytes) -> Callable[[bytes], bytes]:
         """Return what renders the entries of one kind, by the two bytes of its id."""
         kind = int.from_bytes(key, "little")
@@ -304,8 +332,7 @@ class Renderer:
         elif event is None:
             body = self._static_body(kind)
         else:
-            body = of_event = event.body(self.symbol)
-            self._known[key] = TextCache(lambda rest: of_event(_COMMON + rest), _KNOWN)
+            body = event.body(self.symbol)
         self._bodies[key] = body
         return body
 

@@ -40,10 +40,10 @@ class SnapshotFile(Trace):
     def splice(self, size: int, position: int) -> bytes:
         raise refuse(errno.EINVAL)  # unlike `trace`
 
-    def _records_of(self, buffer: RingBuffer) -> list[bytes]:
+    def _head(self, buffer: RingBuffer) -> bytes:
         if buffer.is_empty(self._cpu):
-            return [_help(self._instance, self._cpu)]
-        return super()._records_of(buffer)
+            return _help(self._instance, self._cpu)
+        return super()._head(buffer)
 
 
 def _help(instance: Instance, cpu: int | None) -> bytes:

@@ -5,16 +5,49 @@ from __future__ import annotations
 import errno
 import os
 import select
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import ClassVar
 
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.files.node import OpenFile, Seek
 from kprobe_sim.files.seqfile import Seq
-from kprobe_sim.records.ring import RingBuffer
+from kprobe_sim.records.ring import RingBuffer, RingEntry
 from kprobe_sim.records.trace_seq import Cut
 from kprobe_sim.text.header import header
 from kprobe_sim.text.render import Renderer
+
+
+class _Contents:
+    """What a buffer held when it was last looked at: the header, and its entries, whose lines are made when read."""
+
+    __slots__ = ("_entries", "_marks", "_renderer", "head", "state")
+
+    def __init__(
+        self,
+        state: object,
+        head: bytes,
+        entries: Sequence[RingEntry],
+        marks: Mapping[int, bytes],
+        renderer: Renderer,
+    ) -> None:
+        self.state = state
+        self.head = head
+        self._entries = entries
+        self._marks = marks  # what stands before some lines
+        self._renderer = renderer
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def lines(self, start: int, enough: int) -> list[bytes]:
+        """Return the lines from `start` on until they are `enough` bytes long: one at least, if there is one."""
+        lines = self._renderer.lines(self._entries, start, enough)
+        end = start + len(lines)
+        if self._marks and any(start <= place < end for place in self._marks):
+            lines = [self._marks.get(place, b"") + line for place, line in enumerate(lines, start)]
+            return lines[: 1 + sum(used < enough for used in accumulate(map(len, lines[:-1])))]
+        return lines
 
 
 class Trace(Seq):
@@ -34,11 +67,11 @@ class Trace(Seq):
         self._instance = instance
         self._cpu = cpu
         self._latency = instance.options["latency-format"]
-        self._known: tuple[tuple[object, ...], list[bytes]] | None = None  # the state they were made in, the records
+        self._known: _Contents | None = None
         self._held = b""  # of the line that last didn't fit what a read takes: it comes before the next that is made
         self._is_left = False  # that one is the next one itself
         self._first = 1  # the next record that is a line
-        super().__init__(flags, self._entries, put, write_moves=write_moves)
+        super().__init__(flags, tuple, put, write_moves=write_moves)
         if self.readable:
             self._open_trace()
 
@@ -62,52 +95,60 @@ class Trace(Seq):
             data += piece
         return data
 
-    def _entries(self) -> list[bytes]:
-        """Return the header and the entries, one by one; they are made anew only if something has changed."""
+    def _contents(self) -> _Contents:
+        """Return what the buffer holds; it is looked at anew only if something has changed."""
         instance, buffer = self._instance, self._buffer
-        state = (instance.render_state, instance.started, buffer, *(one.state for one in buffer.cpus))
-        if self._known is None or self._known[0] != state:
-            self._known = state, self._records_of(buffer)
-        return self._known[1]
+        state = (instance.render_state, instance.started, buffer, buffer.state)
+        known = self._known
+        if known is None or known.state != state:
+            entries = buffer.unread(self._cpu)
+            marks = self._marks(buffer, entries) if instance.options["annotate"] else {}
+            renderer = Renderer(instance, self._latency, instance.started)
+            known = self._known = _Contents(state, self._head(buffer), entries, marks, renderer)
+        return known
 
-    def _all(self) -> Sequence[bytes]:
+    def _head(self, buffer: RingBuffer) -> bytes:
+        """Return what stands before the lines."""
+        return header(self._instance, self._latency, buffer)
+
+    def _marks(self, buffer: RingBuffer, entries: Sequence[RingEntry]) -> dict[int, bytes]:
+        """Return what stands before the first line of each CPU, by the places of those lines among all."""
+        found: dict[int, bytes] = {}
+        if any(one.overrun for one in buffer.cpus):
+            started: set[int] = set()
+            for place, entry in enumerate(entries):
+                if entry.cpu in started:
+                    continue
+                started.add(entry.cpu)
+                if place > 1:
+                    found[place] = b"##### CPU %d buffer started ####\n" % entry.cpu
+                if len(started) == self._instance.cpus:
+                    break
+        return found
+
+    def _show(self, index: int, enough: int) -> Sequence[bytes]:
         """Return header and lines as the kernel makes them from where it stands: what it holds comes first.
 
         Source: s_start() and s_show() in kernel/trace/trace.c (6.12), where going back doesn't empty iter->seq.
         """
-        records = super()._all()
-        first = self._first = max(self._index, 1)
-        self._is_left = self._is_left and self._index > 0
-        if not self._held or (first >= len(records) and not self._is_left):
-            return records
-        line = self._held if self._is_left else self._held + records[first]
-        if first < len(records) and line == records[first]:
-            return records
-        held = [*records[:first], *[b""] * (first - len(records)), line, *records[first + 1 :]]
-        self._count(held)
-        return held
+        known = self._contents()
+        first = self._first = max(index, 1)
+        self._is_left = self._is_left and index > 0
+        if index and not self._held:
+            return known.lines(first - 1, enough)
+        shown = [] if index else [known.head]
+        used = sum(map(len, shown))
+        if self._held and used < enough and (self._is_left or first <= len(known)):
+            shown.append(self._held if self._is_left else self._held + known.lines(first - 1, 0)[0])
+            used = sum(map(len, shown))
+            first += 1
+        return shown if shown and used >= enough else shown + known.lines(first - 1, enough - used)
 
-    def _made(self, records: Sequence[bytes], end: int, *, spilled: bool) -> None:
-        if end > self._first:
+    def _made(self, records: Sequence[bytes], *, spilled: bool) -> None:
+        if self._index + len(records) - spilled > self._first:
             self._held, self._is_left = b"", False
         if spilled:
-            self._held, self._is_left = records[end], True
-
-    def _records_of(self, buffer: RingBuffer) -> list[bytes]:
-        instance = self._instance
-        entries = buffer.unread(self._cpu)
-        lines = Renderer(instance, self._latency, instance.started).lines(entries)
-        if instance.options["annotate"] and any(one.overrun for one in buffer.cpus):
-            started: set[int] = set()
-            for index, entry in enumerate(entries):
-                if entry.cpu in started:
-                    continue
-                started.add(entry.cpu)
-                if index > 1:
-                    lines[index] = b"##### CPU %d buffer started ####\n" % entry.cpu + lines[index]
-                if len(started) == instance.cpus:
-                    break
-        return [header(instance, self._latency, buffer), *lines]
+            self._held, self._is_left = records[-1], True
 
 
 def poll_mask(instance: Instance, buffer: RingBuffer, cpu: int | None) -> int:
