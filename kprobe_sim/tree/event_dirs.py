@@ -75,7 +75,7 @@ class EventsDir(EventsNode):
         name = of_file(name)
         file = self._file(name)
         directory = SystemDir(instance, name, self._parts) if instance.tracing.events.has_system(name) else None
-        return self._chosen(instance.known_files.setdefault("", set()), name, file, directory)
+        return self._chosen(instance.known_files(), name, file, directory)
 
     def _file(self, name: str) -> Node | None:
         instance, modes = self._instance, self._modes
@@ -129,7 +129,7 @@ class SystemDir(EventsNode):
         directory = None if found is None else EventDir(found, self._parts)
         if name not in self._own:
             return directory
-        return self._chosen(instance.known_files.setdefault(system, set()), name, self._own_file(name), directory)
+        return self._chosen(instance.known_files(system), name, self._own_file(name), directory)
 
     def _own_file(self, name: str) -> Node:
         instance, system = self._instance, self._system

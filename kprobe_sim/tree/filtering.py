@@ -32,7 +32,7 @@ def group_filter_text(instance: Instance, system: str) -> bytes:
 
 def put_group_filter(instance: Instance, system: str, data: bytes) -> None:
     """Set the filter of every event of a system; an event that can't take it filters nothing, and says so."""
-    files = [file for file in instance.event_files() if file.event.system == system]
+    files = [instance.file(event) for event in instance.events(system)]
     fields = [tuple(file.event.filter_fields()) for file in files]
     for file, state in zip(files, write_group_filter(data, fields, filter_context(instance)), strict=True):
         _adopt(file, state)
