@@ -20,7 +20,7 @@ from kprobe_sim.fetch.expression import Expression, Scope
 from kprobe_sim.parsing.glob import glob_expression
 from kprobe_sim.parsing.kstrto import is_digit
 from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
-from kprobe_sim.probes.command import read_arguments, read_maxactive, read_names
+from kprobe_sim.probes.command import RETURN_SUFFIX, read_arguments, read_maxactive, read_names, split_return
 from kprobe_sim.probes.eprobes import refused_register
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind, not_registered
@@ -60,7 +60,7 @@ class Fprobe(Probe):
     def __init__(
         self, kind: Fprobes, event: ProbeEvent, target: Target, arguments: Sequence[FetchArg], maxactive: int
     ) -> None:
-        super().__init__(kind, event, target.symbol + ("%return" if target.is_return else ""), arguments)
+        super().__init__(kind, event, target.symbol + (RETURN_SUFFIX if target.is_return else ""), arguments)
         self.target = target
         self.maxactive = maxactive
         self.addresses: tuple[int, ...] = ()
@@ -237,9 +237,9 @@ class Fprobes(ProbeKind[Fprobe]):
 
 def _target(words: list[str], *, is_tracepoint: bool) -> Target:
     """Read what the probe is on; $retval among the arguments of an fprobe makes it one on the return."""
-    symbol, percent, suffix = words[1].partition("%")
-    if percent:
-        if is_tracepoint or suffix != "return":
+    symbol, is_return = split_return(words[1])
+    if is_return:
+        if is_tracepoint:
             raise Refusal("BAD_ADDR_SUFFIX", len(symbol), 1)
         return Target(symbol, True, False)
     if is_tracepoint and (bad := _BAD_IN_TRACEPOINT.search(symbol)):

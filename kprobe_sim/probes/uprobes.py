@@ -15,7 +15,7 @@ from kprobe_sim.fetch.typecast import PER_CPU_POINTER, PER_CPU_READ
 from kprobe_sim.machine.machine_files import FileFacts
 from kprobe_sim.parsing.kstrto import is_digit, is_name, kstrtol, kstrtoul
 from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
-from kprobe_sim.probes.command import compile_all, counted, read_names
+from kprobe_sim.probes.command import compile_all, counted, read_names, split_return
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind
 
@@ -176,10 +176,8 @@ def _offsets(text: str, column: int) -> tuple[int, int, bool]:
         if after:
             raise Refusal("BAD_REFCNT_SUFFIX", start + len(inner) + 1, 1)
         counter = _number(inner, "BAD_REFCNT", start)
-    offset, percent, suffix = offset.partition("%")
-    if percent and suffix != "return":
-        raise Refusal("BAD_ADDR_SUFFIX", column + len(offset), 1)
-    return _number(offset, "BAD_UPROBE_OFFS", column), counter, bool(percent)
+    offset, is_return = split_return(offset, column)
+    return _number(offset, "BAD_UPROBE_OFFS", column), counter, is_return
 
 
 def _number(text: str, message: str, column: int) -> int:
