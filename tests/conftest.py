@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import signal
 import traceback
@@ -51,6 +52,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for tests in files:
         rng.shuffle(tests)
     items[:] = [test for tests in files for test in tests]
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of all later collections of garbage: it took a quarter of the time of a test."""
+    gc.freeze()
 
 
 @pytest.fixture
