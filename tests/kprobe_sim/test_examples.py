@@ -6,45 +6,58 @@ of flags, a pid column of seven, 0x before hex numbers.
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 
+from kprobe.cli import main
+
 SPEC = "sim:6.1,activity=perf-tools,cpus=2"
+COMMAND = [sys.executable, "-m", "kprobe", "--tracefs", SPEC]
 STAMP = re.compile(r" +\d+\.\d{6}:")
 
 
-class Run:
-    """The command in a process of its own; lines are awaited, then it is interrupted as by Ctrl-C."""
+class Ran(NamedTuple):
+    """What the command printed until it was interrupted, without time stamps, and what it said of itself."""
 
-    def __init__(self, *arguments: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "kprobe", "--tracefs", SPEC, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def lines(self, count: int) -> list[str]:
-        """Return the first lines, without their time stamps, and end the run."""
-        assert self.process.stdout is not None
-        found = [STAMP.sub(" STAMP:", self.process.stdout.readline().rstrip("\n")) for _ in range(count)]
-        self.interrupt()
-        return found
-
-    def interrupt(self) -> tuple[str, str]:
-        self.process.send_signal(signal.SIGINT)
-        out, err = self.process.communicate(timeout=30)
-        self.err = err
-        assert self.process.returncode == 0, err
-        return out, err
+    lines: list[str]
+    said: list[str]
 
 
-def said(run: Run) -> list[str]:
-    return [line for line in run.err.splitlines() if line and not line.startswith(("WARNING", "opening "))]
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """Run the command in this process; when it has printed `count` lines, it gets what Ctrl-C sends."""
+
+    def run(*arguments: str, count: int) -> Ran:
+        read_end, write_end = os.pipe()
+        found: list[str] = []
+
+        def read() -> None:
+            with os.fdopen(read_end) as printed:
+                for line in printed:
+                    found.append(STAMP.sub(" STAMP:", line.rstrip("\n")))
+                    if len(found) == count:
+                        os.kill(os.getpid(), signal.SIGINT)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        with os.fdopen(write_end, "w") as out, monkeypatch.context() as patch:
+            patch.setattr("sys.stdout", out)
+            status = main(["--tracefs", SPEC, *arguments])
+        reader.join()
+        errors = capfd.readouterr().err
+        assert status == 0, errors
+        words = [line for line in errors.splitlines() if line and not line.startswith(("WARNING", "opening "))]
+        return Ran(found[:count], words)
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -121,11 +134,10 @@ def said(run: Run) -> list[str]:
         ),
     ],
 )
-def test_definitions_of_the_examples(definition: str, expected: list[str]) -> None:
-    run = Run(definition)
-    assert run.lines(len(expected)) == expected
+def test_definitions_of_the_examples(run: Callable[..., Ran], definition: str, expected: list[str]) -> None:
     name = definition.split()[0].partition(":")[2]
-    assert said(run) == [f"Tracing kprobe {name}. Ctrl-C to end.", "Ending tracing..."]
+    said = [f"Tracing kprobe {name}. Ctrl-C to end.", "Ending tracing..."]
+    assert run(definition, count=len(expected)) == (expected, said)
 
 
 @pytest.mark.parametrize(
@@ -135,17 +147,17 @@ def test_definitions_of_the_examples(definition: str, expected: list[str]) -> No
         ("p:do_sys_open file=+0(%si):string", 'file ~ "*stat"', "file"),
     ],
 )
-def test_filter_of_the_examples(definition: str, filter_: str, file: str) -> None:
+def test_filter_of_the_examples(run: Callable[..., Ran], definition: str, filter_: str, file: str) -> None:
     name = definition.split()[0][2:]
-    assert Run(definition, filter_).lines(2) == [
+    assert run(definition, filter_, count=2).lines == [
         f'        postgres-1172    [000] ..... STAMP: {name}: (do_sys_open+0x0/0x220) {file}="pg_stat_tmp/pgstat.stat"',
         f'        postgres-4443    [001] ..... STAMP: {name}: (do_sys_open+0x0/0x220) {file}="pg_stat_tmp/pgstat.stat"',
     ]
 
 
 @pytest.mark.parametrize("definition", ["p:do_sys_open", "p:myopen do_sys_open filename=+0(%si):string"])
-def test_headings(definition: str) -> None:
-    lines = Run("-H", definition).lines(13)
+def test_headings(run: Callable[..., Ran], definition: str) -> None:
+    lines = run("-H", definition, count=13).lines
     assert lines[0] == "# tracer: nop"
     assert re.fullmatch(r"# entries-in-buffer/entries-written: \d+/\d+   #P:2", lines[2])
     assert lines[10:12] == [
@@ -155,22 +167,29 @@ def test_headings(definition: str) -> None:
     assert lines[12].startswith("          kprobe-26386   [001] ..... STAMP: ")
 
 
-def test_one_process() -> None:
+def test_one_process(run: Callable[..., Ran]) -> None:
     line = '       supervise-1696    [001] ..... STAMP: myopen: (do_sys_open+0x0/0x220) filename="supervise/status.new"'
-    assert Run("-p", "1696", "p:myopen do_sys_open filename=+0(%si):string").lines(2) == [line, line]
+    assert run("-p", "1696", "p:myopen do_sys_open filename=+0(%si):string", count=2).lines == [line, line]
 
 
 def test_duration_buffers_and_ctrl_c_cuts_it_short() -> None:
-    run = Run("-d", "10", "p:myopen do_sys_open filename=+0(%si):string")
-    assert run.process.stderr is not None
-    while "Tracing kprobe myopen for 10 seconds (buffered)..." not in (heard := run.process.stderr.readline()):
+    process = subprocess.Popen(
+        [*COMMAND, "-d", "10", "p:myopen do_sys_open filename=+0(%si):string"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    while "Tracing kprobe myopen for 10 seconds (buffered)..." not in (heard := process.stderr.readline()):
         assert heard, "it ended without a word"
-    out, _ = run.interrupt()
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=30)
+    assert process.returncode == 0, errors
     assert all("myopen: (do_sys_open+0x0/0x220) filename=" in line for line in out.splitlines())
 
 
-def test_stacks() -> None:
-    assert Run("-s", "p:mytcp tcp_init_cwnd").lines(13) == [
+def test_stacks(run: Callable[..., Ran]) -> None:
+    assert run("-s", "p:mytcp tcp_init_cwnd", count=13).lines == [
         "            sshd-5121    [000] ..... STAMP: mytcp: (tcp_init_cwnd+0x0/0x40)",
         "            sshd-5121    [000] ..... STAMP: <stack trace>",
         " => tcp_init_cwnd",
@@ -187,19 +206,14 @@ def test_stacks() -> None:
     ]
 
 
-def test_stacks_of_another_function() -> None:
-    assert Run("-s", "p:myprobe tcp_retransmit_skb").lines(1)[0].startswith("          <idle>-0       [000] .....")
+def test_stacks_of_another_function(run: Callable[..., Ran]) -> None:
+    (line,) = run("-s", "p:myprobe tcp_retransmit_skb", count=1).lines
+    assert line.startswith("          <idle>-0       [000] .....")
 
 
-def test_variables() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "kprobe", "--tracefs", SPEC, "-v", "p:myopen do_sys_open filename=+0(%si):string"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-    )
-    assert done.returncode == 0
-    lines = done.stdout.splitlines()
+def test_variables(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["--tracefs", SPEC, "-v", "p:myopen do_sys_open filename=+0(%si):string"]) == 0
+    lines = capfd.readouterr().out.splitlines()
     assert lines[0] == "name: myopen"
     assert re.fullmatch(r"ID: \d+", lines[1])
     assert lines[2:] == [
@@ -216,7 +230,6 @@ def test_variables() -> None:
     ]
 
 
-def test_help() -> None:
-    done = subprocess.run([sys.executable, "-m", "kprobe", "-h"], capture_output=True, text=True, timeout=30)
-    assert done.returncode == 0
-    assert "USAGE: kprobe [-FhHsv] [-d secs] [-p PID] [-L TID]" in done.stdout + done.stderr
+def test_help(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["-h"]) == 0
+    assert "USAGE: kprobe [-FhHsv] [-d secs] [-p PID] [-L TID]" in capfd.readouterr().out

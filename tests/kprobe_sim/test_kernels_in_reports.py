@@ -56,7 +56,8 @@ error                                    1        0
 def run(pytester: pytest.Pytester):  # type: ignore[no-untyped-def]
     def run(source: str, *arguments: str) -> pytest.RunResult:
         pytester.makepyfile(test_it=source)
-        return pytester.runpytest_subprocess("-q", *arguments)
+        own_process = "-n" in arguments and "--collect-only" not in arguments
+        return (pytester.runpytest_subprocess if own_process else pytester.runpytest_inprocess)("-q", *arguments)
 
     return run
 
@@ -168,9 +169,10 @@ def test_another_mode_gets_advice(run) -> None:  # type: ignore[no-untyped-def]
     pytest.importorskip("xdist")
     advised = "NOTE: --dist load gives the tests of a file to several workers, and each of them starts a guest for it; "
     nothing = "def test_it(): pass\n"
-    guests = ("--tracefs", "vm:6.1", "-n", "1")
+    workers = ("-n", "1", "--collect-only")  # which starts none of them
+    guests = ("--tracefs", "vm:6.1", *workers)
     assert advised in run(nothing, *guests, "--dist", "load").stdout.str()
-    for arguments in (guests, (*guests, "--dist", "loadscope"), ("-n", "1", "--dist", "load")):
+    for arguments in (guests, (*guests, "--dist", "loadscope"), (*workers, "--dist", "load")):
         assert "NOTE: --dist" not in run(nothing, *arguments).stdout.str()
     assert advice(Namespace(dist="worksteal")).startswith("NOTE: --dist worksteal gives")
 

@@ -14,15 +14,31 @@ pytest_plugins = ["pytester"]
 
 
 @pytest.fixture
-def run(pytester: pytest.Pytester, request: pytest.FixtureRequest):  # type: ignore[no-untyped-def]
-    """Run pytest on a test file, with the plugin and without the other plugins of this run."""
-    plugin = ["-p", "kprobe_sim.pytest_plugin"] if not _is_installed() else []
+def run(pytester: pytest.Pytester):  # type: ignore[no-untyped-def]
+    """Run pytest on a test file, with the plugin, in this process."""
 
     def run(source: str, *arguments: str) -> pytest.RunResult:
         pytester.makepyfile(source)
-        return pytester.runpytest_subprocess(*plugin, "-v", "-rs", *arguments)
+        return pytester.runpytest_inprocess(*_plugin(), "-v", "-rs", *arguments)
 
     return run
+
+
+@pytest.fixture
+def run_alone(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    """The same in a process of its own, which has imported nothing yet; there are no other plugins but pyfakefs."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    plugins = ("-p", "kprobe_sim.pytest_plugin", "-p", "pyfakefs.pytest_plugin")
+
+    def run(source: str) -> pytest.RunResult:
+        pytester.makepyfile(source)
+        return pytester.runpytest_subprocess(*plugins, "-v", "-rs")
+
+    return run
+
+
+def _plugin() -> list[str]:
+    return [] if _is_installed() else ["-p", "kprobe_sim.pytest_plugin"]
 
 
 def _is_installed() -> bool:
@@ -142,7 +158,7 @@ def test_each_fixture_has_its_test() -> None:
 
 
 @pytest.mark.parametrize("name", ALONE)
-def test_each_fixture_alone_in_a_process(run, name: str) -> None:  # type: ignore[no-untyped-def]
+def test_each_fixture_alone_in_a_process(run_alone, name: str) -> None:  # type: ignore[no-untyped-def]
     source = f"""
         from pathlib import Path
 
@@ -151,7 +167,7 @@ def test_each_fixture_alone_in_a_process(run, name: str) -> None:  # type: ignor
         def test_it({name}):
             {ALONE[name]}
         """
-    run(source).assert_outcomes(passed=1)
+    run_alone(source).assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +184,7 @@ def test_each_fixture_alone_in_a_process(run, name: str) -> None:  # type: ignor
         ),
     ],
 )
-def test_a_fake_machine_however_it_is_had(run, fixtures: str, body: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_fake_machine_however_it_is_had(run_alone, fixtures: str, body: str) -> None:  # type: ignore[no-untyped-def]
     """pyfakefs forgets what was imported within it; the second time the modules were there before."""
     source = f"""
 from pathlib import Path
@@ -198,7 +214,7 @@ def test_after():
     assert SimulatedKernel("6.1").tracefs.read("tracing_on") == b"1\\n"
     assert not Path("/etc/tool.conf").exists()
 """
-    run(source).assert_outcomes(passed=3)
+    run_alone(source).assert_outcomes(passed=3)
 
 
 def test_needs(run) -> None:  # type: ignore[no-untyped-def]

@@ -110,8 +110,10 @@ def test_under_pytest_it_is_seen_on_lines_of_its_own(tmp_path: Path, arguments: 
         "kprobe.backends.open_tracefs = slow\n"
     )
     (tmp_path / "test_it.py").write_text("def test_it(tracefs): pass\n")
-    words = [sys.executable, "-m", "pytest", *arguments, "--tracefs", "vm:6.1", "-p", "no:cacheprovider", str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=110, check=False, cwd=tmp_path)
+    plugins = ["-p", "kprobe_sim.pytest_plugin", "-p", "no:cacheprovider"]
+    words = [sys.executable, "-m", "pytest", *arguments, *plugins, "--tracefs", "vm:6.1", str(tmp_path)]
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=110, check=False, cwd=tmp_path, env=alone)
     assert "kprobe-vm: booting vm:6.1\n" in done.stderr
     assert "kprobe-vm" not in done.stdout
     assert done.returncode != 0

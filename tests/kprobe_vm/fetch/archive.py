@@ -94,12 +94,15 @@ class Key:
 
     def __init__(self) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="kprobe-key-"))  # short: the agent's socket is in it
+        self._signed: dict[bytes, bytes] = {}
         self._gpg("--quick-gen-key", "tests@example.org", "ed25519", "sign", "never")
         self.keyring = self.home / "keyring.gpg"
         self.keyring.write_bytes(self._gpg("--export"))
 
     def clearsign(self, text: bytes) -> bytes:
-        return self._gpg("--clearsign", "--output", "-", text=text)
+        if text not in self._signed:
+            self._signed[text] = self._gpg("--clearsign", "--output", "-", text=text)
+        return self._signed[text]
 
     def forget(self) -> None:
         subprocess.run(["gpgconf", "--homedir", str(self.home), "--kill", "all"], check=False, capture_output=True)
@@ -169,7 +172,7 @@ class LocalArchive:
             for p in self.packages
         ]
         lists = {"main/binary-amd64/Packages": "\n".join(stanzas).encode()}
-        lists["main/binary-amd64/Packages.xz"] = lzma.compress(lists["main/binary-amd64/Packages"])
+        lists["main/binary-amd64/Packages.xz"] = lzma.compress(lists["main/binary-amd64/Packages"], preset=0)
         hashes = "".join(f" {hashlib.sha256(data).hexdigest()} {len(data)} {name}\n" for name, data in lists.items())
         release = (
             f"Origin: Debian\nSuite: oldstable\nCodename: {self.suite}\nDate: Sat, 21 Nov 2026 00:00:00 UTC\n"
