@@ -22,6 +22,8 @@ ALLOWED = [
     ("kprobe_sim", "expose/python/*.py", {"pyfakefs"}),
     ("kprobe_vm", "machine/*.py", {"qemu", "pexpect"}),
     ("kprobe_vm", "recording/instructions.py", {"capstone"}),  # the recorder's disassembler
+    ("kprobe_vm", "scheduling/cluster.py", {"distributed"}),  # the distributed engine: here, and on its workers
+    ("kprobe_vm", "scheduling/member.py", {"distributed"}),
     ("kprobe_vm", "comparison/shrink.py", {"hypothesis"}),  # the campaign's search for the smallest case
 ]
 

@@ -6,8 +6,10 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,3 +82,24 @@ def local_channel(agent_program: Path) -> Iterator[Channel]:
             channel.fail(MachineClosed("the test has ended"))
             channel.close()
             process.wait(10)
+
+
+TOYS = Path(__file__).parent / "toys"
+
+
+@pytest.fixture
+def toys(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The shards for tests, which the workers can import too."""
+    monkeypatch.syspath_prepend(str(TOYS))
+    import toy_shards
+
+    yield toy_shards
+    del sys.modules["toy_shards"]
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kprobe_vm.cli import main
+
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -46,3 +48,33 @@ def test_kernels_can_be_listed_without() -> None:
     done = bare("-m", "kprobe_vm", "list", "--offline", "6.1")
     assert done.returncode == 0
     assert done.stdout.splitlines()[1].startswith("6.1 ")
+
+
+def test_a_scheduler_needs_the_extra_scale() -> None:
+    script = (
+        "import sys; sys.modules['distributed'] = None; from kprobe_vm.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    words = ["diff", "--against", "sim:6.12", "--scheduler", "dask://127.0.0.1:1"]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stderr == (
+        "kprobe-vm: --scheduler dask://... needs dask.distributed, the extra [scale]: pip install 'kprobe-sim[scale]'\n"
+    )
+    assert done.returncode == 112
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--scheduler", "tcp://host:1"], "'tcp://host:1' is no dask://HOST:PORT"),
+        (["--scheduler", "dask://host"], "'dask://host' is no dask://HOST:PORT"),
+        (["--jobs", "0"], "'0' is no number of processes"),
+        (["--jobs", "2", "--scheduler", "dask://host:1"], "argument --scheduler: not allowed with argument --jobs/-j"),
+    ],
+)
+def test_what_is_no_scheduler(options: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["matrix", *options])
+    assert ended.value.code == 2
+    assert why in capsys.readouterr().err

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kprobe_vm.commands import testrun
-from kprobe_vm.comparison import campaign, matrix
+from kprobe_vm.comparison import diff, matrix
 from kprobe_vm.debian.lock import Lock, Locks
 from kprobe_vm.debian.packages import version_key
 from kprobe_vm.errors import MachineError, NoSuchKernel, NotReady
@@ -36,6 +36,8 @@ vmlinux.
 The exit status is CMD's own (128 and its signal if one ended it), or says what became of the machine:
   116 closed  117 agent gone  118 powered off  119 no boot in time  120 panic  121 oops  122 out of memory  123 hang
   124 QEMU died
+or of work for many workers:
+  95 a part failed on all of them  96 scheduler gone  97 no workers  98 no scheduler
 or what the host lacks:
   99 cache unsafe  101 agent not compiled  102 disk full  103 cache damaged  104 package damaged  105 bad signature
   106 archive not reached  107 not fetched  108 wrong architecture  109 kernel gone  110 no such kernel
@@ -266,7 +268,7 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--config", type=Path, help="the kernel's configuration file")
     verb.set_defaults(function=_record)
     testrun.add_parser(verbs, source)
-    campaign.add_parser(verbs)
+    diff.add_parser(verbs)
     matrix.add_parser(verbs)
     verb = verbs.add_parser("check", help="say what is missing, and how to get it; status 1 if anything is")
     verb.add_argument("--cache", action="store_true", help="read all that is cached, and remove what is damaged")

@@ -18,7 +18,11 @@
     │   ├── DiskFull             no room for the cache
     │   ├── CacheUnsafe          the cache directory is somebody else's, or others can write to it
     │   ├── TemplateStale        a saved guest can't be used any more; machines then boot instead
-    │   └── BuildFailed          the compiler refused the agent
+    │   ├── BuildFailed          the compiler refused the agent
+    │   ├── SchedulerUnreachable no scheduler of a distributed engine answers at the address
+    │   └── NoWorkers            it has no worker that can do the work
+    ├── SchedulerLost            it answered, and is gone
+    ├── ShardFailed              a piece of some work failed on every worker that tried
     └── MachineDied              a machine was started and is no more: console tail and QEMU's state are attached
         ├── BootTimeout          no hello from the guest within the deadline
         ├── GuestPanic
@@ -59,12 +63,16 @@ __all__ = [
     "MachineDied",
     "MachineError",
     "NoSuchKernel",
+    "NoWorkers",
     "NotReady",
     "PackageCorrupt",
     "PackageMissing",
     "QemuDied",
     "QemuMissing",
     "QemuTooOld",
+    "SchedulerLost",
+    "SchedulerUnreachable",
+    "ShardFailed",
     "TemplateStale",
     "WrongArchitecture",
 ]
@@ -199,6 +207,35 @@ class BuildFailed(NotReady):
     """The guest's agent could not be compiled."""
 
     exit_status = 101
+
+
+class SchedulerUnreachable(NotReady):
+    """No scheduler of a distributed engine answers at the address."""
+
+    exit_status = 98
+
+
+class NoWorkers(NotReady):
+    """The scheduler has no worker that can do the work; the text says of each what it lacks."""
+
+    exit_status = 97
+
+
+class SchedulerLost(MachineError):
+    """The scheduler of a distributed engine answered, and is gone."""
+
+    exit_status = 96
+
+
+class ShardFailed(MachineError):
+    """A piece of some work failed on every worker that tried; `exit_status` is the last fault's, if that has one."""
+
+    exit_status = 95
+
+    def __init__(self, text: str, status: int = MachineError.exit_status) -> None:
+        super().__init__(text)
+        if status != MachineError.exit_status:
+            self.exit_status = status
 
 
 class MachineDied(MachineError):

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from kprobe_vm.comparison.difference import Difference
 from kprobe_vm.sides.operation import Observed, Operation, Outcome
-from kprobe_vm.sides.side import Side, open_backend, open_backend_workload
+from kprobe_vm.sides.reference import simulated
+from kprobe_vm.sides.side import Side
 
 __all__ = ["answers", "as_test", "proposed_name", "write_test"]
 
@@ -51,8 +52,7 @@ def answers(spec: str, operations: Sequence[Operation]) -> list[Outcome]:
 
         side = quiet_guest(spec.partition(":")[2]).side
     else:
-        tracefs = open_backend("kprobe.tracefs", spec)
-        side = Side(tracefs, open_backend_workload(tracefs))
+        side = simulated(spec)
     try:
         return [_answer(side, operation) for operation in operations]
     finally:

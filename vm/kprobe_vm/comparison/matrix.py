@@ -6,18 +6,58 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kprobe_vm.comparison import matrix_page
 from kprobe_vm.comparison.answers import Column, measure
+from kprobe_vm.comparison.readiness import lacking_for_guests
+from kprobe_vm.errors import MachineError, ShardFailed
+from kprobe_vm.host.cache import Cache
+from kprobe_vm.images.kernels import Kernels
+from kprobe_vm.images.kerneltree import release_of
+from kprobe_vm.scheduling.choice import add_options, chosen
+from kprobe_vm.scheduling.kept import Kept
+from kprobe_vm.scheduling.shard import Ended
+from kprobe_vm.scheduling.work import ends
 from kprobe_vm.sides.side import open_backend
 
 __all__ = ["add_parser", "columns"]
 
 
 # ---- kernels and simulators ----
+
+
+class Question(NamedTuple):
+    """The whole table, asked of one backend: a shard of the matrix."""
+
+    number: int
+    spec: str
+    is_simulator: bool
+
+    def __str__(self) -> str:
+        return f"asking {self.spec}"
+
+    def run(self, kept: Kept) -> Column:
+        """Ask it."""
+        return self.column(kept.progress)
+
+    def column(self, progress: Callable[[str], None]) -> Column:
+        """Return what it answers."""
+        progress(str(self))
+        tracefs = open_backend("kprobe.tracefs", self.spec)
+        try:
+            machine = tracefs.machine if hasattr(tracefs, "machine") else tracefs.kernel
+            built = re.search(r"Debian (\S+)", str(getattr(machine, "version", "")))
+            series = re.match(r"\d+\.\d+", machine.release)
+            name = series[0] if series else machine.release
+            answers = measure(tracefs)
+        finally:
+            tracefs.close()
+        return Column(name, machine.release, built[1] if built else "", answers, is_simulator=self.is_simulator)
 
 
 def columns(
@@ -27,29 +67,25 @@ def columns(
 
     A simulator stands beside the kernel of its series, or by itself where that isn't asked for.
     """
-    simulated: dict[str, Column] = {}
-    for spec in simulators:
-        column = _column(spec, progress)
-        simulated[column.name] = column._replace(name=f"simulator {column.name}", is_simulator=True)
+    return beside({shard.number: shard.column(progress) for shard in questions(kernels, simulators)})
+
+
+def questions(kernels: Sequence[str], simulators: Sequence[str]) -> list[Question]:
+    """Return the shards of a matrix: what takes longer first."""
+    specs = [*((f"vm:{kernel},idle", False) for kernel in kernels), *((spec, True) for spec in simulators)]
+    return [Question(number, *spec) for number, spec in enumerate(specs)]
+
+
+def beside(answered: Mapping[int, Column]) -> list[Column]:
+    """Return columns in the order of their questions, each kernel's with the answers of the simulator of its series."""
+    ordered = [answered[number] for number in sorted(answered)]
+    simulated = {column.name: column for column in ordered if column.is_simulator}
     found = []
-    for kernel in kernels:
-        column = _column(f"vm:{kernel},idle", progress)
-        beside = simulated.pop(column.name, None)
-        found.append(column._replace(simulated=beside.answers if beside else None))
-    return [*found, *simulated.values()]
-
-
-def _column(spec: str, progress: Callable[[str], None]) -> Column:
-    progress(f"asking {spec}")
-    tracefs = open_backend("kprobe.tracefs", spec)
-    try:
-        machine = tracefs.machine if hasattr(tracefs, "machine") else tracefs.kernel
-        built = re.search(r"Debian (\S+)", str(getattr(machine, "version", "")))
-        series = re.match(r"\d+\.\d+", machine.release)
-        name = series[0] if series else machine.release
-        return Column(name, machine.release, built[1] if built else "", measure(tracefs))
-    finally:
-        tracefs.close()
+    for column in ordered:
+        if not column.is_simulator:
+            like = simulated.pop(column.name, None)
+            found.append(column._replace(simulated=like.answers if like else None))
+    return [*found, *(column._replace(name=f"simulator {column.name}") for column in simulated.values())]
 
 
 def _offered_simulators(kernels: Sequence[str]) -> list[str]:
@@ -86,13 +122,11 @@ def add_parser(verbs: Any) -> None:
         "--out", type=Path, default=Path("docs"), metavar="DIR", help="for kernels.md and kernels.html (docs)"
     )
     verb.add_argument("--offline", action="store_true", help="leave out kernels that would have to be fetched")
+    add_options(verb)
     verb.set_defaults(function=_matrix)
 
 
 def _cached(series: str) -> bool:
-    from kprobe_vm.host.cache import Cache
-    from kprobe_vm.images.kernels import Kernels
-
     kernels = Kernels(Cache.of(os.environ), lambda line: None)
     locked = kernels.locks.kernel(series)
     return locked is not None and any(
@@ -111,12 +145,44 @@ def _matrix(options: argparse.Namespace) -> int:
     if not kernels and not simulators:
         print("kprobe-vm matrix: no kernel and no simulator to ask", file=sys.stderr)
         return 2
-    found = columns(kernels, simulators, options.progress)
+    if options.scheduler:
+        kernels = [_locked(series) for series in kernels]
+    found = _answered(options, kernels, questions(kernels, simulators))
     options.out.mkdir(parents=True, exist_ok=True)
     for name, page in (("kernels.md", matrix_page.markdown(found)), ("kernels.html", matrix_page.html(found))):
         (options.out / name).write_text(page, encoding="utf-8")
         options.progress(f"written: {options.out / name}")
-    for column in found:
-        beside = "" if column.simulated is None else f"; the simulator differs in {column.differences}"
-        print(f"{column.name}\t{column.release}\t{len(column.answers)} rows{beside}")
+    _print(found)
     return 0
+
+
+def _answered(options: argparse.Namespace, kernels: Sequence[str], shards: Sequence[Question]) -> list[Column]:
+    """Return the columns of all questions; if some aren't answered, print the others, and raise why."""
+    found: dict[int, Column] = {}
+    failed: Ended | None = None
+    with closing(chosen(options, partial(lacking_for_guests, tuple(kernels)))) as scheduler:
+        try:
+            for end in ends(scheduler, shards, options.progress):
+                if end.fault:
+                    failed = end
+                    continue
+                found[end.number] = end.result
+                options.progress(f"{len(found)} of {len(shards)} answered")
+            if failed is not None:
+                raise ShardFailed(failed.fault, failed.status)
+        except (KeyboardInterrupt, MachineError):
+            _print(beside(found))
+            raise
+    return beside(found)
+
+
+def _print(found: Sequence[Column]) -> None:
+    for column in found:
+        compared = "" if column.simulated is None else f"; the simulator differs in {column.differences}"
+        print(f"{column.name}\t{column.release}\t{len(column.answers)} rows{compared}")
+
+
+def _locked(series: str) -> str:
+    """Return the release that is locked for a series: other machines may have another in their lock."""
+    locked = Kernels(Cache.of(os.environ), lambda line: None).locks.kernel(series)
+    return release_of(locked.package) if locked else series

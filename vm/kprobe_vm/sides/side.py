@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -51,18 +52,23 @@ _PLACEHOLDER = re.compile(rb"\x01(0x[0-9a-f]+)\x02")
 def open_backend(group: str, spec: str) -> Any:
     """Open what the entry point of a spec's kind gives: ("kprobe.tracefs", "sim:6.1")."""
     kind, _, argument = spec.partition(":")
-    for point in entry_points(group=group):
-        if point.name == kind:
-            return point.load()(argument)
-    raise LookupError(f"nothing is installed as {kind!r} in the entry points {group}")
+    if (opener := _opener(group, kind)) is None:
+        raise LookupError(f"nothing is installed as {kind!r} in the entry points {group}")
+    return opener(argument)
 
 
 def open_backend_workload(tracefs: Any) -> Any:
     """Return the task on a simulated kernel, through its entry point; None where that isn't installed."""
-    for point in entry_points(group="kprobe.workload"):
-        if point.name == "sim":
-            return point.load()(tracefs)
-    return None
+    opener = _opener("kprobe.workload", "sim")
+    return None if opener is None else opener(tracefs)
+
+
+@functools.cache  # a campaign opens simulators by the hundred, and what is installed stays
+def _opener(group: str, kind: str) -> Callable[[Any], Any] | None:
+    opener: Callable[[Any], Any] | None = None
+    for point in entry_points(group=group, name=kind):
+        opener = opener or point.load()
+    return opener
 
 
 def _in_no_order(text: bytes) -> bytes:

@@ -1,0 +1,77 @@
+"""The verb `diff` between two simulators: cut into shards, shrunk, interrupted."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kprobe_vm import cli
+from kprobe_vm.comparison.campaign_shards import Plan, Stretch, stretches
+
+PLAN = Plan("6.1", "sim:6.12")
+
+
+def test_a_campaign_is_cut_by_its_operations_alone() -> None:
+    assert list(stretches(PLAN, 7, 600, "hists")) == [
+        Stretch(PLAN, 7, 0, 250, "hists"),
+        Stretch(PLAN, 7, 1, 250, "hists"),
+        Stretch(PLAN, 7, 2, 100, "hists"),
+    ]
+    assert [str(shard) for shard in stretches(PLAN, 7, 251)] == [
+        "operations 0 to 249 of seed 7",
+        "operations 250 to 250 of seed 7",
+    ]
+
+
+def test_what_two_simulators_differ_in(capfd: pytest.CaptureFixture[str]) -> None:
+    command = ["diff", "--kernel", "6.1", "--against", "sim:6.12", "--operations", "1", "--area", "controls"]
+    assert cli.main([*command, "--seed", "5"]) == 1
+    printed = capfd.readouterr()
+    assert "kprobe-vm: found in shard 0: controls: " in printed.err
+    assert re.fullmatch(
+        r"--- controls: trace_options\n    Read\(path='trace_options'\)\n  sim:    .*\n"
+        r"  kernel: \[b'nofields', b'trace_printk_dest'\]\n"
+        r"25 operations in \d+ s, seed 5; differences: controls 1\n",
+        printed.out,
+    )
+
+
+def test_no_difference_is_status_0(capfd: pytest.CaptureFixture[str]) -> None:
+    command = ["-q", "diff", "--kernel", "6.1", "--against", "sim:6.1", "--operations", "20", "--jobs", "2"]
+    assert cli.main(command) == 0
+    printed = capfd.readouterr()
+    assert re.fullmatch(r"[2-9]\d operations in \d+ s, seed 0; differences: none\n", printed.out)
+    assert printed.err == ""
+
+
+def test_what_is_no_simulator(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["diff", "--against", "sim:1.2"]) == 2
+    assert capsys.readouterr().err.startswith("kprobe-vm diff: ")
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_an_interrupt_ends_the_workers_and_shows_what_was_merged() -> None:
+    command = ["diff", "--kernel", "6.1", "--against", "sim:6.12", "--seconds", "1000"]
+    command += ["--area", "controls", "--jobs", "2"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "kprobe_vm", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        while "found in shard" not in process.stderr.readline():
+            pass
+        workers = children(process.pid)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "kprobe-vm: interrupted: this is what was done\n" in err
+    assert re.search(r"\n[1-9]\d* operations in \d+ s, seed 0; differences: .*\d\n$", out)
+    assert len(workers) == 2
+    assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
