@@ -8,6 +8,7 @@ from .errors import UnknownBackend
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .installed import EntryPoint
     from .tracefs import Tracefs
 
 GROUP = "kprobe.tracefs"
@@ -32,14 +33,8 @@ def open_tracefs(spec: str | None = None) -> Tracefs:
         from .tracefs import open_local
 
         return open_local(argument)
-    from importlib.metadata import entry_points
-
-    points = entry_points(group=GROUP)
-    for point in points:
-        if point.name == name:
-            tracefs: Tracefs = point.load()(argument)
-            return tracefs
-    raise UnknownBackend(name, sorted({"local", *points.names}))
+    tracefs: Tracefs = _backend(name).load()(argument)
+    return tracefs
 
 
 def check_spec(spec: str) -> None:
@@ -52,15 +47,19 @@ def check_spec(spec: str) -> None:
     if name == "local":
         return
     from importlib import import_module
-    from importlib.metadata import entry_points
 
-    points = entry_points(group=GROUP)
-    for point in points:
-        if point.name == name:
-            try:
-                module = import_module(point.module)
-            except ImportError:  # what it lacks is reported when it is opened
-                return
-            getattr(module, "check", str)(argument)
-            return
-    raise UnknownBackend(name, sorted({"local", *points.names}))
+    point = _backend(name)
+    try:
+        module = import_module(point.module)
+    except ImportError:  # what it lacks is reported when it is opened
+        return
+    getattr(module, "check", str)(argument)
+
+
+def _backend(name: str) -> EntryPoint:
+    from .installed import find, names
+
+    point = find(GROUP, name)
+    if point is None:
+        raise UnknownBackend(name, sorted({"local", *names(GROUP)}))
+    return point

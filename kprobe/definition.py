@@ -20,6 +20,7 @@ NAME_MAX = 63  # MAX_EVENT_NAME_LEN is 64 with the NUL, in every kernel that che
 BLANKS = " \t\n\v\f\r"  # what the kernel splits at (isspace)
 START = "a probe starts with p: or r:"
 NO_NAME = "a name begins with a letter or _, and holds letters, digits and _"
+RETURN = "%return"  # the suffix of a place
 NO_FUNCTION = "this is not a function's name, which holds letters, digits, _ and ."
 OTHERS = {
     "P": "in lower case",
@@ -70,7 +71,7 @@ class Place:
             text = f"{self.module}:{self.symbol}" if self.module else self.symbol
             if self.offset:
                 text += f"{self.offset:+d}"
-        return text + ("%return" if self.returns else "")
+        return text + (RETURN if self.returns else "")
 
 
 class Probe:
@@ -240,7 +241,7 @@ def _is_name(text: str, extra: str = "") -> bool:
 
 def _is_argument(word: str) -> bool:
     """True if the word after the head is a fetch argument and so can't be the place."""
-    if word.endswith("%return") and not any(mark in word for mark in "=$(@"):
+    if word.endswith(RETURN) and not any(mark in word for mark in "=$(@"):
         return False
     return word[0] in "@+-\\" or any(mark in word for mark in "=%$>")
 
@@ -253,8 +254,8 @@ def _place(text: str, column: int, word: str) -> Place:
     if "/" in word:
         raise DefinitionError("a kernel place holds no slash (that would be a user-space probe)", text, column)
     body, percent, suffix = word.partition("%")
-    if percent and suffix != "return":
-        raise DefinitionError("the only suffix of a place is %return", text, column + len(body))
+    if percent and percent + suffix != RETURN:
+        raise DefinitionError(f"the only suffix of a place is {RETURN}", text, column + len(body))
     returns = bool(percent)
     address = _number(body)
     if address is not None and body[0] not in "+-" and address < 1 << 64:

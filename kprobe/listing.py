@@ -7,6 +7,8 @@ Source: kernel 6.12, trace_kprobe_show(), trace_kprobe_match(), trace_probe_matc
 
 from __future__ import annotations
 
+from .definition import RETURN
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .definition import Probe
@@ -74,7 +76,7 @@ def guess(probe: Probe) -> str | None:
 
 
 def _place(probe: Probe) -> str:
-    return str(probe.place).removesuffix("%return")
+    return str(probe.place).removesuffix(RETURN)
 
 
 def _is_place(shown: str, probe: Probe) -> bool:

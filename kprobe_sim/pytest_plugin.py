@@ -238,12 +238,12 @@ def simulated_machine(fs: Any) -> Iterator[SimulatedKernel]:
 @pytest.fixture
 def workload(tracefs: Tracefs, tracefs_backend: Backend, tracefs_spec: str) -> Iterator[Workload]:
     """A task of the traced machine that opens files, forks … when the test says so; its name and pid are known."""
-    from importlib.metadata import entry_points
+    from kprobe.installed import find
 
-    found = [point for point in entry_points(group="kprobe.workload") if point.name == _kind(tracefs_spec)]
-    if not found:
+    found = find("kprobe.workload", _kind(tracefs_spec))
+    if found is None:
         raise pytest.UsageError(f"no workload for --tracefs {tracefs_spec}: a simulator or a guest is needed")
-    task: Workload = found[0].load()(tracefs_backend.opened or tracefs)
+    task: Workload = found.load()(tracefs_backend.opened or tracefs)
     yield task
     task.close()
 

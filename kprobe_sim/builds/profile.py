@@ -208,6 +208,17 @@ class Profile:
             for member in members.values()
         ]
 
+    def static_event(self, system: str, name: str) -> EventFacts | None:
+        """Return a static event, or None."""
+        if not self.has_event(system, name):
+            return None
+        _, number, kind = self._systems[system][1][name][:3]
+        return EventFacts(system, name, number, tuple(entry[0] for entry in self._events["kinds"][kind][1]))
+
+    def has_system(self, system: str) -> bool:
+        """Return whether the kernel has static events in a system of that name."""
+        return system in self._systems
+
     def has_event(self, system: str, name: str) -> bool:
         """Return whether the kernel has a static event of that name."""
         return system in self._systems and name in self._systems[system][1]

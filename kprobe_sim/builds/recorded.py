@@ -32,7 +32,6 @@ class Placing(Protocol):
     """What decides whether a probe can be placed."""
 
     def covers(self, address: int) -> bool: ...
-    def is_notrace(self, address: int) -> bool: ...
     def is_text(self, address: int) -> bool: ...
     def is_blacklisted(self, address: int) -> bool: ...
     def special(self, address: int) -> Placement | None: ...
@@ -41,11 +40,9 @@ class Placing(Protocol):
 
 
 def placement(symbols: Placing, address: int) -> Placement:
-    """Return what the kernel finds when a kprobe event is to stand on an address."""
+    """Return what the kernel finds when a kprobe is to stand on an address; who registers asks `is_notrace` before."""
     if not symbols.covers(address):
         return Placement.NO_SYMBOL
-    if symbols.is_notrace(address):
-        return Placement.NOTRACE
     if not symbols.is_text(address):
         return Placement.NOT_TEXT
     if symbols.is_blacklisted(address):

@@ -22,7 +22,6 @@ class Placement(Enum):
     """Whether the kernel can put a kprobe on an address, and if not, why, in the kernel's order."""
 
     OK = "ok"
-    NOTRACE = "notrace"  # the function that covers it has no ftrace location: EINVAL before registration
     NO_SYMBOL = "no symbol"  # no symbol covers it
     NOT_TEXT = "not text"  # data, or init code that was freed: EINVAL
     BLACKLISTED = "blacklisted"  # EINVAL

@@ -83,7 +83,7 @@ class EventHost(Protocol):
     """What the dynamic events need of the kernel around them."""
 
     def add_event(self, event: DynamicEvent) -> None:
-        """Take in a new event and set its id; refused registrations add and remove one too, as in the kernel."""
+        """A new event gets its directory; refused registrations add and remove one too, as in the kernel."""
         ...
 
     def remove_event(self, event: DynamicEvent) -> None:

@@ -6,7 +6,10 @@ A trigger acts on the instance whose `trigger` file it was written to.  Sources:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import insort
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import ClassVar, NamedTuple
 
 from kprobe_sim.events.event import Event
@@ -15,6 +18,7 @@ from kprobe_sim.filters.predicate import Predicate
 from kprobe_sim.parsing.kstrto import LONG_MAX, ULONG_MAX
 
 UNLIMITED = ULONG_MAX  # -1 as the kernel counts
+_NUMBER = attrgetter("instance.number")
 
 
 class Hit(NamedTuple):
@@ -99,12 +103,13 @@ class EventFile:
 
     `enabled` is true as soon as something wants its hits, be it only a trigger; `soft_disabled` says that they aren't
     recorded all the same; `soft_users` counts the triggers that hold the event on.  `find` gives the files of the other
-    events in the instance.
+    events in the instance; `files` are those of all instances.
     """
 
     __slots__ = (
         "enabled",
         "event",
+        "files",
         "filter",
         "filter_text",
         "find",
@@ -119,11 +124,12 @@ class EventFile:
     )
 
     def __init__(
-        self, instance: TraceArray, event: Event, find: Callable[[str, str], EventFile | None] = lambda *_: None
+        self, instance: TraceArray, event: Event, find: Callable[[str, str], EventFile | None], files: EventFiles
     ) -> None:
         self.instance = instance
         self.event = event
         self.find = find
+        self.files = files
         self.enabled = False
         self.soft_disabled = False
         self.soft_users = 0
@@ -154,6 +160,7 @@ class EventFile:
                 self.enabled = self.was_enabled = True
                 self.instance.enablings += 1
                 self.since = self.instance.enablings
+                self.files.switch(self, on=True)
                 self.instance.tracing.rearm(self.event)
             return
         if soft:
@@ -166,6 +173,7 @@ class EventFile:
             disable = not self.soft_users
         if disable and self.enabled:
             self.enabled = False
+            self.files.switch(self, on=False)
             self.event.switch(self.find, False)
             self.instance.tracing.rearm(self.event)
         self.soft_disabled = self.soft_users > 0
@@ -195,6 +203,72 @@ class EventFile:
         """What the file `enable` reads, without the newline."""
         state = b"1" if self.enabled and not self.soft_disabled else b"0"
         return state + b"*" if self.soft_disabled or self.soft_users else state
+
+
+class EventFiles:
+    """The event files of all instances; one that nobody has asked for yet isn't among them, and is as new.
+
+    So neither an event nor an instance costs more the more there are of the other.
+    """
+
+    __slots__ = ("_enabled", "_of_event", "_of_instance")
+
+    def __init__(self) -> None:
+        self._of_event: dict[Event, dict[TraceArray, EventFile]] = {}
+        self._of_instance: dict[TraceArray, dict[Event, EventFile]] = {}
+        self._enabled: dict[Event, list[EventFile]] = {}  # in the order of the instances
+
+    def find(self, instance: TraceArray, event: Event) -> EventFile | None:
+        """Return the file of an event in an instance, None if nobody has asked for it."""
+        files = self._of_instance.get(instance)
+        return None if files is None else files.get(event)
+
+    def of(self, instance: TraceArray) -> list[EventFile]:
+        """Return those of an instance, in the order in which they were asked for."""
+        return list(self._of_instance.get(instance, {}).values())
+
+    def add(self, file: EventFile) -> None:
+        """Take in a file that was just made."""
+        self._of_event.setdefault(file.event, {})[file.instance] = file
+        self._of_instance.setdefault(file.instance, {})[file.event] = file
+
+    def enabled(self, event: Event) -> Sequence[EventFile]:
+        """Return the files of an event where it is enabled, in the order of the instances."""
+        return self._enabled.get(event, ())
+
+    def all_enabled(self) -> Iterator[EventFile]:
+        """Yield the files of all events where they are enabled."""
+        return chain.from_iterable(self._enabled.values())
+
+    def switch(self, file: EventFile, *, on: bool) -> None:
+        """Note that a file was enabled or disabled."""
+        if file.instance.removed:  # with what it had enabled
+            return
+        if on:
+            insort(self._enabled.setdefault(file.event, []), file, key=_NUMBER)
+        else:
+            self._disabled(file)
+
+    def remove_event(self, event: Event) -> list[EventFile]:
+        """Forget an event that is gone; return its files."""
+        files = self._of_event.pop(event, {})
+        for instance in files:
+            del self._of_instance[instance][event]
+        return list(files.values())
+
+    def remove_instance(self, instance: TraceArray) -> None:
+        """Forget an instance that is gone."""
+        for event, file in self._of_instance.pop(instance, {}).items():
+            del self._of_event[event][instance]
+            if file.enabled:
+                self._disabled(file)
+                instance.tracing.rearm(event)
+
+    def _disabled(self, file: EventFile) -> None:
+        files = self._enabled[file.event]
+        files.remove(file)
+        if not files:
+            del self._enabled[file.event]
 
 
 def run_triggers(file: EventFile, hit: Hit, record: bytes) -> list[Trigger]:

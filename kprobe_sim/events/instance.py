@@ -3,57 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 
-from kprobe_sim.events.dyn_event import DynamicEvent
-from kprobe_sim.events.event_file import EventFile
+from kprobe_sim.events.event import Event
+from kprobe_sim.events.event_file import EventFile, EventFiles
 from kprobe_sim.events.trace_array import TraceArray
 from kprobe_sim.events.tracing import Tracing
 
 
 class Instance(TraceArray):
-    """One trace instance; `everyone` gives all of the kernel, the top one first."""
+    """One trace instance; `everyone` gives all of the kernel, the top one first, `files` has all their event files."""
 
     def __init__(
-        self, tracing: Tracing, name: str, options: dict[str, bool], everyone: Callable[[], Iterable[Instance]]
+        self,
+        tracing: Tracing,
+        name: str,
+        options: dict[str, bool],
+        everyone: Callable[[], Iterable[Instance]],
+        files: EventFiles,
     ) -> None:
         super().__init__(tracing, name, options, everyone)
         self.everyone = everyone
-        self.probe_files: dict[DynamicEvent, EventFile] = {}  # in the order of their coming
-        self.older_events: frozenset[DynamicEvent] = frozenset()  # those that are older than the instance
-        self.known_files: dict[str, set[str]] = {}  # files in events/ ("") and its systems that were ever looked up
-        self._static_files: dict[tuple[str, str], EventFile] | None = None
+        self._files = files
+        self._born = tracing.events.came if name else 0  # dynamic events up to this number are older than the instance
+        self._known_files: dict[str, tuple[object, set[str]]] = {}
 
-    def add_event(self, event: DynamicEvent) -> None:
-        """An event exists now: give it a file in this instance."""
-        self.probe_files[event] = EventFile(self, event, self.find)
+    def known_files(self, system: str = "") -> set[str]:
+        """Return the files of a system's directory, or of events/ itself, that were ever looked up; a set to add to.
 
-    def remove_event(self, event: DynamicEvent) -> None:
-        """The event is gone; an instance in which it was ever enabled loses its whole trace."""
-        file = self.probe_files.pop(event, None)
-        if file is not None:
-            file.freed = True
-            if event.system in self.known_files and event.system not in self.event_names():
-                del self.known_files[event.system]
-            if file.was_enabled:
-                self.clear()
-                self.spare.reset()
+        They are forgotten when the directory goes.
+        """
+        directory = self.tracing.events.directory(system)
+        known = self._known_files.get(system)
+        if known is None or known[0] is not directory:
+            known = self._known_files[system] = (directory, set())
+        return known[1]
+
+    def file(self, event: Event) -> EventFile:
+        """Return the file of an event that the instance has."""
+        file = self._files.find(self, event)
+        if file is None:
+            file = EventFile(self, event, self.find, self._files)
+            self._files.add(file)
+        return file
+
+    def used_file(self, event: Event) -> EventFile | None:
+        """Return the file of an event, None if nobody has asked for it: then it isn't enabled, and has no triggers."""
+        return self._files.find(self, event)
+
+    def used_files(self) -> list[EventFile]:
+        """Return the files that somebody has asked for: the others aren't enabled."""
+        return self._files.of(self)
 
     @property
-    def static_files(self) -> dict[tuple[str, str], EventFile]:
-        """The files of the static events, by (system, name); made when they are first asked for."""
-        if self._static_files is None:
-            static = self.tracing.events.static
-            self._static_files = {key: EventFile(self, event, self.find) for key, event in static.items()}
-        return self._static_files
-
-    def static_file(self, key: tuple[str, str]) -> EventFile | None:
-        """Return the file of a static event if somebody has ever asked for one: else it isn't enabled."""
-        return self._static_files.get(key) if self._static_files else None
+    def print_file(self) -> EventFile | None:
+        """The file of ftrace/print, whose triggers see the marks; None if nobody has asked for it."""
+        event = self.tracing.events.static.find("ftrace", "print")
+        return None if event is None else self.used_file(event)
 
     def enabled_files(self) -> Iterator[EventFile]:
         """Yield the files of the events that are enabled."""
-        yield from (file for file in self.probe_files.values() if file.enabled)
-        yield from (file for file in (self._static_files or {}).values() if file.enabled)
+        return (file for file in self.used_files() if file.enabled)
 
     def enabled_before(self, system: str, prefix: str, other: str, other_prefix: str) -> bool:
         """True if an event of the one system and beginning of a name was enabled before any of the other."""
@@ -64,35 +74,28 @@ class Instance(TraceArray):
 
         return first(system, prefix) < first(other, other_prefix)
 
-    def event_files(self) -> Iterator[EventFile]:
-        """Yield the event files as the kernel lists them (tr->events).
+    def events(self, system: str | None = None) -> Iterator[Event]:
+        """Yield the events of a system, None: of all, as the kernel lists an instance's files (tr->events).
 
         What came last stands first; but what is older than the instance stands in its order, static events before.
         """
-        yield from reversed([file for event, file in self.probe_files.items() if event not in self.older_events])
-        yield from self.static_files.values()
-        yield from (file for event, file in self.probe_files.items() if event in self.older_events)
+        older, newer = self.tracing.events.around(self._born, system)
+        yield from reversed(newer)
+        yield from self.tracing.events.static.listed(system)
+        yield from older
 
     def event_names(self, system: str | None = None) -> Iterator[str]:
         """Yield the names of a system's events, None: of all systems, in the order of their directories' making.
 
         That of the static ones was the kernel's, and is the reverse of it in an instance, dynamic ones first.
         """
-        static = self.tracing.events.static_systems(backwards=bool(self.name))
+        static = self.tracing.events.static.systems(backwards=bool(self.name))
+        older, newer = self.tracing.events.around(self._born, system)
         names = static if system is None else static.get(system, ())
-        known = [event for event in self.probe_files if system in (None, event.system)]
-        named = [(event.system if system is None else event.name, event in self.older_events) for event in known]
-        yield from dict.fromkeys(
-            [
-                *(name for name, is_elder in reversed(named) if is_elder),
-                *names,
-                *(name for name, is_elder in named if not is_elder),
-            ]
-        )
+        own = attrgetter("system" if system is None else "name")
+        yield from dict.fromkeys([*map(own, reversed(older)), *names, *map(own, newer)])
 
     def find(self, system: str, name: str) -> EventFile | None:
         """Return the file of an event, or None."""
-        event = self.tracing.events.event(system, name)
-        if event is not None:
-            return self.probe_files.get(event)
-        return self.static_files.get((system, name))
+        event = self.tracing.events.find(system, name)
+        return None if event is None else self.file(event)

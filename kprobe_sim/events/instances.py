@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from kprobe_sim.events.dyn_event import DynamicEvent
-from kprobe_sim.events.event_file import EventFile
+from kprobe_sim.events.event import Event
+from kprobe_sim.events.event_file import EventFile, EventFiles
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.events.tracing import Tracing
 from kprobe_sim.parsing.refusal import refuse
@@ -19,8 +19,9 @@ class Instances:
 
     def __init__(self, tracing: Tracing) -> None:
         self._tracing = tracing
+        self._files = EventFiles()
         self.by_name: dict[str, Instance] = {}
-        self.top = Instance(tracing, "", dict(tracing.machine.profile.options), self._all)
+        self.top = Instance(tracing, "", dict(tracing.machine.profile.options), self._all, self._files)
 
     def __iter__(self) -> Iterator[Instance]:
         return iter(self._all())
@@ -34,11 +35,7 @@ class Instances:
             raise refuse(errno.ENAMETOOLONG)
         if name in self.by_name:
             raise refuse(errno.EEXIST)
-        instance = Instance(self._tracing, name, self.top.options.inherited(), self._all)
-        for event in self._tracing.events.named.values():
-            instance.add_event(event)
-        instance.older_events = frozenset(instance.probe_files)
-        self.by_name[name] = instance
+        self.by_name[name] = Instance(self._tracing, name, self.top.options.inherited(), self._all, self._files)
 
     def remove(self, name: str) -> None:
         """Remove an instance, with its triggers and what it had enabled."""
@@ -50,13 +47,22 @@ class Instances:
         instance.removed = True
         if instance.options["trace_printk_dest"]:
             self.top.options.set("trace_printk_dest", True)
-        self._tracing.rearm()
+        self._files.remove_instance(instance)
+        if instance.current_tracer != "nop":
+            self._tracing.rearm()
 
-    def files(self, event: DynamicEvent) -> list[EventFile]:
-        """Return the files of a dynamic event in all instances."""
-        found = (instance.probe_files.get(event) for instance in self._all())
-        return [file for file in found if file is not None]
+    def remove_event(self, event: Event) -> None:
+        """An event is gone; an instance in which it was ever enabled loses its whole trace."""
+        for file in self._files.remove_event(event):
+            file.freed = True
+            if file.was_enabled:
+                file.instance.clear()
+                file.instance.spare.reset()
 
-    def is_busy(self, event: DynamicEvent) -> bool:
-        """True if the event is enabled in some instance."""
-        return any(file.enabled for file in self.files(event))
+    def enabled(self, event: Event | None) -> Sequence[EventFile]:
+        """Return the files of an event where it is enabled, the top instance's first."""
+        return () if event is None else self._files.enabled(event)
+
+    def all_enabled(self) -> Iterator[EventFile]:
+        """Yield the files of all events where they are enabled."""
+        return self._files.all_enabled()

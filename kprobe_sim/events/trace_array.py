@@ -25,8 +25,9 @@ TRACE_FLAG_NMI = 0x40  # of common_flags
 class TraceArray:
     """The buffer of one trace instance, and what is set for it; the top one has no name.
 
-    `everyone` gives all instances of the kernel, the top one first.  `marked_since` says which of them were last given
-    the marks of the top instance (copy_trace_marker): 0 for one that isn't.
+    `everyone` gives all instances of the kernel, the top one first; `number` is less in those that are older.
+    `marked_since` says which of them were last given the marks of the top instance (copy_trace_marker): 0 for one that
+    isn't.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class TraceArray:
         self.machine = machine
         self._everyone = everyone
         self.name = name
+        self.number: int = next(tracing.numbers)
         self.options = TraceOptions(options)
         self.cpus = machine.cpus
         pages = _MINIMUM_PAGES if not name else _pages(machine.profile.trace_buffer_size)
@@ -150,7 +152,7 @@ class TraceArray:
         """Put where a task is in its program after an event, as options/userstacktrace does: never in an NMI."""
         if header[2] & TRACE_FLAG_NMI:
             return
-        kind = self.tracing.events.static["ftrace", "user_stack"].id
+        kind = self.tracing.user_stack_type
         tgid = task.pid if task.tgid is None else task.tgid
         frames = [*task.user_stack, *(0,) * _USER_FRAMES][:_USER_FRAMES]
         data = struct.pack("<H", kind) + header[2:8] + struct.pack(f"<II{_USER_FRAMES}Q", tgid, 0, *frames)

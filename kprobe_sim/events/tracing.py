@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
+from itertools import count
 
 from kprobe_sim.events.event import Event
 from kprobe_sim.events.event_table import EventTable
@@ -16,6 +18,7 @@ class Tracing:
 
     `is_expanded` says that the top buffer has its full size, which it gets when an event is first enabled
     (ring_buffer_expanded).  `named_triggers` are the histograms that have a name, as triggers refer to them.
+    `numbers` are handed out to the instances as they are made.
     """
 
     def __init__(self, machine: SimulatedMachine, events: EventTable) -> None:
@@ -24,14 +27,21 @@ class Tracing:
         self.scratch: ScratchPages = ScratchPages(machine.cpus)
         self.tracer_frames = TracerFrames(machine.profile, machine.symbols)
         self.named_triggers: dict[str, object] = {}
+        self.numbers = count()
         self.is_expanded = False
         self._listeners: list[Callable[[Event | None], None]] = []
 
+    @cached_property
+    def user_stack_type(self) -> int:
+        """The type of the entries that the option userstacktrace makes."""
+        event = self.events.static.find("ftrace", "user_stack")
+        return 0 if event is None else event.id
+
     def listen(self, callback: Callable[[Event | None], None]) -> None:
-        """Call `callback` with an event whenever that is enabled or disabled, with None when an instance is gone."""
+        """Call `callback` with an event whenever that is enabled or disabled, with None when a tracer comes or goes."""
         self._listeners.append(callback)
 
     def rearm(self, event: Event | None = None) -> None:
-        """Let it be looked again which events are wanted: one was enabled or disabled; None: an instance is gone."""
+        """Let it be looked again what is wanted: an event was enabled or disabled; None: a tracer came or went."""
         for callback in self._listeners:
             callback(event)

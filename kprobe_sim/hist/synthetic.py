@@ -49,7 +49,7 @@ class SyntheticTarget:
         task = self._machine.tasks.get(pid) or Task(pid, sample.comm)
         recorder = self._recorder
         frames = list(sample.frames)
-        for file in self._instances.files(self._event):
+        for file in list(self._instances.enabled(self._event)):
             if not file.enabled or not recorder.wants(file, task, sample.cpu):
                 continue
             recorder.emit(

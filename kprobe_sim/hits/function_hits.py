@@ -50,7 +50,7 @@ def function_hits(
     one = int(bool(machine.profile.preemption))
     found: dict[int, list[tuple[Fprobe, tuple[EventFile, ...]]]] = {}
     for probe in fprobes.probes():
-        wanted = tuple(file for file in instances.files(probe.event) if file.enabled)
+        wanted = tuple(instances.enabled(probe.event))
         for address in probe.addresses if wanted or not late else ():
             found.setdefault(entry(address), []).append((probe, wanted))
     hits = {}

@@ -45,16 +45,12 @@ class FunctionUsers:
         return self._events[RETURNS if event in self._events[RETURNS] else ENTRIES].get(event, NEVER)
 
     def look(self, event: Event | None) -> None:
-        """Look if an event is enabled; None: which of all that were still are."""
-        if event is None:
-            for one in [one for events in self._events.values() for one in events]:
-                self.look(one)
-            return
+        """Look if an event is enabled."""
         user = self._user_of(event) if isinstance(event, ProbeEvent) else None
         if user is None or not isinstance(event, ProbeEvent):
             return
         events = self._events[user]
-        if not self._instances.is_busy(event):
+        if not self._instances.enabled(event):
             events.pop(event, None)
             if not events:
                 self._since.pop(user, None)

@@ -89,10 +89,24 @@ class Hits:
         tracing.listen(self._rearm)
 
     def _rearm(self, event: Event | None) -> None:
-        """Look again which events are wanted: one was enabled or disabled, or, if it is None, an instance is gone."""
+        """Look again what is wanted: an event was enabled or disabled, or, if it is None, a tracer came or went."""
         self._armed = None
+        if event is None:
+            self._tracing = tuple([one for one in self._instances if one.current_tracer == "function"])
         if self._machine.gates.fprobes:
             self._users.look(event)
+
+    def looks_at(self, function: str) -> bool:
+        """Return whether anybody would see a call of a function, named as in /proc/kallsyms."""
+        if self._tracing:
+            return True
+        for symbol in self._machine.symbols.lookup(function)[:1]:
+            here = self._entry(symbol.address)
+            kprobes = (*self._probes.kprobes.at(here), *self._probes.kprobes.at(here + _FENTRY_SIZE))
+            if any(self._instances.enabled(probe.event) for probe in kprobes):
+                return True
+            return bool(self._probes.fprobes.at(symbol.address))
+        return False
 
     def run(self, call: Call, within: Callable[[], None] | None = None) -> None:
         """Run one call: its entry (or the instruction at its offset), what is done within, then its return."""
@@ -183,10 +197,8 @@ class Hits:
     def _arm(self) -> dict[int, list[_Armed]]:
         machine = self._machine
         armed: dict[int, list[_Armed]] = {}
-        instances = list(self._instances)
         for probe in reversed(list(self._probes.kprobes.probes())):
-            found = [file for instance in instances if (file := instance.probe_files.get(probe.event)) is not None]
-            files = tuple(file for file in found if file.enabled)
+            files = tuple(self._instances.enabled(probe.event))
             if probe.address is not None and files:
                 context = _PLAIN if machine.symbols.is_traceable(probe.address) else self._breakpoint
                 armed.setdefault(probe.address, []).append(
@@ -194,7 +206,6 @@ class Hits:
                 )
         self._functions = function_hits(self._instances, self._probes.fprobes, self._entry, armed, self._users)
         self._armed = armed
-        self._tracing = tuple(instance for instance in instances if instance.current_tracer == "function")
         self._version = self._events.version
         return armed
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 
 from kprobe_sim.builds.profile import load as load_profile
 from kprobe_sim.builds.symbol import Symbol
 from kprobe_sim.events.dyn_event import DynamicEvent
-from kprobe_sim.events.event import Event, StaticEvent
+from kprobe_sim.events.event import Event
 from kprobe_sim.events.event_table import EventTable
 from kprobe_sim.events.instances import Instances
 from kprobe_sim.events.recording import Recorder
+from kprobe_sim.events.static_table import StaticEvents
 from kprobe_sim.events.tracing import Tracing
 from kprobe_sim.files.inprocess import SimTracefs
 from kprobe_sim.filters.predicate import Predicate
@@ -53,7 +53,7 @@ class SimulatedKernel:
         self.memory = machine.memory
         self.tasks = machine.tasks
         self.files = machine.files
-        self.events = EventTable(self._static_events, self.profile.first_dynamic_id, self.profile.reuses_ids)
+        self.events = EventTable(StaticEvents(self.profile), self.profile.first_dynamic_id, self.profile.reuses_ids)
         tracing = Tracing(machine, self.events)
         self.instances = Instances(tracing)
         self.top = self.instances.top
@@ -230,30 +230,15 @@ class SimulatedKernel:
         return compile_for(self.top, event, text)
 
     def add_event(self, event: DynamicEvent) -> None:
-        """Give a probe event its id and its files in every instance."""
-        self.events.add(event)
-        self.call("tracefs_create_dir", task=self.writer, args=(event.name,))
-        for instance in self.instances:
-            instance.add_event(event)
+        """Give a probe event its directory: the kernel calls a function for that, which may be probed."""
+        self.tasks[self.writer.pid] = self.writer
+        if self.hits.looks_at("tracefs_create_dir"):
+            self.call("tracefs_create_dir", task=self.writer, args=(event.name,))
 
     def remove_event(self, event: DynamicEvent) -> None:
         """Take a probe event out of every instance; where it was ever enabled the trace is lost."""
-        self.events.remove(event)
-        for instance in self.instances:
-            instance.remove_event(event)
+        self.instances.remove_event(event)
 
     def is_busy(self, event: DynamicEvent) -> bool:
         """True if the event is enabled in some instance."""
-        return self.instances.is_busy(event)
-
-    def _static_events(self) -> list[StaticEvent]:
-        return [
-            StaticEvent(
-                facts.system,
-                facts.name,
-                facts.id,
-                partial(self.profile.event_format, facts.system, facts.name),
-                facts.files,
-            )
-            for facts in self.profile.static_events()
-        ]
+        return bool(self.instances.enabled(event))

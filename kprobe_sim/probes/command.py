@@ -20,6 +20,7 @@ from kprobe_sim.parsing.refusal import Declined, Refusal
 from kprobe_sim.probes.probe_point import ProbeLocation, ProbePoints, split_offset
 
 DEFAULT_GROUP = "kprobes"
+RETURN_SUFFIX = "%return"
 _MAX_NAME = 63
 _MAX_ACTIVE = 4096
 _DENTRIES_SIZE = 256  # bytes for all rewritten %pd and %pD, NULs included
@@ -77,6 +78,17 @@ def read_maxactive(head: str, colon: int) -> int:
     return number if number <= _INT_MAX else number - UINT_MAX - 1
 
 
+def split_return(text: str, column: int = 0) -> tuple[str, bool]:
+    """Split PLACE[%return], which stands at `column` of its token; return PLACE, and if the suffix is there.
+
+    Raises Refusal for another suffix.
+    """
+    place, percent, suffix = text.partition("%")
+    if percent and percent + suffix != RETURN_SUFFIX:
+        raise Refusal("BAD_ADDR_SUFFIX", column + len(place), 1)
+    return place, bool(percent)
+
+
 def _place(text: str, *, is_return: bool) -> tuple[ProbeLocation, bool]:
     """Read PLACE; return it and whether the probe is on the function's return."""
     try:
@@ -85,12 +97,8 @@ def _place(text: str, *, is_return: bool) -> tuple[ProbeLocation, bool]:
         pass
     if "/" in text and ":" in text:
         raise Declined
-    percent = text.find("%")
-    if percent >= 0:
-        if text[percent:] != "%return":
-            raise Refusal("BAD_ADDR_SUFFIX", percent, 1)
-        text = text[:percent]
-        is_return = True
+    text, returns = split_return(text)
+    is_return = is_return or returns
     try:
         symbol, offset = split_offset(text)
     except OSError:

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.builds.prototypes import PrototypeTable
-from kprobe_sim.events.dyn_event import DynEvent
+from kprobe_sim.events.dyn_event import DynamicEvent, DynEvent
 from kprobe_sim.events.event import Event, Find
 from kprobe_sim.events.event_file import EventFile
 from kprobe_sim.fetch.argument import FetchArg
@@ -153,6 +153,7 @@ class Eprobes:
 
     def __init__(self, dyn_events: DynEventList) -> None:
         self.dyn_events = dyn_events
+        self._probes: dict[DynamicEvent, Eprobe] = {}  # by their events
 
     def create(self, line: str, words: list[str]) -> None:
         dyn_events, gates = self.dyn_events, self.dyn_events.gates
@@ -193,6 +194,7 @@ class Eprobes:
             attached.references += 1
         probe = Eprobe(self, event, attached, arguments, chosen)
         probe.evaluate = compile_arguments(arguments, event.start, dyn_events.symbols, gates, stack_size)
+        self._probes[event] = probe
         dyn_events.add(probe)
 
     def _attached_names(self, text: str) -> tuple[str, str]:
@@ -211,7 +213,7 @@ class Eprobes:
         event = self.dyn_events.event(system, name)
         if event is not None and event.is_attachable:
             return event
-        static = None if event is not None else self.dyn_events.table.static.get((system, name))
+        static = None if event is not None else self.dyn_events.table.static.find(system, name)
         if static is None or not static.can_enable:
             raise Refusal("BAD_ATTACH_EVENT", 0, 1)
         return static
@@ -224,7 +226,7 @@ class Eprobes:
 
     def _switch(self, event: ProbeEvent, find: Find, on: bool) -> None:
         """Attach a probe in the first instance that enables it, and in no other, as the kernel does."""
-        probe = next(entry for entry in self.dyn_events.entries if isinstance(entry, Eprobe) and entry.event is event)
+        probe = self._probes[event]
         if self.dyn_events.host.is_busy(event):
             return
         if not on:
@@ -245,6 +247,7 @@ class Eprobes:
     def free(self, entry: DynEvent) -> None:
         self.dyn_events.remove_event(entry.event)
         self.dyn_events.drop(entry)
+        del self._probes[entry.event]
         assert isinstance(entry, Eprobe)
         if isinstance(entry.attached, ProbeEvent | SyntheticEvent):
             entry.attached.references -= 1

@@ -20,7 +20,7 @@ from kprobe_sim.fetch.expression import Expression, Scope
 from kprobe_sim.parsing.glob import glob_expression
 from kprobe_sim.parsing.kstrto import is_digit
 from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
-from kprobe_sim.probes.command import read_arguments, read_maxactive, read_names
+from kprobe_sim.probes.command import RETURN_SUFFIX, read_arguments, read_maxactive, read_names, split_return
 from kprobe_sim.probes.eprobes import refused_register
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind, not_registered
@@ -55,16 +55,15 @@ class Target(NamedTuple):
 class Fprobe(Probe):
     """An fprobe; `addresses` are the entries that it is on (or whose returns it is on) once its event is enabled."""
 
-    __slots__ = ("addresses", "made", "maxactive", "target")
+    __slots__ = ("addresses", "maxactive", "target")
 
     def __init__(
         self, kind: Fprobes, event: ProbeEvent, target: Target, arguments: Sequence[FetchArg], maxactive: int
     ) -> None:
-        super().__init__(kind, event, target.symbol + ("%return" if target.is_return else ""), arguments)
+        super().__init__(kind, event, target.symbol + (RETURN_SUFFIX if target.is_return else ""), arguments)
         self.target = target
         self.maxactive = maxactive
         self.addresses: tuple[int, ...] = ()
-        self.made = kind.dyn_events.table.version + 1
 
     @property
     def letters(self) -> str:
@@ -74,9 +73,9 @@ class Fprobe(Probe):
     def is_at(self, place: str) -> bool:
         return place == self.target.symbol
 
-    def has_place_of(self, other: Probe) -> bool:
-        assert isinstance(other, Fprobe)
-        return self.target.symbol == other.target.symbol
+    @property
+    def site(self) -> str:
+        return self.target.symbol
 
 
 class Fprobes(ProbeKind[Fprobe]):
@@ -86,7 +85,12 @@ class Fprobes(ProbeKind[Fprobe]):
 
     def __init__(self, dyn_events: DynEventList) -> None:
         super().__init__(dyn_events)
+        self._at: dict[int, dict[Fprobe, None]] = {}
         self._taken: set[str] = set()  # tracepoints that have their stub already, which 6.12 gives once
+
+    def at(self, function: int) -> list[Fprobe]:
+        """Return the fprobes on a function by its address, oldest first."""
+        return list(self._at.get(function, ()))
 
     def create(self, line: str, words: list[str]) -> None:
         dyn_events, gates = self.dyn_events, self.dyn_events.gates
@@ -153,13 +157,14 @@ class Fprobes(ProbeKind[Fprobe]):
     def free(self, entry: DynEvent) -> None:
         super().free(entry)
         assert isinstance(entry, Fprobe)
+        self._move(entry, ())
         if entry.target.is_tracepoint:
             self._taken.discard(entry.target.symbol)
 
     def _switch(self, event: ProbeEvent, find: Find, on: bool) -> None:
         """Look for what the probes of an event need; raise OSError if it isn't there."""
-        for probe in self.probes():
-            if on and probe.event is event and self.dyn_events.gates.fprobes_late:
+        if on and self.dyn_events.gates.fprobes_late:
+            for probe in self.of(event):
                 self._resolve(probe)
                 self._place(probe)
 
@@ -194,7 +199,7 @@ class Fprobes(ProbeKind[Fprobe]):
             raise refuse(errno.EINVAL)
         if not found_addresses:
             raise refuse(errno.ENOENT if self.dyn_events.gates.fprobes_late else errno.EINVAL)
-        probe.addresses = tuple(found_addresses)
+        self._move(probe, found_addresses)
 
     def _place_tracepoint(self, probe: Fprobe) -> None:
         symbol = probe.target.symbol
@@ -205,7 +210,17 @@ class Fprobes(ProbeKind[Fprobe]):
             self._taken.add(symbol)
         if any(not self._is_traceable(stub.address) for stub in found):
             raise refuse(errno.EINVAL)  # and 6.12 leaves the stub where it is
-        probe.addresses = tuple(stub.address for stub in found)
+        self._move(probe, [stub.address for stub in found])
+
+    def _move(self, probe: Fprobe, addresses: Sequence[int]) -> None:
+        """Let a probe be on other functions than before."""
+        for address in set(probe.addresses):
+            del self._at[address][probe]
+            if not self._at[address]:
+                del self._at[address]
+        probe.addresses = tuple(addresses)
+        for address in addresses:
+            self._at.setdefault(address, {})[probe] = None
 
     def _functions(self, pattern: str) -> list[int]:
         """Return the traceable functions that a name or pattern means."""
@@ -222,9 +237,9 @@ class Fprobes(ProbeKind[Fprobe]):
 
 def _target(words: list[str], *, is_tracepoint: bool) -> Target:
     """Read what the probe is on; $retval among the arguments of an fprobe makes it one on the return."""
-    symbol, percent, suffix = words[1].partition("%")
-    if percent:
-        if is_tracepoint or suffix != "return":
+    symbol, is_return = split_return(words[1])
+    if is_return:
+        if is_tracepoint:
             raise Refusal("BAD_ADDR_SUFFIX", len(symbol), 1)
         return Target(symbol, True, False)
     if is_tracepoint and (bad := _BAD_IN_TRACEPOINT.search(symbol)):

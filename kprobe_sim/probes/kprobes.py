@@ -6,13 +6,15 @@ Sources: docs/kernel/kprobe_events.md; fixtures/definitions.
 from __future__ import annotations
 
 import errno
+from collections.abc import Collection
 from typing import ClassVar
 
+from kprobe_sim.events.dyn_event import DynEvent
 from kprobe_sim.fetch.evaluate import compile_arguments
 from kprobe_sim.parsing.kstrto import ULONG_MAX
 from kprobe_sim.probes.command import Creation, read_creation
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent
-from kprobe_sim.probes.probe_kind import ProbeKind, not_registered
+from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind, not_registered
 from kprobe_sim.probes.probe_point import MAX_ERRNO, ProbeLocation
 
 
@@ -39,16 +41,28 @@ class Kprobe(Probe):
         """Return the probe's row of kprobe_profile, without newline."""
         return f"  {self.event.name:<44} {self.hits:15d} {self.misses:15d}"
 
-    def has_place_of(self, other: Probe) -> bool:
+    @property
+    def site(self) -> tuple[str | None, int]:
         """All address places look the same here, as in the kernel."""
-        assert isinstance(other, Kprobe)
-        return self.place.symbol == other.place.symbol and self.place.offset == other.place.offset
+        return self.place.symbol, self.place.offset
 
 
 class Kprobes(ProbeKind[Kprobe]):
     """The kprobes of one kernel."""
 
     location: ClassVar[str] = "trace_kprobe"
+
+    def __init__(self, dyn_events: DynEventList) -> None:
+        super().__init__(dyn_events)
+        self._at: dict[int, dict[Kprobe, None]] = {}
+
+    def at(self, address: int) -> list[Kprobe]:
+        """Return the kprobes that stand at an address, oldest first."""
+        return list(self._at.get(address, ()))
+
+    def addresses(self) -> Collection[int]:
+        """Return the addresses at which kprobes stand."""
+        return self._at.keys()
 
     def create(self, line: str, words: list[str]) -> None:
         dyn_events = self.dyn_events
@@ -82,9 +96,10 @@ class Kprobes(ProbeKind[Kprobe]):
         probe.address, probe.arguments = found
         if probe.place.symbol is None:  # registration has moved an entry's address after its ENDBR
             probe.place_text = self._pointer(found.address)
-        for other in self.probes():
-            if other is not probe and other.address == found.address:
-                other.is_aggregated = probe.is_aggregated = True
+        others = self._at.setdefault(found.address, {})
+        if others:
+            next(iter(others)).is_aggregated = probe.is_aggregated = True  # where there are more they are all
+        others[probe] = None
         stack_size = dyn_events.machine.profile.thread_size
         probe.evaluate = compile_arguments(
             found.arguments, probe.event.start, dyn_events.symbols, dyn_events.gates, stack_size
@@ -93,6 +108,14 @@ class Kprobes(ProbeKind[Kprobe]):
             probe.maxactive = (
                 max(10, 2 * dyn_events.machine.cpus) if dyn_events.gates.maxactive_floor else dyn_events.machine.cpus
             )
+
+    def free(self, entry: DynEvent) -> None:
+        super().free(entry)
+        assert isinstance(entry, Kprobe)
+        if entry.address is not None:
+            del self._at[entry.address][entry]
+            if not self._at[entry.address]:
+                del self._at[entry.address]
 
     def _pointer(self, address: int) -> str:
         """Return an address as 0x%p prints it: hashed, but error pointers as they are."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.builds.symbol_text import Covering, TextCache
@@ -24,10 +24,11 @@ class Probe:
     """One probe of any kind: a place, what it fetches, and how often it was hit or missed (struct trace_probe).
 
     `letters` is what its line begins with, `place_text` what it shows as its place.  `evaluate` gives a record's bytes
-    from the event's `start` on; what stands before them is common to all events.
+    from the event's `start` on; what stands before them is common to all events.  `made` is greater in a younger probe:
+    the version of the list of dynamic events that it came with.
     """
 
-    __slots__ = ("arguments", "evaluate", "event", "hits", "kind", "misses", "place_text")
+    __slots__ = ("arguments", "evaluate", "event", "hits", "kind", "made", "misses", "place_text")
 
     def __init__(self, kind: Operations, event: ProbeEvent, place_text: str, arguments: Sequence[FetchArg]) -> None:
         self.kind = kind
@@ -37,6 +38,7 @@ class Probe:
         self.evaluate: Callable[[State], bytes] = _never_hit
         self.hits = 0
         self.misses = 0
+        self.made = 0
 
     @property
     def letters(self) -> str:
@@ -66,15 +68,15 @@ class Probe:
         """True when a delete's place means this probe's."""
         return place == self.place_text
 
-    def has_place_of(self, other: Probe) -> bool:
-        """True if the kernel takes two probes of one event for being at the same place."""
-        return self.place_text == other.place_text
+    @property
+    def site(self) -> Hashable:
+        """What two probes of one event have in common that the kernel takes for being at the same place."""
+        return self.place_text
 
-    def is_same_as(self, other: Probe) -> bool:
-        """True for the same place and expressions."""
-        return self.has_place_of(other) and [argument.text for argument in self.arguments] == [
-            argument.text for argument in other.arguments
-        ]
+    @property
+    def identity(self) -> Hashable:
+        """What no other probe of its event has: the place and the expressions."""
+        return (self.site, *[argument.text for argument in self.arguments])
 
 
 OnSwitch = Callable[["ProbeEvent", Find, bool], None]  # what a kind does when an event is switched on or off

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator
 from typing import ClassVar, Generic, TypeVar, cast
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.builds.symbols import SymbolTable
-from kprobe_sim.events.dyn_event import DynamicEvent, DynEvent, EventHost
+from kprobe_sim.events.dyn_event import Deletion, DynamicEvent, DynEvent, EventHost, Operations
 from kprobe_sim.events.errlog import ErrorLog
 from kprobe_sim.events.event_table import EventTable
 from kprobe_sim.machine.simulated import SimulatedMachine
@@ -18,19 +17,38 @@ from kprobe_sim.probes.probe_event import Probe, ProbeEvent, first_difference
 from kprobe_sim.probes.probe_point import ProbePoints
 
 
-@dataclass(slots=True)
 class DynEventList:
     """What all kinds of dynamic event share: the list of them, and the kernel that they are in.
 
-    `table` has all events of the kernel; `entries` are the lines of dynamic_events.
+    `table` has all events of the kernel; `listeners` are called with each line that comes (True) or goes (False).
     """
 
-    machine: SimulatedMachine
-    points: ProbePoints
-    host: EventHost
-    errlog: ErrorLog
-    table: EventTable
-    entries: dict[DynEvent, None]
+    __slots__ = (
+        "_by_event",
+        "_by_kind",
+        "_by_system",
+        "_entries",
+        "errlog",
+        "host",
+        "listeners",
+        "machine",
+        "points",
+        "table",
+    )
+
+    def __init__(
+        self, machine: SimulatedMachine, points: ProbePoints, host: EventHost, errlog: ErrorLog, table: EventTable
+    ) -> None:
+        self.machine = machine
+        self.points = points
+        self.host = host
+        self.errlog = errlog
+        self.table = table
+        self.listeners: list[Callable[[DynEvent, bool], None]] = []
+        self._entries: dict[DynEvent, None] = {}  # the lines of dynamic_events, and the same by what they are asked by
+        self._by_kind: dict[Operations, dict[DynEvent, None]] = {}
+        self._by_event: dict[str, dict[DynEvent, None]] = {}
+        self._by_system: dict[str, dict[DynEvent, None]] = {}
 
     @property
     def gates(self) -> Gates:
@@ -42,7 +60,7 @@ class DynEventList:
 
     def has_event(self, system: str, name: str) -> bool:
         """True when an event of any kind has that name."""
-        return (system, name) in self.table.named or (system, name) in self.table.static
+        return self.table.find(system, name) is not None
 
     def event(self, system: str, name: str) -> DynamicEvent | None:
         """Return the dynamic event of that name, or None; one that came under a name in use isn't found."""
@@ -50,8 +68,8 @@ class DynEventList:
 
     def add_event(self, event: DynamicEvent) -> None:
         """Make an event known."""
+        self.table.add(event)
         self.host.add_event(event)
-        self.table.named.setdefault((event.system, event.name), event)
 
     def remove_event(self, event: DynamicEvent) -> None:
         """Let an event go; raise OSError EBUSY, and do nothing, if it is in use."""
@@ -61,19 +79,50 @@ class DynEventList:
 
     def discard_event(self, event: DynamicEvent) -> None:
         """Take back an event that nobody could use yet."""
-        if self.event(event.system, event.name) is event:
-            del self.table.named[event.system, event.name]
+        self.table.remove(event)
         self.host.remove_event(event)
+
+    def of(self, kind: Operations | None) -> list[DynEvent]:
+        """Return the lines of a kind, None: of all, oldest first."""
+        return list(self._entries if kind is None else self._by_kind.get(kind, ()))
+
+    def meant(self, deletion: Deletion, kind: Operations | None) -> list[DynEvent]:
+        """Return the lines of a kind, None: of any, that a delete may mean by its names, oldest first."""
+        if deletion.event:
+            found = self._by_event.get(deletion.event, ())
+        else:
+            found = self._by_system.get(deletion.group or "", ())
+        return [entry for entry in found if kind in (None, entry.kind)]
 
     def add(self, entry: DynEvent) -> None:
         """Put a line at the end of the list."""
-        self.entries[entry] = None
-        self.table.version += 1
+        for entries in self._lists(entry):
+            entries[entry] = None
+        self._changed(entry, is_there=True)
 
     def drop(self, entry: DynEvent) -> None:
         """Take a line out of the list."""
-        del self.entries[entry]
+        for entries in self._lists(entry):
+            del entries[entry]
+        if not self._by_event[entry.event.name]:
+            del self._by_event[entry.event.name]
+        if not self._by_system[entry.event.system]:
+            del self._by_system[entry.event.system]
+        self._changed(entry, is_there=False)
+
+    def _lists(self, entry: DynEvent) -> tuple[dict[DynEvent, None], ...]:
+        event = entry.event
+        return (
+            self._entries,
+            self._by_kind.setdefault(entry.kind, {}),
+            self._by_event.setdefault(event.name, {}),
+            self._by_system.setdefault(event.system, {}),
+        )
+
+    def _changed(self, entry: DynEvent, *, is_there: bool) -> None:
         self.table.version += 1
+        for callback in self.listeners:
+            callback(entry, is_there)
 
 
 _REGISTRATION = {
@@ -99,18 +148,19 @@ class ProbeKind(Generic[P]):
 
     def __init__(self, dyn_events: DynEventList) -> None:
         self.dyn_events = dyn_events
-        self._events: dict[tuple[str, str], list[P]] = {}
+        self._events: dict[DynamicEvent, dict[Hashable, P]] = {}  # the probes that feed each event, oldest first
 
     def probes(self) -> Iterator[P]:
         """Yield the probes of this kind, oldest first."""
-        for entry in list(self.dyn_events.entries):
-            if id(entry.kind) == id(self):
-                yield cast("P", entry)
+        return iter(cast("list[P]", self.dyn_events.of(self)))
 
     def of(self, event: ProbeEvent) -> list[P]:
-        """Return the probes of this kind that feed an event."""
-        found = self._events.get((event.system, event.name), [])
-        return found if found and found[0].event is event else []
+        """Return the probes of this kind that feed an event, oldest first."""
+        return list(self._events.get(event, {}).values())
+
+    def create(self, line: str, words: list[str]) -> None:
+        """Make what a line defines; raise Refusal, or Declined if it is of another kind."""
+        raise NotImplementedError
 
     def register(self, probe: P) -> None:
         """Put a probe in its place; raise Refusal."""
@@ -119,10 +169,10 @@ class ProbeKind(Generic[P]):
     def admit(self, probe: P) -> None:
         """Give a probe its event: a new one, or the one of that name that this kind has.  Raises Refusal."""
         dyn_events, event = self.dyn_events, probe.event
-        key = (event.system, event.name)
-        siblings = self._events.get(key)
+        known = dyn_events.event(event.system, event.name)
+        siblings = None if known is None else self._events.get(known)
         if siblings is None:
-            if dyn_events.has_event(*key):
+            if known is not None or dyn_events.has_event(event.system, event.name):
                 raise Refusal("EVENT_EXIST", 0, 0)
             dyn_events.add_event(event)
             try:
@@ -130,14 +180,16 @@ class ProbeKind(Generic[P]):
             except Refusal:
                 dyn_events.discard_event(event)
                 raise
-            siblings = self._events[key] = []
+            siblings = self._events[event] = {}
         else:
-            self.check_sibling(probe, siblings[0])
-            if any(probe.is_same_as(other) for other in siblings):
+            oldest = next(iter(siblings.values()))
+            self.check_sibling(probe, oldest)
+            if probe.identity in siblings:
                 raise Refusal("SAME_PROBE", 0, 0)
-            probe.event = siblings[0].event
+            probe.event = oldest.event
             self.register(probe)
-        siblings.append(probe)
+        siblings[probe.identity] = probe
+        probe.made = dyn_events.table.version + 1
         dyn_events.add(probe)
 
     def check_sibling(self, probe: P, other: P) -> None:
@@ -153,10 +205,9 @@ class ProbeKind(Generic[P]):
 
     def free(self, entry: DynEvent) -> None:
         event = entry.event
-        key = (event.system, event.name)
-        siblings = self._events[key]
+        siblings = self._events[event]
         if len(siblings) == 1:
             self.dyn_events.remove_event(event)
-            del self._events[key]
-        siblings[:] = [probe for probe in siblings if probe is not entry]
+            del self._events[event]
+        del siblings[cast("P", entry).identity]
         self.dyn_events.drop(entry)

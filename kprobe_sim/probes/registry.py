@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from itertools import chain
 
 from kprobe_sim.builds.messages import answer
-from kprobe_sim.events.dyn_event import EventHost, Operations
+from kprobe_sim.events.dyn_event import DynEvent, EventHost, Operations
 from kprobe_sim.events.errlog import ErrorLog
 from kprobe_sim.events.event_table import EventTable
 from kprobe_sim.machine.simulated import SimulatedMachine
@@ -36,7 +37,7 @@ class ProbeRegistry:
     def __init__(self, machine: SimulatedMachine, table: EventTable, host: EventHost, errlog: ErrorLog) -> None:
         gates, profile = machine.gates, machine.profile
         points = ProbePoints(machine.symbols, gates, lambda: profile.types, profile.thread_size)
-        self._dyn_events = DynEventList(machine, points, host, errlog, table, {})
+        self._dyn_events = DynEventList(machine, points, host, errlog, table)
         self.kprobes: Kprobes = Kprobes(self._dyn_events)
         self.uprobes: Uprobes = Uprobes(self._dyn_events)
         self.eprobes: Eprobes = Eprobes(self._dyn_events)
@@ -51,10 +52,13 @@ class ProbeRegistry:
             kinds.append(self.fprobes)
         self._kinds = tuple(kinds)
 
+    def listen(self, callback: Callable[[DynEvent, bool], None]) -> None:
+        """Call `callback` with each line of dynamic_events that comes (True) or goes (False)."""
+        self._dyn_events.listeners.append(callback)
+
     def listing(self, kind: Operations | None = None) -> bytes:
         """Return what the file of a kind reads; None stands for dynamic_events."""
-        lines = [f"{entry.line()}\n" for entry in self._dyn_events.entries if kind in (None, entry.kind)]
-        return "".join(lines).encode("latin-1")
+        return "".join([f"{entry.line()}\n" for entry in self._dyn_events.of(kind)]).encode("latin-1")
 
     def write(self, data: bytes, *, dynamic_events: bool = False) -> int:
         """Take one write(2) to kprobe_events (or dynamic_events); return its length.
@@ -77,7 +81,7 @@ class ProbeRegistry:
 
         Raises OSError EBUSY, and does nothing, if one is in use; what something else refers to is found out on the way.
         """
-        entries = [entry for entry in self._dyn_events.entries if kind in (None, entry.kind)]
+        entries = self._dyn_events.of(kind)
         if any(entry.kind.is_busy(entry) for entry in entries):
             raise refuse(errno.EBUSY)
         for entry in entries:
@@ -90,7 +94,7 @@ class ProbeRegistry:
     def stand_in(self, places: range) -> bool:
         """Return whether a probe stands on one of these addresses."""
         fprobes = (address for probe in self.fprobes.probes() for address in probe.addresses)
-        return any(address in places for address in (*(probe.address for probe in self.kprobes.probes()), *fprobes))
+        return any(address in places for address in chain(self.kprobes.addresses(), fprobes))
 
     def _run(self, line: str, kind: Operations | None) -> None:
         words = tokens(line)
@@ -133,7 +137,7 @@ class ProbeRegistry:
             deletion = read_deletion(words, self._dyn_events.gates)
         except Refusal as refusal:
             raise self._refused("", refusal, words) from None
-        meant = [entry for entry in self._dyn_events.entries if kind in (None, entry.kind) and entry.matches(deletion)]
+        meant = [entry for entry in self._dyn_events.meant(deletion, kind) if entry.matches(deletion)]
         if not meant:
             raise refuse(errno.ENOENT)
         for entry in meant:

@@ -96,6 +96,7 @@ class SyntheticEvents:
 
     def __init__(self, dyn_events: DynEventList) -> None:
         self.dyn_events = dyn_events
+        self._by_name: dict[str, SyntheticEntry] = {}
 
     def create(self, line: str, words: list[str]) -> None:
         """Take a line of dynamic_events: s:[synthetic/]NAME FIELDS."""
@@ -129,7 +130,7 @@ class SyntheticEvents:
 
     def listing(self) -> bytes:
         """Return what synthetic_events reads."""
-        lines = [f"{entry.event.definition()}\n" for entry in self._entries()]
+        lines = [f"{entry.event.definition()}\n" for entry in self._by_name.values()]
         return "".join(lines).encode("latin-1")
 
     def is_busy(self, entry: DynEvent) -> bool:
@@ -141,15 +142,12 @@ class SyntheticEvents:
             raise refuse(errno.EBUSY)
         self.dyn_events.remove_event(entry.event)
         self.dyn_events.drop(entry)
-
-    def _entries(self) -> list[SyntheticEntry]:
-        return [entry for entry in self.dyn_events.entries if isinstance(entry, SyntheticEntry)]
+        del self._by_name[entry.event.name]
 
     def _remove(self, name: str) -> None:
-        for entry in self._entries():
-            if entry.event.name == name:
-                return self.free(entry)
-        raise refuse(errno.ENOENT)
+        if name not in self._by_name:
+            raise refuse(errno.ENOENT)
+        self.free(self._by_name[name])
 
     def _check(self, command: str, text: str) -> None:
         """A name and one whole field have to stand before the first semicolon (check_command)."""
@@ -163,11 +161,12 @@ class SyntheticEvents:
             raise self._refused(command, "INVALID_CMD")
         if not is_name(name):
             raise self._refused(command, "BAD_NAME", name)
-        if any(entry.event.name == name for entry in self._entries()):
+        if name in self._by_name:
             raise self._refused(command, "EVENT_EXISTS", name)
         event = SyntheticEvent(name, self._fields(command, text), dyn_events)
         dyn_events.add_event(event)  # even under the name of another kind's event, which then hides it
-        dyn_events.add(SyntheticEntry(self, event))
+        entry = self._by_name[name] = SyntheticEntry(self, event)
+        dyn_events.add(entry)
 
     def _fields(self, command: str, text: str) -> list[SyntheticField]:
         fields: list[SyntheticField] = []

@@ -8,15 +8,16 @@ from __future__ import annotations
 import errno
 from typing import ClassVar
 
+from kprobe_sim.events.dyn_event import DynEvent
 from kprobe_sim.events.event import Find
 from kprobe_sim.fetch.expression import Deref, Expression, From, Scope, Source, read_expression
 from kprobe_sim.fetch.typecast import PER_CPU_POINTER, PER_CPU_READ
 from kprobe_sim.machine.machine_files import FileFacts
 from kprobe_sim.parsing.kstrto import is_digit, is_name, kstrtol, kstrtoul
 from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
-from kprobe_sim.probes.command import compile_all, counted, read_names
+from kprobe_sim.probes.command import compile_all, counted, read_names, split_return
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent
-from kprobe_sim.probes.probe_kind import ProbeKind
+from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind
 
 _DEFAULT_GROUP = "uprobes"
 _MAX_NAME = 63
@@ -84,15 +85,19 @@ class Uprobe(Probe):
         """Return the probe's row of uprobe_profile, without newline."""
         return f"  {self.path} {self.event.name:<44} {self.hits:15d}"
 
-    def has_place_of(self, other: Probe) -> bool:
-        assert isinstance(other, Uprobe)
-        return self.file.identity == other.file.identity and self.offset == other.offset
+    @property
+    def site(self) -> tuple[object, int]:
+        return self.file.identity, self.offset
 
 
 class Uprobes(ProbeKind[Uprobe]):
     """The uprobes of one kernel."""
 
     location: ClassVar[str] = "trace_uprobe"
+
+    def __init__(self, dyn_events: DynEventList) -> None:
+        super().__init__(dyn_events)
+        self._at: dict[tuple[object, int], dict[Uprobe, None]] = {}
 
     def create(self, line: str, words: list[str]) -> None:
         gates = self.dyn_events.gates
@@ -120,17 +125,26 @@ class Uprobes(ProbeKind[Uprobe]):
         )
         probe = Uprobe(self, event, path, file, offset, counter)
         probe.arguments = arguments
-        if any(other.has_place_of(probe) and other.counter != counter for other in self.probes()):
+        others = self._at.get(probe.site)
+        if others and next(iter(others)).counter != counter:  # the others have the same
             raise Refusal("DIFF_REFCNT")
         self.admit(probe)
+        self._at.setdefault(probe.site, {})[probe] = None
+
+    def free(self, entry: DynEvent) -> None:
+        super().free(entry)
+        assert isinstance(entry, Uprobe)
+        del self._at[entry.site][entry]
+        if not self._at[entry.site]:
+            del self._at[entry.site]
 
     def register(self, probe: Uprobe) -> None:
         """Nothing is put in place before the event is enabled."""
 
     def _switch(self, event: ProbeEvent, find: Find, on: bool) -> None:
         """Raise OSError if the kernel can't put the probes of an event in place (uprobe_register)."""
-        for probe in self.probes():
-            if on and probe.event is event:
+        if on:
+            for probe in self.of(event):
                 if not probe.file.mappable:
                     raise refuse(errno.EIO)
                 if probe.file.size < probe.offset < _SIGN or probe.counter % 2:
@@ -162,10 +176,8 @@ def _offsets(text: str, column: int) -> tuple[int, int, bool]:
         if after:
             raise Refusal("BAD_REFCNT_SUFFIX", start + len(inner) + 1, 1)
         counter = _number(inner, "BAD_REFCNT", start)
-    offset, percent, suffix = offset.partition("%")
-    if percent and suffix != "return":
-        raise Refusal("BAD_ADDR_SUFFIX", column + len(offset), 1)
-    return _number(offset, "BAD_UPROBE_OFFS", column), counter, bool(percent)
+    offset, is_return = split_return(offset, column)
+    return _number(offset, "BAD_UPROBE_OFFS", column), counter, is_return
 
 
 def _number(text: str, message: str, column: int) -> int:

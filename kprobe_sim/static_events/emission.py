@@ -60,7 +60,7 @@ class Emission:
     def event(self, name: str) -> StaticEvent:
         """Return the static event of a name as SYSTEM/EVENT or SYSTEM:EVENT.  Raises ValueError if there is none."""
         system, _, event = name.replace(":", "/").partition("/")
-        found = self._events.static.get((system, event))
+        found = self._events.static.find(system, event)
         if found is None:
             raise ValueError(f"{self._machine.release} has no static event {name!r}")
         if not found.can_enable:
@@ -69,12 +69,11 @@ class Emission:
 
     def has(self, system: str, name: str) -> bool:
         """True if the kernel has that static event."""
-        return (system, name) in self._events.static
+        return self._events.static.find(system, name) is not None
 
     def is_wanted(self, system: str, name: str) -> bool:
         """True if some instance wants that static event."""
-        key = (system, name)
-        return any((file := instance.static_file(key)) is not None and file.enabled for instance in self._instances)
+        return bool(self._instances.enabled(self._events.static.find(system, name)))
 
     def emit(
         self,
@@ -95,10 +94,7 @@ class Emission:
         layout = self._layouts.get(event)
         if layout is None:
             layout = self._layouts[event] = Layout(event)
-        key = (event.system, event.name)
-        files = [
-            file for instance in self._instances if (file := instance.static_file(key)) is not None and file.enabled
-        ]
+        files = list(self._instances.enabled(event))
         head = _HEAD.pack(event.id, *self._context(layout.name, context), task.pid)
         record = layout.pack(head, fields, self._intern)
         if event not in self._showable:
@@ -154,11 +150,7 @@ class Emission:
 
     def _learn(self, fields: Mapping[str, FieldValue]) -> None:
         """Remember the names of both tasks of a switch (probe_sched_switch in trace_sched_switch.c)."""
-        if not any(
-            file.enabled and file.instance.options["record-cmd"]
-            for instance in self._instances
-            for file in instance.enabled_files()
-        ):
+        if not any(file.instance.options["record-cmd"] for file in self._instances.all_enabled()):
             return
         for which in ("prev", "next"):
             found = self._task(fields, f"{which}_pid", f"{which}_comm")

@@ -115,7 +115,7 @@ class Renderer:
         self._builtin: dict[int, Callable[[bytes, bool], bytes]] = {
             TRACE_FN: self._function,
             TRACE_STACK: self._stack,
-            instance.tracing.events.static["ftrace", "user_stack"].id: self._user_stack,
+            instance.tracing.user_stack_type: self._user_stack,
             TRACE_PRINT: self._print,
             instance.machine.gates.raw_data_type: self._raw_data,
         }
@@ -294,7 +294,7 @@ class Renderer:
         options = self._instance.options
         with_context = options["context-info"]
         events = self._instance.tracing.events
-        known = kind in self._builtin or bool(events.dynamic(kind) or events.static_by_id(kind))
+        known = kind in self._builtin or events.by_id(kind) is not None
         if options["bin"]:
             context = struct.pack("<iiQ", pid, entry.cpu, entry.stamp) if with_context else b""
             return context + (b"type: %d\n" % kind if known else b"")
@@ -338,7 +338,7 @@ class Renderer:
 
     def _fields_body(self, kind: int) -> Callable[[bytes], bytes]:
         machine, events = self._instance.machine, self._instance.tracing.events
-        event = events.dynamic(kind) or events.static_by_id(kind)
+        event = events.by_id(kind)
         if kind in self._builtin:  # looked for in a list that begins with others, where the search ends
             return lambda data: b"UNKNOWN TYPE %d\n" % kind
         if event is None:
@@ -348,7 +348,7 @@ class Renderer:
 
     def _static_body(self, kind: int) -> Callable[[bytes], bytes]:
         machine, options = self._instance.machine, self._instance.options
-        event = self._instance.tracing.events.static_by_id(kind)
+        event = self._instance.tracing.events.static.by_id(kind)
         if event is None:
             return lambda data: b"Unknown type %d\n" % kind
         return static_text(machine, event, hashed=options["hash-ptr"], verbose=options["verbose"])

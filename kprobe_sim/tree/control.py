@@ -125,14 +125,16 @@ def _seconds(stamp: int) -> str:
 
 
 def set_event_text(instance: Instance) -> bytes:
-    return "".join(
-        f"{file.event.system}:{file.event.name}\n" for file in instance.event_files() if file.enabled
-    ).encode("latin-1")
+    enabled = {file.event for file in instance.enabled_files()}
+    shown = [event for event in instance.events() if event in enabled] if enabled else []
+    return "".join(f"{event.system}:{event.name}\n" for event in shown).encode("latin-1")
 
 
 def clear_events(instance: Instance) -> None:
-    for file in instance.event_files():
-        file.enable(False)
+    used = {file.event: file for file in instance.used_files()}
+    for event in instance.events() if used else ():
+        if event in used:
+            used[event].enable(False)
 
 
 def put_set_event(instance: Instance, data: bytes) -> int:
@@ -149,18 +151,18 @@ def put_set_event(instance: Instance, data: bytes) -> int:
 
 def switch_events(instance: Instance, pattern: str, on: bool) -> None:
     """Enable or disable the events that a word names; OSError EINVAL if it names none."""
-    match, colon, event = pattern.partition(":")
+    match, colon, rest = pattern.partition(":")
     system = match if colon and match not in ("", "*") else None
-    name = event if colon and event not in ("", "*") else None
+    name = rest if colon and rest not in ("", "*") else None
     found = False
-    for file in instance.event_files():
-        if not file.event.can_enable:
+    for event in list(instance.events(system)):
+        if not event.can_enable:
             continue
-        if not colon and match not in (file.event.name, file.event.system):
+        if not colon and match not in (event.name, event.system):
             continue
-        if (system is not None and system != file.event.system) or (name is not None and name != file.event.name):
+        if name is not None and name != event.name:
             continue
-        file.enable(on)
+        instance.file(event).enable(on)
         found = True
     if not found:
         raise refuse(errno.EINVAL)
@@ -220,7 +222,8 @@ def put_enable(file: EventFile, data: bytes) -> None:
 
 
 def group_enable_text(instance: Instance, system: str | None) -> bytes:
-    states = {file.enabled for file in instance.event_files() if _counts(file, system)}
+    enabled = {file.event for file in instance.enabled_files()}
+    states = {event in enabled for event in instance.events(system) if event.can_enable}
     if len(states) == 2:
         return b"X\n"
     return {None: b"?\n", False: b"0\n", True: b"1\n"}[states.pop() if states else None]
@@ -231,15 +234,11 @@ def put_group_enable(instance: Instance, system: str | None, data: bytes) -> Non
     instance.expand()
     if value not in (0, 1):
         raise refuse(errno.EINVAL)
-    files = [file for file in instance.event_files() if _counts(file, system)]
-    if not files:
+    events = [event for event in instance.events(system) if event.can_enable]
+    if not events:
         raise refuse(errno.EINVAL)
-    for file in files:
-        file.enable(bool(value))
-
-
-def _counts(file: EventFile, system: str | None) -> bool:
-    return file.event.can_enable and (system is None or file.event.system == system)
+    for event in events:
+        instance.file(event).enable(bool(value))
 
 
 # numbers that are kept, checked as the kernel checks them, and change nothing that is simulated

@@ -75,7 +75,7 @@ class EventsDir(EventsNode):
         name = of_file(name)
         file = self._file(name)
         directory = SystemDir(instance, name, self._parts) if instance.tracing.events.has_system(name) else None
-        return self._chosen(instance.known_files.setdefault("", set()), name, file, directory)
+        return self._chosen(instance.known_files(), name, file, directory)
 
     def _file(self, name: str) -> Node | None:
         instance, modes = self._instance, self._modes
@@ -129,7 +129,7 @@ class SystemDir(EventsNode):
         directory = None if found is None else EventDir(found, self._parts)
         if name not in self._own:
             return directory
-        return self._chosen(instance.known_files.setdefault(system, set()), name, self._own_file(name), directory)
+        return self._chosen(instance.known_files(system), name, self._own_file(name), directory)
 
     def _own_file(self, name: str) -> Node:
         instance, system = self._instance, self._system
@@ -138,11 +138,12 @@ class SystemDir(EventsNode):
                 lambda: control.group_enable_text(instance, system),
                 lambda data: control.put_group_enable(instance, system, data),
             )
-        return self._file(
-            lambda: group_filter_text(instance, system),
-            lambda data: put_group_filter(instance, system, data),
-            Once,
-        )
+        return self._modes.node(instance, self._modes.write, self._open_filter)
+
+    def _open_filter(self, flags: int) -> OpenFile:
+        instance, system = self._instance, self._system
+        put = partial(put_group_filter, instance, system, instance.tracing.events.directory(system))
+        return Once(flags, lambda: group_filter_text(instance, system), put)
 
     def directories(self) -> int:
         return sum(name not in self._own for name in self._instance.event_names(self._system))
@@ -155,8 +156,8 @@ class SystemDir(EventsNode):
         events = [as_file(name) for name in self._instance.event_names(self._system) if name not in hidden]
         return self._listed(events, self._own)
 
-    def _file(self, get: Get, put: PutBytes, kind: type[Simple] = Simple) -> Node:
-        return self._modes.node(self._instance, self._modes.write, lambda flags: kind(flags, get, put))
+    def _file(self, get: Get, put: PutBytes) -> Node:
+        return self._modes.node(self._instance, self._modes.write, lambda flags: Simple(flags, get, put))
 
 
 class _TriggerFile(Seq):

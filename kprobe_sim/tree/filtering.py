@@ -30,11 +30,18 @@ def group_filter_text(instance: Instance, system: str) -> bytes:
     return GROUP_TEXT
 
 
-def put_group_filter(instance: Instance, system: str, data: bytes) -> None:
-    """Set the filter of every event of a system; an event that can't take it filters nothing, and says so."""
-    files = [file for file in instance.event_files() if file.event.system == system]
+def put_group_filter(instance: Instance, system: str, directory: object, data: bytes) -> None:
+    """Set the filter of every event of a system; an event that can't take it filters nothing, and says so.
+
+    `directory` is what the event table had for the system when the file was opened: once the system's last event is
+    gone the file refuses all with ENODEV, even if the system is there again (apply_subsystem_event_filter()).
+    """
+    files = [instance.file(event) for event in instance.events(system)]
     fields = [tuple(file.event.filter_fields()) for file in files]
-    for file, state in zip(files, write_group_filter(data, fields, filter_context(instance)), strict=True):
+    states = write_group_filter(data, fields, filter_context(instance))
+    if instance.tracing.events.directory(system) is not directory:
+        raise refuse(errno.ENODEV)
+    for file, state in zip(files, states, strict=True):
         _adopt(file, state)
 
 

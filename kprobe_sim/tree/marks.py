@@ -41,7 +41,7 @@ def _mark(instance: Instance, text: bytes, task: Task, cpu: int) -> int:
     )
     if not instance.records or cpu in instance.masked:
         raise refuse(errno.EBADF)
-    event = instance.static_file(("ftrace", "print"))
+    event = instance.print_file
     if event is None or not event.triggers:
         stored = instance.write(cpu, data)
     else:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from errno import EINVAL, ENOENT, EPERM, ESRCH
+from errno import EINVAL, ENOENT, EPERM, ESRCH, errorcode
+from os import O_RDWR
 from typing import Any
 
 import pytest
@@ -270,6 +271,27 @@ def test_a_group_filter_that_no_event_takes(tracefs: Any) -> None:
     define(tracefs, "p:f do_sys_openat2 u1=%di:u8")
     tracefs.write("events/kprobes/filter", b"nosuch==1")
     assert tracefs.read("events/kprobes/f/filter").decode() == "nosuch==1" + LACKING
+
+
+def test_a_group_filter_that_outlives_its_group(tracefs: Any) -> None:
+    """The open file belongs to the directory that it was opened in; a new one of the same name is another."""
+    define(tracefs, "p:mine/f do_sys_openat2")
+
+    def written(file: Any, data: bytes) -> int | str:
+        try:
+            return int(file.write(data))
+        except OSError as error:
+            return errorcode[error.errno or 0]
+
+    with tracefs.open("events/mine/filter", O_RDWR) as file, tracefs.open("events/mine/enable", O_RDWR) as enable:
+        assert written(file, b"common_pid==1") == 13
+        define(tracefs, "-:mine/f")
+        assert [written(file, text) for text in (b"0", b"nosuch==1", b"1" * 4096)] == ["ENODEV", "ENODEV", "EINVAL"]
+        assert written(enable, b"0") == "EINVAL"
+        define(tracefs, "p:mine/f do_sys_openat2")
+        assert written(file, b"common_pid==1") == "ENODEV"
+        assert written(enable, b"0") == 1
+    assert tracefs.read("events/mine/f/filter") == b"none\n"
 
 
 # (filter, the paths that pass) of opens of these paths with dfd -100

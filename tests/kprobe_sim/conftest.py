@@ -12,30 +12,21 @@ from kprobe_sim.builds.profile import Profile, load
 from kprobe_sim.builds.symbols import SymbolTable
 from kprobe_sim.events.dyn_event import DynamicEvent
 from kprobe_sim.events.errlog import ErrorLog
-from kprobe_sim.events.event import Event, StaticEvent
+from kprobe_sim.events.event import Event
 from kprobe_sim.events.event_table import EventTable
+from kprobe_sim.events.static_table import StaticEvents
 from kprobe_sim.filters.predicate import Predicate
 from kprobe_sim.machine.simulated import SimulatedMachine
 from kprobe_sim.probes.kprobes import Kprobe
 from kprobe_sim.probes.registry import ProbeRegistry
 
 VERSIONS = {"5.10": (5, 10, 262), "6.1": (6, 1, 190), "6.12": (6, 12, 117), "7.2": (7, 2, 13), "7.3": (7, 3, 0)}
-STATIC_EVENTS = {
-    (system, name): StaticEvent(system, name, 1, lambda: b"", ())
-    for system, name in (
-        ("sched", "sched_switch"),
-        ("ftrace", "print"),
-        ("ftrace", "function"),
-        ("syscalls", "sys_enter_openat"),
-    )
-}
 
 
 class Host:
-    """The kernel around a registry: static events, ids that only grow, and a set of busy events."""
+    """The kernel around a registry: the events that have directories, and a set of busy events."""
 
-    def __init__(self, first_id: int = 1396) -> None:
-        self.next_id = first_id
+    def __init__(self) -> None:
         self.busy: set[tuple[str, str]] = set()
         self.present: list[DynamicEvent] = []
 
@@ -43,8 +34,6 @@ class Host:
         raise NotImplementedError
 
     def add_event(self, event: DynamicEvent) -> None:
-        event.id = self.next_id
-        self.next_id += 1
         self.present.append(event)
 
     def remove_event(self, event: DynamicEvent) -> None:
@@ -69,7 +58,7 @@ class Registry(ProbeRegistry):
         machine.gates = self.gates = gates_for(VERSIONS[series])
         machine.hashed_pointer = hash_pointer
         self.log = ErrorLog(lambda: 27_094_289_123, self.gates.error_log_command_size)
-        self.table = EventTable(STATIC_EVENTS.values, 1396, reuse_ids=False)
+        self.table = EventTable(StaticEvents(machine.profile), 1396, reuse_ids=False)
         super().__init__(machine, self.table, self.host, self.log)
 
     def __iter__(self) -> Iterator[Kprobe]:

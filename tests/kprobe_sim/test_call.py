@@ -69,3 +69,19 @@ def test_so_are_those_on_the_stack() -> None:
     kernel.tracefs.write("events/kprobes/x/enable", b"1")
     kernel.call("mon_event_read", task=CAT, args=(1, 2, 3, 4, 5, 6, 7))
     assert kernel.tracefs.read("trace").endswith(b") b=2 f=6 g=7 s0=0x7\n")
+
+
+def test_a_new_event_calls_tracefs_create_dir() -> None:
+    """A probe there is hit by each definition while it is enabled; the function tracer sees it as well."""
+    kernel = SimulatedKernel("6.1")
+    kernel.tracefs.write("kprobe_events", b"p:dir tracefs_create_dir name=+0(%di):string")
+    kernel.tracefs.write("events/kprobes/dir/enable", b"1")
+    kernel.tracefs.write("kprobe_events", b"p:one do_sys_openat2\nr:grp/two do_sys_openat2")
+    kernel.tracefs.write("events/kprobes/dir/enable", b"0")
+    kernel.tracefs.write("kprobe_events", b"p:three do_sys_openat2")
+    kernel.tracefs.write("current_tracer", b"nop")
+    lines = kernel.tracefs.read("trace").decode().splitlines()[-2:]
+    assert [line.rpartition(" ")[2] for line in lines] == ['name="one"', 'name="two"']
+    kernel.tracefs.write("current_tracer", b"function")
+    kernel.tracefs.write("kprobe_events", b"p:four do_sys_openat2")
+    assert kernel.tracefs.read("trace").endswith(b" tracefs_create_dir\n")

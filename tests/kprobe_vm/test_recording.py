@@ -206,7 +206,7 @@ def test_what_is_written_is_read_by_the_simulator(tmp_path: Path) -> None:
     assert table.placement(BASE + 1) is Placement.NOT_BOUNDARY
     assert table.placement(BASE + 5) is Placement.RESERVED
     assert table.placement(BASE + 6) is Placement.INT3
-    assert table.placement(BASE + 16) is Placement.NOTRACE
+    assert table.is_notrace(BASE + 16)
     assert table.is_blacklisted(BASE + 17)
     assert not table.is_blacklisted(BASE + 18)
 

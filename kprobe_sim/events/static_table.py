@@ -1,0 +1,89 @@
+"""The static events of one kernel by name and id, each made when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+
+from kprobe_sim.builds.profile import EventFacts, Profile
+from kprobe_sim.events.event import StaticEvent
+
+Key = tuple[str, str]  # system and name
+
+
+class StaticEvents:
+    """The static events of a build; what is asked of one event makes no other."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._found: dict[Key, StaticEvent | None] = {}
+        self._all: dict[Key, StaticEvent] | None = None
+        self._ids: dict[int, StaticEvent] = {}
+        self._systems: tuple[dict[str, list[str]], ...] = ()
+
+    def find(self, system: str, name: str) -> StaticEvent | None:
+        """Return the event of that name, or None."""
+        key = (system, name)
+        if key not in self._found:
+            facts = self._profile.static_event(system, name)
+            self._found[key] = None if facts is None else self._made(facts)
+        return self._found[key]
+
+    def has_system(self, name: str) -> bool:
+        """True if there is such a system."""
+        return self._profile.has_system(name)
+
+    def all(self) -> Mapping[Key, StaticEvent]:
+        """Return all events by system and name, in the order of available_events."""
+        if self._all is None:
+            listed = sorted(self._profile.static_events(), key=lambda facts: facts.id)
+            self._all = {
+                (facts.system, facts.name): self._found.get((facts.system, facts.name)) or self._made(facts)
+                for facts in listed
+            }
+            self._found.update(self._all)
+        return self._all
+
+    def listed(self, system: str | None) -> Iterable[StaticEvent]:
+        """Return the events of a system, None: of all, in the order of available_events."""
+        if system is None:
+            return self.all().values()
+        if not self.has_system(system):
+            return ()
+        return [event for event in self.all().values() if event.system == system]
+
+    def by_id(self, number: int) -> StaticEvent | None:
+        """Return the event with that id, or None."""
+        if not self._ids:
+            self._ids = {event.id: event for event in self.all().values()}
+        return self._ids.get(number)
+
+    def systems(self, *, backwards: bool = False) -> Mapping[str, Sequence[str]]:
+        """Return the names of the events by system, both in the order of their directories' making.
+
+        At boot that is the order of the ids, but for the system ftrace; `backwards` is the order in an instance.
+        """
+        if not self._systems:
+            readdir = [(facts.system, facts.name) for facts in self._profile.static_events()]
+            order = list(dict.fromkeys(system for system, _ in readdir))
+            made = [key for key in self.all() if key[0] != "ftrace"]
+            of_ftrace = [key for key in readdir if key[0] == "ftrace"]
+            if order[0] != made[0][0]:  # the newest stands first
+                order.reverse()
+                of_ftrace.reverse()
+            following = order[order.index("ftrace") + 1]
+            place = next(index for index, (system, _) in enumerate(made) if system == following)
+            made[place:place] = of_ftrace
+            self._systems = (_by_system(made), _by_system(made[::-1]))
+        return self._systems[backwards]
+
+    def _made(self, facts: EventFacts) -> StaticEvent:
+        text = partial(self._profile.event_format, facts.system, facts.name)
+        return StaticEvent(facts.system, facts.name, facts.id, text, facts.files)
+
+
+def _by_system(keys: Iterable[Key]) -> dict[str, list[str]]:
+    systems: dict[str, list[str]] = {}
+    for system, name in keys:
+        systems.setdefault(system, []).append(name)
+    return systems
