@@ -57,7 +57,7 @@ class StaticEvent:
         self.files = tuple(files)
         self.can_enable = "enable" in self.files
         self._format = format_text
-        self._fields: list[Field] | None = None
+        self._fields: tuple[Field, ...] | None = None
 
     def switch(self, find: Find, on: bool) -> None:
         """Tracepoints can always be switched."""
@@ -66,14 +66,12 @@ class StaticEvent:
         """Return the recorded text of `format`."""
         return self._format()
 
-    def filter_fields(self) -> list[Field]:
+    def filter_fields(self) -> tuple[Field, ...]:
         """Read the fields back from the recorded format text."""
         if self._fields is None:
-            self._fields = self._read()
+            fields = read_fields(self._format().decode())
+            self._fields = tuple([field for field in fields if not field.name.startswith("common_")])
         return self._fields
-
-    def _read(self) -> list[Field]:
-        return [field for field in read_fields(self._format().decode()) if not field.name.startswith("common_")]
 
 
 def read_fields(text: str) -> list[Field]:

@@ -1,9 +1,14 @@
-"""The static events of one kernel by name and id, each made when it is first asked for."""
+"""The static events of a build by name and id, each made when it is first asked for.
+
+They are the same for all kernels of the build; whether one is enabled, and what else a kernel changes, is in the files
+that its instances have of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
+from types import MappingProxyType
 
 from kprobe_sim.builds.profile import EventFacts, Profile
 from kprobe_sim.events.event import StaticEvent
@@ -16,18 +21,24 @@ class StaticEvents:
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
-        self._found: dict[Key, StaticEvent | None] = {}
-        self._all: dict[Key, StaticEvent] | None = None
+        self._made: dict[Key, StaticEvent] = {}  # each event is one object, whichever threads ask for it
+        self._all: Mapping[Key, StaticEvent] | None = None
         self._ids: dict[int, StaticEvent] = {}
-        self._systems: tuple[dict[str, list[str]], ...] = ()
+        self._systems: tuple[Mapping[str, Sequence[str]], ...] = ()
+
+    @classmethod
+    @lru_cache(maxsize=64)
+    def of(cls, profile: Profile) -> StaticEvents:
+        """Return those that all kernels of a profile share."""
+        return cls(profile)
 
     def find(self, system: str, name: str) -> StaticEvent | None:
         """Return the event of that name, or None."""
-        key = (system, name)
-        if key not in self._found:
+        event = self._made.get((system, name))
+        if event is None:
             facts = self._profile.static_event(system, name)
-            self._found[key] = None if facts is None else self._made(facts)
-        return self._found[key]
+            event = None if facts is None else self._make(facts)
+        return event
 
     def has_system(self, name: str) -> bool:
         """True if there is such a system."""
@@ -37,11 +48,7 @@ class StaticEvents:
         """Return all events by system and name, in the order of available_events."""
         if self._all is None:
             listed = sorted(self._profile.static_events(), key=lambda facts: facts.id)
-            self._all = {
-                (facts.system, facts.name): self._found.get((facts.system, facts.name)) or self._made(facts)
-                for facts in listed
-            }
-            self._found.update(self._all)
+            self._all = MappingProxyType({(facts.system, facts.name): self._make(facts) for facts in listed})
         return self._all
 
     def listed(self, system: str | None) -> Iterable[StaticEvent]:
@@ -77,13 +84,14 @@ class StaticEvents:
             self._systems = (_by_system(made), _by_system(made[::-1]))
         return self._systems[backwards]
 
-    def _made(self, facts: EventFacts) -> StaticEvent:
+    def _make(self, facts: EventFacts) -> StaticEvent:
         text = partial(self._profile.event_format, facts.system, facts.name)
-        return StaticEvent(facts.system, facts.name, facts.id, text, facts.files)
+        event = StaticEvent(facts.system, facts.name, facts.id, text, facts.files)
+        return self._made.setdefault((facts.system, facts.name), event)
 
 
-def _by_system(keys: Iterable[Key]) -> dict[str, list[str]]:
+def _by_system(keys: Iterable[Key]) -> Mapping[str, Sequence[str]]:
     systems: dict[str, list[str]] = {}
     for system, name in keys:
         systems.setdefault(system, []).append(name)
-    return systems
+    return MappingProxyType({system: tuple(names) for system, names in systems.items()})

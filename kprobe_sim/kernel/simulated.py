@@ -53,7 +53,7 @@ class SimulatedKernel:
         self.memory = machine.memory
         self.tasks = machine.tasks
         self.files = machine.files
-        self.events = EventTable(StaticEvents(self.profile), self.profile.first_dynamic_id, self.profile.reuses_ids)
+        self.events = EventTable(StaticEvents.of(self.profile), self.profile.first_dynamic_id, self.profile.reuses_ids)
         tracing = Tracing(machine, self.events)
         self.instances = Instances(tracing)
         self.top = self.instances.top

@@ -12,7 +12,7 @@ from kprobe_sim.events.event_file import EventFile, Hit
 from kprobe_sim.events.instances import Instances
 from kprobe_sim.events.recording import Recorder
 from kprobe_sim.machine.task import Task
-from kprobe_sim.static_events.static_record import FieldValue, Layout
+from kprobe_sim.static_events.static_record import FieldValue, layout_of
 from kprobe_sim.text.c_expression import NotEvaluable
 from kprobe_sim.text.static_text import static_text
 
@@ -49,7 +49,6 @@ class Emission:
         self._recorder = recorder
         self._machine = instances.top.machine
         self._events = instances.top.tracing.events
-        self._layouts: dict[StaticEvent, Layout] = {}
         self._showable: set[StaticEvent] = set()
         self._addresses: dict[bytes, int] = {}
 
@@ -91,9 +90,7 @@ class Emission:
         Raises ValueError for an event, field or value that the kernel hasn't, and for an event that can't be shown.
         """
         event = self.event(name)
-        layout = self._layouts.get(event)
-        if layout is None:
-            layout = self._layouts[event] = Layout(event)
+        layout = layout_of(event)
         files = list(self._instances.enabled(event))
         head = _HEAD.pack(event.id, *self._context(layout.name, context), task.pid)
         record = layout.pack(head, fields, self._intern)

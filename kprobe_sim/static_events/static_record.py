@@ -6,6 +6,7 @@ Sources: include/trace/stages/stage5_get_offsets.h and stage6_event_callback.h (
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 
 from kprobe_sim.events.event import StaticEvent
 from kprobe_sim.records.field import Field
@@ -69,6 +70,9 @@ class Layout:
             return bytes(record)
         # the room is that of the padded structure and the data, which begins before the padding
         return bytes(record[: self.end]) + data.ljust(self._size - self.end + len(data), b"\0")
+
+
+layout_of = lru_cache(maxsize=1024)(Layout)  # of an event, which is the same for all kernels of a build
 
 
 def _alignment(field: Field) -> int:
