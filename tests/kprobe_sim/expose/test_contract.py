@@ -38,41 +38,44 @@ def wanted(way: str, name: str, series: str) -> object:
     return contract.expected(name, readme(series)) if found is None else found[0]
 
 
-@pytest.mark.parametrize("name", contract.CASES)
-def test_patched_python(name: str) -> None:
-    case, _ = contract.CASES[name]
-    with patched("6.1"):
-        assert contract.outcome(contract.Calls(TRACING), case) == wanted("patched", name, "6.1")
+def named() -> list[tuple[str, str]]:
+    return [(name, name) for name in contract.CASES]
 
 
-@pytest.mark.parametrize("name", contract.CASES)
-def test_pyfakefs(readmes: None, fs: Any, name: str) -> None:
-    case, _ = contract.CASES[name]
-    with patched("6.1", fs=fs):
-        assert contract.outcome(contract.Calls("/sys/kernel/debug/tracing"), case) == wanted("pyfakefs", name, "6.1")
+def test_patched_python(every: Any) -> None:
+    def check(name: str) -> None:
+        case, _ = contract.CASES[name]
+        with patched("6.1"):
+            assert contract.outcome(contract.Calls(TRACING), case) == wanted("patched", name, "6.1")
+
+    every(named(), check, of=72)
 
 
-@pytest.fixture(scope="module")
-def on_mount(run: Run) -> Any:
-    """All outcomes on one mount of a series."""
+def test_pyfakefs(every: Any, readmes: None, fs: Any) -> None:
+    def check(name: str) -> None:
+        case, _ = contract.CASES[name]
+        with patched("6.1", fs=fs):
+            outcome = contract.outcome(contract.Calls("/sys/kernel/debug/tracing"), case)
+            assert outcome == wanted("pyfakefs", name, "6.1")
 
-    @functools.cache
-    def found(series: str) -> dict[str, Any]:
-        options = ("--kernel", series, "--activity", "none")
-        done = run([sys.executable, contract.__file__, TRACING], options)
-        assert done.stderr == ""
-        raw: dict[str, Any] = json.loads(done.stdout)
-        return {
-            name: value["bytes"].encode("latin-1") if isinstance(value, dict) else value for name, value in raw.items()
-        }
-
-    return found
+    every(named(), check, of=72)
 
 
-@pytest.mark.parametrize("name", contract.CASES)
 @pytest.mark.parametrize("series", SERIES)
-def test_mount(on_mount: Any, series: str, name: str) -> None:
-    assert on_mount(series)[name] == wanted("mount", name, series)
+def test_mount(every: Any, run: Run, series: str) -> None:
+    """All cases on one mount."""
+    options = ("--kernel", series, "--activity", "none")
+    done = run([sys.executable, contract.__file__, TRACING], options)
+    assert done.stderr == ""
+    found = {
+        name: value["bytes"].encode("latin-1") if isinstance(value, dict) else value
+        for name, value in json.loads(done.stdout).items()
+    }
+
+    def check(name: str) -> None:
+        assert found[name] == wanted("mount", name, series)
+
+    every(named(), check, of=72)
 
 
 def test_the_page_shows_the_table() -> None:
