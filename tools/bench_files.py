@@ -75,7 +75,7 @@ def lists(_: Path) -> Round:
     tracefs = kernel.tracefs
     text = tracefs.read("available_filter_functions").decode()
     names = text.splitlines()
-    tracefs.write("set_ftrace_filter", b"*\n")
+    tracefs.write("set_ftrace_filter", b"s*\n")  # some 80 kB
     return lambda: {
         "read.functions": rate(lambda: tracefs.read("available_filter_functions")),
         "read.chosen": rate(lambda: tracefs.read("set_ftrace_filter")),
@@ -142,7 +142,7 @@ GROUPS = (
         lists,
         (
             Figure("read.functions", "read available_filter_functions", "f-string lines", "MB/s", most=50),
-            Figure("read.chosen", "read set_ftrace_filter of all functions", "f-string lines", "MB/s", most=50),
+            Figure("read.chosen", "read set_ftrace_filter of s*", "f-string lines", "MB/s", most=50),
         ),
     ),
     Group(
