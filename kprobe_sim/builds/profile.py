@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from kprobe_sim.builds.functions import RecordedFunctions
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.builds.prototypes import Prototype, PrototypeTable
 from kprobe_sim.builds.recorded import RecordedSymbols
@@ -168,7 +169,7 @@ class Profile:
         its group.
         """
         if path == "available_filter_functions":
-            return "".join(f"{name}\n" for name in self.symbols.traceable_names()).encode()
+            return b"".join(self.functions.lines)
         return self._files[path].encode("latin-1")
 
     def entries(self, path: str) -> list[FileEntry]:
@@ -239,6 +240,11 @@ class Profile:
     def symbols(self) -> SymbolTable:
         """Return the kernel's symbols: one table for this profile; see `fresh_symbols` for one of one's own."""
         return self.fresh_symbols()
+
+    @cached_property
+    def functions(self) -> RecordedFunctions:
+        """Return the functions that ftrace can stop in, as they were recorded."""
+        return RecordedFunctions(self.recorded_symbols, self.symbols.traceable_places)
 
     def fresh_symbols(self) -> SymbolTable:
         """Return a new table, to which functions can be added without anybody else seeing them."""

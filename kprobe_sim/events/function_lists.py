@@ -2,24 +2,53 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from kprobe_sim.builds.functions import Functions
+
+
+class Chosen(NamedTuple):
+    """Some of the functions of a kernel, by number; all of a name or none are among them."""
+
+    functions: Functions
+    numbers: frozenset[int]
+
+    def among(self, functions: Functions) -> Chosen:
+        """Return the functions of the same names, when some were added or moved."""
+        if functions is self.functions:
+            return self
+        names = {self.functions.name(number) for number in self.numbers}
+        return Chosen(functions, frozenset(number for name in names for number in functions.numbers(name)))
+
+    def has(self, name: str) -> bool:
+        """Return whether a function is among them."""
+        return any(number in self.numbers for number in self.functions.numbers(name))
+
 
 class FunctionLists:
     """The lists of one instance, by file name."""
 
     def __init__(self) -> None:
-        self._chosen: dict[str, frozenset[str]] = {}
-        self.version = 0
+        self._chosen: dict[str, Chosen] = {}
+        self._traced: dict[str, bool] = {}  # what `traces` said
 
-    def chosen(self, name: str) -> frozenset[str]:
-        """Return the functions of one list; none stands for no choice."""
-        return self._chosen.get(name, frozenset())
+    def chosen(self, name: str) -> Chosen | None:
+        """Return the functions of one list, None if it is empty: no choice."""
+        return self._chosen.get(name)
 
-    def choose(self, name: str, functions: frozenset[str]) -> None:
+    def choose(self, name: str, functions: Chosen | None) -> None:
         """Set one list."""
-        self._chosen[name] = functions
-        self.version += 1
+        self._traced.clear()
+        if functions is None or not functions.numbers:
+            self._chosen.pop(name, None)
+        else:
+            self._chosen[name] = functions
 
     def traces(self, function: str) -> bool:
         """True if the function tracer records a function, as far as its name goes."""
-        wanted = self.chosen("set_ftrace_filter")
-        return (not wanted or function in wanted) and function not in self.chosen("set_ftrace_notrace")
+        known = self._traced.get(function)
+        if known is None:
+            wanted, unwanted = self.chosen("set_ftrace_filter"), self.chosen("set_ftrace_notrace")
+            known = (wanted is None or wanted.has(function)) and not (unwanted is not None and unwanted.has(function))
+            self._traced[function] = known
+        return known

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from kprobe_sim.builds.filter_gates import filter_gates
+from kprobe_sim.builds.functions import Functions
 from kprobe_sim.builds.gates import gates_for
 from kprobe_sim.builds.profile import Profile
 from kprobe_sim.machine.clock import VirtualClock
@@ -46,8 +47,7 @@ class SimulatedMachine:
         self.files = MachineFiles()
         self._subscribers: dict[object, Callable[[], None]] = {}
         self._hash_key = self.release.encode()
-        self._functions = (-1, b"")  # version of the symbols, text of available_filter_functions
-        self._addresses = (-1, b"")  # the same of available_filter_functions_addrs
+        self._functions: tuple[int, Functions] = (0, profile.functions)  # the version of the symbols that they are of
 
     def threads(self, pid: int) -> list[int]:
         """Return the thread ids of a process, as far as its threads have done something; [] if unknown."""
@@ -100,20 +100,12 @@ class SimulatedMachine:
         text = self.profile.file_text("printk_formats")
         return {int(address, 16): string for address, string in _PRINTK_FORMAT.findall(text)}
 
-    def available_functions(self) -> bytes:
-        """Return the text of available_filter_functions; the same object until functions change."""
+    def functions(self) -> Functions:
+        """Return the functions that ftrace can stop in; the same object until functions change."""
         version = self.symbols.version
         if self._functions[0] != version:
-            self._functions = (version, "".join(f"{name}\n" for name in self.symbols.traceable_names()).encode())
+            self._functions = (version, Functions(self.symbols.traceable_places))
         return self._functions[1]
-
-    def function_addresses(self) -> bytes:
-        """Return the text of available_filter_functions_addrs; the same object until functions change."""
-        version = self.symbols.version
-        if self._addresses[0] != version:
-            lines = (f"{address:016x} {name}\n" for address, name in self.symbols.traceable_places())
-            self._addresses = (version, "".join(lines).encode())
-        return self._addresses[1]
 
     # waking readers
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import NamedTuple
 
 from kprobe_sim.builds.filter_gates import FilterGates
@@ -38,24 +39,43 @@ def compile_text(text: bytes, gates: FilterGates) -> Matcher:
     return full
 
 
-def compile_pattern(text: bytes, gates: FilterGates) -> Pattern:
-    """Return the matcher of ~.
+class PatternKind(Enum):
+    """How a pattern is compared: as a whole, by its front, middle or end, or as a glob."""
+
+    FULL = auto()
+    FRONT = auto()
+    MIDDLE = auto()
+    END = auto()
+    GLOB = auto()
+
+
+def classify(text: bytes) -> tuple[PatternKind, bytes]:
+    """Return how a pattern is compared, and with what.
 
     A pattern that begins with a digit is plain text; a star at an end or both, and no other sign, is a search; else
     the whole is a glob.
     """
-    negated = text.startswith(b"!")
-    if negated:
-        text = text[1:]
     inner = text[1:-1]
     if text[:1].isdigit():
-        return Pattern(compile_text(text, gates), negated)
+        return PatternKind.FULL, text
     if b"*" in inner or any(sign in text for sign in b"[?\\"):
-        return Pattern(_glob(text, gates), negated)
+        return PatternKind.GLOB, text
     front, back = text.startswith(b"*"), len(text) > 1 and text.endswith(b"*")
     if front:
-        return Pattern(_middle(inner) if back else _end(text[1:]), negated)
-    return Pattern(_front(text[:-1]) if back else compile_text(text, gates), negated)
+        return (PatternKind.MIDDLE, inner) if back else (PatternKind.END, text[1:])
+    return (PatternKind.FRONT, text[:-1]) if back else (PatternKind.FULL, text)
+
+
+def compile_pattern(text: bytes, gates: FilterGates) -> Pattern:
+    """Return the matcher of ~."""
+    kind, wanted = classify(text.removeprefix(b"!"))
+    if kind is PatternKind.GLOB:
+        matcher = _glob(wanted, gates)
+    elif kind is PatternKind.FULL:
+        matcher = compile_text(wanted, gates)
+    else:
+        matcher = {PatternKind.FRONT: _front, PatternKind.MIDDLE: _middle, PatternKind.END: _end}[kind](wanted)
+    return Pattern(matcher, text.startswith(b"!"))
 
 
 def c_string(data: bytes) -> bytes:
@@ -139,29 +159,42 @@ def _read_class(pattern: bytes, position: int) -> _Class | None:
     return None
 
 
-def glob_expression(pattern: bytes) -> re.Pattern[bytes]:
-    """Return a regular expression that fully matches what the glob matches; its time is at most quadratic.
+class Sign(NamedTuple):
+    """One sign of a glob as a regular expression; `plain`: the one character that it stands for, or b""."""
 
-    `?` is any character, `*` any run, `[a-c]` and `[!x]` classes, a backslash takes the next sign plainly.
+    expression: bytes
+    plain: bytes = b""
+
+
+def glob_signs(pattern: bytes, any_sign: bytes = b".") -> list[list[Sign]]:
+    """Return the signs of a glob, in pieces between its stars.
+
+    `?` is any character, for which `any_sign` stands, `[a-c]` and `[!x]` are classes, a backslash takes the next sign
+    plainly.
     """
-    pieces = [b""]  # what stands between the stars
+    pieces: list[list[Sign]] = [[]]
     position = 0
     while position < len(pattern):
         sign = pattern[position : position + 1]
         position += 1
         if sign == b"*":
-            pieces.append(b"")
+            pieces.append([])
         elif sign == b"?":
-            pieces[-1] += b"."
+            pieces[-1].append(Sign(any_sign))
         elif sign == b"[" and (group := _read_class(pattern, position)):
             position = group.after
-            pieces[-1] += _class_expression(group)
-        elif sign == b"\\":
-            pieces[-1] += re.escape(pattern[position : position + 1])  # at the end of the pattern: nothing
-            position += 1
+            pieces[-1].append(Sign(_class_expression(group)))
         else:
-            pieces[-1] += re.escape(sign)
-    first, *others = pieces
+            if sign == b"\\":
+                sign = pattern[position : position + 1]  # at the end of the pattern: nothing
+                position += 1
+            pieces[-1].append(Sign(re.escape(sign), sign))
+    return pieces
+
+
+def glob_expression(pattern: bytes) -> re.Pattern[bytes]:
+    """Return a regular expression that fully matches what the glob matches; its time is at most quadratic."""
+    first, *others = [b"".join([sign.expression for sign in piece]) for piece in glob_signs(pattern)]
     if not others:
         return re.compile(first, re.DOTALL)
     *inner, last = others

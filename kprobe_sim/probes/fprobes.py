@@ -17,8 +17,8 @@ from kprobe_sim.fetch.argument import FetchArg
 from kprobe_sim.fetch.btf_arguments import Function
 from kprobe_sim.fetch.evaluate import compile_arguments
 from kprobe_sim.fetch.expression import Expression, Scope
-from kprobe_sim.parsing.glob import glob_expression
 from kprobe_sim.parsing.kstrto import is_digit
+from kprobe_sim.parsing.name_glob import globbed
 from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
 from kprobe_sim.probes.command import RETURN_SUFFIX, read_arguments, read_maxactive, read_names, split_return
 from kprobe_sim.probes.eprobes import refused_register
@@ -227,9 +227,13 @@ class Fprobes(ProbeKind[Fprobe]):
         symbols = self.dyn_events.symbols
         if not any(mark in pattern for mark in "*?["):
             return [symbol.address for symbol in symbols.lookup(pattern) if self._is_traceable(symbol.address)]
-        wanted = glob_expression(pattern.encode("latin-1"))
-        found = [name for name in symbols.traceable_names() if wanted.fullmatch(name.encode("latin-1"))]
-        return [symbol.address for name in found for symbol in symbols.lookup(name)]
+        functions = self.dyn_events.machine.functions()
+        found = [
+            number
+            for number in globbed(pattern.encode("latin-1"), functions.names)
+            if not functions.is_of_module(number)
+        ]
+        return [symbol.address for number in found for symbol in symbols.lookup(functions.names[number])]
 
     def _is_traceable(self, address: int) -> bool:
         return self.dyn_events.symbols.is_traceable(self.dyn_events.points.entry(address))

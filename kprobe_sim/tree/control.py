@@ -51,11 +51,6 @@ def put_clock(instance: Instance, data: bytes) -> None:
     instance.set_clock(data.split(b"\0", 1)[0].strip(BLANKS).decode("latin-1"))
 
 
-def function_addresses(instance: Instance) -> bytes:
-    """Return the text of available_filter_functions_addrs (6.5 and later)."""
-    return instance.machine.function_addresses()
-
-
 def clock_text(instance: Instance) -> bytes:
     names = instance.machine.profile.clocks
     return (" ".join(f"[{name}]" if name == instance.clock.name else name for name in names) + "\n").encode()

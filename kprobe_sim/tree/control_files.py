@@ -76,7 +76,7 @@ def _clear_pids(attribute: str) -> Callable[[Instance], None]:
 def _functions(name: str) -> Control:
     return Control(
         lambda instance, flags: FunctionList(flags, instance, name),
-        lambda instance: instance.functions.choose(name, frozenset()),
+        lambda instance: instance.functions.choose(name, None),
     )
 
 
@@ -125,8 +125,12 @@ CONTROL: dict[str, Control] = {
 # files of the top only
 TOP: dict[str, Control] = {
     "available_events": Control(_seq(lambda instance: instance.tracing.events.available())),
-    "available_filter_functions": Control(_seq(lambda instance: instance.machine.available_functions())),
-    "available_filter_functions_addrs": Control(_seq(lambda instance: control.function_addresses(instance))),
+    "available_filter_functions": Control(
+        lambda instance, flags: Seq(flags, lambda: instance.machine.functions().lines),
+    ),
+    "available_filter_functions_addrs": Control(  # 6.5 and later
+        lambda instance, flags: Seq(flags, lambda: instance.machine.functions().addressed_lines),
+    ),
     "saved_cmdlines": Control(_seq(lambda instance: instance.cmdlines.text())),
     "saved_cmdlines_size": Control(
         _simple(lambda instance: b"%d\n" % instance.cmdlines.size, control.put_saved_cmdlines_size, Unseekable)

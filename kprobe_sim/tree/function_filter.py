@@ -12,9 +12,11 @@ import errno
 import os
 from collections.abc import Sequence
 
+from kprobe_sim.builds.functions import Functions
+from kprobe_sim.events.function_lists import Chosen
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.files.seqfile import Seq
-from kprobe_sim.parsing.glob import compile_pattern
+from kprobe_sim.parsing.name_glob import matching
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.parsing.words import BLANKS, next_word
 
@@ -39,15 +41,19 @@ class FunctionList(Seq):
         super().__init__(flags, self._lines, self._put)
         self._instance = instance
         self._name = name
-        self._new = frozenset() if flags & os.O_TRUNC else instance.functions.chosen(name)
+        functions = instance.machine.functions()
+        chosen = None if flags & os.O_TRUNC else instance.functions.chosen(name)
+        self._new = Chosen(functions, frozenset()) if chosen is None else chosen.among(functions)
         self._rest = b""  # the start of a word whose end hasn't been written
+        self._shown: tuple[Chosen | None, Functions | None, Sequence[bytes]] = (None, None, ())
 
     def _lines(self) -> Sequence[bytes]:
-        chosen = self._instance.functions.chosen(self._name)
-        if not chosen:
-            return [EMPTY[self._name]]
-        names = (line.partition(" ")[0] for line in self._instance.machine.symbols.traceable_names())
-        return [b"%b\n" % name.encode() for name in names if name in chosen]
+        chosen, functions = self._instance.functions.chosen(self._name), self._instance.machine.functions()
+        if chosen is None:
+            return (EMPTY[self._name],)
+        if self._shown[0] is not chosen or self._shown[1] is not functions:
+            self._shown = (chosen, functions, functions.name_lines(sorted(chosen.among(functions).numbers)))
+        return self._shown[2]
 
     def _put(self, data: bytes) -> int:
         word = next_word(data, _WORD - len(self._rest))
@@ -89,19 +95,18 @@ class FunctionList(Seq):
         found = self._found(word.removeprefix(b"!"))
         if not found:
             raise refuse(errno.EINVAL)
-        self._new = self._new - found if word.startswith(b"!") else self._new | found
+        functions, numbers = self._new
+        self._new = Chosen(functions, numbers - found if word.startswith(b"!") else numbers | found)
 
-    def _found(self, pattern: bytes) -> frozenset[str]:
+    def _found(self, pattern: bytes) -> frozenset[int]:
         """Return the functions that a name or pattern means; a number is the place in available_filter_functions."""
-        machine = self._instance.machine
-        names = [line.partition(" ")[0] for line in machine.symbols.traceable_names()]
+        functions = self._new.functions
         if pattern.isdigit():
-            return frozenset(names[int(pattern) - 1 : int(pattern)])
+            number = int(pattern) - 1
+            return frozenset(functions.numbers(functions.name(number)) if 0 <= number < len(functions) else ())
         if not any(sign in pattern for sign in b"*?[\\"):
-            name = pattern.decode("latin-1")
-            return frozenset({name} if name in names else ())
-        matches = compile_pattern(pattern, machine.filter_gates).matches
-        return frozenset(name for name in names if matches(name.encode() + b"\0", 0, len(name) + 1))
+            return frozenset(functions.numbers(pattern.decode("latin-1")))
+        return frozenset(matching(pattern, functions.names, self._instance.machine.filter_gates))
 
     def release(self) -> None:
         if self.writable:

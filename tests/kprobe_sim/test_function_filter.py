@@ -65,3 +65,41 @@ def test_what_is_wrong_is_said_to_who_ends_the_word(path: str, word: bytes, ende
 @pytest.mark.parametrize("path", ["set_ftrace_filter", "set_graph_function", "stack_trace_filter"])
 def test_a_function_that_a_close_ends_is_taken(path: str) -> None:
     assert written(path, b"do_sys_", b"openat2") == ([7, 7], b"do_sys_openat2\n")
+
+
+def test_a_function_by_its_place_in_the_list() -> None:
+    """It begins at 1."""
+    first, second = SimulatedKernel("6.1").tracefs.read("available_filter_functions").split(b"\n")[:2]
+    assert written("set_ftrace_filter", b"2\n") == ([2], second + b"\n")
+    assert written("set_ftrace_filter", b"1 ", b"2\n") == ([2, 2], first + b"\n" + second + b"\n")
+    for place in (b"0\n", b"35773\n", b"99999999999999999999\n"):
+        assert written("set_ftrace_filter", place)[0] == ["EINVAL"]
+
+
+def test_patterns_and_names_of_one_list() -> None:
+    path = "set_ftrace_filter"
+    assert written(path, b"vfs_lo*\n", b"vfs_link ") == ([8, 9], b"vfs_link\nvfs_lock_file\n")
+
+
+def test_what_was_chosen_stays_chosen_when_functions_are_added_or_move() -> None:
+    kernel = SimulatedKernel("6.1")
+    tracefs = kernel.tracefs
+    tracefs.write("set_ftrace_filter", b"vfs_open\n")
+    tracefs.write("set_ftrace_filter", b"do_sys_openat2\n")
+    kernel.add_function("another_function")
+    kernel.add_function("vfs_open", size=0x10000)
+    assert tracefs.read("set_ftrace_filter") == b"do_sys_openat2\nvfs_open\n"
+    tracefs.write("set_ftrace_filter", b"another_*\n")
+    assert tracefs.read("set_ftrace_filter") == b"do_sys_openat2\nanother_function\nvfs_open\n"
+    tracefs.write("set_ftrace_filter", b"!vfs_open\n")
+    assert tracefs.read("set_ftrace_filter") == b"do_sys_openat2\nanother_function\n"
+
+
+def test_a_function_of_a_module_is_listed_by_its_name_alone() -> None:
+    assert written("set_ftrace_filter", b"virtqueue_set_*\n")[1] == b"virtqueue_set_dma_premapped\n"
+
+
+def test_a_lost_function_goes_by_the_name_of_the_list() -> None:
+    names = SimulatedKernel("6.1").tracefs.read("available_filter_functions").split(b"\n")
+    lost = next(name for name in names if name.startswith(b"__ftrace_invalid_address___"))
+    assert set(written("set_ftrace_filter", lost + b"\n")[1].split()) == {lost}

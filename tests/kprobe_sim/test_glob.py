@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kprobe_sim.builds.filter_gates import filter_gates
 from kprobe_sim.parsing.cpulist import parse_cpulist
 from kprobe_sim.parsing.glob import compile_pattern, glob_expression, glob_match
+from kprobe_sim.parsing.name_glob import globbed, matching
 
 
 @pytest.mark.parametrize(
@@ -77,6 +78,46 @@ def drawn(most: int) -> st.SearchStrategy[bytes]:
 @given(drawn(10), drawn(8))
 def test_both_readers_of_globs_agree(pattern: bytes, subject: bytes) -> None:
     assert glob_match(pattern, subject) is (glob_expression(pattern).fullmatch(subject) is not None)
+
+
+NAMES = st.lists(st.text("ab-]x", max_size=7), max_size=20)
+
+
+@given(drawn(9), NAMES, st.booleans())
+def test_names_are_found_as_one_by_one(pattern: bytes, names: list[str], past_end: bool) -> None:
+    expected = [place for place, name in enumerate(names) if glob_match(pattern, name.encode(), past_end=past_end)]
+    assert globbed(pattern, names, past_end=past_end) == expected
+
+
+@given(drawn(9), NAMES, st.sampled_from([(5, 10, 0), (6, 1, 190), (6, 12, 117)]))
+def test_names_are_found_as_by_a_filter(pattern: bytes, names: list[str], version: tuple[int, int, int]) -> None:
+    gates = filter_gates(version)
+    matches = compile_pattern(pattern, gates).matches
+    expected = [place for place, name in enumerate(names) if matches(name.encode() + b"\0", 0, len(name) + 1)]
+    assert matching(pattern, names, gates) == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "in_6_1", "in_6_12"),
+    [
+        (b"ab", ["ab"], ["ab"]),
+        (b"ab*", ["ab", "abc", "abcd"], ["ab", "abc", "abcd"]),
+        (b"*bc*", ["abc", "abcd"], ["abc", "abcd"]),
+        (b"*c", ["abc"], ["abc"]),
+        (b"a*c", ["abc"], ["abc"]),
+        (b"a?c", ["abc"], ["abc"]),
+        (b"ab[c-d]", ["abc"], ["abc"]),
+        (b"ab[!x]", ["ab", "abc"], ["abc"]),  # before 6.12 the end of the name is a character that isn't an x
+        (b"ab[!x]?", ["abcd"], ["abcd"]),
+        (b"*", ["ab", "abc", "abcd", "1ab"], ["ab", "abc", "abcd", "1ab"]),
+        (b"1*", [], []),  # a digit makes it plain
+        (b"!ab", ["ab"], ["ab"]),
+    ],
+)
+def test_names_that_a_pattern_means(pattern: bytes, in_6_1: list[str], in_6_12: list[str]) -> None:
+    names = ["ab", "abc", "abcd", "1ab"]
+    for version, expected in (((6, 1, 190), in_6_1), ((6, 12, 117), in_6_12)):
+        assert [names[number] for number in matching(pattern, names, filter_gates(version))] == expected
 
 
 def test_many_stars_take_no_exponential_time() -> None:

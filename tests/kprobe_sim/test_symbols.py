@@ -111,6 +111,20 @@ def test_get_kprobe_is_blacklisted(recorded: SymbolTable) -> None:
     assert recorded.placement(symbol.address) is Placement.BLACKLISTED
 
 
+def test_functions_by_number_and_name_as_in_the_list() -> None:
+    functions = load("6.1").functions
+    assert functions.names[0] == functions.name(0) == "__traceiter_initcall_level"
+    assert functions.numbers("vfs_read") == (functions.names.index("vfs_read"),)
+    assert functions.numbers("nosuch") == ()
+    several = functions.numbers("type_show")
+    assert len(several) > 1
+    assert several == tuple(number for number, name in enumerate(functions.names) if name == "type_show")
+    for number in range(0, len(functions), 97):
+        name = functions.names[number]
+        assert functions.name(number) == name
+        assert number in functions.numbers(name)
+
+
 def test_available_filter_functions_as_the_kernel_lists_them(recorded: SymbolTable) -> None:
     lines = list(recorded.traceable_names())
     assert lines[:8] == [

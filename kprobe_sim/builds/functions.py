@@ -1,0 +1,99 @@
+"""The functions that ftrace can stop in, numbered from 0 in the order of available_filter_functions.
+
+What is recorded of a build is the same for all its kernels: a number or a name is looked up in the mapped file, and the
+whole list is made when it is first asked for.  Names are the kernel's bytes read as latin-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from functools import cached_property
+
+from kprobe_sim.builds.recorded import ENDBR, LOST, RecordedSymbols
+
+_FEW = 64  # functions that are looked up one by one: the names of all aren't made for them
+Places = Callable[[], Iterable[tuple[int, str]]]
+
+
+class Functions:
+    """Functions as `places` gives them: the address where ftrace's call is, and the line of the list."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def name(self, number: int) -> str:
+        """Return the name of a function."""
+        return self.names[number]
+
+    def name_lines(self, numbers: Collection[int]) -> list[bytes]:
+        """Return the names of some functions, a line each."""
+        lines = [self.lines[number] for number in numbers]
+        return [line if line[-2:] != b"]\n" else line.partition(b" ")[0] + b"\n" for line in lines]
+
+    def numbers(self, name: str) -> tuple[int, ...]:
+        """Return the numbers of all functions of that name, ascending."""
+        return tuple(number for number, one in enumerate(self.names) if one == name)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """All names."""
+        return tuple([line[:-1].partition(b" ")[0].decode("latin-1") for line in self.lines])
+
+    def is_of_module(self, number: int) -> bool:
+        """Return whether a function is one of a module's."""
+        return self.lines[number].endswith(b"]\n")
+
+    @cached_property
+    def lines(self) -> tuple[bytes, ...]:
+        """The lines of available_filter_functions."""
+        return tuple([b"%b\n" % line.encode() for _, line in self._places()])
+
+    @cached_property
+    def addressed_lines(self) -> tuple[bytes, ...]:
+        """The lines of available_filter_functions_addrs."""
+        return tuple([f"{address:016x} {line}\n".encode() for address, line in self._places()])
+
+
+class RecordedFunctions(Functions):
+    """The functions that are recorded of a build."""
+
+    def __init__(self, recorded: RecordedSymbols, places: Places) -> None:
+        super().__init__(places)
+        self._recorded = recorded
+
+    def __len__(self) -> int:
+        return len(self._recorded.locations)
+
+    def name(self, number: int) -> str:
+        recorded = self._recorded
+        offset = recorded.locations[number]
+        start = recorded.addresses[recorded.addresses.right(offset) - 1]
+        if offset - start > ENDBR and not recorded.shows_lost:
+            return f"{LOST}{offset - start}"
+        return recorded.name(recorded.addresses.left(start)).decode("latin-1")
+
+    def name_lines(self, numbers: Collection[int]) -> list[bytes]:
+        if len(numbers) > _FEW:
+            return super().name_lines(numbers)
+        return [self.name(number).encode("latin-1") + b"\n" for number in numbers]
+
+    def numbers(self, name: str) -> tuple[int, ...]:
+        if name.startswith(LOST) or not name.isascii():
+            return super().numbers(name)
+        recorded = self._recorded
+        addresses, locations = recorded.addresses, recorded.locations
+        found = []
+        for position in recorded.positions(name):
+            start = addresses[position]
+            if addresses.left(start) != position:
+                continue  # an alias: the list shows the first one
+            following = addresses.right(start)
+            first = locations.left(start)
+            last = locations.left(addresses[following]) if following < len(addresses) else len(locations)
+            found += [
+                number for number in range(first, last) if recorded.shows_lost or locations[number] - start <= ENDBR
+            ]
+        return tuple(sorted(found))
