@@ -17,7 +17,7 @@ from kprobe_sim.fetch.btf_arguments import expand_arguments
 from kprobe_sim.fetch.expression import Scope
 from kprobe_sim.parsing.kstrto import UINT_MAX, is_digit, is_name, is_system, kstrtouint, kstrtoul
 from kprobe_sim.parsing.refusal import Declined, Refusal
-from kprobe_sim.probes.probe_point import ProbeLocation, ProbePoints, split_offset
+from kprobe_sim.probes.probe_point import ProbeLocation, ProbePoints, Spot, split_offset
 
 DEFAULT_GROUP = "kprobes"
 RETURN_SUFFIX = "%return"
@@ -37,8 +37,13 @@ class Creation(NamedTuple):
     maxactive: int
     group: str
     event: str
-    place: ProbeLocation
+    spot: Spot
     arguments: tuple[FetchArg, ...]
+
+    @property
+    def place(self) -> ProbeLocation:
+        """The place as it was written."""
+        return self.spot.place
 
 
 def read_deletion(words: list[str], gates: Gates) -> Deletion:
@@ -108,13 +113,13 @@ def _place(text: str, *, is_return: bool) -> tuple[ProbeLocation, bool]:
     return ProbeLocation(symbol, offset, 0), is_return
 
 
-def _check_unique(symbol: str, points: ProbePoints, gates: Gates) -> None:
+def _check_unique(spot: Spot, points: ProbePoints, gates: Gates) -> None:
+    symbol = spot.place.symbol or ""
     if ":" in symbol and not (gates.module_symbols_counted and points.module_is_loaded(symbol)):
         return
-    count = points.count(symbol)
-    if count > 1:
+    if spot.meanings > 1:
         raise Refusal("NON_UNIQ_SYMBOL", 0, 1)
-    if count == 0:
+    if spot.meanings == 0:
         raise Refusal("BAD_PROBE_ADDR_SYMBOL", 0, 1)
 
 
@@ -259,17 +264,18 @@ def read_creation(words: list[str], points: ProbePoints, pointer: Callable[[int]
         raise Refusal(gates.maxactive_on_probe, 1, 0)
     maxactive = max(read_maxactive(head, colon), 0)  # what is negative means the default
     place, is_return = _place(words[1], is_return=is_return)
+    spot = points.find(place)
     returns = at_entry = False
     if place.symbol is not None:
         returns = is_return  # the address form never learns that it is a return probe
         if gates.uniqueness_first:
-            _check_unique(place.symbol, points, gates)
-        entry = points.check_entry(place)
+            _check_unique(spot, points, gates)
+        entry = points.check_entry(spot)
         at_entry = entry == 0
         if entry == errno.EINVAL and is_return:
             raise Refusal("BAD_RETPROBE", 0, 1)
         if not gates.uniqueness_first:
-            _check_unique(place.symbol, points, gates)
+            _check_unique(spot, points, gates)
     group, event = DEFAULT_GROUP, None
     if colon >= 0:
         group, event = read_names(head[colon + 1 :], colon + 1, gates, DEFAULT_GROUP)
@@ -277,4 +283,4 @@ def read_creation(words: list[str], points: ProbePoints, pointer: Callable[[int]
         event = _default_event(place, pointer, is_return=is_return, gates=gates)
     scope = Scope(returns, at_entry, gates, points.function(place), stack_size=points.stack_size)
     arguments = read_arguments(words, scope)
-    return Creation(is_return, maxactive, group, event, place, arguments)
+    return Creation(is_return, maxactive, group, event, spot, arguments)

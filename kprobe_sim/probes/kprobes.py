@@ -15,7 +15,7 @@ from kprobe_sim.parsing.kstrto import ULONG_MAX
 from kprobe_sim.probes.command import Creation, read_creation
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind, not_registered
-from kprobe_sim.probes.probe_point import MAX_ERRNO, ProbeLocation
+from kprobe_sim.probes.probe_point import MAX_ERRNO, ProbeLocation, Spot
 
 
 class Kprobe(Probe):
@@ -24,14 +24,19 @@ class Kprobe(Probe):
     `is_aggregated`: there is or was another at its address, and the kernel calls it by way of aggr_pre_handler().
     """
 
-    __slots__ = ("address", "is_aggregated", "maxactive", "place")
+    __slots__ = ("address", "is_aggregated", "maxactive", "spot")
 
     def __init__(self, kind: Kprobes, event: ProbeEvent, creation: Creation, place_text: str) -> None:
         super().__init__(kind, event, place_text, creation.arguments)
-        self.place: ProbeLocation = creation.place
+        self.spot: Spot = creation.spot
         self.maxactive = creation.maxactive
         self.address: int | None = None
         self.is_aggregated = False
+
+    @property
+    def place(self) -> ProbeLocation:
+        """The place as it was written."""
+        return self.spot.place
 
     @property
     def letters(self) -> str:
@@ -55,6 +60,7 @@ class Kprobes(ProbeKind[Kprobe]):
     def __init__(self, dyn_events: DynEventList) -> None:
         super().__init__(dyn_events)
         self._at: dict[int, dict[Kprobe, None]] = {}
+        self._profiled: tuple[object, bytes] = (None, b"")  # the text of kprobe_profile, and what it was made from
 
     def at(self, address: int) -> list[Kprobe]:
         """Return the kprobes that stand at an address, oldest first."""
@@ -79,13 +85,18 @@ class Kprobes(ProbeKind[Kprobe]):
 
     def profile(self) -> bytes:
         """Return what kprobe_profile reads."""
-        return "".join(f"{probe.profile()}\n" for probe in self.probes()).encode("latin-1")
+        probes = list(self.probes())
+        state = (self.dyn_events.table.version, [(probe.hits, probe.misses) for probe in probes])
+        if state != self._profiled[0]:  # a read goes piece by piece
+            text = "".join([f"{probe.profile()}\n" for probe in probes])
+            self._profiled = (state, text.encode("latin-1"))
+        return self._profiled[1]
 
     def register(self, probe: Kprobe) -> None:
         dyn_events = self.dyn_events
         is_return = probe.event.is_return
         try:
-            found = dyn_events.points.register(probe.place, probe.arguments, is_return=is_return)
+            found = dyn_events.points.register(probe.spot, probe.arguments, is_return=is_return)
         except OSError as error:
             number = error.errno or errno.EINVAL
             symbol = probe.place.symbol

@@ -33,6 +33,19 @@ class ProbeLocation(NamedTuple):
     address: int
 
 
+class Spot(NamedTuple):
+    """What a place leads to, looked up once for the reader of the line and for registration.
+
+    `meanings` counts the symbols that its name can mean; `address` is None where the symbol isn't known or the address
+    is 0; `symbol` covers the address.
+    """
+
+    place: ProbeLocation
+    meanings: int
+    address: int | None
+    symbol: Symbol | None
+
+
 class Registered(NamedTuple):
     """What registration found: where the probe stands, and its arguments with symbols replaced by addresses."""
 
@@ -83,12 +96,18 @@ class ProbePoints:
         found = self._found(name)
         return found[0].address if found else 0
 
-    def count(self, name: str) -> int:
-        """Return how many symbols a name can mean."""
-        found = self._found(name)
-        if self._gates.vmlinux_wins:
-            found = [symbol for symbol in found if not symbol.module] or found
-        return len(found)
+    def find(self, place: ProbeLocation) -> Spot:
+        """Look up what a place leads to."""
+        if place.symbol is None:
+            meanings, address = 0, place.address or None
+        else:
+            found = self._found(place.symbol)
+            base = found[0].address if found else 0
+            address = (base + place.offset) & ULONG_MAX if base else None
+            if len(found) > 1 and self._gates.vmlinux_wins:
+                found = [symbol for symbol in found if not symbol.module] or found
+            meanings = len(found)
+        return Spot(place, meanings, address, None if address is None else self._symbols.at(address))
 
     @property
     def types(self) -> PrototypeTable | None:
@@ -115,13 +134,6 @@ class ProbePoints:
         """True when the module of MODULE:NAME is loaded."""
         return name.partition(":")[0] in self._symbols.modules()
 
-    def _base(self, place: ProbeLocation) -> int | None:
-        """Return the address that a place names, None when its symbol isn't known or the address is 0."""
-        if place.symbol is None:
-            return place.address or None
-        base = self.address_of(place.symbol)
-        return (base + place.offset) & ULONG_MAX if base else None
-
     def _entry_size(self, entry: int) -> int:
         """Return how many bytes after a function's start a probe on its entry is placed: 4 with ENDBR."""
         return ENDBR if self._gates.endbr and self._symbols.has_endbr(entry) else 0
@@ -130,14 +142,13 @@ class ProbePoints:
         """Return where the entry of a function is probed: after the ENDBR that it may start with."""
         return function + self._entry_size(function)
 
-    def check_entry(self, place: ProbeLocation) -> int:
+    def check_entry(self, spot: Spot) -> int:
         """Return 0 when the place is a function's entry, else an errno: ENOENT (nothing there) or EINVAL."""
-        address = self._base(place)
+        place, _, address, symbol = spot
         if address is None:
             return errno.EINVAL if place.symbol is None else errno.ENOENT
         if not self._gates.looks_up_address and address > ULONG_MAX - MAX_ERRNO:
             return ULONG_MAX + 1 - address  # taken for an error pointer
-        symbol = self._symbols.at(address)
         if symbol is None:
             return 0 if self._gates.end_is_inside and address == self.address_of("_end") else errno.ENOENT
         offset = address - symbol.address
@@ -155,21 +166,20 @@ class ProbePoints:
         found = Source(From.IMMEDIATE, source.text, (base + offset) & ULONG_MAX)
         return argument._replace(expression=argument.expression._replace(source=found))
 
-    def register(self, place: ProbeLocation, arguments: tuple[FetchArg, ...], *, is_return: bool) -> Registered:
+    def register(self, spot: Spot, arguments: tuple[FetchArg, ...], *, is_return: bool) -> Registered:
         """Do all checks of registration.  Raises OSError with the errno that registration gives inside the kernel."""
-        address = self._base(place)
+        place, _, address, symbol = spot
         if address is not None and self._symbols.is_notrace(address):
             raise refuse(errno.EINVAL)
         resolved = tuple([self.resolve(argument) for argument in arguments])
         if is_return:
-            number = self.check_entry(place)
+            number = self.check_entry(spot)
             if number:
                 raise refuse(number)
         if address is None:
             raise refuse(errno.EINVAL if place.symbol is None else errno.ENOENT)
         if not self._gates.looks_up_address and address > ULONG_MAX - MAX_ERRNO:
             raise refuse(ULONG_MAX + 1 - address)  # the address is taken for an error pointer
-        symbol = self._symbols.at(address)
         if symbol is not None:
             if is_return and symbol.name in _NO_RETURN_PROBE:
                 raise refuse(errno.EINVAL)

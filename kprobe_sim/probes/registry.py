@@ -32,12 +32,13 @@ _WINDOW = 4095  # bytes of a write that are looked at together; a line has to en
 class ProbeRegistry:
     """All dynamic events of one kernel, in the order of their creation."""
 
-    __slots__ = ("_dyn_events", "_kinds", "eprobes", "fprobes", "kprobes", "synthetic", "uprobes")
+    __slots__ = ("_dyn_events", "_kinds", "_listed", "eprobes", "fprobes", "kprobes", "synthetic", "uprobes")
 
     def __init__(self, machine: SimulatedMachine, table: EventTable, host: EventHost, errlog: ErrorLog) -> None:
         gates, profile = machine.gates, machine.profile
         points = ProbePoints(machine.symbols, gates, lambda: profile.types, profile.thread_size)
         self._dyn_events = DynEventList(machine, points, host, errlog, table)
+        self._listed: tuple[object, bytes] = (None, b"")  # the text listed last, and what it was made from
         self.kprobes: Kprobes = Kprobes(self._dyn_events)
         self.uprobes: Uprobes = Uprobes(self._dyn_events)
         self.eprobes: Eprobes = Eprobes(self._dyn_events)
@@ -58,7 +59,11 @@ class ProbeRegistry:
 
     def listing(self, kind: Operations | None = None) -> bytes:
         """Return what the file of a kind reads; None stands for dynamic_events."""
-        return "".join([f"{entry.line()}\n" for entry in self._dyn_events.of(kind)]).encode("latin-1")
+        state = (kind, self._dyn_events.table.version)
+        if state != self._listed[0]:  # a read goes piece by piece
+            text = "".join([f"{entry.line()}\n" for entry in self._dyn_events.of(kind)])
+            self._listed = (state, text.encode("latin-1"))
+        return self._listed[1]
 
     def write(self, data: bytes, *, dynamic_events: bool = False) -> int:
         """Take one write(2) to kprobe_events (or dynamic_events); return its length.
