@@ -56,49 +56,50 @@ def _all_points(group: str) -> list[EntryPoint]:
     return [EntryPoint(point.name, point.value) for point in entry_points(group=group)]
 
 
-def _directories_points(group: str) -> tuple[EntryPoint, ...]:
-    return _points(group, tuple((path, _changed(path)) for path in sys.path))
+def _directories_points(group: str) -> Iterator[EntryPoint]:
+    known: set[str] = set()
+    for directory in sys.path:
+        for distribution, points in _distributions(directory, _changed(directory)):
+            if distribution not in known:
+                known.add(distribution)
+                yield from (point for of_group, point in points if of_group == group)
 
 
-def _changed(path: str) -> int:
+def _changed(directory: str) -> int:
     """Return when a directory was last changed in ns, 0 if it isn't there."""
     try:
-        return os.stat(path or ".").st_mtime_ns
+        return os.stat(directory or ".").st_mtime_ns
     except OSError:
         return 0
 
 
-@lru_cache(maxsize=16)
-def _points(group: str, path: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
-    """Return a group's entry points in these directories, each with the time when it was changed."""
-    found: list[EntryPoint] = []
-    known: set[str] = set()
-    for directory, _ in path:
-        try:
-            entries = os.listdir(directory or ".")
-        except OSError:
-            continue
-        for entry in entries:
-            stem, dot, kind = entry.rpartition(".")
-            distribution = stem.partition("-")[0].lower().replace(".", "_")
-            if dot and kind.lower() in ("dist-info", "egg-info") and distribution not in known:
-                known.add(distribution)
-                found += _read(os.path.join(directory, entry, "entry_points.txt"), group)
-    return tuple(found)
+@lru_cache(maxsize=64)
+def _distributions(directory: str, changed: int) -> list[tuple[str, list[tuple[str, EntryPoint]]]]:
+    """Return the distributions in a directory, each with its entry points by group; `changed` is when that was."""
+    try:
+        entries = os.listdir(directory or ".") if changed else []
+    except OSError:
+        return []
+    found = []
+    for entry in entries:
+        stem, dot, kind = entry.rpartition(".")
+        if dot and kind.lower() in ("dist-info", "egg-info"):
+            name = stem.partition("-")[0].lower().replace(".", "_")
+            found.append((name, list(_read(os.path.join(directory, entry, "entry_points.txt")))))
+    return found
 
 
-def _read(path: str, group: str) -> Iterator[EntryPoint]:
-    """Yield the entry points of a group in a file; none if there is no such file."""
+def _read(path: str) -> Iterator[tuple[str, EntryPoint]]:
+    """Yield the entry points in a file, each after its group; none if there is no such file."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = [line.strip() for line in file]
     except OSError:
         return
-    section = ""
+    group = ""
     for line in lines:
         if line.startswith("[") and line.endswith("]"):
-            section = line.strip("[]")
-        elif section == group and line and not line.startswith("#"):
-            name, equals, value = line.partition("=")
-            if equals:
-                yield EntryPoint(name.strip(), value.strip())
+            group = line.strip("[]")
+        elif "=" in line and not line.startswith("#"):
+            name, _, value = line.partition("=")
+            yield group, EntryPoint(name.strip(), value.strip())

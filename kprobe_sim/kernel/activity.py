@@ -30,7 +30,9 @@ import re
 import threading
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kprobe_sim.kernel.simulated import SimulatedKernel
@@ -118,16 +120,23 @@ def load(name: str) -> Activity:
     Raises ValueError, which says what there is or what is wrong with the file.
     """
     if "/" not in name and not name.endswith(".toml"):
-        if name not in built_in_names():
+        built_in = _built_in(name)
+        if built_in is None:
             hint = f" (for the file of that name write ./{name})" if name and Path(name).is_file() else ""
             raise ValueError(f"no activity {name!r}: give a TOML file, or one of {', '.join(built_in_names())}{hint}")
-        return parse((_BUILT_IN / f"{name}.toml").read_text("utf-8"), name)
+        return built_in
     try:
         return parse(Path(name).read_text("utf-8"), name)
     except OSError as error:
         raise ValueError(f"activity {name}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ValueError(f"{name}: not TOML: it isn't text in UTF-8") from None
+
+
+@lru_cache(maxsize=16)
+def _built_in(name: str) -> Activity | None:
+    """Return an activity that comes with the simulator: they never change, and each is read once."""
+    return parse((_BUILT_IN / f"{name}.toml").read_text("utf-8"), name) if name in built_in_names() else None
 
 
 def built_in_names() -> list[str]:
@@ -201,7 +210,7 @@ def _steps(entry: Mapping[str, Any]) -> Iterator[Step]:
             options[key] = round(float(entry[key]) * 1_000_000_000)
     for _ in range(int(entry.get("times", 1))):
         name = entry["event"] if is_event else entry["function"]
-        yield Step(float(entry.get("after", _PAUSE)), name, options, is_event)
+        yield Step(float(entry.get("after", _PAUSE)), name, MappingProxyType(options), is_event)
 
 
 def _argument(value: Any) -> int | str | bytes:
