@@ -5,6 +5,7 @@ from __future__ import annotations
 import bench_files
 import bench_hits
 import bench_memory
+import bench_mount
 import bench_probes
 import bench_start
 from bench_figure import Figure, Group
@@ -15,6 +16,7 @@ GROUPS: tuple[Group, ...] = (
     *bench_hits.GROUPS,
     *bench_files.GROUPS,
     *bench_memory.GROUPS,
+    *bench_mount.GROUPS,
 )
 
 
