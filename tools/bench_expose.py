@@ -3,13 +3,14 @@
 Each way does the same: open, write, close and open, read, close of `tracing_on`; a read of a `trace` of ENTRIES
 entries, 64 KiB asked for at a time (a read gives a page of it, as on the kernel).  pyfakefs alone has plain files with
 the same text.  All are measured ROUNDS times in turn; the table has the best of them, how many times as long as
-in-process that is, and how many times as long pyfakefs alone takes.
+in-process that is, and how many times as long pyfakefs alone takes.  On the mount a C program does it, too
+(bench_expose.c), and what our server needs for each go is measured as its CPU time.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,8 @@ ENTRIES = 20_000
 TRACING = "/sys/kernel/tracing"
 CHUNK = 1 << 16
 GOES = {"write": 300, "read": 300, "bulk": 1}
+FILES = {"write": "tracing_on", "read": "tracing_on", "bulk": "trace"}
+BY_C, SERVED = "mount, C", "our server, CPU"
 
 Way = dict[str, Callable[[], object]]
 
@@ -75,16 +78,18 @@ def by_open(opener: Any, root: str) -> Way:
     return {"write": write, "read": read, "bulk": lambda: read("trace")}
 
 
+def seconds_of(way: Way, what: str) -> float:
+    """Return how long one go of an operation takes."""
+    action = way[what]
+    start = time.perf_counter()
+    for _ in range(GOES[what]):
+        action()
+    return (time.perf_counter() - start) / GOES[what]
+
+
 def seconds(way: Way) -> dict[str, float]:
     """Return how long one go of each operation takes."""
-    found = {}
-    for what, times in GOES.items():
-        action = way[what]
-        start = time.perf_counter()
-        for _ in range(times):
-            action()
-        found[what] = (time.perf_counter() - start) / times
-    return found
+    return {what: seconds_of(way, what) for what in GOES}
 
 
 def in_process(kernel: SimulatedKernel) -> dict[str, dict[str, float]]:
@@ -118,35 +123,65 @@ def in_pyfakefs(text: str) -> dict[str, dict[str, float]]:
         }
 
 
+def compiled(scratch: str) -> str:
+    """Return the C program; "" where there is no compiler."""
+    program = str(Path(scratch, "bench_expose"))
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return ""
+    subprocess.run([compiler, "-O2", "-o", program, Path(__file__).with_suffix(".c")], check=True)
+    return program
+
+
+def cpu_of(pid: int) -> float:
+    """Return the seconds for which the threads of a process have had a CPU."""
+    return sum(int(path.read_text("ascii").split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
+
+
 @contextmanager
 def mounted(kernel: SimulatedKernel) -> Iterator[Callable[[], dict[str, dict[str, float]]]]:
     """Give what measures in a child of `kprobe-sim run`, one round at a time."""
     from kprobe_sim.expose.run.run import run
 
     with tempfile.TemporaryDirectory() as scratch:
+        program = compiled(scratch)
         tell, told = Path(scratch, "tell"), Path(scratch, "told")
         for path in (tell, told):
             os.mkfifo(path)
-        child = os.fork()
-        if not child:
-            os._exit(run(kernel, [sys.executable, __file__, "--child", str(tell), str(told)]))
+        server = os.fork()
+        if not server:
+            os._exit(run(kernel, [sys.executable, __file__, "--child", str(tell), str(told), program]))
         with open(tell, "w", encoding="ascii") as out, open(told, encoding="ascii") as into:
 
-            def measure() -> dict[str, dict[str, float]]:
-                out.write("go\n")
+            def ask(way: str, what: str) -> float:
+                out.write(f"{way}/{what}\n")
                 out.flush()
-                found: dict[str, dict[str, float]] = json.loads(into.readline())
+                return float(into.readline())
+
+            def measure() -> dict[str, dict[str, float]]:
+                found = {way: {what: ask(way, what) for what in GOES} for way in ("mount, os", "mount, open()")}
+                if program:
+                    found[BY_C], found[SERVED] = {}, {}
+                    for what, times in GOES.items():
+                        before = cpu_of(server)
+                        found[BY_C][what] = ask(BY_C, what)
+                        found[SERVED][what] = (cpu_of(server) - before) / times
                 return found
 
             yield measure
-        os.waitpid(child, 0)
+        os.waitpid(server, 0)
 
 
-def child(tell: str, told: str) -> None:
+def child(tell: str, told: str, program: str) -> None:
+    ways = {"mount, os": by_os(os, TRACING), "mount, open()": by_open(open, TRACING)}
     with open(tell, encoding="ascii") as into, open(told, "w", encoding="ascii") as out:
-        for _ in into:
-            found = {"mount, os": seconds(by_os(os, TRACING)), "mount, open()": seconds(by_open(open, TRACING))}
-            print(json.dumps(found), file=out, flush=True)
+        for line in into:
+            way, _, what = line.strip().partition("/")
+            if way == BY_C:
+                command = [program, f"{TRACING}/{FILES[what]}", what, str(GOES[what])]
+                print(subprocess.check_output(command, text=True), end="", file=out, flush=True)
+            else:
+                print(seconds_of(ways[way], what), file=out, flush=True)
 
 
 def can_mount() -> bool:

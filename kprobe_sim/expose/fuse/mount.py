@@ -5,9 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -98,6 +96,9 @@ def mount_with_helper(directory: str, held: int) -> int:
 
     CannotMount if there is none or it refuses.
     """
+    import shutil  # these take as long as all else here, and root needs neither
+    import subprocess
+
     program = shutil.which(HELPER)
     if program is None:
         raise CannotMount(
@@ -123,6 +124,8 @@ def mount_with_helper(directory: str, held: int) -> int:
 
 def unmount_with_helper(directory: str) -> None:
     """Take away what it has mounted, even if it is busy."""
+    import subprocess
+
     subprocess.run([HELPER, "-u", "-z", "-q", "--", directory], stderr=subprocess.DEVNULL, check=False)
 
 

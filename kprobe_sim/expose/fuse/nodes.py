@@ -98,6 +98,11 @@ class NodeTable:
             path = path[2:] or ["instances"]
         return path in (["instances"], ["events"]) or (path[0] == "events" and len(path) == 2)
 
+    def stays(self, number: int) -> bool:
+        """True for a file in a directory that nothing removes."""
+        first, *rest = self._get(number).path.split("/")
+        return first != "instances" and not (first == "events" and len(rest) > 1)
+
     def forget(self, number: int, lookups: int) -> None:
         """Drop lookups that the kernel has forgotten, and the number with the last one."""
         known = self._known.get(number)

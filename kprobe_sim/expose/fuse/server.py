@@ -6,7 +6,8 @@ notify), a blocked read hears of its caller's signal only through a private part
 itself, so a server outside the user namespace of `kprobe-sim run` can't be handed a descriptor.
 
 One thread answers; a read that must wait is parked and answered on the event, or with EINTR when its caller gets a
-signal.  Entries of directories that come and go aren't cached by the kernel, and no negative entry ever is.
+signal.  Entries of directories that come and go aren't cached by the kernel, and no negative entry ever is; nor are
+attributes of files that go with their directory.
 
 What a FUSE mount can't do as tracefs does is listed in docs/ways.md.
 """
@@ -19,7 +20,6 @@ import select
 import stat
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 _WANTED = InitFlag.ATOMIC_O_TRUNC | InitFlag.BIG_WRITES | InitFlag.PARALLEL_DIROPS | InitFlag.MAX_PAGES
 _LASTING = 3600  # seconds for which the kernel may remember what can't change
+_SIZE_ALONE = 35  # since this minor version (Linux 5.16) news of a size leaves the other attributes valid
+_DIRECT, _UNSEEKABLE = int(OpenFlag.DIRECT_IO | OpenFlag.NOFLUSH), int(OpenFlag.NONSEEKABLE)
+_ENDLESS = (Seek.SEQ, Seek.TRACING)  # files that refuse SEEK_END, for which the kernel must ask
 
 
 class _Parked(NamedTuple):
@@ -80,6 +83,8 @@ class FuseServer:
         self._positions = Positions()
         self._changed: dict[str, tuple[int, int, int]] = {}  # path: mode, uid, gid that chmod and chown left
         self._started = time.time()
+        self._minor = 0  # of the protocol that the kernel speaks
+        self._acquire, self._release_lock = kernel.condition.acquire, kernel.condition.release
         self._splices = Splices(self._send)
         self._waker = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._ended = False
@@ -101,7 +106,10 @@ class FuseServer:
             Opcode.STATFS: lambda _: wire.statfs(),
             **dict.fromkeys((Opcode.FLUSH, Opcode.FSYNCDIR, Opcode.DESTROY), lambda _: b""),
             Opcode.FSYNC: _no_fsync,
-            Opcode.INIT: lambda request: wire.init_reply(wire.INIT_IN.unpack_from(request.body)[3], _WANTED),
+            Opcode.INIT: self._init,
+            Opcode.FORGET: self._forget,
+            Opcode.BATCH_FORGET: self._forget,
+            Opcode.INTERRUPT: self._interrupt,
         }
 
     def serve(self) -> None:
@@ -116,22 +124,19 @@ class FuseServer:
             unsubscribe = self._kernel.machine.subscribe(self._wake)
         try:
             while not self._ended:
+                if any(ready == self._waker for ready, _ in poller.poll()):
+                    os.eventfd_read(self._waker)
+                    self._retry()
+                    continue
                 try:
                     length = os.readv(self._descriptor, [buffer])
-                except BlockingIOError:
-                    if any(ready == self._waker for ready, _ in poller.poll()):
-                        os.eventfd_read(self._waker)
-                        self._retry()
-                    continue
                 except OSError as error:
                     if error.errno in (errno.ENODEV, errno.ECONNABORTED):  # unmounted, with requests on their way
                         return
-                    if error.errno in (errno.EINTR, errno.ENOENT):  # the caller of the request is gone
+                    if error.errno in (errno.EAGAIN, errno.EINTR, errno.ENOENT):  # the caller of the request is gone
                         continue
                     raise
-                self._answer(FuseRequest.parse(view[:length]))
-                if self._parked or self._polls:
-                    self._drain()
+                self._send(self._reply(FuseRequest.parse(view[:length])))
         finally:
             with self._kernel.condition:
                 unsubscribe()
@@ -154,35 +159,22 @@ class FuseServer:
         if self._parked or self._polls:
             os.eventfd_write(self._waker, 1)
 
-    def _drain(self) -> None:
-        try:
-            os.eventfd_read(self._waker)
-        except BlockingIOError:
-            return
-        self._retry()
-
-    def _answer(self, request: FuseRequest) -> None:
-        opcode = request.opcode
-        if opcode in (Opcode.FORGET, Opcode.BATCH_FORGET):
-            self._forget(request)
-            return
-        if opcode == Opcode.INTERRUPT:
-            self._interrupt(wire.HANDLE_IN.unpack_from(request.body)[0])
-            return
-        self._send(self._reply(request))
-
     def _reply(self, request: FuseRequest) -> bytes:
         answer = self._answers.get(request.opcode)
         if answer is None:
             return wire.refusal(request.unique, wire.NOT_MADE.get(request.opcode, errno.ENOSYS))
+        self._acquire()
         try:
-            with self._kernel.condition:
-                body = answer(request)
+            body = answer(request)
         except OSError as error:
             return wire.refusal(request.unique, error.errno or errno.EIO)
         except Exception:  # a fault of the simulator's: the caller gets an error, and the next one an answer
+            import traceback
+
             traceback.print_exc(file=sys.stderr)
             return wire.refusal(request.unique, errno.EIO)
+        finally:
+            self._release_lock()
         return b"" if body is None else wire.reply(request.unique, body)
 
     def _send(self, message: bytes) -> None:
@@ -214,8 +206,10 @@ class FuseServer:
         return wire.Attributes(self._nodes.inode(number), kind | mode, node.links, uid, gid, self._started)
 
     def _lasting(self, number: int) -> int:
-        # the kernel must ask again for a file: at SEEK_END it does so with the handle, and can be refused
-        return _LASTING if self._nodes.is_dir(number) and self._nodes.path(number) not in self._changed else 0
+        # at SEEK_END the kernel must ask, with the handle, and can be refused: news of the size make it
+        keeps = self._minor >= _SIZE_ALONE and self._nodes.stays(number) and not self._splices.is_asked(number)
+        is_kept = self._nodes.path(number) not in self._changed and (keeps or self._nodes.is_dir(number))
+        return _LASTING if is_kept else 0
 
     def _getattr(self, request: FuseRequest) -> bytes:
         flags, _, handle = wire.GETATTR_IN.unpack_from(request.body)
@@ -260,6 +254,10 @@ class FuseServer:
             raise refuse(errno.ENOENT)
         directory.rmdir(name)
         return b""
+
+    def _init(self, request: FuseRequest) -> bytes:
+        _, self._minor, _, offered = wire.INIT_IN.unpack_from(request.body)
+        return wire.init_reply(offered, _WANTED)
 
     def _forget(self, request: FuseRequest) -> None:
         if request.opcode == Opcode.FORGET:
@@ -306,11 +304,11 @@ class FuseServer:
         if flags & os.O_DIRECT:  # after the open, as do_dentry_open() in fs/open.c
             opened.release()
             raise refuse(errno.EINVAL)
-        how = OpenFlag.DIRECT_IO | OpenFlag.NOFLUSH
+        how = _DIRECT
         if opened.seek is Seek.NONE:
-            how |= OpenFlag.NONSEEKABLE  # not STREAM: saved_cmdlines_size has a position all the same
-        if opened.readable and not flags & os.O_APPEND:  # the kernel appends at the size
-            self._splices.opened(request.node)
+            how |= _UNSEEKABLE  # not STREAM: saved_cmdlines_size has a position all the same
+        if opened.readable or opened.seek in _ENDLESS:
+            self._splices.opened(request.node, appends=bool(flags & os.O_APPEND))
         return wire.opened(self._keep(opened), how)
 
     def _release(self, request: FuseRequest) -> bytes:
@@ -319,9 +317,10 @@ class FuseServer:
         self._positions.forget(handle)
         if isinstance(opened, OpenFile):
             opened.release()
-            if opened.readable and not opened.flags & os.O_APPEND:
-                self._splices.closed(request.node)
-            self._polls.closed(opened)
+            if opened.readable or opened.seek in _ENDLESS:
+                self._splices.closed(request.node, appends=bool(opened.flags & os.O_APPEND))
+            if self._polls:
+                self._polls.closed(opened)
         return b""
 
     def _read(self, request: FuseRequest) -> bytes | None:
@@ -367,7 +366,8 @@ class FuseServer:
 
     # waiting
 
-    def _interrupt(self, unique: int) -> None:
+    def _interrupt(self, request: FuseRequest) -> None:
+        (unique,) = wire.HANDLE_IN.unpack_from(request.body)
         for parked in self._parked:
             if parked.unique == unique:
                 self._parked.remove(parked)

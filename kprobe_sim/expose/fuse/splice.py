@@ -4,6 +4,9 @@ Since 6.5 the kernel serves them by way of its page cache, and asks for no page 
 it (before, they were like read(2)).  stat(2) should say 0, as in tracefs.  A notice that a byte was stored far on
 makes the size great; sent just before attributes are answered it keeps the size so, as those are then older than the
 notice: they are shown to the caller and not kept.
+
+Since 5.16 such a notice makes the kernel ask for the size, and that alone: its check of permissions at open(2) takes
+the attributes that it has, while lseek(2) to the end of an open file comes here, to be refused.
 """
 
 from __future__ import annotations
@@ -26,21 +29,35 @@ class Splices:
         self._send = send
         self._size = FAR
         self._readers: dict[int, int] = {}  # by node: how many
+        self._appending: dict[int, int] = {}
         self._stale: set[int] = set()  # nodes whose size the kernel has as another
 
-    def opened(self, node: int) -> None:
-        """A node is about to be opened for reading."""
-        self._readers[node] = self._readers.get(node, 0) + 1
-        self._announce_size(node)
+    def opened(self, node: int, *, appends: bool) -> None:
+        """A node is about to be opened for reading, or as one that refuses SEEK_END.
 
-    def closed(self, node: int) -> None:
-        """One of them was closed."""
-        left = self._readers.get(node, 0) - 1
-        if left > 0:
-            self._readers[node] = left
+        With O_APPEND the kernel begins at the size: it is left as it is, and asked for whenever it is of use.
+        """
+        if appends:
+            self._appending[node] = self._appending.get(node, 0) + 1
+            self._send(wire.invalid_notice(node, -1, 0))
         else:
-            self._readers.pop(node, None)
+            self._readers[node] = self._readers.get(node, 0) + 1
+            self._announce_size(node)
+
+    def closed(self, node: int, *, appends: bool) -> None:
+        """One of them was closed."""
+        users = self._appending if appends else self._readers
+        left = users.get(node, 0) - 1
+        if left > 0:
+            users[node] = left
+            return
+        users.pop(node, None)
+        if not appends:
             self._stale.discard(node)
+
+    def is_asked(self, node: int) -> bool:
+        """True for a node whose attributes the kernel must not remember."""
+        return node in self._appending
 
     def before_attributes(self, node: int) -> None:
         """The attributes of a node are about to be answered, for somebody to see."""

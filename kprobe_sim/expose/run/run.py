@@ -37,15 +37,14 @@ from kprobe_sim.expose.fuse.mount import (
     open_device,
 )
 from kprobe_sim.expose.fuse.server import FuseServer
-from kprobe_sim.expose.run.call_effects import FOLLOWED
 from kprobe_sim.expose.run.files import KPROBES, lay, mount_files, run_files
-from kprobe_sim.expose.run.follow import Follower
 from kprobe_sim.expose.run.kernel_name import Answers
 from kprobe_sim.expose.run.members import end_members
 from kprobe_sim.expose.run.seccomp import CannotFollow, listen
 from kprobe_sim.expose.run.watch import Watch, block
 
 if TYPE_CHECKING:
+    from kprobe_sim.expose.run.follow import Follower
     from kprobe_sim.kernel.simulated import SimulatedKernel
 
 TRACING = "/sys/kernel/tracing"
@@ -156,6 +155,8 @@ def _supervise(
                         started()
                         try:
                             if follow:
+                                from kprobe_sim.expose.run.follow import Follower  # few runs follow
+
                                 follower = Follower(kernel, child)
                         except CannotFollow as error:
                             refusal = str(error)
@@ -273,6 +274,8 @@ def _unblock(masked: set[int]) -> None:
 
 def _be_heard(channel: socket.socket, follow: bool, whole: bool) -> None:
     """Put the filter on this process and the command, and give away its listener."""
+    if follow:
+        from kprobe_sim.expose.run.call_effects import FOLLOWED
     try:
         listener = listen(followed=FOLLOWED if follow else frozenset(), name=whole)
     except CannotFollow:
