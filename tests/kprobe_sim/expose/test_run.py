@@ -39,7 +39,7 @@ def test_nobody_else_sees_it(start: Start) -> None:
     assert mounts() == before
 
 
-@pytest.mark.parametrize("status", [0, 1, 7, 255])
+@pytest.mark.parametrize("status", [0, 1, 255])
 def test_exit_status(run: Run, status: int) -> None:
     assert run(["sh", "-c", f"exit {status}"]).returncode == status
 
@@ -64,19 +64,17 @@ def test_the_directory_and_the_input_stay(run: Run, tmp_path: Path, monkeypatch:
     assert run(["pwd"]).stdout == f"{tmp_path}\n"
 
 
-@pytest.mark.parametrize("command", ["umount /sys/kernel/tracing", "umount -l /sys/kernel/debug/tracing"])
-def test_the_command_cannot_take_it_away(run: Run, command: str) -> None:
-    done = run(
-        ["sh", "-c", f"{command}; cat /sys/kernel/tracing/current_tracer /sys/kernel/debug/tracing/current_tracer"]
-    )
-    assert done.stdout == "nop\nnop\n"
+def test_the_command_cannot_take_it_away(run: Run) -> None:
+    for command in ("umount /sys/kernel/tracing", "umount -l /sys/kernel/debug/tracing"):
+        script = f"{command}; cat /sys/kernel/tracing/current_tracer /sys/kernel/debug/tracing/current_tracer"
+        assert run(["sh", "-c", script]).stdout == "nop\nnop\n", command
 
 
-@pytest.mark.parametrize("kind", ["tracefs", "debugfs"])
-def test_the_command_cannot_mount_the_machines_own(run: Run, tmp_path: Path, kind: str) -> None:
-    done = run(["mount", "-t", kind, "nodev", str(tmp_path)])
-    assert done.returncode == 32, "mount(8): failure"
-    assert "permission denied" in done.stderr
+def test_the_command_cannot_mount_the_machines_own(run: Run, tmp_path: Path) -> None:
+    commands = [f"mount -t {kind} nodev {tmp_path} 2>&1; echo $?" for kind in ("tracefs", "debugfs")]
+    lines = run(["sh", "-c", "; ".join(commands)]).stdout.splitlines()
+    assert [line for line in lines if line.isdigit()] == ["32", "32"], "mount(8): failure"
+    assert sum("permission denied" in line for line in lines) == 2
 
 
 def test_terminate_ends_the_command(start: Start) -> None:
@@ -199,21 +197,21 @@ def test_chmod_stays(run: Run) -> None:
     assert (done.stdout, done.stderr) == ("600\n0\n", "")
 
 
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        ("rm README", "Operation not permitted"),
-        ("mv README other", "Operation not permitted"),
-        ("ln README other", "Operation not permitted"),
-        ("ln -s README other", "Operation not permitted"),
-        ("mknod pipe p", "Operation not permitted"),
-        ("touch other", "Permission denied"),
-    ],
-)
-def test_what_tracefs_has_not(run: Run, command: str, message: str) -> None:
-    done = run(["sh", "-c", f"cd {TRACING}; {command}"])
-    assert done.returncode == 1
-    assert message in done.stderr
+def test_what_tracefs_has_not(run: Run) -> None:
+    commands = {
+        "rm README": "Operation not permitted",
+        "mv README other": "Operation not permitted",
+        "ln README other": "Operation not permitted",
+        "ln -s README other": "Operation not permitted",
+        "mknod pipe p": "Operation not permitted",
+        "touch other": "Permission denied",
+    }
+    script = "".join(f"\n{command} 2>&1; echo $?" for command in commands)
+    lines = run(["sh", "-c", f"export LC_ALL=C; cd {TRACING}{script}"]).stdout.splitlines()
+    said = dict(zip(commands, zip(lines[::2], lines[1::2], strict=True), strict=True))
+    assert {command: (line.rpartition(": ")[2], status) for command, (line, status) in said.items()} == {
+        command: (message, "1") for command, message in commands.items()
+    }
 
 
 def test_all_files_are_found_and_read(run: Run) -> None:
