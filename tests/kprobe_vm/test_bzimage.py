@@ -31,7 +31,10 @@ def test_the_version_is_in_the_header() -> None:
     assert boot_header_version(bzimage(b"")) == "6.1.0-54-cloud-amd64 (x) #1"
 
 
-@pytest.mark.parametrize("payload", [sized(gzip.compress(VMLINUX)), sized(lzma.compress(VMLINUX)), VMLINUX])
+PAYLOADS = {"gzip": sized(gzip.compress(VMLINUX)), "lzma": sized(lzma.compress(VMLINUX)), "as it is": VMLINUX}
+
+
+@pytest.mark.parametrize("payload", PAYLOADS.values(), ids=list(PAYLOADS))
 def test_what_python_can_unpack(payload: bytes) -> None:
     assert extract_vmlinux(bzimage(payload)) == VMLINUX
 
