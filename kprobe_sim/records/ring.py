@@ -22,7 +22,6 @@ from kprobe_sim.records.ring_page import (
     RingEntry,
     event_bytes,
     event_length,
-    events_bytes,
     padding,
     page_bytes,
 )
@@ -107,11 +106,9 @@ class CpuBuffer:
             tail = self._tail = Page()
             used = 0
             self._ring.append(tail)
-        if not used:
-            tail.stamp = stamp
         if stamp < self._last_stamp:
             self.in_order = False
-        tail.entries.append(tuple.__new__(RingEntry, (stamp, self.cpu, data, 0, length)))
+        tail.append(stamp, data)
         tail.used = used + length
         self._last_stamp = stamp
         self.written += 1
@@ -120,20 +117,19 @@ class CpuBuffer:
 
     def _drop_head(self) -> None:
         page = self._ring.popleft()
-        self.overrun += len(page.entries)
+        self.overrun += len(page)
         self.written_bytes -= page.used + page.padding
 
     def pending(self) -> list[RingEntry]:
         """Return what a non-consuming reader sees, oldest first."""
-        reader = self._reader
-        return [*reader.entries[reader.read :], *chain.from_iterable([page.entries for page in self._ring])]
+        return list(chain.from_iterable([page.entries(self.cpu) for page in (self._reader, *self._ring)]))
 
     def _reader_page(self) -> Page | None:
         """Return the page that a consuming reader reads, with something left; take the next if need be."""
         reader = self._reader
-        if reader.read >= len(reader.entries):
+        if reader.read >= len(reader):
             self._pass_padding(reader)
-            if not self.entries or not self._ring or not self._ring[0].entries:
+            if not self.entries or not self._ring or not self._ring[0]:
                 return None
             reader = self._reader = self._ring.popleft()
             self._lost = self.overrun - self._last_overrun
@@ -147,15 +143,12 @@ class CpuBuffer:
     def peek(self) -> RingEntry | None:
         """Return the next entry of the consuming reader, with the losses since the last page; None if empty."""
         reader = self._reader_page()
-        if reader is None:
-            return None
-        entry = reader.entries[reader.read]
-        return entry._replace(lost=self._lost) if self._lost else entry
+        return None if reader is None else reader.entry(self.cpu, self._lost)
 
     def consume(self) -> None:
         """Take away the entry that `peek` showed."""
         reader = self._reader
-        length = reader.entries[reader.read].length
+        length = reader.length()
         reader.read += 1
         reader.read_bytes += length
         self.read += 1
@@ -181,24 +174,20 @@ class CpuBuffer:
             return None
         missed = self._lost
         stamp = reader.read_stamp()
-        if not reader.read and reader is not self._tail and room >= reader.used:
-            data = events_bytes(reader.entries, stamp)
-            while reader.read < len(reader.entries):
-                self.consume()
-            self._pass_padding(reader)
-            return page_bytes(stamp, data, missed)
+        is_whole = not reader.read and reader is not self._tail and room >= reader.used
         taken: list[bytes] = []
         used, before = 0, stamp
-        while reader.read < len(reader.entries):
-            entry = reader.entries[reader.read]
-            if used + entry.length > room:
+        while reader.read < len(reader):
+            length = reader.length()
+            if used + length > room:
                 break
+            entry = reader.entry(self.cpu, 0)
             taken.append(event_bytes(entry, before))
-            used += entry.length
+            used += length
             before = entry.stamp
             self.consume()
         else:
-            rest = padding(PAGE_DATA - reader.used) if reader is not self._tail else b""
+            rest = b"" if is_whole or reader is self._tail else padding(PAGE_DATA - reader.used)
             if len(rest) <= room - used:
                 taken.append(rest)
                 self._pass_padding(reader)

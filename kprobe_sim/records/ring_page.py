@@ -9,7 +9,10 @@ after a pause of 2**27 ns; fixtures/control/raw.jsonl.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from array import array
+from collections.abc import MutableSequence
+from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 from kprobe_sim.builds.page import PAGE_SIZE
@@ -34,33 +37,77 @@ _LONG = struct.Struct("<Q")
 
 
 class RingEntry(NamedTuple):
-    """One record: time stamp in the buffer's clock, CPU, data, losses just before it, bytes in the buffer."""
+    """One record: time stamp in the buffer's clock, CPU, data, losses just before it."""
 
     stamp: int
     cpu: int
     data: bytes
     lost: int = 0
-    length: int = 0
 
 
 class Page:
-    """One page of a CPU's buffer."""
+    """One page of a CPU's buffer: the records' bytes in a row, where each ends, and when it was written.
 
-    __slots__ = ("entries", "padding", "read", "read_bytes", "stamp", "used")
+    There is no object for each of them: a buffer holds as many bytes as it says, and 10 more for each record.
+    """
+
+    __slots__ = ("_stamps", "data", "ends", "padding", "read", "read_bytes", "used")
 
     def __init__(self) -> None:
-        self.entries: list[RingEntry] = []
+        self.data = bytearray()
+        self.ends = array("H")
+        self._stamps: MutableSequence[int] = array("q")
         self.read = 0  # entries of this page that a reader has consumed
         self.read_bytes = 0
         self.used = 0
         self.padding = 0  # bytes at the end that no event can have any more, and that no reader has passed
-        self.stamp = 0
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    @property
+    def stamp(self) -> int:
+        """The time that the first event's delta counts from: its own."""
+        return self._stamps[0] if self.ends else 0
+
+    def append(self, stamp: int, data: bytes) -> None:
+        """Put a record after the others."""
+        self.data += data
+        self.ends.append(len(self.data))
+        try:
+            self._stamps.append(stamp)
+        except (OverflowError, TypeError):  # a test's clock goes where no kernel's does
+            self._stamps = [*self._stamps, stamp]
+
+    def entries(self, cpu: int) -> list[RingEntry]:
+        """Return what no reader has consumed, oldest first."""
+        data, first = bytes(self.data), self.read
+        ends = self.ends[first:]
+        starts = chain((self._start(first),), ends)
+        make = tuple.__new__
+        rows = zip(self._stamps[first:], starts, ends, strict=False)
+        return [make(RingEntry, (stamp, cpu, data[start:end], 0)) for stamp, start, end in rows]
+
+    def entry(self, cpu: int, lost: int) -> RingEntry:
+        """Return the next entry that no reader has consumed, which is after so many losses."""
+        index = self.read
+        return RingEntry(self._stamps[index], cpu, bytes(self.data[self._start(index) : self.ends[index]]), lost)
+
+    def length(self) -> int:
+        """Return the bytes that the next entry takes in the buffer."""
+        index = self.read
+        extend = EXTEND_SIZE if self._stamps[index] - self.read_stamp() >= EXTEND_AFTER else 0
+        return event_length(self.ends[index] - self._start(index)) + extend
 
     def read_stamp(self) -> int:
         """Return the time that the next event's delta counts from, when the page is read from there."""
-        return self.entries[self.read - 1].stamp if self.read else self.stamp
+        return self._stamps[self.read - 1] if self.read else self.stamp
+
+    def _start(self, index: int) -> int:
+        return self.ends[index - 1] if index else 0
 
 
+@cache  # of some thousand lengths at most
 def event_length(size: int) -> int:
     """Return the bytes that an event with `size` bytes of data takes in the buffer."""
     length = max(size, 1)
@@ -74,25 +121,13 @@ def event_bytes(entry: RingEntry, before: int) -> bytes:
     """Return an event as it lies in its page; `before` is the time stamp that its delta counts from."""
     delta = max(entry.stamp - before, 0)  # a clock that ran backwards can't be seen here
     extend = b""
-    length = entry.length
-    whole = event_length(len(entry.data))
-    if length > whole:
+    if delta >= EXTEND_AFTER:
         extend = _WORDS.pack((delta & (EXTEND_AFTER - 1)) << 5 | _TIME_EXTEND, (delta >> 27) & 0xFFFFFFFF)
         delta = 0
-    size = whole - _EVENT_HEADER
-    delta = min(delta, EXTEND_AFTER - 1)
+    size = event_length(len(entry.data)) - _EVENT_HEADER
     if size > _MAX_SMALL_DATA:
         return extend + _WORDS.pack(delta << 5, size) + entry.data.ljust(size - 4, b"\0")
     return extend + _WORD.pack(delta << 5 | size >> 2) + entry.data.ljust(size, b"\0")
-
-
-def events_bytes(entries: Sequence[RingEntry], before: int) -> bytes:
-    """Return events in a row."""
-    parts = []
-    for entry in entries:
-        parts.append(event_bytes(entry, before))
-        before = entry.stamp
-    return b"".join(parts)
 
 
 def padding(size: int) -> bytes:

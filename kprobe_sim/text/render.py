@@ -172,7 +172,7 @@ class Renderer:
         join = b"".join
         texts: list[bytes] = []
         milli, clock = -_MILLI, b""  # when the last millisecond began, by stamps that are rounded up at 500 ns
-        for stamp, cpu, data, _, _ in entries:
+        for stamp, cpu, data, _ in entries:
             since = stamp - milli
             if since >= _MILLI or since < 0:
                 whole = (stamp + 500) // _MILLI

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,3 +125,27 @@ def test_entries_of_all_cpus_come_in_order_of_time() -> None:
         buffer.write(cpu, stamp, b"x")
     assert [entry.stamp for entry in buffer.pending()] == [1, 3, 4, 5, 6]
     assert [entry.cpu for entry in buffer.pending()] == [0, 1, 0, 2, 2]
+
+
+@pytest.mark.parametrize("size", [16, 36, 100])
+def test_a_buffer_takes_at_most_twice_its_bytes(size: int) -> None:
+    """In memory, however many records there are: no object for each of them."""
+    count = 100_000
+    data = bytes(size)
+    tracemalloc.start()
+    try:
+        buffer = CpuBuffer(0, 1 << 16)
+        for stamp in range(count):
+            buffer.write(stamp << 20, data, True)
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert buffer.entries == count
+    assert used <= 2 * size * count
+
+
+def test_a_record_that_no_64_bits_can_stamp() -> None:
+    buffer = CpuBuffer(0, 2)
+    for stamp in (1, 1 << 70, 2):
+        buffer.write(stamp, b"x", True)
+    assert [entry.stamp for entry in buffer.pending()] == [1, 1 << 70, 2]
