@@ -7,12 +7,13 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from kprobe_sim.hits.call import Call
     from kprobe_sim.kernel.simulated import SimulatedKernel
     from kprobe_sim.machine.task import Task
 
-__all__ = ["SimulatedKernel", "Task"]
+__all__ = ["Call", "SimulatedKernel", "Task"]
 
-_HOMES = {"SimulatedKernel": "kernel.simulated", "Task": "machine.task"}
+_HOMES = {"Call": "hits.call", "SimulatedKernel": "kernel.simulated", "Task": "machine.task"}
 
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ def test_kprobe() -> None:
 
 
 def test_kprobe_sim() -> None:
-    assert sorted(kprobe_sim.__all__) == ["SimulatedKernel", "Task"]
+    assert sorted(kprobe_sim.__all__) == ["Call", "SimulatedKernel", "Task"]
 
 
 def test_kprobe_vm() -> None:
@@ -123,6 +123,11 @@ def test_call() -> None:
     assert list(inspect.signature(kprobe_sim.SimulatedKernel.call).parameters) == [
         "self", "function", "task", "args", "returns", "caller", "registers", "memory", "stack", "offset", "cpu", "at",
         "duration", "within",
+    ]  # fmt: skip
+    assert list(inspect.signature(kprobe_sim.SimulatedKernel.calls).parameters) == ["self", "batch"]
+    assert list(inspect.signature(kprobe_sim.Call).parameters) == [
+        "function", "task", "args", "returns", "caller", "registers", "memory", "stack", "offset", "cpu", "at",
+        "duration", "returned",
     ]  # fmt: skip
 
 

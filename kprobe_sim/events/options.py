@@ -32,12 +32,17 @@ OPTIONS_OF_TRACERS: Mapping[str, Sequence[str]] = {
 
 
 class TraceOptions:
-    """The option flags of one instance."""
+    """The option flags of one instance.
+
+    What each record asks for stands by itself: `names_tasks` (record-cmd), `groups_tasks` (record-tgid), and
+    `has_stacks`, which is true if a stack of any kind follows each event.
+    """
 
     def __init__(self, state: Mapping[str, bool]) -> None:
         self._state = dict(state)
         self._of_tracers: dict[str, bool] = {}
-        self.version = 0  # changes with every option that is set
+        self.version = -1  # changes with every option that is set
+        self._changed()
 
     def __getitem__(self, name: str) -> bool:
         return self._state.get(name, False)
@@ -54,7 +59,7 @@ class TraceOptions:
         if name not in self._state or (name == "test_nop_refuse" and value):
             raise refuse(errno.EINVAL)
         self._state[name] = value
-        self.version += 1
+        self._changed()
 
     def write(self, data: bytes) -> tuple[str, bool]:
         """Read one write to trace_options (`name` or `noname`, under 64 bytes); return what it sets."""
@@ -89,8 +94,14 @@ class TraceOptions:
                 self._of_tracers[name] = self._state.pop(name)
         for name, recorded in new.items():
             self._state[name] = self._of_tracers.pop(name, recorded)
-        self.version += 1
+        self._changed()
 
     def inherited(self) -> dict[str, bool]:
         """Return the state that a new instance starts with."""
         return {name: value and name not in NOT_INHERITED for name, value in self._state.items()}
+
+    def _changed(self) -> None:
+        self.version += 1
+        self.names_tasks = self["record-cmd"]
+        self.groups_tasks = self["record-tgid"]
+        self.has_stacks = self["stacktrace"] or self["userstacktrace"]

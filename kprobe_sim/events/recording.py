@@ -24,10 +24,12 @@ class Recorder:
 
     def wants(self, file: EventFile, task: Task, cpu: int, also: Sequence[Task] = ()) -> bool:
         """False if a hit would leave no trace at all, whatever its record; `also`: other tasks that it is about."""
-        instance = file.instance
         if file.triggers or file.soft_disabled:
             return True
-        return instance.records and cpu not in instance.masked and _traces(instance, task, also)
+        instance = file.instance
+        if not instance.records or cpu in instance.masked:
+            return False
+        return (instance.pids is None and instance.no_pids is None) or _traces(instance, task, also)
 
     def emit(
         self,
@@ -40,25 +42,27 @@ class Recorder:
         cpu: int,
         comm: bytes,
         at: int | None,
-        made: bytes = b"",
         also: Sequence[Task] = (),
     ) -> None:
-        """Emit an event that is wanted in one instance; `made` is the end of its record, which may have holes."""
+        """Emit an event that is wanted in one instance; its record may have holes."""
+        if file.filter is None and not file.triggers and not file.soft_disabled:
+            self._record(file.instance, task, record, cpu, stack, at)
+            return
         aside = (file.filter is not None or file.soft_disabled) and self._scratch.take(cpu)
         if aside:
-            record = self._scratch.write(cpu, record, made)
+            record = self._scratch.write(cpu, record)
         try:
             if file.triggers or file.soft_disabled:
                 self._triggered(file, task, record, hit(), stack, also)
             elif file.filter is None or file.filter.match(record, cpu=cpu, comm=comm):
-                self._record(file, task, record, cpu, stack, at)
+                self._record(file.instance, task, record, cpu, stack, at)
         finally:
             if aside:
                 self._scratch.give_back(cpu)
 
     def _record(
         self,
-        file: EventFile,
+        instance: TraceArray,
         task: Task,
         record: bytes,
         cpu: int,
@@ -67,14 +71,9 @@ class Recorder:
         buffer: RingBuffer | None = None,
     ) -> None:
         """Put a record into the buffer, with what the options make of it."""
-        if self._write(file.instance, task, record, cpu, at, buffer):
-            self._stacks(file.instance, task, record, cpu, stack, at)
-
-    def _write(
-        self, instance: TraceArray, task: Task, record: bytes, cpu: int, at: int | None, buffer: RingBuffer | None
-    ) -> bool:
         self.remember(task, instance)
-        return instance.write(cpu, record, at, buffer=buffer)
+        if instance.write(cpu, record, at, buffer=buffer) and instance.options.has_stacks:
+            self._stacks(instance, task, record, cpu, stack, at)
 
     def _stacks(self, instance: TraceArray, task: Task, record: bytes, cpu: int, stack: Stack, at: int | None) -> None:
         if instance.options["stacktrace"]:
@@ -84,9 +83,10 @@ class Recorder:
 
     def remember(self, task: Task, instance: TraceArray) -> None:
         """Remember the task's name and thread group, as the options say."""
-        if task.known and instance.options["record-cmd"]:
+        options = instance.options
+        if options.names_tasks and task.known:
             self._cmdlines.save(task)
-        if instance.options["record-tgid"]:
+        if options.groups_tasks:
             self._cmdlines.save_tgid(task)
 
     def _triggered(
@@ -114,14 +114,16 @@ class Recorder:
             and file.triggers_need_record
             and all(trigger.target is not file for trigger in file.triggers)  # else one may disable it by now
         )
-        written = early and self._write(instance, task, record, hit.cpu, hit.at, buffer)
+        if early:
+            self.remember(task, instance)
+        written = early and instance.write(hit.cpu, record, hit.at, buffer=buffer)
         later = run_triggers(file, hit._replace(held=buffered), record) if file.triggers_need_record else []
         passes = file.filter is None or file.filter.match(record, cpu=hit.cpu, comm=hit.comm)
         if early:
             if written:
                 self._stacks(instance, task, record, hit.cpu, stack, hit.at)
         elif wanted and passes and not file.soft_disabled:
-            self._record(file, task, record, hit.cpu, stack, hit.at, buffer)
+            self._record(instance, task, record, hit.cpu, stack, hit.at, buffer)
         elif later and instance.records:
             self.remember(task, instance)  # a stack is an entry of the task's too
         for trigger in later:

@@ -133,7 +133,8 @@ class TraceArray:
         """
         if not self.records or cpu in self.masked:
             return False
-        stored = (buffer or self.buffer).write(cpu, self.clock.stamp(at), data)
+        buffer = buffer or self.buffer
+        stored = buffer.cpus[cpu].write(self.clock.stamp(at), data, buffer.overwrite)
         if stored:
             self.machine.wake()
         return stored

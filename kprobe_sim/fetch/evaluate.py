@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.builds.symbol_text import Covering
 from kprobe_sim.fetch.argument import FetchArg, Store
 from kprobe_sim.fetch.event_field import compile_field
 from kprobe_sim.fetch.expression import Deref, From, Source
-from kprobe_sim.fetch.strings import Text, compile_string, place_texts
+from kprobe_sim.fetch.strings import Text, compile_plain_string, compile_string, place_texts
 from kprobe_sim.machine.state import State, fetch
 from kprobe_sim.parsing.kstrto import ULONG_MAX
 from kprobe_sim.records.scratch_page import Hole, SparseBytes
 
 Value = Callable[[State], int | None]
+# A state and what the record begins with (type, flags, preemption depth, pid, addresses) -> the record.
+Evaluate = Callable[[State, tuple[int, ...]], bytes]
 _KERNEL_START = 0xFFFF_8000_0000_0000  # the first address that kernel memory can have
 _ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
+_COMMON_SIZE = 8  # bytes of the fields that all events have
+_LOCATION = 4  # bytes of a string's location
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
@@ -195,71 +200,93 @@ def _array(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[State
 
 def compile_arguments(
     arguments: Sequence[FetchArg], start: int, symbols: Covering, gates: Gates, stack_size: int
-) -> Callable[[State], bytes]:
+) -> Evaluate:
     """Compile the arguments of a probe, which begin at byte `start` of its record; `stack_size` is a stack's, in bytes.
 
-    The result gives the record from `start` on: the fields and the texts after them.
+    The result makes whole records.  What a hit nearly always finds is done by itself; anything else, such as a read
+    that fails, is left to `compile_exactly`.
     """
-    codes = ["<"]
-    numbers: list[Callable[[State], int | bytes | Hole]] = []
-    texts: list[tuple[int, Callable[[State], bytes | Text]]] = []  # place among the values
-    for argument in arguments:
-        if argument.is_dynamic:
-            count = argument.length or 1
-            texts.append((len(numbers), compile_string(argument, _value(argument, stack_size), symbols, gates)))
-            codes.append(f"{4 * count}s")
-            numbers.append(lambda state: b"")
-        elif argument.length:
-            codes.append(f"{argument.size}s")
-            numbers.append(_array(argument, gates, stack_size))
-        else:
-            codes.append(_CODES[argument.type.size])
-            numbers.append(_number(argument, gates, stack_size))
-    layout = struct.Struct("".join(codes))
-    whole = _packer(layout, codes[1:])
-    if not texts:
-        return lambda state: whole([number(state) for number in numbers], b"")
-    fixed_end = start + layout.size
+    layout = _layout(arguments, start)
+    pack, fixed_end = layout.pack, layout.size
+    places = [index for index, argument in enumerate(arguments) if argument.is_dynamic]
+    arrays = [index for index, argument in enumerate(arguments) if argument.length and not argument.is_dynamic]
+    fetches: list[Callable[[State], int | bytes | Hole | None]] = [
+        compile_plain_string(argument, _value(argument, stack_size))
+        if argument.is_dynamic
+        else _fixed(argument, gates, stack_size)
+        for argument in arguments
+    ]
 
-    def evaluate(state: State) -> bytes:
-        values = [number(state) for number in numbers]
-        locations, tail, unwritten = place_texts([text(state) for _, text in texts], fixed_end)
-        for (place, _), location in zip(texts, locations, strict=True):
-            values[place] = location
-        made = whole(values, tail)
-        if not unwritten:
-            return made
-        holes = [hole._replace(offset=layout.size + hole.offset) for hole in unwritten]
-        return SparseBytes.of(made, [*(made.holes if isinstance(made, SparseBytes) else ()), *holes])
+    @cache
+    def exact() -> Evaluate:
+        return compile_exactly(arguments, start, symbols, gates, stack_size)
+
+    def evaluate(state: State, head: tuple[int, ...]) -> bytes:
+        values = [fetch(state) for fetch in fetches]
+        end, tail = fixed_end, b""
+        for index in places:
+            text = values[index]
+            if not isinstance(text, bytes):
+                return exact()(state, head)
+            values[index] = len(text) << 16 | end & 0xFFFF
+            end += len(text)
+            tail += text
+        for index in arrays:
+            if isinstance(values[index], SparseBytes):
+                return exact()(state, head)
+        try:
+            return pack(*head, *values) + tail
+        except struct.error:  # a hole is no number
+            return exact()(state, head)
 
     return evaluate
 
 
-def _packer(layout: struct.Struct, codes: Sequence[str]) -> Callable[[list[int | bytes | Hole], bytes], bytes]:
-    """Return what makes values and what comes after them into bytes, holes noted."""
-    pack = layout.pack
-    sizes = [struct.calcsize(f"<{code}") for code in codes]
-    arrays = [index for index, code in enumerate(codes) if code.endswith("s")]
+def compile_exactly(
+    arguments: Sequence[FetchArg], start: int, symbols: Covering, gates: Gates, stack_size: int
+) -> Evaluate:
+    """Compile the arguments of a probe likewise, with all that can happen to them: the rule for `compile_arguments`."""
+    texts: dict[int, Callable[[State], Text]] = {}
+    others: dict[int, Callable[[State], int | bytes | Hole]] = {}
+    for index, argument in enumerate(arguments):
+        if argument.is_dynamic:
+            texts[index] = compile_string(argument, _value(argument, stack_size), symbols, gates)
+        else:
+            others[index] = _fixed(argument, gates, stack_size)
+    layout = _layout(arguments, start)
 
-    def whole(values: list[int | bytes | Hole], tail: bytes) -> bytes:
-        try:
-            data = pack(*values)
-        except struct.error:  # a hole is no number
-            return sparse(values, tail)
-        if arrays and any(type(values[index]) is SparseBytes for index in arrays):
-            return sparse(values, tail)
-        return data + tail if tail else data
-
-    def sparse(values: list[int | bytes | Hole], tail: bytes) -> SparseBytes:
-        holes = []
-        at = 0
-        for index, (value, size) in enumerate(zip(values, sizes, strict=True)):
+    def evaluate(state: State, head: tuple[int, ...]) -> bytes:
+        values: list[int | bytes] = [0] * len(arguments)
+        holes: list[Hole] = []
+        for index, fixed in others.items():
+            value, offset = fixed(state), start + arguments[index].offset
             if isinstance(value, Hole):
-                holes.append(value._replace(offset=at))
-                values[index] = 0
-            elif isinstance(value, SparseBytes):
-                holes += [hole._replace(offset=at + hole.offset) for hole in value.holes]
-            at += size
-        return SparseBytes.of(pack(*values) + tail, holes)
+                holes.append(value._replace(offset=offset))
+                continue
+            if isinstance(value, SparseBytes):
+                holes += [hole._replace(offset=offset + hole.offset) for hole in value.holes]
+            values[index] = value
+        locations, tail, unwritten = place_texts([text(state) for text in texts.values()], layout.size)
+        for index, location in zip(texts, locations, strict=True):
+            values[index] = location if len(location) > _LOCATION else int.from_bytes(location, "little")
+        holes += [hole._replace(offset=layout.size + hole.offset) for hole in unwritten]
+        record = layout.pack(*head, *values) + tail
+        return SparseBytes.of(record, holes) if holes else record
 
-    return whole
+    return evaluate
+
+
+def _fixed(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[State], int | bytes | Hole]:
+    """Compile an argument that isn't a string: all of it is in the fixed part of the record."""
+    return (_array if argument.length else _number)(argument, gates, stack_size)
+
+
+def _layout(arguments: Sequence[FetchArg], start: int) -> struct.Struct:
+    """Return the fixed part of a record, whose arguments begin at byte `start`."""
+    codes = ["<HBBi", "Q" * ((start - _COMMON_SIZE) // 8)]
+    for argument in arguments:
+        if argument.is_dynamic:
+            codes.append("I" if argument.size == _LOCATION else f"{argument.size}s")
+        else:
+            codes.append(f"{argument.size}s" if argument.length else _CODES[argument.size])
+    return struct.Struct("".join(codes))

@@ -9,7 +9,7 @@ followed shows the one after it.  What was measured and then isn't written keeps
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.builds.symbol_text import Covering, symbol_text
@@ -58,7 +58,7 @@ class Text(NamedTuple):
     was used is used again.  `length` locations are recorded.
     """
 
-    items: Sequence[bytes | Item]
+    items: Sequence[Item]
     length: int
     fails: bool = False
     keeps_room: bool = False  # the room stays written down for a string that can't be read
@@ -113,8 +113,8 @@ def _long(state: State, address: int, measured: int, *, user: bool) -> Item:
     return Item(measured, write)
 
 
-def _read(state: State, address: int, user: bool, empty_is_fault: bool) -> bytes | Item:
-    """Measure the string at an address; return it, NUL included, if it is an ordinary one.
+def _read(state: State, address: int, user: bool, empty_is_fault: bool) -> Item:
+    """Measure the string at an address.
 
     Kernel reads of user addresses are done by the user-space reader.
     """
@@ -128,7 +128,7 @@ def _read(state: State, address: int, user: bool, empty_is_fault: bool) -> bytes
         return _long(state, address, _MAX_STRING + user, user=user)
     if not content and user and empty_is_fault:
         return Item(1, _empty)
-    return ByWords(content + b"\0") if user else content + b"\0"
+    return _plain(ByWords(content + b"\0") if user else content + b"\0")
 
 
 def _symbol(text: str) -> Item:
@@ -137,25 +137,51 @@ def _symbol(text: str) -> Item:
     return Item(len(content), lambda room: Written(content[:room], len(content) - 1, room))
 
 
-def compile_string(
-    argument: FetchArg, value: Callable[[State], int | None], symbols: Covering, gates: Gates
-) -> Callable[[State], bytes | Text]:
-    """Compile a string argument; `value` gives the address, or the value whose symbol is named.
+def compile_plain_string(argument: FetchArg, value: Callable[[State], int | None]) -> Callable[[State], bytes | None]:
+    """Compile a string argument where nothing is odd about it: the string, NUL included; None: see `compile_string`.
 
-    The result is the string itself, NUL included, where nothing is odd about it.
+    `value` gives its address.
     """
     source = argument.expression.source
     derefs = argument.expression.derefs
-    empty_is_fault = gates.empty_user_string_is_fault
     user = argument.store is Store.USER_STRING
     offset = derefs[-1].offset if argument.last_is_stored else 0
-    count = argument.length or 1
-    unfollowed = Text((), count, fails=True)
     if not derefs and source.kind is From.TEXT:
         fixed = source.text.encode("latin-1") + b"\0"
         return lambda state: fixed
     if not derefs and source.kind is From.COMM:
         return lambda state: state.comm + b"\0"
+    if argument.length or argument.store is Store.SYMBOL_NAME:
+        return lambda state: None
+
+    def single(state: State) -> bytes | None:
+        number = value(state)
+        if number is None:
+            return None
+        address = (number + offset) & ULONG_MAX
+        if user and address >= TASK_SIZE:
+            return None
+        content = state.memory.string(address, _MAX_STRING)
+        return content + b"\0" if content and len(content) < _MAX_STRING else None
+
+    return single
+
+
+def compile_string(
+    argument: FetchArg, value: Callable[[State], int | None], symbols: Covering, gates: Gates
+) -> Callable[[State], Text]:
+    """Compile a string argument; `value` gives the address, or the value whose symbol is named."""
+    source = argument.expression.source
+    derefs = argument.expression.derefs
+    empty_is_fault = gates.empty_user_string_is_fault
+    user = argument.store is Store.USER_STRING
+    offset = derefs[-1].offset if argument.last_is_stored else 0
+    unfollowed = Text((), argument.length or 1, fails=True)
+    if not derefs and source.kind is From.TEXT:
+        fixed = Text((_plain(source.text.encode("latin-1") + b"\0"),), 1)
+        return lambda state: fixed
+    if not derefs and source.kind is From.COMM:
+        return lambda state: Text((_plain(state.comm + b"\0"),), 1)
     if argument.length:
         keeps = gates.failed_element_keeps_room
         return _compile_array(argument, value, user=user, empty_is_fault=empty_is_fault, keeps_room=keeps)
@@ -168,12 +194,11 @@ def compile_string(
 
         return symbol_name
 
-    def single(state: State) -> bytes | Text:
+    def single(state: State) -> Text:
         number = value(state)
         if number is None:
             return unfollowed
-        content = _read(state, (number + offset) & ULONG_MAX, user, empty_is_fault)
-        return content if isinstance(content, bytes) else Text((content,), 1)
+        return Text((_read(state, (number + offset) & ULONG_MAX, user, empty_is_fault),), 1)
 
     return single
 
@@ -196,7 +221,7 @@ def _compile_array(
 
     def array(state: State) -> Text:
         start = value(state)
-        items: list[bytes | Item] = []
+        items: list[Item] = []
         for index in range(count if start is not None else 0):
             address = ((start or 0) + offset + 8 * index) & ULONG_MAX
             pointer = fetch(state.memory, address, 8, user=user_pointers)
@@ -208,28 +233,13 @@ def _compile_array(
     return array
 
 
-def _item(content: bytes | Item) -> Item:
-    return _plain(content) if isinstance(content, bytes) else content
-
-
-def place_texts(texts: Sequence[bytes | Text], start: int) -> tuple[list[bytes], bytes, Sequence[Hole]]:
+def place_texts(texts: Sequence[Text], start: int) -> tuple[list[bytes], bytes, Sequence[Hole]]:
     """Write strings after the fixed part of a record, which ends at byte `start`.
 
     Returns the data locations of each text (length << 16 | offset), the bytes after the fixed part, and what of
     these was measured but not written.
     """
-    if all(isinstance(text, bytes) for text in texts):
-        plain = cast("Sequence[bytes]", texts)
-        locations = []
-        for content in plain:
-            locations.append((len(content) << 16 | start & 0xFFFF).to_bytes(4, "little"))
-            start += len(content)
-        return locations, b"".join(plain), ()
-    return _place_odd_texts([Text((text,), 1) if isinstance(text, bytes) else text for text in texts], start)
-
-
-def _place_odd_texts(texts: Sequence[Text], start: int) -> tuple[list[bytes], bytes, Sequence[Hole]]:
-    room = sum(_item(item).measured for text in texts if not text.fails for item in text.items)
+    room = sum(item.measured for text in texts if not text.fails for item in text.items)
     tail = bytearray(room)
     unwritten = set(range(room))
     at = 0
@@ -243,7 +253,7 @@ def _place_odd_texts(texts: Sequence[Text], start: int) -> tuple[list[bytes], by
             )
             if index == len(text.items):
                 break  # the fetch failed here: the room stays written down, what comes after is never set
-            written = _item(text.items[index]).write(left)
+            written = text.items[index].write(left)
             tail[here : here + len(written.content)] = written.content
             unwritten.difference_update(range(here, here + len(written.content)))
             word = written.length << 16 | start + here & 0xFFFF

@@ -11,6 +11,7 @@ from kprobe_sim.builds.page import KERNEL_STACK
 from kprobe_sim.builds.prototypes import CType
 from kprobe_sim.machine.memory import CallMemory
 from kprobe_sim.machine.simulated import SimulatedMachine
+from kprobe_sim.machine.state import Current, State
 from kprobe_sim.machine.task import Task
 
 ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")  # System V x86-64, as the kernel's $argN
@@ -28,13 +29,12 @@ _CALLER_SAVED = ("di", "si", "dx", "cx", "r8", "r9", "r10", "r11")  # what a fun
 _CLOBBERED = {name: 0xDEAD_0000_0000_0000 + 0x1111 * number for number, name in enumerate(_CALLER_SAVED, 1)}
 _BASE = dict.fromkeys(REGISTERS, 0) | {"cs": 0x10, "ss": 0x18, "flags": 0x246, "orig_ax": _MASK}
 _STACK_USED = 0x1F8  # bytes between the frame and pt_regs of a system call at the end
-_STACK_REST = bytes(_STACK_USED)
 _WORD = struct.Struct("<Q")
 _PLACE = re.compile(r"([^+/]+)(?:\+(0x[0-9a-fA-F]+|[0-9]+))?(?:/(0x[0-9a-fA-F]+|[0-9]+))?\Z")
 
 
 class Call(NamedTuple):
-    """The arguments of `SimulatedKernel.call`.
+    """The arguments of `SimulatedKernel.call`, for one of `SimulatedKernel.calls`.
 
     `returned` are the registers that are known at the return; None: those that `registers` sets.
     """
@@ -54,14 +54,11 @@ class Call(NamedTuple):
     returned: Mapping[str, int] | None = None
 
 
-class Frame(NamedTuple):
-    """A call made concrete: where it is, the registers there, the memory, the return addresses."""
+class Callee(NamedTuple):
+    """A function that is called: the bits of a register that each of its parameters fills, and its result."""
 
-    entry: int  # address of the function
-    registers: dict[str, int]
-    memory: CallMemory
-    stack: tuple[int, ...]  # words from the stack pointer up
-    chain: tuple[int, ...]  # return addresses, the caller's first
+    parameters: tuple[int, ...]
+    result: int
 
 
 class CallResolver:
@@ -71,24 +68,33 @@ class CallResolver:
         self._machine = machine
         self._stack_end = KERNEL_STACK + machine.profile.thread_size
         self._places: dict[str, int] = {}
-        self._widths: dict[str, tuple[tuple[int, ...], int]] = {}  # masks of a function's parameters and result
         self._chains: dict[tuple[str, tuple[str | int, ...]], tuple[int, ...]] = {}
         self._symbols = machine.symbols.version  # what was remembered holds while none are added
 
-    def entry(self, call: Call) -> int:
-        """Return the address of the function called.  Raises ValueError for names or CPUs that there aren't."""
+    def check(self, call: Call) -> None:
+        """Raise ValueError for a CPU or for registers that there aren't."""
         if not 0 <= call.cpu < self._machine.cpus:
             raise ValueError(f"no CPU {call.cpu}: this kernel has {self._machine.cpus}")
         if not call.registers.keys() <= _NAMES:
             unknown = sorted(call.registers.keys() - _NAMES)
             raise ValueError(f"no register {unknown[0]!r}: the kernel's names are {', '.join(REGISTERS)}")
-        if self._machine.symbols.version != self._symbols:
+
+    def entry(self, function: str) -> int:
+        """Return the address of a function.  Raises ValueError if there is none of that name."""
+        symbols = self._machine.symbols
+        if symbols.version != self._symbols:
             self._places.clear()
-            self._widths.clear()
             self._chains.clear()
-        entry = self._address(call.function, "function")
-        self._symbols = self._machine.symbols.version
+        entry = self._address(function, "function")
+        self._symbols = symbols.version
         return entry
+
+    def callee(self, function: str) -> Callee:
+        """Return what fills the registers of a function."""
+        prototype = self._machine.profile.prototype(function)
+        parameters = prototype.parameters if prototype else ()
+        result = prototype.returns if prototype else None
+        return Callee(tuple(_mask(parameter.type) for parameter in parameters), _mask(result))
 
     def chain(self, call: Call) -> tuple[int, ...]:
         """Return the return addresses, the caller's first.  Raises ValueError for names that there aren't."""
@@ -101,56 +107,49 @@ class CallResolver:
             self._symbols = self._machine.symbols.version
         return chain
 
-    def frame(self, call: Call, entry: int, chain: tuple[int, ...]) -> Frame:
-        """Make a call concrete that goes to `entry` and came by `chain`."""
+    def state(
+        self, call: Call, callee: Callee, here: int, chain: tuple[int, ...], comm: bytes, current: Current
+    ) -> State:
+        """Return the registers, memory and stack of a call that came by `chain`, at the probed address `here`."""
         memory = CallMemory(self._machine.memory, call.memory)
         values = []
-        masks = self._masks(call.function)[0]
         for index, arg in enumerate(call.args):
             if isinstance(arg, int):
-                values.append(arg & (masks[index] if index < len(masks) else _MASK))
+                values.append(arg & (callee.parameters[index] if index < len(callee.parameters) else _MASK))
             else:
                 values.append(
                     memory.put_string(arg if isinstance(arg, bytes) else arg.encode("utf-8", "surrogateescape"))
                 )
-        words = (chain[0] if chain else 0, *values[len(ARGUMENT_REGISTERS) :])
-        pointer = self._stack_end - _STACK_USED - 8 * len(words)
-        packed = _WORD.pack(words[0]) if len(words) == 1 else struct.pack(f"<{len(words)}Q", *words)
-        memory.put(pointer, packed + _STACK_REST)
+        stack = (chain[0] if chain else 0, *values[len(ARGUMENT_REGISTERS) :])
+        pointer = self._stack_end - _STACK_USED - 8 * len(stack)
+        packed = _WORD.pack(stack[0]) if len(stack) == 1 else struct.pack(f"<{len(stack)}Q", *stack)
+        memory.put(pointer, packed, _STACK_USED)
         registers = _BASE.copy()
         registers.update(zip(ARGUMENT_REGISTERS, values, strict=False))
         registers["sp"] = pointer
-        registers["ip"] = entry + call.offset + 1
         for name, value in call.registers.items():
             registers[name] = value & _MASK
-        return Frame(entry, registers, memory, words, chain)
+        registers["ip"] = here + 1
+        return tuple.__new__(State, (registers, memory, stack, comm, 0, current, b"", None))
 
-    def at_return(self, call: Call, frame: Frame) -> dict[str, int]:
-        """Return the registers after the return of a call.
+    def at_return(
+        self, call: Call, callee: Callee, before: Mapping[str, int], chain: tuple[int, ...]
+    ) -> dict[str, int]:
+        """Return the registers after the return of a call, which were others before.
 
         A function puts back those that belong to its caller, and leaves anything in the others.
         """
-        registers = frame.registers | _CLOBBERED
+        registers = {**before, **_CLOBBERED}
         stated = call.registers if call.returned is None else call.returned
         for name, value in stated.items():
             registers[name] = value & _MASK
-        registers["ax"] = (call.returns or 0) & self._masks(call.function)[1]
+        registers["ax"] = (call.returns or 0) & callee.result
         if self._machine.gates.nested_returns_know:  # the handler leaves what the trampoline put there
             registers["ip"] = self._machine.return_trampoline
         else:
-            registers["ip"] = frame.chain[0] if frame.chain else 0
-        registers["sp"] = frame.registers["sp"] + 8
+            registers["ip"] = chain[0] if chain else 0
+        registers["sp"] = before["sp"] + 8
         return registers
-
-    def _masks(self, function: str) -> tuple[tuple[int, ...], int]:
-        masks = self._widths.get(function)
-        if masks is None:
-            prototype = self._machine.profile.prototype(function)
-            parameters = prototype.parameters if prototype else ()
-            result = prototype.returns if prototype else None
-            masks = tuple(_mask(parameter.type) for parameter in parameters), _mask(result)
-            self._widths[function] = masks
-        return masks
 
     def _chain(self, call: Call) -> tuple[int, ...]:
         places: list[str | int] = list(call.stack)
@@ -192,6 +191,13 @@ class CallResolver:
                 "add it with add_function(), or give +OFFSET/SIZE"
             )
         return found[0].address + int(match.group(2) or "0", 0)
+
+
+def with_return_address(state: State, address: int) -> State:
+    """Return the state at a function's entry with another return address on the stack."""
+    assert isinstance(state.memory, CallMemory)
+    memory = state.memory.overlaid(state.registers["sp"], address.to_bytes(8, "little"))
+    return state._replace(memory=memory, stack=(address, *state.stack[1:]))
 
 
 def _mask(kind: CType | None) -> int:

@@ -5,7 +5,7 @@ Source: recorded traces of 6.12.117, 7.2.13 and 7.3 (tests/kprobe_sim/test_funct
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kprobe_sim.events.event_file import EventFile
@@ -39,11 +39,15 @@ NO_USERS = FunctionHits()
 
 
 def function_hits(
-    instances: Instances, fprobes: Fprobes, entry: Callable[[int], int], kprobes: Collection[int], users: FunctionUsers
+    instances: Instances,
+    fprobes: Fprobes,
+    entry: Callable[[int], int],
+    kprobes: Callable[[int], Sequence[object]],
+    users: FunctionUsers,
 ) -> dict[int, FunctionHits]:
     """Return what to do where: by the address at which a function's entry is probed.
 
-    `entry` gives that address of a function, `kprobes` are the addresses where an enabled kprobe is.
+    `entry` gives that address of a function, `kprobes` the enabled kprobes at an address.
     """
     machine = instances.top.machine
     late = machine.gates.fprobes_late
@@ -57,7 +61,7 @@ def function_hits(
     for address, probes in found.items():
         # before fprobes were made of the function graph each of them was a user of its own, enabled or not
         count = len({probe.target.is_return for probe, _ in probes}) if late else len(probes)
-        shared = count + (address in kprobes) > 1
+        shared = count + bool(kprobes(address)) > 1
         newest = [(probe, files) for probe, files in reversed(probes) if files]
         if late:
             newest.sort(key=lambda pair: users.enabled(pair[0].event), reverse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from kprobe_sim.events.event import Event
@@ -11,22 +11,21 @@ from kprobe_sim.events.event_file import EventFile, Hit
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.events.instances import Instances
 from kprobe_sim.events.recording import Recorder
-from kprobe_sim.hits.call import Call, CallResolver, Frame
+from kprobe_sim.hits.call import Call, Callee, CallResolver, with_return_address
 from kprobe_sim.hits.function_hits import NO_USERS, Attached, FunctionHits, function_hits
 from kprobe_sim.hits.function_users import FunctionUsers
 from kprobe_sim.hits.task_memory import TaskMemory
 from kprobe_sim.machine.clock import VirtualClock
-from kprobe_sim.machine.state import Current, State
+from kprobe_sim.machine.state import NOWHERE, State
 from kprobe_sim.machine.task import Task
 from kprobe_sim.probes.kprobes import Kprobe
 from kprobe_sim.probes.probe_event import Probe
 from kprobe_sim.probes.registry import ProbeRegistry
 from kprobe_sim.records.entry_type import TRACE_FN
 
-_ENTRY_HEAD = struct.Struct("<HBBiQ")
-_RETURN_HEAD = struct.Struct("<HBBiQQ")
 _FUNCTION = struct.Struct("<HBBiQQ")
 _FENTRY_SIZE = 5
+_MAX_SITES = 4096
 
 
 class _Context(NamedTuple):
@@ -55,13 +54,29 @@ class _Armed(NamedTuple):
 _Hit = TypeVar("_Hit", _Armed, Attached)
 
 
-class Entered(NamedTuple):
-    """A call that probes were hit by when it was entered, until it returns."""
+class _Site(NamedTuple):
+    """What a call of a function meets, at `here`: its entry, or the instruction at an offset.
 
-    frame: Frame
-    returning: tuple[_Armed, ...]  # in the order of their arming
-    fprobes: FunctionHits
+    `after` are the probes after the call to __fentry__, whose address a call comes to with the same registers.
+    `callee` is None where there is nothing to meet.
+    """
+
+    entry: int
     here: int
+    hits: tuple[_Armed, ...] = ()  # newest first
+    after: tuple[_Armed, ...] = ()
+    fprobes: FunctionHits = NO_USERS
+    callee: Callee | None = None
+
+
+class Entered(NamedTuple):
+    """A call that probes were hit by when it was entered, until it returns; `state` is that at its entry."""
+
+    site: _Site
+    state: State
+    chain: tuple[int, ...]  # return addresses, the caller's first
+    returning: Sequence[_Armed]  # in the order of their arming
+    fprobes: FunctionHits
 
 
 class Hits:
@@ -73,15 +88,17 @@ class Hits:
         self._instances = instances
         self._probes = probes
         self._events = tracing.events
-        self._armed: dict[int, list[_Armed]] | None = None  # by address, newest first
+        self._sites: dict[str | tuple[str, int], _Site] = {}  # as long as no event and no symbol changes
+        self._events_seen, self._symbols_seen = -1, -1  # their versions then
         self._tracing: tuple[Instance, ...] = ()  # instances whose tracer is `function`
+        self._fprobes: Mapping[int, FunctionHits] = {}
+        self._symbols = machine.symbols
         self._resolver = CallResolver(machine)
-        self._names: dict[Task, bytes] = {}
+        self._named: tuple[Task | None, bytes] = (None, b"")  # the task that called last, and its name
         self._tasks = TaskMemory(machine)
-        self._version = -1  # of the registry when `_armed` was made
+        self._has_current = machine.gates.current
         self._breakpoint = _Context(*machine.gates.breakpoint)
         self._returned = _Context(*machine.gates.plain_return)
-        self._functions: dict[int, FunctionHits] = {}
         self._users = FunctionUsers(instances, probes)
         self._entries: dict[int, int] = {}  # where a function's entry is probed, after its ENDBR
         self._recorder = recorder
@@ -90,7 +107,7 @@ class Hits:
 
     def _rearm(self, event: Event | None) -> None:
         """Look again what is wanted: an event was enabled or disabled, or, if it is None, a tracer came or went."""
-        self._armed = None
+        self._events_seen = -1
         if event is None:
             self._tracing = tuple([one for one in self._instances if one.current_tracer == "function"])
         if self._machine.gates.fprobes:
@@ -118,7 +135,7 @@ class Hits:
         if entered is None:
             self._pass(call)
         else:
-            self._return(call, entered.frame, entered.returning, entered.fprobes, entered.here)
+            self._return(call, entered)
 
     def leave(self, call: Call, entered: Entered | None) -> None:
         """Let a call return that others may have come after: only what is still armed is hit."""
@@ -127,49 +144,55 @@ class Hits:
         fprobes = entered.fprobes
         if fprobes is not NO_USERS:
             fprobes = fprobes._replace(returns=_enabled(fprobes.returns), last_returns=_enabled(fprobes.last_returns))
-        self._return(call, entered.frame, _enabled(entered.returning), fprobes, entered.here)
+        self._return(call, entered._replace(returning=_enabled(entered.returning), fprobes=fprobes))
 
-    def enter(self, call: Call) -> Entered | None:  # noqa: C901 - every call comes through here: parts would cost time
-        """Run the entry of a call, or the instruction at its offset; None if no probe is there."""
-        machine = self._machine
-        entry = self._resolver.entry(call)
+    def enter(self, call: Call) -> Entered | None:
+        """Run the entry of a call, or the instruction at its offset; None if no probe is there.
+
+        Raises ValueError for names, CPUs and registers that there aren't.
+        """
+        if call.cpu or call.registers:
+            self._resolver.check(call)
+        if self._events.version != self._events_seen or self._symbols.version != self._symbols_seen:
+            self._renew()
+        key = (call.function, call.offset) if call.offset else call.function
+        site = self._sites.get(key) or self._add_site(call, key)
         chain = self._resolver.chain(call)
-        armed = self._armed
-        if armed is None or self._version != self._events.version:
-            armed = self._arm()
         if self._tracing and not call.offset:
-            self._trace(call, entry, chain)
-        here = entry + call.offset if call.offset else self._entry(entry)
-        hit = armed.get(here, ())
-        # a call comes with the same registers to the address after the call to __fentry__
-        after = () if call.offset else armed.get(here + _FENTRY_SIZE, ())
-        fprobes = NO_USERS if call.offset else self._functions.get(here, NO_USERS)
-        if not hit and not after and fprobes is NO_USERS:
+            self._trace(call, site.entry, chain)
+        if site.callee is None:
             return None
-        frame = self._resolver.frame(call, entry, chain)
+        current = self._tasks.at(call.task, call.cpu) if self._has_current else NOWHERE
+        state = self._resolver.state(call, site.callee, site.here, chain, self._name(call.task), current)
+        returning = self._meet(call, site, state, chain)
+        return tuple.__new__(Entered, (site, state, chain, returning, site.fprobes))
+
+    def _meet(self, call: Call, site: _Site, state: State, chain: tuple[int, ...]) -> Sequence[_Armed]:
+        """Let a call hit the probes of a site; return the return probes that wait for it, in the order of arming."""
+        machine, here, fprobes, at = self._machine, site.here, site.fprobes, call.at
         # the newest probe of an address runs first; a return probe armed there has replaced the return address
-        # (`replaced` is what is there instead) for those that run after it
-        replaced = self._users.trampoline if fprobes.last_returns else 0
+        # (`seen` has what is there instead) for those that run after it
+        seen = with_return_address(state, self._users.trampoline) if fprobes.last_returns else state
         returning: list[_Armed] = []
         if fprobes.first_entries:
-            self._enter(fprobes.first_entries, call, self._state(call, frame, here, replaced), here, chain)
-        for one in hit:
-            if one.is_return:
-                replaced = machine.return_trampoline
-                returning.append(one)
+            self._enter(fprobes.first_entries, call, seen, here, chain)
+        for one in site.hits:
+            if not one.is_return:
+                self._hit(one, call, seen, here, one.context, chain, at)
+                continue
+            if not returning:
+                seen = with_return_address(state, machine.return_trampoline)
                 if not machine.gates.returns_unwound:
                     chain = (machine.return_trampoline,)
-            else:
-                context = _NESTED if fprobes.is_shared and one.context is _PLAIN else one.context
-                self._hit(one, call, self._state(call, frame, here, replaced), here, context, chain, call.at)
+            returning.append(one)
         if fprobes.entries:
-            self._enter(fprobes.entries, call, self._state(call, frame, here, replaced), here, chain)
-        for one in after:
-            if not one.is_return and machine.symbols.is_traceable(here):
-                address = here + _FENTRY_SIZE
-                state = self._state(call, frame, address, replaced)
-                self._hit(one, call, state, address, self._breakpoint, chain, call.at)
-        return Entered(frame, tuple(returning), fprobes, here)
+            self._enter(fprobes.entries, call, seen, here, chain)
+        if site.after:
+            address = here + _FENTRY_SIZE
+            seen = seen._replace(registers={**seen.registers, "ip": address + 1})
+            for one in site.after:
+                self._hit(one, call, seen, address, self._breakpoint, chain, at)
+        return returning
 
     def _enter(self, fprobes: Sequence[Attached], call: Call, state: State, here: int, chain: Sequence[int]) -> None:
         for attached in fprobes:
@@ -194,40 +217,74 @@ class Hits:
             here = self._entries[function] = self._probes.entry(function)
         return here
 
-    def _arm(self) -> dict[int, list[_Armed]]:
-        machine = self._machine
-        armed: dict[int, list[_Armed]] = {}
-        for probe in reversed(list(self._probes.kprobes.probes())):
+    def _renew(self) -> None:
+        """Forget what was made of other events or symbols."""
+        self._sites.clear()
+        self._events_seen, self._symbols_seen = self._events.version, self._symbols.version
+        self._fprobes = function_hits(self._instances, self._probes.fprobes, self._entry, self._armed, self._users)
+
+    def _add_site(self, call: Call, key: str | tuple[str, int]) -> _Site:
+        """Look what a call meets."""
+        entry = self._resolver.entry(call.function)
+        if len(self._sites) >= _MAX_SITES:
+            self._sites.clear()
+        site = self._sites[key] = self._site(call, entry)
+        return site
+
+    def _site(self, call: Call, entry: int) -> _Site:
+        if call.offset:
+            here = entry + call.offset
+            hits = self._armed(here)
+            return _Site(entry, here, hits, callee=self._resolver.callee(call.function) if hits else None)
+        here = self._entry(entry)
+        fprobes = self._fprobes.get(here, NO_USERS)
+        hits, after = self._armed(here), self._armed(here + _FENTRY_SIZE)
+        if not hits and not after and fprobes is NO_USERS:
+            return _Site(entry, here)
+        if fprobes.is_shared:
+            hits = tuple([one._replace(context=_NESTED) if one.context is _PLAIN else one for one in hits])
+        is_traceable = self._symbols.is_traceable(here)
+        after = tuple([one for one in after if is_traceable and not one.is_return])
+        return _Site(entry, here, hits, after, fprobes, self._resolver.callee(call.function))
+
+    def _armed(self, address: int) -> tuple[_Armed, ...]:
+        """Return the probes at an address whose events some instance wants, newest first."""
+        found = []
+        for probe in reversed(self._probes.kprobes.at(address)):
             files = tuple(self._instances.enabled(probe.event))
-            if probe.address is not None and files:
-                context = _PLAIN if machine.symbols.is_traceable(probe.address) else self._breakpoint
-                armed.setdefault(probe.address, []).append(
-                    _Armed(probe, probe.event.is_return, files, context, probe.address)
-                )
-        self._functions = function_hits(self._instances, self._probes.fprobes, self._entry, armed, self._users)
-        self._armed = armed
-        self._version = self._events.version
-        return armed
+            if files:
+                context = _PLAIN if self._symbols.is_traceable(address) else self._breakpoint
+                found.append(_Armed(probe, probe.event.is_return, files, context, address))
+        return tuple(found)
 
     def _pass(self, call: Call) -> None:
         """Let the time of a call pass."""
         if call.at is None and call.duration is not None and isinstance(self._machine.clock, VirtualClock):
             self._machine.clock.advance(call.duration)
 
-    def _return(self, call: Call, frame: Frame, probes: Sequence[_Armed], fprobes: FunctionHits, here: int) -> None:
-        """Let a call return, from the last probe at its entry on; `probes` are in the order of their arming."""
-        at = None if call.at is None else call.at + (1_000 if call.duration is None else call.duration)
-        self._pass(call)
-        if not probes and not fprobes.returns and not fprobes.last_returns:
+    def _return(self, call: Call, entered: Entered) -> None:
+        """Let a call return, from the last probe at its entry on."""
+        if call.duration is not None:
+            self._pass(call)
+        site, fprobes, probes = entered.site, entered.fprobes, entered.returning
+        if site.callee is None or not (probes or fprobes.returns or fprobes.last_returns):
             return
-        caller = frame.chain[0] if frame.chain else 0
-        registers = self._resolver.at_return(call, frame)
-        name, current = self._name(call.task), self._current(call)
-        entered = State(frame.registers, frame.memory, frame.stack, name, 0, current)
-        state = State(registers, frame.memory, frame.stack[1:], name, registers["ax"], current, entry=entered)
+        at = None if call.at is None else call.at + (1_000 if call.duration is None else call.duration)
+        caller = entered.chain[0] if entered.chain else 0
+        before = entered.state
+        registers = self._resolver.at_return(call, site.callee, before.registers, entered.chain)
+        state = State(
+            registers,
+            before.memory,
+            before.stack[1:],
+            self._name(call.task),
+            registers["ax"],
+            self._tasks.at(call.task, call.cpu),
+            entry=before,
+        )
         # the one that was armed last returns first, and only the one that was armed first knows the true caller
-        machine = self._machine
-        chain = frame.chain if machine.gates.returns_unwound else (machine.return_trampoline,)
+        machine, here = self._machine, site.here
+        chain = entered.chain if machine.gates.returns_unwound else (machine.return_trampoline,)
 
         def leave(some: Sequence[Attached], ip: int) -> None:
             for attached in some:
@@ -245,23 +302,11 @@ class Hits:
             self._hit(one, call, state, ip, self._returned, chain, at, func=one.address)
         leave(fprobes.last_returns, caller)
 
-    def _state(self, call: Call, frame: Frame, here: int, replaced: int) -> State:
-        stack, memory = frame.stack, frame.memory
-        registers = frame.registers
-        if replaced:
-            stack = (replaced, *stack[1:])
-            memory = memory.overlaid(registers["sp"], replaced.to_bytes(8, "little"))
-        if registers["ip"] != here + 1:
-            registers = {**registers, "ip": here + 1}
-        return State(registers, memory, stack, self._name(call.task), 0, self._current(call))
-
-    def _current(self, call: Call) -> Current:
-        return self._tasks.at(call.task, call.cpu)
-
     def _name(self, task: Task) -> bytes:
-        name = self._names.get(task)
-        if name is None:
-            name = self._names[task] = task.name
+        last, name = self._named
+        if task is not last:
+            name = task.name
+            self._named = task, name
         return name
 
     def _hit(
@@ -276,27 +321,25 @@ class Hits:
         func: int | None = None,
     ) -> None:
         probe = one.probe
-        task = call.task
+        task, cpu = call.task, call.cpu
         probe.hits += 1
-        record = made = b""
+        record = b""
 
         def stack() -> list[int]:
             return list(chain) if func is not None else [ip + 1, *chain]
 
         def hit() -> Hit:
             frames = self._tracer_stack(probe, context, ip, chain, func)
-            return Hit(call.cpu, state.comm, record[:8], frames, at, context is self._breakpoint)
+            return Hit(cpu, state.comm, record[:8], frames, at, context is self._breakpoint)
 
-        emit = self._recorder.emit
+        wants, emit = self._recorder.wants, self._recorder.emit
         for file in one.files:
-            if not self._recorder.wants(file, task, call.cpu):
+            if not wants(file, task, cpu):
                 continue
             if not record:
                 head = (probe.event.id, context.flags, context.preempt_count, task.pid)
-                packed = _ENTRY_HEAD.pack(*head, ip) if func is None else _RETURN_HEAD.pack(*head, func, ip)
-                made = probe.evaluate(state)
-                record = packed + made
-            emit(file, task, record, hit, stack, cpu=call.cpu, comm=state.comm, at=at, made=made)
+                record = probe.evaluate(state, (*head, ip) if func is None else (*head, func, ip))
+            emit(file, task, record, hit, stack, cpu=cpu, comm=state.comm, at=at)
 
     def _tracer_stack(
         self, probe: Probe, context: _Context, ip: int, chain: Sequence[int], func: int | None
@@ -309,7 +352,7 @@ class Hits:
         return frames.entry(ip, isinstance(probe, Kprobe) and probe.is_aggregated, chain)
 
 
-def _enabled(hits: tuple[_Hit, ...]) -> tuple[_Hit, ...]:
+def _enabled(hits: Sequence[_Hit]) -> tuple[_Hit, ...]:
     """Return those that some instance wants still."""
     found = []
     for one in hits:

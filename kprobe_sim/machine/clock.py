@@ -37,20 +37,16 @@ class TraceClock:
         self._source = source
         self._counter = 0
         self.name = name
-
-    @property
-    def in_ns(self) -> bool:
-        """True if stamps are nanoseconds and print as seconds."""
-        return self.name not in ("counter", "uptime", "x86-tsc")
+        self.in_ns = name not in ("counter", "uptime", "x86-tsc")  # stamps are nanoseconds and print as seconds
 
     def stamp(self, at: int | None = None) -> int:
         """Return a time stamp now, or for the machine time `at` in ns."""
+        if self.in_ns:
+            return self._source() if at is None else at
         if self.name == "counter":
             self._counter += 1
             return self._counter
         ns = self._source() if at is None else at
         if self.name == "uptime":
             return ns * self._hz // 1_000_000_000 + _INITIAL_JIFFIES
-        if self.name == "x86-tsc":
-            return ns * _TSC_PER_NS
-        return ns
+        return ns * _TSC_PER_NS

@@ -11,6 +11,7 @@ from kprobe_sim.machine.state import TASK_SIZE
 
 _USER_START = 0x7F0000000000  # where a call's strings are put
 _DATA_TYPES = frozenset("dDbBrRvV")
+_NO_BLOCKS: Mapping[int, bytes] = {}
 
 
 class Memory:
@@ -56,31 +57,34 @@ class CallMemory:
 
     __slots__ = ("_blocks", "_memory", "_next")
 
-    def __init__(self, memory: Memory, blocks: Mapping[int, bytes]) -> None:
+    def __init__(self, memory: Memory, blocks: Mapping[int, bytes] = _NO_BLOCKS) -> None:
         self._memory = memory
-        self._blocks = dict(blocks)
+        # by address: where the block ends, and its bytes but for zeroes at the end
+        self._blocks = {start: (start + len(data), bytes(data)) for start, data in blocks.items()} if blocks else {}
         self._next = _USER_START
 
     def put_string(self, text: bytes) -> int:
         """Put a string into user memory, NUL then zeroes up to the page's end; return its address."""
         address = self._next
-        size = -(-(len(text) + 1) // PAGE_SIZE) * PAGE_SIZE
-        self._blocks[address] = text.ljust(size, b"\0")
-        self._next += size + PAGE_SIZE  # an unmapped page between
+        end = address + -(-(len(text) + 1) // PAGE_SIZE) * PAGE_SIZE
+        self._blocks[address] = end, text
+        self._next = end + PAGE_SIZE  # an unmapped page between
         return address
 
-    def put(self, address: int, data: bytes) -> None:
-        """Map bytes for the call."""
-        self._blocks[address] = data
+    def put(self, address: int, data: bytes, zeroes: int = 0) -> None:
+        """Map bytes for the call, and so many zeroes after them."""
+        self._blocks[address] = address + len(data) + zeroes, data
 
     def overlaid(self, address: int, data: bytes) -> CallMemory:
         """Return this memory with other bytes at an address."""
-        other = CallMemory(self._memory, self._blocks)
+        other = CallMemory(self._memory)
         other._next = self._next
-        for start, block in self._blocks.items():
-            if start <= address < start + len(block):
-                at = address - start
-                other.put(start, (block[:at] + data + block[at + len(data) :])[: len(block)])
+        other._blocks = dict(self._blocks)
+        for start, (end, block) in self._blocks.items():
+            if start <= address < end:
+                whole = block.ljust(end - start, b"\0")
+                after = address + len(data)
+                other._blocks[start] = end, (whole[: address - start] + data + whole[after - start :])[: end - start]
                 return other
         other.put(address, data)
         return other
@@ -97,6 +101,12 @@ class CallMemory:
 
     def string(self, address: int, limit: int) -> bytes | None:
         """Return the bytes before the first NUL, at most `limit`; None for a fault before that."""
+        for start, (end, block) in self._blocks.items():
+            if start <= address < end:  # nearly every string ends in the block where it begins
+                text, nul, _ = block[address - start : address - start + limit].partition(b"\0")
+                if nul or len(text) == limit or start + len(block) < end:
+                    return text
+                break
         found = b""
         while len(found) < limit:
             more = self._stretch(address + len(found), limit - len(found))
@@ -109,9 +119,10 @@ class CallMemory:
         return found
 
     def _stretch(self, address: int, size: int) -> bytes:
-        for start, block in self._blocks.items():
-            if start <= address < start + len(block):
-                return block[address - start : address - start + size]
+        for start, (end, block) in self._blocks.items():
+            if start <= address < end:
+                found = block[address - start : address - start + size]
+                return found if len(found) == size else found.ljust(min(size, end - address), b"\0")
         return self._memory.stretch(address, size)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from _blake2 import blake2b  # hashlib's own, without the import of OpenSSL, which costs as much as the simulator's
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -13,6 +12,7 @@ from kprobe_sim.builds.functions import Functions
 from kprobe_sim.builds.gates import gates_for
 from kprobe_sim.builds.profile import Profile
 from kprobe_sim.machine.clock import VirtualClock
+from kprobe_sim.machine.lock import KernelCondition
 from kprobe_sim.machine.machine_files import MachineFiles
 from kprobe_sim.machine.memory import Memory, banners
 from kprobe_sim.machine.task import SavedCmdlines, Task
@@ -25,9 +25,9 @@ _PRINTK_FORMAT = re.compile(rb'0x([0-9a-f]+) : "(.*)"\n')
 class SimulatedMachine:
     """What a kernel of one build runs on.
 
-    `condition` is the one lock of the kernel, and what its waiting readers wait for; `tasks` are those that have done
-    something, by pid; `writer` is the task that uses the tracefs; `files` are those that uprobes may be on;
-    `user_memory` is that of the system call whose events are being emitted.
+    `lock` is the one lock of the kernel, `condition` the same with what its waiting readers wait for; `tasks` are those
+    that have done something, by pid; `writer` is the task that uses the tracefs; `files` are those that uprobes may be
+    on; `user_memory` is that of the system call whose events are being emitted.
     """
 
     def __init__(self, profile: Profile, cpus: int | None, clock: Callable[[], int] | None) -> None:
@@ -38,7 +38,8 @@ class SimulatedMachine:
         self.filter_gates = filter_gates(profile.number)
         self.cpus = cpus or profile.cpus
         self.clock: Callable[[], int] = VirtualClock() if clock is None else clock
-        self.condition = threading.Condition(threading.RLock())
+        self.condition = KernelCondition()
+        self.lock = self.condition.lock
         self.cmdlines = SavedCmdlines(profile.saved_cmdlines_size)
         self.memory = Memory(self.symbols, banners(profile.banner))
         self.user_memory: Mapping[int, bytes] = {}
@@ -111,7 +112,10 @@ class SimulatedMachine:
 
     def wake(self) -> None:
         """Wake whoever waits for data, to look again; called with the kernel's lock held."""
-        self.condition.notify_all()
+        if self.condition.waiting:
+            self.condition.notify_all()
+        if not self._subscribers:
+            return
         for callback in list(self._subscribers.values()):
             callback()
 

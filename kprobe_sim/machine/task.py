@@ -35,7 +35,7 @@ class SavedCmdlines:
     def __init__(self, size: int) -> None:
         self.size = size
         self.version = 0  # changes with what `find` and `tgid` answer
-        self._slots: OrderedDict[int, tuple[int, bytes]] = OrderedDict()
+        self._slots: OrderedDict[int, tuple[int, bytes, Task]] = OrderedDict()  # pid, name, and of which task
         self._tgids: dict[int, int] = {}
 
     def save(self, task: Task) -> None:
@@ -44,12 +44,13 @@ class SavedCmdlines:
             return
         key = task.pid & 0x7FFF
         known = self._slots.get(key)
-        named = (task.pid, task.name)
-        if known == named:
-            return
-        if known is None and len(self._slots) >= self.size:
+        if known is not None:
+            pid, name, before = known
+            if before is task or (pid, name) == (task.pid, task.name):
+                return
+        elif len(self._slots) >= self.size:
             self._slots.popitem(last=False)
-        self._slots[key] = named
+        self._slots[key] = task.pid, task.name, task
         self.version += 1
 
     def save_tgid(self, task: Task) -> None:
@@ -80,7 +81,7 @@ class SavedCmdlines:
 
     def text(self) -> bytes:
         """Return the text of saved_cmdlines."""
-        return b"".join(b"%d %s\n" % (pid, self.find(pid)) for pid, _ in self._slots.values())
+        return b"".join(b"%d %s\n" % (pid, self.find(pid)) for pid, _, _ in self._slots.values())
 
     def tgids_text(self) -> bytes:
         """Return the text of saved_tgids."""

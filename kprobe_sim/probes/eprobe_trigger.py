@@ -14,7 +14,6 @@ from kprobe_sim.machine.state import Current, State
 from kprobe_sim.machine.task import Task
 from kprobe_sim.probes.probe_event import Probe
 
-_TYPE = struct.Struct("<H")
 _PID = struct.Struct("<i")
 
 
@@ -43,16 +42,14 @@ class EprobeTrigger(Trigger):
         state = State({}, memory, (), hit.comm, 0, Current(0, 0, 0), record)
         # what is made within an event is made with preemption off
         depth = hit.head[3] + bool(machine.profile.preemption)
-        head = _TYPE.pack(probe.event.id) + hit.head[2:3] + bytes([depth & 0xFF]) + hit.head[4:8]
-        made = probe.evaluate(state)
+        made = probe.evaluate(state, (probe.event.id, hit.head[2], depth & 0xFF, pid))
         self._recorder.emit(
             own,
             task,
-            head + made,
-            lambda: hit._replace(head=head),
+            made,
+            lambda: hit._replace(head=made[:8]),
             lambda: hit.frames,
             cpu=hit.cpu,
             comm=hit.comm,
             at=hit.at,
-            made=made,
         )

@@ -10,22 +10,23 @@ from kprobe_sim.events.dyn_event import Deletion, Operations, Symbolized
 from kprobe_sim.events.event import Find
 from kprobe_sim.events.event_format import argument_field, format_text, head_fields, print_format
 from kprobe_sim.fetch.argument import FetchArg
+from kprobe_sim.fetch.evaluate import Evaluate
 from kprobe_sim.fetch.text import compile_text
 from kprobe_sim.machine.state import State
 from kprobe_sim.records.field import Field
 from kprobe_sim.records.trace_seq import Put
 
 
-def _never_hit(_: State) -> bytes:
+def _never_hit(_: State, head: tuple[int, ...]) -> bytes:
     raise RuntimeError("a probe that isn't in place isn't hit")
 
 
 class Probe:
     """One probe of any kind: a place, what it fetches, and how often it was hit or missed (struct trace_probe).
 
-    `letters` is what its line begins with, `place_text` what it shows as its place.  `evaluate` gives a record's bytes
-    from the event's `start` on; what stands before them is common to all events.  `made` is greater in a younger probe:
-    the version of the list of dynamic events that it came with.
+    `letters` is what its line begins with, `place_text` what it shows as its place.  `evaluate` gives a record, which
+    begins with the numbers that it is given: type, flags, preemption depth, pid and the probe's addresses.  `made` is
+    greater in a younger probe: the version of the list of dynamic events that it came with.
     """
 
     __slots__ = ("arguments", "evaluate", "event", "hits", "kind", "made", "misses", "place_text")
@@ -35,7 +36,7 @@ class Probe:
         self.event = event
         self.place_text = place_text
         self.arguments = tuple(arguments)
-        self.evaluate: Callable[[State], bytes] = _never_hit
+        self.evaluate: Evaluate = _never_hit
         self.hits = 0
         self.misses = 0
         self.made = 0

@@ -62,14 +62,13 @@ class ScratchPages:
         if not self._users:
             self._pages = [bytearray(PAGE_SIZE) for _ in self._pages]
 
-    def write(self, cpu: int, record: bytes, made: bytes) -> bytes:
-        """Put a record that ends in `made` onto the page; return it with its holes filled by what was there."""
+    def write(self, cpu: int, record: bytes) -> bytes:
+        """Put a record onto the page; return it with its holes filled by what was there."""
         page = self._pages[cpu]
-        if isinstance(made, SparseBytes):
+        if isinstance(record, SparseBytes):
             whole = bytearray(record)
-            start = len(record) - len(made)
-            for offset, size, change in made.holes:
-                there = slice(start + offset, start + offset + size)
+            for offset, size, change in record.holes:
+                there = slice(offset, offset + size)
                 old = bytes(page[there])
                 whole[there] = old if change is None else change(int.from_bytes(old, "little")).to_bytes(size, "little")
             record = bytes(whole)

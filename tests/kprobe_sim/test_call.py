@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from typing import Any
 
-from kprobe_sim import SimulatedKernel, Task
-from kprobe_sim.hits.call import Call
+import pytest
+
+from kprobe_sim import Call, SimulatedKernel, Task
 
 CAT = Task(42, "cat")
 
@@ -85,3 +88,87 @@ def test_a_new_event_calls_tracefs_create_dir() -> None:
     kernel.tracefs.write("current_tracer", b"function")
     kernel.tracefs.write("kprobe_events", b"p:four do_sys_openat2")
     assert kernel.tracefs.read("trace").endswith(b" tracefs_create_dir\n")
+
+
+DEFINITION = b"p:x do_sys_openat2 dfd=%di:s32 file=+0(%si):string\nr:y do_sys_openat2 $retval:s32\n"
+
+
+def traced(series: str = "6.1") -> SimulatedKernel:
+    kernel = SimulatedKernel(series)
+    kernel.tracefs.write("kprobe_events", DEFINITION)
+    kernel.tracefs.write("events/kprobes/enable", b"1")
+    return kernel
+
+
+def test_many_calls_are_those_one_after_the_other() -> None:
+    together, apart = traced(), traced()
+    batch = [
+        Call("do_sys_openat2", Task(40 + number % 3, "cat"), (number, f"/{number}"), number) for number in range(9)
+    ]
+    together.calls(batch)
+    for call in batch:
+        apart.call(call.function, task=call.task, args=call.args, returns=call.returns)
+    text = together.tracefs.read("trace")
+    assert text == apart.tracefs.read("trace")
+    assert text.count(b": x: (do_sys_openat2+0x0/") == text.count(b": y: (") == 9
+    assert sorted(together.tasks) == sorted(apart.tasks) == [1, 40, 41, 42]
+
+
+def test_what_a_batch_does_meanwhile_is_done_in_its_place() -> None:
+    """A generator may use the kernel between its calls."""
+    kernel = traced()
+
+    def batch() -> Iterator[Call]:
+        for number in range(3):
+            yield Call("do_sys_openat2", CAT, (number, "/a"))
+            kernel.tracefs.write("trace_marker", b"after %d" % number)
+            kernel.tracefs.write("events/kprobes/x/enable", b"%d" % (number % 2))
+
+    kernel.calls(batch())
+    shown = [line.rpartition(": ")[2] for line in kernel.tracefs.read("trace").decode().splitlines() if "-42 " in line]
+    shown = [line.partition(") ")[2] for line in shown if "dfd" in line]
+    assert shown == ['dfd=0 file="/a"', 'dfd=2 file="/a"']
+
+
+def test_a_batch_ends_at_a_call_that_can_not_be() -> None:
+    kernel = traced()
+    calls = [
+        Call("do_sys_openat2", CAT, (1, "/a")),
+        Call("no_such_function", CAT),
+        Call("do_sys_openat2", CAT, (2, "/b")),
+    ]
+    with pytest.raises(ValueError, match="no symbol for the function 'no_such_function'"):
+        kernel.calls(calls)
+    assert kernel.tracefs.read("kprobe_profile").split() == [b"x", b"1", b"0", b"y", b"1", b"0"]
+
+
+@pytest.mark.parametrize("series", ["6.1", "6.12"])
+def test_a_hit_costs_the_same_however_many_probes_there_are(series: str) -> None:
+    """In calls of Python functions, with other probes coming and going: what is elsewhere isn't looked at."""
+
+    def cost(others: int) -> int:
+        kernel = traced(series)
+        for number in range(others):
+            kernel.add_function(f"other{number}")
+        kernel.tracefs.write("kprobe_events", b"".join(b"p:o%d other%d\n" % (one, one) for one in range(others)))
+        for number in range(others):
+            kernel.tracefs.write(f"events/kprobes/o{number}/enable", b"1")
+        count = 0
+
+        def profile(frame: object, event: str, argument: object) -> None:
+            nonlocal count
+            count += event == "call"
+
+        kernel.call("do_sys_openat2", task=CAT, args=(-100, "/etc/passwd"))
+        kernel.tracefs.write("events/kprobes/x/enable", b"0")
+        kernel.tracefs.write("events/kprobes/x/enable", b"1")
+        before = sys.getprofile()
+        sys.setprofile(profile)
+        try:
+            kernel.call("do_sys_openat2", task=CAT, args=(-100, "/etc/passwd"))
+        finally:
+            sys.setprofile(before)
+        return count
+
+    few, many = cost(2), cost(200)
+    assert 10 < few == many
