@@ -30,6 +30,7 @@ from kprobe_vm.scheduling.work import Scheduler, ends
 
 from .conftest import TOYS, is_gone
 
+REMEDY = "`pip install '.[campaign,scale]'` there, in a checkout of"
 PLAN = Plan("6.1", "sim:6.12")
 SHARDS = [Stretch(PLAN, 11, number, operations=10) for number in range(8)]
 
@@ -195,18 +196,18 @@ def test_the_end_of_the_work_is_that_of_its_guests(dask: Dask, tmp_path: Path, t
         (
             "kprobe-sim",
             ("9.9", ""),
-            f"it has kprobe-sim {version('kprobe-sim')}, and here is 9.9: pip install 'kprobe-sim==9.9' there",
+            f"it has kprobe-sim {version('kprobe-sim')}, and here is 9.9: {REMEDY} 9.9",
         ),
         (
             "kprobe-nosuch",
             ("9.9", ""),
-            "kprobe-nosuch isn't installed: pip install 'kprobe-nosuch[campaign,scale]==9.9' there",
+            f"kprobe-nosuch isn't installed: {REMEDY} 9.9",
         ),
         (
             "kprobe-sim",
             (version("kprobe-sim"), "1234"),
             f"its kprobe-sim {version('kprobe-sim')} has other files (digest {files()}, here 1234): "
-            "install there what is installed here",
+            f"{REMEDY} {version('kprobe-sim')} as it is here",
         ),
     ],
     ids=["version", "absent", "files"],

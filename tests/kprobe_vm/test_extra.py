@@ -59,7 +59,7 @@ def test_a_scheduler_needs_the_extra_scale() -> None:
         [sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.stderr == (
-        "kprobe-vm: --scheduler dask://... needs dask.distributed, the extra [scale]: pip install 'kprobe-sim[scale]'\n"
+        "kprobe-vm: --scheduler dask://... needs dask.distributed, the extra [scale]: pip install distributed\n"
     )
     assert done.returncode == 112
 

@@ -20,7 +20,7 @@ def lacking_for_guests(kernels: Sequence[str]) -> str:
     if not kernels:
         return ""
     if absent := programs.missing_python():
-        return f"it has no {' and no '.join(absent)}: pip install 'kprobe-sim[vm]' there"
+        return f"it has no {' and no '.join(absent)}: pip install {' '.join(absent)} there"
     if needed := [name for name in NEEDED if not shutil.which(name)]:
         return f"it has no {' and no '.join(needed)}: run `kprobe-vm check` there"
     cached = {kernel.release for kernel in Kernels(Cache.of(os.environ), lambda line: None).cached()}

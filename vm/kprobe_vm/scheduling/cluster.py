@@ -23,7 +23,7 @@ try:
     from kprobe_vm.scheduling import member
 except ModuleNotFoundError:
     raise ExtraMissing(
-        "--scheduler dask://... needs dask.distributed, the extra [scale]: pip install 'kprobe-sim[scale]'"
+        "--scheduler dask://... needs dask.distributed, the extra [scale]: pip install distributed"
     ) from None
 
 __all__ = ["Cluster"]
@@ -156,18 +156,19 @@ class Cluster:
     def _able(self, addresses: list[str]) -> list[str]:
         """Return the workers that have what the work needs; report the others."""
         ours, our_files = here()
+        remedy = f"`pip install '.[campaign,scale]'` there, in a checkout of {ours}"
         for address, version in self._on(addresses, metadata.version, DISTRIBUTION).items():
             if isinstance(version, metadata.PackageNotFoundError):
-                why = f"{DISTRIBUTION} isn't installed: pip install '{DISTRIBUTION}[campaign,scale]=={ours}' there"
-                self._refuse(address, why)
+                why = f"{DISTRIBUTION} isn't installed"
+                self._refuse(address, f"{why}: {remedy}")
             elif version != ours:
                 why = f"it has {DISTRIBUTION} {version}, and here is {ours}"
-                self._refuse(address, f"{why}: pip install '{DISTRIBUTION}=={ours}' there")
+                self._refuse(address, f"{why}: {remedy}")
         alike = [address for address in addresses if address not in self._refused]
         for address, theirs in self._on(alike, files).items():
             if theirs != our_files:
                 why = f"its {DISTRIBUTION} {ours} has other files (digest {theirs}, here {our_files})"
-                self._refuse(address, f"{why}: install there what is installed here")
+                self._refuse(address, f"{why}: {remedy} as it is here")
         alike = [address for address in alike if address not in self._refused]
         for address, lacking in self._on(alike, self._check).items():
             if lacking:
