@@ -234,7 +234,7 @@ def _warn(probe: Probe, tracefs: Tracefs) -> None:
     from . import symbols
     from .output import say
 
-    doubt = symbols.doubt(probe.place, lambda: symbols.functions(tracefs))
+    doubt = symbols.doubt(probe.place, lambda: symbols.functions(tracefs), getattr(tracefs, "has_function", None))
     if doubt:
         say(f"WARNING: {doubt}. (-F: no warnings)")
 

@@ -61,9 +61,18 @@ def suggest(symbol: str, names: Iterable[str] | None) -> list[str]:
     return [name for name in dict.fromkeys(found) if name != symbol][:SUGGESTIONS]
 
 
-def doubt(place: Place, list_functions: Callable[[], frozenset[str] | None]) -> str:
-    """Say why a probe at `place` may fail or stay silent; "" if nothing is known against it."""
+def doubt(
+    place: Place,
+    list_functions: Callable[[], frozenset[str] | None],
+    has_function: Callable[[str], bool] | None = None,
+) -> str:
+    """Say why a probe at `place` may fail or stay silent; "" if nothing is known against it.
+
+    `has_function` tells whether the list has a name without the list being made, where a backend can.
+    """
     if place.address is not None or not place.symbol:
+        return ""
+    if has_function is not None and has_function(place.symbol) and not any(map(has_function, successors(place.symbol))):
         return ""
     names = list_functions()
     if names is None:

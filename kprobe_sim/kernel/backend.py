@@ -21,6 +21,11 @@ class SimBackend(SimTracefs[SimulatedKernel]):
         self._thread: threading.Thread | None = None
         activity.prepare(kernel)
 
+    def has_function(self, name: str) -> bool:
+        """Return whether available_filter_functions has a function of that name."""
+        with self.kernel.condition:
+            return bool(self.kernel.machine.functions().numbers(name))
+
     def play(self) -> None:
         """Let the machine work, in real time, until `close`."""
         if self._thread is None:

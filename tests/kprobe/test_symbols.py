@@ -61,4 +61,7 @@ def test_doubts() -> None:
     assert doubt(Place("do_sys_open"), lambda: NAMES) == (
         "this kernel also has do_sys_openat2, which took over from do_sys_open: that one may rarely fire"
     )
+    assert doubt(Place("vfs_read"), lambda: None, {"vfs_read"}.__contains__) == ""
+    for name in ("vfs_raed", "do_sys_open"):  # what is wrong takes the whole list to say
+        assert doubt(Place(name), lambda: NAMES, NAMES.__contains__) == doubt(Place(name), lambda: NAMES) != ""
     assert doubt(Place("vfs_read"), lambda: None).startswith("can't read available_filter_functions")

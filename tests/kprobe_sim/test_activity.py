@@ -239,3 +239,13 @@ def test_a_function_alone_calls_from_where_it_does_in_the_recorded_build(series:
     activity.load("opens").play(kernel)
     lines = kernel.tracefs.read("trace").decode().splitlines()[-6:]
     assert [line.partition(": e: ")[2] for line in lines] == [f"({caller} <- do_sys_openat2)"] * 6
+
+
+@pytest.mark.parametrize("spec", ["6.1", "5.10", "6.12,activity=perf-tools"])
+def test_a_backend_knows_its_functions_without_their_list(spec: str) -> None:
+    backend = open_sim(spec)
+    listed = {line.split()[0] for line in backend.read("available_filter_functions").decode().splitlines()}
+    asked = ["do_sys_openat2", "vfs_read", "do_sys_open", "SyS_open", "get_kprobe", "virtio_add_status", "no_such", ""]
+    assert {name for name in asked if backend.has_function(name)} == listed & set(asked)
+    assert backend.has_function("do_sys_openat2")
+    assert not backend.has_function("no_such")
