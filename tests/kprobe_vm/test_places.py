@@ -76,23 +76,21 @@ def test_as_many_as_there_are(prefix: str) -> None:
 
 def test_who_has_one_does_not_wait_for_another(prefix: str) -> None:
     with_one = take(1, prefix=prefix)
-    start = time.monotonic()
-    assert not take(1, prefix=prefix).is_held
-    assert time.monotonic() - start < 10
+    assert not take(1, patience=600, prefix=prefix).is_held
     with_one.close()
 
 
 def test_patience_ends(holder: Holder, prefix: str) -> None:
     start = time.monotonic()
     assert not take(1, patience=0.2, prefix=prefix).is_held
-    assert 0.2 <= time.monotonic() - start < 30
+    assert time.monotonic() - start >= 0.2
 
 
 def test_who_waits_says_so_once(holder: Holder, prefix: str) -> None:
     said: list[str] = []
     start = time.monotonic()
     take(1, patience=1.5, prefix=prefix, waiting=said.append)
-    assert 1.5 <= time.monotonic() - start < 30
+    assert time.monotonic() - start >= 1.5
     (line,) = said
     assert line.startswith("1 guest runs on this machine already: waiting for one to end, ")
     assert "KPROBE_VM_GUESTS" in line
