@@ -1,6 +1,6 @@
 # make without an argument tells what there is
 .DEFAULT_GOAL := help
-.PHONY: help demo test vm-test vm-test-all vm-matrix vm-ftracetest vm-programs check format bench bench-check bench-vm clean
+.PHONY: help demo test vm-test vm-test-all vm-matrix vm-ftracetest vm-programs check format bench growth bench-check bench-vm clean
 KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
@@ -22,6 +22,7 @@ help:
 	@echo 'make format               put the code into its format'
 	@echo 'make bench [BEFORE=DIR]   benchmarks, as ratios measured side by side; of an older checkout, too; ONLY=hit, RECORD=1'
 	@echo 'make bench-check          a short run, compared with the last recorded figures; it warns and never fails'
+	@echo 'make growth               what operations cost with many probes, instances and events; writes docs/growth.md'
 	@echo 'make bench-vm [KERNEL=…]  those of the guests: boot, clone, requests, streams, the suite'
 	@echo 'make clean                remove the virtual environment and caches'
 
@@ -76,6 +77,9 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(PY) tools/bench.py $(BEFORE:%=--before %) $(ONLY:%=--only %) $(if $(RECORD),--record)
+
+growth: $(VENV)/.dev
+	$(PY) tools/growth.py
 
 bench-check: $(VENV)/.dev
 	$(PY) tools/bench.py --check

@@ -1,0 +1,133 @@
+"""What an operation costs doesn't grow with the number of probes and instances: counted in calls, not in time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+
+from kprobe_sim import SimulatedKernel, Task
+
+FEW, MANY = 20, 2000
+CAT = Task(42, "cat")
+
+
+def work(action: Callable[[], object]) -> int:
+    """Return how many functions an action calls, those in C included; what is done but once was done before."""
+    count = 0
+
+    def note(_: FrameType, event: str, __: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    action()
+    sys.setprofile(note)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+class Crowd:
+    """A kernel with many probes or instances, and operations on it; names are all equally long."""
+
+    def __init__(self, kernel: str, probes: int, instances: int) -> None:
+        self.kernel = SimulatedKernel(kernel)
+        self.tracefs = self.kernel.tracefs
+        self.defined = self.deleted = 0
+        for number in range(instances):
+            self.tracefs.mkdir(f"instances/i{number:04}")
+        for _ in range(probes):
+            self.define()
+
+    def define(self) -> None:
+        """Add a probe on a function that others are on."""
+        self.defined += 1
+        line = f"p:my{self.defined:04} do_sys_openat2 dfd=%di:s32 filename=+0(%si):string\n"
+        self.tracefs.write("kprobe_events", line.encode())
+
+    def delete(self) -> None:
+        """Remove the oldest probe."""
+        self.deleted += 1
+        self.tracefs.write("kprobe_events", f"-:my{self.deleted:04}\n".encode())
+
+    def refuse(self) -> None:
+        """Ask for a name that another has."""
+        with pytest.raises(FileExistsError):
+            self.tracefs.write("kprobe_events", b"p:my0010 vfs_read")
+
+    def switch(self) -> None:
+        """Enable an event and disable it again."""
+        self.tracefs.write("events/kprobes/my0010/enable", b"1")
+        self.tracefs.write("events/kprobes/my0010/enable", b"0")
+
+    def switch_in_the_newest(self) -> None:
+        """The same in the instance that was made last."""
+        newest = self.tracefs.listdir("instances")[0]
+        self.tracefs.write(f"instances/{newest}/events/kprobes/my0010/enable", b"1")
+        self.tracefs.write(f"instances/{newest}/events/kprobes/my0010/enable", b"0")
+
+    def instance(self) -> None:
+        """Make an instance and remove it again."""
+        self.tracefs.mkdir("instances/one")
+        self.tracefs.write("instances/one/events/kprobes/my0010/enable", b"1")
+        self.tracefs.rmdir("instances/one")
+
+    def hit(self) -> None:
+        """Let an enabled probe be hit."""
+        self.tracefs.write("events/kprobes/my0010/enable", b"1")
+        self.kernel.call("do_sys_openat2", task=CAT, args=(-100, "/etc/passwd"), returns=3)
+
+    def look_up(self) -> None:
+        """Read a file of an event."""
+        self.tracefs.read("events/kprobes/my0010/id")
+
+
+@pytest.mark.parametrize("operation", ["define", "delete", "refuse", "switch", "instance", "hit", "look_up"])
+@pytest.mark.parametrize("kernel", ["6.1", "7.2"])
+def test_with_many_probes(kernel: str, operation: str) -> None:
+    few, many = (Crowd(kernel, probes, 0) for probes in (FEW, MANY))
+    least = work(getattr(few, operation))
+    assert least > 20
+    assert work(getattr(many, operation)) <= least * 1.05
+
+
+@pytest.mark.parametrize("operation", ["define", "delete", "switch", "switch_in_the_newest", "instance", "hit"])
+def test_with_many_instances(operation: str) -> None:
+    few, many = (Crowd("6.1", FEW, instances) for instances in (FEW, MANY // 4))
+    least = work(getattr(few, operation))
+    assert least > 20
+    assert work(getattr(many, operation)) <= least * 1.05
+
+
+def test_a_listing_costs_the_same_for_each_entry() -> None:
+    few, many = (Crowd("6.1", probes, 0) for probes in (100, MANY))
+
+    def listing(crowd: Crowd) -> float:
+        """Return the calls for each line of a listing that has changed since it was read."""
+
+        def changed() -> None:
+            crowd.define()
+            with crowd.tracefs.open("kprobe_events", 0) as file:
+                while file.read(4096):
+                    pass
+
+        return work(changed) / crowd.defined
+
+    assert listing(many) <= listing(few)
+
+
+def test_the_lowest_id_that_is_free_is_the_next() -> None:
+    """Since 6.3; before, ids only grow."""
+    ids = {}
+    for series in ("6.1", "6.12"):
+        crowd = Crowd(series, 6, 0)
+        crowd.tracefs.write("kprobe_events", b"-:my0004\n-:my0002\n-:my0003\n")
+        for _ in range(4):
+            crowd.define()
+        first = int(crowd.tracefs.read("events/kprobes/my0001/id"))
+        ids[series] = [int(crowd.tracefs.read(f"events/kprobes/my{number:04}/id")) - first for number in range(5, 11)]
+    assert ids == {"6.1": [4, 5, 6, 7, 8, 9], "6.12": [4, 5, 1, 2, 3, 6]}
