@@ -46,7 +46,10 @@ class Recorder:
     ) -> None:
         """Emit an event that is wanted in one instance; its record may have holes."""
         if file.filter is None and not file.triggers and not file.soft_disabled:
-            self._record(file.instance, task, record, cpu, stack, at)
+            instance = file.instance
+            self.remember(task, instance)
+            if instance.write(cpu, record, at) and instance.options.has_stacks:
+                self._stacks(instance, task, record, cpu, stack, at)
             return
         aside = (file.filter is not None or file.soft_disabled) and self._scratch.take(cpu)
         if aside:

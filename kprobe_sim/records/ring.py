@@ -108,7 +108,12 @@ class CpuBuffer:
             self._ring.append(tail)
         if stamp < self._last_stamp:
             self.in_order = False
-        tail.append(stamp, data)
+        tail.data += data
+        tail.ends.append(len(tail.data))
+        try:
+            tail.stamps.append(stamp)
+        except (OverflowError, TypeError):  # a test's clock goes where no kernel's does
+            tail.stamps = [*tail.stamps, stamp]
         tail.used = used + length
         self._last_stamp = stamp
         self.written += 1

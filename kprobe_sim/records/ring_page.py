@@ -51,12 +51,12 @@ class Page:
     There is no object for each of them: a buffer holds as many bytes as it says, and 10 more for each record.
     """
 
-    __slots__ = ("_stamps", "data", "ends", "padding", "read", "read_bytes", "used")
+    __slots__ = ("data", "ends", "padding", "read", "read_bytes", "stamps", "used")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.ends = array("H")
-        self._stamps: MutableSequence[int] = array("q")
+        self.stamps: MutableSequence[int] = array("q")
         self.read = 0  # entries of this page that a reader has consumed
         self.read_bytes = 0
         self.used = 0
@@ -68,16 +68,7 @@ class Page:
     @property
     def stamp(self) -> int:
         """The time that the first event's delta counts from: its own."""
-        return self._stamps[0] if self.ends else 0
-
-    def append(self, stamp: int, data: bytes) -> None:
-        """Put a record after the others."""
-        self.data += data
-        self.ends.append(len(self.data))
-        try:
-            self._stamps.append(stamp)
-        except (OverflowError, TypeError):  # a test's clock goes where no kernel's does
-            self._stamps = [*self._stamps, stamp]
+        return self.stamps[0] if self.ends else 0
 
     def entries(self, cpu: int) -> list[RingEntry]:
         """Return what no reader has consumed, oldest first."""
@@ -85,23 +76,23 @@ class Page:
         ends = self.ends[first:]
         starts = chain((self._start(first),), ends)
         make = tuple.__new__
-        rows = zip(self._stamps[first:], starts, ends, strict=False)
+        rows = zip(self.stamps[first:], starts, ends, strict=False)
         return [make(RingEntry, (stamp, cpu, data[start:end], 0)) for stamp, start, end in rows]
 
     def entry(self, cpu: int, lost: int) -> RingEntry:
         """Return the next entry that no reader has consumed, which is after so many losses."""
         index = self.read
-        return RingEntry(self._stamps[index], cpu, bytes(self.data[self._start(index) : self.ends[index]]), lost)
+        return RingEntry(self.stamps[index], cpu, bytes(self.data[self._start(index) : self.ends[index]]), lost)
 
     def length(self) -> int:
         """Return the bytes that the next entry takes in the buffer."""
         index = self.read
-        extend = EXTEND_SIZE if self._stamps[index] - self.read_stamp() >= EXTEND_AFTER else 0
+        extend = EXTEND_SIZE if self.stamps[index] - self.read_stamp() >= EXTEND_AFTER else 0
         return event_length(self.ends[index] - self._start(index)) + extend
 
     def read_stamp(self) -> int:
         """Return the time that the next event's delta counts from, when the page is read from there."""
-        return self._stamps[self.read - 1] if self.read else self.stamp
+        return self.stamps[self.read - 1] if self.read else self.stamp
 
     def _start(self, index: int) -> int:
         return self.ends[index - 1] if index else 0
