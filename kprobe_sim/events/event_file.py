@@ -7,7 +7,7 @@ A trigger acts on the instance whose `trigger` file it was written to.  Sources:
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import ClassVar, NamedTuple
@@ -235,6 +235,10 @@ class EventFiles:
     def enabled(self, event: Event) -> Sequence[EventFile]:
         """Return the files of an event where it is enabled, in the order of the instances."""
         return self._enabled.get(event, ())
+
+    def enabled_events(self) -> Collection[Event]:
+        """Return the events that are enabled somewhere."""
+        return self._enabled.keys()
 
     def all_enabled(self) -> Iterator[EventFile]:
         """Yield the files of all events where they are enabled."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from kprobe_sim.events.event import Event
 from kprobe_sim.events.event_file import EventFile, EventFiles
@@ -62,6 +62,10 @@ class Instances:
     def enabled(self, event: Event | None) -> Sequence[EventFile]:
         """Return the files of an event where it is enabled, the top instance's first."""
         return () if event is None else self._files.enabled(event)
+
+    def enabled_events(self) -> Collection[Event]:
+        """Return the events that are enabled in some instance."""
+        return self._files.enabled_events()
 
     def all_enabled(self) -> Iterator[EventFile]:
         """Yield the files of all events where they are enabled."""

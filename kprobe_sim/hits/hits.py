@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from kprobe_sim.events.event import Event
@@ -25,6 +26,7 @@ from kprobe_sim.records.entry_type import TRACE_FN
 
 _FUNCTION = struct.Struct("<HBBiQQ")
 _FENTRY_SIZE = 5
+_AGE = attrgetter("made")
 _MAX_SITES = 4096
 
 
@@ -119,8 +121,7 @@ class Hits:
             return True
         for symbol in self._machine.symbols.lookup(function)[:1]:
             here = self._entry(symbol.address)
-            kprobes = (*self._probes.kprobes.at(here), *self._probes.kprobes.at(here + _FENTRY_SIZE))
-            if any(self._instances.enabled(probe.event) for probe in kprobes):
+            if self._wanted(here) or self._wanted(here + _FENTRY_SIZE):
                 return True
             return bool(self._probes.fprobes.at(symbol.address))
         return False
@@ -249,13 +250,23 @@ class Hits:
 
     def _armed(self, address: int) -> tuple[_Armed, ...]:
         """Return the probes at an address whose events some instance wants, newest first."""
-        found = []
-        for probe in reversed(self._probes.kprobes.at(address)):
-            files = tuple(self._instances.enabled(probe.event))
-            if files:
-                context = _PLAIN if self._symbols.is_traceable(address) else self._breakpoint
-                found.append(_Armed(probe, probe.event.is_return, files, context, address))
-        return tuple(found)
+        probes = self._wanted(address)
+        if not probes:
+            return ()
+        context = _PLAIN if self._symbols.is_traceable(address) else self._breakpoint
+        enabled = self._instances.enabled
+        return tuple(
+            [_Armed(one, one.event.is_return, tuple(enabled(one.event)), context, address) for one in reversed(probes)]
+        )
+
+    def _wanted(self, address: int) -> list[Kprobe]:
+        """Return the kprobes at an address whose events some instance wants, oldest first; the fewer are looked at."""
+        kprobes, instances = self._probes.kprobes, self._instances
+        there, events = kprobes.at(address), instances.enabled_events()
+        if len(there) <= len(events):
+            return [probe for probe in there if instances.enabled(probe.event)]
+        probes = [probe for event in events for probe in kprobes.of(event) if probe.address == address]
+        return sorted(probes, key=_AGE)
 
     def _pass(self, call: Call) -> None:
         """Let the time of a call pass."""

@@ -62,9 +62,9 @@ class Kprobes(ProbeKind[Kprobe]):
         self._at: dict[int, dict[Kprobe, None]] = {}
         self._profiled: tuple[object, bytes] = (None, b"")  # the text of kprobe_profile, and what it was made from
 
-    def at(self, address: int) -> list[Kprobe]:
+    def at(self, address: int) -> Collection[Kprobe]:
         """Return the kprobes that stand at an address, oldest first."""
-        return list(self._at.get(address, ()))
+        return self._at.get(address, ())
 
     def addresses(self) -> Collection[int]:
         """Return the addresses at which kprobes stand."""

@@ -10,10 +10,11 @@ from kprobe_sim.builds.gates import Gates
 from kprobe_sim.builds.symbols import SymbolTable
 from kprobe_sim.events.dyn_event import Deletion, DynamicEvent, DynEvent, EventHost, Operations
 from kprobe_sim.events.errlog import ErrorLog
+from kprobe_sim.events.event import Event
 from kprobe_sim.events.event_table import EventTable
 from kprobe_sim.machine.simulated import SimulatedMachine
 from kprobe_sim.parsing.refusal import Refusal, refuse
-from kprobe_sim.probes.probe_event import Probe, ProbeEvent, first_difference
+from kprobe_sim.probes.probe_event import Probe, first_difference
 from kprobe_sim.probes.probe_point import ProbePoints
 
 
@@ -148,13 +149,13 @@ class ProbeKind(Generic[P]):
 
     def __init__(self, dyn_events: DynEventList) -> None:
         self.dyn_events = dyn_events
-        self._events: dict[DynamicEvent, dict[Hashable, P]] = {}  # the probes that feed each event, oldest first
+        self._events: dict[Event, dict[Hashable, P]] = {}  # the probes that feed each event, oldest first
 
     def probes(self) -> Iterator[P]:
         """Yield the probes of this kind, oldest first."""
         return iter(cast("list[P]", self.dyn_events.of(self)))
 
-    def of(self, event: ProbeEvent) -> list[P]:
+    def of(self, event: Event) -> list[P]:
         """Return the probes of this kind that feed an event, oldest first."""
         return list(self._events.get(event, {}).values())
 

@@ -77,7 +77,8 @@ class Crowd:
         self.tracefs.rmdir("instances/one")
 
     def hit(self) -> None:
-        """Let an enabled probe be hit."""
+        """Let a probe be hit that was just enabled, the others not."""
+        self.switch()
         self.tracefs.write("events/kprobes/my0010/enable", b"1")
         self.kernel.call("do_sys_openat2", task=CAT, args=(-100, "/etc/passwd"), returns=3)
 
