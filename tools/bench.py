@@ -112,9 +112,14 @@ def row(figure: Figure, now: Rounds, before: Rounds | None) -> tuple[str, Result
     text += f"{shown(anchor, figure.unit):>10}{ours.ratio:>9.3g}"
     if before is not None:
         old = result(figure, before)
-        gain = "—" if old is None else f"{figure.ratio(old[0].value, ours.value):.2f} ×"
+        gain = "—" if old is None else _gain(figure.ratio(old[0].value, ours.value))
         text += f"{'—' if old is None else shown(old[0].value, figure.unit):>12}{gain:>9}"
     return text, ours
+
+
+def _gain(times: float) -> str:
+    """Return how many times as fast this checkout is."""
+    return f"{times:,.0f} ×" if times >= 100 else f"{times:.2f} ×"
 
 
 def table(groups: Sequence[Group], before: Path | None, rounds: int, *, seconds: float | None) -> dict[str, Result]:

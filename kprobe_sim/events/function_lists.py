@@ -31,14 +31,25 @@ class FunctionLists:
     def __init__(self) -> None:
         self._chosen: dict[str, Chosen] = {}
         self._traced: dict[str, bool] = {}  # what `traces` said
+        self._lines: dict[str, tuple[Functions, list[bytes]]] = {}  # what `lines` said, and of which functions
 
     def chosen(self, name: str) -> Chosen | None:
         """Return the functions of one list, None if it is empty: no choice."""
         return self._chosen.get(name)
 
+    def lines(self, name: str, functions: Functions) -> list[bytes]:
+        """Return the names of one list, a line each, in the order of all; the same object until it changes."""
+        known = self._lines.get(name)
+        if known is None or known[0] is not functions:
+            chosen = self._chosen.get(name)
+            numbers = () if chosen is None else sorted(chosen.among(functions).numbers)
+            known = self._lines[name] = (functions, functions.name_lines(numbers))
+        return known[1]
+
     def choose(self, name: str, functions: Chosen | None) -> None:
         """Set one list."""
         self._traced.clear()
+        self._lines.pop(name, None)
         if functions is None or not functions.numbers:
             self._chosen.pop(name, None)
         else:

@@ -38,10 +38,9 @@ def globbed(pattern: bytes, names: Sequence[str], *, past_end: bool = False) -> 
     pieces = glob_signs(pattern, any_sign.encode())
     search = _expression(pieces, any_sign, r"\Z" if not past_end else r"(?=\0)").search
     plain = max(_plain_runs(pieces), key=len).decode("latin-1")
-    likely = [number for number, name in enumerate(names) if plain in name]
     if past_end:
-        return [number for number in likely if search(names[number] + tail)]
-    return [number for number in likely if search(names[number])]
+        return [number for number, name in enumerate(names) if plain in name and search(name + tail)]
+    return [number for number, name in enumerate(names) if plain in name and search(name)]
 
 
 def _expression(pieces: list[list[Sign]], any_sign: str, end: str) -> re.Pattern[str]:

@@ -12,7 +12,6 @@ import errno
 import os
 from collections.abc import Sequence
 
-from kprobe_sim.builds.functions import Functions
 from kprobe_sim.events.function_lists import Chosen
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.files.seqfile import Seq
@@ -45,15 +44,10 @@ class FunctionList(Seq):
         chosen = None if flags & os.O_TRUNC else instance.functions.chosen(name)
         self._new = Chosen(functions, frozenset()) if chosen is None else chosen.among(functions)
         self._rest = b""  # the start of a word whose end hasn't been written
-        self._shown: tuple[Chosen | None, Functions | None, Sequence[bytes]] = (None, None, ())
 
     def _lines(self) -> Sequence[bytes]:
-        chosen, functions = self._instance.functions.chosen(self._name), self._instance.machine.functions()
-        if chosen is None:
-            return (EMPTY[self._name],)
-        if self._shown[0] is not chosen or self._shown[1] is not functions:
-            self._shown = (chosen, functions, functions.name_lines(sorted(chosen.among(functions).numbers)))
-        return self._shown[2]
+        instance = self._instance
+        return instance.functions.lines(self._name, instance.machine.functions()) or (EMPTY[self._name],)
 
     def _put(self, data: bytes) -> int:
         word = next_word(data, _WORD - len(self._rest))
