@@ -196,23 +196,24 @@ def write(kernel: SimulatedKernel, path: str, data: bytes) -> int:
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.sampled_from(["6.1", "6.12"]), st.lists(writes | st.lists(calls, min_size=1, max_size=4), max_size=30))
+@given(
+    st.sampled_from(["6.1", "6.12"]), st.lists(st.tuples(st.lists(calls, max_size=4), writes), min_size=3, max_size=20)
+)
 def test_what_was_made_for_a_hit_lasts_as_long_as_it_is_true(
-    series: str, steps: list[tuple[str, bytes] | list[Call]]
+    series: str, steps: list[tuple[list[Call], tuple[str, bytes]]]
 ) -> None:
     """One kernel makes batches of calls; the other looks at everything anew for each call, and records by the rule."""
-    start: list[tuple[str, bytes]] = [("kprobe_events", b"".join(DEFINITIONS)), ("events/kprobes/enable", b"1")]
     kernel, careful = SimulatedKernel(series, cpus=2), SimulatedKernel(series, cpus=2)
     for one in (kernel, careful):
         one.tracefs.mkdir("instances/other")
-    for step in [*start, *steps]:
-        if isinstance(step, tuple):
-            with patch("kprobe_sim.probes.kprobes.compile_arguments", compile_exactly):
-                expected = write(careful, *step)
-            assert write(kernel, *step) == expected
-            continue
-        kernel.calls(step)
-        for call in step:
+    everything = [Call("do_sys_openat2", CAT, (-100, "/etc/passwd", 0x2000), 3), Call("vfs_read", LESS, (0x1000,))]
+    start = [("kprobe_events", b"".join(DEFINITIONS)), ("events/kprobes/enable", b"1")]
+    for batch, (path, data) in [*[([], step) for step in start], *steps]:
+        kernel.calls([*batch, *everything])
+        for call in [*batch, *everything]:
             careful.instances.top.tracing.rearm()
             careful.perform(call)
+        with patch("kprobe_sim.probes.kprobes.compile_arguments", compile_exactly):
+            expected = write(careful, path, data)
+        assert write(kernel, path, data) == expected
     assert looked_at(kernel) == looked_at(careful)
