@@ -41,7 +41,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     return None if seed is None else f"order: --shuffle {seed}"
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)  # pytest then brings together what shares a fixture with parameters
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     seed = config.getoption("shuffle")
     if seed is None:

@@ -46,7 +46,8 @@ def as_nobody(place: Path, script: str, path: str) -> subprocess.CompletedProces
     """Run a script as nobody, where /dev/fuse has its usual mode."""
     python = next(name for name in ("/usr/bin/python3", sys.executable) if os.access(name, os.X_OK))
     become = (
-        f"mknod {place}/fuse c 10 229; chmod 666 {place}/fuse; mount --bind {place}/fuse /dev/fuse; cd /; "
+        f"test -e {place}/fuse || mknod {place}/fuse c 10 229; chmod 666 {place}/fuse; "
+        f"mount --bind {place}/fuse /dev/fuse; cd /; "
         f"exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups env PATH={path} PYTHONPATH={place} /bin/sh -c "
         f"'mount_here() {{ exec {python} -m kprobe_sim.cli mount --kernel 6.1 --activity none {place}/m; }}; {script}'"
     )
