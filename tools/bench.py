@@ -173,7 +173,7 @@ def check() -> int:
     figures = bench_groups.figures()
     for one in worse:
         than = f"{one.now / one.landed:.2f} times the landed {one.landed:.3g}"
-        print(f"warning: {figures[one.key].what}: {one.now:.3g} × its anchor, {than}")
+        print(f"warning: {one.key} ({figures[one.key].what}): {one.now:.3g} × its anchor, {than}")
     if not worse:
         print(f"no ratio is more than {bench_history.WORSE:g} times the landed one")
     return 0
