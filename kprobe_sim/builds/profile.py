@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from kprobe_sim.builds.functions import RecordedFunctions
+from kprobe_sim.builds.once import once
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.builds.prototypes import Prototype, PrototypeTable
 from kprobe_sim.builds.recorded import RecordedSymbols
@@ -340,7 +341,7 @@ def load(spec: str = "") -> Profile:
     return _opened(PROFILES / _release(spec, tuple(available())))
 
 
-@lru_cache(maxsize=64)
+@once
 def _opened(path: Path) -> Profile:
     return Profile(path)
 

@@ -7,9 +7,10 @@ that its instances have of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from types import MappingProxyType
 
+from kprobe_sim.builds.once import once
 from kprobe_sim.builds.profile import EventFacts, Profile
 from kprobe_sim.events.event import StaticEvent
 
@@ -26,11 +27,11 @@ class StaticEvents:
         self._ids: dict[int, StaticEvent] = {}
         self._systems: tuple[Mapping[str, Sequence[str]], ...] = ()
 
-    @classmethod
-    @lru_cache(maxsize=64)
-    def of(cls, profile: Profile) -> StaticEvents:
+    @staticmethod
+    @once
+    def of(profile: Profile) -> StaticEvents:
         """Return those that all kernels of a profile share."""
-        return cls(profile)
+        return StaticEvents(profile)
 
     def find(self, system: str, name: str) -> StaticEvent | None:
         """Return the event of that name, or None."""
