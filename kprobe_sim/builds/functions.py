@@ -28,10 +28,9 @@ class Functions:
         """Return the name of a function."""
         return self.names[number]
 
-    def name_lines(self, numbers: Collection[int]) -> list[bytes]:
-        """Return the names of some functions, a line each."""
-        lines = [self.lines[number] for number in numbers]
-        return [line if line[-2:] != b"]\n" else line.partition(b" ")[0] + b"\n" for line in lines]
+    def some_lines(self, numbers: Collection[int]) -> list[bytes]:
+        """Return the lines of some functions."""
+        return [self.lines[number] for number in numbers]
 
     def numbers(self, name: str) -> tuple[int, ...]:
         """Return the numbers of all functions of that name, ascending."""
@@ -41,6 +40,15 @@ class Functions:
     def names(self) -> tuple[str, ...]:
         """All names."""
         return tuple([line[:-1].partition(b" ")[0].decode("latin-1") for line in self.lines])
+
+    def named(self, name: str) -> frozenset[int]:
+        """Return the numbers of the functions that a word means which is their name."""
+        return frozenset() if name.startswith(LOST) else frozenset(self.numbers(name))
+
+    @cached_property
+    def lost(self) -> frozenset[int]:
+        """The weak functions that others replaced: they are listed, but have no name that a word could mean."""
+        return frozenset([number for number, name in enumerate(self.names) if name.startswith(LOST)])
 
     def is_of_module(self, number: int) -> bool:
         """Return whether a function is one of a module's."""
@@ -68,17 +76,22 @@ class RecordedFunctions(Functions):
         return len(self._recorded.locations)
 
     def name(self, number: int) -> str:
+        return self._line(number).partition(" ")[0]
+
+    def some_lines(self, numbers: Collection[int]) -> list[bytes]:
+        if len(numbers) > _FEW:
+            return super().some_lines(numbers)
+        return [self._line(number).encode("latin-1") + b"\n" for number in numbers]
+
+    def _line(self, number: int) -> str:
         recorded = self._recorded
         offset = recorded.locations[number]
         start = recorded.addresses[recorded.addresses.right(offset) - 1]
         if offset - start > ENDBR and not recorded.shows_lost:
             return f"{LOST}{offset - start}"
-        return recorded.name(recorded.addresses.left(start)).decode("latin-1")
-
-    def name_lines(self, numbers: Collection[int]) -> list[bytes]:
-        if len(numbers) > _FEW:
-            return super().name_lines(numbers)
-        return [self.name(number).encode("latin-1") + b"\n" for number in numbers]
+        position = recorded.addresses.left(start)
+        name, module = recorded.name(position).decode("latin-1"), recorded.kind(position)[1]
+        return f"{name} [{module}]" if module else name
 
     def numbers(self, name: str) -> tuple[int, ...]:
         if name.startswith(LOST) or not name.isascii():

@@ -87,6 +87,7 @@ class Gates(NamedTuple):
     raw_mark_sizes: tuple[int, int]  # bytes of a raw mark that aren't refused, and that are taken
     end_is_inside: bool  # the address _end still belongs to the kernel
     eventfs: bool  # events/ is a file system of its own: an event may stand beside a file of its name
+    index_is_whole: bool  # what follows the digits of a function's index makes it none, else isn't looked at
     pid_limit: int  # pids that set_event_pid takes are less
     long_pids: bool  # all 64 bits of it count, and the refusal is EINVAL; else the lower 32, and EPERM
     end_wakes: bool  # a reader that waits at trace_pipe sees that tracing went off
@@ -303,6 +304,7 @@ ROWS: tuple[Gate, ...] = (
         "kallsyms.c 6.1.190: is_ksym_addr(); guests 5.10 and 6.1: 'r _end'",
     ),
     _since("eventfs", (6, 6, 0), "fs/tracefs/event_inode.c; conformance suite on 6.12: an event named like a file"),
+    _since("index_is_whole", (6, 12, 0), "conformance suite on 5.10, 6.1 and 6.12: '12abc' to set_ftrace_filter"),
     Gate(
         "pid_limit",
         ((_START, 1 << 15), ((5, 16, 0), 1 << 30)),

@@ -8,17 +8,20 @@ from kprobe_sim.builds.functions import Functions
 
 
 class Chosen(NamedTuple):
-    """Some of the functions of a kernel, by number; all of a name or none are among them."""
+    """Some of the functions of a kernel, by number."""
 
     functions: Functions
     numbers: frozenset[int]
 
     def among(self, functions: Functions) -> Chosen:
-        """Return the functions of the same names, when some were added or moved."""
+        """Return the same functions when others were added, or some moved: those of one name keep their order."""
         if functions is self.functions:
             return self
-        names = {self.functions.name(number) for number in self.numbers}
-        return Chosen(functions, frozenset(number for name in names for number in functions.numbers(name)))
+        kept: set[int] = set()
+        for name in {self.functions.name(number) for number in self.numbers}:
+            pairs = zip(self.functions.numbers(name), functions.numbers(name), strict=False)
+            kept |= {new for old, new in pairs if old in self.numbers}
+        return Chosen(functions, frozenset(kept))
 
     def has(self, name: str) -> bool:
         """Return whether a function is among them."""
@@ -38,12 +41,12 @@ class FunctionLists:
         return self._chosen.get(name)
 
     def lines(self, name: str, functions: Functions) -> list[bytes]:
-        """Return the names of one list, a line each, in the order of all; the same object until it changes."""
+        """Return the lines of one list, in the order of all; the same object until it changes."""
         known = self._lines.get(name)
         if known is None or known[0] is not functions:
             chosen = self._chosen.get(name)
             numbers = () if chosen is None else sorted(chosen.among(functions).numbers)
-            known = self._lines[name] = (functions, functions.name_lines(numbers))
+            known = self._lines[name] = (functions, functions.some_lines(numbers))
         return known[1]
 
     def choose(self, name: str, functions: Chosen | None) -> None:

@@ -1,8 +1,8 @@
 """Lists of functions: set_ftrace_filter, set_ftrace_notrace, set_graph_function, set_graph_notrace, stack_trace_filter.
 
-A word is a name or a pattern of functions, `!` takes them out again.  Commands (`FUNCTION:traceoff`) are refused with
-ENOSYS where a kernel would take them.  Sources: ftrace_process_regex(), match_records() and ftrace_graph_write() in
-kernel/trace/ftrace.c of 6.1.
+A word is a name or a pattern of functions or the index of one; `!` takes them out again.  Commands
+(`FUNCTION:traceoff`) are refused with ENOSYS where a kernel would take them.  Sources: docs/kernel/functions.md;
+ftrace_process_regex(), match_records(), add_rec_by_index() and ftrace_graph_write() in kernel/trace/ftrace.c of 6.1.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from kprobe_sim.events.function_lists import Chosen
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.files.seqfile import Seq
+from kprobe_sim.parsing.kstrto import LONG_MAX, kstrtoul, simple_strtoul
 from kprobe_sim.parsing.name_glob import matching
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.parsing.words import BLANKS, next_word
@@ -93,14 +94,26 @@ class FunctionList(Seq):
         self._new = Chosen(functions, numbers - found if word.startswith(b"!") else numbers | found)
 
     def _found(self, pattern: bytes) -> frozenset[int]:
-        """Return the functions that a name or pattern means; a number is the place in available_filter_functions."""
+        """Return the functions that a name, pattern or index means."""
         functions = self._new.functions
-        if pattern.isdigit():
-            number = int(pattern) - 1
-            return frozenset(functions.numbers(functions.name(number)) if 0 <= number < len(functions) else ())
+        if pattern[:1].isdigit():
+            number = self._number(pattern.decode("latin-1"))
+            return frozenset({number} if 0 <= number < len(functions) else ())
         if not any(sign in pattern for sign in b"*?[\\"):
-            return frozenset(functions.numbers(pattern.decode("latin-1")))
-        return frozenset(matching(pattern, functions.names, self._instance.machine.filter_gates))
+            return functions.named(pattern.decode("latin-1"))
+        return frozenset(matching(pattern, functions.names, self._instance.machine.filter_gates)) - functions.lost
+
+    def _number(self, text: str) -> int:
+        """Return which line of available_filter_functions an index names, from 0; what is below 0 names none."""
+        if self._name.startswith("set_graph"):
+            return -1  # ftrace_match_record() compares no index
+        if not self._instance.machine.gates.index_is_whole:
+            number = simple_strtoul(text, 0)[0]
+            return number - 1 if number <= LONG_MAX else -1
+        try:
+            return kstrtoul(text) - 1
+        except OSError:
+            return -1
 
     def release(self) -> None:
         if self.writable:
