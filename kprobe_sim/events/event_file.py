@@ -107,6 +107,7 @@ class EventFile:
     """
 
     __slots__ = (
+        "__weakref__",
         "enabled",
         "event",
         "files",

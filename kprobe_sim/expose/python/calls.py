@@ -184,10 +184,19 @@ class Calls(Paths):
         held = self._table.get(fd)
         return self._original["fstat"](fd) if held is None else self._status(held.path, held.node)
 
+    def _birth(self, node: Node) -> int:
+        """Return a number that tells a directory from one that was there before it under the same name."""
+        if node.identity is None:
+            return 0
+        number = self._births.get(node.identity)
+        if number is None:
+            number = self._births[node.identity] = next(self._numbers)
+        return number
+
     def _status(self, path: str, node: Node) -> os.stat_result:
         mode, uid, gid = self._changed.get(path, (node.mode, 0, 0))
         kind = stat.S_IFDIR if node.is_dir else stat.S_IFREG
-        number = hash((path, id(node.identity))) & 0x7FFFFFFF
+        number = hash((path, self._birth(node))) & 0x7FFFFFFF
         when = self._time
         return os.stat_result(
             (kind | mode, number, _DEVICE, node.links, uid, gid, 0, int(when), int(when), int(when)),

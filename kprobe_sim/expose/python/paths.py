@@ -6,7 +6,9 @@ import errno
 import os
 import posixpath
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from kprobe_sim.expose.python.descriptors import Descriptors
 from kprobe_sim.expose.python.guard import FORKED, Gone, NotCovered
@@ -52,6 +54,8 @@ class Paths:
         self._table = self.descriptors.table
         self._directory: str | None = None  # the working directory, when it is a simulated one
         self._changed: dict[str, tuple[int, int, int]] = {}
+        self._births: WeakKeyDictionary[object, int] = WeakKeyDictionary()  # of directories that may be made again
+        self._numbers = count(1)
         self._time = started
 
     # where a path leads
