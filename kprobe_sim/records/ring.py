@@ -5,11 +5,8 @@ Follows kernel/trace/ring_buffer.c (6.1); the reader owns one page more than the
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import chain
-from operator import itemgetter
 
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.records.ring_page import (
@@ -25,10 +22,10 @@ from kprobe_sim.records.ring_page import (
     padding,
     page_bytes,
 )
+from kprobe_sim.records.unread import Unread
 
 __all__ = ["PAGE_DATA", "CpuBuffer", "RingBuffer", "RingEntry", "event_length"]
 
-_STAMP = itemgetter(0)
 _MAX_DATA = PAGE_DATA - 8  # BUF_MAX_DATA_SIZE: more is refused, and not counted
 
 
@@ -125,9 +122,14 @@ class CpuBuffer:
         self.overrun += len(page)
         self.written_bytes -= page.used + page.padding
 
-    def pending(self) -> list[RingEntry]:
+    @property
+    def unread_pages(self) -> Sequence[Page]:
+        """The pages that a non-consuming reader sees, oldest first."""
+        return (self._reader, *self._ring)
+
+    def pending(self) -> Unread:
         """Return what a non-consuming reader sees, oldest first."""
-        return list(chain.from_iterable([page.entries(self.cpu) for page in (self._reader, *self._ring)]))
+        return Unread([(self.cpu, self.unread_pages)], in_order=True)
 
     def _reader_page(self) -> Page | None:
         """Return the page that a consuming reader reads, with something left; take the next if need be."""
@@ -241,15 +243,11 @@ class RingBuffer:
         """Yield all unread entries in order of time, without consuming them."""
         return iter(self.unread(cpu))
 
-    def unread(self, cpu: int | None = None) -> list[RingEntry]:
+    def unread(self, cpu: int | None = None) -> Unread:
         """Return all unread entries in order of time, without consuming them."""
         buffers = [buffer for buffer in self._selected(cpu) if buffer.entries]
-        if len(buffers) == 1:
-            return buffers[0].pending()
-        if all(buffer.in_order for buffer in buffers):
-            # runs that are in order already: sorting merges them, and faster than heapq does
-            return sorted(chain.from_iterable([buffer.pending() for buffer in buffers]), key=_STAMP)
-        return list(heapq.merge(*(buffer.pending() for buffer in buffers), key=_STAMP))
+        in_order = all(buffer.in_order for buffer in buffers)
+        return Unread([(buffer.cpu, buffer.unread_pages) for buffer in buffers], in_order=in_order)
 
     def peek(self, cpu: int | None = None) -> RingEntry | None:
         """Return the oldest unread entry without consuming it."""

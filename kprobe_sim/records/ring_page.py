@@ -70,14 +70,10 @@ class Page:
         """The time that the first event's delta counts from: its own."""
         return self.stamps[0] if self.ends else 0
 
-    def entries(self, cpu: int) -> list[RingEntry]:
+    def records(self) -> list[bytes]:
         """Return what no reader has consumed, oldest first."""
-        data, first = bytes(self.data), self.read
-        ends = self.ends[first:]
-        starts = chain((self._start(first),), ends)
-        make = tuple.__new__
-        rows = zip(self.stamps[first:], starts, ends, strict=False)
-        return [make(RingEntry, (stamp, cpu, data[start:end], 0)) for stamp, start, end in rows]
+        data, ends = bytes(self.data), self.ends[self.read :]
+        return [data[start:end] for start, end in zip(chain((self._start(self.read),), ends), ends, strict=False)]
 
     def entry(self, cpu: int, lost: int) -> RingEntry:
         """Return the next entry that no reader has consumed, which is after so many losses."""

@@ -15,6 +15,7 @@ from kprobe_sim.probes.probe_event import ProbeEvent
 from kprobe_sim.records.entry_type import TRACE_FN, TRACE_PRINT, TRACE_STACK
 from kprobe_sim.records.ring import RingEntry
 from kprobe_sim.records.trace_seq import Put, cut
+from kprobe_sim.records.unread import Unread
 from kprobe_sim.text.field_values import compile_fields
 from kprobe_sim.text.static_text import static_text
 
@@ -144,7 +145,7 @@ class Renderer:
         self._bodies: dict[bytes, Callable[[bytes], bytes]] = {}
         self._parts = [TextCache(partial(self._both_parts, cpu), _KNOWN) for cpu in range(instance.cpus)]
 
-    def lines(self, entries: Sequence[RingEntry], start: int, enough: int) -> list[bytes]:
+    def lines(self, entries: Unread, start: int, enough: int) -> list[bytes]:
         """Return the texts of entries from `start` on until they are `enough` bytes long, one at least.
 
         The entries are all of a buffer that nobody consumes, in order of time.
@@ -153,7 +154,7 @@ class Renderer:
         count, left = len(entries), max(enough, 1)
         while start < count and left > 0:
             if self._is_plain:
-                more = self._plain_texts(entries[start : start + left // self._length + 1])
+                more = self._plain_texts(entries, slice(start, start + left // self._length + 1))
                 used = sum(map(len, more))
                 self._length = used // len(more)
                 while used - len(more[-1]) >= left:
@@ -167,12 +168,12 @@ class Renderer:
             left -= used
         return texts
 
-    def _plain_texts(self, entries: Sequence[RingEntry]) -> list[bytes]:
+    def _plain_texts(self, entries: Unread, some: slice) -> list[bytes]:
         parts, lower = self._parts, _thousandths()
         join = b"".join
         texts: list[bytes] = []
         milli, clock = -_MILLI, b""  # when the last millisecond began, by stamps that are rounded up at 500 ns
-        for stamp, cpu, data, _ in entries:
+        for stamp, cpu, data in zip(entries.stamps[some], entries.cpus[some], entries.data[some], strict=True):
             since = stamp - milli
             if since >= _MILLI or since < 0:
                 whole = (stamp + 500) // _MILLI

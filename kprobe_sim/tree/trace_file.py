@@ -12,8 +12,9 @@ from typing import ClassVar
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.files.node import OpenFile, Seek
 from kprobe_sim.files.seqfile import Seq
-from kprobe_sim.records.ring import RingBuffer, RingEntry
+from kprobe_sim.records.ring import RingBuffer
 from kprobe_sim.records.trace_seq import Cut
+from kprobe_sim.records.unread import Unread
 from kprobe_sim.text.header import header
 from kprobe_sim.text.render import Renderer
 
@@ -27,7 +28,7 @@ class _Contents:
         self,
         state: object,
         head: bytes,
-        entries: Sequence[RingEntry],
+        entries: Unread,
         marks: Mapping[int, bytes],
         renderer: Renderer,
     ) -> None:
@@ -111,7 +112,7 @@ class Trace(Seq):
         """Return what stands before the lines."""
         return header(self._instance, self._latency, buffer)
 
-    def _marks(self, buffer: RingBuffer, entries: Sequence[RingEntry]) -> dict[int, bytes]:
+    def _marks(self, buffer: RingBuffer, entries: Unread) -> dict[int, bytes]:
         """Return what stands before the first line of each CPU, by the places of those lines among all."""
         found: dict[int, bytes] = {}
         if any(one.overrun for one in buffer.cpus):
