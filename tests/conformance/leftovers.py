@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 from typing import Any
 
 PROBE = ("kprobe_events", b"p:mine do_sys_openat2 file=+0(%si):string")
@@ -240,6 +241,9 @@ def state(tracefs: Any) -> dict[str, object]:
 
 def _shown(tracefs: Any, path: str) -> bytes | int | None:
     try:
+        if path == "trace":  # its head: where each read fires events, an emulated guest takes minutes to reach its end
+            with tracefs.open(path, os.O_RDONLY) as file:
+                return bytes(file.read(4096))
         text: bytes = tracefs.read(path)
     except OSError as error:  # the trace, while there is a tracer that isn't simulated
         return error.errno
