@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import NamedTuple
 
 from kprobe_sim.builds.gates import gates_for
+from kprobe_sim.builds.once import once
 from kprobe_sim.builds.profile import Profile
 from kprobe_sim.events.trace_array import TraceArray
 from kprobe_sim.files.node import OpenFile
@@ -25,13 +25,13 @@ class Modes(NamedTuple):
     eventfs: bool  # events/ lists files first and what was made last at the end, and counts no links
     triggers: bytes
 
-    @classmethod
-    @lru_cache(maxsize=64)
-    def of(cls, profile: Profile) -> Modes:
+    @staticmethod
+    @once
+    def of(profile: Profile) -> Modes:
         """Read them from a recorded kernel."""
         top = profile.directory("")
         event = profile.directory("events/*/*")
-        return cls(
+        return Modes(
             0o700,
             top["instances"],
             top["events"],
