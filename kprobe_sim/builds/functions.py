@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
 
 from kprobe_sim.builds.recorded import ENDBR, LOST, RecordedSymbols
+from kprobe_sim.builds.symbol import with_module
 
 _FEW = 64  # functions that are looked up one by one: the names of all aren't made for them
 Places = Callable[[], Iterable[tuple[int, str]]]
@@ -34,7 +35,14 @@ class Functions:
 
     def numbers(self, name: str) -> tuple[int, ...]:
         """Return the numbers of all functions of that name, ascending."""
-        return tuple(number for number, one in enumerate(self.names) if one == name)
+        return tuple(self._by_name.get(name, ()))
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for number, name in enumerate(self.names):
+            found.setdefault(name, []).append(number)
+        return found
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -91,7 +99,7 @@ class RecordedFunctions(Functions):
             return f"{LOST}{offset - start}"
         position = recorded.addresses.left(start)
         name, module = recorded.name(position).decode("latin-1"), recorded.kind(position)[1]
-        return f"{name} [{module}]" if module else name
+        return with_module(name, module)
 
     def numbers(self, name: str) -> tuple[int, ...]:
         if name.startswith(LOST) or not name.isascii():

@@ -18,6 +18,11 @@ class Symbol(NamedTuple):
     blacklisted: bool = False  # its entry lies in the kprobe blacklist
 
 
+def with_module(text: str, module: str) -> str:
+    """Return what names a symbol or an address, with " [MODULE]" where it is a module's."""
+    return f"{text} [{module}]" if module else text
+
+
 class Placement(Enum):
     """Whether the kernel can put a kprobe on an address, and if not, why, in the kernel's order."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from kprobe_sim.builds.symbol import Symbol
+from kprobe_sim.builds.symbol import Symbol, with_module
 
 Kept = TypeVar("Kept")
 
@@ -22,7 +22,7 @@ def symbol_text(symbols: Covering, address: int) -> str:
     if symbol is None:
         return f"0x{address:x}"
     text = f"{symbol.name}+0x{address - symbol.address:x}/0x{symbol.size:x}"
-    return f"{text} [{symbol.module}]" if symbol.module else text
+    return with_module(text, symbol.module)
 
 
 class TextCache(dict[bytes, Kept]):

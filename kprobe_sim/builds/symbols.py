@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from kprobe_sim.builds.added import Added, AddedSymbols
 from kprobe_sim.builds.recorded import ENDBR, HIGH, LOST, LOW, RecordedSymbols, placement
-from kprobe_sim.builds.symbol import Placement, Symbol
+from kprobe_sim.builds.symbol import Placement, Symbol, with_module
 
 _FUNCTION_SIZE = 0x100  # bytes of a function that is added, where nobody says
 _TEXT_TYPES = frozenset("tTwW")
@@ -98,9 +98,9 @@ class SymbolTable:
                 yield HIGH + offset, f"{LOST}{offset - addresses[first]}"
                 continue
             module = recorded.kind(position)[1]
-            yield HIGH + offset, f"{names[position]} [{module}]" if module else names[position]
+            yield HIGH + offset, with_module(names[position], module)
         for address, symbol in self._added.places():
-            yield address, f"{symbol.name} [{symbol.module}]" if symbol.module else symbol.name
+            yield address, with_module(symbol.name, symbol.module)
 
     # --------------------------------------------------------------------------------------------------- placement
 

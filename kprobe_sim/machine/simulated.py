@@ -11,6 +11,7 @@ from kprobe_sim.builds.filter_gates import filter_gates
 from kprobe_sim.builds.functions import Functions
 from kprobe_sim.builds.gates import gates_for
 from kprobe_sim.builds.profile import Profile
+from kprobe_sim.builds.symbol import with_module
 from kprobe_sim.machine.clock import VirtualClock
 from kprobe_sim.machine.lock import KernelCondition
 from kprobe_sim.machine.machine_files import MachineFiles
@@ -68,12 +69,9 @@ class SimulatedMachine:
         symbol = self.symbols.at(address)
         if symbol is None:
             return b"0x%08x" % address
-        text = symbol.name
-        if offset:
-            text += f"+0x{address - symbol.address:x}/0x{symbol.size:x}"
-        if symbol.module and offset:
-            text += f" [{symbol.module}]"
-        return text.encode()
+        if not offset:
+            return symbol.name.encode()
+        return with_module(f"{symbol.name}+0x{address - symbol.address:x}/0x{symbol.size:x}", symbol.module).encode()
 
     def is_trampoline(self, address: int) -> bool:
         """True where the kernel says that a return probe has replaced what was there: at its start, or all of it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kprobe_sim.builds.symbol import with_module
 from kprobe_sim.events.event import StaticEvent
 from kprobe_sim.machine.simulated import SimulatedMachine
 from kprobe_sim.text.print_fmt import compile_print_fmt, print_fmt_of
@@ -38,7 +39,7 @@ def _symbol(machine: SimulatedMachine, address: int, offset: bool) -> bytes:
         return b"0x%x" % address
     if offset:
         return machine.symbol_text(address, True)
-    return f"{symbol.name} [{symbol.module}]".encode() if symbol.module else symbol.name.encode()
+    return with_module(symbol.name, symbol.module).encode()
 
 
 def _string(machine: SimulatedMachine, address: int) -> bytes | None:

@@ -91,6 +91,13 @@ def test_patterns_and_names_of_one_list() -> None:
     assert written(path, b"vfs_lo*\n", b"vfs_link ") == ([8, 9], b"vfs_link\nvfs_lock_file\n")
 
 
+def test_all_functions_stay_chosen_when_one_is_added() -> None:
+    kernel = SimulatedKernel("6.1")
+    kernel.tracefs.write("set_ftrace_filter", b"*\n")
+    kernel.add_function("another_function")
+    assert len(kernel.tracefs.read("set_ftrace_filter").splitlines()) == 35214
+
+
 def test_what_was_chosen_stays_chosen_when_functions_are_added_or_move() -> None:
     kernel = SimulatedKernel("6.1")
     tracefs = kernel.tracefs
