@@ -7,6 +7,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -75,6 +76,12 @@ def test_no_module_is_longer_than_400_lines(package: str) -> None:
         if owner == package
     }
     assert {name: lines for name, lines in long.items() if lines > 400} == {}
+
+
+def test_no_package_has_more_than_15_modules() -> None:
+    homes = Counter(path.parent for _, path in modules() if path.name != "__init__.py")
+    del homes[HOMES["kprobe"]]  # flat: its layers have names in layers.toml, at most 6 modules each
+    assert {str(home): number for home, number in homes.items() if number > 15} == {}
 
 
 def type_names(path: Path) -> Iterator[str]:

@@ -6,13 +6,13 @@ import errno
 import struct
 from collections.abc import Callable, Iterable, Sequence
 
-from kprobe_sim.events.errlog import ErrorLog
 from kprobe_sim.events.function_lists import FunctionLists
 from kprobe_sim.events.options import OPTIONS_OF_TRACERS, TRACER_OPTIONS, TraceOptions
 from kprobe_sim.events.readers import Readers
 from kprobe_sim.events.tracing import Tracing
 from kprobe_sim.machine.clock import TraceClock
 from kprobe_sim.machine.task import SavedCmdlines, Task
+from kprobe_sim.parsing.errlog import ErrorLog
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.records.entry_type import TRACE_PRINT, TRACE_STACK
 from kprobe_sim.records.ring import PAGE_DATA, RingBuffer

@@ -8,8 +8,8 @@ from itertools import count
 
 from kprobe_sim.events.event import Event
 from kprobe_sim.events.event_table import EventTable
-from kprobe_sim.events.tracer_frames import TracerFrames
 from kprobe_sim.machine.simulated import SimulatedMachine
+from kprobe_sim.machine.tracer_frames import TracerFrames
 from kprobe_sim.records.scratch_page import ScratchPages
 
 

@@ -9,10 +9,10 @@ from typing import ClassVar, Generic, TypeVar, cast
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.builds.symbols import SymbolTable
 from kprobe_sim.events.dyn_event import Deletion, DynamicEvent, DynEvent, EventHost, Operations
-from kprobe_sim.events.errlog import ErrorLog
 from kprobe_sim.events.event import Event
 from kprobe_sim.events.event_table import EventTable
 from kprobe_sim.machine.simulated import SimulatedMachine
+from kprobe_sim.parsing.errlog import ErrorLog
 from kprobe_sim.parsing.refusal import Refusal, refuse
 from kprobe_sim.probes.probe_event import Probe, first_difference
 from kprobe_sim.probes.probe_point import ProbePoints

@@ -12,9 +12,9 @@ from itertools import chain
 
 from kprobe_sim.builds.messages import answer
 from kprobe_sim.events.dyn_event import DynEvent, EventHost, Operations
-from kprobe_sim.events.errlog import ErrorLog
 from kprobe_sim.events.event_table import EventTable
 from kprobe_sim.machine.simulated import SimulatedMachine
+from kprobe_sim.parsing.errlog import ErrorLog
 from kprobe_sim.parsing.kstrto import tokens
 from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
 from kprobe_sim.probes.command import read_deletion
