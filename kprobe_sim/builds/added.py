@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from kprobe_sim.builds.symbol import Symbol
+from kprobe_sim.named_tuple import NamedTuple
 
 SYNTHETIC = 0xFFFF_FFFF_B000_0000  # an address range that neither image nor modules use
 SYNTHETIC_MODULE = 0xFFFF_FFFF_D000_0000  # the same for functions of modules

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from kprobe_sim.builds.gates import Version
+from kprobe_sim.named_tuple import NamedTuple
 
 
 class FilterGates(NamedTuple):

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import errno
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
+
+from kprobe_sim.named_tuple import NamedTuple
 
 Version = tuple[int, int, int]
 

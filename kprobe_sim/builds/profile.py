@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from kprobe_sim.builds.functions import RecordedFunctions
 from kprobe_sim.builds.once import once
@@ -23,6 +23,7 @@ from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.builds.prototypes import Prototype, PrototypeTable
 from kprobe_sim.builds.recorded import RecordedSymbols
 from kprobe_sim.builds.symbols import SymbolTable
+from kprobe_sim.named_tuple import NamedTuple
 
 PROFILES = Path(__file__).parents[1] / "profiles"
 

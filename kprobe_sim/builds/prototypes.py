@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 from kprobe_sim.builds.packed import Numbers, Texts, open_sections
 from kprobe_sim.builds.recorded import RecordedSymbols
+from kprobe_sim.named_tuple import NamedTuple
 
 MAGIC = b"kprobtyp"
 VOID = 0  # the number of the type void

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, Protocol
 
 from kprobe_sim.events.event import Event
 from kprobe_sim.filters.predicate import Predicate
+from kprobe_sim.named_tuple import NamedTuple
 
 
 class Deletion(NamedTuple):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kprobe_sim.builds.functions import Functions
+from kprobe_sim.named_tuple import NamedTuple
 
 
 class Chosen(NamedTuple):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from enum import Enum
-from typing import NamedTuple
 
 from kprobe_sim.fetch.btf_arguments import LAST_SLOT, is_characters, points_to_characters, type_name
 from kprobe_sim.fetch.expression import Deref, Expression, From, Scope, read_expression
 from kprobe_sim.fetch.types import STRING_TYPE, FetchType, find_type
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import is_name, kstrtouint, simple_strtoul
 from kprobe_sim.parsing.refusal import Refusal
 

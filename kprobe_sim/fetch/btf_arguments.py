@@ -7,9 +7,9 @@ traceprobe_expand_meta_args); fixtures/definitions; docs/kernel/arguments.md#nam
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from kprobe_sim.builds.prototypes import VOID, PrototypeTable, Signature
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import UINT_MAX, is_digit
 from kprobe_sim.parsing.refusal import Refusal
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.builds.page import STACK_SIZE
 from kprobe_sim.fetch.btf_arguments import LAST_SLOT, Function, find_variable, follow_fields, split_variable
 from kprobe_sim.fetch.typecast import PER_CPU_POINTER, PER_CPU_READ, read_typecast, resolve_typecast
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import is_digit, is_name, kstrtol, kstrtoul
 from kprobe_sim.parsing.refusal import Refusal
 

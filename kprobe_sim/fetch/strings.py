@@ -9,13 +9,13 @@ followed shows the one after it.  What was measured and then isn't written keeps
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.builds.symbol_text import Covering, symbol_text
 from kprobe_sim.fetch.argument import FetchArg, Store
 from kprobe_sim.fetch.expression import From
 from kprobe_sim.machine.state import TASK_SIZE, State, fetch
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import ULONG_MAX
 from kprobe_sim.records.scratch_page import Hole
 

@@ -6,10 +6,9 @@ parse_btf_casttype, unwind_parse_states).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kprobe_sim.builds.prototypes import PrototypeTable
 from kprobe_sim.fetch.btf_arguments import Path, find_field, follow_fields
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import is_digit
 from kprobe_sim.parsing.refusal import Refusal
 

@@ -5,9 +5,8 @@ Source: the recorded `format` files and definitions of each kernel (fixtures/def
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kprobe_sim.builds.gates import Gates
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import kstrtoul
 
 

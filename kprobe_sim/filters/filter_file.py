@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.filters.errors import Fault, FilterRefused, shown
 from kprobe_sim.filters.predicate import Predicate, compile_filter, is_clearing, stored_text
 from kprobe_sim.filters.predicate_term import FilterContext
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.records.field import Field
 

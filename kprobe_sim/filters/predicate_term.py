@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from kprobe_sim.builds.filter_gates import FilterGates
 from kprobe_sim.filters.comparison import (
@@ -22,6 +21,7 @@ from kprobe_sim.filters.comparison import (
     string_test,
 )
 from kprobe_sim.filters.errors import Fault
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.cpulist import parse_cpulist
 from kprobe_sim.parsing.glob import compile_pattern, compile_text
 from kprobe_sim.parsing.kstrto import is_digit, kstrtol, kstrtoul

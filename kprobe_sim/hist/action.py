@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from kprobe_sim.hist.data import FieldVariable, HistData, make_variable, set_variables
 from kprobe_sim.hist.expression import ExpressionReader
@@ -17,6 +17,7 @@ from kprobe_sim.hist.field import EXECNAME, RECORD_AT, STACKTRACE, STRING, STRIN
 from kprobe_sim.hist.map import Element
 from kprobe_sim.hist.synthetic import SyntheticTarget, fits
 from kprobe_sim.hist.text import key_text
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.refusal import refuse
 
 _BLANKS = "\t\n\v\f\r \xa0"

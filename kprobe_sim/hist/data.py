@@ -7,7 +7,7 @@ Sources: event_hist_trigger(), resolve_var_refs() and hist_trigger_elt_update() 
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from kprobe_sim.events.event_file import EventFile, Trigger
 from kprobe_sim.hist.field import (
@@ -24,6 +24,7 @@ from kprobe_sim.hist.field import (
     Sample,
 )
 from kprobe_sim.hist.map import Compare, Element, HistMap
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.probes.synthetic_record import SyntheticValue
 
 _U64 = struct.Struct("<Q")

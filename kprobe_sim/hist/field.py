@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.hist.map import HistMap
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.probes.synthetic_record import SyntheticValue
 from kprobe_sim.records.field import Field
 

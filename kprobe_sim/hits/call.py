@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from kprobe_sim.builds.page import KERNEL_STACK
 from kprobe_sim.builds.prototypes import CType
@@ -13,6 +12,7 @@ from kprobe_sim.machine.memory import CallMemory
 from kprobe_sim.machine.simulated import SimulatedMachine
 from kprobe_sim.machine.state import Current, State
 from kprobe_sim.machine.task import Task
+from kprobe_sim.named_tuple import NamedTuple
 
 ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")  # System V x86-64, as the kernel's $argN
 REGISTERS = (

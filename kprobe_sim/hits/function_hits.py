@@ -6,11 +6,11 @@ Source: recorded traces of 6.12.117, 7.2.13 and 7.3 (tests/kprobe_sim/test_funct
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from kprobe_sim.events.event_file import EventFile
 from kprobe_sim.events.instances import Instances
 from kprobe_sim.hits.function_users import ENTRIES, KPROBES, NEVER, RETURNS, FunctionUsers
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.probes.fprobes import Fprobe, Fprobes
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from kprobe_sim.events.event import Event
 from kprobe_sim.events.event_file import EventFile, Hit
@@ -19,6 +19,7 @@ from kprobe_sim.hits.task_memory import TaskMemory
 from kprobe_sim.machine.clock import VirtualClock
 from kprobe_sim.machine.state import NOWHERE, State
 from kprobe_sim.machine.task import Task
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.probes.kprobes import Kprobe
 from kprobe_sim.probes.probe_event import Probe
 from kprobe_sim.probes.registry import ProbeRegistry

@@ -8,7 +8,6 @@ this_cpu_read(), `this_cpu_ptr(@runqueues)` among them.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
 
 from kprobe_sim.builds.page import KERNEL_STACK
 from kprobe_sim.builds.prototypes import PrototypeTable
@@ -16,6 +15,7 @@ from kprobe_sim.fetch.btf_arguments import find_field
 from kprobe_sim.machine.simulated import SimulatedMachine
 from kprobe_sim.machine.state import NOWHERE, Current
 from kprobe_sim.machine.task import Task
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.refusal import Refusal
 
 _TASKS = 0xFFFF_8880_0400_0000  # task_structs, one after the other by pid

@@ -12,12 +12,13 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from kprobe_sim.builds.profile import Profile
 from kprobe_sim.hits.call import Call
 from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.machine.task import Task
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.static_events.task_life import SystemCall
 
 MEMORY = 0x10000000  # where the task's data lies: mmap(MAP_FIXED) in the guest's task, see kprobe_vm/guest/workload.c

@@ -7,8 +7,8 @@ import os
 import stat
 from collections.abc import Hashable, Mapping
 from functools import cache
-from typing import NamedTuple
 
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.refusal import refuse
 
 _NAME_MAX = 255

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from kprobe_sim.named_tuple import NamedTuple
 
 TASK_SIZE = 0x7FFF_FFFF_F000  # the first address that user space can't have
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import NamedTuple
+
+from kprobe_sim.named_tuple import NamedTuple
 
 _COMM = 15  # TASK_COMM_LEN - 1
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+
+from kprobe_sim.named_tuple import NamedTuple
 
 _PREFIX = "  Command: "
 _KEPT = 8  # TRACING_LOG_ERRS_MAX

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import NamedTuple
 
 from kprobe_sim.builds.filter_gates import FilterGates
+from kprobe_sim.named_tuple import NamedTuple
 
 Matcher = Callable[[bytes, int, int], bool]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
-from typing import NamedTuple
 
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import kstrtoul
 from kprobe_sim.parsing.refusal import refuse
 

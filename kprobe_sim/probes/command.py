@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
-from typing import NamedTuple
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.events.dyn_event import Deletion
 from kprobe_sim.fetch.argument import MAX_ARGUMENTS, FetchArg, compile_argument
 from kprobe_sim.fetch.btf_arguments import expand_arguments
 from kprobe_sim.fetch.expression import Scope
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import UINT_MAX, is_digit, is_name, is_system, kstrtouint, kstrtoul
 from kprobe_sim.parsing.refusal import Declined, Refusal
 from kprobe_sim.probes.probe_point import ProbeLocation, ProbePoints, Spot, split_offset

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.events.dyn_event import DynEvent
@@ -17,6 +17,7 @@ from kprobe_sim.fetch.argument import FetchArg
 from kprobe_sim.fetch.btf_arguments import Function
 from kprobe_sim.fetch.evaluate import compile_arguments
 from kprobe_sim.fetch.expression import Expression, Scope
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import is_digit
 from kprobe_sim.parsing.name_glob import globbed
 from kprobe_sim.parsing.refusal import Declined, Refusal, refuse

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
-from typing import NamedTuple
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.builds.page import STACK_SIZE
@@ -18,6 +17,7 @@ from kprobe_sim.builds.symbols import SymbolTable
 from kprobe_sim.fetch.argument import FetchArg
 from kprobe_sim.fetch.btf_arguments import Function
 from kprobe_sim.fetch.expression import From, Source
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import ULONG_MAX, kstrtol
 from kprobe_sim.parsing.refusal import refuse
 

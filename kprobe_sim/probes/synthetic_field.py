@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import is_name, kstrtouint
 
 _MAX_STRING = 256  # STR_VAR_LEN_MAX

@@ -13,9 +13,9 @@ from array import array
 from collections.abc import MutableSequence
 from functools import cache
 from itertools import chain
-from typing import NamedTuple
 
 from kprobe_sim.builds.page import PAGE_SIZE
+from kprobe_sim.named_tuple import NamedTuple
 
 PAGE_HEADER = 16
 PAGE_DATA = PAGE_SIZE - PAGE_HEADER

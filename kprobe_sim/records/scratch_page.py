@@ -9,9 +9,9 @@ kernel/trace/trace.c of 6.1; an event that is removed with its filter set needs 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from kprobe_sim.builds.page import PAGE_SIZE
+from kprobe_sim.named_tuple import NamedTuple
 
 
 class Hole(NamedTuple):

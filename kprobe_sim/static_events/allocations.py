@@ -5,7 +5,7 @@ Recorded from a guest; a build that isn't here has no such events.  Sizes that d
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from kprobe_sim.named_tuple import NamedTuple
 
 
 class Allocation(NamedTuple):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from kprobe_sim.events.event import StaticEvent
 from kprobe_sim.events.event_file import EventFile, Hit
 from kprobe_sim.events.instances import Instances
 from kprobe_sim.events.recording import Recorder
 from kprobe_sim.machine.task import Task
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.static_events.static_record import FieldValue, layout_of
 from kprobe_sim.text.c_expression import NotEvaluable
 from kprobe_sim.text.static_text import static_text

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kprobe_sim.events.instance import Instance
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.records.ring import RingBuffer
 
 

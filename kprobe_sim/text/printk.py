@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.text.c_expression import NotEvaluable, number
 from kprobe_sim.text.c_value import CValue
 

@@ -10,7 +10,6 @@ import contextlib
 import errno
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 import kprobe_sim.tree.control as control  # by its name: `from` takes what pyfakefs had forgotten
 from kprobe_sim.events.dyn_event import Operations
@@ -18,6 +17,7 @@ from kprobe_sim.events.instance import Instance
 from kprobe_sim.files.node import OpenFile, Seek
 from kprobe_sim.files.seqfile import Seq, lines, single
 from kprobe_sim.files.simple import Fixed, FixedGeneric, Generic, Get, PutBytes, RbSimple, Simple, Unseekable
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.probes.registry import ProbeRegistry
 from kprobe_sim.tree.buffer_files import RawPipe, SnapshotFile

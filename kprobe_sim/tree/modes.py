@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from kprobe_sim.builds.gates import gates_for
 from kprobe_sim.builds.once import once
@@ -11,6 +10,7 @@ from kprobe_sim.builds.profile import Profile
 from kprobe_sim.events.trace_array import TraceArray
 from kprobe_sim.files.node import OpenFile
 from kprobe_sim.files.simple import File
+from kprobe_sim.named_tuple import NamedTuple
 
 
 class Modes(NamedTuple):

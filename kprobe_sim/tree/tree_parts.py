@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kprobe_sim.events.instances import Instances
 from kprobe_sim.hist.files import HistFiles
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.probes.registry import ProbeRegistry
 from kprobe_sim.tree.modes import Modes
 

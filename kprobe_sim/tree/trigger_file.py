@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import re
-from typing import NamedTuple
 
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.events.event_file import EventFile, Trigger
@@ -18,6 +17,7 @@ from kprobe_sim.events.trigger import EventSwitch, HistSwitch, Snapshot, StackTr
 from kprobe_sim.filters.errors import LOG_LOCATION, FilterRefused
 from kprobe_sim.filters.predicate import compile_filter
 from kprobe_sim.hist.files import HistFiles
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import is_digit, kstrtoul
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.tree.filtering import filter_context

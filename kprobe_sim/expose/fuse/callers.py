@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from typing import NamedTuple
 
 from kprobe_sim.machine.task import Task
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.refusal import refuse
 
 _SPLICE, _SENDFILE = 275, 40  # numbers of the system calls on x86-64

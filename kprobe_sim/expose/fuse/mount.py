@@ -7,7 +7,8 @@ import errno
 import os
 import socket
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from kprobe_sim.named_tuple import NamedTuple
 
 DEVICE = "/dev/fuse"
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000

@@ -6,8 +6,7 @@ notify), a blocked read hears of its caller's signal only through a private part
 itself, so a server outside the user namespace of `kprobe-sim run` can't be handed a descriptor.
 
 One thread answers; a read that must wait is parked and answered on the event, or with EINTR when its caller gets a
-signal.  Entries of directories that come and go aren't cached by the kernel, and no negative entry ever is; nor are
-attributes of files that go with their directory.
+signal.  The kernel may not cache negative entries, nor entries and attributes in directories that come and go.
 
 What a FUSE mount can't do as tracefs does is listed in docs/ways.md.
 """
@@ -21,7 +20,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kprobe_sim.expose.fuse import wire
 from kprobe_sim.expose.fuse.callers import caller, waits
@@ -31,6 +30,7 @@ from kprobe_sim.expose.fuse.positions import Positions
 from kprobe_sim.expose.fuse.splice import Splices
 from kprobe_sim.expose.fuse.wire import FuseRequest, InitFlag, Opcode, OpenFlag
 from kprobe_sim.files.node import DirNode, OpenFile, Seek
+from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.refusal import refuse
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import errno
 from collections.abc import Iterable, Iterator
 from enum import IntEnum, IntFlag
 from struct import Struct
-from typing import NamedTuple
 
 from kprobe_sim.builds.page import PAGE_SIZE
+from kprobe_sim.named_tuple import NamedTuple
 
 MAX_WRITE = 1 << 20  # one write(2) of up to this size arrives whole
 REQUEST_SIZE = MAX_WRITE + PAGE_SIZE  # what one read of /dev/fuse must have room for

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+from kprobe_sim.named_tuple import NamedTuple
 
 
 class RealCalls(NamedTuple):

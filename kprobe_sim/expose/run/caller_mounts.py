@@ -6,7 +6,8 @@ This process may not look into the mounts of its own: they belong to the command
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+
+from kprobe_sim.named_tuple import NamedTuple
 
 TRACEFS, DEBUGFS = ("fuse.tracefs", "tracefs"), ("tmpfs", "debugfs")  # what stands for them: type and source
 

@@ -7,10 +7,10 @@ import errno
 import os
 import signal
 import struct
-from typing import NamedTuple
 
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.builds.syscall_numbers import syscall_number
+from kprobe_sim.named_tuple import NamedTuple
 
 _PTRACE = 101  # ptrace(2) on x86-64
 _SEIZE, _CONT, _SYSCALL, _LISTEN, _PEEKUSER, _POKEUSER = 0x4206, 7, 24, 0x4208, 3, 6
