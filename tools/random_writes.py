@@ -178,7 +178,7 @@ def files(kernel: SimulatedKernel, directory: str = "") -> Iterator[str]:
         node = node_at(kernel, path)
         parts = path.removeprefix("instances/i/").split("/")
         if isinstance(node, DirNode):
-            is_static = parts[0] == "events" and len(parts) == 3 and kernel.profile.has_event(parts[1], parts[2])
+            is_static = len(parts) == 3 and parts[0] == "events" and kernel.profile.tracefs.has_event(*parts[1:])
             if not is_static or "/".join(parts[1:]) in EVENTS:
                 yield from files(kernel, path)
         elif node.mode & 0o444:

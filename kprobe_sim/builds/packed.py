@@ -104,6 +104,31 @@ class Texts:
         return chunk
 
 
+class NamedTexts:
+    """Texts by name, each unpacked when it is asked for: as `Texts`, the first of them the names, one to a line."""
+
+    __slots__ = ("_numbers", "_texts")
+
+    def __init__(self, section: memoryview) -> None:
+        self._texts = Texts(section)
+        self._numbers: dict[str, int] = {}
+
+    def __getitem__(self, name: str) -> bytes:
+        return self._texts[self._index()[name]]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._index()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._index())
+
+    def _index(self) -> dict[str, int]:
+        if not self._numbers:
+            names = self._texts[0].decode().split("\n")
+            self._numbers = dict(zip(names, range(1, len(names) + 1), strict=True))
+        return self._numbers
+
+
 def open_sections(path: Path, magic: bytes) -> dict[str, memoryview]:
     """Map a file of sections; return them by name.  Raises ValueError for a file of another kind."""
     with path.open("rb") as file:

@@ -1,17 +1,16 @@
 """Recorded kernels: what a simulated kernel knows of the real one it stands for.
 
 A profile is a directory under `profiles/`, one per kernel build, written by `kprobe-vm record` and never by hand.
-Opening one reads a small file of facts; symbols, texts, the file tree and the static events are read when they are
-first asked for.  A profile never changes, so `load` opens it once for all kernels of the process; what a kernel changes
-is its own.
+Opening one reads a small file of facts; symbols, prototypes and the pristine tracefs are mapped files, in which what is
+asked for is looked up by name.  A profile never changes, so `load` opens it once for all kernels of the process; what a
+kernel changes is its own.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -22,37 +21,10 @@ from kprobe_sim.builds.once import once
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.builds.prototypes import Prototype, PrototypeTable
 from kprobe_sim.builds.recorded import RecordedSymbols
+from kprobe_sim.builds.recorded_tracefs import RecordedTracefs
 from kprobe_sim.builds.symbols import SymbolTable
-from kprobe_sim.named_tuple import NamedTuple
 
 PROFILES = Path(__file__).parents[1] / "profiles"
-
-
-class FileEntry(NamedTuple):
-    """An entry of a directory of the pristine tracefs; `mode` has the type bits of st_mode."""
-
-    name: str
-    mode: int
-    uid: int
-    gid: int
-    links: int
-
-    @property
-    def is_dir(self) -> bool:
-        return self.mode >> 12 == 4
-
-    @property
-    def permissions(self) -> int:
-        return self.mode & 0o7777
-
-
-class EventFacts(NamedTuple):
-    """A static event: the files of its directory in readdir order, and its id."""
-
-    system: str
-    name: str
-    id: int
-    files: tuple[str, ...]
 
 
 class Profile:
@@ -62,7 +34,6 @@ class Profile:
         facts: dict[str, Any] = json.loads((path / "profile.json").read_bytes())
         self.path: Final = path
         self._facts = facts
-        self._directories: dict[str, Mapping[str, int]] = {}
         self.release: Final[str] = facts["release"]  # uname -r
         self.version: Final[str] = facts["version"]  # "6.1.190"
         self.banner: Final[str] = facts["banner"]  # /proc/version, without its newline
@@ -132,7 +103,7 @@ class Profile:
     def syscall_user_buf_size(self) -> int:
         """Return how many bytes of the user's memory an argument of a system call's event holds; 0 before 6.19."""
         try:
-            return int(self.file_text("syscall_user_buf_size"))
+            return int(self.tracefs.text("syscall_user_buf_size"))
         except KeyError:
             return 0
 
@@ -158,80 +129,12 @@ class Profile:
         size: int = self._facts["buffer_size_kb_expanded"]
         return size
 
-    # -------------------------------------------------------------------------------------------------------- files
+    # ---------------------------------------------------------------------------------------- files that are mapped
 
-    def paths(self) -> Iterable[str]:
-        """Return the paths whose pristine text is recorded."""
-        return self._files.keys()
-
-    def file_text(self, path: str) -> bytes:
-        """Return the text of a file of the pristine tracefs; KeyError if it wasn't recorded.
-
-        Special paths: `instances/*/FILE` of a new instance, `events/*/*/FILE` of a new probe event, `events/*/FILE` of
-        its group.
-        """
-        if path == "available_filter_functions":
-            return b"".join(self.functions.lines)
-        return self._files[path].encode("latin-1")
-
-    def entries(self, path: str) -> list[FileEntry]:
-        """Return a directory of the pristine tracefs in readdir order; KeyError if there is none.
-
-        Special paths: `instances/*` (and below) for a new instance, `events/*` and `events/*/*` for a new probe event.
-        """
-        known = self._tree.get(path)
-        if known is not None:
-            return [FileEntry(*entry) for entry in known]
-        parts = path.split("/")
-        if parts[0] == "events" and len(parts) in (2, 3):
-            _, members, files, files_first = self._systems[parts[1]]
-            if len(parts) == 3:
-                return [FileEntry(*entry) for entry in self._events["kinds"][members[parts[2]][2]][1]]
-            own = [FileEntry(*entry) for entry in files]
-            directories = [FileEntry(member[0], *self._events["kinds"][member[2]][0]) for member in members.values()]
-            return own + directories if files_first else directories + own
-        raise KeyError(path)
-
-    def directory(self, path: str) -> Mapping[str, int]:
-        """Return name -> permission bits of a directory, in readdir order."""
-        found = self._directories.get(path)
-        if found is None:
-            found = MappingProxyType({entry.name: entry.permissions for entry in self.entries(path)})
-            self._directories[path] = found
-        return found
-
-    # ------------------------------------------------------------------------------------------------------- events
-
-    def static_events(self) -> list[EventFacts]:
-        """Return all static events, systems and events in readdir order."""
-        kinds = [tuple(entry[0] for entry in kind[1]) for kind in self._events["kinds"]]
-        return [
-            EventFacts(system, member[0], member[1], kinds[member[2]])
-            for system, members, _, _ in self._systems.values()
-            for member in members.values()
-        ]
-
-    def static_event(self, system: str, name: str) -> EventFacts | None:
-        """Return a static event, or None."""
-        if not self.has_event(system, name):
-            return None
-        _, number, kind = self._systems[system][1][name][:3]
-        return EventFacts(system, name, number, tuple(entry[0] for entry in self._events["kinds"][kind][1]))
-
-    def has_system(self, system: str) -> bool:
-        """Return whether the kernel has static events in a system of that name."""
-        return system in self._systems
-
-    def has_event(self, system: str, name: str) -> bool:
-        """Return whether the kernel has a static event of that name."""
-        return system in self._systems and name in self._systems[system][1]
-
-    def event_format(self, system: str, name: str) -> bytes:
-        """Return the text of a static event's `format` file; KeyError if there is no such event."""
-        _, _, _, start, length = self._systems[system][1][name]
-        return self._formats[start : start + length]
-
-    # ---------------------------------------------------------------------------------------------------- functions
+    @cached_property
+    def tracefs(self) -> RecordedTracefs:
+        """Return the pristine tracefs: texts, directories and static events."""
+        return RecordedTracefs(self.path / "tracefs.bin")
 
     @cached_property
     def recorded_symbols(self) -> RecordedSymbols:
@@ -262,37 +165,6 @@ class Profile:
         """Return the parameters and the return type of a function, None where BTF doesn't know it."""
         types = self.types
         return types.find(name) if types else None
-
-    # ------------------------------------------------------------------------------------------------------- lazily
-
-    def _unpacked(self, name: str) -> Any:
-        return json.loads(zlib.decompress((self.path / name).read_bytes()))
-
-    @cached_property
-    def _files(self) -> dict[str, str]:
-        files: dict[str, str] = self._unpacked("files.json.z")
-        return files
-
-    @cached_property
-    def _tree(self) -> dict[str, list[list[Any]]]:
-        tree: dict[str, list[list[Any]]] = self._unpacked("tree.json.z")
-        return tree
-
-    @cached_property
-    def _events(self) -> dict[str, Any]:
-        events: dict[str, Any] = self._unpacked("events.json.z")
-        return events
-
-    @cached_property
-    def _systems(self) -> dict[str, tuple[str, dict[str, Any], list[Any], bool]]:
-        return {
-            system: (system, {member[0]: member for member in members}, files, files_first)
-            for system, members, files, files_first in self._events["systems"]
-        }
-
-    @cached_property
-    def _formats(self) -> bytes:
-        return zlib.decompress((self.path / "formats.z").read_bytes())
 
 
 def version_number(version: str) -> tuple[int, int, int]:

@@ -11,7 +11,8 @@ from functools import partial
 from types import MappingProxyType
 
 from kprobe_sim.builds.once import once
-from kprobe_sim.builds.profile import EventFacts, Profile
+from kprobe_sim.builds.profile import Profile
+from kprobe_sim.builds.recorded_tracefs import EventFacts
 from kprobe_sim.events.event import StaticEvent
 
 Key = tuple[str, str]  # system and name
@@ -37,18 +38,18 @@ class StaticEvents:
         """Return the event of that name, or None."""
         event = self._made.get((system, name))
         if event is None:
-            facts = self._profile.static_event(system, name)
+            facts = self._profile.tracefs.event(system, name)
             event = None if facts is None else self._make(facts)
         return event
 
     def has_system(self, name: str) -> bool:
         """True if there is such a system."""
-        return self._profile.has_system(name)
+        return self._profile.tracefs.has_system(name)
 
     def all(self) -> Mapping[Key, StaticEvent]:
         """Return all events by system and name, in the order of available_events."""
         if self._all is None:
-            listed = sorted(self._profile.static_events(), key=lambda facts: facts.id)
+            listed = sorted(self._profile.tracefs.events(), key=lambda facts: facts.id)
             self._all = MappingProxyType({(facts.system, facts.name): self._make(facts) for facts in listed})
         return self._all
 
@@ -72,7 +73,7 @@ class StaticEvents:
         At boot that is the order of the ids, but for the system ftrace; `backwards` is the order in an instance.
         """
         if not self._systems:
-            readdir = [(facts.system, facts.name) for facts in self._profile.static_events()]
+            readdir = [(facts.system, facts.name) for facts in self._profile.tracefs.events()]
             order = list(dict.fromkeys(system for system, _ in readdir))
             made = [key for key in self.all() if key[0] != "ftrace"]
             of_ftrace = [key for key in readdir if key[0] == "ftrace"]
@@ -86,7 +87,7 @@ class StaticEvents:
         return self._systems[backwards]
 
     def _make(self, facts: EventFacts) -> StaticEvent:
-        text = partial(self._profile.event_format, facts.system, facts.name)
+        text = partial(self._profile.tracefs.event_format, facts.system, facts.name)
         event = StaticEvent(facts.system, facts.name, facts.id, text, facts.files)
         return self._made.setdefault((facts.system, facts.name), event)
 

@@ -242,10 +242,10 @@ class TraceArray:
             return
         if self.readers.consuming:
             raise refuse(errno.EBUSY)
-        there = self.machine.profile.directory("options")
+        there = self.machine.profile.tracefs.directory("options")
         old = OPTIONS_OF_TRACERS.get(self.current_tracer, ())
         new = [option for option in OPTIONS_OF_TRACERS.get(name, ()) if option in there]
-        recorded = {option: self.machine.profile.file_text(f"options/{option}") == b"1\n" for option in new}
+        recorded = {option: self.machine.profile.tracefs.text(f"options/{option}") == b"1\n" for option in new}
         self.options.change_tracer(old, recorded)
         self.current_tracer = name
         self.clear()

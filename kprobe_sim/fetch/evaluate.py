@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from kprobe_sim.builds.gates import Gates
-from kprobe_sim.builds.symbol_text import Covering
 from kprobe_sim.fetch.argument import FetchArg, Store
 from kprobe_sim.fetch.event_field import compile_field
 from kprobe_sim.fetch.expression import Deref, From, Source
 from kprobe_sim.fetch.strings import Text, compile_plain_string, compile_string, place_texts
 from kprobe_sim.machine.state import State, fetch
+from kprobe_sim.machine.symbol_text import Covering
 from kprobe_sim.parsing.kstrto import ULONG_MAX
 from kprobe_sim.records.scratch_page import Hole, SparseBytes
 

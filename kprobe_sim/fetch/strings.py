@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kprobe_sim.builds.gates import Gates
-from kprobe_sim.builds.symbol_text import Covering, symbol_text
 from kprobe_sim.fetch.argument import FetchArg, Store
 from kprobe_sim.fetch.expression import From
 from kprobe_sim.machine.state import TASK_SIZE, State, fetch
+from kprobe_sim.machine.symbol_text import Covering, symbol_text
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import ULONG_MAX
 from kprobe_sim.records.scratch_page import Hole

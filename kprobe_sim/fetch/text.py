@@ -9,8 +9,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
-from kprobe_sim.builds.symbol_text import Covering, symbol_text
 from kprobe_sim.fetch.argument import FetchArg
+from kprobe_sim.machine.symbol_text import Covering, symbol_text
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.records.trace_seq import Put
 

@@ -96,7 +96,7 @@ class SimulatedMachine:
     @cached_property
     def strings(self) -> dict[int, bytes]:
         """The kernel's own strings that records point to (tracepoint_string), by address."""
-        text = self.profile.file_text("printk_formats")
+        text = self.profile.tracefs.text("printk_formats")
         return {int(address, 16): string for address, string in _PRINTK_FORMAT.findall(text)}
 
     def functions(self) -> Functions:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 
 from kprobe_sim.builds.gates import Gates
-from kprobe_sim.builds.symbol_text import Covering, TextCache
 from kprobe_sim.events.dyn_event import Deletion, Operations, Symbolized
 from kprobe_sim.events.event import Find
 from kprobe_sim.events.event_format import argument_field, format_text, head_fields, print_format
@@ -13,6 +12,7 @@ from kprobe_sim.fetch.argument import FetchArg
 from kprobe_sim.fetch.evaluate import Evaluate
 from kprobe_sim.fetch.text import compile_text
 from kprobe_sim.machine.state import State
+from kprobe_sim.machine.symbol_text import Covering, TextCache
 from kprobe_sim.records.field import Field
 from kprobe_sim.records.trace_seq import Put
 

@@ -45,7 +45,7 @@ class ProbeRegistry:
         self.fprobes: Fprobes = Fprobes(self._dyn_events)
         self.synthetic: SyntheticEvents = SyntheticEvents(self._dyn_events)
         kinds: list[Operations] = [self.kprobes, self.uprobes]
-        if "synthetic_events" in profile.directory(""):
+        if "synthetic_events" in profile.tracefs.directory(""):
             kinds.append(self.synthetic)
         if gates.eprobes:
             kinds.append(self.eprobes)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 
 from kprobe_sim.builds.gates import Gates
-from kprobe_sim.builds.symbol_text import TextCache
 from kprobe_sim.events.instance import Instance
+from kprobe_sim.machine.symbol_text import TextCache
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.probes.probe_event import ProbeEvent
 from kprobe_sim.records.entry_type import TRACE_FN, TRACE_PRINT, TRACE_STACK

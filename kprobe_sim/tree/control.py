@@ -60,7 +60,7 @@ def put_tracer(instance: Instance, data: bytes) -> None:
     if not instance.name:
         instance.expand()  # even if there is no such tracer
     name = data[:100].split(b"\0", 1)[0].strip(BLANKS).decode("latin-1")
-    available = instance.machine.profile.file_text("instances/*/available_tracers") if instance.name else b""
+    available = instance.machine.profile.tracefs.text("instances/*/available_tracers") if instance.name else b""
     if name not in instance.machine.profile.tracers or (available and name.encode() not in available.split()):
         raise refuse(errno.EINVAL)
     instance.set_tracer(name)

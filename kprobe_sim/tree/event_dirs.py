@@ -90,7 +90,7 @@ class EventsDir(EventsNode):
                 ),
             )
         if name in ("header_page", "header_event"):
-            text = instance.machine.profile.file_text(f"events/{name}")
+            text = instance.machine.profile.tracefs.text(f"events/{name}")
             return modes.node(instance, modes.read, lambda flags: Once(flags, lambda: text))
         return None
 
@@ -100,7 +100,7 @@ class EventsDir(EventsNode):
     def names(self) -> Iterable[str]:
         if self.is_gone:
             return []
-        recorded = self._instance.machine.profile.directory("events")
+        recorded = self._instance.machine.profile.tracefs.directory("events")
         systems = [as_file(name) for name in self._instance.event_names() if self._modes.eventfs or name not in _FILES]
         return self._listed(systems, (name for name in recorded if name in _FILES))
 
@@ -113,7 +113,7 @@ class SystemDir(EventsNode):
         self._instance = instance
         self._parts = parts
         self._system = system
-        there = instance.machine.profile.directory("events/ftrace" if system == "ftrace" else "events/sched")
+        there = instance.machine.profile.tracefs.directory("events/ftrace" if system == "ftrace" else "events/sched")
         self._own = tuple(name for name in there if name in ("enable", "filter"))
 
     @property
@@ -207,8 +207,8 @@ class EventDir(EventsNode):
 
     def names(self) -> Iterable[str]:
         event, profile = self._file.event, self._file.instance.machine.profile
-        static = profile.has_event(event.system, event.name)
-        there = profile.directory(f"events/{event.system}/{event.name}") if static else self._modes.event_files
+        static = profile.tracefs.has_event(event.system, event.name)
+        there = profile.tracefs.directory(f"events/{event.system}/{event.name}") if static else self._modes.event_files
         return [name for name in there if name in self._openers and not self.is_gone]
 
     def _live(self) -> EventFile:

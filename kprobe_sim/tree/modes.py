@@ -29,8 +29,8 @@ class Modes(NamedTuple):
     @once
     def of(profile: Profile) -> Modes:
         """Read them from a recorded kernel."""
-        top = profile.directory("")
-        event = profile.directory("events/*/*")
+        top = profile.tracefs.directory("")
+        event = profile.tracefs.directory("events/*/*")
         return Modes(
             0o700,
             top["instances"],
@@ -39,7 +39,7 @@ class Modes(NamedTuple):
             top["README"],
             tuple(event),
             gates_for(profile.number).eventfs,
-            profile.file_text("events/*/*/trigger"),
+            profile.tracefs.text("events/*/*/trigger"),
         )
 
     def node(

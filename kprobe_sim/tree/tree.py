@@ -58,7 +58,7 @@ class InstanceDir(OfInstance):
 
     def __init__(self, instance: Instance, parts: TreeParts) -> None:
         modes = parts.modes
-        recorded = instance.machine.profile.directory("instances/*" if instance.name else "")
+        recorded = instance.machine.profile.tracefs.directory("instances/*" if instance.name else "")
         super().__init__(modes.directory if instance.name else modes.root, instance, recorded)
         self.identity = instance
         self._parts = parts
@@ -91,7 +91,7 @@ class InstanceDir(OfInstance):
 
     def _recorded(self, name: str, mode: int) -> Node:
         instance = self._instance
-        recorded = instance.machine.profile.file_text
+        recorded = instance.machine.profile.tracefs.text
         path = f"instances/*/{name}" if instance.name else name
         knob = KNOBS.get(name)
         if knob is not None:
@@ -118,7 +118,7 @@ class OptionsDir(OfInstance):
     """options/: one file per trace option."""
 
     def __init__(self, instance: Instance, modes: Modes) -> None:
-        recorded = instance.machine.profile.directory("instances/*/options" if instance.name else "options")
+        recorded = instance.machine.profile.tracefs.directory("instances/*/options" if instance.name else "options")
         super().__init__(modes.directory, instance, recorded)
         self._modes = modes
 
@@ -137,7 +137,7 @@ class OptionsDir(OfInstance):
     def _value(self, name: str) -> bytes:
         value = self._instance.options.of_tracer(name)
         if value is None:
-            return self._instance.machine.profile.file_text(f"options/{name}")
+            return self._instance.machine.profile.tracefs.text(f"options/{name}")
         return b"1\n" if value else b"0\n"
 
 
@@ -156,7 +156,7 @@ class CpuDir(OfInstance):
     """per_cpu/cpuN/: the buffer of one CPU."""
 
     def __init__(self, instance: Instance, cpu: int, modes: Modes) -> None:
-        super().__init__(modes.directory, instance, instance.machine.profile.directory("per_cpu/cpu0"))
+        super().__init__(modes.directory, instance, instance.machine.profile.tracefs.directory("per_cpu/cpu0"))
         self._cpu = cpu
         self._modes = modes
 

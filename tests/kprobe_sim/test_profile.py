@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zlib
+from types import SimpleNamespace
 
 import pytest
 
@@ -76,33 +78,33 @@ def test_options_in_the_order_of_the_kernel(recorded: Profile) -> None:
     ],
 )
 def test_texts_of_the_pristine_tracefs(recorded: Profile, path: str, text: bytes) -> None:
-    assert recorded.file_text(path) == text
+    assert recorded.tracefs.text(path) == text
 
 
 def test_long_texts(recorded: Profile) -> None:
-    readme = recorded.file_text("README")
+    readme = recorded.tracefs.text("README")
     assert readme.startswith(b"tracing mini-HOWTO:\n\n# echo 0 > tracing_on")
     assert b"\t    place: [<module>:]<symbol>[+<offset>]|<memaddr>\n" in readme
-    assert recorded.file_text("events/header_page").splitlines()[-1] == (
+    assert recorded.tracefs.text("events/header_page").splitlines()[-1] == (
         b"\tfield: char data;\toffset:16;\tsize:4080;\tsigned:1;"
     )
-    assert len(recorded.file_text("available_filter_functions").splitlines()) == 35772
+    assert len(recorded.functions.lines) == 35772
 
 
 def test_a_file_that_was_not_recorded(recorded: Profile) -> None:
     with pytest.raises(KeyError):
-        recorded.file_text("trace_pipe")
+        recorded.tracefs.text("trace_pipe")
 
 
 def test_tree_in_readdir_order(recorded: Profile) -> None:
-    top = recorded.directory("")
+    top = recorded.tracefs.directory("")
     assert list(top)[:4] == ["stack_trace_filter", "stack_trace", "stack_max_size", "instances"]
     assert len(top) == 51
     assert (top["kprobe_events"], top["trace_pipe"], top["trace_marker"], top["free_buffer"]) == (
         0o640, 0o440, 0o220, 0o200,
     )  # fmt: skip
-    assert "kprobe_events" not in recorded.directory("instances/*")
-    assert list(recorded.directory("events/sched/sched_switch")) == [
+    assert "kprobe_events" not in recorded.tracefs.directory("instances/*")
+    assert list(recorded.tracefs.directory("events/sched/sched_switch")) == [
         "format",
         "hist",
         "trigger",
@@ -110,34 +112,48 @@ def test_tree_in_readdir_order(recorded: Profile) -> None:
         "id",
         "enable",
     ]
-    assert list(recorded.directory("events/*/*")) == ["format", "hist", "trigger", "filter", "id", "enable"]
-    assert list(recorded.directory("events/sched"))[-2:] == ["enable", "filter"]
-    assert "enable" not in recorded.directory("events/ftrace/print")
-    assert all(entry.is_dir for entry in recorded.entries("events")[:88])
+    assert list(recorded.tracefs.directory("events/*/*")) == ["format", "hist", "trigger", "filter", "id", "enable"]
+    assert list(recorded.tracefs.directory("events/sched"))[-2:] == ["enable", "filter"]
+    assert "enable" not in recorded.tracefs.directory("events/ftrace/print")
+    assert all(entry.is_dir for entry in recorded.tracefs.entries("events")[:88])
     with pytest.raises(KeyError):
-        recorded.entries("nowhere")
+        recorded.tracefs.entries("nowhere")
 
 
 def test_static_events(recorded: Profile) -> None:
-    events = recorded.static_events()
+    events = recorded.tracefs.events()
     assert len(events) == 1390
     ids = {(event.system, event.name): event.id for event in events}
     assert ids["sched", "sched_switch"] == 314
     assert ids["syscalls", "sys_enter_openat"] == 654
     assert len(set(ids.values())) == 1390
-    assert recorded.has_event("ftrace", "print")
-    assert not recorded.has_event("ftrace", "sched_switch")
-    assert not recorded.has_event("kprobes", "print")
+    assert recorded.tracefs.has_event("ftrace", "print")
+    assert not recorded.tracefs.has_event("ftrace", "sched_switch")
+    assert not recorded.tracefs.has_event("kprobes", "print")
 
 
 def test_every_format_is_that_of_its_event(recorded: Profile) -> None:
-    for event in recorded.static_events():
-        text = recorded.event_format(event.system, event.name)
+    for event in recorded.tracefs.events():
+        text = recorded.tracefs.event_format(event.system, event.name)
         assert text.startswith(b"name: %s\nID: %d\nformat:\n" % (event.name.encode(), event.id))
-    text = recorded.event_format("sched", "sched_switch")
+    text = recorded.tracefs.event_format("sched", "sched_switch")
     assert b"\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:1;\n" in text
     with pytest.raises(KeyError):
-        recorded.event_format("sched", "no_such_event")
+        recorded.tracefs.event_format("sched", "no_such_event")
+
+
+def test_what_is_asked_of_one_event_unpacks_no_others(recorded: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
+    unpacked = []
+
+    def decompress(data: bytes) -> bytes:
+        unpacked.append(text := zlib.decompress(data))
+        return text
+
+    monkeypatch.setattr("kprobe_sim.builds.packed.zlib", SimpleNamespace(decompress=decompress))
+    fresh = Profile(recorded.path)
+    assert len(fresh.tracefs.event_format("sched", "sched_switch")) == 1488
+    assert fresh.tracefs.text("events/*/*/filter") == b"none\n"
+    assert sum(map(len, unpacked)) < 40_000  # of a million
 
 
 def test_prototypes(recorded: Profile) -> None:
@@ -238,7 +254,7 @@ def test_each_series(
     opened = load(series)
     assert (opened.release, opened.number, opened.preempt_model) == (release, number, model)
     assert (opened.first_dynamic_id, opened.second_dynamic_id) == ids
-    assert len(opened.static_events()) == events
+    assert len(opened.tracefs.events()) == events
     assert [symbol.size for symbol in opened.symbols.lookup("do_sys_openat2")] == [size]
     assert opened.config["KPROBE_EVENTS"] == "y"
 

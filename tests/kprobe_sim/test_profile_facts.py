@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +10,10 @@ import pytest
 
 from kprobe_sim import SimulatedKernel, Task
 from kprobe_sim.builds import profile
+from kprobe_sim.builds.packed import NamedTexts, open_sections
 from kprobe_sim.builds.page import PAGE_SIZE
+from kprobe_sim.builds.recorded_tracefs import MAGIC
+from kprobe_vm.recording import packed
 
 CAT = Task(42, "cat")
 Change = Callable[..., SimulatedKernel]
@@ -35,10 +37,13 @@ def changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Change:
         said = json.loads((recorded / "profile.json").read_bytes())
         said |= facts or {}
         said["config"] |= config or {}
-        texts = json.loads(zlib.decompress((recorded / "files.json.z").read_bytes())) | (files or {})
+        sections = {name: bytes(data) for name, data in open_sections(recorded / "tracefs.bin", MAGIC).items()}
+        texts = NamedTexts(memoryview(sections["files"]))
+        more = {path: text.encode() for path, text in (files or {}).items()}
+        sections["files"] = packed.named({path: texts[path] for path in texts} | more)
         for name, data in (
             ("profile.json", json.dumps(said).encode()),
-            ("files.json.z", zlib.compress(json.dumps(texts).encode())),
+            ("tracefs.bin", packed.file(MAGIC, sections)),
         ):
             (copy / name).unlink()
             (copy / name).write_bytes(data)

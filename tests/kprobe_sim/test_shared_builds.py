@@ -126,15 +126,15 @@ def test_a_profile_is_opened_once() -> None:
 def test_what_a_profile_says_cannot_be_changed() -> None:
     recorded = profile.load("6.1")
     with pytest.raises(TypeError, match="does not support item assignment"):
-        recorded.directory("")["trace"] = 0  # type: ignore[index]
+        recorded.tracefs.directory("")["trace"] = 0  # type: ignore[index]
     with pytest.raises(TypeError, match="does not support item assignment"):
         recorded.chains["openat"] = ()  # type: ignore[index]
     recorded.config["HZ"] = "1"
     recorded.options.clear()
-    recorded.entries("").clear()
+    recorded.tracefs.entries("").clear()
     assert (recorded.config["HZ"], recorded.hz) == ("250", 250)
     assert recorded.options[0][0] == "print-parent"
-    assert recorded.entries("")
+    assert recorded.tracefs.entries("")
 
 
 def test_threads_that_open_a_build_at_once_see_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,9 +88,9 @@ def test_the_files_of_static_events(series: str, event: str, files: str) -> None
 @pytest.mark.parametrize("series", ["5.10", "6.1", "6.12", "7.2", "7.3"])
 def test_directories_stand_as_they_were_recorded(series: str) -> None:
     kernel = SimulatedKernel(series)
-    assert names(kernel, "events") == list(kernel.profile.directory("events"))
+    assert names(kernel, "events") == list(kernel.profile.tracefs.directory("events"))
     for system in ("sched", "syscalls", "ftrace", "kmem"):
-        assert names(kernel, f"events/{system}") == list(kernel.profile.directory(f"events/{system}"))
+        assert names(kernel, f"events/{system}") == list(kernel.profile.tracefs.directory(f"events/{system}"))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_the_order_of_set_event(series: str) -> None:
     assert kernel.tracefs.read("set_event").decode().split() == f"zz:g zz:b kprobes:a {static}".split()
     assert kernel.tracefs.read("instances/foo/set_event").decode().split() == f"zz:g {static} kprobes:a zz:b".split()
     available = kernel.tracefs.read("available_events").decode()
-    assert available == "zz:g\nzz:b\nkprobes:b\nkprobes:a\n" + kernel.profile.file_text("available_events").decode()
+    assert available == "zz:g\nzz:b\nkprobes:b\nkprobes:a\n" + kernel.profile.tracefs.text("available_events").decode()
 
 
 @pytest.mark.parametrize("kernel", ["5.10", "6.1", "7.2"])

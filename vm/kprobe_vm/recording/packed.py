@@ -8,10 +8,10 @@ from __future__ import annotations
 import struct
 import zlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-__all__ = ["CHUNK", "ascending", "file", "numbers", "planes", "texts"]
+__all__ = ["CHUNK", "ascending", "file", "named", "numbers", "planes", "texts"]
 
 CHUNK = 1024
 
@@ -52,6 +52,11 @@ def texts(chunks: Sequence[bytes]) -> bytes:
         packed.append(zlib.compress(chunk, 9))
         at.append(at[-1] + len(packed[-1]))
     return struct.pack("<I", len(chunks)) + at.tobytes() + b"".join(packed)
+
+
+def named(items: Mapping[str, bytes]) -> bytes:
+    """Return a section of texts by name: as `texts`, the first of them the names, one to a line."""
+    return texts(["\n".join(items).encode(), *items.values()])
 
 
 def file(magic: bytes, sections: dict[str, bytes]) -> bytes:

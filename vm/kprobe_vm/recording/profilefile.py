@@ -2,21 +2,23 @@
 
 profile.json     what every simulated kernel needs at its start: small
 symbols.bin      see symboltable.py                prototypes.bin   see btf.py
-files.json.z     path -> text of every small file of the pristine tracefs ("latin-1" text; zlib)
-tree.json.z      the directories: path -> [[name, mode, uid, gid, links], ...] in readdir order
-events.json.z    the static events in readdir order: systems [[system, [[event, id, kind, start, length], ...],
-                 files, files first?], ...], kinds [[own entry, entries], ...]; start and length are those of the
-                 format text in formats.z (zlib; the texts one after the other)
+tracefs.bin      the pristine tracefs: see kprobe_sim/builds/recorded_tracefs.py, which reads it
 """
 
 from __future__ import annotations
 
 import json
 import re
-import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from kprobe_vm.recording import packed
+
+MAGIC = b"kprobtfs"
+FORMATS = 16  # formats of events that are compressed together
+
+Entry = Sequence[Any]  # of a directory: name, mode, uid, gid, links
 
 # The configuration facts that change answers of the tracefs; absent means "not set" or "doesn't exist".
 CONFIG = (
@@ -59,34 +61,47 @@ def parse_tree(text: str) -> dict[str, list[list[Any]]]:
     return directories
 
 
-def split_events(directories: dict[str, list[list[Any]]], formats: Mapping[str, str]) -> tuple[dict[str, Any], bytes]:
-    """Take the event directories out of the tree; return what is known of them, and the format texts in one.
+def pristine_tracefs(
+    files: Mapping[str, str], directories: Mapping[str, Sequence[Entry]], formats: Mapping[str, str]
+) -> bytes:
+    """Return tracefs.bin: of texts and directories by path, and of the events' formats by the paths of these files.
 
     All events of a kind have the same files with the same modes, so a kind is stored once.
     """
     kinds: list[Any] = []
-    systems: list[Any] = []
-    texts = bytearray()
-    for system in [entry[0] for entry in directories["events"] if entry[1] >> 12 == 4]:
+    systems: dict[str, bytes] = {}
+    texts: list[bytes] = []
+    of_events = {"events/" + entry[0] for entry in directories["events"] if _is_dir(entry)}
+    for path in [f"events/{entry[0]}" for entry in directories["events"] if _is_dir(entry)]:
         members: list[Any] = []
-        for entry in directories[f"events/{system}"]:
-            if entry[1] >> 12 != 4:
-                continue
-            path = f"events/{system}/{entry[0]}"
-            kind = [entry[1:], directories.pop(path)]
+        for entry in filter(_is_dir, directories[path]):
+            event = f"{path}/{entry[0]}"
+            of_events.add(event)
+            kind = [entry[1:], directories[event]]
             if kind not in kinds:
                 kinds.append(kind)
-            text = formats[path + "/format"].encode("latin-1")
+            text = formats[event + "/format"].encode("latin-1")
             found = re.search(rb"^ID: (\d+)$", text, re.MULTILINE)
             if found is None:
-                raise ValueError(f"no id in the format of {path}")
-            members.append([entry[0], int(found.group(1)), kinds.index(kind), len(texts), len(text)])
-            texts += text
-        entries = directories.pop(f"events/{system}")
-        files = [entry for entry in entries if entry[1] >> 12 != 4]
-        files_first = bool(entries) and entries[0][1] >> 12 != 4
-        systems.append([system, members, files, files_first])
-    return {"systems": systems, "kinds": kinds}, bytes(texts)
+                raise ValueError(f"no id in the format of {event}")
+            members.append([entry[0], int(found.group(1)), kinds.index(kind), len(texts)])
+            texts.append(text)
+        entries = directories[path]
+        own = [entry for entry in entries if not _is_dir(entry)]
+        systems[path.removeprefix("events/")] = json_bytes([own, bool(entries) and not _is_dir(entries[0]), members])
+    tree = {path: json_bytes(entries) for path, entries in directories.items() if path not in of_events}
+    sections = {
+        "files": packed.named({path: text.encode("latin-1") for path, text in files.items()}),
+        "tree": packed.named(tree),
+        "kinds": packed.texts([json_bytes(kinds)]),
+        "events": packed.named(systems),
+        "formats": packed.texts([b"\0".join(texts[at : at + FORMATS]) for at in range(0, len(texts), FORMATS)]),
+    }
+    return packed.file(MAGIC, sections)
+
+
+def _is_dir(entry: Entry) -> bool:
+    return int(entry[1]) >> 12 == 4
 
 
 def trace_options(text: str) -> list[list[Any]]:
@@ -97,10 +112,9 @@ def trace_options(text: str) -> list[list[Any]]:
     return options
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON, compressed where the name ends in .z; the same value gives the same bytes."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=True).encode()
-    path.write_bytes(zlib.compress(text, 9) if path.suffix == ".z" else text + b"\n")
+def json_bytes(value: Any) -> bytes:
+    """Return JSON without blanks; the same value gives the same bytes."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True).encode()
 
 
 def write(directory: Path, answers: Mapping[str, bytes], config: str | None) -> None:
@@ -112,7 +126,6 @@ def write(directory: Path, answers: Mapping[str, bytes], config: str | None) -> 
     banner = text["version"].strip()
     formats = {"events/" + name: value for name, value in _formats(text).items()}
     directories = parse_tree(text["tree"])
-    events, texts = split_events(directories, formats)
     directories["instances/*"] = parse_tree(text["instance.tree"])[""]
     for path, entries in parse_tree(text["instance.tree"]).items():
         if path and not path.startswith("events"):
@@ -150,11 +163,8 @@ def write(directory: Path, answers: Mapping[str, bytes], config: str | None) -> 
     files.update({f"instances/*/{name}": value for name, value in instance.items()})
     files.update({f"events/*/*/{name[6:]}": value for name, value in text.items() if name.startswith("probe/")})
     files.update({f"events/*/{name[6:]}": value for name, value in text.items() if name.startswith("group/")})
-    write_json(directory / "profile.json", facts)
-    write_json(directory / "files.json.z", files)
-    write_json(directory / "tree.json.z", directories)
-    write_json(directory / "events.json.z", events)
-    (directory / "formats.z").write_bytes(zlib.compress(texts, 9))
+    (directory / "profile.json").write_bytes(json_bytes(facts) + b"\n")
+    (directory / "tracefs.bin").write_bytes(pristine_tracefs(files, directories, formats))
 
 
 def _formats(text: Mapping[str, str]) -> dict[str, str]:
