@@ -45,20 +45,35 @@ class Recorder:
         also: Sequence[Task] = (),
     ) -> None:
         """Emit an event that is wanted in one instance; its record may have holes."""
-        if file.filter is None and not file.triggers and not file.soft_disabled:
-            instance = file.instance
-            self.remember(task, instance)
-            if instance.write(cpu, record, at) and instance.options.has_stacks:
-                self._stacks(instance, task, record, cpu, stack, at)
-            return
+        if file.triggers or file.soft_disabled:
+            self.trigger(file, task, record, hit(), stack, also)
+        elif self.record(file, task, record, cpu, comm, at):
+            self.stacks(file.instance, task, record, cpu, stack(), at)
+
+    def record(self, file: EventFile, task: Task, record: bytes, cpu: int, comm: bytes, at: int | None) -> bool:
+        """Put the record of a wanted event that has no triggers into the buffer, if the filter lets it.
+
+        Returns whether stacks are to follow.
+        """
+        chosen, instance = file.filter, file.instance
+        if chosen is not None:
+            if not self._scratch.is_busy(cpu):
+                record = self._scratch.write(cpu, record)
+            if not chosen.match(record, cpu=cpu, comm=comm):
+                return False
+        self.remember(task, instance)
+        return instance.write(cpu, record, at) and instance.options.has_stacks
+
+    def trigger(
+        self, file: EventFile, task: Task, record: bytes, hit: Hit, stack: Stack, also: Sequence[Task] = ()
+    ) -> None:
+        """Let an event's triggers see a record, which goes into the buffer if it is wanted there."""
+        cpu = hit.cpu
         aside = (file.filter is not None or file.soft_disabled) and self._scratch.take(cpu)
         if aside:
             record = self._scratch.write(cpu, record)
         try:
-            if file.triggers or file.soft_disabled:
-                self._triggered(file, task, record, hit(), stack, also)
-            elif file.filter is None or file.filter.match(record, cpu=cpu, comm=comm):
-                self._record(file.instance, task, record, cpu, stack, at)
+            self._triggered(file, task, record, hit, stack, also)
         finally:
             if aside:
                 self._scratch.give_back(cpu)
@@ -76,18 +91,21 @@ class Recorder:
         """Put a record into the buffer, with what the options make of it."""
         self.remember(task, instance)
         if instance.write(cpu, record, at, buffer=buffer) and instance.options.has_stacks:
-            self._stacks(instance, task, record, cpu, stack, at)
+            self.stacks(instance, task, record, cpu, stack(), at)
 
-    def _stacks(self, instance: TraceArray, task: Task, record: bytes, cpu: int, stack: Stack, at: int | None) -> None:
+    def stacks(
+        self, instance: TraceArray, task: Task, record: bytes, cpu: int, stack: Sequence[int], at: int | None
+    ) -> None:
+        """Put the stacks that the options ask for after a record; `stack` is the kernel's, the innermost first."""
         if instance.options["stacktrace"]:
-            instance.write_stack(cpu, record, stack(), at)
+            instance.write_stack(cpu, record, stack, at)
         if instance.options["userstacktrace"]:
             instance.write_user_stack(cpu, record, task, at)
 
     def remember(self, task: Task, instance: TraceArray) -> None:
         """Remember the task's name and thread group, as the options say."""
         options = instance.options
-        if options.names_tasks and task.known:
+        if options.names_tasks and task is not self._cmdlines.newest and task.known:
             self._cmdlines.save(task)
         if options.groups_tasks:
             self._cmdlines.save_tgid(task)
@@ -124,7 +142,7 @@ class Recorder:
         passes = file.filter is None or file.filter.match(record, cpu=hit.cpu, comm=hit.comm)
         if early:
             if written:
-                self._stacks(instance, task, record, hit.cpu, stack, hit.at)
+                self.stacks(instance, task, record, hit.cpu, stack(), hit.at)
         elif wanted and passes and not file.soft_disabled:
             self._record(instance, task, record, hit.cpu, stack, hit.at, buffer)
         elif later and instance.records:

@@ -208,6 +208,8 @@ def compile_arguments(
     """
     layout = _layout(arguments, start)
     pack, fixed_end = layout.pack, layout.size
+    if not arguments:
+        return lambda state, head: pack(*head)
     places = [index for index, argument in enumerate(arguments) if argument.is_dynamic]
     arrays = [index for index, argument in enumerate(arguments) if argument.length and not argument.is_dynamic]
     fetches: list[Callable[[State], int | bytes | Hole | None]] = [

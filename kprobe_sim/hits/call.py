@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 
 from kprobe_sim.builds.page import KERNEL_STACK
 from kprobe_sim.builds.prototypes import CType
@@ -27,7 +28,7 @@ _NAMES = frozenset(REGISTERS)
 _CALLER_SAVED = ("di", "si", "dx", "cx", "r8", "r9", "r10", "r11")  # what a function needn't put back; ax is its result
 # What such a register holds at a return when nobody says: no address, neither of the kernel's nor of a task's.
 _CLOBBERED = {name: 0xDEAD_0000_0000_0000 + 0x1111 * number for number, name in enumerate(_CALLER_SAVED, 1)}
-_BASE = dict.fromkeys(REGISTERS, 0) | {"cs": 0x10, "ss": 0x18, "flags": 0x246, "orig_ax": _MASK}
+_BASE = {"cs": 0x10, "ss": 0x18, "flags": 0x246, "orig_ax": _MASK}  # those that aren't 0
 _STACK_USED = 0x1F8  # bytes between the frame and pt_regs of a system call at the end
 _WORD = struct.Struct("<Q")
 _PLACE = re.compile(r"([^+/]+)(?:\+(0x[0-9a-fA-F]+|[0-9]+))?(?:/(0x[0-9a-fA-F]+|[0-9]+))?\Z")
@@ -55,9 +56,13 @@ class Call(NamedTuple):
 
 
 class Callee(NamedTuple):
-    """A function that is called: the bits of a register that each of its parameters fills, and its result."""
+    """A function that is called: where its arguments are, and the bits that each of them and its result fills.
 
-    parameters: tuple[int, ...]
+    `arguments` are those in registers; the others are `stacked`, of which there may be more than its parameters.
+    """
+
+    arguments: Sequence[tuple[str, int]]
+    stacked: Sequence[int]
     result: int
 
 
@@ -66,7 +71,7 @@ class CallResolver:
 
     def __init__(self, machine: SimulatedMachine) -> None:
         self._machine = machine
-        self._stack_end = KERNEL_STACK + machine.profile.thread_size
+        self._stack_top = KERNEL_STACK + machine.profile.thread_size - _STACK_USED
         self._places: dict[str, int] = {}
         self._chains: dict[tuple[str, tuple[str | int, ...]], tuple[int, ...]] = {}
         self._symbols = machine.symbols.version  # what was remembered holds while none are added
@@ -94,7 +99,10 @@ class CallResolver:
         prototype = self._machine.profile.prototype(function)
         parameters = prototype.parameters if prototype else ()
         result = prototype.returns if prototype else None
-        return Callee(tuple(_mask(parameter.type) for parameter in parameters), _mask(result))
+        masks = [_mask(parameter.type) for parameter in parameters]
+        padded = [*masks, *[_MASK] * len(ARGUMENT_REGISTERS)]
+        in_registers = tuple(zip(ARGUMENT_REGISTERS, padded, strict=False))
+        return Callee(in_registers, masks[len(ARGUMENT_REGISTERS) :], _mask(result))
 
     def chain(self, call: Call) -> tuple[int, ...]:
         """Return the return addresses, the caller's first.  Raises ValueError for names that there aren't."""
@@ -112,25 +120,28 @@ class CallResolver:
     ) -> State:
         """Return the registers, memory and stack of a call that came by `chain`, at the probed address `here`."""
         memory = CallMemory(self._machine.memory, call.memory)
-        values = []
-        for index, arg in enumerate(call.args):
-            if isinstance(arg, int):
-                values.append(arg & (callee.parameters[index] if index < len(callee.parameters) else _MASK))
-            else:
-                values.append(
-                    memory.put_string(arg if isinstance(arg, bytes) else arg.encode("utf-8", "surrogateescape"))
-                )
-        stack = (chain[0] if chain else 0, *values[len(ARGUMENT_REGISTERS) :])
-        pointer = self._stack_end - _STACK_USED - 8 * len(stack)
-        packed = _WORD.pack(stack[0]) if len(stack) == 1 else struct.pack(f"<{len(stack)}Q", *stack)
-        memory.put(pointer, packed, _STACK_USED)
         registers = _BASE.copy()
-        registers.update(zip(ARGUMENT_REGISTERS, values, strict=False))
-        registers["sp"] = pointer
-        for name, value in call.registers.items():
-            registers[name] = value & _MASK
+        args, return_address = call.args, chain[0] if chain else 0
+        for arg, (register, mask) in zip(args, callee.arguments, strict=False):
+            registers[register] = arg & mask if isinstance(arg, int) else memory.put_string(_bytes(arg))
+        if len(args) <= len(ARGUMENT_REGISTERS):
+            stack: tuple[int, ...] = (return_address,)
+            packed = _WORD.pack(return_address)
+        else:
+            stack = (return_address, *self._stacked(args[len(ARGUMENT_REGISTERS) :], callee, memory))
+            packed = struct.pack(f"<{len(stack)}Q", *stack)
+        registers["sp"] = pointer = self._stack_top - len(packed)
+        memory.put(pointer, packed, _STACK_USED)
+        if call.registers:
+            for name, value in call.registers.items():
+                registers[name] = value & _MASK
         registers["ip"] = here + 1
         return tuple.__new__(State, (registers, memory, stack, comm, 0, current, b"", None))
+
+    def _stacked(self, args: Sequence[int | str | bytes], callee: Callee, memory: CallMemory) -> Iterator[int]:
+        """Yield the arguments that are on the stack."""
+        for arg, mask in zip_longest(args, callee.stacked[: len(args)], fillvalue=_MASK):
+            yield arg & mask if isinstance(arg, int) else memory.put_string(_bytes(arg))
 
     def at_return(
         self, call: Call, callee: Callee, before: Mapping[str, int], chain: tuple[int, ...]
@@ -198,6 +209,10 @@ def with_return_address(state: State, address: int) -> State:
     assert isinstance(state.memory, CallMemory)
     memory = state.memory.overlaid(state.registers["sp"], address.to_bytes(8, "little"))
     return state._replace(memory=memory, stack=(address, *state.stack[1:]))
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
 
 
 def _mask(kind: CType | None) -> int:

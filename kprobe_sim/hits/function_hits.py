@@ -5,7 +5,8 @@ Source: recorded traces of 6.12.117, 7.2.13 and 7.3 (tests/kprobe_sim/test_funct
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from operator import attrgetter
 
 from kprobe_sim.events.event_file import EventFile
 from kprobe_sim.events.instances import Instances
@@ -36,47 +37,49 @@ class FunctionHits(NamedTuple):
 
 
 NO_USERS = FunctionHits()
+_AGE = attrgetter("made")
 
 
 def function_hits(
-    instances: Instances,
-    fprobes: Fprobes,
-    entry: Callable[[int], int],
-    kprobes: Callable[[int], Sequence[object]],
-    users: FunctionUsers,
-) -> dict[int, FunctionHits]:
-    """Return what to do where: by the address at which a function's entry is probed.
-
-    `entry` gives that address of a function, `kprobes` the enabled kprobes at an address.
-    """
+    function: int, instances: Instances, fprobes: Fprobes, users: FunctionUsers, *, kprobes: bool
+) -> FunctionHits:
+    """Return what to do at a function by its address; `kprobes`: there are enabled ones at its entry."""
+    there = fprobes.at(function)
+    if not there:
+        return NO_USERS
     machine = instances.top.machine
     late = machine.gates.fprobes_late
     one = int(bool(machine.profile.preemption))
-    found: dict[int, list[tuple[Fprobe, tuple[EventFile, ...]]]] = {}
-    for probe in fprobes.probes():
-        wanted = tuple(instances.enabled(probe.event))
-        for address in probe.addresses if wanted or not late else ():
-            found.setdefault(entry(address), []).append((probe, wanted))
-    hits = {}
-    for address, probes in found.items():
-        # before fprobes were made of the function graph each of them was a user of its own, enabled or not
-        count = len({probe.target.is_return for probe, _ in probes}) if late else len(probes)
-        shared = count + bool(kprobes(address)) > 1
-        newest = [(probe, files) for probe, files in reversed(probes) if files]
-        if late:
-            newest.sort(key=lambda pair: users.enabled(pair[0].event), reverse=True)
-        entries = [Attached(probe, files, one * (late + shared)) for probe, files in newest]
-        returns = [Attached(probe, files, one) for probe, files in (newest if late else reversed(newest))]
-        before = [attached for attached in entries if _is_newer(attached.probe, users, late=late)]
-        after = [attached for attached in returns if _is_newer(attached.probe, users, late=late)]
-        hits[address] = FunctionHits(
-            _on(entries, before, is_return=False),
-            _on(returns, after, is_return=True),
-            shared and bool(one),
-            _on(before, (), is_return=False),
-            _on(after, (), is_return=True),
-        )
-    return hits
+    probes = [(probe, tuple(instances.enabled(probe.event))) for probe in _enabled(function, instances, fprobes)]
+    if late and not probes:
+        return NO_USERS
+    # before fprobes were made of the function graph each of them was a user of its own, enabled or not
+    count = len({probe.target.is_return for probe, _ in probes}) if late else sum(there.values())
+    shared = count + kprobes > 1
+    newest = [(probe, files) for probe, files in reversed(probes) for _ in range(there[probe])]
+    if late:
+        newest.sort(key=lambda pair: users.enabled(pair[0].event), reverse=True)
+    entries = [Attached(probe, files, one * (late + shared)) for probe, files in newest]
+    returns = [Attached(probe, files, one) for probe, files in (newest if late else reversed(newest))]
+    before = [attached for attached in entries if _is_newer(attached.probe, users, late=late)]
+    after = [attached for attached in returns if _is_newer(attached.probe, users, late=late)]
+    return FunctionHits(
+        _on(entries, before, is_return=False),
+        _on(returns, after, is_return=True),
+        shared and bool(one),
+        _on(before, (), is_return=False),
+        _on(after, (), is_return=True),
+    )
+
+
+def _enabled(function: int, instances: Instances, fprobes: Fprobes) -> list[Fprobe]:
+    """Return the fprobes on a function whose events some instance wants, oldest first; the fewer are looked at."""
+    there, events = fprobes.at(function), instances.enabled_events()
+    if len(there) <= len(events):
+        probes = [probe for probe in there if instances.enabled(probe.event)]
+    else:
+        probes = [probe for event in events for probe in fprobes.of(event) if probe in there]
+    return sorted(probes, key=_AGE)
 
 
 def _on(some: Sequence[Attached], others: Sequence[Attached], *, is_return: bool) -> tuple[Attached, ...]:

@@ -41,9 +41,17 @@ class TaskMemory:
         self._placed: dict[int, tuple[Task, int]] = {}  # by pid: as it was placed, and on which CPU
         self._areas: dict[int, bytearray] = {}
         self._running: dict[int, int] = {}  # CPU -> address of the task there
+        self._last: tuple[Task | None, int, Current] = (None, 0, NOWHERE)  # what was asked for last, and the answer
 
     def at(self, task: Task, cpu: int) -> Current:
         """Return where a task's memory is while it runs on a CPU; `NOWHERE` if no probe of this kernel can look."""
+        last_task, last_cpu, current = self._last
+        if task is last_task and cpu == last_cpu:
+            return current
+        self._last = task, cpu, (current := self._at(task, cpu))
+        return current
+
+    def _at(self, task: Task, cpu: int) -> Current:
         types = self._machine.profile.types if self._is_seen else None
         if types is None:
             return NOWHERE

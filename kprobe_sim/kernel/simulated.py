@@ -109,8 +109,23 @@ class SimulatedKernel:
 
         Raises ValueError for what the kernel has no symbol for, or a CPU that it hasn't.
         """
-        words = tuple(args), returns, caller, dict(registers or {}), dict(memory or {}), tuple(stack)
-        self.perform(tuple.__new__(Call, (function, task, *words, offset, cpu, at, duration, None)), within)
+        set_, mapped = dict(registers) if registers else {}, dict(memory) if memory else {}
+        words = (
+            function,
+            task,
+            tuple(args),
+            returns,
+            caller,
+            set_,
+            mapped,
+            tuple(stack),
+            offset,
+            cpu,
+            at,
+            duration,
+            None,
+        )
+        self.perform(tuple.__new__(Call, words), within)
 
     def perform(self, call: Call, within: Callable[[], None] | None = None) -> None:
         """Make a call that is given as a whole."""

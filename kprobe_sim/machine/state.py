@@ -29,6 +29,21 @@ def fetch(memory: AddressSpace, address: int, size: int, *, user: bool) -> bytes
     return memory.read(address, size)
 
 
+class Unmapped:
+    """Memory at whose addresses nothing is."""
+
+    def read(self, address: int, size: int) -> bytes | None:
+        """Return None: nothing can be read."""
+        return None
+
+    def string(self, address: int, limit: int) -> bytes | None:
+        """Return None: nothing can be read."""
+        return None
+
+
+UNMAPPED = Unmapped()
+
+
 class Current(NamedTuple):
     """Addresses of what runs: the task's task_struct and its comm; `per_cpu` leads from a per-CPU variable to its copy.
 

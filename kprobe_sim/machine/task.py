@@ -36,11 +36,13 @@ class SavedCmdlines:
     def __init__(self, size: int) -> None:
         self.size = size
         self.version = 0  # changes with what `find` and `tgid` answer
+        self.newest: Task | None = None  # the task that was saved last: it needn't be saved again
         self._slots: OrderedDict[int, tuple[int, bytes, Task]] = OrderedDict()  # pid, name, and of which task
         self._tgids: dict[int, int] = {}
 
     def save(self, task: Task) -> None:
         """Remember a task's name; the oldest goes when the cache is full."""
+        self.newest = task
         if not task.pid:
             return
         key = task.pid & 0x7FFF
@@ -78,6 +80,7 @@ class SavedCmdlines:
         """Replace the cache by an empty one of another size, as a write to saved_cmdlines_size does."""
         self.size = size
         self._slots.clear()
+        self.newest = None
         self.version += 1
 
     def text(self) -> bytes:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from kprobe_sim.builds.gates import Gates
@@ -86,12 +87,15 @@ class Fprobes(ProbeKind[Fprobe]):
 
     def __init__(self, dyn_events: DynEventList) -> None:
         super().__init__(dyn_events)
-        self._at: dict[int, dict[Fprobe, None]] = {}
+        self._at: dict[int, dict[Fprobe, int]] = {}
         self._taken: set[str] = set()  # tracepoints that have their stub already, which 6.12 gives once
 
-    def at(self, function: int) -> list[Fprobe]:
-        """Return the fprobes on a function by its address, oldest first."""
-        return list(self._at.get(function, ()))
+    def at(self, function: int) -> Mapping[Fprobe, int]:
+        """Return the fprobes on a function by its address, and how often each is on it.
+
+        A pattern means a function as often as there are functions of its name.
+        """
+        return self._at.get(function, {})
 
     def create(self, line: str, words: list[str]) -> None:
         dyn_events, gates = self.dyn_events, self.dyn_events.gates
@@ -220,8 +224,8 @@ class Fprobes(ProbeKind[Fprobe]):
             if not self._at[address]:
                 del self._at[address]
         probe.addresses = tuple(addresses)
-        for address in addresses:
-            self._at.setdefault(address, {})[probe] = None
+        for address, times in Counter(addresses).items():
+            self._at.setdefault(address, {})[probe] = times
 
     def _functions(self, pattern: str) -> list[int]:
         """Return the traceable functions that a name or pattern means."""

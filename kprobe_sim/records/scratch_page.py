@@ -52,6 +52,10 @@ class ScratchPages:
         self._busy[cpu] = True
         return True
 
+    def is_busy(self, cpu: int) -> bool:
+        """Return whether a record is on the page."""
+        return self._busy[cpu]
+
     def give_back(self, cpu: int) -> None:
         """Let the next record have the page."""
         self._busy[cpu] = False

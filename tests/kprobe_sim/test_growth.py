@@ -34,8 +34,11 @@ def work(action: Callable[[], object]) -> int:
 class Crowd:
     """A kernel with many probes or instances, and operations on it; names are all equally long."""
 
-    def __init__(self, kernel: str, probes: int, instances: int) -> None:
+    def __init__(self, kernel: str, probes: int, instances: int = 0, letter: str = "p") -> None:
         self.kernel = SimulatedKernel(kernel)
+        self.letter = letter
+        self.file = "kprobe_events" if letter == "p" else "dynamic_events"
+        self.group = "kprobes" if letter == "p" else "fprobes"
         self.tracefs = self.kernel.tracefs
         self.defined = self.deleted = 0
         for number in range(instances):
@@ -46,8 +49,9 @@ class Crowd:
     def define(self) -> None:
         """Add a probe on a function that others are on."""
         self.defined += 1
-        line = f"p:my{self.defined:04} do_sys_openat2 dfd=%di:s32 filename=+0(%si):string\n"
-        self.tracefs.write("kprobe_events", line.encode())
+        registers = ("%di", "%si") if self.letter == "p" else ("$arg1", "$arg2")
+        line = "{}:my{:04} do_sys_openat2 dfd={}:s32 filename=+0({}):string\n"
+        self.tracefs.write(self.file, line.format(self.letter, self.defined, *registers).encode())
 
     def delete(self) -> None:
         """Remove the oldest probe."""
@@ -61,8 +65,8 @@ class Crowd:
 
     def switch(self) -> None:
         """Enable an event and disable it again."""
-        self.tracefs.write("events/kprobes/my0010/enable", b"1")
-        self.tracefs.write("events/kprobes/my0010/enable", b"0")
+        self.tracefs.write(f"events/{self.group}/my0010/enable", b"1")
+        self.tracefs.write(f"events/{self.group}/my0010/enable", b"0")
 
     def switch_in_the_newest(self) -> None:
         """The same in the instance that was made last."""
@@ -79,7 +83,7 @@ class Crowd:
     def hit(self) -> None:
         """Let a probe be hit that was just enabled, the others not."""
         self.switch()
-        self.tracefs.write("events/kprobes/my0010/enable", b"1")
+        self.tracefs.write(f"events/{self.group}/my0010/enable", b"1")
         self.kernel.call("do_sys_openat2", task=CAT, args=(-100, "/etc/passwd"), returns=3)
 
     def look_up(self) -> None:
@@ -91,6 +95,15 @@ class Crowd:
 @pytest.mark.parametrize("kernel", ["6.1", "7.2"])
 def test_with_many_probes(kernel: str, operation: str) -> None:
     few, many = (Crowd(kernel, probes, 0) for probes in (FEW, MANY))
+    least = work(getattr(few, operation))
+    assert least > 20
+    assert work(getattr(many, operation)) <= least * 1.05
+
+
+@pytest.mark.parametrize("operation", ["define", "switch", "hit"])
+@pytest.mark.parametrize("kernel", ["6.12", "7.2"])  # where each fprobe is a user of its own, and where all are one
+def test_with_many_fprobes(kernel: str, operation: str) -> None:
+    few, many = (Crowd(kernel, probes, letter="f") for probes in (FEW, MANY))
     least = work(getattr(few, operation))
     assert least > 20
     assert work(getattr(many, operation)) <= least * 1.05
