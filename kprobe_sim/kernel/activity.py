@@ -28,18 +28,19 @@ from __future__ import annotations
 
 import re
 import threading
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from kprobe_sim.kernel.opens import opens
 from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.machine.task import Task
 from kprobe_sim.named_tuple import NamedTuple
 
 _BUILT_IN = Path(__file__).parents[1] / "activities"
+_OPENS = "opens"
 _TASK = re.compile(r"(?P<comm>.*)-(?P<pid>[0-9]+)(?:/(?P<tgid>[0-9]+))?\Z", re.DOTALL)
 _CALL_KEYS = frozenset(
     [
@@ -137,20 +138,28 @@ def load(name: str) -> Activity:
 @lru_cache(maxsize=16)
 def _built_in(name: str) -> Activity | None:
     """Return an activity that comes with the simulator: they never change, and each is read once."""
+    if name == _OPENS:
+        return _read(opens(), name)
     return parse((_BUILT_IN / f"{name}.toml").read_text("utf-8"), name) if name in built_in_names() else None
 
 
 def built_in_names() -> list[str]:
     """Return the names of the activities that come with the simulator."""
-    return sorted(path.stem for path in _BUILT_IN.glob("*.toml"))
+    return sorted([_OPENS, *(path.stem for path in _BUILT_IN.glob("*.toml"))])
 
 
 def parse(text: str, name: str = "activity") -> Activity:
     """Read an activity from its TOML text; `name` is for the errors.  Raises ValueError."""
+    import tomllib  # few machines have an activity of their own
+
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{name}: not TOML: {error}") from None
+    return _read(table, name)
+
+
+def _read(table: Mapping[str, Any], name: str) -> Activity:
     unknown = sorted(set(table) - {"function", "call", "repeat"})
     if unknown:
         raise ValueError(f"{name}: no activity: unknown key {unknown[0]!r}")

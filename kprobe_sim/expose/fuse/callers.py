@@ -80,13 +80,13 @@ def waits(pid: int, position: int) -> bool:
 def _call_of(pid: int) -> SpliceCall:
     text = "running"
     while text.startswith("running"):  # it has asked, and isn't asleep yet
-        with open(f"/proc/{pid}/syscall", encoding="ascii") as file:
+        with open(f"/proc/{pid}/syscall", encoding="utf-8") as file:
             text = file.read()
     number, *arguments = (int(word, 0) for word in text.split()[:7])
     if number not in (_SPLICE, _SENDFILE):
         raise refuse(errno.EINVAL)
     descriptor = arguments[0 if number == _SPLICE else 1]
     is_blocking = number == _SENDFILE or not arguments[5] & _SPLICE_F_NONBLOCK
-    with open(f"/proc/{pid}/fdinfo/{descriptor}", encoding="ascii") as file:
+    with open(f"/proc/{pid}/fdinfo/{descriptor}", encoding="utf-8") as file:
         position = next(int(line.split()[1]) for line in file if line.startswith("pos:"))
     return SpliceCall(descriptor, is_blocking, position)

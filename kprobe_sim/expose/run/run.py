@@ -200,7 +200,7 @@ def _ids_of_all() -> list[str] | None:
         return None
     maps = []
     for name in ("uid_map", "gid_map"):
-        with open(f"/proc/self/{name}", encoding="ascii") as file:
+        with open(f"/proc/self/{name}", encoding="utf-8") as file:
             lines = [line.split() for line in file]
         maps.append("".join(f"{inside} {inside} {count}\n" for inside, _, count in lines))
     return maps
@@ -368,7 +368,7 @@ def _lock(calls: SystemCalls) -> None:
     """Enter a second pair of namespaces with the same ids: what was mounted in the first can't be unmounted here."""
     maps = []
     for name in ("uid_map", "gid_map"):
-        with open(f"/proc/self/{name}", encoding="ascii") as file:
+        with open(f"/proc/self/{name}", encoding="utf-8") as file:
             maps.append("".join(f"{inside} {inside} {count}\n" for inside, _, count in map(str.split, file)))
     ready_out, ready_in = os.pipe()
     done_out, done_in = os.pipe()

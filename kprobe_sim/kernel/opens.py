@@ -1,0 +1,40 @@
+"""The activity `opens`, which a machine has unless it is told another: as its TOML file would be read.
+
+It is Python, as loading what reads TOML takes longer than making a kernel, and most machines have no other activity.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_HERE = 0xFFFFFF9C  # AT_FDCWD
+# struct open_how, as bytes: the flags, and the mode of a new file
+_READ = "00800000000000000000000000000000"  # O_LARGEFILE
+_LOAD = "00800800000000000000000000000000"  # O_LARGEFILE | O_CLOEXEC, as the loader of programs opens libraries
+_CREATE = "41020000000000009401000000000000"  # O_WRONLY | O_CREAT | O_TRUNC
+
+
+def opens() -> dict[str, Any]:
+    """Return a small server at work on a kernel since 5.6: supervise and cron open their files, a shell runs cat."""
+    return {
+        "repeat": True,
+        "call": [
+            _open("supervise-1689", "supervise/status.new", _CREATE, 9, 0.05),
+            _open("cat-2841", "/etc/ld.so.cache", _LOAD, 3, 0.05),
+            _open("cat-2841", "/lib/x86_64-linux-gnu/libc.so.6", _LOAD, 3, 0.01),
+            _open("cat-2841", "/etc/hostname", _READ, 3, 0.01),
+            _open("postgres-1172", "pg_stat_tmp/pgstat.stat", _READ, 12, 0.05),
+            _open("cron-611", "/etc/crontab", _READ, -2, 0.1),
+        ],
+    }
+
+
+def _open(task: str, path: str, how: str, returns: int, after: float) -> dict[str, Any]:
+    return {
+        "function": "do_sys_openat2",
+        "task": task,
+        "args": [_HERE, path, {"hex": how}],
+        "returns": returns,
+        "caller": "__x64_sys_openat",
+        "after": after,
+    }
