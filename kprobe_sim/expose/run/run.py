@@ -41,7 +41,7 @@ from kprobe_sim.expose.run.files import KPROBES, lay, mount_files, run_files
 from kprobe_sim.expose.run.kernel_name import Answers
 from kprobe_sim.expose.run.members import end_members
 from kprobe_sim.expose.run.seccomp import CannotFollow, listen
-from kprobe_sim.expose.run.watch import Watch, block
+from kprobe_sim.expose.run.watch import Watch, block, unblock
 
 if TYPE_CHECKING:
     from kprobe_sim.expose.run.follow import Follower
@@ -92,7 +92,7 @@ def run(
         return _supervise(kernel, child, watch, ours, error_out, started, follow)
     finally:
         watch.end()
-        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+        unblock(masked)
         calls.adopt_orphans(False)
 
 

@@ -21,6 +21,13 @@ def block() -> set[int]:
     return set(signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED))
 
 
+def unblock(masked: Collection[int]) -> None:
+    """Take signals as before `block`; those that came for the command and met no watch any more are nobody's."""
+    while signal.sigtimedwait(_WATCHED, 0) is not None:
+        continue
+    signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+
+
 class Watch:
     """A thread that watches over a child; its signals must be blocked in all threads.
 

@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -242,6 +243,25 @@ def test_a_keeper_that_is_killed_is_replaced(marked: Marked) -> None:
     send(run.server, signal.SIGKILL)
     assert marked.wait() == []
     run.parent.wait()
+
+
+def test_a_signal_that_comes_as_the_run_ends_changes_nothing(can_mount: None) -> None:
+    script = """
+import os, signal, sys
+from kprobe_sim import SimulatedKernel
+from kprobe_sim.expose.run import run
+
+class Watch(run.Watch):
+    def end(self):
+        super().end()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(os.getpid(), number)
+
+run.Watch = Watch
+sys.exit(run.run(SimulatedKernel("6.1"), ["sh", "-c", "exit 3"]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment(), timeout=60)
+    assert (done.returncode, done.stderr) == (3, "")
 
 
 def test_orphans_are_reaped(run: Sh) -> None:
