@@ -46,12 +46,12 @@ class Lab:
         if way == "web":
             self.environment["KPROBE_VM_INDEX"] = archive.url
         else:
-            # the system's sources don't count but for ours, and every server is our proxy
+            # the system's sources don't count but for ours, every server is our proxy, and apt tries again at once
             settings = cache.parent / "apt.conf"
             sources = cache.parent / "sources.list"
             sources.write_text("deb http://mirror.example/debian bookworm main\n")
             ours = f'Dir::Etc::sourcelist "{sources}";\nDir::Etc::sourceparts "/dev/null";\n'
-            settings.write_text(f'{ours}Acquire::http::Proxy "{archive.base}";\nAcquire::Retries "0";\n')
+            settings.write_text(f'{ours}Acquire::http::Proxy "{archive.base}";\nAcquire::Retries::Delay "false";\n')
             self.environment["APT_CONFIG"] = str(settings)
 
     @property
