@@ -10,7 +10,7 @@ import pytest
 
 from kprobe_sim import SimulatedKernel, Task
 
-FEW, MANY = 20, 2000
+FEW, MANY, INSTANCES = 20, 500, 120
 CAT = Task(42, "cat")
 
 
@@ -111,7 +111,7 @@ def test_with_many_fprobes(kernel: str, operation: str) -> None:
 
 @pytest.mark.parametrize("operation", ["define", "delete", "switch", "switch_in_the_newest", "instance", "hit"])
 def test_with_many_instances(operation: str) -> None:
-    few, many = (Crowd("6.1", FEW, instances) for instances in (FEW, MANY // 4))
+    few, many = (Crowd("6.1", FEW, instances) for instances in (FEW, INSTANCES))
     least = work(getattr(few, operation))
     assert least > 20
     assert work(getattr(many, operation)) <= least * 1.05

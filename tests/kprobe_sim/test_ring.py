@@ -130,7 +130,7 @@ def test_entries_of_all_cpus_come_in_order_of_time() -> None:
 @pytest.mark.parametrize("size", [16, 36, 100])
 def test_a_buffer_takes_at_most_twice_its_bytes(size: int) -> None:
     """In memory, however many records there are: no object for each of them."""
-    count = 100_000
+    count = 20_000
     data = bytes(size)
     tracemalloc.start()
     try:
