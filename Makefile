@@ -6,7 +6,8 @@ KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
 PY := $(VENV)/bin/python
 SOURCES := kprobe kprobe_sim vm tests tools
-# processes that share the tests: as many as there are processors; 0 is this one alone, as a debugger wants it
+# processes that share the tests: three for two processors, as a third of a test is waiting; 0 is this one alone, as a
+# debugger wants it
 WORKERS ?= auto
 SHARED := -n $(WORKERS) --dist worksteal $(SEED:%=--shuffle %)
 
@@ -39,10 +40,9 @@ demo: $(VENV)/.bare
 # Hundreds of tests start a command; without bytecode each of them compiles all that it imports.
 test vm-test: export PYTHONDONTWRITEBYTECODE :=
 
-# the second run is of the kernel that vm-test is held to by default; the first has the newest
+# on the newest kernel, and on the one that vm-test is held to by default
 test: $(VENV)/.dev
-	$(PY) -m pytest -q $(SHARED)
-	$(PY) -m pytest -q $(SHARED) --tracefs sim:6.1 tests/conformance
+	$(PY) -m pytest -q $(SHARED) --tracefs sim --tracefs sim:6.1
 
 vm-test: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 import signal
 import traceback
@@ -34,6 +35,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("kprobe-sim's own tests")
     group.addoption("--cases", default="", metavar="TEXT", help="of many recorded cases those with TEXT in the name")
     group.addoption("--shuffle", metavar="SEED", help="run files, and the tests of a file, in an order made of SEED")
+
+
+@pytest.hookimpl(optionalhook=True)  # of xdist
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return how many processes `-n auto` means: half as many again as processors, as tests wait for others a lot."""
+    return -(-len(os.sched_getaffinity(0)) * 3 // 2)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
