@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import re
 import subprocess
@@ -129,6 +130,7 @@ def tool() -> ModuleType:
 
 SCAN = tool()
 LAYERS = SCAN.layers()
+edges = functools.cache(SCAN.edges)
 
 
 @pytest.mark.parametrize("package", LAYERS)
@@ -138,12 +140,12 @@ def test_every_module_has_a_layer(package: str) -> None:
 
 @pytest.mark.parametrize("package", LAYERS)
 def test_nothing_is_imported_from_above(package: str) -> None:
-    assert SCAN.upward(SCAN.edges(HOMES[package]), LAYERS[package]) == []
+    assert SCAN.upward(edges(HOMES[package]), LAYERS[package]) == []
 
 
 @pytest.mark.parametrize("package", LAYERS)
 def test_no_modules_import_each_other_in_a_circle(package: str) -> None:
-    assert SCAN.circles(SCAN.edges(HOMES[package])) == []
+    assert SCAN.circles(edges(HOMES[package])) == []
 
 
 def test_every_line_of_the_order_is_needed() -> None:

@@ -199,9 +199,20 @@ def wheels() -> Path:
     return place
 
 
+@pytest.fixture(scope="module")
+def pip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give our pip for other Pythons to run: in a directory where it finds nothing else that is installed here."""
+    found = importlib.util.find_spec("pip")
+    assert found is not None
+    assert found.origin is not None
+    place = tmp_path_factory.mktemp("pip") / "pip"
+    place.symlink_to(Path(found.origin).parent)
+    return place
+
+
 @pytest.fixture(scope="module", params=VERSIONS)
 def environment(
-    request: pytest.FixtureRequest, built: Built, wheels: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, built: Built, wheels: Path, pip: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
     """Give the bin directory of an environment that has the wheel with its extra [test], and no more."""
     module = interpreters()
@@ -211,9 +222,9 @@ def environment(
         pytest.skip(str(error))
     place = tmp_path_factory.mktemp(f"python{request.param}")
     run(python, "-m", "venv", "--without-pip", place)
-    pip = [sys.executable, "-m", "pip", f"--python={place}/bin/python"]
+    command = [place / "bin" / "python", pip, "install"]
     options = ["--quiet", "--no-index", "--find-links", str(wheels), "--no-compile", "--disable-pip-version-check"]
-    run(*pip, "install", *options, f"{built.wheel}[test]")
+    run(*command, *options, f"{built.wheel}[test]")
     assert (
         run(place / "bin" / "python", "-c", "import sys; print('%d.%d' % sys.version_info[:2])") == f"{request.param}\n"
     )
