@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import kprobe_sim.tree.control as control  # by its name: `from` takes what pyfakefs had forgotten
@@ -54,6 +54,7 @@ class EventsNode(DirNode):
 
 
 _FILES = ("enable", "header_event", "header_page")
+_SYSTEM_FILES = ("enable", "filter")
 
 
 class EventsDir(EventsNode):
@@ -113,8 +114,6 @@ class SystemDir(EventsNode):
         self._instance = instance
         self._parts = parts
         self._system = system
-        there = instance.machine.profile.tracefs.directory("events/ftrace" if system == "ftrace" else "events/sched")
-        self._own = tuple(name for name in there if name in ("enable", "filter"))
 
     @property
     def is_gone(self) -> bool:
@@ -127,9 +126,16 @@ class SystemDir(EventsNode):
         name = of_file(name)
         found = instance.find(system, name)
         directory = None if found is None else EventDir(found, self._parts)
-        if name not in self._own:
+        if name not in _SYSTEM_FILES or name not in self._own:
             return directory
         return self._chosen(instance.known_files(system), name, self._own_file(name), directory)
+
+    @property
+    def _own(self) -> Sequence[str]:
+        """The names of its files, in readdir order."""
+        directory = "events/ftrace" if self._system == "ftrace" else "events/sched"
+        there = self._instance.machine.profile.tracefs.directory(directory)
+        return [name for name in there if name in _SYSTEM_FILES]
 
     def _own_file(self, name: str) -> Node:
         instance, system = self._instance, self._system
@@ -146,15 +152,17 @@ class SystemDir(EventsNode):
         return Once(flags, lambda: group_filter_text(instance, system), put)
 
     def directories(self) -> int:
-        return sum(name not in self._own for name in self._instance.event_names(self._system))
+        own = self._own
+        return sum(name not in own for name in self._instance.event_names(self._system))
 
     def names(self) -> Iterable[str]:
         if self.is_gone:
             return []
+        own = self._own
         # an event of such a name finds the file there; on eventfs both are listed
-        hidden = () if self._modes.eventfs else self._own
+        hidden = () if self._modes.eventfs else own
         events = [as_file(name) for name in self._instance.event_names(self._system) if name not in hidden]
-        return self._listed(events, self._own)
+        return self._listed(events, own)
 
     def _file(self, get: Get, put: PutBytes) -> Node:
         return self._modes.node(self._instance, self._modes.write, lambda flags: Simple(flags, get, put))
@@ -170,46 +178,53 @@ class EventDir(EventsNode):
     """events/SYSTEM/EVENT/: the files of one event."""
 
     def __init__(self, file: EventFile, parts: TreeParts) -> None:
-        modes = parts.modes
-        super().__init__(modes)
+        super().__init__(parts.modes)
         self._file = file
         self._hists = parts.hists
         self.identity = file
-        number = b"%d\n" % file.event.id  # also once the event is gone
-        self._openers: dict[str, tuple[int, Callable[[int], OpenFile]]] = {
-            "format": (modes.read, lambda flags: Seq(flags, self._format_records)),
-            "id": (modes.read, lambda flags: Simple(flags, lambda: number, None)),
-        }
-        if "hist" in modes.event_files:
-            self._openers["hist"] = (modes.read, lambda flags: Seq(flags, single(lambda: hist_text(self._live()))))
-        if file.event.can_enable:
-            self._openers["enable"] = (
-                modes.write,
-                lambda flags: Simple(
-                    flags, lambda: control.enable_text(file), lambda data: control.put_enable(file, data)
-                ),
-            )
-            self._openers["filter"] = (
-                modes.write,
-                lambda flags: Once(flags, self._filter, lambda data: put_filter(file, data)),
-            )
-        if file.event.can_enable or file.event.name == "print":
-            self._openers["trigger"] = (modes.write, self._open_trigger)
 
     @property
     def is_gone(self) -> bool:
         return self._file.freed or self._file.instance.removed
 
     def lookup(self, name: str) -> Node | None:
-        found = None if self.is_gone else self._openers.get(name)
+        found = None if self.is_gone else self._opener(name)
+        if found is None:
+            return None
         truncated = partial(drop_hist_triggers, self._file) if name == "trigger" else None
-        return None if found is None else self._modes.node(self._file.instance, *found, truncated)
+        return self._modes.node(self._file.instance, *found, truncated)
+
+    def _opener(self, name: str) -> tuple[int, Callable[[int], OpenFile]] | None:
+        """Return the mode of a file and what opens it; None if the event has no such file."""
+        event, modes = self._file.event, self._modes
+        match name:
+            case "enable" if event.can_enable:
+                return modes.write, self._open_enable
+            case "filter" if event.can_enable:
+                return modes.write, self._open_filter
+            case "format":
+                return modes.read, lambda flags: Seq(flags, self._format_records)
+            case "hist" if "hist" in modes.event_files:
+                return modes.read, lambda flags: Seq(flags, single(lambda: hist_text(self._live())))
+            case "id":
+                return modes.read, lambda flags: Simple(flags, lambda: b"%d\n" % event.id, None)
+            case "trigger" if event.can_enable or event.name == "print":
+                return modes.write, self._open_trigger
+            case _:
+                return None
+
+    def _open_enable(self, flags: int) -> OpenFile:
+        file = self._file
+        return Simple(flags, lambda: control.enable_text(file), lambda data: control.put_enable(file, data))
+
+    def _open_filter(self, flags: int) -> OpenFile:
+        return Once(flags, self._filter, lambda data: put_filter(self._file, data))
 
     def names(self) -> Iterable[str]:
         event, profile = self._file.event, self._file.instance.machine.profile
         static = profile.tracefs.has_event(event.system, event.name)
         there = profile.tracefs.directory(f"events/{event.system}/{event.name}") if static else self._modes.event_files
-        return [name for name in there if name in self._openers and not self.is_gone]
+        return [name for name in there if self._opener(name) and not self.is_gone]
 
     def _live(self) -> EventFile:
         if self._file.freed:
