@@ -25,6 +25,7 @@ class EventTable:
         self._dynamic: dict[int, DynamicEvent] = {}
         self._numbers: dict[DynamicEvent, int] = {}  # by which event came, oldest first
         self._systems: dict[str, dict[DynamicEvent, int]] = {}  # the same by system
+        self._later: dict[tuple[str, str], list[DynamicEvent]] = {}  # those that came under a name in use
         self._next = first_id
         self._reuse_ids = reuse_ids  # 6.12 and later hand out the lowest free id; before, ids only grow
         self._free: list[int] = []  # ids of events that are gone, as a heap
@@ -40,7 +41,8 @@ class EventTable:
         self._dynamic[event.id] = event
         self._numbers[event] = self.came
         self._systems.setdefault(event.system, {})[event] = self.came
-        self.named.setdefault((event.system, event.name), event)
+        if self.named.setdefault((event.system, event.name), event) is not event:
+            self._later.setdefault((event.system, event.name), []).append(event)
 
     def remove(self, event: DynamicEvent) -> None:
         """Forget an event; its id is free where the kernel reuses ids."""
@@ -51,6 +53,8 @@ class EventTable:
             del self._systems[event.system]
         if self._is_named(event):
             del self.named[event.system, event.name]
+        else:
+            self._later[event.system, event.name].remove(event)
         if self._reuse_ids:
             heappush(self._free, event.id)
 
@@ -72,23 +76,37 @@ class EventTable:
 
     def has_system(self, name: str) -> bool:
         """True if some event is in that system."""
-        return self.static.has_system(name) or any(map(self._is_named, self._systems.get(name, ())))
+        return any(map(self._is_named, self._systems.get(name, ()))) or self.static.has_system(name)
 
     def directory(self, system: str) -> object:
         """Return something that is another when a system's directory was removed and made again."""
         return None if self.static.has_system(system) else self._systems.get(system)
 
-    def around(self, moment: int, system: str | None = None) -> tuple[list[DynamicEvent], list[DynamicEvent]]:
+    def around(
+        self, moment: int, system: str | None = None, name: str | None = None
+    ) -> tuple[list[DynamicEvent], list[DynamicEvent]]:
         """Return the dynamic events of a system, or of all, oldest first: those that an instance found, and the others.
 
-        `moment` is what `came` was when the instance was made: it doesn't know what had no name of its own then.
+        `moment` is what `came` was when the instance was made: it doesn't know what had no name of its own then.  With
+        a system and a `name` only those of that name, in a time that doesn't depend on how many others there are.
         """
-        events = self._numbers if system is None else self._systems.get(system, {})
+        if system is None:
+            events = self._numbers
+        elif name is None:
+            events = self._systems.get(system, {})
+        else:
+            events = self._of_name(system, name)
         if not moment:
             return [], list(events)
         listed = list(events)
         place = bisect_right(list(events.values()), moment)
         return list(filter(self._is_named, listed[:place])), listed[place:]
+
+    def _of_name(self, system: str, name: str) -> dict[DynamicEvent, int]:
+        """Return the dynamic events of that name, oldest first, and by which event each came."""
+        first = self.named.get((system, name))
+        events = [*((first,) if first else ()), *self._later.get((system, name), ())]
+        return {event: self._numbers[event] for event in sorted(events, key=self._numbers.__getitem__)}
 
     def available(self) -> bytes:
         """Return the text of available_events: newest first."""

@@ -74,14 +74,18 @@ class Instance(TraceArray):
 
         return first(system, prefix) < first(other, other_prefix)
 
-    def events(self, system: str | None = None) -> Iterator[Event]:
+    def events(self, system: str | None = None, name: str | None = None) -> Iterator[Event]:
         """Yield the events of a system, None: of all, as the kernel lists an instance's files (tr->events).
 
         What came last stands first; but what is older than the instance stands in its order, static events before.
+        With a system and a `name` only those of that name.
         """
-        older, newer = self.tracing.events.around(self._born, system)
+        older, newer = self.tracing.events.around(self._born, system, name)
         yield from reversed(newer)
-        yield from self.tracing.events.static.listed(system)
+        if system is None or name is None:
+            yield from self.tracing.events.static.listed(system)
+        elif static := self.tracing.events.static.find(system, name):
+            yield static
         yield from older
 
     def event_names(self, system: str | None = None) -> Iterator[str]:

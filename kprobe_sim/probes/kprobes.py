@@ -16,6 +16,7 @@ from kprobe_sim.probes.command import Creation, read_creation
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind, not_registered
 from kprobe_sim.probes.probe_point import MAX_ERRNO, ProbeLocation, Spot
+from kprobe_sim.probes.probe_profile import ProbeProfile
 
 
 class Kprobe(Probe):
@@ -60,7 +61,7 @@ class Kprobes(ProbeKind[Kprobe]):
     def __init__(self, dyn_events: DynEventList) -> None:
         super().__init__(dyn_events)
         self._at: dict[int, dict[Kprobe, None]] = {}
-        self._profiled: tuple[object, bytes] = (None, b"")  # the text of kprobe_profile, and what it was made from
+        self.profile = ProbeProfile(dyn_events.table, self.probes)
 
     def at(self, address: int) -> Collection[Kprobe]:
         """Return the kprobes that stand at an address, oldest first."""
@@ -82,15 +83,6 @@ class Kprobes(ProbeKind[Kprobe]):
             is_return=creation.is_return,
         )
         self.admit(Kprobe(self, event, creation, self._place_text(creation.place)))
-
-    def profile(self) -> bytes:
-        """Return what kprobe_profile reads."""
-        probes = list(self.probes())
-        state = (self.dyn_events.table.version, [(probe.hits, probe.misses) for probe in probes])
-        if state != self._profiled[0]:  # a read goes piece by piece
-            text = "".join([f"{probe.profile()}\n" for probe in probes])
-            self._profiled = (state, text.encode("latin-1"))
-        return self._profiled[1]
 
     def register(self, probe: Kprobe) -> None:
         dyn_events = self.dyn_events

@@ -18,6 +18,7 @@ from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
 from kprobe_sim.probes.command import compile_all, counted, read_names, split_return
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind
+from kprobe_sim.probes.probe_profile import ProbeProfile
 
 _DEFAULT_GROUP = "uprobes"
 _MAX_NAME = 63
@@ -98,6 +99,7 @@ class Uprobes(ProbeKind[Uprobe]):
     def __init__(self, dyn_events: DynEventList) -> None:
         super().__init__(dyn_events)
         self._at: dict[tuple[object, int], dict[Uprobe, None]] = {}
+        self.profile = ProbeProfile(dyn_events.table, self.probes)
 
     def create(self, line: str, words: list[str]) -> None:
         gates = self.dyn_events.gates
@@ -149,10 +151,6 @@ class Uprobes(ProbeKind[Uprobe]):
                     raise refuse(errno.EIO)
                 if probe.file.size < probe.offset < _SIGN or probe.counter % 2:
                     raise refuse(errno.EINVAL)
-
-    def profile(self) -> bytes:
-        """Return what uprobe_profile reads."""
-        return "".join(f"{probe.profile()}\n" for probe in self.probes()).encode("latin-1")
 
     def _file(self, path: str) -> FileFacts:
         try:

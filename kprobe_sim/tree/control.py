@@ -150,7 +150,7 @@ def switch_events(instance: Instance, pattern: str, on: bool) -> None:
     system = match if colon and match not in ("", "*") else None
     name = rest if colon and rest not in ("", "*") else None
     found = False
-    for event in list(instance.events(system)):
+    for event in list(instance.events(system, name)):
         if not event.can_enable:
             continue
         if not colon and match not in (event.name, event.system):

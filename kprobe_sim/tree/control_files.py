@@ -167,12 +167,12 @@ def _synthetic_events(probes: ProbeRegistry) -> Control:
 PROBE_FILES: dict[str, Callable[[ProbeRegistry], Control]] = {
     "dynamic_events": _probe_file(lambda _: None, lambda probes, data: probes.write(data, dynamic_events=True)),
     "kprobe_events": _probe_file(lambda probes: probes.kprobes, lambda probes, data: probes.write(data)),
-    "kprobe_profile": lambda probes: Control(_seq(lambda _: probes.kprobes.profile())),
+    "kprobe_profile": lambda probes: Control(lambda _, flags: Seq(flags, lambda: probes.kprobes.profile)),
     "synthetic_events": _synthetic_events,
     "uprobe_events": _probe_file(
         lambda probes: probes.uprobes, lambda probes, data: probes.write_to(probes.uprobes, data)
     ),
-    "uprobe_profile": lambda probes: Control(_seq(lambda _: probes.uprobes.profile())),
+    "uprobe_profile": lambda probes: Control(lambda _, flags: Seq(flags, lambda: probes.uprobes.profile)),
 }
 
 # numbers that are kept and change nothing that is simulated: what is shown for one that is written

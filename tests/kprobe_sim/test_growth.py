@@ -86,12 +86,26 @@ class Crowd:
         self.tracefs.write(f"events/{self.group}/my0010/enable", b"1")
         self.kernel.call("do_sys_openat2", task=CAT, args=(-100, "/etc/passwd"), returns=3)
 
+    def choose(self) -> None:
+        """Enable an event and disable it again, by its name in set_event."""
+        self.tracefs.write("set_event", f"{self.group}:my0010".encode())
+        self.tracefs.write("set_event", f"!{self.group}:my0010".encode())
+
+    def read_the_profile(self) -> None:
+        """Read the first line of kprobe_profile after a hit."""
+        self.hit()
+        with self.tracefs.open("kprobe_profile", 0) as file:
+            assert file.read(40).startswith(b"  my")
+
     def look_up(self) -> None:
         """Read a file of an event."""
         self.tracefs.read("events/kprobes/my0010/id")
 
 
-@pytest.mark.parametrize("operation", ["define", "delete", "refuse", "switch", "instance", "hit", "look_up"])
+@pytest.mark.parametrize(
+    "operation",
+    ["define", "delete", "refuse", "switch", "choose", "instance", "hit", "read_the_profile", "look_up"],
+)
 @pytest.mark.parametrize("kernel", ["6.1", "7.2"])
 def test_with_many_probes(kernel: str, operation: str) -> None:
     few, many = (Crowd(kernel, probes, 0) for probes in (FEW, MANY))
@@ -100,7 +114,7 @@ def test_with_many_probes(kernel: str, operation: str) -> None:
     assert work(getattr(many, operation)) <= least * 1.05
 
 
-@pytest.mark.parametrize("operation", ["define", "switch", "hit"])
+@pytest.mark.parametrize("operation", ["define", "switch", "choose", "hit"])
 @pytest.mark.parametrize("kernel", ["6.12", "7.2"])  # where each fprobe is a user of its own, and where all are one
 def test_with_many_fprobes(kernel: str, operation: str) -> None:
     few, many = (Crowd(kernel, probes, letter="f") for probes in (FEW, MANY))
@@ -109,7 +123,9 @@ def test_with_many_fprobes(kernel: str, operation: str) -> None:
     assert work(getattr(many, operation)) <= least * 1.05
 
 
-@pytest.mark.parametrize("operation", ["define", "delete", "switch", "switch_in_the_newest", "instance", "hit"])
+@pytest.mark.parametrize(
+    "operation", ["define", "delete", "switch", "switch_in_the_newest", "choose", "instance", "hit"]
+)
 def test_with_many_instances(operation: str) -> None:
     few, many = (Crowd("6.1", FEW, instances) for instances in (FEW, INSTANCES))
     least = work(getattr(few, operation))

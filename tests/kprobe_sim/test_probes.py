@@ -251,7 +251,7 @@ def test_the_profile_counts_hits_and_misses(registry: Any) -> None:
     registry.write(b"p:a do_sys_openat2\nr:b do_sys_openat2")
     first, second = registry
     first.hits, second.misses = 16, 3
-    assert registry.kprobes.profile() == (
+    assert b"".join(registry.kprobes.profile) == (
         b"  a                                                         16               0\n"
         b"  b                                                          0               3\n"
     )
