@@ -8,22 +8,21 @@ Times are CPU time of this machine and moment, the least of several rounds; what
 
 from __future__ import annotations
 
-import contextlib
 import math
 import sys
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
-from kprobe_sim import SimulatedKernel, Task
+from bench_figure import cpu
+from bench_probes import CAT, FUNCTION, KERNEL, define_many, functions
+
+from kprobe_sim import SimulatedKernel
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, PICTURE = ROOT / "docs" / "growth.md", ROOT / "docs" / "growth.svg"
-KERNEL = "6.1"
-CAT = Task(2841, "cat")
 ROUNDS, TIMES = 5, 10
 PROBES = (1, 10, 100, 1_000, 10_000)
 INSTANCES = (1, 10, 100, 1_000)
@@ -48,14 +47,11 @@ class Family(NamedTuple):
 
 def least(operation: Callable[[int], object], undo: Callable[[int], object] | None = None) -> float:
     """Return the least CPU time of an operation in microseconds; `undo` isn't counted."""
-    rounds = []
+    rounds, numbers = [], cycle(range(TIMES))
     for _ in range(ROUNDS):
-        start = time.process_time()
-        for number in range(TIMES):
-            operation(number)
-        rounds.append((time.process_time() - start) / TIMES * 1e6)
-        for number in range(TIMES) if undo else ():
-            undo(number)
+        rounds.append(cpu(lambda: operation(next(numbers)), TIMES) * 1e6)
+        if undo:
+            repeated(undo)
     return min(rounds)
 
 
@@ -64,9 +60,7 @@ def once(operation: Callable[[], object], parts: int, change: Callable[[int], ob
     rounds = []
     for number in range(ROUNDS):
         change(TIMES + number)
-        start = time.process_time()
-        operation()
-        rounds.append((time.process_time() - start) / parts * 1e6)
+        rounds.append(cpu(operation) / parts * 1e6)
     return min(rounds)
 
 
@@ -92,7 +86,7 @@ class Machine:
         self.switch(0, "instances/i0/")
 
     def hit(self, _: int) -> None:
-        self.kernel.call("do_sys_openat2", task=CAT, args=(-100, "/etc/hostname"), returns=3)
+        self.kernel.call(FUNCTION, task=CAT, args=(-100, "/etc/hostname"), returns=3)
 
     def make(self, number: int) -> None:
         self.tracefs.mkdir(f"instances/more{number}")
@@ -104,11 +98,6 @@ class Machine:
         """Have a probe that `hit` hits."""
         self.tracefs.write("kprobe_events", b"p:hit do_sys_openat2 dfd=%di:s32 name=+0(%si):string\n")
         self.tracefs.write("events/kprobes/hit/enable", b"1")
-
-    def functions(self) -> Iterator[str]:
-        """Yield the functions whose names are the only ones of theirs."""
-        names = Counter(self.tracefs.read("available_filter_functions").decode().splitlines())
-        return (name for name, times in names.items() if times == 1 and " " not in name)
 
 
 def repeated(operation: Callable[[int], object]) -> None:
@@ -128,14 +117,12 @@ def probes(most: int) -> Family:
     curves = [Curve(name, []) for name in ("define", "delete", "enable and disable", "hit", "list, per probe")]
     machine = Machine()
     tracefs = machine.tracefs
-    functions = machine.functions()
+    others = functions(machine.kernel)
     machine.enable_one()
-    count = 1
+    there = 1
     for wanted in (number for number in PROBES if number <= most):
-        while count < wanted:
-            with contextlib.suppress(OSError):  # a function that may not be probed
-                tracefs.write("kprobe_events", f"p:my{count} {next(functions)} a=%di\n".encode())
-                count += 1
+        define_many(machine.kernel, others, wanted - there)
+        there = wanted
         defining = least(machine.define, machine.delete)
         repeated(machine.define)
         deleting = least(machine.delete, machine.define)
@@ -155,11 +142,11 @@ def instances(most: int) -> Family:
     tracefs = machine.tracefs
     for number in range(100):
         tracefs.write("kprobe_events", b"p:my%d do_sys_openat2\n" % number)
-    count = 0
+    there = 0
     for wanted in (number for number in INSTANCES if number <= most):
-        for number in range(count, wanted):
+        for number in range(there, wanted):
             tracefs.mkdir(f"instances/i{number}")
-        count = wanted
+        there = wanted
         making = least(machine.make, machine.remove)
         repeated(machine.make)
         removing = least(machine.remove, machine.make)
@@ -177,16 +164,13 @@ def events(most: int) -> Family:
     curves = [Curve(name, []) for name in ("record an event", "read trace, per line")]
     machine = Machine()
     machine.enable_one()
-    count = 0
+    there = 0
     for wanted in (number for number in EVENTS if number <= most):
-        start = time.process_time()
-        for number in range(count, wanted):
-            machine.hit(number)
-        curves[0].points.append((wanted, (time.process_time() - start) / (wanted - count) * 1e6))
-        count = wanted
-        start = time.process_time()
+        recording = cpu(lambda: machine.hit(0), wanted - there) * 1e6
+        there = wanted
         lines = machine.tracefs.read("trace").count(b"\n")
-        curves[1].points.append((wanted, (time.process_time() - start) / lines * 1e6))
+        machine.hit(0)  # what is read next is made anew
+        noted(curves, wanted, (recording, cpu(lambda: machine.tracefs.read("trace")) / lines * 1e6))
     return Family("events", curves)
 
 
