@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
 
-from kprobe_sim.builds.recorded import ENDBR, LOST, RecordedSymbols
+from kprobe_sim.builds.recorded import LOST, RecordedSymbols
 from kprobe_sim.builds.symbol import with_module
 
 _FEW = 64  # functions that are looked up one by one: the names of all aren't made for them
@@ -95,8 +95,8 @@ class RecordedFunctions(Functions):
         recorded = self._recorded
         offset = recorded.locations[number]
         start = recorded.addresses[recorded.addresses.right(offset) - 1]
-        if offset - start > ENDBR and not recorded.shows_lost:
-            return f"{LOST}{offset - start}"
+        if lost := recorded.lost_name(offset - start):
+            return lost
         position = recorded.addresses.left(start)
         name, module = recorded.name(position).decode("latin-1"), recorded.kind(position)[1]
         return with_module(name, module)
@@ -114,7 +114,5 @@ class RecordedFunctions(Functions):
             following = addresses.right(start)
             first = locations.left(start)
             last = locations.left(addresses[following]) if following < len(addresses) else len(locations)
-            found += [
-                number for number in range(first, last) if recorded.shows_lost or locations[number] - start <= ENDBR
-            ]
+            found += [number for number in range(first, last) if not recorded.lost_name(locations[number] - start)]
         return tuple(sorted(found))

@@ -72,7 +72,7 @@ class RecordedSymbols:
         sections = open_sections(path, MAGIC)
         self.addresses = Ascending(sections["address"])  # offsets of HIGH, or below LOW, by position
         self.locations = Ascending(sections["ftrace"])  # offsets of HIGH where ftrace's calls are
-        self.shows_lost = "weak" in sections  # a weak function that another replaced has the name of the one before it
+        self._shows_lost = "weak" in sections  # a weak function that another replaced has the name of the one before it
         self._rank = Numbers(sections["rank"])
         self._heads_text = sections["heads"]
         self._heads: list[bytes] = []
@@ -124,6 +124,14 @@ class RecordedSymbols:
         blocks = [self._packed_names[number] for number in range(len(self._packed_names))]
         sorted_names = b"\n".join(blocks).decode().split("\n")
         return [sorted_names[rank] for rank in self._rank]
+
+    def lost_name(self, distance: int) -> str | None:
+        """Return what a function is called whose ftrace call is so many bytes after the start of the symbol before it.
+
+        None: by that symbol.  Further on than an ENDBR reaches it is a weak function that another replaced
+        (FTRACE_INVALID_FUNCTION, kernel/trace/ftrace.c, 6.1).
+        """
+        return None if distance <= ENDBR or self._shows_lost else f"{LOST}{distance}"
 
     def end(self, position: int) -> int:
         """Return the offset where a symbol ends: the next different address, or its region's end."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kprobe_sim.builds.added import Added, AddedSymbols
-from kprobe_sim.builds.recorded import ENDBR, HIGH, LOST, LOW, RecordedSymbols, placement
+from kprobe_sim.builds.recorded import ENDBR, HIGH, LOW, RecordedSymbols, placement
 from kprobe_sim.builds.symbol import Placement, Symbol, with_module
 
 _FUNCTION_SIZE = 0x100  # bytes of a function that is added, where nobody says
@@ -93,12 +93,8 @@ class SymbolTable:
             position = self._first(first) if self._moved else first
             if position is None:
                 continue
-            if offset - addresses[first] > ENDBR and not recorded.shows_lost:
-                # a weak function that another replaced (FTRACE_INVALID_FUNCTION, kernel/trace/ftrace.c, 6.1)
-                yield HIGH + offset, f"{LOST}{offset - addresses[first]}"
-                continue
-            module = recorded.kind(position)[1]
-            yield HIGH + offset, with_module(names[position], module)
+            lost = recorded.lost_name(offset - addresses[first])
+            yield HIGH + offset, lost or with_module(names[position], recorded.kind(position)[1])
         for address, symbol in self._added.places():
             yield address, with_module(symbol.name, symbol.module)
 
