@@ -1,16 +1,16 @@
 /* A task of the guest that does what a test asks of it, and nothing else.
  *
- * `workload serve`               starts the task in the background and prints its pid
- * `workload ask KIND N A1..A6 REPEAT [HEX]`  has the task do one thing and prints "RESULT"
+ * The program starts the task in the background and prints its pid.  It is asked by a struct request that is written to
+ * REQUESTS, and its answer is 8 bytes at ANSWERS: what the call returned, or minus the errno.
  *
  * The task never opens a file of its own accord (no libc, no loader), is named "workload", has its memory at a fixed
  * address, and has 0, 1, 2 open on /dev/null and its two FIFOs far above, so the next descriptor is always 3: every
  * argument and result that a probe can see is known beforehand.  x86-64 only.
  *
- * KIND: call  system call N with A1..A6, HEX put at MEMORY first; a descriptor that openat returns is closed again
- *       fork  fork a child that exits at once, wait for it, and return its pid
- *       name  set the task's name to HEX
- *       quit  end
+ * kind: 'c'  call system call `number`, the data put at MEMORY first; a descriptor that openat returns is closed again
+ *       'f'  fork a child that exits at once, wait for it, and answer its pid
+ *       'n'  set the task's name to the data
+ *       'q'  end, without an answer
  *
  * Built by workload.py: cc -Os -static -nostdlib -fno-pie -no-pie
  */
@@ -47,23 +47,6 @@ struct request {
     unsigned char data[ROOM];
 };
 
-static int same(const char *a, const char *b)
-{
-    while (*a && *a == *b)
-        a++, b++;
-    return *a == *b;
-}
-
-static u64 parse(const char *text)
-{
-    u64 value = 0, negative = *text == '-';
-    if (negative)
-        text++;
-    while (*text >= '0' && *text <= '9')
-        value = value * 10 + (u64)(*text++ - '0');
-    return negative ? -value : value;
-}
-
 static void print(s64 value)
 {
     char text[24];
@@ -98,7 +81,7 @@ static s64 perform(const struct request *request)
     return result;
 }
 
-static void serve(void)
+__attribute__((used)) static void serve(void)
 {
     static struct request request;
     volatile unsigned char *memory = (unsigned char *)MEMORY; /* volatile: no memset call is made of the loops */
@@ -141,45 +124,4 @@ static void serve(void)
     }
 }
 
-static s64 ask(int count, char **words)
-{
-    static struct request request;
-    s64 result = 0, to, from;
-
-    call(PRCTL, 15, (u64) "asker", 0, 0, 0, 0); /* so that its own opens aren't taken for the task's */
-    request.kind = (u64)words[2][0];
-    request.number = parse(words[3]);
-    for (int i = 0; i < 6; i++)
-        request.argument[i] = parse(words[4 + i]);
-    request.repeat = parse(words[10]);
-    for (const char *hex = count > 11 ? words[11] : ""; hex[0] && hex[1] && request.length < ROOM; hex += 2) {
-        unsigned value = 0;
-        for (int i = 0; i < 2; i++)
-            value = value * 16 + (unsigned)(hex[i] <= '9' ? hex[i] - '0' : hex[i] - 'a' + 10);
-        request.data[request.length++] = (unsigned char)value;
-    }
-    to = call(OPEN, (u64)REQUESTS, 1, 0, 0, 0, 0);
-    from = call(OPEN, (u64)ANSWERS, 0, 0, 0, 0, 0);
-    if (to < 0 || from < 0)
-        return 1;
-    call(WRITE, (u64)to, (u64)&request, sizeof request, 0, 0, 0);
-    if (request.kind != 'q' && call(READ, (u64)from, (u64)&result, sizeof result, 0, 0, 0) != sizeof result)
-        return 1;
-    print(result);
-    return 0;
-}
-
-__attribute__((used)) static void start(u64 *stack)
-{
-    int count = (int)stack[0];
-    char **words = (char **)(stack + 1);
-    s64 status = 2;
-
-    if (count == 2 && same(words[1], "serve"))
-        serve();
-    else if (count >= 11 && same(words[1], "ask"))
-        status = ask(count, words);
-    call(EXIT, (u64)status, 0, 0, 0, 0, 0);
-}
-
-__asm__(".globl _start\n_start:\n\tmov %rsp, %rdi\n\tand $-16, %rsp\n\tcall start\n");
+__asm__(".globl _start\n_start:\n\tand $-16, %rsp\n\tcall serve\n");
