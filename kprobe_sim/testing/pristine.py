@@ -13,6 +13,7 @@ from typing import Any
 
 from .pristine_events import Events
 from .pristine_values import Values
+from .texts import names
 
 _OPTIONS = ("trace_options", "options/", "current_tracer")  # writes that may change the files below options/
 
@@ -107,9 +108,7 @@ class Pristine:
         return self._events.filtered() if listed or self._surroundings is None else self._surroundings.filtered()
 
     def _present(self) -> set[str]:
-        if not self._tracefs.exists("instances"):
-            return set()
-        return {f"instances/{name}" for name in self._tracefs.listdir("instances")}
+        return {f"instances/{name}" for name in names(self._tracefs, "instances")}
 
     def _remove_instances(self) -> list[str]:
         present = self._present()

@@ -4,14 +4,43 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from .texts import lines, read_each
 
 _ROUNDS = 12  # of undoing what holds something else: more than there are links in a chain that a test would build
 _STATE = re.compile(rb" \[(?:active|paused|disabled)\]$")
 _COUNT = re.compile(rb":unlimited|:count=| if ")
 _UNIT = re.compile(rb"(\$\w+)\.usecs")  # shown of a variable of times, and refused where one is named
 _FILTERS = "show_event_filters"
+_OFF = (b"", b"0\n")
+
+
+class _Found(NamedTuple):
+    """What is at events: the texts of files by path, some of them triggers, switches and filters."""
+
+    texts: Mapping[str, bytes]
+    triggers: Mapping[str, bytes]
+    enables: Sequence[str]
+    filters: Sequence[str]
+
+    @property
+    def is_anything(self) -> bool:
+        return bool(self.left()) or any(self.texts.get(path, b"") not in _OFF for path in self.enables)
+
+    def left(self) -> list[str]:
+        """Say in words what is there, but for switches, as set_event has those of all events that are on."""
+        texts = self.texts
+        left = [f"{name} stays on" for name in lines(texts.get("set_event", b""))]
+        left += [f"{line} stays in dynamic_events" for line in lines(texts.get("dynamic_events", b""))]
+        left += [f"{path} stays {line}" for path, text in self.triggers.items() for line in lines(text)]
+        left += [
+            f"{path} stays {texts[path].decode('utf-8', 'replace').strip()}"
+            for path in self.filters
+            if texts.get(path, b"") not in (b"", b"none\n") and not texts[path].startswith(b"### global filter")
+        ]
+        return left
 
 
 class Events:
@@ -26,61 +55,53 @@ class Events:
         `touched` are the paths that were written, the last one last, and `filtered` filters that are known to be set.
         Triggers and events that are on are found by set_event, which lists them all.
         """
-        filters = dict.fromkeys([*(path for path in touched if path.endswith("/filter")), *filtered])
+        filters = list(dict.fromkeys([*(path for path in touched if path.endswith("/filter")), *filtered]))
         for path in filters:
             self._try(path, b"0")
         before: object = None
+        found = self._look(touched, filters)
         for _ in range(_ROUNDS):
-            self._remove_triggers(touched)
-            if self._text("set_event"):
-                self._truncate("set_event")
-            for path in touched:
-                if path.endswith("/enable") and self._text(path) not in (b"", b"0\n"):
-                    self._try(path, b"0")
-            self._delete_events()
-            after = self._left(touched, filters)
-            if not after or after == before:
+            if found == before or not found.is_anything:
                 break
-            before = after
-        return self._left(touched, filters)
+            self._remove_triggers(found.triggers)
+            if found.texts.get("set_event"):
+                self._truncate("set_event")
+            for path, text in read_each(self._tracefs, found.enables).items():
+                if text not in _OFF:
+                    self._try(path, b"0")
+            if found.texts.get("dynamic_events"):
+                self._delete_events()
+            before, found = found, self._look(touched, filters)
+        return found.left()
 
-    def _left(self, touched: Sequence[str], filters: Iterable[str]) -> list[str]:
-        left = [f"{name} stays on" for name in self._lines("set_event")]
-        left += [f"{line} stays in dynamic_events" for line in self._lines("dynamic_events")]
-        left += [f"{path} stays {line}" for path in self._trigger_files(touched) for line in self._lines(path)]
-        texts = {path: self._text(path) for path in filters}
-        left += [
-            f"{path} stays {text.decode('utf-8', 'replace').strip()}"
-            for path, text in texts.items()
-            if text not in (b"", b"none\n") and not text.startswith(b"### global filter")
-        ]
-        return left
+    def _look(self, touched: Sequence[str], filters: Sequence[str]) -> _Found:
+        triggers = [path for path in reversed(touched) if path.endswith("/trigger")]
+        enables = [path for path in touched if path.endswith("/enable")]
+        texts = read_each(self._tracefs, ["set_event", "dynamic_events", *triggers, *enables, *filters])
+        listed = []
+        for line in lines(texts.get("set_event", b"")):
+            system, _, event = line.partition(":")
+            if system and (path := f"events/{system}/{event}/trigger") not in texts:
+                listed.append(path)
+        if listed:
+            texts |= read_each(self._tracefs, listed)
+        return _Found(texts, {path: texts.get(path, b"") for path in (*triggers, *listed)}, enables, filters)
 
     # triggers
 
-    def _trigger_files(self, touched: Sequence[str]) -> list[str]:
-        found = [path for path in reversed(touched) if path.endswith("/trigger")]
-        for line in self._lines("set_event"):
-            system, _, event = line.partition(":")
-            if system:
-                found.append(f"events/{system}/{event}/trigger")
-        return list(dict.fromkeys(found))
-
-    def _remove_triggers(self, touched: Sequence[str]) -> None:
-        for path in self._trigger_files(touched):
-            if not self._lines(path):
+    def _remove_triggers(self, triggers: Mapping[str, bytes]) -> None:
+        for path, text in triggers.items():
+            if not lines(text):
                 continue
             self._truncate(path)  # removes the histograms, unless another refers to one of them, and no other trigger
             for line in self._text(path).splitlines():
                 if not line.startswith(b"#"):
-                    for text in dict.fromkeys((_as_written(line), _UNIT.sub(rb"\1", _as_written(line)))):
-                        self._try(path, b"!" + text)
+                    for words in dict.fromkeys((_as_written(line), _UNIT.sub(rb"\1", _as_written(line)))):
+                        self._try(path, b"!" + words)
 
     # dynamic events
 
     def _delete_events(self) -> None:
-        if not self._text("dynamic_events"):
-            return
         self._truncate("dynamic_events")
         # one that is in use keeps them all; and what is attached to another goes before that
         for line in reversed(self._text("dynamic_events").splitlines()):
@@ -92,7 +113,7 @@ class Events:
         """Yield the paths of the filters that are set, of all events; slow where the kernel has no list of them."""
         tracefs = self._tracefs
         if tracefs.exists(_FILTERS):
-            for line in self._lines(_FILTERS):
+            for line in lines(self._text(_FILTERS)):
                 system, _, event = line.split()[0].partition(":")
                 yield f"events/{system}/{event}/filter"
             return
@@ -112,10 +133,6 @@ class Events:
         except OSError:
             return b""
         return text
-
-    def _lines(self, path: str) -> list[str]:
-        lines = self._text(path).decode("utf-8", "surrogateescape").splitlines()
-        return [line for line in lines if line and not line.startswith("#")]
 
     def _try(self, path: str, data: bytes) -> None:
         with contextlib.suppress(OSError):

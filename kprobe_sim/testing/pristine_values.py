@@ -9,10 +9,13 @@ from typing import Any
 
 from kprobe_sim.builds.page import PAGE_SIZE
 
+from .texts import names, read_each
+
+_TRACER = "current_tracer"
 _BUFFER = "buffer_size_kb"
 # The tracer comes first, as others can't be changed under some, and the size of sub-buffers before that of buffers.
 _VALUES = (
-    "current_tracer",
+    _TRACER,
     "trace_clock",
     "buffer_subbuf_size_kb",
     _BUFFER,
@@ -51,18 +54,23 @@ class Values:
 
     def __init__(self, tracefs: Any, *, owned: bool) -> None:
         self._tracefs = tracefs
-        self._options = _names(tracefs, "options")
+        self._options = names(tracefs, "options")
         watched = [*_VALUES, *_LISTS, "timestamp_mode", *(f"options/{name}" for name in self._options)]
-        self._before = {path: _value(tracefs.read(path)) for path in watched if tracefs.exists(path)}
+        known = [_NAMES, _GROUPS] if owned and tracefs.exists(_GROUPS) else []
+        self._before = {path: _value(text) for path, text in read_each(tracefs, [*watched, *known]).items()}
         self._has_snapshot = tracefs.exists("snapshot") and hasattr(tracefs, "open")
-        known = (_NAMES, _GROUPS) if owned and tracefs.exists(_GROUPS) else ()
         self._expanded = b""  # what buffers show that were expanded: some more than was asked for
-        self._before |= {path: _value(tracefs.read(path)) for path in known}
 
     def clear_lists(self) -> None:
-        """Empty the lists, whose functions may have commands that use events."""
-        for path in self._changed([path for path in _LISTS if path in self._before], options=False):
+        """Empty the lists, whose functions may have commands that use events.
+
+        The tracer ends before that: if it traced a few functions, all of them would be patched for it.
+        """
+        for path in self._changed([_TRACER, *(path for path in _LISTS if path in self._before)], options=False):
             with contextlib.suppress(OSError):
+                if path == _TRACER:
+                    self._write_back(path)
+                    continue
                 self._tracefs.write(path, b"", truncate=True)
                 for line in self._tracefs.read(path).splitlines():
                     if not line.startswith(b"#") and b":" in line:  # FUNCTION:COMMAND:count=NUMBER
@@ -86,12 +94,15 @@ class Values:
         return [*left, "the snapshot stays allocated"] if self._is_allocated() else left
 
     def _changed(self, paths: Iterable[str], options: bool) -> list[str]:
+        looked = [path for path in paths if options or not path.startswith("options/")]
+        if not looked:
+            return []
+        texts = read_each(self._tracefs, looked)
+        now = {path: _value(texts[path]) if path in texts else None for path in looked}
         return [
             path
-            for path in paths
-            if (options or not path.startswith("options/"))
-            and (now := _value(self._tracefs.read(path))) != self._before[path]
-            and (path != _BUFFER or now != self._expanded)
+            for path in looked
+            if now[path] != self._before[path] and (path != _BUFFER or now[path] != self._expanded)
         ]
 
     def _write_back(self, path: str) -> None:
@@ -105,12 +116,8 @@ class Values:
     def _is_allocated(self) -> bool:
         if not self._has_snapshot:
             return False
-        with self._tracefs.open("snapshot", 0) as file:  # its first page, as there may be a lot in it
-            return _FREED not in file.read(PAGE_SIZE)
-
-
-def _names(tracefs: Any, path: str) -> list[str]:
-    return list(tracefs.listdir(path)) if tracefs.exists(path) else []
+        head = read_each(self._tracefs, ["snapshot"], most=PAGE_SIZE)  # as there may be a lot in it
+        return _FREED not in head.get("snapshot", _FREED)
 
 
 def _value(text: bytes) -> bytes:

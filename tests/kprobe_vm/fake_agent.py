@@ -55,6 +55,9 @@ def right(number: int, op: int) -> list[bytes]:
             return [done(number, 7)]
         case Op.READ_FILE:
             return [data(number, Data.OUT, b"x" * 100), done(number, 0, b"rest")]
+        case Op.READ_EACH:
+            refused, text = struct.pack("<q", -2), struct.pack("<q", 4) + b"text"
+            return [data(number, Data.OUT, refused), done(number, 2, text)]
         case Op.LIST:
             return [data(number, Data.OUT, b"one\0two\0"), done(number, 2)]
         case Op.STREAM:
@@ -190,6 +193,7 @@ class Session:
         files = self._files
         calls: list[Callable[[], object]] = [
             *(lambda: files.read("f"), lambda: files.write("f", b"data"), lambda: files.listdir("")),
+            lambda: sorted(files.read_each(["f", "g"]).items()),
             *(lambda: files.exists("f"), lambda: files.mkdir("d"), lambda: files.rmdir("d"), files.ping),
             *(lambda: files.unlink("f"), lambda: files.truncate("f"), lambda: files.stat("f").size),
         ]

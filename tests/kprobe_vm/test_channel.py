@@ -59,6 +59,21 @@ def test_a_file_of_any_size_comes_whole(files: GuestTracefs, tmp_path: Path, siz
     assert files.read("big") == content
 
 
+def test_many_files_are_read_by_one_request(files: GuestTracefs, tmp_path: Path) -> None:
+    contents = {f"f{size}": os.urandom(size) for size in (0, 1, 7, 32767, 32768, 32769, 2 * WINDOW)}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "d").mkdir()
+    assert files.read_each(["no", *contents, "f1/x", "d", "f1"]) == contents
+    assert files.read_each(["f7", "f32769", "no"], most=4096) == {
+        "f7": contents["f7"],
+        "f32769": contents["f32769"][:4096],
+    }
+    assert files.read_each([]) == {}
+    with refused(errno.EINVAL, ""):
+        files.read_each(["f7"], most=32769)
+
+
 def test_refusals_are_the_kernels_with_the_path_as_given(files: GuestTracefs, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"")
     (tmp_path / "d").mkdir()

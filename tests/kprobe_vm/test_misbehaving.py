@@ -40,7 +40,8 @@ def wire() -> Iterator[tuple[socket.socket, Channel]]:
     channel.close()
 
 
-STAT, READ_FILE, LIST, RUN, STREAM, READ = Op.STAT, Op.READ_FILE, Op.LIST, Op.RUN, Op.STREAM, Op.READ
+STAT, READ_FILE, READ_EACH, LIST = Op.STAT, Op.READ_FILE, Op.READ_EACH, Op.LIST
+RUN, STREAM, READ = Op.RUN, Op.STREAM, Op.READ
 
 
 @pytest.mark.parametrize(
@@ -57,6 +58,9 @@ STAT, READ_FILE, LIST, RUN, STREAM, READ = Op.STAT, Op.READ_FILE, Op.LIST, Op.RU
         (READ_FILE, frame(1, 1), "data of 0 bytes for READ_FILE"),
         (READ_FILE, data(1, 3, b"x"), "data of kind 3"),
         (READ_FILE, data(1, Data.ERR, b"x"), "data of kind 2"),
+        (READ_EACH, done(1, 1), "READ_EACH can't end with 1 and 0 bytes"),
+        (READ_EACH, done(1, 0, bytes(8)), "READ_EACH can't end with 0 and 8 bytes"),  # none was asked for
+        (READ_EACH, done(1, 0, b"x"), "READ_EACH can't end with 0 and 1 bytes"),
         (LIST, done(1, 2**31), "LIST can't end with 2147483648"),
         (RUN, data(1, Data.OUT, b"x"), "output of RUN before its start"),
         (RUN, data(1, Data.STARTED, b"123"), "a start of RUN with 3 bytes"),

@@ -4,8 +4,8 @@
  *
  * Frames, little endian, both ways: u32 payload length, u32 request id, u8 kind, payload.  A request's kind is an
  * operation (enum op); a reply's kind is enum reply.  Every request but CREDIT ends with exactly one DONE reply that
- * carries an s64 result (or minus the errno) and data.  Operations with output of unknown length (READ_FILE, LIST,
- * STREAM, RUN) send DATA frames before it, as many bytes as the host has given credit for: an unread stream stops its
+ * carries an s64 result (or minus the errno) and data.  Operations with output of unknown length (READ_FILE, READ_EACH,
+ * LIST, STREAM, RUN) send DATA frames before it, as many bytes as the host has given credit for: an unread stream stops its
  * own source in the kernel and nothing else.
  *
  * Each request runs on a thread of its own (threads are reused), so that a blocking read holds up nobody.  CANCEL
@@ -44,7 +44,7 @@
 enum op {
 	OP_PING = 1, OP_OPEN, OP_CLOSE, OP_READ, OP_WRITE, OP_LSEEK, OP_POLL, OP_LIST, OP_STAT, OP_MKDIR, OP_RMDIR,
 	OP_TRUNCATE, OP_UNLINK, OP_WRITE_FILE, OP_READ_FILE, OP_STREAM, OP_RUN, OP_KILL, OP_CANCEL, OP_CREDIT,
-	OP_SET_CLOCK, OP_LAST = OP_SET_CLOCK,
+	OP_SET_CLOCK, OP_READ_EACH, OP_LAST = OP_READ_EACH,
 };
 enum reply { REPLY_DONE = 0, REPLY_DATA = 1, REPLY_HELLO = 2 };
 enum data { DATA_STARTED = 0, DATA_OUT = 1, DATA_ERR = 2 };
@@ -285,10 +285,78 @@ static void read_file(struct job *job, int is_stream)
 	send_done(job->id, result, buffer, result < 0 ? 0 : held);
 }
 
+/* A buffer that grows. */
+struct output {
+	uint8_t *data;
+	size_t used, room;
+};
+
+static int make_room(struct output *out, size_t length)
+{
+	if (out->used + length > out->room) {
+		uint8_t *more = realloc(out->data, out->room = (out->used + length) * 2);
+
+		if (!more)
+			return -1;
+		out->data = more;
+	}
+	return 0;
+}
+
+/* Put a file into the buffer after its length, or minus the errno; at most `most` bytes, by one read(2), unless 0. */
+static int put_file(struct job *job, const char *path, uint32_t most, struct output *out)
+{
+	size_t start = out->used, step = most ? most : CHUNK;
+	int64_t length = 0;
+	ssize_t n = 1;
+	int fd;
+
+	if (make_room(out, 8) < 0)
+		return -1;
+	out->used += 8;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		length = -errno;
+	while (length >= 0 && n > 0 && (!most || !length)) {
+		if (make_room(out, step) < 0) {
+			close(fd);
+			return -1;
+		}
+		n = is_cancelled(job) ? (errno = EINTR, -1) : read(fd, out->data + start + 8 + length, step);
+		length = n < 0 ? -errno : length + n;
+		out->used = start + 8 + (length > 0 ? length : 0);
+	}
+	if (fd >= 0)
+		close(fd);
+	put_s64(out->data + start, length);
+	return 0;
+}
+
+/* u32 bytes that are wanted of each at most (0: all), then paths with NUL */
+static void read_each(struct job *job)
+{
+	struct output out = { 0 };
+	const char *path = (const char *)job->payload + 4, *end = (const char *)job->payload + job->length;
+	uint32_t most = job->length < 4 ? 0 : u32_at(job->payload);
+	int64_t result = job->length < 4 || most > CHUNK ? -EINVAL : 0;
+
+	for (; result >= 0 && path < end; path += strlen(path) + 1) {
+		if (put_file(job, path, most, &out) < 0)
+			result = -ENOMEM;
+		else if (is_cancelled(job) || (out.used > CHUNK && send_data(job, DATA_OUT, out.data, out.used) < 0))
+			result = -EINTR;
+		else
+			result++;
+		if (out.used > CHUNK)
+			out.used = 0;
+	}
+	send_done(job->id, result, out.data, result < 0 ? 0 : out.used);
+	free(out.data);
+}
+
 static void list_directory(struct job *job)
 {
-	uint8_t *names = NULL;
-	size_t used = 0, room = 0;
+	struct output names = { 0 };
 	int64_t result = 0;
 	struct dirent *entry;
 	DIR *directory = opendir((const char *)job->payload);
@@ -302,25 +370,20 @@ static void list_directory(struct job *job)
 
 		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
 			continue;
-		if (used + length > room) {
-			uint8_t *more = realloc(names, room = room * 2 + 4096);
-
-			if (!more) {
-				result = -ENOMEM;
-				break;
-			}
-			names = more;
+		if (make_room(&names, length) < 0) {
+			result = -ENOMEM;
+			break;
 		}
-		memcpy(names + used, entry->d_name, length);
-		used += length;
+		memcpy(names.data + names.used, entry->d_name, length);
+		names.used += length;
 		result++;
 	}
 	if (!entry && errno)
 		result = -errno;
 	closedir(directory);
-	if (result >= 0 && used && send_data(job, DATA_OUT, names, used) < 0)
+	if (result >= 0 && names.used && send_data(job, DATA_OUT, names.data, names.used) < 0)
 		result = -EINTR;
-	free(names);
+	free(names.data);
 	send_done(job->id, result, NULL, 0);
 }
 
@@ -562,6 +625,7 @@ static void perform(struct job *job)
 	case OP_UNLINK: result = outcome(unlink(path)); break;
 	case OP_WRITE_FILE: result = write_file(p, length); break;
 	case OP_READ_FILE: read_file(job, 0); return;
+	case OP_READ_EACH: read_each(job); return;
 	case OP_STREAM: read_file(job, 1); return;
 	case OP_RUN: run(job); return;
 	default: result = -ENOSYS;

@@ -43,6 +43,7 @@ class Op(IntEnum):
     CANCEL = 19
     CREDIT = 20
     SET_CLOCK = 21
+    READ_EACH = 22
 
 
 class Reply(IntEnum):

@@ -20,18 +20,18 @@ _RESULT = struct.Struct("<q")
 _MAX_ERRNO = 4095  # include/linux/err.h
 _INT_MAX = 2**31 - 1
 _POLL_MASK = 0x7FFF
-_WITH_OUTPUT = (Op.READ_FILE, Op.LIST, Op.STREAM, Op.RUN)
-_WITH_TAIL = (Op.READ_FILE, Op.STREAM, Op.READ, Op.STAT, Op.PING)
+_WITH_OUTPUT = (Op.READ_FILE, Op.READ_EACH, Op.LIST, Op.STREAM, Op.RUN)
+_WITH_TAIL = (Op.READ_FILE, Op.READ_EACH, Op.STREAM, Op.READ, Op.STAT, Op.PING)
 
 
 class Request:
     """One request that was sent, and what has come back so far.
 
-    `payload` is what goes with it: a READ's answer is no longer than was asked for.
+    `payload` is what goes with it: a READ's answer is no longer than was asked for, a READ_EACH's has as many files.
     """
 
     __slots__ = (
-        *("changed", "done", "eager", "failure", "id", "op", "out", "result", "started", "tail", "uncredited"),
+        *("changed", "done", "eager", "failure", "id", "op", "out", "result", "started", "tail", "texts", "uncredited"),
         "_most",
     )
 
@@ -47,7 +47,12 @@ class Request:
         self.started: bytes | None = None
         self.uncredited = 0  # bytes that were received and not yet given back as credit
         self.failure: MachineDied | None = None
-        self._most = int.from_bytes(payload[4:8], "little") if op is Op.READ else 0  # bytes that were asked for
+        self.texts: list[bytes | None] = []  # of a READ_EACH that has ended: None is a file that was refused
+        self._most = 0  # bytes that were asked for, or files
+        if op is Op.READ:
+            self._most = int.from_bytes(payload[4:8], "little")
+        elif op is Op.READ_EACH:
+            self._most = payload.count(b"\0", 4)
 
     @property
     def held(self) -> int:
@@ -103,6 +108,10 @@ class Request:
         match self.op:
             case Op.READ:
                 return result == len(tail) <= self._most
+            case Op.READ_EACH:
+                texts = _texts(bytes(self.out.get(Data.OUT, b"")) + tail)
+                self.texts = texts or []
+                return texts is not None and result == len(texts) == self._most
             case Op.STAT:
                 return result == 0 and len(tail) == STAT_SIZE
             case Op.OPEN | Op.LIST | Op.WRITE | Op.WRITE_FILE:
@@ -115,3 +124,15 @@ class Request:
                 return True
             case _:
                 return result == 0
+
+
+def _texts(answer: bytes) -> list[bytes | None] | None:
+    """Split a READ_EACH's answer, texts after their lengths; minus an errno has no text.  None if it isn't whole."""
+    found: list[bytes | None] = []
+    at = 0
+    while at < len(answer):
+        length = int.from_bytes(answer[at : at + 8], "little", signed=True)
+        at += 8
+        found.append(answer[at : at + length] if length >= 0 else None)
+        at += max(length, 0)
+    return found if at == len(answer) else None

@@ -8,6 +8,7 @@ import os
 import struct
 import threading
 import time
+from collections.abc import Iterable
 from typing import NoReturn
 
 from kprobe_vm.agent.channel import Channel, Request
@@ -194,6 +195,18 @@ class GuestTracefs:
         """Return the whole file; `OSError` (EFBIG) if that is more than 256 MiB."""
         request = self._call(Op.READ_FILE, path)
         return bytes(request.out.get(Data.OUT, b"")) + request.tail
+
+    def read_each(self, paths: Iterable[str], *, most: int = 0) -> dict[str, bytes]:
+        """Return the files that can be read, by path, in one request; with `most` only what one read(2) so long gives.
+
+        `most` is at most 32 KiB.
+        """
+        wanted = list(dict.fromkeys(paths))
+        names = b"".join(map(self._path, wanted))
+        if len(names) > _AT_ONCE:
+            raise ValueError(f"{len(wanted)} paths don't fit one request")
+        texts = self._ask("", Op.READ_EACH, most.to_bytes(4, "little"), names).texts
+        return {path: text for path, text in zip(wanted, texts, strict=True) if text is not None}
 
     def write(self, path: str, data: bytes, *, truncate: bool = False) -> None:
         """Exactly one open(2), one write(2) and one close(2); `truncate` adds O_TRUNC at open."""
