@@ -14,7 +14,7 @@ SHARED := -n $(WORKERS) --dist worksteal $(SEED:%=--shuffle %)
 help:
 	@echo 'make demo                 trace opens on the simulator for a moment'
 	@echo 'make test [SEED=7]        all tests that need no VM, on all processors (WORKERS=1); SEED: in another order'
-	@echo 'make vm-test [KERNEL=6.1] the same suite on a real kernel in QEMU, and the tests of the VM itself'
+	@echo 'make vm-test [KERNEL=6.1] the conformance suite on a real kernel in QEMU, and all tests that need a guest'
 	@echo 'make vm-test-all          the same on all kernels, one after the other (KERNELS="$(KERNELS)")'
 	@echo 'make vm-matrix            ask kernels and simulators for every feature; writes docs/kernels.md and .html'
 	@echo 'make vm-ftracetest        all of the kernel'"'"'s ftracetest on the mount, against docs/ftracetest.md; minutes'
@@ -44,9 +44,10 @@ test vm-test: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.dev
 	$(PY) -m pytest -q $(SHARED) --tracefs sim --tracefs sim:6.1
 
+# what needs a guest and nothing else: the rest of these files is in `make test`; each file stays with one process
 vm-test: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
-	$(PY) -m pytest -q -m 'vm or not vm' $(KERNEL:%=--tracefs vm:%) tests/conformance tests/kprobe_vm tests/test_docs.py tests/kprobe_sim/expose/test_results.py
+	$(PY) -m pytest -q -m vm -n $(WORKERS) --dist loadfile $(KERNEL:%=--tracefs vm:%) tests/conformance tests/kprobe_vm tests/test_docs.py tests/kprobe_sim/expose/test_results.py
 
 # each kernel has a run of its own, and the last word is which of them failed
 vm-ftracetest: $(VENV)/.dev
