@@ -11,6 +11,7 @@ from bench_figure import Figure, Group, Round, cpu
 
 from kprobe import Parser
 from kprobe_sim import SimulatedKernel, Task
+from kprobe_sim.files.inprocess import SimTracefs
 
 KERNEL = "6.1"
 ENTRIES = 20_000
@@ -83,15 +84,21 @@ def lists(_: Path) -> Round:
     }
 
 
-def traces(_: Path) -> Round:
-    """A trace, read as a whole; what is parsed of it."""
+def recorded(different: int) -> SimTracefs[SimulatedKernel]:
+    """Return a tracefs with a trace, and so many different records in it."""
     kernel = SimulatedKernel(KERNEL)
     tracefs = kernel.tracefs
     tracefs.write("kprobe_events", DEFINITION)
     tracefs.write("events/kprobes/myopen/enable", b"1")
     tracefs.write("buffer_size_kb", b"8192")
     for number in range(ENTRIES):
-        kernel.call("do_sys_openat2", task=CAT, args=(-100, f"/etc/hosts.{number % 1000}"), returns=3)
+        kernel.call("do_sys_openat2", task=CAT, args=(-100, f"/etc/hosts.{number % different}"), returns=3)
+    return tracefs
+
+
+def traces(_: Path) -> Round:
+    """A trace, read as a whole; what is parsed of it."""
+    tracefs, different = recorded(1000), recorded(ENTRIES)
     text = tracefs.read("trace")
     lines = text[text.index(b"\n", text.rindex(b"#")) + 1 :][: 1 << 20]
     lines = lines[: lines.rindex(b"\n") + 1]
@@ -119,6 +126,7 @@ def traces(_: Path) -> Round:
 
     return lambda: {
         "read.trace": rate(lambda: tracefs.read("trace")),
+        "read.trace.different": rate(lambda: different.read("trace")),
         "f-string lines": rate(show),
         "parse.line": cpu(parse) / count,
         "one re match": cpu(match) / count,
@@ -150,6 +158,7 @@ GROUPS = (
         traces,
         (
             Figure("read.trace", "read trace in-process", "f-string lines", "MB/s", most=200),
+            Figure("read.trace.different", "the same, no two records alike", "f-string lines", "MB/s"),
             Figure("parse.line", "parse a line", "one re match"),
         ),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Protocol
 
 from kprobe_sim.events.event import Event
@@ -39,8 +39,8 @@ class DynamicEvent(Event, Protocol):
         """True if event probes may be attached to it."""
         ...
 
-    def body(self, symbol: Symbolized) -> Callable[[bytes], bytes]:
-        """Return what makes a record's line of the trace, from the event's name on."""
+    def bodies(self, symbol: Symbolized) -> Callable[[Sequence[bytes]], list[bytes]]:
+        """Return what makes the lines that records have in the trace, from the event's name on."""
         ...
 
 

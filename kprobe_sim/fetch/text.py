@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from itertools import chain, repeat
 
 from kprobe_sim.fetch.argument import FetchArg
 from kprobe_sim.machine.symbol_text import Covering, symbol_text
@@ -19,25 +20,29 @@ _SIGNED_CODES = {1: "b", 2: "h", 4: "i", 8: "q"}
 _UNSIGNED_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _TEMPLATES = {"%u": b"%d", "%Lu": b"%d", "%d": b"%d", "%Ld": b"%d", "0x%x": b"0x%x", "0x%Lx": b"0x%x"}
 
-Conversion = Callable[[bytes, int], bytes | int]  # (record, value of the field) -> what the template takes
+# (records, values of the field in each) -> what the template takes
+Conversion = Callable[[Sequence[bytes], Sequence[int]], Sequence[bytes]]
 
 
-def _string(record: bytes, location: int) -> bytes:
-    """Return a string of the record in quotes; one of no length couldn't be read."""
-    if not location >> 16:
-        return _FAULT
-    start = location & 0xFFFF
-    end = record.find(b"\0", start)
-    return b'"%b"' % (record[start:] if end < 0 else record[start:end])
+def _strings(records: Sequence[bytes], locations: Sequence[int]) -> Sequence[bytes]:
+    """Return strings of the records in quotes; one of no length couldn't be read."""
+    return [
+        b'"%b"' % record[location & 0xFFFF :].partition(b"\0")[0] if location >> 16 else _FAULT
+        for record, location in zip(records, locations, strict=True)
+    ]
 
 
-def _character(_: bytes, value: int) -> bytes:
-    """Return a character as printk's %c does in a text that ends at a NUL."""
-    return b"'%c'" % value
+def _characters(_: Sequence[bytes], values: Sequence[int]) -> Sequence[bytes]:
+    """Return characters as printk's %c does in a text that ends at a NUL."""
+    return [b"'%c'" % value for value in values]
 
 
-def _symbol(symbols: Covering) -> Conversion:
-    return lambda record, value: symbol_text(symbols, value).encode("latin-1")
+def _symbols(symbols: Covering) -> Conversion:
+    def shown(_: Sequence[bytes], values: Sequence[int]) -> Sequence[bytes]:
+        texts = {value: symbol_text(symbols, value).encode("latin-1") for value in set(values)}
+        return [texts[value] for value in values]
+
+    return shown
 
 
 def _filled(part: bytes, value: bytes | int) -> bytes:
@@ -45,18 +50,19 @@ def _filled(part: bytes, value: bytes | int) -> bytes:
 
 
 class ArgumentsText(NamedTuple):
-    """What turns a record into the text after the probe's place.
+    """What turns records into the texts after the probe's place.
 
-    Either at once, by a %-template and the values that it takes, or in the pieces that the kernel writes.
+    Either at once, by a %-template and the values that it takes of all the records, a column for each, or in the pieces
+    that the kernel writes.
     """
 
     template: bytes
-    values: Callable[[bytes], Sequence[bytes | int]]
+    columns: Callable[[Sequence[bytes]], Sequence[Sequence[bytes | int]]]
     pieces: Callable[[bytes], list[bytes]]
 
     def whole(self, record: bytes) -> bytes:
-        """Return the text at once."""
-        return self.template % tuple(self.values(record))
+        """Return the text of one record at once."""
+        return self.template % tuple(value for (value,) in self.columns((record,)))
 
 
 def compile_text(arguments: Sequence[FetchArg], start: int, symbols: Covering) -> ArgumentsText:
@@ -77,24 +83,23 @@ def compile_text(arguments: Sequence[FetchArg], start: int, symbols: Covering) -
         signed = kind.signed and not kind.is_string
         codes.append((_SIGNED_CODES if signed else _UNSIGNED_CODES)[kind.size] * length)
         if kind.is_string:
-            conversions += [(place, _string) for place in range(count, count + length)]
+            conversions += [(place, _strings) for place in range(count, count + length)]
         elif kind.name == "symbol":
-            conversions += [(place, _symbol(symbols)) for place in range(count, count + length)]
+            conversions += [(place, _symbols(symbols)) for place in range(count, count + length)]
         elif kind.name == "char":
-            conversions += [(place, _character) for place in range(count, count + length)]
+            conversions += [(place, _characters) for place in range(count, count + length)]
         count += length
     unpack = struct.Struct("".join(codes)).unpack_from
 
-    def converted(record: bytes) -> Sequence[bytes | int]:
-        found = list(unpack(record, start))
+    def columns(records: Sequence[bytes]) -> Sequence[Sequence[bytes | int]]:
+        values: list[Sequence[int]] = list(zip(*map(unpack, records, repeat(start)), strict=True))
+        found: list[Sequence[bytes | int]] = [*values]
         for place, convert in conversions:
-            found[place] = convert(record, found[place])
+            found[place] = convert(records, values[place])
         return found
 
-    values = converted if conversions else lambda record: unpack(record, start)
-
     def pieces(record: bytes) -> list[bytes]:
-        following = iter(values(record))
+        following = chain.from_iterable(columns((record,)))
         return [_filled(part, next(following)) if b"%" in part else part for part in parts]
 
-    return ArgumentsText(b"".join(parts), values, pieces)
+    return ArgumentsText(b"".join(parts), columns, pieces)

@@ -144,36 +144,40 @@ class ProbeEvent:
         if self._switch is not None:
             self._switch(self, find, on)
 
-    def body(self, symbol: Symbolized) -> Callable[[bytes], bytes]:
-        """Return what makes a record's line of the trace, from the event's name on."""
-        label, values = self.label.replace(b"%", b"%%"), self.args_text.values
-        template = self.args_text.template + b"\n"
+    def bodies(self, symbol: Symbolized) -> Callable[[Sequence[bytes]], list[bytes]]:
+        """Return what makes the lines that records have in the trace, from the event's name on."""
+        columns = self.args_text.columns
+        places = self._places(symbol)
+        template = b"%b: (%b)%b\n" % (
+            self.label.replace(b"%", b"%%"),
+            b"%b <- %b" if self.is_return and self.place is None else b"%b",
+            self.args_text.template,
+        )
+        return lambda records: list(map(template.__mod__, zip(*places(records), *columns(records), strict=True)))
+
+    def _places(self, symbol: Symbolized) -> Callable[[Sequence[bytes]], list[Sequence[bytes]]]:
+        """Return what shows the places of records: one, or where a function returned to, and the function."""
         if self.place is not None:
-            template = b"%b: (%b)%b" % (label, self.place.replace(b"%", b"%%"), template)
-            return lambda data: template % (*values(data),)
+            place = self.place
+            return lambda records: [[place] * len(records)]
         places = TextCache(lambda key: symbol(int.from_bytes(key, "little"), True))
         if not self.is_return:
-            template = b"%b: (%%b)%b" % (label, template)
-            return lambda data: template % (places[data[8:16]], *values(data))
+            return lambda records: [[places[record[8:16]] for record in records]]
         functions = TextCache(lambda key: symbol(int.from_bytes(key, "little"), False))
-        template = b"%b: (%%b <- %%b)%b" % (label, template)
-        return lambda data: template % (places[data[16:24]], functions[data[8:16]], *values(data))
+        return lambda records: [
+            [places[record[16:24]] for record in records],
+            [functions[record[8:16]] for record in records],
+        ]
 
     def pieces(self, symbol: Symbolized) -> Callable[[bytes], list[bytes]]:
         """Return what makes the same line in the pieces that the kernel writes, each of which may not fit."""
-        head, arguments = self._head(symbol), self.args_text.pieces
-        return lambda data: [head(data), *arguments(data), Put(b"\n")]
+        label, places, arguments = self.label, self._places(symbol), self.args_text.pieces
 
-    def _head(self, symbol: Symbolized) -> Callable[[bytes], bytes]:
-        label = self.label + b": ("
-        if self.place is not None:
-            label += self.place + b")"
-            return lambda data: label
-        places = TextCache(lambda key: symbol(int.from_bytes(key, "little"), True))
-        if not self.is_return:
-            return lambda data: b"%b%b)" % (label, places[data[8:16]])
-        functions = TextCache(lambda key: symbol(int.from_bytes(key, "little"), False))
-        return lambda data: b"%b%b <- %b)" % (label, places[data[16:24]], functions[data[8:16]])
+        def shown(data: bytes) -> list[bytes]:
+            place = b" <- ".join(text for (text,) in places((data,)))
+            return [b"%b: (%b)" % (label, place), *arguments(data), Put(b"\n")]
+
+        return shown
 
     def format(self) -> bytes:
         """Return the text of the `format` file."""

@@ -52,9 +52,10 @@ class SyntheticEvent:
     def switch(self, find: Find, on: bool) -> None:
         """Nothing is done but by histograms."""
 
-    def body(self, symbol: Symbolized) -> Callable[[bytes], bytes]:
-        """Return what makes a record's line of the trace."""
-        return text_of(self.name, self.own_fields, symbol)
+    def bodies(self, symbol: Symbolized) -> Callable[[Sequence[bytes]], list[bytes]]:
+        """Return what makes the lines that records have in the trace."""
+        shown = text_of(self.name, self.own_fields, symbol)
+        return lambda records: list(map(shown, records))
 
     def format(self) -> bytes:
         """Return the text of the `format` file."""

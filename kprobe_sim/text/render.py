@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 
 from kprobe_sim.builds.gates import Gates
@@ -12,12 +12,11 @@ from kprobe_sim.events.instance import Instance
 from kprobe_sim.machine.symbol_text import TextCache
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.probes.probe_event import ProbeEvent
-from kprobe_sim.records.entry_type import TRACE_FN, TRACE_PRINT, TRACE_STACK
+from kprobe_sim.records.entry_type import TRACE_PRINT
 from kprobe_sim.records.ring import RingEntry
 from kprobe_sim.records.trace_seq import Put, cut
 from kprobe_sim.records.unread import Unread
-from kprobe_sim.text.field_values import compile_fields
-from kprobe_sim.text.static_text import static_text
+from kprobe_sim.text.bodies import Bodies, print_text, raw_data
 
 FLAG_IRQS_OFF = 0x01
 FLAG_IRQS_NOSUPPORT = 0x02
@@ -30,11 +29,7 @@ FLAG_NMI = 0x40
 FLAG_BH_OFF = 0x80
 
 _HEADER = struct.Struct("<HBBi")
-_KNOWN = 4096  # records of one CPU whose texts are kept
 _MILLI = 10**6  # ns
-_TIME = 32  # more bytes than a time takes
-_ULONG_MAX = 2**64 - 1
-_PLACES = struct.Struct("<QQ")
 _CONTEXT = struct.Struct("<BBi")
 UNSHOWN = frozenset({"function_graph", "mmiotrace"})  # tracers whose way to show a trace isn't simulated
 _STACKS = (b"<stack trace>\n", b"<user stack trace>\n")
@@ -109,19 +104,13 @@ class Renderer:
     def __init__(self, instance: Instance, latency: bool, start: int = 0) -> None:
         self._instance = instance
         self._latency = latency
-        self._start = start
+        self.start = start
         self._flags: dict[int, bytes] = {}
         self._size = instance.machine.gates.trace_seq_size
         self._raw_kind = instance.machine.gates.raw_data_type.to_bytes(2, "little")
-        self._builtin: dict[int, Callable[[bytes, bool], bytes]] = {
-            TRACE_FN: self._function,
-            TRACE_STACK: self._stack,
-            instance.tracing.user_stack_type: self._user_stack,
-            TRACE_PRINT: self._print,
-            instance.machine.gates.raw_data_type: self._raw_data,
-        }
-        self._length = 100  # of a line, as the last ones were on average
+        self._bodies = Bodies(instance)
         self._state: tuple[object, ...] = ()
+        self._context_state: tuple[object, ...] = ()
         self.refresh()
 
     def refresh(self) -> None:
@@ -133,7 +122,12 @@ class Renderer:
         if instance.current_tracer in UNSHOWN:
             raise refuse(errno.ENOSYS)  # how these show a trace isn't simulated: say so, no kernel answers this
         self._state = state
+        self._bodies.refresh()
         options = instance.options
+        context_state = (options.version, instance.cmdlines.version, instance.clock.name)
+        if context_state == self._context_state:
+            return
+        self._context_state = context_state
         special = ("bin", "hex", "raw", "printk-msg-only")
         self._in_ns = instance.clock.in_ns
         is_special = self._latency or any(options[name] for name in special)
@@ -142,45 +136,32 @@ class Renderer:
             TextCache(partial(self._context, cpu) if options["context-info"] else _nothing)
             for cpu in range(instance.cpus)
         ]
-        self._bodies: dict[bytes, Callable[[bytes], bytes]] = {}
-        self._parts = [TextCache(partial(self._both_parts, cpu), _KNOWN) for cpu in range(instance.cpus)]
 
-    def lines(self, entries: Unread, start: int, enough: int) -> list[bytes]:
-        """Return the texts of entries from `start` on until they are `enough` bytes long, one at least.
+    def lines(self, entries: Unread, start: int, end: int) -> tuple[list[bytes], bool]:
+        """Return the texts of entries, and whether they stay so as long as `refresh` has nothing to look at.
 
         The entries are all of a buffer that nobody consumes, in order of time.
         """
-        texts: list[bytes] = []
-        count, left = len(entries), max(enough, 1)
-        while start < count and left > 0:
-            if self._is_plain:
-                more = self._plain_texts(entries, slice(start, start + left // self._length + 1))
-                used = sum(map(len, more))
-                self._length = used // len(more)
-                while used - len(more[-1]) >= left:
-                    used -= len(more.pop())
-            if not self._is_plain:
-                following = entries[start + 1] if start + 1 < count else None
-                more = [self.line(entries[start], following, start)]
-                used = len(more[0])
-            texts += more
-            start += len(more)
-            left -= used
-        return texts
+        self._bodies.is_lasting = True
+        texts = self._plain_texts(entries, slice(start, end)) if self._is_plain else []
+        if not texts or max(map(len, texts)) >= self._size:  # made in pieces, as one may not fit
+            some = entries[start : end + 1]
+            texts = list(map(self.line, some[: end - start], [*some[1:], None], range(start, end)))
+        return texts, self._bodies.is_lasting
 
     def _plain_texts(self, entries: Unread, some: slice) -> list[bytes]:
-        parts, lower = self._parts, _thousandths()
-        join = b"".join
+        contexts, lower, join = self._contexts, _thousandths(), b"".join
+        data = entries.data[some]
         texts: list[bytes] = []
         milli, clock = -_MILLI, b""  # when the last millisecond began, by stamps that are rounded up at 500 ns
-        for stamp, cpu, data in zip(entries.stamps[some], entries.cpus[some], entries.data[some], strict=True):
+        columns = zip(entries.stamps[some], entries.cpus[some], data, self._bodies.texts(data), strict=True)
+        for stamp, cpu, record, body in columns:
             since = stamp - milli
             if since >= _MILLI or since < 0:
                 whole = (stamp + 500) // _MILLI
                 milli, clock = whole * _MILLI - 500, b" %5d.%03d" % divmod(whole, 1000)
                 since = stamp - milli
-            context, body = parts[cpu][data]
-            texts.append(join((context, clock, lower[since // 1000], body)))
+            texts.append(join((contexts[cpu][record[2:8]], clock, lower[since // 1000], body)))
         return texts
 
     def line(self, entry: RingEntry, following: RingEntry | None, index: int) -> bytes:
@@ -190,7 +171,7 @@ class Renderer:
         lost = _lost(entry.cpu, entry.lost) if entry.lost else b""
         kind, flags, preempt_count, pid = _HEADER.unpack_from(data)
         if kind == TRACE_PRINT and options["trace_printk"] and options["printk-msg-only"]:
-            return lost + self._print_text(data)
+            return lost + print_text(data)
         if options["bin"] or options["hex"] or options["raw"]:
             return lost + self._unformatted(entry, kind, pid)
         context = b""
@@ -200,7 +181,7 @@ class Renderer:
                 context = self._latency_context(entry, following, index, flags, preempt_count, pid, letters)
             else:
                 context = self._contexts[entry.cpu][data[2:8]] + self._time(entry.stamp)
-        body = self._body(data[:2])(data)
+        body = self._bodies.one(data)
         text = lost + context + body
         return self._cut(text, data, body) if len(text) >= self._size else text
 
@@ -214,7 +195,7 @@ class Renderer:
         if options["raw"] or options["bin"] or options["hex"]:
             return options["hex"]
         kind = int.from_bytes(data[:2], "little")
-        if kind in self._builtin:
+        if self._bodies.is_builtin(kind):
             return kind != TRACE_PRINT and not options["fields"]
         return options["fields"] or self._instance.tracing.events.dynamic(kind) is not None
 
@@ -225,7 +206,7 @@ class Renderer:
         if self._instance.options["fields"]:
             return [body]
         if isinstance(event, ProbeEvent):
-            return event.pieces(self.symbol)(data)
+            return event.pieces(self._bodies.symbol)(data)
         if data[:2] == self._raw_kind:
             start = body.index(b" buf:") + len(b" buf:")
             return [body[:start], *(body[at : at + 3] for at in range(start, len(body) - 1, 3)), Put(b"\n")]
@@ -272,7 +253,7 @@ class Renderer:
         instance = self._instance
         in_ns = instance.clock.in_ns
         comm = instance.cmdlines.find(pid)
-        absolute = entry.stamp - self._start
+        absolute = entry.stamp - self.start
         relative = (entry.stamp if following is None else following.stamp) - entry.stamp
         if in_ns:
             absolute, relative = ns2usecs(absolute), ns2usecs(relative)
@@ -295,7 +276,7 @@ class Renderer:
         options = self._instance.options
         with_context = options["context-info"]
         events = self._instance.tracing.events
-        known = kind in self._builtin or events.by_id(kind) is not None
+        known = self._bodies.is_builtin(kind) or events.by_id(kind) is not None
         if options["bin"]:
             context = struct.pack("<iiQ", pid, entry.cpu, entry.stamp) if with_context else b""
             return context + (b"type: %d\n" % kind if known else b"")
@@ -305,96 +286,7 @@ class Renderer:
         context = b"%d %d %d " % (pid, entry.cpu, entry.stamp) if with_context else b""
         if kind == TRACE_PRINT:
             (ip,) = struct.unpack_from("<Q", entry.data, 8)
-            return context + b"# %x %s" % (ip, self._print_text(entry.data))
+            return context + b"# %x %s" % (ip, print_text(entry.data))
         if kind == self._instance.machine.gates.raw_data_type:
-            return context + self._raw_data(entry.data, False)
+            return context + raw_data(entry.data)
         return context + (b"type: %d\n" % kind if known else b"%d ?\n" % kind)
-
-    def _both_parts(self, cpu: int, data: bytes) -> tuple[bytes, bytes]:
-        """Return what stands before the time and after it."""
-        context, body = self._contexts[cpu][data[2:8]], self._body(data[:2])(data)
-        if len(context) + len(body) + _TIME >= self._size:
-            self._is_plain = False  # the line may not fit: from here on they are made one by one
-        return context, body
-
-    def _body(self, key: bytes) -> Callable[[bytes], bytes]:
-        return self._bodies.get(key) or self._body_of(key)
-
-    def _body_of(self, key: bytes) -> Callable[[bytes], bytes]:
-        """Return what renders the entries of one kind, by the two bytes of its id."""
-        kind = int.from_bytes(key, "little")
-        builtin = self._builtin.get(kind)
-        event = self._instance.tracing.events.dynamic(kind)
-        if self._instance.options["fields"]:
-            return self._bodies.setdefault(key, self._fields_body(kind))
-        if builtin is not None:
-            offset = self._instance.options["sym-offset"]
-            body: Callable[[bytes], bytes] = lambda data: builtin(data, offset)  # noqa: E731 - one of several
-        elif event is None:
-            body = self._static_body(kind)
-        else:
-            body = event.body(self.symbol)
-        self._bodies[key] = body
-        return body
-
-    def _fields_body(self, kind: int) -> Callable[[bytes], bytes]:
-        machine, events = self._instance.machine, self._instance.tracing.events
-        event = events.by_id(kind)
-        if kind in self._builtin:  # looked for in a list that begins with others, where the search ends
-            return lambda data: b"UNKNOWN TYPE %d\n" % kind
-        if event is None:
-            return lambda data: b"Unknown type %d\n" % kind
-        symbol = partial(machine.symbol_text, offset=True) if machine.gates.fields_as_symbols else None
-        return compile_fields(event.name.encode("latin-1"), tuple(event.filter_fields()), symbol)
-
-    def _static_body(self, kind: int) -> Callable[[bytes], bytes]:
-        machine, options = self._instance.machine, self._instance.options
-        event = self._instance.tracing.events.static.by_id(kind)
-        if event is None:
-            return lambda data: b"Unknown type %d\n" % kind
-        return static_text(machine, event, hashed=options["hash-ptr"], verbose=options["verbose"])
-
-    def symbol(self, address: int, offset: bool) -> bytes:
-        """Return an address as seq_print_ip_sym does, with the options sym-offset and sym-addr."""
-        if not address:
-            return b"0"
-        machine = self._instance.machine
-        named = not machine.is_trampoline(address) or (offset and machine.gates.trampoline_by_name)
-        text = machine.symbol_text(address, offset) if named else b"[unknown/kretprobe'd]"
-        if self._instance.options["sym-addr"]:
-            text += b" <%016x>" % address
-        return text
-
-    def _function(self, data: bytes, offset: bool) -> bytes:
-        ip, parent = _PLACES.unpack_from(data, 8)
-        text = self.symbol(ip, offset)
-        if self._instance.options["print-parent"] and parent:
-            text += b" <-" + self.symbol(parent, offset)
-        return text + b"\n"
-
-    def _stack(self, data: bytes, offset: bool) -> bytes:
-        text = b"<stack trace>\n"
-        for (address,) in struct.iter_unpack("<Q", data[16 : len(data) & ~7]):
-            if address == _ULONG_MAX:
-                break
-            text += b" => " + self.symbol(address, offset) + b"\n"
-        return text
-
-    def _user_stack(self, data: bytes, offset: bool) -> bytes:
-        text = b"<user stack trace>\n"
-        for (address,) in struct.iter_unpack("<Q", data[16:80]):
-            if not address or address == _ULONG_MAX:
-                break
-            text += b" =>  <%016x>\n" % address
-        return text
-
-    def _print_text(self, data: bytes) -> bytes:
-        return data[16:].split(b"\0", 1)[0]
-
-    def _print(self, data: bytes, offset: bool) -> bytes:
-        (ip,) = struct.unpack_from("<Q", data, 8)
-        return self.symbol(ip, offset) + b": " + self._print_text(data)
-
-    def _raw_data(self, data: bytes, offset: bool) -> bytes:
-        (number,) = struct.unpack_from("<I", data, 8)
-        return b"# %x buf:" % number + b"".join(b" %02x" % byte for byte in data[12:]) + b"\n"

@@ -13,9 +13,16 @@ from kprobe_sim.text.syscall_text import enter_text, exit_text
 
 
 def static_text(
-    machine: SimulatedMachine, event: StaticEvent, *, hashed: bool = True, verbose: bool = False
+    machine: SimulatedMachine,
+    event: StaticEvent,
+    look: Callable[[], None] = lambda: None,
+    *,
+    hashed: bool = True,
+    verbose: bool = False,
 ) -> Callable[[bytes], bytes]:
     """Return what makes the text of an event's records, newline included; `hashed`: %p hides addresses.
+
+    `look` is called when a text is made of what lies in memory.
 
     Raises NotEvaluable for an event whose text takes more of the kernel than its record and format file.
     """
@@ -25,7 +32,9 @@ def static_text(
         return enter_text(event, verbose=verbose, shows_user_memory=machine.gates.syscalls_show_user_memory)
     hashes = machine.hashed_pointer if hashed else lambda address: address
     pointers = Pointers(
-        lambda address, offset: _symbol(machine, address, offset), hashes, lambda address: _string(machine, address)
+        lambda address, offset: _symbol(machine, address, offset),
+        hashes,
+        lambda address: _string(machine, address, look),
     )
     text = event.format().decode("latin-1")
     body = compile_print_fmt(print_fmt_of(text), event.filter_fields(), pointers)
@@ -42,9 +51,10 @@ def _symbol(machine: SimulatedMachine, address: int, offset: bool) -> bytes:
     return with_module(symbol.name, symbol.module).encode()
 
 
-def _string(machine: SimulatedMachine, address: int) -> bytes | None:
+def _string(machine: SimulatedMachine, address: int, look: Callable[[], None]) -> bytes | None:
     known = machine.strings.get(address)
     if known is not None:
         return known
+    look()
     data = machine.memory.stretch(address, 1024)
     return data.split(b"\0", 1)[0] if data else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import select
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import ClassVar
@@ -18,11 +19,27 @@ from kprobe_sim.records.unread import Unread
 from kprobe_sim.text.header import header
 from kprobe_sim.text.render import Renderer
 
+_FEWEST, _MOST = 64, 512  # lines that are made at once
+
 
 class _Contents:
-    """What a buffer held when it was last looked at: the header, and its entries, whose lines are made when read."""
+    """What a buffer held when it was last looked at: the header, and its entries, whose lines are made some at a time.
 
-    __slots__ = ("_entries", "_marks", "_renderer", "head", "state")
+    Lines that nobody has read yet are kept, as far as they stay as they are.
+    """
+
+    __slots__ = (
+        "_ahead",
+        "_count",
+        "_ends",
+        "_entries",
+        "_first",
+        "_is_lasting",
+        "_marks",
+        "_renderer",
+        "head",
+        "state",
+    )
 
     def __init__(
         self,
@@ -37,18 +54,41 @@ class _Contents:
         self._entries = entries
         self._marks = marks  # what stands before some lines
         self._renderer = renderer
+        self._first = 0  # place of the first of the lines that are there
+        self._ahead: list[bytes] = []
+        self._ends = [0]  # bytes before each of them, and of all
+        self._count = _FEWEST  # to be made next
+        self._is_lasting = True
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def lines(self, start: int, enough: int) -> list[bytes]:
         """Return the lines from `start` on until they are `enough` bytes long: one at least, if there is one."""
-        lines = self._renderer.lines(self._entries, start, enough)
-        end = start + len(lines)
-        if self._marks and any(start <= place < end for place in self._marks):
+        found: list[bytes] = []
+        while start < len(self._entries) and (enough > 0 or not found):
+            place = start - self._first
+            if not 0 <= place < len(self._ahead):
+                self._make(start)
+                place = 0
+            ends = self._ends
+            end = min(bisect_left(ends, ends[place] + enough, place + 1), len(self._ahead))
+            found += self._ahead[place:end]
+            enough -= ends[end] - ends[place]
+            start += end - place
+        if not self._is_lasting:
+            self._ahead = []
+        return found
+
+    def _make(self, start: int) -> None:
+        """Make the lines from `start` on; what may be another when its turn comes is made alone, then."""
+        lines, self._is_lasting = self._renderer.lines(self._entries, start, start + self._count)
+        if not self._is_lasting:
+            del lines[1:]
+        self._count = min(2 * self._count, _MOST) if self._is_lasting else 1
+        if self._marks:
             lines = [self._marks.get(place, b"") + line for place, line in enumerate(lines, start)]
-            return lines[: 1 + sum(used < enough for used in accumulate(map(len, lines[:-1])))]
-        return lines
+        self._first, self._ahead, self._ends = start, lines, [0, *accumulate(map(len, lines))]
 
 
 class Trace(Seq):
@@ -69,6 +109,7 @@ class Trace(Seq):
         self._cpu = cpu
         self._latency = instance.options["latency-format"]
         self._known: _Contents | None = None
+        self._renderer: Renderer | None = None
         self._held = b""  # of the line that last didn't fit what a read takes: it comes before the next that is made
         self._is_left = False  # that one is the next one itself
         self._first = 1  # the next record that is a line
@@ -104,7 +145,11 @@ class Trace(Seq):
         if known is None or known.state != state:
             entries = buffer.unread(self._cpu)
             marks = self._marks(buffer, entries) if instance.options["annotate"] else {}
-            renderer = Renderer(instance, self._latency, instance.started)
+            renderer = self._renderer
+            if renderer is None:
+                renderer = self._renderer = Renderer(instance, self._latency)
+            renderer.start = instance.started
+            renderer.refresh()
             known = self._known = _Contents(state, self._head(buffer), entries, marks, renderer)
         return known
 

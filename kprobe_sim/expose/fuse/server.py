@@ -124,19 +124,19 @@ class FuseServer:
             unsubscribe = self._kernel.machine.subscribe(self._wake)
         try:
             while not self._ended:
-                if any(ready == self._waker for ready, _ in poller.poll()):
+                if (self._waker, select.POLLIN) in poller.poll():
                     os.eventfd_read(self._waker)
                     self._retry()
                     continue
                 try:
-                    length = os.readv(self._descriptor, [buffer])
+                    os.readv(self._descriptor, [buffer])
                 except OSError as error:
                     if error.errno in (errno.ENODEV, errno.ECONNABORTED):  # unmounted, with requests on their way
                         return
                     if error.errno in (errno.EAGAIN, errno.EINTR, errno.ENOENT):  # the caller of the request is gone
                         continue
                     raise
-                self._send(self._reply(FuseRequest.parse(view[:length])))
+                self._send(self._reply(FuseRequest.parse(view)))
         finally:
             with self._kernel.condition:
                 unsubscribe()

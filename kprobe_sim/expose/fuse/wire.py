@@ -135,9 +135,9 @@ class FuseRequest(NamedTuple):
 
     @classmethod
     def parse(cls, message: memoryview) -> FuseRequest:
-        """Read a message; the body is a view on it."""
+        """Read the message that a buffer begins with; the body is a view on it."""
         length, opcode, unique, node, uid, gid, pid, _, _ = _IN_HEADER.unpack_from(message)
-        return cls(opcode, unique, node, uid, gid, pid, message[_IN_HEADER.size : length])
+        return tuple.__new__(cls, (opcode, unique, node, uid, gid, pid, message[_IN_HEADER.size : length]))
 
     def name(self, offset: int = 0) -> str:
         """Return the NUL-ended name at `offset` of the body."""

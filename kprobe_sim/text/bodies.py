@@ -1,0 +1,185 @@
+"""What stands after the time in the lines of a trace: the body of each kind of entry (trace_output.c)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import repeat
+
+from kprobe_sim.events.instance import Instance
+from kprobe_sim.records.entry_type import TRACE_FN, TRACE_PRINT, TRACE_STACK
+from kprobe_sim.text.field_values import compile_fields
+from kprobe_sim.text.static_text import static_text
+
+_KNOWN = 4096  # records whose bodies are kept
+_ULONG_MAX = 2**64 - 1
+_PLACES = struct.Struct("<QQ")
+
+_Shown = Callable[[Sequence[bytes]], list[bytes]]  # the bodies of records of one kind
+
+
+def print_text(data: bytes) -> bytes:
+    """Return the text of a mark."""
+    return data[16:].split(b"\0", 1)[0]
+
+
+def raw_data(data: bytes) -> bytes:
+    """Return a raw mark as numbers."""
+    (number,) = struct.unpack_from("<I", data, 8)
+    return b"# %x buf:" % number + b"".join(b" %02x" % byte for byte in data[12:]) + b"\n"
+
+
+class Bodies:
+    """The bodies of an instance's entries, with the options, events and symbols of when `refresh` was last called.
+
+    `is_lasting` says that those which were made since it was last set hold until then: it is made False by one that
+    shows the machine's memory, which may change at any time.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+        self._builtin: dict[int, Callable[[bytes, bool], bytes]] = {
+            TRACE_FN: self._function,
+            TRACE_STACK: self._stack,
+            instance.tracing.user_stack_type: self._user_stack,
+            TRACE_PRINT: self._print,
+            instance.machine.gates.raw_data_type: lambda data, _: raw_data(data),
+        }
+        self._state: tuple[object, ...] = ()
+        self.is_lasting = True
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look at options, events and symbols anew, if any of them have changed."""
+        instance = self._instance
+        state = (instance.options.version, instance.tracing.events.version, instance.machine.symbols.version)
+        if state == self._state:
+            return
+        self._state = state
+        self._kinds: dict[bytes, _Shown] = {}
+        self._known: dict[bytes, bytes] = {}
+        self._asked = self._found = 0
+
+    def is_builtin(self, kind: int) -> bool:
+        """True for an entry of the tracer's own."""
+        return kind in self._builtin
+
+    def one(self, data: bytes) -> bytes:
+        """Return the body of one record."""
+        return self._kind(data[:2])((data,))[0]
+
+    def texts(self, records: Sequence[bytes]) -> list[bytes]:
+        """Return the bodies of records; those that were asked for before aren't made again, where many are the same."""
+        if self._asked >= max(_KNOWN, 4 * self._found):
+            return self._made(records)
+        known = self._known
+        texts = list(map(known.get, records, repeat(b"")))
+        missing = texts.count(b"")
+        self._asked += len(records)
+        self._found += len(records) - missing
+        if not missing:
+            return texts
+        new = [record for record, text in zip(records, texts, strict=True) if not text]
+        made = self._made(new)
+        if self.is_lasting:
+            if len(known) + len(made) > _KNOWN:
+                known.clear()
+            known.update(zip(new, made, strict=True))
+        following = iter(made)
+        return [text or next(following) for text in texts]
+
+    def _made(self, records: Sequence[bytes]) -> list[bytes]:
+        """Make the bodies of records, of each kind at once."""
+        kinds = [record[:2] for record in records]
+        different = set(kinds)
+        if len(different) == 1:
+            return self._kind(kinds[0])(records)
+        bodies = [b""] * len(records)
+        for kind in different:
+            places = [place for place, one in enumerate(kinds) if one == kind]
+            for place, body in zip(places, self._kind(kind)([records[place] for place in places]), strict=True):
+                bodies[place] = body
+        return bodies
+
+    def _kind(self, key: bytes) -> _Shown:
+        """Return what makes the bodies of entries of one kind, by the two bytes of its id."""
+        return self._kinds.get(key) or self._kinds.setdefault(key, self._compiled(int.from_bytes(key, "little")))
+
+    def _compiled(self, kind: int) -> _Shown:
+        options = self._instance.options
+        event = self._instance.tracing.events.dynamic(kind)
+        if event is not None and not options["fields"]:
+            return event.bodies(self.symbol)
+        builtin = self._builtin.get(kind)
+        if options["fields"]:
+            body = self._fields_body(kind)
+        elif builtin is not None:
+            body = partial(_with, builtin, options["sym-offset"])
+        else:
+            body = self._static_body(kind)
+        return lambda records: list(map(body, records))
+
+    def _fields_body(self, kind: int) -> Callable[[bytes], bytes]:
+        machine, events = self._instance.machine, self._instance.tracing.events
+        event = events.by_id(kind)
+        if kind in self._builtin:  # looked for in a list that begins with others, where the search ends
+            return lambda data: b"UNKNOWN TYPE %d\n" % kind
+        if event is None:
+            return lambda data: b"Unknown type %d\n" % kind
+        symbol = partial(machine.symbol_text, offset=True) if machine.gates.fields_as_symbols else None
+        return compile_fields(event.name.encode("latin-1"), tuple(event.filter_fields()), symbol)
+
+    def _static_body(self, kind: int) -> Callable[[bytes], bytes]:
+        options = self._instance.options
+        event = self._instance.tracing.events.static.by_id(kind)
+        if event is None:
+            return lambda data: b"Unknown type %d\n" % kind
+        return static_text(
+            self._instance.machine, event, self._look, hashed=options["hash-ptr"], verbose=options["verbose"]
+        )
+
+    def _look(self) -> None:
+        self.is_lasting = False
+
+    def symbol(self, address: int, offset: bool) -> bytes:
+        """Return an address as seq_print_ip_sym does, with the options sym-offset and sym-addr."""
+        if not address:
+            return b"0"
+        machine = self._instance.machine
+        named = not machine.is_trampoline(address) or (offset and machine.gates.trampoline_by_name)
+        text = machine.symbol_text(address, offset) if named else b"[unknown/kretprobe'd]"
+        if self._instance.options["sym-addr"]:
+            text += b" <%016x>" % address
+        return text
+
+    def _function(self, data: bytes, offset: bool) -> bytes:
+        ip, parent = _PLACES.unpack_from(data, 8)
+        text = self.symbol(ip, offset)
+        if self._instance.options["print-parent"] and parent:
+            text += b" <-" + self.symbol(parent, offset)
+        return text + b"\n"
+
+    def _stack(self, data: bytes, offset: bool) -> bytes:
+        text = b"<stack trace>\n"
+        for (address,) in struct.iter_unpack("<Q", data[16 : len(data) & ~7]):
+            if address == _ULONG_MAX:
+                break
+            text += b" => " + self.symbol(address, offset) + b"\n"
+        return text
+
+    def _user_stack(self, data: bytes, offset: bool) -> bytes:
+        text = b"<user stack trace>\n"
+        for (address,) in struct.iter_unpack("<Q", data[16:80]):
+            if not address or address == _ULONG_MAX:
+                break
+            text += b" =>  <%016x>\n" % address
+        return text
+
+    def _print(self, data: bytes, offset: bool) -> bytes:
+        (ip,) = struct.unpack_from("<Q", data, 8)
+        return self.symbol(ip, offset) + b": " + print_text(data)
+
+
+def _with(body: Callable[[bytes, bool], bytes], offset: bool, data: bytes) -> bytes:
+    return body(data, offset)
