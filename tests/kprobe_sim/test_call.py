@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from kprobe_sim import Call, SimulatedKernel, Task
+
+from .counted import count_calls
 
 CAT = Task(42, "cat")
 
@@ -153,22 +154,14 @@ def test_a_hit_costs_the_same_however_many_probes_there_are(series: str) -> None
         kernel.tracefs.write("kprobe_events", b"".join(b"p:o%d other%d\n" % (one, one) for one in range(others)))
         for number in range(others):
             kernel.tracefs.write(f"events/kprobes/o{number}/enable", b"1")
-        count = 0
 
-        def profile(frame: object, event: str, argument: object) -> None:
-            nonlocal count
-            count += event == "call"
+        def hit() -> None:
+            kernel.call("do_sys_openat2", task=CAT, args=(-100, "/etc/passwd"))
 
-        kernel.call("do_sys_openat2", task=CAT, args=(-100, "/etc/passwd"))
+        hit()
         kernel.tracefs.write("events/kprobes/x/enable", b"0")
         kernel.tracefs.write("events/kprobes/x/enable", b"1")
-        before = sys.getprofile()
-        sys.setprofile(profile)
-        try:
-            kernel.call("do_sys_openat2", task=CAT, args=(-100, "/etc/passwd"))
-        finally:
-            sys.setprofile(before)
-        return count
+        return count_calls(hit, "call")
 
     few, many = cost(2), cost(200)
     assert 10 < few == many

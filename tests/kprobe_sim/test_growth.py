@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import FrameType
 
 import pytest
 
 from kprobe_sim import SimulatedKernel, Task
+
+from .counted import count_calls
 
 FEW, MANY, INSTANCES = 20, 500, 120
 CAT = Task(42, "cat")
@@ -16,19 +16,8 @@ CAT = Task(42, "cat")
 
 def work(action: Callable[[], object]) -> int:
     """Return how many functions an action calls, those in C included; what is done but once was done before."""
-    count = 0
-
-    def note(_: FrameType, event: str, __: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
     action()
-    sys.setprofile(note)
-    try:
-        action()
-    finally:
-        sys.setprofile(None)
-    return count
+    return count_calls(action, "call", "c_call")
 
 
 class Crowd:
