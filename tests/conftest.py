@@ -39,8 +39,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(optionalhook=True)  # of xdist
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return how many processes `-n auto` means: half as many again as processors, as tests wait for others a lot."""
-    return -(-len(os.sched_getaffinity(0)) * 3 // 2)
+    """Return how many processes `-n auto` means: three for two processors, as tests wait a lot; with guests two."""
+    processors = len(os.sched_getaffinity(0))
+    guests = any(spec.startswith("vm") for spec in config.getoption("tracefs"))
+    return processors if guests else -(-processors * 3 // 2)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
