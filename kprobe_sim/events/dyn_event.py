@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from kprobe_sim.events.event import Event
-from kprobe_sim.filters.predicate import Predicate
 from kprobe_sim.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from kprobe_sim.filters.predicate import Predicate
 
 
 class Deletion(NamedTuple):

@@ -10,13 +10,15 @@ from bisect import insort
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from kprobe_sim.events.event import Event
 from kprobe_sim.events.trace_array import TraceArray
-from kprobe_sim.filters.predicate import Predicate
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import LONG_MAX, ULONG_MAX
+
+if TYPE_CHECKING:
+    from kprobe_sim.filters.predicate import Predicate
 
 UNLIMITED = ULONG_MAX  # -1 as the kernel counts
 _NUMBER = attrgetter("instance.number")

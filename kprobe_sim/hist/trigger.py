@@ -10,7 +10,7 @@ from kprobe_sim.hist.fault import HistFault
 from kprobe_sim.hist.field import Sample
 from kprobe_sim.hist.synthetic import SyntheticTarget
 from kprobe_sim.hist.text import trigger_line
-from kprobe_sim.text.render import ns2usecs
+from kprobe_sim.machine.clock import ns2usecs
 
 
 class ErrorReporter(Protocol):

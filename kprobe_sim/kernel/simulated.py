@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kprobe_sim.builds.profile import load as load_profile
 from kprobe_sim.builds.symbol import Symbol
@@ -15,22 +17,21 @@ from kprobe_sim.events.recording import Recorder
 from kprobe_sim.events.static_table import StaticEvents
 from kprobe_sim.events.tracing import Tracing
 from kprobe_sim.files.inprocess import SimTracefs
-from kprobe_sim.filters.predicate import Predicate
-from kprobe_sim.hist.files import HistFiles
-from kprobe_sim.hist.synthetic import SyntheticTargets
 from kprobe_sim.hits.call import Call
 from kprobe_sim.hits.hits import Hits
 from kprobe_sim.machine.simulated import INIT, SimulatedMachine
 from kprobe_sim.machine.task import Task
 from kprobe_sim.probes.registry import ProbeRegistry
-from kprobe_sim.static_events.emission import Context, Emission
-from kprobe_sim.static_events.static_record import FieldValue
-from kprobe_sim.static_events.task_life import SystemCall, TaskLife
-from kprobe_sim.tree.filtering import compile_for
 from kprobe_sim.tree.modes import Modes
 from kprobe_sim.tree.tree import InstanceDir
 from kprobe_sim.tree.tree_parts import TreeParts
-from kprobe_sim.tree.trigger_file import set_filter
+
+if TYPE_CHECKING:
+    from kprobe_sim.filters.predicate import Predicate
+    from kprobe_sim.hist.files import HistFiles
+    from kprobe_sim.static_events.emission import Emission
+    from kprobe_sim.static_events.static_record import FieldValue
+    from kprobe_sim.static_events.task_life import SystemCall, TaskLife
 
 
 class SimulatedKernel:
@@ -58,13 +59,36 @@ class SimulatedKernel:
         self.instances = Instances(tracing)
         self.top = self.instances.top
         self.probes = ProbeRegistry(machine, self.events, self, self.top.error_log)
-        recorder = Recorder(tracing)
-        self.hits = Hits(self.instances, self.probes, recorder)
-        self.statics = Emission(self.instances, recorder)
-        self.life = TaskLife(self.top, self.statics)
-        self.hists = HistFiles(SyntheticTargets(self.instances, recorder), set_filter)
-        self.root = InstanceDir(self.top, TreeParts(Modes.of(self.profile), self.instances, self.probes, self.hists))
+        self._recorder = Recorder(tracing)
+        self.hits = Hits(self.instances, self.probes, self._recorder)
+        parts = TreeParts(Modes.of(self.profile), self.instances, self.probes, lambda: self.hists)
+        self.root = InstanceDir(self.top, parts)
         self.tracefs = SimTracefs(self)
+
+    # what few kernels need: imported when it is first asked for
+
+    @cached_property
+    def statics(self) -> Emission:
+        """What emits static events."""
+        from kprobe_sim.static_events.emission import Emission
+
+        return Emission(self.instances, self._recorder)
+
+    @cached_property
+    def life(self) -> TaskLife:
+        """The static events of what tasks do."""
+        from kprobe_sim.static_events.task_life import TaskLife
+
+        return TaskLife(self.top, self.statics)
+
+    @cached_property
+    def hists(self) -> HistFiles:
+        """What trigger files do with histograms."""
+        from kprobe_sim.hist.files import HistFiles
+        from kprobe_sim.hist.synthetic import SyntheticTargets
+        from kprobe_sim.tree.trigger_file import set_filter
+
+        return HistFiles(SyntheticTargets(self.instances, self._recorder), set_filter)
 
     @property
     def writer(self) -> Task:
@@ -168,6 +192,8 @@ class SimulatedKernel:
         """
         if not 0 <= cpu < self.cpus:
             raise ValueError(f"there is no CPU {cpu}")
+        from kprobe_sim.static_events.emission import Context
+
         context = Context(flags, preempt_count)
         with self.condition:
             self.tasks[task.pid] = task
@@ -254,6 +280,8 @@ class SimulatedKernel:
 
     def compile_filter(self, event: Event, text: str) -> Predicate:
         """Compile a filter of an event's records; a refused one is logged, and raised as OSError."""
+        from kprobe_sim.tree.filtering import compile_for
+
         return compile_for(self.top, event, text)
 
     def add_event(self, event: DynamicEvent) -> None:

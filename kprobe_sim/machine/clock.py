@@ -8,6 +8,11 @@ _INITIAL_JIFFIES = 0  # trace_clock_jiffies subtracts INITIAL_JIFFIES
 _TSC_PER_NS = 3  # the recorded guests' x86-tsc ran at about 2.99 GHz
 
 
+def ns2usecs(ns: int) -> int:
+    """Round nanoseconds to microseconds as the kernel does (trace.c ns2usecs)."""
+    return (ns + 500) // 1000
+
+
 class VirtualClock:
     """A clock that moves only when it is read or told to: the same calls give the same time stamps."""
 

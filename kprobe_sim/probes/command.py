@@ -222,6 +222,15 @@ def _compiled(line: list[str], expanded: list[str] | None, scope: Scope) -> tupl
     return compile_all(words, scope)
 
 
+def refused_register(scope: Scope, column: int) -> Refusal:
+    """Return what is wrong with %REG where there are no registers: before 7.3 the kernel finds it wrong twice."""
+    refusal = Refusal("BAD_VAR", column)
+    if scope.gates.registers_refused_twice:
+        second = Refusal("BAD_FETCH_ARG", column)
+        second.before, refusal = refusal, second
+    return refusal
+
+
 def counted(words: list[str], gates: Gates) -> list[str]:
     """Return as many arguments as a probe may have; raise Refusal if more aren't simply dropped."""
     if len(words) > MAX_ARGUMENTS and gates.too_many_arguments is not None:

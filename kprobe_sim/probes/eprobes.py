@@ -22,7 +22,7 @@ from kprobe_sim.fetch.expression import Deref, Expression, From, Scope, Source
 from kprobe_sim.filters.predicate import Predicate
 from kprobe_sim.parsing.kstrto import is_name
 from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
-from kprobe_sim.probes.command import compile_all, counted, read_names
+from kprobe_sim.probes.command import compile_all, counted, read_names, refused_register
 from kprobe_sim.probes.eprobe_trigger import EprobeTrigger
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList
@@ -111,15 +111,6 @@ def find_struct(types: PrototypeTable, name: str) -> int | None:
         return types.struct(name)
     except LookupError:
         return types.some_struct(name)
-
-
-def refused_register(scope: Scope, column: int) -> Refusal:
-    """Return what is wrong with %REG where there are no registers: before 7.3 the kernel finds it wrong twice."""
-    refusal = Refusal("BAD_VAR", column)
-    if scope.gates.registers_refused_twice:
-        second = Refusal("BAD_FETCH_ARG", column)
-        second.before, refusal = refusal, second
-    return refusal
 
 
 class Eprobe(Probe):

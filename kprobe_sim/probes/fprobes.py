@@ -22,8 +22,14 @@ from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import is_digit
 from kprobe_sim.parsing.name_glob import globbed
 from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
-from kprobe_sim.probes.command import RETURN_SUFFIX, read_arguments, read_maxactive, read_names, split_return
-from kprobe_sim.probes.eprobes import refused_register
+from kprobe_sim.probes.command import (
+    RETURN_SUFFIX,
+    read_arguments,
+    read_maxactive,
+    read_names,
+    refused_register,
+    split_return,
+)
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind, not_registered
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from functools import cached_property
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from kprobe_sim.builds.messages import answer
 from kprobe_sim.events.dyn_event import DynEvent, EventHost, Operations
@@ -18,40 +20,66 @@ from kprobe_sim.parsing.errlog import ErrorLog
 from kprobe_sim.parsing.kstrto import tokens
 from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
 from kprobe_sim.probes.command import read_deletion
-from kprobe_sim.probes.eprobes import Eprobes
 from kprobe_sim.probes.fprobes import Fprobes
 from kprobe_sim.probes.kprobes import Kprobes
 from kprobe_sim.probes.probe_kind import DynEventList
 from kprobe_sim.probes.probe_point import ProbePoints
-from kprobe_sim.probes.synthetic import SyntheticEvents
-from kprobe_sim.probes.uprobes import Uprobes
+
+if TYPE_CHECKING:
+    from kprobe_sim.probes.eprobes import Eprobes
+    from kprobe_sim.probes.synthetic import SyntheticEvents
+    from kprobe_sim.probes.uprobes import Uprobes
 
 _WINDOW = 4095  # bytes of a write that are looked at together; a line has to end within them
 
 
 class ProbeRegistry:
-    """All dynamic events of one kernel, in the order of their creation."""
+    """All dynamic events of one kernel, in the order of their creation.
 
-    __slots__ = ("_dyn_events", "_kinds", "_listed", "eprobes", "fprobes", "kprobes", "synthetic", "uprobes")
+    The modules of kinds that few kernels get are imported with the first line for them.
+    """
 
     def __init__(self, machine: SimulatedMachine, table: EventTable, host: EventHost, errlog: ErrorLog) -> None:
-        gates, profile = machine.gates, machine.profile
-        points = ProbePoints(machine.symbols, gates, lambda: profile.types, profile.thread_size)
+        profile = machine.profile
+        points = ProbePoints(machine.symbols, machine.gates, lambda: profile.types, profile.thread_size)
         self._dyn_events = DynEventList(machine, points, host, errlog, table)
         self._listed: tuple[object, bytes] = (None, b"")  # the text listed last, and what it was made from
         self.kprobes: Kprobes = Kprobes(self._dyn_events)
-        self.uprobes: Uprobes = Uprobes(self._dyn_events)
-        self.eprobes: Eprobes = Eprobes(self._dyn_events)
         self.fprobes: Fprobes = Fprobes(self._dyn_events)
-        self.synthetic: SyntheticEvents = SyntheticEvents(self._dyn_events)
+
+    @cached_property
+    def uprobes(self) -> Uprobes:
+        """The uprobes."""
+        from kprobe_sim.probes.uprobes import Uprobes
+
+        return Uprobes(self._dyn_events)
+
+    @cached_property
+    def eprobes(self) -> Eprobes:
+        """The event probes."""
+        from kprobe_sim.probes.eprobes import Eprobes
+
+        return Eprobes(self._dyn_events)
+
+    @cached_property
+    def synthetic(self) -> SyntheticEvents:
+        """The synthetic events."""
+        from kprobe_sim.probes.synthetic import SyntheticEvents
+
+        return SyntheticEvents(self._dyn_events)
+
+    @cached_property
+    def _kinds(self) -> tuple[Operations, ...]:
+        """The kinds of event that dynamic_events takes, in the order in which they are asked."""
+        machine = self._dyn_events.machine
         kinds: list[Operations] = [self.kprobes, self.uprobes]
-        if "synthetic_events" in profile.tracefs.directory(""):
+        if "synthetic_events" in machine.profile.tracefs.directory(""):
             kinds.append(self.synthetic)
-        if gates.eprobes:
+        if machine.gates.eprobes:
             kinds.append(self.eprobes)
-        if gates.fprobes:
+        if machine.gates.fprobes:
             kinds.append(self.fprobes)
-        self._kinds = tuple(kinds)
+        return tuple(kinds)
 
     def listen(self, callback: Callable[[DynEvent, bool], None]) -> None:
         """Call `callback` with each line of dynamic_events that comes (True) or goes (False)."""

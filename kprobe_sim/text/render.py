@@ -9,6 +9,7 @@ from functools import cache, partial
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.events.instance import Instance
+from kprobe_sim.machine.clock import ns2usecs
 from kprobe_sim.machine.symbol_text import TextCache
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.probes.probe_event import ProbeEvent
@@ -34,11 +35,6 @@ _CONTEXT = struct.Struct("<BBi")
 UNSHOWN = frozenset({"function_graph", "mmiotrace"})  # tracers whose way to show a trace isn't simulated
 _STACKS = (b"<stack trace>\n", b"<user stack trace>\n")
 _MARKS = ((10**9, b"$"), (10**8, b"@"), (10**7, b"*"), (10**6, b"#"), (10**5, b"!"), (10**4, b"+"))
-
-
-def ns2usecs(ns: int) -> int:
-    """Round nanoseconds to microseconds as the kernel does (trace.c ns2usecs)."""
-    return (ns + 500) // 1000
 
 
 _RESCHED = {

@@ -1,4 +1,7 @@
-"""The `events` tree of an instance: systems, events and their files."""
+"""The `events` tree of an instance: systems, events and their files.
+
+What filters, triggers and histograms need is imported when one of their files is opened: few kernels have any.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,10 @@ from kprobe_sim.events.instance import Instance
 from kprobe_sim.files.node import DirNode, Node, OpenFile, Seek
 from kprobe_sim.files.seqfile import Seq, single
 from kprobe_sim.files.simple import Get, Once, PutBytes, Simple
-from kprobe_sim.hist.files import drop_hist_triggers, hist_text
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.parsing.words import as_file, of_file
-from kprobe_sim.tree.filtering import group_filter_text, put_filter, put_group_filter
 from kprobe_sim.tree.modes import Modes
 from kprobe_sim.tree.tree_parts import TreeParts
-from kprobe_sim.tree.trigger_file import put_trigger, trigger_text
 
 
 class EventsNode(DirNode):
@@ -147,6 +147,8 @@ class SystemDir(EventsNode):
         return self._modes.node(instance, self._modes.write, self._open_filter)
 
     def _open_filter(self, flags: int) -> OpenFile:
+        from kprobe_sim.tree.filtering import group_filter_text, put_group_filter
+
         instance, system = self._instance, self._system
         put = partial(put_group_filter, instance, system, instance.tracing.events.directory(system))
         return Once(flags, lambda: group_filter_text(instance, system), put)
@@ -191,7 +193,7 @@ class EventDir(EventsNode):
         found = None if self.is_gone else self._opener(name)
         if found is None:
             return None
-        truncated = partial(drop_hist_triggers, self._file) if name == "trigger" else None
+        truncated = self._truncate_trigger if name == "trigger" else None
         return self._modes.node(self._file.instance, *found, truncated)
 
     def _opener(self, name: str) -> tuple[int, Callable[[int], OpenFile]] | None:
@@ -205,7 +207,7 @@ class EventDir(EventsNode):
             case "format":
                 return modes.read, lambda flags: Seq(flags, self._format_records)
             case "hist" if "hist" in modes.event_files:
-                return modes.read, lambda flags: Seq(flags, single(lambda: hist_text(self._live())))
+                return modes.read, lambda flags: Seq(flags, single(self._hist))
             case "id":
                 return modes.read, lambda flags: Simple(flags, lambda: b"%d\n" % event.id, None)
             case "trigger" if event.can_enable or event.name == "print":
@@ -216,9 +218,6 @@ class EventDir(EventsNode):
     def _open_enable(self, flags: int) -> OpenFile:
         file = self._file
         return Simple(flags, lambda: control.enable_text(file), lambda data: control.put_enable(file, data))
-
-    def _open_filter(self, flags: int) -> OpenFile:
-        return Once(flags, self._filter, lambda data: put_filter(self._file, data))
 
     def names(self) -> Iterable[str]:
         event, profile = self._file.event, self._file.instance.machine.profile
@@ -235,12 +234,30 @@ class EventDir(EventsNode):
         text = self._live().event.format().splitlines(keepends=True)
         return [b"".join(text[:3]), *text[3:-2], b"".join(text[-2:])]
 
+    def _hist(self) -> bytes:
+        from kprobe_sim.hist.files import hist_text
+
+        return hist_text(self._live())
+
+    def _open_filter(self, flags: int) -> OpenFile:
+        from kprobe_sim.tree.filtering import put_filter
+
+        return Once(flags, self._filter, lambda data: put_filter(self._file, data))
+
     def _filter(self) -> bytes:
         if self._file.freed and self._file.instance.machine.gates.removed_filter_is_empty:
             return b""
         return self._live().filter_text
 
+    def _truncate_trigger(self) -> None:
+        if self._file.triggers:
+            from kprobe_sim.hist.files import drop_hist_triggers
+
+            drop_hist_triggers(self._file)
+
     def _open_trigger(self, flags: int) -> OpenFile:
+        from kprobe_sim.tree.trigger_file import put_trigger, trigger_text
+
         available = self._modes.triggers
 
         def records() -> list[bytes]:

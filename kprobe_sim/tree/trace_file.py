@@ -1,4 +1,7 @@
-"""`trace` and `trace_pipe`: the buffer as text, looked at or consumed."""
+"""`trace` and `trace_pipe`: the buffer as text, looked at or consumed.
+
+What makes the text is imported with the first read that needs it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import select
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.files.node import OpenFile, Seek
@@ -16,8 +19,9 @@ from kprobe_sim.files.seqfile import Seq
 from kprobe_sim.records.ring import RingBuffer
 from kprobe_sim.records.trace_seq import Cut
 from kprobe_sim.records.unread import Unread
-from kprobe_sim.text.header import header
-from kprobe_sim.text.render import Renderer
+
+if TYPE_CHECKING:
+    from kprobe_sim.text.render import Renderer
 
 _FEWEST, _MOST = 64, 512  # lines that are made at once
 
@@ -143,6 +147,8 @@ class Trace(Seq):
         state = (instance.render_state, instance.started, buffer, buffer.state)
         known = self._known
         if known is None or known.state != state:
+            from kprobe_sim.text.render import Renderer
+
             entries = buffer.unread(self._cpu)
             marks = self._marks(buffer, entries) if instance.options["annotate"] else {}
             renderer = self._renderer
@@ -155,6 +161,8 @@ class Trace(Seq):
 
     def _head(self, buffer: RingBuffer) -> bytes:
         """Return what stands before the lines."""
+        from kprobe_sim.text.header import header
+
         return header(self._instance, self._latency, buffer)
 
     def _marks(self, buffer: RingBuffer, entries: Unread) -> dict[int, bytes]:
@@ -247,6 +255,8 @@ class TracePipe(OpenFile):
     def _fill(self, wanted: int) -> None:
         renderer = self._renderer
         if renderer is None:
+            from kprobe_sim.text.render import Renderer
+
             renderer = self._renderer = Renderer(self._instance, self._latency, self._instance.started)
         renderer.refresh()
         size = self._instance.machine.gates.trace_seq_size

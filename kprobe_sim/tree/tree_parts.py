@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from kprobe_sim.events.instances import Instances
-from kprobe_sim.hist.files import HistFiles
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.probes.registry import ProbeRegistry
 from kprobe_sim.tree.modes import Modes
+
+if TYPE_CHECKING:
+    from kprobe_sim.hist.files import HistFiles
 
 
 class TreeParts(NamedTuple):
@@ -15,4 +20,4 @@ class TreeParts(NamedTuple):
     modes: Modes
     instances: Instances
     probes: ProbeRegistry
-    hists: HistFiles
+    hists: Callable[[], HistFiles]

@@ -10,17 +10,21 @@ from __future__ import annotations
 
 import errno
 import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.events.event_file import EventFile, Trigger
 from kprobe_sim.events.trigger import EventSwitch, HistSwitch, Snapshot, StackTrace, TraceOff, TraceOn
 from kprobe_sim.filters.errors import LOG_LOCATION, FilterRefused
 from kprobe_sim.filters.predicate import compile_filter
-from kprobe_sim.hist.files import HistFiles
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import is_digit, kstrtoul
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.tree.filtering import filter_context
+
+if TYPE_CHECKING:
+    from kprobe_sim.hist.files import HistFiles
 
 _BLANKS = "\t\n\v\f\r \xa0"  # the kernel's isspace()
 _COMMAND_END = re.compile("[: \t]")
@@ -47,7 +51,7 @@ class _Line(NamedTuple):
     rest: str | None  # after the name
 
 
-def put_trigger(file: EventFile, data: bytes, available: bytes, hists: HistFiles) -> int:
+def put_trigger(file: EventFile, data: bytes, available: bytes, hists: Callable[[], HistFiles]) -> int:
     """Take one write to the file; `available` is what it reads without a trigger, which names those there are.
 
     Raises OSError: EINVAL, EEXIST, what the filter's compiler says, and more of hist triggers.
@@ -68,7 +72,7 @@ def put_trigger(file: EventFile, data: bytes, available: bytes, hists: HistFiles
     elif line.rest is None:
         raise refuse(errno.EINVAL)
     else:
-        hists.put(file, line.rest, removes=line.removes)
+        hists().put(file, line.rest, removes=line.removes)
     return len(data)
 
 

@@ -64,7 +64,7 @@ def played(series: str) -> list[Outcome]:
         task.open("events/kprobes/flt/trigger", 1)
         number, ret = None, -1
         try:
-            ret = put_trigger(file, row["input"].encode("latin-1"), available, kernel.hists)
+            ret = put_trigger(file, row["input"].encode("latin-1"), available, lambda: kernel.hists)
         except OSError as error:
             number = errno.errorcode[error.errno or 0]
         task.open("events/kprobes/flt/trigger")

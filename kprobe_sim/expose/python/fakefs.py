@@ -9,6 +9,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kprobe_sim.builds.profile import PROFILES
@@ -19,6 +20,19 @@ if TYPE_CHECKING:
     from kprobe_sim.kernel.simulated import SimulatedKernel
 
 _PROFILES = str(PROFILES)
+LATE = (  # what a kernel imports when it needs it
+    "hist.files",
+    "hist.synthetic",
+    "probes.eprobes",
+    "probes.synthetic",
+    "probes.uprobes",
+    "static_events.emission",
+    "static_events.task_life",
+    "text.header",
+    "text.render",
+    "tree.filtering",
+    "tree.trigger_file",
+)
 _DIRECTORIES = (
     "/sys/kernel",
     "/proc/self",
@@ -48,7 +62,13 @@ def paused(fs: Any) -> Iterator[None]:
 
 
 def load(kernel: SimulatedKernel) -> None:
-    """Let the kernel read now what it would read from the disk when it is first needed."""
+    """Let the kernel read now what it would read from the disk when it is first needed.
+
+    A module that is imported within `fs` is forgotten with it, and imported anew another time: its classes would then
+    be others than those that this kernel knows.
+    """
+    for name in LATE:
+        import_module(f"kprobe_sim.{name}")
     profile = kernel.profile
     for name, value in vars(type(profile)).items():
         if isinstance(value, cached_property):
