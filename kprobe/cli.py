@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from .signals import Signalled, Signals  # the rest is imported once signals are handled
@@ -90,7 +91,7 @@ def _run(request: CommandLine, tracefs: Tracefs | None, signals: Signals) -> int
     spec = chosen(request.tracefs)
     try:
         try:
-            opened = _open(spec)
+            opened = _open(spec, is_last=signals.is_last)
         except OSError as error:  # of a file that the spec names
             raise RuntimeError(_words(error)) from error
         try:
@@ -120,7 +121,7 @@ def _act(request: CommandLine, signals: Signals) -> Callable[[Tracefs], int]:
     return lambda tracefs: _use(request, probe, tracefs, signals)
 
 
-def _open(spec: str) -> Tracefs:
+def _open(spec: str, *, is_last: bool) -> Tracefs:
     from .backends import open_tracefs
 
     if spec.partition(":")[0] == "local":
@@ -128,7 +129,14 @@ def _open(spec: str) -> Tracefs:
     from .output import Progress
 
     with Progress(f"opening {spec}"):
-        return open_tracefs(spec)
+        if not is_last:
+            return open_tracefs(spec)
+        gc.disable()  # what is loaded now stays to the end: the collector need never look at it
+        try:
+            return open_tracefs(spec)
+        finally:
+            gc.freeze()
+            gc.enable()
 
 
 def _use(request: CommandLine, probe: Probe, tracefs: Tracefs, signals: Signals) -> int:

@@ -49,7 +49,7 @@ class Signals:
 
     def __init__(self, *, is_last: bool = False) -> None:
         self.received = 0
-        self._is_last = is_last
+        self.is_last = is_last
         self._stop: Callable[[], None] | None = None
         self._old: dict[int, object] = {}
 
@@ -66,7 +66,7 @@ class Signals:
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._old.items():
-            _signal.signal(number, _signal.SIG_IGN if self._is_last else handler)  # type: ignore[arg-type]
+            _signal.signal(number, _signal.SIG_IGN if self.is_last else handler)  # type: ignore[arg-type]
         self._old.clear()
 
     def end_by(self, stop: Callable[[], None]) -> None:
