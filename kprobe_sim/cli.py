@@ -127,7 +127,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
     mount.add_argument("directory", metavar="DIR", help="an existing directory")
-    verbs.add_parser("profiles", help="list the kernels that can be simulated, and the built-in activities")
+    verbs.add_parser(
+        "profiles", help="list the kernels that can be simulated, and the built-in activities", formatter_class=_Help
+    )
     return parser
 
 
