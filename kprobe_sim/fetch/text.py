@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from itertools import chain, repeat
+from itertools import repeat
 
 from kprobe_sim.fetch.argument import FetchArg
+from kprobe_sim.fetch.types import FetchType
 from kprobe_sim.machine.symbol_text import Covering, symbol_text
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.records.trace_seq import Put
@@ -45,6 +46,14 @@ def _symbols(symbols: Covering) -> Conversion:
     return shown
 
 
+def _conversion(kind: FetchType, symbols: Covering) -> Conversion | None:
+    if kind.is_string:
+        return _strings
+    if kind.name == "symbol":
+        return _symbols(symbols)
+    return _characters if kind.name == "char" else None
+
+
 def _filled(part: bytes, value: bytes | int) -> bytes:
     return value if isinstance(value, Put) else part % value
 
@@ -52,17 +61,18 @@ def _filled(part: bytes, value: bytes | int) -> bytes:
 class ArgumentsText(NamedTuple):
     """What turns records into the texts after the probe's place.
 
-    Either at once, by a %-template and the values that it takes of all the records, a column for each, or in the pieces
-    that the kernel writes.
+    Either at once, by a %-template and the values that it takes of a record, or of many records, a column for each; or
+    in the pieces that the kernel writes.
     """
 
     template: bytes
+    values: Callable[[bytes], Sequence[bytes | int]]
     columns: Callable[[Sequence[bytes]], Sequence[Sequence[bytes | int]]]
     pieces: Callable[[bytes], list[bytes]]
 
     def whole(self, record: bytes) -> bytes:
         """Return the text of one record at once."""
-        return self.template % tuple(value for (value,) in self.columns((record,)))
+        return self.template % (*self.values(record),)
 
 
 def compile_text(arguments: Sequence[FetchArg], start: int, symbols: Covering) -> ArgumentsText:
@@ -82,24 +92,30 @@ def compile_text(arguments: Sequence[FetchArg], start: int, symbols: Covering) -
             parts.append(piece)
         signed = kind.signed and not kind.is_string
         codes.append((_SIGNED_CODES if signed else _UNSIGNED_CODES)[kind.size] * length)
-        if kind.is_string:
-            conversions += [(place, _strings) for place in range(count, count + length)]
-        elif kind.name == "symbol":
-            conversions += [(place, _symbols(symbols)) for place in range(count, count + length)]
-        elif kind.name == "char":
-            conversions += [(place, _characters) for place in range(count, count + length)]
+        conversion = _conversion(kind, symbols)
+        if conversion is not None:
+            conversions += [(place, conversion) for place in range(count, count + length)]
         count += length
     unpack = struct.Struct("".join(codes)).unpack_from
 
-    def columns(records: Sequence[bytes]) -> Sequence[Sequence[bytes | int]]:
-        values: list[Sequence[int]] = list(zip(*map(unpack, records, repeat(start)), strict=True))
-        found: list[Sequence[bytes | int]] = [*values]
+    def values(record: bytes) -> Sequence[bytes | int]:
+        plain: Sequence[int] = unpack(record, start)
+        if not conversions:
+            return plain
+        found: list[bytes | int] = [*plain]
         for place, convert in conversions:
-            found[place] = convert(records, values[place])
+            found[place] = convert((record,), (plain[place],))[0]
+        return found
+
+    def columns(records: Sequence[bytes]) -> Sequence[Sequence[bytes | int]]:
+        plain: list[Sequence[int]] = list(zip(*map(unpack, records, repeat(start)), strict=True))
+        found: list[Sequence[bytes | int]] = [*plain]
+        for place, convert in conversions:
+            found[place] = convert(records, plain[place])
         return found
 
     def pieces(record: bytes) -> list[bytes]:
-        following = chain.from_iterable(columns((record,)))
+        following = iter(values(record))
         return [_filled(part, next(following)) if b"%" in part else part for part in parts]
 
-    return ArgumentsText(b"".join(parts), columns, pieces)
+    return ArgumentsText(b"".join(parts), values, columns, pieces)

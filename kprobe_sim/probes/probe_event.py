@@ -146,38 +146,34 @@ class ProbeEvent:
 
     def bodies(self, symbol: Symbolized) -> Callable[[Sequence[bytes]], list[bytes]]:
         """Return what makes the lines that records have in the trace, from the event's name on."""
-        columns = self.args_text.columns
-        places = self._places(symbol)
-        template = b"%b: (%b)%b\n" % (
-            self.label.replace(b"%", b"%%"),
-            b"%b <- %b" if self.is_return and self.place is None else b"%b",
-            self.args_text.template,
-        )
-        return lambda records: list(map(template.__mod__, zip(*places(records), *columns(records), strict=True)))
+        values, columns = self.args_text.values, self.args_text.columns
+        places, head = self._places(symbol), slice(8, self.start)
+        template = b"%b: (%%b)%b\n" % (self.label.replace(b"%", b"%%"), self.args_text.template)
 
-    def _places(self, symbol: Symbolized) -> Callable[[Sequence[bytes]], list[Sequence[bytes]]]:
-        """Return what shows the places of records: one, or where a function returned to, and the function."""
-        if self.place is not None:
-            place = self.place
-            return lambda records: [[place] * len(records)]
-        places = TextCache(lambda key: symbol(int.from_bytes(key, "little"), True))
-        if not self.is_return:
-            return lambda records: [[places[record[8:16]] for record in records]]
-        functions = TextCache(lambda key: symbol(int.from_bytes(key, "little"), False))
-        return lambda records: [
-            [places[record[16:24]] for record in records],
-            [functions[record[8:16]] for record in records],
-        ]
+        def shown(records: Sequence[bytes]) -> list[bytes]:
+            if len(records) == 1:  # as trace_pipe asks for them
+                (record,) = records
+                return [template % (places[record[head]], *values(record))]
+            found = [places[record[head]] for record in records]
+            return list(map(template.__mod__, zip(found, *columns(records), strict=True)))
+
+        return shown
 
     def pieces(self, symbol: Symbolized) -> Callable[[bytes], list[bytes]]:
         """Return what makes the same line in the pieces that the kernel writes, each of which may not fit."""
         label, places, arguments = self.label, self._places(symbol), self.args_text.pieces
+        return lambda data: [b"%b: (%b)" % (label, places[data[8 : self.start]]), *arguments(data), Put(b"\n")]
 
-        def shown(data: bytes) -> list[bytes]:
-            place = b" <- ".join(text for (text,) in places((data,)))
-            return [b"%b: (%b)" % (label, place), *arguments(data), Put(b"\n")]
+    def _places(self, symbol: Symbolized) -> TextCache[bytes]:
+        """Return the places that lines show, by the addresses in the records."""
 
-        return shown
+        def shown(addresses: bytes) -> bytes:
+            if self.place is not None:
+                return self.place
+            *function, place = (int.from_bytes(addresses[at : at + 8], "little") for at in range(0, len(addresses), 8))
+            return b" <- ".join([symbol(place, True), *[symbol(address, False) for address in function]])
+
+        return TextCache(shown)
 
     def format(self) -> bytes:
         """Return the text of the `format` file."""
