@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _WANTED = InitFlag.ATOMIC_O_TRUNC | InitFlag.BIG_WRITES | InitFlag.PARALLEL_DIROPS | InitFlag.MAX_PAGES
 _LASTING = 3600  # seconds for which the kernel may remember what can't change
 _SIZE_ALONE = 35  # since this minor version (Linux 5.16) news of a size leaves the other attributes valid
-_DIRECT, _UNSEEKABLE = int(OpenFlag.DIRECT_IO | OpenFlag.NOFLUSH), int(OpenFlag.NONSEEKABLE)
+_DIRECT, _UNSEEKABLE = OpenFlag.DIRECT_IO | OpenFlag.NOFLUSH, OpenFlag.NONSEEKABLE
 _ENDLESS = (Seek.SEQ, Seek.TRACING)  # files that refuse SEEK_END, for which the kernel must ask
 
 

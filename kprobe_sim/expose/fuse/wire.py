@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Iterator
-from enum import IntEnum, IntFlag
 from struct import Struct
 
 from kprobe_sim.builds.page import PAGE_SIZE
@@ -17,8 +16,8 @@ UNKNOWN_INODE = 0xFFFFFFFF  # a directory entry that the kernel hasn't looked up
 _VERSION = (7, 31)
 
 
-class Opcode(IntEnum):
-    """What a request asks."""
+class Opcode:
+    """What a request asks: plain numbers, as each start would wait for enums to be made of these."""
 
     LOOKUP = 1
     FORGET = 2
@@ -73,7 +72,7 @@ NOT_MADE: dict[int, int] = {  # as a directory without that operation answers, <
 }
 
 
-class InitFlag(IntFlag):
+class InitFlag:
     """What both sides can do."""
 
     ATOMIC_O_TRUNC = 1 << 3  # O_TRUNC comes with the open, so that the open can refuse it
@@ -82,7 +81,7 @@ class InitFlag(IntFlag):
     MAX_PAGES = 1 << 22
 
 
-class OpenFlag(IntFlag):
+class OpenFlag:
     """How the kernel treats an open file."""
 
     DIRECT_IO = 1 << 0  # every read and write comes here, whatever the size in stat says
@@ -187,7 +186,7 @@ def invalid_notice(node: int, offset: int, length: int) -> bytes:
     return _OUT_HEADER.pack(_OUT_HEADER.size + _INVALID_OUT.size, 2, 0) + _INVALID_OUT.pack(node, offset, length)
 
 
-def init_reply(offered: int, wanted: InitFlag) -> bytes:
+def init_reply(offered: int, wanted: int) -> bytes:
     """Return the body that answers INIT."""
     pages = MAX_WRITE // PAGE_SIZE
     return _INIT_OUT.pack(*_VERSION, 0, offered & wanted, 16, 12, MAX_WRITE, 1, pages, 0, 0, *[0] * 7)
