@@ -17,8 +17,13 @@ from itertools import groupby
 from typing import TypeVar
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 T = TypeVar("T")
+
+# how long a case takes is no fault of it: other processes run meanwhile
+settings.register_profile("at any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("at any load")
 
 # a shell's background job ignores SIGINT and SIGQUIT, and nohup(1) SIGHUP; what the tests start must not inherit that
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -110,7 +110,7 @@ def outcome(record: bytes) -> tuple[bytes, list[tuple[int, int, int | None]]]:
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(arguments, min_size=1, max_size=4), st.sampled_from(GATES), st.lists(states, min_size=1, max_size=3))
 @example(["+0(%si):string", "%di:s32"], GATES[1], [Words({USER: b"/etc/passwd\0"}, {"di": 5, "si": USER})])
 @example(["+0(%si):string", "+0(%di):u32"], GATES[1], [Words({USER: b""}, {"di": 5, "si": USER})])
@@ -195,7 +195,7 @@ def write(kernel: SimulatedKernel, path: str, data: bytes) -> int:
     return 0
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.sampled_from(["6.1", "6.12"]), st.lists(st.tuples(st.lists(calls, max_size=4), writes), min_size=3, max_size=20)
 )

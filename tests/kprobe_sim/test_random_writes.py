@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 TOOL = Path(__file__).parents[2] / "tools" / "random_writes.py"
@@ -50,7 +50,7 @@ DATA = st.one_of(st.binary(max_size=40), st.lists(st.sampled_from(writes._WORDS)
 FLAGS = st.sampled_from((os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_TRUNC))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(st.data())
 def test_a_few_writes_to_a_fresh_kernel(data: st.DataObject) -> None:
     target = writes.Target.of("6.12")
