@@ -44,10 +44,11 @@ test vm-test: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.dev
 	$(PY) -m pytest -q $(SHARED) --tracefs sim --tracefs sim:6.1
 
-# what needs a guest and nothing else: the rest of these files is in `make test`; each file stays with one process
+# What needs a guest and nothing else: the rest of these files is in `make test`.  Each file stays with one process, and
+# those with few tests that wait or boot come first, so that no process is left with one of them at the end.
 vm-test: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
-	$(PY) -m pytest -q -m vm -n $(WORKERS) --dist loadfile $(KERNEL:%=--tracefs vm:%) tests/conformance tests/kprobe_vm tests/test_docs.py tests/kprobe_sim/expose/test_results.py
+	$(PY) -m pytest -q -m vm -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(KERNEL:%=--tracefs vm:%) tests/kprobe_vm tests/test_docs.py tests/kprobe_sim/expose/test_results.py tests/conformance
 
 # each kernel has a run of its own, and the last word is which of them failed
 vm-ftracetest: $(VENV)/.dev

@@ -87,7 +87,7 @@ class Victim:
 
 @pytest.fixture
 def victim(series: str) -> Iterator[Victim]:
-    with Machine(series, deadlines=Deadlines(ping=3.0)) as machine:
+    with Machine(series, deadlines=Deadlines(silence=0.5, ping=3.0), template=True) as machine:
         held = Victim(machine)
         yield held
         machine.close()
@@ -292,7 +292,7 @@ def child(series: str) -> Iterator[Callable[[str], Child]]:
 
 
 RUNNING = """
-    with Machine(sys.argv[1]) as machine:
+    with Machine(sys.argv[1], template=True) as machine:
         print("up", flush=True)
         machine.tracefs.stream("trace_pipe").read()
 """
@@ -344,7 +344,7 @@ def test_ctrl_c_in_a_blocked_read_ends_both_tidily(child: Callable[[str], Child]
 def test_a_machine_never_closed_leaves_no_qemu(child: Callable[[str], Child]) -> None:
     one = child(
         """
-        machine = Machine(sys.argv[1])
+        machine = Machine(sys.argv[1], template=True)
         machine.start()
         print(machine.boot.qemu.pid)
         """
