@@ -13,6 +13,7 @@ from kprobe_sim.text.field_values import compile_fields
 from kprobe_sim.text.static_text import static_text
 
 _KNOWN = 4096  # records whose bodies are kept
+_FEW = 16  # so many are made sooner than looked for
 _ULONG_MAX = 2**64 - 1
 _PLACES = struct.Struct("<QQ")
 
@@ -71,7 +72,7 @@ class Bodies:
 
     def texts(self, records: Sequence[bytes]) -> list[bytes]:
         """Return the bodies of records; those that were asked for before aren't made again, where many are the same."""
-        if self._asked >= max(_KNOWN, 4 * self._found):
+        if len(records) < _FEW or self._asked >= max(_KNOWN, 4 * self._found):
             return self._made(records)
         known = self._known
         texts = list(map(known.get, records, repeat(b"")))
@@ -91,6 +92,8 @@ class Bodies:
 
     def _made(self, records: Sequence[bytes]) -> list[bytes]:
         """Make the bodies of records, of each kind at once."""
+        if len(records) == 1:
+            return self._kind(records[0][:2])(records)
         kinds = [record[:2] for record in records]
         different = set(kinds)
         if len(different) == 1:
