@@ -17,13 +17,8 @@ from itertools import groupby
 from typing import TypeVar
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 T = TypeVar("T")
-
-# how long a case takes is no fault of it: other processes run meanwhile
-settings.register_profile("at any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("at any load")
 
 # a shell's background job ignores SIGINT and SIGQUIT, and nohup(1) SIGHUP; what the tests start must not inherit that
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -40,6 +35,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("kprobe-sim's own tests")
     group.addoption("--cases", default="", metavar="TEXT", help="of many recorded cases those with TEXT in the name")
     group.addoption("--shuffle", metavar="SEED", help="run files, and the tests of a file, in an order made of SEED")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let no case of hypothesis fail by how long it took, as other processes run meanwhile."""
+    if not config.pluginmanager.hasplugin("hypothesispytest"):  # in a guest there is pytest and nothing else
+        return
+    from hypothesis import HealthCheck, settings
+
+    settings.register_profile("at any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("at any load")
 
 
 @pytest.hookimpl(optionalhook=True)  # of xdist
