@@ -187,7 +187,9 @@ class Side:
 
     def _restore_values(self, touched: set[str]) -> None:
         for name, value in self._values.items():
-            if name in touched and self._value(name) != value:
+            # a histogram of times sets the clock (hist_register_trigger() in trace_events_hist.c), which stays
+            is_touched = name in touched or (name == "trace_clock" and "trigger" in touched)
+            if is_touched and self._value(name) != value:
                 self.tracefs.write(name, value)
 
     def _remove_all_events(self) -> None:
