@@ -102,6 +102,7 @@ class TraceOptions:
 
     def _changed(self) -> None:
         self.version += 1
-        self.names_tasks = self["record-cmd"]
-        self.groups_tasks = self["record-tgid"]
-        self.has_stacks = self["stacktrace"] or self["userstacktrace"]
+        get = self._state.get
+        self.names_tasks = get("record-cmd", False)
+        self.groups_tasks = get("record-tgid", False)
+        self.has_stacks = get("stacktrace", False) or get("userstacktrace", False)

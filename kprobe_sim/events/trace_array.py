@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 from kprobe_sim.events.function_lists import FunctionLists
 from kprobe_sim.events.options import OPTIONS_OF_TRACERS, TRACER_OPTIONS, TraceOptions
@@ -44,8 +45,6 @@ class TraceArray:
         pages = _MINIMUM_PAGES if not name else _pages(machine.profile.trace_buffer_size)
         self.buffer: RingBuffer = RingBuffer(machine.cpus, pages)
         self.buffer.overwrite = self.options["overwrite"]
-        self.spare: RingBuffer = RingBuffer(machine.cpus, 1)  # the other half of the snapshot (tr->max_buffer)
-        self.spare.overwrite = self.options["overwrite"]
         self.has_snapshot = False
         self.masked: frozenset[int] = frozenset()  # CPUs that tracing_cpumask leaves out
         self.clock = TraceClock(machine.clock, machine.profile.default_clock, machine.profile.hz)
@@ -68,6 +67,13 @@ class TraceArray:
         self.open_files = 0
         self.removed = False
         self.started = 0  # time_start of the buffer
+
+    @cached_property
+    def spare(self) -> RingBuffer:
+        """The other half of the snapshot (tr->max_buffer)."""
+        spare = RingBuffer(self.cpus, 1)
+        spare.overwrite = self.options["overwrite"]
+        return spare
 
     # facts that the renderer asks for
 
