@@ -10,7 +10,7 @@ from kprobe_sim.named_tuple import NamedTuple
 
 SYNTHETIC = 0xFFFF_FFFF_B000_0000  # an address range that neither image nor modules use
 SYNTHETIC_MODULE = 0xFFFF_FFFF_D000_0000  # the same for functions of modules
-FENTRY = 5  # bytes of the call to __fentry__, a nop while nobody traces
+FENTRY_SIZE = 5  # bytes of the call to __fentry__, a nop while nobody traces
 
 
 class Added(NamedTuple):
@@ -28,7 +28,7 @@ class Added(NamedTuple):
         offset = address - self.symbol.address
         if self.boundaries is not None:
             return offset in self.boundaries
-        return not 0 < offset < self.call and not self.call < offset < self.call + FENTRY
+        return not 0 < offset < self.call and not self.call < offset < self.call + FENTRY_SIZE
 
 
 class AddedSymbols:

@@ -6,7 +6,6 @@ Source: recorded traces of 6.12.117, 7.2.13 and 7.3 (tests/kprobe_sim/test_funct
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 
 from kprobe_sim.events.event_file import EventFile
 from kprobe_sim.events.instances import Instances
@@ -37,7 +36,6 @@ class FunctionHits(NamedTuple):
 
 
 NO_USERS = FunctionHits()
-_AGE = attrgetter("made")
 
 
 def function_hits(
@@ -50,7 +48,7 @@ def function_hits(
     machine = instances.top.machine
     late = machine.gates.fprobes_late
     one = int(bool(machine.profile.preemption))
-    probes = [(probe, tuple(instances.enabled(probe.event))) for probe in _enabled(function, instances, fprobes)]
+    probes = [(probe, tuple(instances.enabled(probe.event))) for probe in fprobes.wanted(there, instances)]
     if late and not probes:
         return NO_USERS
     # before fprobes were made of the function graph each of them was a user of its own, enabled or not
@@ -70,16 +68,6 @@ def function_hits(
         _on(before, (), is_return=False),
         _on(after, (), is_return=True),
     )
-
-
-def _enabled(function: int, instances: Instances, fprobes: Fprobes) -> list[Fprobe]:
-    """Return the fprobes on a function whose events some instance wants, oldest first; the fewer are looked at."""
-    there, events = fprobes.at(function), instances.enabled_events()
-    if len(there) <= len(events):
-        probes = [probe for probe in there if instances.enabled(probe.event)]
-    else:
-        probes = [probe for event in events for probe in fprobes.of(event) if probe in there]
-    return sorted(probes, key=_AGE)
 
 
 def _on(some: Sequence[Attached], others: Sequence[Attached], *, is_return: bool) -> tuple[Attached, ...]:

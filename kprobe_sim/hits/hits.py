@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from kprobe_sim.builds.added import FENTRY_SIZE
 from kprobe_sim.events.event import Event
 from kprobe_sim.events.event_file import EventFile, Hit
 from kprobe_sim.events.instance import Instance
@@ -14,7 +15,7 @@ from kprobe_sim.events.recording import Recorder
 from kprobe_sim.hits.call import Call, CallResolver, with_return_address
 from kprobe_sim.hits.function_hits import NO_USERS, Attached, FunctionHits
 from kprobe_sim.hits.function_users import FunctionUsers
-from kprobe_sim.hits.sites import FENTRY_SIZE, Armed, HandlerContext, Site, Sites
+from kprobe_sim.hits.sites import Armed, HandlerContext, Site, Sites
 from kprobe_sim.hits.task_memory import TaskMemory
 from kprobe_sim.machine.clock import VirtualClock
 from kprobe_sim.machine.state import NOWHERE, UNMAPPED, State

@@ -5,8 +5,7 @@ It is looked once for each function, and again when an event, a symbol or a trac
 
 from __future__ import annotations
 
-from operator import attrgetter
-
+from kprobe_sim.builds.added import FENTRY_SIZE
 from kprobe_sim.events.event import Event
 from kprobe_sim.events.event_file import EventFile
 from kprobe_sim.events.instances import Instances
@@ -18,8 +17,6 @@ from kprobe_sim.probes.kprobes import Kprobe
 from kprobe_sim.probes.probe_event import Probe
 from kprobe_sim.probes.registry import ProbeRegistry
 
-FENTRY_SIZE = 5  # bytes of the call to __fentry__
-_AGE = attrgetter("made")
 _MAX_SITES = 4096
 
 
@@ -157,13 +154,9 @@ class Sites:
         )
 
     def _wanted(self, address: int) -> list[Kprobe]:
-        """Return the kprobes at an address whose events some instance wants, oldest first; the fewer are looked at."""
-        kprobes, instances = self._probes.kprobes, self._instances
-        there, events = kprobes.at(address), instances.enabled_events()
-        if len(there) <= len(events):
-            return [probe for probe in there if instances.enabled(probe.event)]
-        probes = [probe for event in events for probe in kprobes.of(event) if probe.address == address]
-        return sorted(probes, key=_AGE)
+        """Return the kprobes at an address whose events some instance wants, oldest first."""
+        kprobes = self._probes.kprobes
+        return kprobes.wanted(kprobes.at(address), self._instances)
 
     def _entry(self, function: int) -> int:
         here = self._entries.get(function)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kprobe_sim.builds.added import FENTRY_SIZE
 from kprobe_sim.builds.profile import Profile
 from kprobe_sim.builds.symbols import SymbolTable
-
-_FENTRY_SIZE = 5
 
 
 class TracerFrames:
@@ -25,7 +24,7 @@ class TracerFrames:
         if shared:
             index = int(self._chains["shared_index"])
             frames[index:index] = self._frames("shared")
-        return [*frames, here + _FENTRY_SIZE, *chain]
+        return [*frames, here + FENTRY_SIZE, *chain]
 
     def breakpoint(self, here: int, chain: Sequence[int]) -> list[int]:
         """Return the stack of a probe that uses a breakpoint."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
+from operator import attrgetter
 from typing import ClassVar, Generic, TypeVar, cast
 
 from kprobe_sim.builds.gates import Gates
@@ -11,11 +12,14 @@ from kprobe_sim.builds.symbols import SymbolTable
 from kprobe_sim.events.dyn_event import Deletion, DynamicEvent, DynEvent, EventHost, Operations
 from kprobe_sim.events.event import Event
 from kprobe_sim.events.event_table import EventTable
+from kprobe_sim.events.instances import Instances
 from kprobe_sim.machine.simulated import SimulatedMachine
 from kprobe_sim.parsing.errlog import ErrorLog
 from kprobe_sim.parsing.refusal import Refusal, refuse
 from kprobe_sim.probes.probe_event import Probe, first_difference
 from kprobe_sim.probes.probe_point import ProbePoints
+
+_AGE = attrgetter("made")
 
 
 class DynEventList:
@@ -158,6 +162,15 @@ class ProbeKind(Generic[P]):
     def of(self, event: Event) -> list[P]:
         """Return the probes of this kind that feed an event, oldest first."""
         return list(self._events.get(event, {}).values())
+
+    def wanted(self, there: Collection[P], instances: Instances) -> list[P]:
+        """Return those of some probes, oldest first, whose events an instance wants; the fewer are looked at."""
+        events = instances.enabled_events()
+        if len(there) <= len(events):
+            probes = [probe for probe in there if instances.enabled(probe.event)]
+        else:
+            probes = [probe for event in events for probe in self.of(event) if probe in there]
+        return sorted(probes, key=_AGE)
 
     def create(self, line: str, words: list[str]) -> None:
         """Make what a line defines; raise Refusal, or Declined if it is of another kind."""
