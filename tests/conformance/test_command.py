@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from typing import Any
 
 import pytest
@@ -40,16 +39,34 @@ def test_it_prints_until_a_signal_and_tidies_up(
     seen = []
 
     class Working:
-        """The tracefs of a machine at work: opens begin once tracing is on, then the user interrupts."""
+        """The tracefs of a machine at work: opens begin once tracing is on."""
 
         def __getattr__(self, name: str) -> Any:
             return getattr(tracefs, name)
 
         def play(self) -> None:
             seen.append(tracefs.read("kprobe_events"))
-            for path in ("/etc/hostname", "/no/host", "/dev/null"):
+            for path in ("/etc/hostname", "/dev/null", "/no/host"):
                 workload.open(path)
-            threading.Timer(0.5, os.kill, (os.getpid(), number)).start()
+
+        def stream(self, path: str) -> Any:
+            return Interrupted(tracefs.stream(path))
+
+    class Interrupted:
+        """What the command reads: when it has had both lines and waits for more, the user interrupts."""
+
+        def __init__(self, stream: Any) -> None:
+            self.close = stream.close
+            self._stream = stream
+            self._lines = 0
+
+        def read(self, timeout: float | None = None) -> bytes:
+            if self._lines == 2 and timeout:
+                os.kill(os.getpid(), number)
+                raise TimeoutError
+            data: bytes = self._stream.read(timeout)
+            self._lines += data.count(b"\n")
+            return data
 
     filter_ = f'filename ~ "*host*" && common_pid == {workload.pid}'
     assert main(["-F", DEFINITION, filter_], tracefs=Working()) == status
@@ -73,7 +90,7 @@ def test_one_process_with_a_stack(tracefs: Any, workload: Any, build: Build, cap
         def play(self) -> None:
             workload.open("/dev/null")
 
-    assert main(["-F", "-s", "-d", "0.3", "-p", str(workload.pid), DEFINITION], tracefs=Working()) == 0
+    assert main(["-F", "-s", "-d", "0.01", "-p", str(workload.pid), DEFINITION], tracefs=Working()) == 0
     lines = capfdbinary.readouterr().out.splitlines()
     assert lines[0].endswith(f'myopen: ({build.openat2}) filename="/dev/null"'.encode())
     assert lines[1].endswith(b": <stack trace>")

@@ -43,6 +43,10 @@ FOUR_LETTERS_HEADER = """\
 """
 
 
+# seconds for which a reader is seen to wait; what it then gets shows that it did
+A_MOMENT = 0.02
+
+
 class Record(NamedTuple):
     """One record of error_log: where (with what), the command, and the same command with a ^ at the fault."""
 
