@@ -119,9 +119,10 @@ class RecordedTracefs:
 
     # ------------------------------------------------------------------------------------------------------- events
 
-    def events(self) -> list[EventFacts]:
-        """Return all static events, systems and events in readdir order."""
-        return [self._event(system, name) for system in self._packed_systems for name in self._system(system).members]
+    def events(self, system: str | None = None) -> list[EventFacts]:
+        """Return all static events, or those of a system that there is, systems and events in readdir order."""
+        systems = self._packed_systems if system is None else (system,)
+        return [self._event(system, name) for system in systems for name in self._system(system).members]
 
     def event(self, system: str, name: str) -> EventFacts | None:
         """Return a static event, or None."""

@@ -43,6 +43,11 @@ class Event(Protocol):
         ...
 
 
+def listed(event: Event) -> bytes:
+    """Return the line of an event in available_events and set_event."""
+    return f"{event.system}:{event.name}\n".encode("latin-1")
+
+
 class StaticEvent:
     """A tracepoint event that the profile recorded; its format text is read when somebody asks."""
 

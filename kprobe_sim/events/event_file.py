@@ -215,12 +215,13 @@ class EventFiles:
     So neither an event nor an instance costs more the more there are of the other.
     """
 
-    __slots__ = ("_enabled", "_of_event", "_of_instance")
+    __slots__ = ("_enabled", "_enabled_of", "_of_event", "_of_instance")
 
     def __init__(self) -> None:
         self._of_event: dict[Event, dict[TraceArray, EventFile]] = {}
         self._of_instance: dict[TraceArray, dict[Event, EventFile]] = {}
         self._enabled: dict[Event, list[EventFile]] = {}  # in the order of the instances
+        self._enabled_of: dict[TraceArray, dict[EventFile, None]] = {}  # in the order in which they were enabled
 
     def find(self, instance: TraceArray, event: Event) -> EventFile | None:
         """Return the file of an event in an instance, None if nobody has asked for it."""
@@ -240,6 +241,10 @@ class EventFiles:
         """Return the files of an event where it is enabled, in the order of the instances."""
         return self._enabled.get(event, ())
 
+    def enabled_of(self, instance: TraceArray) -> Collection[EventFile]:
+        """Return the files of the events that are enabled in an instance, in the order in which they were."""
+        return self._enabled_of.get(instance, {}).keys()
+
     def enabled_events(self) -> Collection[Event]:
         """Return the events that are enabled somewhere."""
         return self._enabled.keys()
@@ -254,6 +259,7 @@ class EventFiles:
             return
         if on:
             insort(self._enabled.setdefault(file.event, []), file, key=_NUMBER)
+            self._enabled_of.setdefault(file.instance, {})[file] = None
         else:
             self._disabled(file)
 
@@ -273,6 +279,10 @@ class EventFiles:
                 instance.tracing.rearm(event)
 
     def _disabled(self, file: EventFile) -> None:
+        of_instance = self._enabled_of[file.instance]
+        del of_instance[file]
+        if not of_instance:
+            del self._enabled_of[file.instance]
         files = self._enabled[file.event]
         files.remove(file)
         if not files:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from kprobe_sim.events.dyn_event import DynamicEvent
-from kprobe_sim.events.event import Event
+from kprobe_sim.events.event import Event, listed
 from kprobe_sim.events.static_table import StaticEvents
 
 
@@ -25,10 +26,12 @@ class EventTable:
         self._dynamic: dict[int, DynamicEvent] = {}
         self._numbers: dict[DynamicEvent, int] = {}  # by which event came, oldest first
         self._systems: dict[str, dict[DynamicEvent, int]] = {}  # the same by system
+        self._names: dict[str, dict[DynamicEvent, int]] = {}  # and by name
         self._later: dict[tuple[str, str], list[DynamicEvent]] = {}  # those that came under a name in use
         self._next = first_id
         self._reuse_ids = reuse_ids  # 6.12 and later hand out the lowest free id; before, ids only grow
         self._free: list[int] = []  # ids of events that are gone, as a heap
+        self._available: list[bytes] | None = None  # the lines of available_events, if nothing came or went since
 
     def add(self, event: DynamicEvent) -> None:
         """Take in a new event, and give it its id."""
@@ -41,16 +44,19 @@ class EventTable:
         self._dynamic[event.id] = event
         self._numbers[event] = self.came
         self._systems.setdefault(event.system, {})[event] = self.came
+        self._names.setdefault(event.name, {})[event] = self.came
+        self._available = None
         if self.named.setdefault((event.system, event.name), event) is not event:
             self._later.setdefault((event.system, event.name), []).append(event)
 
     def remove(self, event: DynamicEvent) -> None:
         """Forget an event; its id is free where the kernel reuses ids."""
         del self._dynamic[event.id], self._numbers[event]
-        system = self._systems[event.system]
-        del system[event]
-        if not system:
-            del self._systems[event.system]
+        for index, key in ((self._systems, event.system), (self._names, event.name)):
+            del index[key][event]
+            if not index[key]:
+                del index[key]
+        self._available = None
         if self._is_named(event):
             del self.named[event.system, event.name]
         else:
@@ -88,10 +94,10 @@ class EventTable:
         """Return the dynamic events of a system, or of all, oldest first: those that an instance found, and the others.
 
         `moment` is what `came` was when the instance was made: it doesn't know what had no name of its own then.  With
-        a system and a `name` only those of that name, in a time that doesn't depend on how many others there are.
+        a `name` only those of that name, in a time that doesn't depend on how many others there are.
         """
         if system is None:
-            events = self._numbers
+            events = self._numbers if name is None else self._names.get(name, {})
         elif name is None:
             events = self._systems.get(system, {})
         else:
@@ -108,10 +114,16 @@ class EventTable:
         events = [*((first,) if first else ()), *self._later.get((system, name), ())]
         return {event: self._numbers[event] for event in sorted(events, key=self._numbers.__getitem__)}
 
-    def available(self) -> bytes:
-        """Return the text of available_events: newest first."""
-        events: list[Event] = [*reversed(self.named.values()), *self.static.all().values()]
-        return "".join(f"{event.system}:{event.name}\n" for event in events if event.can_enable).encode("latin-1")
+    def number(self, event: Event) -> int | None:
+        """Return by which number a dynamic event came, None for a static one."""
+        return self._numbers.get(event)  # type: ignore[call-overload,no-any-return]  # a static event isn't there
+
+    def available(self) -> Sequence[bytes]:
+        """Return the lines of available_events: newest first."""
+        if self._available is None:
+            own = [listed(event) for event in reversed(self.named.values()) if event.can_enable]
+            self._available = [*own, *self.static.available]
+        return self._available
 
     def _is_named(self, event: DynamicEvent) -> bool:
         return self.named.get((event.system, event.name)) is event

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from operator import attrgetter
 
 from kprobe_sim.events.event import Event
@@ -61,32 +61,41 @@ class Instance(TraceArray):
         event = self.tracing.events.static.find("ftrace", "print")
         return None if event is None else self.used_file(event)
 
-    def enabled_files(self) -> Iterator[EventFile]:
-        """Yield the files of the events that are enabled."""
-        return (file for file in self.used_files() if file.enabled)
+    def enabled_files(self) -> Collection[EventFile]:
+        """Return the files of the events that are enabled, in the order in which they were."""
+        return self._files.enabled_of(self)
 
     def enabled_before(self, system: str, prefix: str, other: str, other_prefix: str) -> bool:
         """True if an event of the one system and beginning of a name was enabled before any of the other."""
 
-        def first(system: str, prefix: str) -> int:
-            there = (f for f in self.enabled_files() if f.event.system == system and f.event.name.startswith(prefix))
-            return min((file.since for file in there), default=self.enablings + 1)
-
-        return first(system, prefix) < first(other, other_prefix)
+        for file in self.enabled_files():
+            event = file.event
+            if event.system == system and event.name.startswith(prefix):
+                return True
+            if event.system == other and event.name.startswith(other_prefix):
+                return False
+        return False
 
     def events(self, system: str | None = None, name: str | None = None) -> Iterator[Event]:
         """Yield the events of a system, None: of all, as the kernel lists an instance's files (tr->events).
 
         What came last stands first; but what is older than the instance stands in its order, static events before.
-        With a system and a `name` only those of that name.
+        With a `name` only those of that name.
         """
         older, newer = self.tracing.events.around(self._born, system, name)
         yield from reversed(newer)
-        if system is None or name is None:
-            yield from self.tracing.events.static.listed(system)
-        elif static := self.tracing.events.static.find(system, name):
-            yield static
+        yield from self.tracing.events.static.listed(system, name)
         yield from older
+
+    def in_order(self, events: Iterable[Event]) -> list[Event]:
+        """Return some of the instance's events in that order, each once."""
+        return sorted(set(events), key=self._place)
+
+    def _place(self, event: Event) -> tuple[int, int]:
+        number = self.tracing.events.number(event)
+        if number is None:
+            return 1, event.id
+        return (0, -number) if number > self._born else (2, number)
 
     def event_names(self, system: str | None = None) -> Iterator[str]:
         """Yield the names of a system's events, None: of all systems, in the order of their directories' making.

@@ -7,15 +7,18 @@ that its instances have of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
+from operator import attrgetter
 from types import MappingProxyType
 
 from kprobe_sim.builds.once import once
 from kprobe_sim.builds.profile import Profile
 from kprobe_sim.builds.recorded_tracefs import EventFacts
-from kprobe_sim.events.event import StaticEvent
+from kprobe_sim.events.event import StaticEvent, listed
 
 Key = tuple[str, str]  # system and name
+
+_ID = attrgetter("id")
 
 
 class StaticEvents:
@@ -25,6 +28,7 @@ class StaticEvents:
         self._profile = profile
         self._made: dict[Key, StaticEvent] = {}  # each event is one object, whichever threads ask for it
         self._all: Mapping[Key, StaticEvent] | None = None
+        self._listed: dict[str, Sequence[StaticEvent]] = {}  # by system
         self._ids: dict[int, StaticEvent] = {}
         self._systems: tuple[Mapping[str, Sequence[str]], ...] = ()
 
@@ -49,17 +53,23 @@ class StaticEvents:
     def all(self) -> Mapping[Key, StaticEvent]:
         """Return all events by system and name, in the order of available_events."""
         if self._all is None:
-            listed = sorted(self._profile.tracefs.events(), key=lambda facts: facts.id)
-            self._all = MappingProxyType({(facts.system, facts.name): self._make(facts) for facts in listed})
+            ordered = sorted(self._profile.tracefs.events(), key=_ID)
+            self._all = MappingProxyType({(facts.system, facts.name): self._make(facts) for facts in ordered})
         return self._all
 
-    def listed(self, system: str | None) -> Iterable[StaticEvent]:
-        """Return the events of a system, None: of all, in the order of available_events."""
+    def listed(self, system: str | None, name: str | None = None) -> Iterable[StaticEvent]:
+        """Return the events of a system and of a name, None: of all, in the order of available_events."""
         if system is None:
-            return self.all().values()
-        if not self.has_system(system):
-            return ()
-        return [event for event in self.all().values() if event.system == system]
+            return self.all().values() if name is None else self._of_name.get(name, ())
+        if name is None:
+            return self._of_system(system)
+        event = self.find(system, name)
+        return () if event is None else (event,)
+
+    @cached_property
+    def available(self) -> Sequence[bytes]:
+        """The lines of available_events."""
+        return tuple(listed(event) for event in self.all().values() if event.can_enable)
 
     def by_id(self, number: int) -> StaticEvent | None:
         """Return the event with that id, or None."""
@@ -85,6 +95,22 @@ class StaticEvents:
             made[place:place] = of_ftrace
             self._systems = (_by_system(made), _by_system(made[::-1]))
         return self._systems[backwards]
+
+    def _of_system(self, system: str) -> Sequence[StaticEvent]:
+        found = self._listed.get(system)
+        if found is None:
+            if not self.has_system(system):
+                return ()
+            found = sorted(map(self._make, self._profile.tracefs.events(system)), key=_ID)
+            self._listed[system] = found
+        return found
+
+    @cached_property
+    def _of_name(self) -> Mapping[str, Sequence[StaticEvent]]:
+        named: dict[str, list[StaticEvent]] = {}
+        for event in self.all().values():
+            named.setdefault(event.name, []).append(event)
+        return MappingProxyType(named)
 
     def _make(self, facts: EventFacts) -> StaticEvent:
         text = partial(self._profile.tracefs.event_format, facts.system, facts.name)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kprobe_sim.builds.page import PAGE_SIZE
+from kprobe_sim.events.event import listed
 from kprobe_sim.events.event_file import EventFile
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.machine.clock import ns2usecs
@@ -119,17 +120,13 @@ def _seconds(stamp: int) -> str:
 # events by name and by pid
 
 
-def set_event_text(instance: Instance) -> bytes:
-    enabled = {file.event for file in instance.enabled_files()}
-    shown = [event for event in instance.events() if event in enabled] if enabled else []
-    return "".join(f"{event.system}:{event.name}\n" for event in shown).encode("latin-1")
+def enabled_lines(instance: Instance) -> Sequence[bytes]:
+    return [listed(event) for event in instance.in_order(file.event for file in instance.enabled_files())]
 
 
 def clear_events(instance: Instance) -> None:
-    used = {file.event: file for file in instance.used_files()}
-    for event in instance.events() if used else ():
-        if event in used:
-            used[event].enable(False)
+    for event in instance.in_order(file.event for file in instance.used_files()):
+        instance.file(event).enable(False)
 
 
 def put_set_event(instance: Instance, data: bytes) -> int:
@@ -149,18 +146,15 @@ def switch_events(instance: Instance, pattern: str, on: bool) -> None:
     match, colon, rest = pattern.partition(":")
     system = match if colon and match not in ("", "*") else None
     name = rest if colon and rest not in ("", "*") else None
-    found = False
-    for event in list(instance.events(system, name)):
-        if not event.can_enable:
-            continue
-        if not colon and match not in (event.name, event.system):
-            continue
-        if name is not None and name != event.name:
-            continue
-        instance.file(event).enable(on)
-        found = True
-    if not found:
+    if colon:
+        named = list(instance.events(system, name))
+    else:
+        named = instance.in_order([*instance.events(system=match), *instance.events(name=match)])
+    events = [event for event in named if event.can_enable]
+    if not events:
         raise refuse(errno.EINVAL)
+    for event in events:
+        instance.file(event).enable(on)
 
 
 def pids_text(pids: set[int] | None, none: bytes = b"") -> bytes:
@@ -217,11 +211,11 @@ def put_enable(file: EventFile, data: bytes) -> None:
 
 
 def group_enable_text(instance: Instance, system: str | None) -> bytes:
-    enabled = {file.event for file in instance.enabled_files()}
-    states = {event in enabled for event in instance.events(system) if event.can_enable}
-    if len(states) == 2:
-        return b"X\n"
-    return {None: b"?\n", False: b"0\n", True: b"1\n"}[states.pop() if states else None]
+    events = (event for event in instance.events(system) if event.can_enable)
+    enabled = {file.event for file in instance.enabled_files() if system in (None, file.event.system)}
+    if not any(event.can_enable for event in enabled):
+        return b"?\n" if next(events, None) is None else b"0\n"
+    return b"1\n" if all(event in enabled for event in events) else b"X\n"
 
 
 def put_group_enable(instance: Instance, system: str | None, data: bytes) -> None:

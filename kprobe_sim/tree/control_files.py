@@ -102,7 +102,12 @@ CONTROL: dict[str, Control] = {
         lambda instance: instance.error_log.clear(),
     ),
     "free_buffer": Control(lambda instance, flags: _FreeBuffer(flags, instance)),
-    "set_event": Control(_seq(control.set_event_text, control.put_set_event), control.clear_events),
+    "set_event": Control(
+        lambda instance, flags: Seq(
+            flags, partial(control.enabled_lines, instance), partial(control.put_set_event, instance)
+        ),
+        control.clear_events,
+    ),
     "set_event_notrace_pid": _pids("no_pids"),
     "set_event_pid": _pids("pids"),
     "set_ftrace_filter": _functions("set_ftrace_filter"),
@@ -124,7 +129,7 @@ CONTROL: dict[str, Control] = {
 
 # files of the top only
 TOP: dict[str, Control] = {
-    "available_events": Control(_seq(lambda instance: instance.tracing.events.available())),
+    "available_events": Control(lambda instance, flags: Seq(flags, instance.tracing.events.available)),
     "available_filter_functions": Control(
         lambda instance, flags: Seq(flags, lambda: instance.machine.functions().lines),
     ),

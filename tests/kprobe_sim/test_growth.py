@@ -80,6 +80,18 @@ class Crowd:
         self.tracefs.write("set_event", f"{self.group}:my0010".encode())
         self.tracefs.write("set_event", f"!{self.group}:my0010".encode())
 
+    def choose_by_a_word(self) -> None:
+        """The same by its name alone, which could be that of a system, and by that in any system."""
+        for word in (b"my0010", b"!my0010", b"*:my0010", b"!*:my0010"):
+            self.tracefs.write("set_event", word)
+
+    def see_what_is_on(self) -> None:
+        """Read set_event while an event is on, and while none is."""
+        self.tracefs.write("events/sched/sched_switch/enable", b"1")
+        assert self.tracefs.read("set_event") == b"sched:sched_switch\n"
+        self.tracefs.write("events/sched/sched_switch/enable", b"0")
+        assert self.tracefs.read("set_event") == b""
+
     def read_the_profile(self) -> None:
         """Read the first line of kprobe_profile after a hit."""
         self.hit()
@@ -93,7 +105,10 @@ class Crowd:
 
 @pytest.mark.parametrize(
     "operation",
-    ["define", "delete", "refuse", "switch", "choose", "instance", "hit", "read_the_profile", "look_up"],
+    [
+        *("define", "delete", "refuse", "switch", "choose", "choose_by_a_word", "see_what_is_on", "instance", "hit"),
+        *("read_the_profile", "look_up"),
+    ],
 )
 @pytest.mark.parametrize("kernel", ["6.1", "7.2"])
 def test_with_many_probes(kernel: str, operation: str) -> None:
@@ -120,6 +135,21 @@ def test_with_many_instances(operation: str) -> None:
     least = work(getattr(few, operation))
     assert least > 20
     assert work(getattr(many, operation)) <= least * 1.05
+
+
+def test_what_is_on_is_found_without_a_look_at_what_is_off() -> None:
+    """There are more than a thousand static events."""
+    crowd = Crowd("6.1", FEW)
+    assert crowd.tracefs.read("available_events").count(b"\n") > 1000
+    assert work(crowd.see_what_is_on) < 500
+    assert work(crowd.choose_by_a_word) < 500
+
+
+def test_the_lines_of_available_events_are_made_once() -> None:
+    crowd = Crowd("6.1", MANY)
+    lines = crowd.tracefs.read("available_events").count(b"\n")
+    assert lines > 1000 + MANY
+    assert work(lambda: crowd.tracefs.read("available_events")) < lines * 3
 
 
 def test_a_listing_costs_the_same_for_each_entry() -> None:
