@@ -53,6 +53,7 @@ def _machine(options: argparse.Namespace, *, template: bool = False) -> Machine:
         memory=options.memory,
         progress=options.progress,
         packages=options.package,
+        modules=options.modules,
         template=template,
     )
 
@@ -163,9 +164,10 @@ def _shell(options: argparse.Namespace) -> int:
 
 
 def _record(options: argparse.Namespace) -> int:
-    from kprobe_vm.recording.record import record
+    from kprobe_vm.recording.booted import record_kernel  # which takes the extra [vm]
 
-    print(record(options.kernel, options.into, config=options.config, progress=options.progress))
+    given = {"modules": options.modules, "config": options.config}
+    print(record_kernel(options.kernel, options.into, **given, progress=options.progress))
     return 0
 
 
@@ -223,7 +225,14 @@ def _parser() -> argparse.ArgumentParser:
     source.add_argument("--index", metavar="URL", help="an archive that is used without apt ($KPROBE_VM_INDEX)")
     source.add_argument("--keyring", metavar="FILE", help="the keys that sign it ($KPROBE_VM_KEYRING)")
     source.add_argument("--lock", metavar="PATH", help="the lock file, before the user's own ($KPROBE_VM_LOCK)")
-    machine = argparse.ArgumentParser(add_help=False, parents=[source])
+    alone = argparse.ArgumentParser(add_help=False)
+    alone.add_argument(
+        "--modules",
+        type=Path,
+        metavar="DIR",
+        help="the modules of a KERNEL that is a path, with its virtio drivers (default: this host's)",
+    )
+    machine = argparse.ArgumentParser(add_help=False, parents=[source, alone])
     machine.add_argument("--cpus", type=int, default=1, metavar="N")
     machine.add_argument("--memory", type=int, default=256, metavar="MIB")
     machine.add_argument(
@@ -262,10 +271,10 @@ def _parser() -> argparse.ArgumentParser:
     verb = verbs.add_parser("shell", parents=[machine], help="a shell in a guest, on this terminal")
     verb.add_argument("kernel", nargs="?", default="6.1", metavar="KERNEL")
     verb.set_defaults(function=_shell)
-    verb = verbs.add_parser("record", help="write down a kernel's profile for the simulator")
+    verb = verbs.add_parser("record", parents=[alone], help="write down a kernel's profile for the simulator")
     verb.add_argument("kernel", metavar="KERNEL")
     verb.add_argument("into", type=Path, metavar="DIRECTORY")
-    verb.add_argument("--config", type=Path, help="the kernel's configuration file")
+    verb.add_argument("--config", type=Path, metavar="FILE", help="the kernel's configuration file")
     verb.set_defaults(function=_record)
     testrun.add_parser(verbs, source)
     diff.add_parser(verbs)

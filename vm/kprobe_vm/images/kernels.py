@@ -22,9 +22,10 @@ from kprobe_vm.host.cache import Cache
 from kprobe_vm.host.progress import measured
 from kprobe_vm.images import kerneltree
 from kprobe_vm.images.bzimage import ELF, KernelImage, boot_header_version, extract_vmlinux
-from kprobe_vm.images.kerneltree import Kernel, load_order, release_of, series_of
+from kprobe_vm.images.kerneltree import Kernel, release_of, series_of
+from kprobe_vm.images.modules import modules_below
 
-__all__ = ["BOOKWORM", "SERIES", "SUITES", "Kernel", "Kernels", "Series", "load_order", "series_of", "suites_for"]
+__all__ = ["BOOKWORM", "SERIES", "SUITES", "Kernel", "Kernels", "Series", "series_of", "suites_for"]
 
 FLAVOUR = "cloud-amd64"
 # From 6.19 on linux-image is a metapackage of 2 KB and the kernel, 13 MB or more, is in linux-binary.
@@ -76,13 +77,16 @@ class Kernels:
         self.archives = archives or Archives.of(os.environ, cache, progress)
         self.locks = locks or Locks.of(os.environ, cache)
 
-    def get(self, spec: str) -> Kernel:
+    def get(self, spec: str, modules: Path | None = None) -> Kernel:
         """Return the kernel of a series, a release or a path, fetched if need be; raise `NotReady`.
 
-        A series that no lock names is the newest that there is, and that is locked from then on.
+        A series that no lock names is the newest that there is, and that is locked from then on.  `modules` is the
+        directory of the modules of a kernel that comes as a path.
         """
         if "/" in spec:
-            return self._from_file(Path(spec).expanduser())
+            return self._from_file(Path(spec).expanduser(), modules)
+        if modules is not None:
+            raise NoSuchKernel(f"{spec} is no path (which has a /): modules are for a kernel that comes as a file")
         series = series_of(spec)
         if not series:
             raise NoSuchKernel(f"{spec!r} is no kernel series (as 6.1), no release and no path (which has a /)")
@@ -206,7 +210,7 @@ class Kernels:
             f"or renew the lock: kprobe-vm update {series}"
         )
 
-    def _from_file(self, path: Path) -> Kernel:
+    def _from_file(self, path: Path, modules: Path | None) -> Kernel:
         try:
             image = path.read_bytes()
         except OSError as error:
@@ -217,7 +221,7 @@ class Kernels:
         if image.startswith(ELF):
             found = re.search(rb"Linux version ([\w.+~-]+) \(", image)
             release = found[1].decode() if found else ""
-            return Kernel(release, series_of(release), path.absolute(), name, self._modules_of(release))
+            return Kernel(release, series_of(release), path.absolute(), name, self._modules_of(release, modules))
         try:
             release = boot_header_version(image).partition(" ")[0]
         except KernelImage as error:
@@ -227,17 +231,17 @@ class Kernels:
         except KernelImage as error:
             self.progress(f"{path}: started as it is, which is slower: {error}")
             start = path.absolute()
-        return Kernel(release, series_of(release), start, name, self._modules_of(release))
+        return Kernel(release, series_of(release), start, name, self._modules_of(release, modules))
 
-    def _modules_of(self, release: str) -> tuple[Path, ...]:
-        """Return modules for a kernel that came alone: those of a cached kernel of that release, else this host's."""
+    def _modules_of(self, release: str, given: Path | None) -> tuple[Path, ...]:
+        """Return modules for a kernel that came alone: those given, else a cached kernel's, else this host's."""
+        if given is not None:
+            return modules_below(given.expanduser(), release, self.cache)
         for kernel in self.cached():
             if kernel.release == release:
                 return kernel.modules
-        drivers = Path("/lib/modules", release, "kernel/drivers") if release else Path("/nonexistent")
-        found = {file.stem: file for place in ("virtio", "char") for file in (drivers / place).glob("*.ko")}
-        order = load_order({name: file.read_bytes() for name, file in found.items()}, list(kerneltree.WANTED_MODULES))
-        return tuple(found[name] for name in order)
+        own = Path("/lib/modules", release)
+        return modules_below(own, release, self.cache) if release and own.is_dir() else ()
 
 
 def _fits(package: Package, release: str) -> bool:

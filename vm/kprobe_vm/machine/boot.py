@@ -26,7 +26,7 @@ from kprobe_vm.errors import (
     QemuDied,
 )
 from kprobe_vm.host.pace import Deadline, Pace
-from kprobe_vm.machine.console import NO_MEMORY, OOPS, PANIC, Console
+from kprobe_vm.machine.console import NO_MEMORY, NO_MODULE, NO_PORT, OOPS, PANIC, Console
 from kprobe_vm.machine.control import Control, Incoming
 from kprobe_vm.machine.qemu import Hardware, Qemu, Ram
 
@@ -54,6 +54,16 @@ class Deadlines(NamedTuple):
 def clock_parts(seconds: float) -> list[bytes]:
     """Return a wall clock time (seconds since 1970) as a SET_CLOCK request has it."""
     return [value.to_bytes(8, "little") for value in divmod(int(seconds * 1e9), 10**9)]
+
+
+def _no_port(module: str) -> str:
+    """Say why the agent found no port, so that it ended and the kernel panicked; `module` is one that didn't load."""
+    if module:
+        return f"the guest has no virtio port, as a module that it was given does not load: {module}"
+    return (
+        "the guest has no virtio port: in this kernel virtio_pci and virtio_console are modules, and it was given "
+        "none: --modules DIR names where they are (/lib/modules/RELEASE of the machine that the kernel is from)"
+    )
 
 
 class Saved(NamedTuple):
@@ -189,6 +199,8 @@ class Boot:
         words = self.console.find(PANIC)
         if oops := self.console.find(OOPS):
             return self._error(GuestOops, f"the guest's kernel oopsed: {oops}", state)
+        if self.console.find(NO_PORT):
+            return GuestPanic(_no_port(self.console.find(NO_MODULE)), console_file=str(self.console.file))
         kind = GuestOutOfMemory if NO_MEMORY.search(words) else GuestPanic
         return self._error(kind, f"the guest's kernel panicked: {words}", state)
 

@@ -28,6 +28,9 @@ PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 # die() numbers its reports, as in "invalid opcode: 0000 [#1] PREEMPT SMP"; a line before may say more.
 OOPS = re.compile(r"(BUG: .*|kernel BUG at .*|(?:^|(?<=\] ))\w.*: [0-9a-f]{4} \[#\d+\].*)")
 NO_MEMORY = re.compile(r"System is deadlocked on memory|Out of memory and no killable processes|[Oo]ut of memory")
+# what the agent (agent.c) says before it ends
+NO_PORT = re.compile(r"(no port kprobe\.agent: .*)")
+NO_MODULE = re.compile(r"module /modules/\d+-(.*)")
 _SOME = re.compile(rb".+", re.DOTALL)
 
 

@@ -7,6 +7,7 @@ import itertools
 import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from kprobe_vm.agent.channel import Channel
 from kprobe_vm.agent.frames import Op
@@ -35,9 +36,10 @@ class Machine:
     had just booted, made if there is none yet: it starts in a small part of the time of a boot, with its own memory and
     the clock set, but its processes, its boot id and the time since its boot are those of the one that was saved.
     Where that fails, it boots (see `faults`). `packages` are Debian packages that the guest has, with what they depend
-    on ("=NAME" for one alone); it gets more memory if they need it. Starting raises `NotReady` if the host lacks
-    something and `MachineDied` if the guest doesn't come up; using it raises `MachineDied` once it is gone, and
-    `OSError` for the guest kernel's refusals. All methods may be called from any thread.
+    on ("=NAME" for one alone); it gets more memory if they need it. `modules` is where the modules are of a kernel that
+    comes as a path. Starting raises `NotReady` if the host lacks something and `MachineDied` if the guest doesn't come
+    up; using it raises `MachineDied` once it is gone, and `OSError` for the guest kernel's refusals. All methods may be
+    called from any thread.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Machine:
         cache: Cache | None = None,
         template: bool = False,
         packages: Sequence[str] = (),
+        modules: Path | None = None,
     ) -> None:
         self.spec = kernel
         self._memory = memory
@@ -65,6 +68,7 @@ class Machine:
         self._cache = cache or Cache.of(os.environ)
         self._template = template
         self._packages = tuple(packages)
+        self._modules = modules
         self._started: Started | None = None
         self._inputs = itertools.count()
         self.kernel: Kernel | None = None
@@ -78,7 +82,7 @@ class Machine:
             raise RuntimeError("the machine was started before")
         sweep()
         program, version = _qemu(self._cache)
-        self.kernel = Kernels(self._cache, self._progress).get(self.spec)
+        self.kernel = Kernels(self._cache, self._progress).get(self.spec, self._modules)
         root = root_image(self._cache, self.kernel, self._progress, self._packages)
         # packages are in memory twice while the guest unpacks them, and its root may fill half of its memory
         memory = self._memory if not self._packages else max(self._memory, 192 + (root.stat().st_size >> 20) * 9 // 4)

@@ -11,9 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from kprobe_vm.agent.tracefs import GuestTracefs
-from kprobe_vm.guest.workload import GuestWorkload
-from kprobe_vm.machine.machine import Machine
+from kprobe_vm.recording.guest import Guest
 
 __all__ = ["ask"]
 
@@ -27,16 +25,16 @@ TRIGGER = b'stacktrace if comm == "workload"'
 FRAME = re.compile(r"^ => ([^/\n]+)", re.MULTILINE)
 
 
-def ask(machine: Machine) -> dict[str, Any]:
-    """Return the facts of a booted machine by name; places are SYMBOL+OFFSET, or an address that has no symbol."""
-    return _Asking(machine).facts()
+def ask(guest: Guest) -> dict[str, Any]:
+    """Return the facts of a guest by name; places are SYMBOL+OFFSET, or an address that has no symbol."""
+    return _Asking(guest).facts()
 
 
 class _Asking:
-    def __init__(self, machine: Machine) -> None:
-        self._files = machine.files
-        self._tracefs: GuestTracefs = machine.tracefs
-        self._workload = GuestWorkload(machine)
+    def __init__(self, guest: Guest) -> None:
+        self._files = guest
+        self._tracefs = guest.tracefs
+        self._workload = guest.workload()
 
     def facts(self) -> dict[str, Any]:
         tracefs = self._tracefs

@@ -8,12 +8,13 @@ doesn't have is simply not in its answers.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import struct
 from collections.abc import Callable
-from typing import Protocol
 
-TRACING = "sys/kernel/tracing"
+from kprobe_vm.recording.guest import TRACING, Guest
+
 # Reading these waits for events, or gives binary pages.
 UNREAD = ("trace_pipe", "trace_pipe_raw", "snapshot_raw")
 # Of the events' thousands of files these are read; all others of their kind say the same.
@@ -24,27 +25,6 @@ SECTIONS = "find /sys/module/*/sections -type f -exec grep -H . {} + 2>/dev/null
 AT_PAGESZ = 6
 SAMPLE = "do_sys_openat2"
 LATENCY = "options/latency-format"
-
-
-class File(Protocol):
-    """An open file of the guest."""
-
-    def read(self, size: int) -> bytes: ...
-    def lseek(self, offset: int) -> int: ...
-    def close(self) -> None: ...
-
-
-class Guest(Protocol):
-    """The guest's whole file tree, and programs in it.  All failures are `OSError`."""
-
-    def read(self, path: str) -> bytes: ...
-    def write(self, path: str, data: bytes) -> None: ...
-    def mkdir(self, path: str) -> None: ...
-    def rmdir(self, path: str) -> None: ...
-    def open(self, path: str) -> File: ...
-    def shell(self, script: str) -> bytes:
-        """Run a script with the guest's shell; return its standard output."""
-        ...
 
 
 def ask(guest: Guest, progress: Callable[[str], None]) -> dict[str, bytes]:
@@ -161,7 +141,7 @@ class Memory:
     """The guest kernel's memory by its virtual addresses, through /proc/kcore (an ELF core file)."""
 
     def __init__(self, guest: Guest) -> None:
-        self._file = guest.open("proc/kcore")
+        self._file = guest.open("proc/kcore", os.O_RDONLY)
         head = self._file.read(4096)
         while len(head) < 4096:
             piece = self._file.read(4096 - len(head))

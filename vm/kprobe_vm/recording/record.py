@@ -1,23 +1,21 @@
-"""`kprobe-vm record`: boot a kernel and write down what a simulated one must know of it.
+"""Ask a kernel, and write down what a simulated one must know of it.
 
 Recording needs no knowledge of the kernel's version.  The code bytes come from the running kernel, so they are as its
-alternatives were patched for the machine that QEMU emulates: the machine that `vm:` specs run on.
+alternatives were patched for the machine that it runs on.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from kprobe_vm.agent.tracefs import GuestTracefs
 from kprobe_vm.host.progress import Progress
-from kprobe_vm.machine.machine import Machine
 from kprobe_vm.recording import btf, chains, profilefile
+from kprobe_vm.recording.guest import Guest
 from kprobe_vm.recording.instructions import (
     Kind,
     ReadMemory,
@@ -29,7 +27,7 @@ from kprobe_vm.recording.instructions import (
     merge,
     static_calls,
 )
-from kprobe_vm.recording.questions import File, Guest, Memory, ask
+from kprobe_vm.recording.questions import Memory, ask
 from kprobe_vm.recording.symboltable import (
     KallsymsEntry,
     Locations,
@@ -45,51 +43,22 @@ __all__ = ["record", "write_profile"]
 PAGE = 4096
 
 
-class _Booted:
-    """A `Machine` as the recorder asks it."""
+def record(guest: Guest, into: Path, *, config: str | None = None, progress: Progress = lambda text: None) -> Path:
+    """Record a guest's profile in a directory below `into`, named for its release; return that directory.
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self._root: GuestTracefs = machine.files
-
-    def read(self, path: str) -> bytes:
-        return self._root.read(path)
-
-    def write(self, path: str, data: bytes) -> None:
-        self._root.write(path, data)
-
-    def mkdir(self, path: str) -> None:
-        self._root.mkdir(path)
-
-    def rmdir(self, path: str) -> None:
-        self._root.rmdir(path)
-
-    def open(self, path: str) -> File:
-        return self._root.open(path, os.O_RDONLY)
-
-    def shell(self, script: str) -> bytes:
-        return bytes(self._machine.run(["sh", "-c", script], check=True).stdout)
-
-
-def record(kernel: str, into: Path, *, config: Path | None = None, progress: Progress = lambda text: None) -> Path:
-    """Boot a kernel, record its profile in a directory below `into`, named for its release; return that directory.
-
-    `config` is the kernel's configuration file, for a kernel that doesn't have /proc/config.gz.  An older recording of
-    the same release is replaced, and only once the new one is whole.
+    `config` is the text of the kernel's configuration, for a kernel that doesn't have /proc/config.gz.  An older
+    recording of the same release is replaced, and only once the new one is whole.
     """
-    with Machine(kernel) as machine:
-        guest: Guest = _Booted(machine)
-        answers = ask(guest, progress)
-        progress("asking for call chains")
-        answers["chains"] = json.dumps(chains.ask(machine)).encode()
-        memory = Memory(guest)
-        try:
-            text = config.read_text() if config else None
-            if text is None and "config.gz" in answers:
-                text = gzip.decompress(answers["config.gz"]).decode()
-            return write_profile(into, answers, memory.read, text, progress)
-        finally:
-            memory.close()
+    answers = ask(guest, progress)
+    progress("asking for call chains")
+    answers["chains"] = json.dumps(chains.ask(guest)).encode()
+    memory = Memory(guest)
+    try:
+        if config is None and "config.gz" in answers:
+            config = gzip.decompress(answers["config.gz"]).decode()
+        return write_profile(into, answers, memory.read, config, progress)
+    finally:
+        memory.close()
 
 
 def write_profile(

@@ -1,0 +1,124 @@
+"""Kernels that come as a file: where their modules are found, and what is said where they aren't."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import os
+from pathlib import Path
+
+import pytest
+
+from kprobe_vm import Machine
+from kprobe_vm.cli import main
+from kprobe_vm.errors import ExtraMissing, GuestPanic, NoSuchKernel, NotReady, PackageCorrupt
+from kprobe_vm.host.cache import Cache
+from kprobe_vm.images.kernels import Kernels
+from kprobe_vm.images.modules import modules_below
+from kprobe_vm.recording import booted
+
+RELEASE = "6.8.0-50-generic"
+VIRTIO = b"\0depends=\0"
+PORT = b"\0depends=virtio\0"
+
+
+@pytest.mark.parametrize("below", ["", RELEASE, f"lib/modules/{RELEASE}", f"usr/lib/modules/{RELEASE}"])
+def test_modules_are_unpacked_and_in_order(tmp_path: Path, below: str) -> None:
+    drivers = tmp_path / "given" / below / "kernel/drivers"
+    drivers.mkdir(parents=True)
+    (drivers / "virtio-console.ko.xz").write_bytes(lzma.compress(PORT))
+    (drivers / "virtio.ko.gz").write_bytes(gzip.compress(VIRTIO))
+    (drivers / "virtio_net.ko").write_bytes(PORT)
+    found = modules_below(tmp_path / "given", RELEASE, Cache(tmp_path / "cache"))
+    assert [(path.name.partition("-")[0], path.read_bytes()) for path in found] == [
+        ("virtio", VIRTIO),
+        ("virtio_console", PORT),
+    ]
+
+
+def test_of_several_releases_it_is_the_kernels_own(tmp_path: Path) -> None:
+    for release, content in (("6.8.0-49-generic", b"old"), (RELEASE, VIRTIO), ("6.8.0-51-generic", b"new")):
+        (tmp_path / release).mkdir()
+        (tmp_path / release / "virtio_pci.ko").write_bytes(content)
+    (found,) = modules_below(tmp_path, RELEASE, Cache(tmp_path / "cache"))
+    assert found.read_bytes() == VIRTIO
+
+
+def test_a_kernel_that_has_virtio_built_in(tmp_path: Path) -> None:
+    (tmp_path / "given").mkdir()
+    assert modules_below(tmp_path / "given", RELEASE, Cache(tmp_path / "cache")) == ()
+
+
+def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(NoSuchKernel, match=r"/nowhere: no directory with a kernel's modules$"):
+        modules_below(tmp_path / "nowhere", RELEASE, Cache(tmp_path / "cache"))
+
+
+def test_a_damaged_module(tmp_path: Path) -> None:
+    (tmp_path / "virtio_pci.ko.xz").write_bytes(b"damaged")
+    with pytest.raises(PackageCorrupt, match=r"/virtio_pci\.ko\.xz can't be unpacked: Input format not supported"):
+        modules_below(tmp_path, RELEASE, Cache(tmp_path / "cache"))
+
+
+def test_modules_are_for_a_path(tmp_path: Path) -> None:
+    with pytest.raises(NoSuchKernel, match=r"^6\.1 is no path \(which has a /\): modules are for a kernel that"):
+        Kernels(Cache(tmp_path), lambda _line: None).get("6.1", tmp_path)
+
+
+def test_what_record_needs_is_looked_at_before_anything_is_booted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("capstone")
+    (tmp_path / "config").write_text("# CONFIG_KPROBES is not set\n")
+    assert (
+        main(["-q", "record", "/no/kernel", str(tmp_path), "--config", f"{tmp_path}/nowhere"]) == NotReady.exit_status
+    )
+    assert main(["-q", "record", "/no/kernel", str(tmp_path), "--config", f"{tmp_path}/config"]) == NotReady.exit_status
+    monkeypatch.setattr(booted.importlib.util, "find_spec", lambda name: None)
+    assert main(["-q", "record", "/no/kernel", str(tmp_path)]) == ExtraMissing.exit_status
+    assert capsys.readouterr().err.splitlines() == [
+        f"kprobe-vm: [Errno 2] No such file or directory: '{tmp_path}/nowhere'",
+        f"kprobe-vm: {tmp_path}/config is no kernel configuration: it has no line CONFIG_NAME=VALUE",
+        "kprobe-vm: recording needs the Python package capstone, the extra [record]: pip install capstone",
+    ]
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A kernel of 6.1, where virtio is modules, whose file says that it is of an unknown build; and its modules."""
+    kernel = Kernels(Cache.of(os.environ), lambda _line: None).get("6.1")
+    name, other = (
+        f"Linux version 6.1.0-{word}-cloud-amd64 (".encode() for word in (kernel.release.split("-")[1], "00")
+    )
+    path = tmp_path_factory.mktemp("own") / "vmlinux"
+    path.write_bytes(kernel.image.read_bytes().replace(name, other))
+    return path, kernel.image.parent
+
+
+@pytest.mark.vm
+def test_a_kernel_without_its_modules_says_what_is_missing(stranger: tuple[Path, Path]) -> None:
+    with pytest.raises(GuestPanic) as caught, Machine(str(stranger[0])):
+        pass
+    assert str(caught.value) == (
+        "the guest has no virtio port: in this kernel virtio_pci and virtio_console are modules, and it was given "
+        "none: --modules DIR names where they are (/lib/modules/RELEASE of the machine that the kernel is from)"
+    )
+
+
+@pytest.mark.vm
+def test_a_kernel_with_its_modules_boots(stranger: tuple[Path, Path]) -> None:
+    with Machine(str(stranger[0]), modules=stranger[1]) as machine:
+        assert {line.split()[0] for line in machine.files.read("proc/modules").decode().splitlines()} == {
+            *("virtio", "virtio_ring", "virtio_pci", "virtio_pci_legacy_dev", "virtio_pci_modern_dev"),
+            "virtio_console",
+        }
+
+
+@pytest.mark.vm
+def test_modules_of_another_kernel_say_so(stranger: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "virtio_pci.ko").write_bytes(VIRTIO)
+    with pytest.raises(GuestPanic) as caught, Machine(str(stranger[0]), modules=tmp_path):
+        pass
+    assert str(caught.value).startswith(
+        "the guest has no virtio port, as a module that it was given does not load: virtio_pci-"
+    )

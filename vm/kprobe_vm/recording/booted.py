@@ -1,0 +1,74 @@
+"""`kprobe-vm record`: boot a kernel in QEMU and record it, on the machine that `vm:` specs run on."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from kprobe_vm.agent.tracefs import GuestFile, GuestTracefs
+from kprobe_vm.errors import ExtraMissing, NotReady
+from kprobe_vm.guest.workload import GuestWorkload
+from kprobe_vm.host.progress import Progress
+from kprobe_vm.machine.machine import Machine
+from kprobe_vm.recording.record import record
+
+__all__ = ["Booted", "record_kernel"]
+
+
+class Booted:
+    """A `Machine` as the recorder asks it."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._root: GuestTracefs = machine.files
+        self.tracefs: GuestTracefs = machine.tracefs
+
+    def read(self, path: str) -> bytes:
+        return self._root.read(path)
+
+    def write(self, path: str, data: bytes, *, truncate: bool = False) -> None:
+        self._root.write(path, data, truncate=truncate)
+
+    def listdir(self, path: str) -> list[str]:
+        return self._root.listdir(path)
+
+    def exists(self, path: str) -> bool:
+        return self._root.exists(path)
+
+    def mkdir(self, path: str) -> None:
+        self._root.mkdir(path)
+
+    def rmdir(self, path: str) -> None:
+        self._root.rmdir(path)
+
+    def open(self, path: str, flags: int) -> GuestFile:
+        return self._root.open(path, flags)
+
+    def shell(self, script: str) -> bytes:
+        return bytes(self._machine.run(["sh", "-c", script], check=True).stdout)
+
+    def workload(self) -> GuestWorkload:
+        return GuestWorkload(self._machine)
+
+
+def record_kernel(
+    kernel: str,
+    into: Path,
+    *,
+    modules: Path | None = None,
+    config: Path | None = None,
+    progress: Progress = lambda text: None,
+) -> Path:
+    """Boot a kernel, record its profile in a directory below `into`, named for its release; return that directory.
+
+    `modules` is where the kernel's modules are, `config` its configuration file.  Raise `NotReady`, `MachineDied`, and
+    `OSError` for a configuration that can't be read or a directory that can't be written to: before anything is booted.
+    """
+    if importlib.util.find_spec("capstone") is None:
+        raise ExtraMissing("recording needs the Python package capstone, the extra [record]: pip install capstone")
+    text = config.read_text("utf-8", "replace") if config else None
+    if text is not None and "\nCONFIG_" not in f"\n{text}":
+        raise NotReady(f"{config} is no kernel configuration: it has no line CONFIG_NAME=VALUE")
+    into.mkdir(parents=True, exist_ok=True)
+    with Machine(kernel, modules=modules, progress=progress) as machine:
+        return record(Booted(machine), into, config=text, progress=progress)
