@@ -5,7 +5,7 @@ import pytest
 from kprobe_vm.errors import NoSuchKernel
 from kprobe_vm.host.cache import Cache
 from kprobe_vm.images.kernels import SERIES, Kernels, series_of, suites_for
-from kprobe_vm.images.kerneltree import load_order
+from kprobe_vm.images.modules import load_order
 
 ELF_X86_64 = b"\x7fELF\2\1\1" + bytes(9) + b"\2\0\x3e\0"
 

@@ -25,11 +25,12 @@ def test_what_6_1_is() -> None:
 
 
 def test_which_series_are_locked() -> None:
-    series = ["5.10", "6.1", "6.12", "6.16", "6.17", "6.18", "6.19", "7.0", "7.1", "7.2", "7.3"]
+    flavours = ["6.12", "6.12-amd64", "6.12-rt-amd64"]
+    series = ["5.10", "6.1", *flavours, "6.16", "6.17", "6.18", "6.19", "7.0", "7.1", "7.2", "7.3"]
     assert list(shipped().kernels) == series
     # the package that holds the kernel, from 6.19 on
     prefixes = [shipped().kernels[name].package.name.split("-")[1] for name in series]
-    assert prefixes == ["image"] * 6 + ["binary"] * 5
+    assert prefixes == ["image"] * 8 + ["binary"] * 5
     assert list(shipped().packages) == ["busybox-static"]
 
 

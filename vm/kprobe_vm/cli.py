@@ -21,7 +21,7 @@ from kprobe_vm.host import programs
 from kprobe_vm.host.accelerator import Verdict, kvm_trouble
 from kprobe_vm.host.cache import Cache
 from kprobe_vm.host.progress import ProgressPrinter
-from kprobe_vm.images.kernels import Kernels, series_of
+from kprobe_vm.images.kernels import Kernels, lock_name
 from kprobe_vm.images.kerneltree import release_of
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _list(options: argparse.Namespace) -> int:
     kernels = _kernels(options)
     offered = survey.builds(kernels, offline=options.offline)
     asked = set(options.series)
-    rows = [row for row in survey.survey(kernels, offered) if not asked or row.series in asked]
+    rows = [row for row in survey.survey(kernels, offered) if (row.series in asked if asked else row.is_usual)]
     if options.builds:
         cells = [[row.series, locked.package.version, locked.suite] for row in rows for locked in row.offered]
         survey.table([["SERIES", "VERSION", "SUITE"], *cells], print)
@@ -86,10 +86,10 @@ def _update(options: argparse.Namespace) -> int:
     own = Path(named).expanduser() if named else None
     locks = Locks([*([Lock.read(own)] if own else []), *Locks.of(environment, cache).locks])
     kernels = Kernels(cache, options.progress, locks=locks)
-    known = {series_of(release_of(row.package)): row for row in kernels.locks.kernels()}
+    known = {lock_name(release_of(row.package)): row for row in kernels.locks.kernels()}
     rows, status = {}, 0
     for spec in options.series or sorted(known, key=version_key):
-        series = series_of(spec)
+        series = lock_name(spec)
         try:
             rows[series] = new = kernels.newest(spec, at_most_old=0)
         except NoSuchKernel as error:

@@ -60,6 +60,22 @@ def test_a_release(lab: Lab, stocked: LocalArchive) -> None:
     assert lab.kernels.get(NEW).release == NEW
 
 
+def test_other_flavours(lab: Lab, archive: LocalArchive) -> None:
+    """A series alone means a cloud kernel; others are asked for by their names, and locked beside it."""
+    archive.suite = "trixie"
+    for flavour in ("amd64", "cloud-amd64", "rt-amd64"):
+        archive.add_kernel(f"6.12.117+deb13-{flavour}", "6.12.117-1")
+    archive.add_kernel("6.12.116+deb13-rt-amd64", "6.12.116-1")
+    archive.publish()
+    assert lab.kernels.get("6.12").release == "6.12.117+deb13-cloud-amd64"
+    assert lab.kernels.get("6.12-rt-amd64").release == "6.12.117+deb13-rt-amd64"
+    assert lab.kernels.get("6.12-amd64").release == "6.12.117+deb13-amd64"
+    assert lab.kernels.get("6.12.116+deb13-rt-amd64").package_version == "6.12.116-1"
+    assert lab.kernels.get("6.12.117+deb13").release == "6.12.117+deb13-cloud-amd64"
+    with pytest.raises(NoSuchKernel, match=r"^Debian offers no kernel 6\.1 for rt-amd64 in bookworm, "):
+        lab.kernels.get("6.1-rt-amd64")
+
+
 def test_the_split_packages_from_6_19_on(tmp_path: Path, key: object, lab: Lab, archive: LocalArchive) -> None:
     """linux-image is a small metapackage there and linux-binary has the kernel; where in it, differs."""
     archive.suite = "trixie-backports"

@@ -10,14 +10,14 @@ from typing import NamedTuple
 from kprobe_vm.debian.lock import Locked
 from kprobe_vm.debian.packages import version_key
 from kprobe_vm.errors import FetchFailed
-from kprobe_vm.images.kernels import SUITES, Kernels, suites_for
-from kprobe_vm.images.kerneltree import release_of, series_of
+from kprobe_vm.images.kernels import SUITES, Kernels, lock_name, series_of, suites_for
+from kprobe_vm.images.kerneltree import release_of
 
 __all__ = ["SeriesKernels", "builds", "survey", "table"]
 
 
 class SeriesKernels(NamedTuple):
-    """One series; what of it there isn't is empty."""
+    """One series, of one flavour; what of it there isn't is empty."""
 
     series: str
     locked: str  # the version
@@ -25,9 +25,14 @@ class SeriesKernels(NamedTuple):
     offered: tuple[Locked, ...]  # oldest first
 
     @property
+    def is_usual(self) -> bool:
+        """Whether it is of the flavour that a series alone means, or used here."""
+        return self.series == series_of(self.series) or bool(self.locked or self.cached)
+
+    @property
     def newest(self) -> Locked | None:
         """What `kprobe-vm update` would lock: the newest in the suites of the series."""
-        of_series = [row for row in self.offered if row.suite in suites_for(self.series).suites]
+        of_series = [row for row in self.offered if row.suite in suites_for(series_of(self.series)).suites]
         return of_series[-1] if of_series else None
 
 
@@ -50,11 +55,11 @@ def survey(kernels: Kernels, offered: Iterable[Locked]) -> list[SeriesKernels]:
     """Return a row for each series that is offered, locked or cached."""
     by_series: dict[str, list[Locked]] = {}
     for row in offered:
-        by_series.setdefault(series_of(release_of(row.package)), []).append(row)
+        by_series.setdefault(lock_name(release_of(row.package)), []).append(row)
     cached: dict[str, list[str]] = {}
     for kernel in kernels.cached():
-        cached.setdefault(kernel.series, []).append(kernel.package_version)
-    locked = {series_of(release_of(row.package)) for row in kernels.locks.kernels()}
+        cached.setdefault(lock_name(kernel.release), []).append(kernel.package_version)
+    locked = {lock_name(release_of(row.package)) for row in kernels.locks.kernels()}
     names = sorted(
         by_series.keys() | cached.keys() | locked, key=lambda name: [int(part) for part in re.findall(r"\d+", name)]
     )

@@ -122,4 +122,4 @@ def shipped() -> Lock:
 
 
 def _order(key: str) -> tuple[list[int], str]:
-    return [int(part) for part in key.split(".") if part.isdecimal()], key
+    return [int(part) for part in key.partition("-")[0].split(".") if part.isdecimal()], key

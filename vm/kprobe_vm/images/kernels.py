@@ -1,7 +1,8 @@
 """Which kernels there are, which of them a spec means, and where each is had from.
 
 A kernel is asked for by series ("6.1": the one that the lock names), by release ("6.1.0-54-cloud-amd64", also without
-the flavour), or by a path to a bzImage or vmlinux.
+the flavour), or by a path to a bzImage or vmlinux.  Debian's other flavours are asked for by their names, for a series
+too: "6.12-rt-amd64", and "6.12-amd64" for the generic one.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from kprobe_vm.images.bzimage import ELF, KernelImage, boot_header_version, extr
 from kprobe_vm.images.kerneltree import Kernel, release_of, series_of
 from kprobe_vm.images.modules import modules_below
 
-__all__ = ["BOOKWORM", "SERIES", "SUITES", "Kernel", "Kernels", "Series", "series_of", "suites_for"]
+__all__ = ["BOOKWORM", "SERIES", "SUITES", "Kernel", "Kernels", "Series", "lock_name", "series_of", "suites_for"]
 
-FLAVOUR = "cloud-amd64"
+FLAVOUR = "cloud-amd64"  # of a kernel whose name says none
 # From 6.19 on linux-image is a metapackage of 2 KB and the kernel, 13 MB or more, is in linux-binary.
-PACKAGES = rf"linux-(?:image|binary)-\d+\.\d+.*-{FLAVOUR}"
+PACKAGES = r"linux-(?:image|binary)-\d+\.\d+.*-amd64"
 SMALLEST = 1_000_000
 
 
@@ -90,12 +91,12 @@ class Kernels:
         series = series_of(spec)
         if not series:
             raise NoSuchKernel(f"{spec!r} is no kernel series (as 6.1), no release and no path (which has a /)")
-        if spec == series:
-            locked = self.locks.kernel(series)
+        if spec in (series, lock_name(spec)):
+            locked = self.locks.kernel(spec)
             if locked is None:
-                locked = self.newest(series)
-                self.progress(f"no lock names {series}: it is {locked.package.version} from now on")
-                self.lock({series: locked})
+                locked = self.newest(spec)
+                self.progress(f"no lock names {spec}: it is {locked.package.version} from now on")
+                self.lock({spec: locked})
             return self._unpacked(locked)
         fitting = [row for row in self.locks.kernels() if _fits(row.package, spec)]
         if fitting:
@@ -105,22 +106,22 @@ class Kernels:
 
     def newest(self, spec: str, *, at_most_old: float = INDEX_AGE) -> Locked:
         """Return the newest kernel that the archive offers for a series or a release; raise `NoSuchKernel`."""
-        series = series_of(spec)
-        offers = self.offers(series, at_most_old=at_most_old)
+        series, name = series_of(spec), lock_name(spec)
+        offers = self.offers(name, at_most_old=at_most_old)
         if not offers:
             suites = ", ".join(suites_for(series).suites)
-            raise NoSuchKernel(f"Debian offers no kernel {series} for {FLAVOUR} in {suites}")
-        fitting = [row for row in offers if spec == series or _fits(row.package, spec)]
+            raise NoSuchKernel(f"Debian offers no kernel {series} for {flavour_of(spec)} in {suites}")
+        fitting = [row for row in offers if spec in (series, name) or _fits(row.package, spec)]
         if not fitting:
             near = nearest(offers, spec, release_of)
             raise KernelGone(f"Debian has no kernel {spec} (any more); the nearest is {release_of(near.package)}")
         return fitting[-1]
 
-    def offers(self, series: str, *, at_most_old: float = INDEX_AGE) -> list[Locked]:
-        """Return the kernels of a series that its suites offer, oldest first."""
-        suites = suites_for(series).suites
+    def offers(self, name: str, *, at_most_old: float = INDEX_AGE) -> list[Locked]:
+        """Return the kernels of a series ("6.12", "6.12-rt-amd64") that its suites offer, oldest first."""
+        suites = suites_for(series_of(name)).suites
         found = [row for suite in suites for row in self.offered_by(suite, at_most_old=at_most_old)]
-        found = [row for row in found if series_of(release_of(row.package)) == series]
+        found = [row for row in found if lock_name(release_of(row.package)) == name]
         return sorted(found, key=lambda row: version_key(row.package.version))
 
     def offered_by(self, suite: str, *, offline: bool = False, at_most_old: float = INDEX_AGE) -> list[Locked]:
@@ -129,7 +130,9 @@ class Kernels:
         Offline: by the index that was fetched last, however old that is.
         """
         digested = self.cache.directory("offers") / f"{self.archives.label}-{suite}.json"
-        known: dict[str, Any] = self.cache.note(digested) or {"index": 0, "rows": []}
+        known: dict[str, Any] = self.cache.note(digested) or {}
+        if known.get("packages") != PACKAGES:
+            known = {"packages": PACKAGES, "index": 0, "rows": []}
         if not offline:
             archive = self.archives.suite(suite)
             try:
@@ -139,7 +142,7 @@ class Kernels:
                 return []
             if known["index"] != index:
                 rows = sorted(archive.packages(PACKAGES), key=lambda package: version_key(package.version))
-                known = {"index": index, "rows": [package for package in rows if package.size >= SMALLEST]}
+                known = {**known, "index": index, "rows": [package for package in rows if package.size >= SMALLEST]}
                 self.cache.write_note(digested, known)
         return [Locked(suite, Package(*row)) for row in known["rows"]]
 
@@ -196,7 +199,7 @@ class Kernels:
             return self.archives.suite(locked.suite).fetch(locked.package)
         except Absent:
             pass
-        series = series_of(release_of(locked.package))
+        series = lock_name(release_of(locked.package))
         offers = self.offers(series)
         for row in offers:
             if row.package.sha256 == locked.package.sha256:
@@ -244,6 +247,18 @@ class Kernels:
         return modules_below(own, release, self.cache) if release and own.is_dir() else ()
 
 
+def flavour_of(release: str) -> str:
+    """Return the flavour of a release or a series: "rt-amd64" of "6.12-rt-amd64"."""
+    found = re.search(r"-((?:[a-z]+-)?amd64)\Z", release)
+    return found[1] if found else FLAVOUR
+
+
+def lock_name(release: str) -> str:
+    """Return by which name the lock knows the series of a release: "6.12", or "6.12-rt-amd64" of another flavour."""
+    series, flavour = series_of(release), flavour_of(release)
+    return series if flavour == FLAVOUR else f"{series}-{flavour}"
+
+
 def _fits(package: Package, release: str) -> bool:
     return release_of(package) in (release, f"{release}-{FLAVOUR}")
 
@@ -252,7 +267,7 @@ def nearest(offers: Sequence[Locked], wanted: str, of: Callable[[Package], str])
     """Return of some offers, oldest first, the first that is newer than `wanted`, else the last."""
 
     def order(text: str) -> tuple[object, ...]:
-        return version_key(text.removesuffix(f"-{FLAVOUR}"))
+        return version_key(text.removesuffix(f"-{flavour_of(text)}"))
 
     newer = (row for row in offers if order(of(row.package)) > order(wanted))
     return next(newer, offers[-1])

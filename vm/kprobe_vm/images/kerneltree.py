@@ -15,11 +15,10 @@ from kprobe_vm.errors import PackageCorrupt, WrongArchitecture
 from kprobe_vm.host import seal
 from kprobe_vm.host.cache import digest
 from kprobe_vm.images.bzimage import ELF, KernelImage, extract_vmlinux
+from kprobe_vm.images.modules import WANTED_MODULES, load_order, unpacked
 
-__all__ = ["Kernel", "architecture", "fill", "is_whole", "load", "load_order", "release_of", "series_of"]
+__all__ = ["Kernel", "architecture", "fill", "is_whole", "load", "release_of", "series_of"]
 
-# From the port to the bus: what the agent needs, where Debian builds it as modules.
-WANTED_MODULES = ("virtio_pci", "virtio_console")
 FACTS = "kernel.json"
 SEAL = f"tree{seal.SUFFIX}"
 X86_64 = 62  # e_machine, elf(5)
@@ -91,8 +90,8 @@ def fill(tree: Path, file: Path, package: Package) -> None:
             (tree / "System.map").write_bytes(data)
         elif base == "modules.builtin":
             builtin = data.decode()
-        elif base.endswith(".ko"):
-            modules[base.removesuffix(".ko").replace("-", "_")] = data
+        elif base.endswith((".ko", ".ko.xz")):
+            modules[base.partition(".")[0].replace("-", "_")] = unpacked(base, data)
     if not kernel:
         raise PackageCorrupt(f"{package.name} {package.version} holds no kernel")
     if (processor := architecture(kernel)) != "x86-64":
@@ -160,24 +159,7 @@ def _adopt(tree: Path) -> bool:
 def _wanted(file: Path, release: str) -> list[tuple[str, bytes]]:
     wanted = re.compile(
         rf"\.?/?(boot/(vmlinuz|System\.map)-.*|(usr/)?lib/modules/{re.escape(release)}/"
-        r"(vmlinuz|System\.map|modules\.builtin|kernel/drivers/(virtio|char)/[^/]*\.ko))"
+        r"(vmlinuz|System\.map|modules\.builtin|kernel/drivers/(virtio|char)/[^/]*\.ko(\.xz)?))"
     )
     with deb.members(file) as members:
         return [(member.name, data.read()) for member, data in members if data and wanted.fullmatch(member.name)]
-
-
-def load_order(modules: dict[str, bytes], wanted: list[str]) -> list[str]:
-    """Return the wanted modules and what they depend on, dependencies first, by the modules' own .modinfo."""
-    order: list[str] = []
-
-    def add(name: str) -> None:
-        if name in order or name not in modules:  # not there: built in, or absent from this kernel
-            return
-        found = re.search(rb"\0depends=([^\0]*)\0", modules[name])
-        for needed in found[1].decode().split(",") if found else []:
-            add(needed.replace("-", "_"))
-        order.append(name)
-
-    for name in wanted:
-        add(name)
-    return order

@@ -1,4 +1,5 @@
-"""Modules for a kernel that came alone: found below a directory, unpacked, in the order in which they load."""
+"""The modules that a guest's agent needs: unpacked, in the order in which they load; those of a kernel that came alone
+are found below a directory."""
 
 from __future__ import annotations
 
@@ -11,9 +12,11 @@ from pathlib import Path
 from kprobe_vm.errors import NoSuchKernel, PackageCorrupt
 from kprobe_vm.host import programs
 from kprobe_vm.host.cache import Cache, digest
-from kprobe_vm.images.kerneltree import WANTED_MODULES, load_order
 
-__all__ = ["modules_below"]
+__all__ = ["WANTED_MODULES", "load_order", "modules_below", "unpacked"]
+
+# From the port to the bus: what the agent needs, where Debian builds it as modules.
+WANTED_MODULES = ("virtio_pci", "virtio_console")
 
 _NAME = re.compile(r"(virtio\w*)\.ko(?:\.(xz|gz|zst))?")  # all that the wanted ones need is called so
 
@@ -29,26 +32,43 @@ def modules_below(directory: Path, release: str, cache: Cache) -> tuple[Path, ..
     if not place.is_dir():
         raise NoSuchKernel(f"{place}: no directory with a kernel's modules")
     files = {found[1].replace("-", "_"): file for file in place.rglob("virtio*.ko*") if (found := _matched(file))}
-    contents = {name: _unpacked(file) for name, file in files.items()}
+    contents = {name: unpacked(str(file), file.read_bytes()) for name, file in files.items()}
     return tuple(_kept(cache, name, contents[name]) for name in load_order(contents, list(WANTED_MODULES)))
+
+
+def load_order(modules: dict[str, bytes], wanted: list[str]) -> list[str]:
+    """Return the wanted modules and what they depend on, dependencies first, by the modules' own .modinfo."""
+    order: list[str] = []
+
+    def add(name: str) -> None:
+        if name in order or name not in modules:  # not there: built in, or absent from this kernel
+            return
+        found = re.search(rb"\0depends=([^\0]*)\0", modules[name])
+        for needed in found[1].decode().split(",") if found else []:
+            add(needed.replace("-", "_"))
+        order.append(name)
+
+    for name in wanted:
+        add(name)
+    return order
 
 
 def _matched(file: Path) -> re.Match[str] | None:
     return _NAME.fullmatch(file.name.replace("-", "_"))
 
 
-def _unpacked(file: Path) -> bytes:
-    data = file.read_bytes()
+def unpacked(name: str, data: bytes) -> bytes:
+    """Return what a module's file of that name holds; raise `PackageCorrupt`, `PackageMissing` (zstd)."""
     try:
-        if file.suffix == ".xz":
+        if name.endswith(".xz"):
             return lzma.decompress(data)
-        if file.suffix == ".gz":
+        if name.endswith(".gz"):
             return gzip.decompress(data)
-        if file.suffix == ".zst":
+        if name.endswith(".zst"):
             command = [programs.find("zstd"), "-dc"]
             return subprocess.run(command, input=data, capture_output=True, timeout=120, check=True).stdout
     except (lzma.LZMAError, OSError, EOFError, subprocess.SubprocessError) as error:
-        raise PackageCorrupt(f"{file} can't be unpacked: {error}") from error
+        raise PackageCorrupt(f"{name} can't be unpacked: {error}") from error
     return data
 
 
