@@ -130,14 +130,18 @@ class NamedTexts:
 
 
 def open_sections(path: Path, magic: bytes) -> dict[str, memoryview]:
-    """Map a file of sections; return them by name.  Raises ValueError for a file of another kind."""
+    """Map a file of sections; return them by name.  Raises ValueError for a file that isn't one, or truncated."""
     with path.open("rb") as file:
         view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    found, count = struct.unpack_from("<8sI4x", view, 0)
-    if found != magic:
+    if len(view) < 16 or view[:8] != magic:
         raise ValueError(f"{path} isn't a recorded {magic.decode()} file")
+    (count,) = struct.unpack_from("<I", view, 8)
     sections = {}
     for index in range(count):
+        if len(view) < 32 + 16 * index:
+            raise ValueError(f"{path} is truncated")
         tag, start, length = struct.unpack_from("<8sII", view, 16 + 16 * index)
+        if len(view) < start + length:
+            raise ValueError(f"{path} is truncated")
         sections[tag.rstrip(b"\0").decode()] = view[start : start + length]
     return sections

@@ -1,6 +1,7 @@
 """Recorded kernels: what a simulated kernel knows of the real one it stands for.
 
-A profile is a directory under `profiles/`, one per kernel build, written by `kprobe-vm record` and never by hand.
+A profile is a directory, one per kernel build, written by `kprobe-vm record` and never by hand: the package's own are
+under `profiles/`.  Those of the user may also be files, which are unpacked when they are first used: see `portable`.
 Opening one reads a small file of facts; symbols, prototypes and the pristine tracefs are mapped files, in which what is
 asked for is looked up by name.  A profile never changes, so `load` opens it once for all kernels of the process; what a
 kernel changes is its own.
@@ -9,6 +10,7 @@ kernel changes is its own.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
@@ -25,6 +27,8 @@ from kprobe_sim.builds.recorded_tracefs import RecordedTracefs
 from kprobe_sim.builds.symbols import SymbolTable
 
 PROFILES = Path(__file__).parents[1] / "profiles"
+VARIABLE = "KPROBE_SIM_PROFILES"  # directories of profiles, which are looked into first
+SUFFIX = ".kprofile"  # of a profile that is one file
 
 
 class Profile:
@@ -178,7 +182,7 @@ def _frozen(value: Any) -> Any:
 
 
 def available() -> list[str]:
-    """Return the releases that there are profiles of, oldest first."""
+    """Return the releases that the package has profiles of, oldest first."""
     try:
         changed = PROFILES.stat().st_mtime_ns
     except OSError:
@@ -190,7 +194,12 @@ def available() -> list[str]:
 def _listed(profiles: Path, changed: int) -> tuple[str, ...]:
     """Return the releases in a directory; `changed` is another when entries come or go."""
     found = [path.name for path in profiles.iterdir() if (path / "profile.json").is_file()]
-    return tuple(sorted(found, key=_by_version))
+    return _ordered(tuple(found))
+
+
+@lru_cache(maxsize=16)
+def _ordered(releases: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(releases, key=_by_version))
 
 
 def _by_version(release: str) -> tuple[object, ...]:
@@ -201,22 +210,86 @@ def _by_version(release: str) -> tuple[object, ...]:
     return *version_number(version), candidate is None, int(candidate[1]) if candidate else 0, [*map(int, builds)]
 
 
+def places() -> list[tuple[str, Path]]:
+    """Return where the user has profiles, and what names the place, the first to be looked into first.
+
+    These are the directories of $KPROBE_SIM_PROFILES, and the data directory: $XDG_DATA_HOME/kprobe-sim/profiles.
+    """
+    get = os.environ.get
+    return list(_places(get(VARIABLE), get("XDG_DATA_HOME"), get("HOME")))
+
+
+@lru_cache(maxsize=4)
+def _places(named: str | None, data: str | None, home: str | None) -> tuple[tuple[str, Path], ...]:
+    """Return the places by the variables that name them; of `home` os.path.expanduser() makes what `~` is."""
+    base = data if data and os.path.isabs(data) else os.path.expanduser("~/.local/share")
+    own = ("data directory", Path(base, "kprobe-sim", "profiles"))
+    return (*(("environment", Path(path)) for path in (named or "").split(os.pathsep) if path), own)
+
+
+def profiles_in(place: Path) -> dict[str, Path]:
+    """Return the profiles in a directory of the user's by their names: directories, and files whose suffix is `SUFFIX`.
+
+    It is empty where there is no such directory.
+    """
+    if not os.access(place, os.R_OK):  # the usual case, and in half the time of an exception
+        return {}
+    try:
+        names = sorted(os.listdir(place))
+    except OSError:  # no directory
+        return {}
+    found = {name.removesuffix(SUFFIX): place / name for name in names if name.endswith(SUFFIX) and name[0] != "."}
+    return found | {name: place / name for name in names if os.path.isfile(place / name / "profile.json")}
+
+
 def newest() -> str:
-    """Return the series of the newest profile, which the spec `sim` stands for."""
-    return load().series
+    """Return what the spec `sim` stands for: the series of the package's newest profile, its release if that is needed.
+
+    It is where the user has a newer one of that series.
+    """
+    recorded = load()
+    return recorded.series if load(recorded.series) is recorded else recorded.release
 
 
 def load(spec: str = "") -> Profile:
-    """Return the newest profile of a series ("6.1"), the one of a release, or without spec the newest of all.
+    """Return the newest profile of a series ("6.1"), the one of a release, or without spec the package's newest.
 
-    Raises ValueError, listing what there is, for a spec that nothing fits.
+    They are looked for among the user's and the package's; of a release that is there more than once the first counts,
+    in the order of `places`, the package's last.  A spec with a slash or the suffix of profile files is a path.
+
+    Raises ValueError, listing what there is, for a spec that nothing fits, or with the reason for a profile that can't
+    be used.
     """
-    return _opened(PROFILES / _release(spec, tuple(available())))
+    if "/" in spec or spec.endswith(SUFFIX):
+        return _elsewhere(Path(spec))
+    releases = tuple(available())
+    own: dict[str, Path] = {}
+    if spec:
+        for _, place in reversed(places()):
+            own |= profiles_in(place)
+    if not own:
+        return _opened((PROFILES / _release(spec, releases), 0))
+    release = _release(spec, _ordered((*own, *(release for release in releases if release not in own))))
+    return _elsewhere(own[release]) if release in own else _opened((PROFILES / release, 0))
+
+
+def _elsewhere(path: Path) -> Profile:
+    """Return a profile that isn't the package's: of a directory, or a file, which is unpacked if it is new."""
+    from kprobe_sim.builds.portable.cache import directory
+
+    place = directory(Path(os.path.abspath(path.expanduser())), os.environ)
+    try:
+        opened = _opened((place, (place / "profile.json").stat().st_mtime_ns))
+        opened.tracefs, opened.types  # noqa: B018  # so that what isn't whole is said now
+    except OSError as error:
+        raise ValueError(f"{error.filename}: {error.strerror}") from error
+    return opened
 
 
 @once
-def _opened(path: Path) -> Profile:
-    return Profile(path)
+def _opened(which: tuple[Path, int]) -> Profile:
+    """Open a profile's directory; the number is another when it was written anew."""
+    return Profile(which[0])
 
 
 @lru_cache(maxsize=64)

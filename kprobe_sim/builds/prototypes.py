@@ -12,7 +12,7 @@ from kprobe_sim.named_tuple import NamedTuple
 
 MAGIC = b"kprobtyp"
 VOID = 0  # the number of the type void
-_PROTOTYPES, _TYPES = 256, 64  # lines to a chunk
+PROTOTYPES, TYPES = 256, 64  # lines to a chunk
 _SIGNED, _CHAR, _BOOL = 1, 2, 4  # the encoding of an int
 _POINTER_SIZE = 8
 _ANONYMOUS_DEPTH = 16
@@ -86,7 +86,7 @@ class PrototypeTable:
         for position in () if self._symbols is None else self._symbols.positions(name):
             number = self._index[position]
             if number:
-                chunk, line = divmod(number - 1, _PROTOTYPES)
+                chunk, line = divmod(number - 1, PROTOTYPES)
                 returns, *rest = self._protos[chunk].decode().split("\n")[line].split("\t")
                 pairs = (word.split(":") for word in rest)
                 return Signature(tuple((parameter, int(kind)) for parameter, kind in pairs), int(returns))
@@ -107,7 +107,7 @@ class PrototypeTable:
     # ---------------------------------------------------------------------------------------------- types by number
 
     def _words(self, number: int) -> list[str]:
-        chunk, line = divmod(number, _TYPES)
+        chunk, line = divmod(number, TYPES)
         lines = self._lines.get(chunk)
         if lines is None:
             lines = self._lines[chunk] = self._types[chunk].decode().split("\n")
@@ -150,7 +150,7 @@ class PrototypeTable:
             for line, text in enumerate(self._types[chunk].decode().split("\n")):
                 words = text.split("\t", 3)
                 if words[0] == "s" and words[2] == name:
-                    return chunk * _TYPES + line
+                    return chunk * TYPES + line
         return None
 
     def is_struct(self, number: int) -> bool:

@@ -45,7 +45,8 @@ class SimBackend(SimTracefs[SimulatedKernel]):
 def open_sim(argument: str) -> SimBackend:
     """Open a simulated tracefs: "KERNEL[,activity=NAME-OR-FILE][,cpus=N]"; all of it may be left out.
 
-    There are as many CPUs as the activity uses, if the profile has fewer.  The clock is the machine's.
+    KERNEL is a series, a release, or the path of a profile.  There are as many CPUs as the activity uses, if the
+    profile has fewer.  The clock is the machine's.
 
     Raises ValueError for a kernel, activity or option that there isn't.
     """

@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 
 
 class SimulatedKernel:
-    """A kernel of the recorded build that `kernel` names: "6.1", "6.1.0-54-cloud-amd64", or "" for the newest.
+    """A kernel of the recorded build that `kernel` names: "6.1", "6.1.0-54-cloud-amd64", "" for the newest.
 
+    A path ("tests/mine.kprofile") is that of a profile, a file or a directory.
     `cpus` is the number of CPUs (default: as recorded); `clock` gives the machine's time in nanoseconds (default: a
-    `VirtualClock`, which moves only when it is read).  Raises ValueError if there is no such profile.  All methods may
-    be called from any thread.
+    `VirtualClock`, which moves only when it is read).  Raises ValueError if there is no such profile, or for one that
+    isn't sound.  All methods may be called from any thread.
     """
 
     def __init__(self, kernel: str = "", *, cpus: int | None = None, clock: Callable[[], int] | None = None) -> None:

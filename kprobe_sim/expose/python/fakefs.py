@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _PROFILES = str(PROFILES)
 LATE = (  # what a kernel imports when it needs it
+    "builds.portable.cache",
     "hist.files",
     "hist.synthetic",
     "probes.eprobes",
@@ -99,8 +100,9 @@ def populate(fs: Any, kernel: SimulatedKernel) -> None:
     for path, text in texts.items():
         if not fs.exists(path):
             fs.create_file(path, contents=text.rstrip("\n") + "\n", st_mode=0o100444)
-    if not fs.exists(_PROFILES):
-        fs.add_real_directory(_PROFILES)  # the simulator's own data, read when they are first needed
+    for place in (_PROFILES, str(profile.path)):
+        if not fs.exists(place):
+            fs.add_real_directory(place)  # the simulator's own data, read when they are first needed
 
 
 def patch(set_: Callable[[Any, str, Any], None], opener: Any, calls: Calls, fs: Any) -> None:

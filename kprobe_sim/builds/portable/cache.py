@@ -1,0 +1,121 @@
+"""Profile files, unpacked once for all processes of a user, to $XDG_CACHE_HOME/kprobe-sim/SHA256/.
+
+A directory of the cache is whole, as it comes by a rename.  It may be removed at any time by who uses it no longer.
+What unpacks is imported when there is something to unpack.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from kprobe_sim.builds.once import once
+from kprobe_sim.builds.portable.envelope import HEAD_SIZE, Head, check_size, read_head
+
+_HEAD = "head"  # the head of the file that a directory of the cache was made of
+
+
+def directory(path: Path, environment: Mapping[str, str]) -> Path:
+    """Return the directory of a profile: the given one, or that to which the given file was unpacked.
+
+    The second time a file isn't read beyond its head.  Where the cache can't be written, the directory is this
+    process's own, and goes with it.  Raises ValueError with the reason for a profile that isn't there or isn't sound.
+    """
+    try:
+        if path.is_dir():
+            from kprobe_sim.builds.portable.facts import checked
+
+            checked((path / "profile.json").read_bytes())
+            return path
+        with path.open("rb") as file:
+            head = read_head(file.read(HEAD_SIZE))
+            check_size(head, file.seek(0, os.SEEK_END))
+        cache = _cache(environment)
+        place = None
+        if cache is not None:
+            place = cache / head.sha256 if _is_of(cache / head.sha256, head) else _filled(cache, path)
+        return place or _own((path, head))
+    except OSError as error:
+        raise ValueError(f"{error.filename or path}: {error.strerror}") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _cache(environment: Mapping[str, str]) -> Path | None:
+    """Return the directory of what is unpacked; None if there can't be one that nobody else writes to."""
+    named = environment.get("XDG_CACHE_HOME", "")
+    home = named if os.path.isabs(named) else os.path.expanduser("~/.cache")
+    place = Path(home, "kprobe-sim")
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = place.stat()
+    except OSError:
+        return None
+    return place if status.st_uid == os.geteuid() and not status.st_mode & 0o022 else None
+
+
+def _is_of(place: Path, head: Head) -> bool:
+    try:
+        return (place / _HEAD).read_bytes() == head.text
+    except OSError:
+        return False
+
+
+def _filled(cache: Path, path: Path) -> Path | None:
+    """Unpack a file into the cache and return where it is, perhaps by another process; None if that can't be."""
+    import shutil
+    import tempfile
+
+    from kprobe_sim.builds.portable.file import ProfileFile
+
+    profile = ProfileFile(path.read_bytes())
+    place = cache / profile.head.sha256
+    try:
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=cache) as made:
+            fresh = Path(made, "profile")
+            fresh.mkdir()
+            profile.write(fresh)
+            (fresh / _HEAD).write_bytes(profile.head.text)
+            for file in fresh.iterdir():
+                _to_disk(file)
+            try:
+                fresh.rename(place)
+            except OSError:
+                if not _is_of(place, profile.head):  # what is there isn't whole
+                    shutil.rmtree(place)
+                    fresh.rename(place)
+    except OSError:
+        return None
+    return place
+
+
+def _to_disk(path: Path) -> None:
+    """Have a file's data written, lest a crash leave it empty under the name that says it is whole."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@once
+def _own(made_of: tuple[Path, Head]) -> Path:
+    """Unpack a file into a directory of this process, which goes when it ends."""
+    import atexit
+    import tempfile
+
+    from kprobe_sim.builds.portable.file import ProfileFile
+
+    profile = ProfileFile(made_of[0].read_bytes())
+    made = Path(tempfile.mkdtemp(prefix="kprobe-sim-"))
+    atexit.register(_remove, made, os.getpid())
+    profile.write(made)
+    return made
+
+
+def _remove(made: Path, process: int) -> None:
+    import shutil
+
+    if os.getpid() == process:  # not one that was forked from it
+        shutil.rmtree(made, ignore_errors=True)
