@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kprobe_sim.expose.fuse import wire
+from kprobe_sim.expose.fuse.arrivals import Arrivals
 from kprobe_sim.expose.fuse.callers import caller, waits
 from kprobe_sim.expose.fuse.nodes import NodeTable, is_apart
 from kprobe_sim.expose.fuse.polls import Polls
@@ -117,14 +118,12 @@ class FuseServer:
         os.set_blocking(self._descriptor, False)
         buffer = bytearray(wire.REQUEST_SIZE)
         view = memoryview(buffer)
-        poller = select.poll()
-        poller.register(self._descriptor, select.POLLIN)
-        poller.register(self._waker, select.POLLIN)
+        arrivals = Arrivals.at(self._descriptor, self._waker)
         with self._kernel.condition:
             unsubscribe = self._kernel.machine.subscribe(self._wake)
         try:
             while not self._ended:
-                if (self._waker, select.POLLIN) in poller.poll():
+                if (self._waker, select.POLLIN) in arrivals.wait():
                     os.eventfd_read(self._waker)
                     self._retry()
                     continue

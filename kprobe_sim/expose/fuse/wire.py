@@ -36,9 +36,6 @@ class Opcode:
     STATFS = 17
     RELEASE = 18
     FSYNC = 20
-    SETXATTR = 21
-    GETXATTR = 22
-    LISTXATTR = 23
     FLUSH = 25
     INIT = 26
     OPENDIR = 27
@@ -56,7 +53,9 @@ class Opcode:
     LSEEK = 46
 
 
-NOT_MADE: dict[int, int] = {  # as a directory without that operation answers, <fs/namei.c>
+# as a directory without that operation answers, <fs/namei.c>; all others get ENOSYS, as those of extended attributes,
+# for which open(2) with O_TRUNC asks: the kernel makes EOPNOTSUPP of it and doesn't ask again
+NOT_MADE: dict[int, int] = {
     Opcode.CREATE: errno.EACCES,
     Opcode.MKNOD: errno.EPERM,
     Opcode.SYMLINK: errno.EPERM,
@@ -64,9 +63,6 @@ NOT_MADE: dict[int, int] = {  # as a directory without that operation answers, <
     Opcode.UNLINK: errno.EPERM,
     Opcode.RENAME: errno.EPERM,
     Opcode.RENAME2: errno.EPERM,
-    Opcode.SETXATTR: errno.EOPNOTSUPP,
-    Opcode.GETXATTR: errno.EOPNOTSUPP,
-    Opcode.LISTXATTR: errno.EOPNOTSUPP,
     Opcode.IOCTL: errno.ENOTTY,
     Opcode.FALLOCATE: errno.EOPNOTSUPP,
 }

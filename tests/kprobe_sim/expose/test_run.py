@@ -357,3 +357,20 @@ rmdir instances/$name && ls instances
     assert done.stdout.split() == [
         r"\377\376", "nop", "1", "enable", "filter", r"\351", "377", ":", "351", r"\n", "1",
     ]  # fmt: skip
+
+
+def test_extended_attributes(run: Run) -> None:
+    """There are none, whether the kernel asks the mount or remembers that it has none."""
+    script = f"""
+import os
+path = "{TRACING}/tracing_on"
+for name in ("user.x", "user.x"):
+    for call, *value in ((os.getxattr,), (os.setxattr, b"1"), (os.removexattr,)):
+        try:
+            print(call(path, name, *value))
+        except OSError as error:
+            print(call.__name__, error.strerror)
+"""
+    done = run([sys.executable, "-c", script])
+    refused = [f"{name} Operation not supported" for name in ("getxattr", "setxattr", "removexattr")]
+    assert (done.stdout.splitlines(), done.stderr) == (refused * 2, "")
