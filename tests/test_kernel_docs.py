@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kprobe_sim.builds.filter_gates import GATES
-from kprobe_sim.builds.gates import ROWS
+from kprobe_sim.builds.gate_rows import ROWS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs" / "kernel").glob("*.md"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from kprobe_sim.builds.gates import Version
+from kprobe_sim.builds.gate_rows import Version
+from kprobe_sim.builds.gates import Build
 from kprobe_sim.named_tuple import NamedTuple
 
 
@@ -98,3 +99,10 @@ def filter_gates(version: Version) -> FilterGates:
         for row in GATES
     }
     return FilterGates(**known)  # type: ignore[arg-type]  # the rows' names are the fields' (a test holds them together)
+
+
+@lru_cache(maxsize=64)
+def filter_gates_of(build: Build) -> FilterGates:
+    """Return what the filters of a build know: what it answered, and by its version what it wasn't asked."""
+    answers = build.answers
+    return filter_gates(build.number)._replace(**{row.gate: answers[row.gate] for row in GATES if row.gate in answers})

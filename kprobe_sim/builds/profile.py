@@ -79,6 +79,11 @@ class Profile:
         return dict(self._facts["config"] or {})
 
     @cached_property
+    def answers(self) -> Mapping[str, Any]:
+        """Return what the kernel answered when it was asked how it differs from others, by the rows of the gates."""
+        return MappingProxyType(self._facts.get("answers", {}))
+
+    @cached_property
     def chains(self) -> Mapping[str, Any]:
         """Return the call chains of the build, by what leads to them; {} if none are recorded.
 

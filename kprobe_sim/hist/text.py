@@ -9,7 +9,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
-from kprobe_sim.builds.syscall_numbers import syscall_name
 from kprobe_sim.hist.data import HistData
 from kprobe_sim.hist.field import (
     BUCKETS,
@@ -27,6 +26,7 @@ from kprobe_sim.hist.field import (
     HistField,
 )
 from kprobe_sim.hist.map import Element
+from kprobe_sim.static_events.syscall_numbers import syscall_name
 
 _PARTS = 10_000  # a percentage is shown with two decimals
 _BAR = 20

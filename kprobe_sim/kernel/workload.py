@@ -24,6 +24,7 @@ from kprobe_sim.static_events.task_life import SystemCall
 MEMORY = 0x10000000  # where the task's data lies: mmap(MAP_FIXED) in the guest's task, see kprobe_vm/guest/workload.c
 AT_FDCWD = -100
 
+_PR_SET_NAME = 15
 _KERNEL_STACK = 0xFFFFC90000123E80
 _ULONG_MAX = 2**64 - 1
 _LARGEFILE = 0x8000  # force_o_largefile() of a 64-bit task
@@ -146,6 +147,8 @@ class SimulatedWorkload:
         return -errno.EBADF
 
     def rename(self, comm: str | bytes) -> None:
+        with self._system_call("prctl", (_PR_SET_NAME, MEMORY), 0, {MEMORY: os.fsencode(comm)[:15] + b"\0"}) as call:
+            call.task = self._kernel.life.rename(call.task, comm)
         self._name = comm
 
     def replay(

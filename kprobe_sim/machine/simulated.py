@@ -7,9 +7,9 @@ from _blake2 import blake2b  # hashlib's own, without the import of OpenSSL, whi
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from kprobe_sim.builds.filter_gates import filter_gates
+from kprobe_sim.builds.filter_gates import filter_gates_of
 from kprobe_sim.builds.functions import Functions
-from kprobe_sim.builds.gates import gates_for
+from kprobe_sim.builds.gates import gates_of
 from kprobe_sim.builds.profile import Profile
 from kprobe_sim.builds.symbol import with_module
 from kprobe_sim.machine.clock import VirtualClock
@@ -35,8 +35,8 @@ class SimulatedMachine:
         self.profile = profile
         self.release = profile.release
         self.symbols = profile.fresh_symbols()
-        self.gates = gates_for(profile.number)
-        self.filter_gates = filter_gates(profile.number)
+        self.gates = gates_of(profile)
+        self.filter_gates = filter_gates_of(profile)
         self.cpus = cpus or profile.cpus
         self.clock: Callable[[], int] = VirtualClock() if clock is None else clock
         self.condition = KernelCondition()

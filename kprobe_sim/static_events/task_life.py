@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from kprobe_sim.builds.syscall_numbers import syscall_number
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.machine.task import Task
 from kprobe_sim.static_events.allocations import EXEC, FORK, Allocation
 from kprobe_sim.static_events.emission import Emission
 from kprobe_sim.static_events.static_record import FieldValue
+from kprobe_sim.static_events.syscall_numbers import syscall_number
 from kprobe_sim.static_events.user_memory import user_value
 
 Fields = Mapping[str, FieldValue]
@@ -98,12 +98,22 @@ class TaskLife:
             "comm": task.name + b"\0",
         }
         self._emit("sched", "sched_prepare_exec", task, prepared, cpu)
-        renamed: Fields = {"pid": task.pid, "oldcomm": task.name, "newcomm": new.name, "oom_score_adj": 0}
-        self._emit("task", "task_rename", task, renamed, cpu)
+        self._rename(task, new.name, cpu)
         old_pid = task.pid if old_pid is None else old_pid
         executed: Fields = {"filename": name + b"\0", "pid": task.pid, "old_pid": old_pid}
         self._emit("sched", "sched_process_exec", new, executed, cpu)
         return new
+
+    def rename(self, task: Task, comm: str | bytes, cpu: int = 0) -> Task:
+        """task_rename; return the task with its new name."""
+        new = task._replace(comm=comm)
+        with self._machine.condition:
+            self._rename(task, new.name, cpu)
+        return new
+
+    def _rename(self, task: Task, name: bytes, cpu: int) -> None:
+        renamed: Fields = {"pid": task.pid, "oldcomm": task.name, "newcomm": name, "oom_score_adj": 0}
+        self._emit("task", "task_rename", task, renamed, cpu)
 
     def _allocate(self, task: Task, allocations: Sequence[Allocation], cpu: int) -> None:
         if not self._statics.is_wanted("kmem", "kmalloc"):

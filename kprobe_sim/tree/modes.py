@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kprobe_sim.builds.gates import gates_for
+from kprobe_sim.builds.gates import gates_of
 from kprobe_sim.builds.once import once
 from kprobe_sim.builds.profile import Profile
 from kprobe_sim.events.trace_array import TraceArray
@@ -38,7 +38,7 @@ class Modes(NamedTuple):
             top["kprobe_events"],
             top["README"],
             tuple(event),
-            gates_for(profile.number).eventfs,
+            gates_of(profile).eventfs,
             profile.tracefs.text("events/*/*/trigger"),
         )
 

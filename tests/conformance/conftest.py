@@ -39,8 +39,14 @@ def choose(tracefs: Any) -> Callable[[Mapping[str, T]], T]:
 
 
 @pytest.fixture
-def build(tracefs: Any) -> Build:
-    """The facts of the kernel build under test, which says its release in the heading of the latency format.
+def build(release: str) -> Build:
+    """The facts of the kernel build under test."""
+    return build_of(release)
+
+
+@pytest.fixture
+def release(tracefs: Any) -> str:
+    """The release of the kernel under test, which says it in the heading of the latency format.
 
     The heading isn't printed over an empty buffer, so there is a marker for as long.
     """
@@ -49,4 +55,4 @@ def build(tracefs: Any) -> Build:
     heading = tracefs.read("trace").decode()
     tracefs.write("options/latency-format", b"0")
     tracefs.write("trace", b"", truncate=True)
-    return build_of(heading.partition(" latency trace v1.1.5 on ")[2].partition("\n")[0])
+    return str(heading.partition(" latency trace v1.1.5 on ")[2].partition("\n")[0])

@@ -6,7 +6,8 @@ import errno
 
 import pytest
 
-from kprobe_sim.builds.gates import ROWS, Gates, gates_for
+from kprobe_sim.builds.gate_rows import ROWS
+from kprobe_sim.builds.gates import Gates, gates_for
 from kprobe_sim.builds.profile import available, load
 
 

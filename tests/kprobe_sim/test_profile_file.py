@@ -104,7 +104,7 @@ def test_the_same_recording_is_the_same_file(toy: bytes, tmp_path: Path) -> None
 
 
 def test_what_a_profile_says_beyond_what_is_needed_is_kept(tmp_path: Path) -> None:
-    said = {"answers": {"fields_as_symbols": True, "mark_room": 4064}}
+    said = {"answers": {"fields_as_symbols": True, "mark_room": False}}
     data = packed(toy_profile.write(tmp_path / "profile", **said))
     ProfileFile(data).write(tmp_path)
     assert json.loads((tmp_path / "profile.json").read_bytes())["answers"] == said["answers"]
@@ -293,6 +293,9 @@ def texts(*values: bytes) -> bytes:
         (facts(cpus="1"), 'profile.json: cpus can\'t be "1"'),
         (facts(release="../../x"), 'profile.json: release can\'t be "../../x"'),
         (facts(release="6.16.2-toy"), "its head says 6.16.1-toy, and it is of 6.16.2-toy"),
+        (facts(answers={"symstr": "yes"}), 'profile.json: answers can\'t be {"symstr": "yes"}'),
+        (facts(answers={"raw_mark_sizes": [4060, 1 << 70]}), "profile.json: answers can't be "),
+        (facts(answers={"too_many_arguments": "NO_SUCH"}), "profile.json: answers can't be "),
         (facts(config={"HZ": "0"}), 'profile.json: config can\'t be {"HZ": "0"}'),
         (other("symbols.bin/address", numbers(1, 2)), "symbols.bin: 5 names of 2 symbols"),
         (other("symbols.bin/address", b"123"), "symbols.bin: a list of numbers ends within one"),

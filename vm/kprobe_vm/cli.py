@@ -164,8 +164,11 @@ def _shell(options: argparse.Namespace) -> int:
 
 
 def _record(options: argparse.Namespace) -> int:
-    from kprobe_vm.recording.booted import record_kernel  # which takes the extra [vm]
+    from kprobe_vm.recording.booted import record_answers, record_kernel  # which takes the extra [vm]
 
+    if options.answers:
+        print(record_answers(options.kernel, options.into, modules=options.modules, progress=options.progress))
+        return 0
     given = {"modules": options.modules, "config": options.config}
     print(record_kernel(options.kernel, options.into, **given, progress=options.progress))
     return 0
@@ -275,6 +278,9 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("kernel", metavar="KERNEL")
     verb.add_argument("into", type=Path, metavar="DIRECTORY")
     verb.add_argument("--config", type=Path, metavar="FILE", help="the kernel's configuration file")
+    verb.add_argument(
+        "--answers", action="store_true", help="only ask again how it differs, for a profile that is there"
+    )
     verb.set_defaults(function=_record)
     testrun.add_parser(verbs, source)
     diff.add_parser(verbs)

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from kprobe_sim.builds.filter_gates import GATES
+from kprobe_sim.builds.gate_rows import ROWS
 from kprobe_sim.builds.page import PAGE_SIZE
 
 RELEASE = r"\d+\.\d+[\w.+~-]{0,57}"  # uname -r, 64 characters at most; a file is named for it
@@ -47,6 +49,29 @@ def _config(value: Any) -> bool:
     return value is None or (_map(_text(r"[^\0\n]{0,4096}"))(value) and _text(r"[1-9]\d{0,4}")(value.get("HZ", "250")))
 
 
+def _answers(value: Any) -> bool:
+    """True if each answer is of a kind with the values that its row has; rows that aren't known count for nothing."""
+    if not isinstance(value, dict):
+        return False
+    known = {row.name: [said for _, said in row.values] for row in ROWS}
+    known |= {row.gate: [row.before, row.after] for row in GATES}
+    return all(_answer(value[row], known[row]) for row in value.keys() & known.keys())
+
+
+def _answer(value: Any, known: list[Any]) -> bool:
+    for one in known:
+        if isinstance(one, (tuple, bytes)):
+            most = _MOST if isinstance(one, tuple) else 0xFF
+            fits = _list(_number(0, most))(value) and len(value) == len(one)
+        elif type(one) is int:
+            fits = _number(0, 1 << 31)(value)
+        else:
+            fits = type(value) is type(one) and value == one
+        if fits:
+            return True
+    return False
+
+
 _word = _text(r"[^\s\0]{1,64}")
 _place = _text(r"[^\s\0]{1,512}")
 _id = _number(0, 0xFFFF)
@@ -70,7 +95,11 @@ FACTS: dict[str, Check] = {
     "tasks": _list(_pair(_number(0, 1 << 22), _text(r"[^\0\n]{0,64}"))),
     "config": _config,
 }
-OPTIONAL: dict[str, Check] = {"marker_offset": _number(0), "chains": _map(_places)}  # not in older profiles
+OPTIONAL: dict[str, Check] = {
+    "marker_offset": _number(0),
+    "chains": _map(_places),
+    "answers": _answers,
+}  # not in older profiles
 
 
 def checked(text: bytes) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from kprobe_vm.errors import ExtraMissing, NotReady
 from kprobe_vm.guest.workload import GuestWorkload
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.machine.machine import Machine
+from kprobe_vm.recording.answers import ask_again
 from kprobe_vm.recording.record import record
 
-__all__ = ["Booted", "record_kernel"]
+__all__ = ["Booted", "record_answers", "record_kernel"]
 
 
 class Booted:
@@ -72,3 +73,14 @@ def record_kernel(
     into.mkdir(parents=True, exist_ok=True)
     with Machine(kernel, modules=modules, progress=progress) as machine:
         return record(Booted(machine), into, config=text, progress=progress)
+
+
+def record_answers(
+    kernel: str, into: Path, *, modules: Path | None = None, progress: Progress = lambda text: None
+) -> Path:
+    """Boot a kernel and renew the answers in its profile below `into`; return the profile's directory.
+
+    Raise what `ask_again` does.
+    """
+    with Machine(kernel, modules=modules, progress=progress) as machine:
+        return ask_again(Booted(machine), into / machine.release, progress)

@@ -157,6 +157,7 @@ def write(directory: Path, answers: Mapping[str, bytes], config: str | None) -> 
         "modules": [line.split()[0] for line in text["modules"].splitlines()],
         "tasks": [[int(pid), comm] for pid, _, comm in (line.partition(" ") for line in text["tasks"].splitlines())],
         "config": parse_config(config) if config else None,
+        "answers": json.loads(text["answers"]),
         "errors": {name[7:]: int(value) for name, value in text.items() if name.startswith("errors/")},
     }
     instance = {name[9:]: value for name, value in text.items() if name.startswith("instance/")}

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.recording import btf, chains, profilefile
+from kprobe_vm.recording.answers import ask as ask_differences
+from kprobe_vm.recording.answers import check
 from kprobe_vm.recording.guest import Guest
 from kprobe_vm.recording.instructions import (
     Kind,
@@ -47,18 +49,23 @@ def record(guest: Guest, into: Path, *, config: str | None = None, progress: Pro
     """Record a guest's profile in a directory below `into`, named for its release; return that directory.
 
     `config` is the text of the kernel's configuration, for a kernel that doesn't have /proc/config.gz.  An older
-    recording of the same release is replaced, and only once the new one is whole.
+    recording of the same release is replaced, and only once the new one is whole.  After that raise
+    `UnknownAnswers` if the kernel answers a question in a way that isn't known.
     """
     answers = ask(guest, progress)
     progress("asking for call chains")
     answers["chains"] = json.dumps(chains.ask(guest)).encode()
+    differences = ask_differences(guest, answers["version"].decode().strip(), progress)
+    answers["answers"] = json.dumps(dict(differences.values)).encode()
     memory = Memory(guest)
     try:
         if config is None and "config.gz" in answers:
             config = gzip.decompress(answers["config.gz"]).decode()
-        return write_profile(into, answers, memory.read, config, progress)
+        written = write_profile(into, answers, memory.read, config, progress)
     finally:
         memory.close()
+    check(differences)
+    return written
 
 
 def write_profile(

@@ -1,0 +1,281 @@
+"""Since when kernels have what: one table, one row per feature, each with its source.
+
+In a source 'definitions 6.1' is fixtures/definitions/6.1.jsonl, 'kinds 6.1' fixtures/kinds/6.1.jsonl; 'recorded
+traces' are in fixtures/traces and fixtures/text, and tests/differential/found keeps what a 'campaign' found.
+
+A row lists values by the first version that has them.  Stable kernels carry backports, so thresholds may name a point
+release (6.1.190).  The builds that are known exactly are those that profile.available() lists; any other version takes
+the value of the nearest older row.
+
+Thresholds are right for the builds that they were taken from and a guess for those between.  The question of the same
+name (kprobe_sim/questions) settles a row where it can be asked, and the answer in a build's profile beats this table.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+from kprobe_sim.named_tuple import NamedTuple
+
+Version = tuple[int, int, int]
+
+
+class Gate(NamedTuple):
+    """One feature: (first version, value) pairs in rising order, and where that is known from."""
+
+    name: str
+    values: tuple[tuple[Version, Any], ...]
+    source: str
+
+
+_START: Version = (0, 0, 0)
+
+
+def _since(name: str, version: Version, source: str) -> Gate:
+    return Gate(name, ((_START, False), (version, True)), source)
+
+
+ROWS: tuple[Gate, ...] = (
+    _since("sort_takes_two", (6, 11, 0), "lib/sort.c 6.12: sort_r()"),
+    _since("delete_is_raw", (5, 12, 0), "commit d262271d0483; definitions 5.10 and 6.1: ' -:foo'"),
+    _since("delete_group", (6, 0, 0), "commit 95c104c378dc; definitions 6.1: '-:kprobes/'"),
+    Gate(
+        "delete_compares", ((_START, 63), ((5, 15, 0), None)), "conformance suite on 5.10 and 6.1: a delete's arguments"
+    ),
+    _since("dot_separates_group", (5, 18, 0), "docs/kernel/definitions.md#group-and-event; definitions 6.1: 'p:my.ev'"),
+    _since("hyphen_in_group", (5, 15, 0), "docs/kernel/definitions.md#group-and-event; definitions 6.1: 'p:g-h/ev'"),
+    _since("empty_event_is_auto", (6, 0, 0), "commit 95c104c378dc; definitions 6.1: 'p:grp/'"),
+    Gate("sanitized", ((_START, ":."), ((6, 5, 0), ":.*")), "docs/kernel/definitions.md#default-names"),
+    Gate(
+        "maxactive_on_probe",
+        ((_START, "MAXACT_NO_KPROBE"), ((6, 5, 0), "BAD_MAXACT_TYPE")),
+        "definitions 6.1 and 6.12: 'p10:x'",
+    ),
+    _since("maxactive_floor", (5, 11, 0), "commit 3b7ddab8a19a; definitions 5.10 (r2:) and 6.1 (r10:)"),
+    Gate(
+        "unknown_symbol_errno",
+        ((_START, errno.ENOENT), ((6, 12, 0), errno.EINVAL)),
+        "definitions 6.1 and 6.12: 'p:x no_such_function_xyz'",
+    ),
+    Gate(
+        "ambiguous_symbol_errno",
+        ((_START, errno.EADDRNOTAVAIL), ((6, 12, 0), errno.EINVAL)),
+        "definitions 6.1 and 6.12: 'p:x t_show'",
+    ),
+    _since("module_symbols_counted", (6, 12, 0), "docs/kernel/places.md#symbols-of-modules"),
+    _since(
+        "vmlinux_wins", (7, 2, 13), "trace_kprobe.c 7.2.13: number_of_same_symbols(); docs/kernel/places.md#uniqueness"
+    ),
+    _since(
+        "uniqueness_first",
+        (6, 12, 0),
+        "trace_kprobe.c 6.12.117: validate_probe_symbol(); docs/kernel/definitions.md#order-of-checks",
+    ),
+    _since("looks_up_address", (5, 18, 0), "definitions 5.10 and 6.1: 'p:x 12345', 'p:x 0xffffffffffffffff'"),
+    _since("names_missing_entry", (6, 9, 0), "definitions 6.1 and 6.12: 'p:x do_sys_openat2+5 a=$arg1'"),
+    Gate(
+        "int3_errno", ((_START, errno.EINVAL), ((6, 2, 0), errno.EILSEQ)), "arch/x86/kernel/kprobes/core.c 6.1 and 6.12"
+    ),
+    Gate(
+        "unsupported_instruction_errno",
+        ((_START, errno.EINVAL), ((5, 13, 0), errno.EOPNOTSUPP)),
+        "commit 6256e668b7af",
+    ),
+    _since("endbr", (6, 12, 0), "docs/kernel/places.md#endbr (CONFIG_X86_KERNEL_IBT of the recorded builds)"),
+    Gate("argument_size", ((_START, 63), ((7, 3, 0), 255)), "docs/kernel/arguments.md#length-of-an-argument"),
+    Gate(
+        "argument_size_errno",
+        ((_START, errno.EINVAL), ((6, 12, 0), errno.E2BIG)),
+        "definitions 6.1 and 6.12",
+    ),
+    Gate(
+        "array_room_errno",
+        ((_START, errno.EINVAL), ((6, 12, 0), errno.E2BIG)),
+        "trace_probe.c 6.1.190 and 6.12.117: LP_ARRAY",
+    ),
+    Gate(
+        "too_many_arguments",
+        ((_START, None), ((6, 12, 0), "TOO_MANY_ARGS_UNLOGGED"), ((7, 0, 0), "TOO_MANY_ARGS")),
+        "definitions 6.1, 6.12 and 7.2 with 129 arguments",
+    ),
+    Gate(
+        "string_type_message",
+        ((_START, "NEED_STRING_TYPE_UNLOGGED"), ((6, 7, 0), "NEED_STRING_TYPE")),
+        "definitions 6.1 and 6.12: '$comm:u32'",
+    ),
+    _since("entry_arguments_at_return", (6, 9, 0), "docs/kernel/arguments.md#argn"),
+    Gate(
+        "variable_overflow_errno",
+        ((_START, errno.EINVAL), ((7, 3, 0), errno.ERANGE)),
+        "fixtures/definitions/observed.jsonl: '$stack99999999999999999999'",
+    ),
+    _since("btf", (6, 5, 0), "docs/kernel/arguments.md#names-of-parameters"),
+    Gate(
+        "event_typecasts",
+        ((_START, False), ((7, 0, 0), True), ((7, 3, 0), False)),
+        "trace_probe.c 7.2.13: handle_typecast(); docs/kernel/arguments.md#typecasts",
+    ),
+    _since("typecasts", (7, 3, 0), "trace_probe.c 7.3: parse_probe_arg_nested(); fixtures/definitions/observed.jsonl"),
+    _since("current", (7, 3, 0), "trace_probe.c 7.3: parse_probe_var_current(); fixtures/definitions/observed.jsonl"),
+    _since("field_caret", (7, 3, 0), "trace_probe.c 7.2.13 and 7.3: `next - fieldname` in parse_btf_field()"),
+    _since(
+        "unknown_parameters_go_on",
+        (7, 3, 0),
+        "trace_probe.c 7.3: traceprobe_expand_meta_args(); fixtures/definitions/observed.jsonl: 'p:v schedule $arg*'",
+    ),
+    _since("caret_shift", (6, 5, 0), "docs/kernel/types.md#caret-of-a-type"),
+    Gate("nesting", ((_START, None), ((7, 3, 0), 8)), "trace_probe.h 7.3: TRACEPROBE_MAX_NESTED_LEVEL"),
+    _since("symstr", (6, 1, 190), "docs/kernel/types.md#symstr (6.2, and 6.1.190 by backport)"),
+    _since("char", (6, 2, 0), "docs/kernel/types.md#char"),
+    _since("dentry_types", (6, 10, 0), "docs/kernel/types.md#names-of-dentries"),
+    Gate(
+        "file_offset_text",
+        (
+            (_START, "File offset is not available with kprobe"),
+            ((7, 3, 0), "File offset is not available for kernel probes"),
+        ),
+        "docs/kernel/errors.md#texts-of-probes",
+    ),
+    Gate(
+        "empty_user_string_is_fault",
+        ((_START, False), ((5, 10, 0), True), ((6, 19, 0), False)),
+        "recorded traces 4.19, 5.10, 6.1, 6.12, 6.19: an empty path",
+    ),
+    Gate(
+        "array_length_in_format",
+        ((_START, True), ((5, 19, 0), False)),
+        "recorded formats 5.10 and 6.1: +0(%si):u8[4]",
+    ),
+    Gate(
+        "error_log_command_size",
+        ((_START, 256), ((5, 17, 0), None)),
+        "commit 1581a884b7ca; docs/kernel/errors.md#long-commands",
+    ),
+    Gate(
+        "removed_filter_is_empty",
+        ((_START, True), ((6, 12, 0), False)),
+        "event_filter_read() of 6.1.190 and 6.12.117",
+    ),
+    Gate(
+        "context_letters",
+        ((_START, 4), ((5, 15, 0), 5)),
+        "recorded traces 5.10 and 6.1; docs/kernel/trace.md#number-of-letters",
+    ),
+    _since("bh_letters", (5, 19, 0), "docs/kernel/trace.md#interrupts"),
+    _since("lazy_resched", (6, 14, 0), "docs/kernel/trace.md#reschedule; recorded traces 7.2: 'l', 'B'"),
+    Gate("plain_return", ((_START, (1, 0)), ((5, 15, 0), (0, 0))), "recorded traces 5.10 and 6.1: fr_schedule"),
+    Gate(
+        "breakpoint",
+        ((_START, (0x49, 0)), ((5, 15, 0), (0x48, 0xFF))),
+        "recorded traces 5.10 (d.Z.) and 6.1 (..Zff): 11_offsets",
+    ),
+    _since("returns_unwound", (5, 15, 0), "recorded traces 5.10 and 6.1 with stacks; x86/unwind since 5.15"),
+    _since("stops_are_hidden", (6, 12, 0), "conformance suite on 6.1 and 6.12: open readers"),
+    Gate(
+        "held_size_errno",
+        ((_START, errno.ENOMEM), ((6, 12, 0), errno.EBUSY)),
+        "conformance suite on 6.1 and 6.12: open readers",
+    ),
+    Gate("nested_returns_know", ((_START, True), ((5, 15, 0), False)), "kernel/kprobes.c 5.10: correct_ret_addr"),
+    Gate("trampoline_by_name", ((_START, True), ((5, 15, 0), False)), "trace_output.c 5.10: kretprobed()"),
+    Gate(
+        "mark_room",
+        ((_START, True), ((7, 0, 0), False)),
+        "conformance suite on 6.12 and 7.2: raw marks; trace.c of 6.12.117 and 7.2.13: FAULTED_SIZE",
+    ),
+    Gate("failed_element_keeps_room", ((_START, True), ((5, 15, 0), False)), "campaign 5.10, 6.1: '+0(%si):string[2]'"),
+    Gate(
+        "failed_kernel_read_is_zero",
+        ((_START, True), ((6, 1, 0), False)),
+        "campaign 5.10 and 6.1: '+0(%di):u16[1]'; __get_kernel_nofault() of 5.10 stores what its fixup made zero",
+    ),
+    Gate("pid_errno", ((_START, errno.EINVAL), ((5, 16, 0), errno.EPERM)), "campaign 5.10, 6.1: trace_pid_write()"),
+    _since("pid_blanks_taken", (5, 15, 0), "campaign on 5.10 and 6.1: trace_pid_write()"),
+    Gate("marks_seek", ((_START, True), ((5, 15, 0), False)), "campaign on 5.10 and 6.1: lseek(trace_marker)"),
+    Gate("trace_seq_size", ((_START, 4096), ((6, 8, 0), 8156)), "trace_seq.h 6.1 and 6.12: TRACE_SEQ_BUFFER_SIZE"),
+    _since("fields_as_symbols", (7, 0, 0), "trace_output.c 6.12.117 and 7.2: print_fields(); campaign"),
+    Gate(
+        "raw_mark_sizes",
+        ((_START, (3072, 1024)), ((6, 8, 0), (4060, 4060)), ((7, 0, 0), (4064, 4064))),
+        "trace.c 6.1, 6.12.117 and 7.2: tracing_mark_raw_write(), ring_buffer_max_event_size(); campaign on 6.12",
+    ),
+    Gate(
+        "end_is_inside",
+        ((_START, True), ((5, 16, 0), False)),
+        "kallsyms.c 6.1.190: is_ksym_addr(); guests 5.10 and 6.1: 'r _end'",
+    ),
+    _since("eventfs", (6, 6, 0), "fs/tracefs/event_inode.c; conformance suite on 6.12: an event named like a file"),
+    _since("index_is_whole", (6, 12, 0), "conformance suite on 5.10, 6.1 and 6.12: '12abc' to set_ftrace_filter"),
+    Gate(
+        "pid_limit",
+        ((_START, 1 << 15), ((5, 16, 0), 1 << 30)),
+        "conformance suite on 5.10 (pid_max of a small machine) and 6.1; trace_pid_list since 5.16",
+    ),
+    Gate("long_pids", ((_START, True), ((5, 16, 0), False)), "conformance suite on 5.10 and 6.1: 1 << 32"),
+    Gate(
+        "end_wakes",
+        ((_START, False), ((6, 1, 0), True), ((6, 9, 0), False)),
+        "trace.c: wait_pipe_cond(), commit 7af9ded0c2ca; conformance suite on 5.10, 6.1 and 6.12",
+    ),
+    Gate(
+        "marker_depth", ((_START, 0), ((6, 18, 0), 1)), "recorded traces 6.12 and 7.2: 07_marker; conformance on 6.19"
+    ),
+    Gate(
+        "marker_stack",
+        ((_START, b"\0\0"), ((5, 12, 0), b"\xff\xff"), ((6, 18, 0), b"\0\0")),
+        "tracing_gen_ctx_dec(): the mark's depth less one, -1 with a borrow; conformance suite on 5.10, 6.1 and 7.2",
+    ),
+    Gate(
+        "syscall_event_depth",
+        ((_START, 1), ((6, 19, 0), 0)),
+        "fixtures/static 6.1, 6.12, 7.2; a trace of 6.19: sys_openat",
+    ),
+    Gate("rename_depth", ((_START, 1), ((6, 19, 0), 0)), "fixtures/static 6.12, 7.2; a trace of 6.19: task_rename"),
+    _since("syscalls_show_user_memory", (6, 19, 0), "fixtures/static 7.2; a trace of 6.19: sys_openat"),
+    Gate("marker_size", ((_START, 1024), ((6, 8, 0), 4054)), "docs/kernel/marks.md#size-of-a-mark"),
+    Gate(
+        "raw_data_type",
+        ((_START, 16), ((5, 14, 0), 18), ((7, 0, 0), 19)),
+        "recorded ids of ftrace/raw_data: 5.10, 6.1, 6.12, 7.2",
+    ),
+    _since("eprobes", (5, 15, 0), "trace_eprobe.c; README of 5.10 and 6.1"),
+    _since(
+        "fprobes",
+        (6, 5, 0),
+        "trace_fprobe.c; README of 6.1 and 6.12; docs/kernel/dynamic_events.md#definition-of-an-fprobe",
+    ),
+    Gate("fprobe_maxactive", ((_START, True), ((6, 14, 0), False)), "kinds 6.12 and 7.2: 'f10:fe vfs_read%return'"),
+    _since("fprobes_late", (6, 16, 0), "trace_fprobe.c 7.2.13: trace_fprobe_verify_target(); kinds 6.12 and 7.2"),
+    Gate("eprobe_fields_late", ((_START, True), ((6, 5, 0), False)), "kinds 6.1 and 6.12: 'e:ep ... a=$nosuch'"),
+    _since("event_fields_by_name", (7, 3, 0), "kinds 7.2 and 7.3: 'e:ep sched/sched_switch prev_pid'"),
+    _since("event_arrays_are_addresses", (7, 0, 0), "trace_eprobe.c 6.12.117 and 7.2.13: get_event_field()"),
+    Gate("registers_refused_twice", ((_START, True), ((7, 3, 0), False)), "kinds 7.2 and 7.3: 'f:fe vfs_read a=%di'"),
+    _since("uprobes_reject_symbols", (6, 5, 0), "kinds 6.1 and 6.12: 'p:up /bin/busybox:0x1000 a=%di:symbol'"),
+    _since("synthetic_spaces", (7, 0, 0), "kinds 6.12 and 7.2: 's:syn u64 lat; pid_t pid'"),
+    _since("unmatched_is_logged", (7, 0, 0), "docs/kernel/dynamic_events.md#no-kind"),
+    _since("hist_hitcount", (6, 2, 0), "trace_events_hist.c of 6.1.190 and 6.12.117; fixtures/histograms"),
+    _since("hist_comm", (6, 19, 0), "fixtures/histograms 6.12 and 6.19: 'hist:keys=common_comm'"),
+    _since("hist_cpu_twice", (6, 19, 0), "fixtures/histograms 6.12 and 6.19: 'hist:keys=common_cpu'"),
+    Gate(
+        "hist_log2_wraps",
+        (
+            (_START, True),
+            ((6, 1, 191), False),
+            ((6, 2, 0), True),
+            ((6, 12, 117), False),
+            ((6, 13, 0), True),
+            ((7, 2, 13), False),
+            ((7, 3, 0), True),
+            ((7, 3, 1), False),
+        ),
+        "hist_field_log2() of 6.1.192, 6.12.117, 7.2.13 and 7.3-rc7; fixtures/histograms: 'hist:keys=b.log2'; the "
+        "release of 7.3 is assumed to be repaired",
+    ),
+    Gate(
+        "hist_dollar_within",
+        ((_START, False), ((6, 12, 117), True), ((6, 13, 0), False), ((7, 2, 13), True)),
+        "6.1.190 and 6.19.14 against 6.12.117, 7.2.13 and 7.3-rc7: 'hist:keys=common_pid:vals=g.b.$x'",
+    ),
+    Gate("hist_depth", ((_START, 2), ((6, 12, 0), 3)), "traces of 6.1, 6.12, 7.2, 7.3: get_hist_pad() since"),
+)

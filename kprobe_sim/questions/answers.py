@@ -1,0 +1,43 @@
+"""What a recorder writes down of a kernel's answers, as JSON has it (entry point group kprobe.questions)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kprobe_sim.builds.filter_gates import filter_gates
+from kprobe_sim.builds.gates import gates_for
+from kprobe_sim.builds.profile import version_number
+from kprobe_sim.kernel.workload import Workload
+from kprobe_sim.named_tuple import NamedTuple
+from kprobe_sim.questions.ask import AskedTracefs, Asker
+from kprobe_sim.questions.question import ABSENT
+from kprobe_sim.questions.table import QUESTIONS
+
+
+class Differences(NamedTuple):
+    """What a kernel answered, by row.
+
+    `values` go into its profile: lists stand for tuples and bytes.  `contradicted` has the rows for which the version
+    said something else, as (that, the value now known); `unknown` the answers that no known value fits.
+    """
+
+    values: dict[str, Any]
+    contradicted: dict[str, tuple[Any, Any]]
+    unknown: dict[str, str]
+
+
+def ask(tracefs: AskedTracefs, workload: Workload, version: str) -> Differences:
+    """Ask a kernel of a version ("6.1.190") all questions; raise OSError where what they did can't be undone."""
+    asker = Asker(tracefs, workload)
+    number = version_number(version)
+    expected = {**gates_for(number)._asdict(), **filter_gates(number)._asdict()}
+    answers = Differences({}, {}, {})
+    for seen in map(asker.ask, QUESTIONS):
+        if not seen.known:
+            answers.unknown[seen.row] = seen.answer
+        elif seen.value is not ABSENT:
+            value = seen.value
+            answers.values[seen.row] = list(value) if isinstance(value, (tuple, bytes)) else value
+            if value != expected[seen.row]:
+                answers.contradicted[seen.row] = (expected[seen.row], value)
+    return answers

@@ -1,0 +1,129 @@
+"""Questions about what traces and formats show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kprobe_sim.questions.question import ABSENT, Question, Unasked
+
+_LETTERS = r"workload-\d+ +\[\d+\] (\S)\S(\S+) "  # but for the second: a need to reschedule comes by chance
+_OPEN = "open /etc/hostname"
+_SHOWN = ("write @/tracing_on 0", "read @/trace")  # else what reads it goes on filling it
+_ON = "write @/events/zz/enable 1"
+
+
+def _event(row: str, event: str, look: str, values: dict[str, Any], *, does: str = _OPEN) -> Question:
+    return Question(row, (f"write @/events/{event}/enable 1", does, *_SHOWN), look, values)
+
+
+QUESTIONS = (
+    Question(
+        "maxactive_floor",
+        ("write kprobe_events r:zz/q vfs_read", "read kprobe_events"),
+        r"^r(10|\d+):zz/q",
+        {"10": True, "1": False},
+    ),
+    Question(
+        "empty_user_string_is_fault",
+        ("write kprobe_events p:zz/q do_sys_openat2 a=+0(%si):ustring", _ON, "open ", *_SHOWN),
+        r"workload-.* a=(.*)\n",
+        {"(fault)": True, '""': False},
+    ),
+    Question(
+        "array_length_in_format",
+        ("write kprobe_events p:zz/q vfs_read a=+0(%si):u8[4]", "read events/zz/q/format"),
+        r"u8 a(\[.*?\]);",
+        {"[4]": True, "[]": False},
+    ),
+    Question("context_letters", (*_SHOWN,), r"CPU#  (\|+)  ", {"||||": 4, "|||||": 5}),
+    Question("bh_letters", (*_SHOWN,), r"=> irqs-off(\S*)", {"match": False, "/BH-disabled": True}),
+    Question(
+        "plain_return",
+        ("write kprobe_events r:zz/q do_sys_openat2", _ON, _OPEN, *_SHOWN),
+        _LETTERS,
+        {"d,..": (1, 0), ".,..": (0, 0), ".,...": (0, 0)},
+    ),
+    Question(
+        "breakpoint",
+        ("first kprobe_events p:zz/q do_sys_openat2+{5|9}", _ON, _OPEN, *_SHOWN),
+        _LETTERS,
+        {"d,Z.": (0x49, 0), ".,Zff": (0x48, 0xFF)},
+    ),
+    Question(
+        "nested_returns_know",
+        (
+            "write kprobe_events r:zz/q do_sys_openat2",
+            "write kprobe_events r:zz/r do_sys_openat2",
+            _ON,
+            _OPEN,
+            *_SHOWN,
+        ),
+        r"workload-.*: [qr]: \((__x64_sys_openat|\[unknown/kretprobe'd\])",
+        {"__x64_sys_openat": True, "[unknown/kretprobe'd]": False},
+    ),
+    Question(
+        "trampoline_by_name",
+        (
+            "write kprobe_events r:zz/q do_sys_openat2",
+            "write kprobe_events r:zz/r do_sys_openat2",
+            "write @/options/stacktrace 1",
+            "write @/options/sym-offset 1",
+            _ON,
+            _OPEN,
+            *_SHOWN,
+        ),
+        r"(trampoline\+0x|unknown/kretprobe'd)",
+        {"trampoline+0x": True, "unknown/kretprobe'd": False},
+    ),
+    Question(
+        "returns_unwound",
+        ("write kprobe_events r:zz/q do_sys_openat2", "write @/options/stacktrace 1", _ON, _OPEN, *_SHOWN),
+        r"<stack trace>\n => (\S+)",
+        {"__x64_sys_openat": True, "[unknown/kretprobe'd]": False},
+    ),
+    _event("syscall_event_depth", "syscalls/sys_enter_openat", _LETTERS, {".,..": 1, ".,.1.": 1, ".,...": 0}),
+    _event(
+        "syscalls_show_user_memory",
+        "syscalls/sys_enter_openat",
+        r"workload-.*: sys_openat\(dfd: \w+, filename: (.*?), flags",
+        {"10000000": False, '268435456 "/etc/hostname"': True},
+    ),
+    _event(
+        "rename_depth",
+        "task/task_rename",
+        r" (\S+) +\d+\.\d+: task_rename: .* newcomm=other",
+        {"....": 1, "...1.": 1, ".....": 0},
+        does="rename other",
+    ),
+    Question(
+        "fields_as_symbols",
+        ("write kprobe_events p:zz/q do_sys_openat2", "write @/options/fields 1", _ON, _OPEN, *_SHOWN),
+        r"workload-.*: q: __probe_ip=(0x|do_sys_openat2)",
+        {"none": ABSENT, "0x": False, "do_sys_openat2": True},
+    ),
+    Question(
+        "marker_depth",
+        ("write @/trace_marker hello", *_SHOWN),
+        r" (\S)\S(\S+) +\d+\.\d+: \S+: hello",
+        {".,..": 0, ".,...": 0, ".,.1.": 1},
+    ),
+    Question(
+        "marker_stack",
+        ("write @/events/ftrace/print/trigger stacktrace", "write @/trace_marker hello", *_SHOWN),
+        r" (\S)\S(\S+) +\d+\.\d+: <stack trace>",
+        {".,..": b"\0\0", ".,...": b"\0\0", "D,Zff": b"\xff\xff"},
+    ),
+    Question("raw_data_type", ("read events/ftrace/raw_data/format",), r"^ID: (\d+)", {"16": 16, "18": 18, "19": 19}),
+    Question(
+        "mark_room",
+        ("write @/trace_marker_raw abcdefgh", *_SHOWN),
+        r"# 64636261 buf: 65 66 67 (68 |68\n)",
+        {"68 ": True, "68\n": False},
+    ),
+)
+
+UNASKED = (
+    Unasked("lazy_resched", "which hit finds a lazy need to reschedule is up to chance"),
+    Unasked("failed_element_keeps_room", "no text shows the room, and what a failed read leaves there is up to chance"),
+    Unasked("failed_kernel_read_is_zero", "no address is sure to be unreadable on every machine"),
+)

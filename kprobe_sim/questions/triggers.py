@@ -1,0 +1,95 @@
+"""Questions about histograms, triggers and filters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kprobe_sim.questions.question import ABSENT, Question, Unasked
+
+_SWITCH = "@/events/sched/sched_switch"
+
+
+def _filter(row: str, event: str, text: str, *refusals: str) -> Question:
+    return Question(
+        row, (f"write @/events/{event}/filter {text}",), "errno", {"ok": True, **dict.fromkeys(refusals, False)}
+    )
+
+
+def _hist(row: str, text: str, values: dict[str, Any]) -> Question:
+    return Question(row, (f"write {_SWITCH}/trigger hist:{text}",), "log", values)
+
+
+QUESTIONS = (
+    _hist(
+        "hist_hitcount",
+        "keys=prev_pid:vals=hitcount.hex",
+        {"EINVAL": ABSENT, "ok": True, "EINVAL Couldn't find field @24": False},
+    ),
+    _hist(
+        "hist_comm",
+        "keys=common_comm",
+        {"EINVAL": ABSENT, "ok": True, "EINVAL Couldn't find field @10": False},
+    ),
+    Question(
+        "hist_cpu_twice",
+        (f"write {_SWITCH}/trigger hist:keys=common_cpu", f"read {_SWITCH}/trigger"),
+        r"hist:keys=(.*?):",
+        {"none": ABSENT, "common_cpu": False, "common_cpucommon_cpu": True},
+    ),
+    Question(
+        "hist_log2_wraps",
+        (
+            "write kprobe_events p:zz/q do_sys_openat2 a=\\-1:u64",
+            "write @/events/zz/q/trigger hist:keys=a.log2",
+            "open /etc/hostname",
+            "read @/events/zz/q/hist",
+        ),
+        r"a: (.*?) *\}",
+        {"ENOENT": ABSENT, "~ 2^0": True, "~ 2^64": False},
+    ),
+    Question(
+        "hist_dollar_within",
+        (
+            f"write {_SWITCH}/trigger hist:keys=prev_pid:x=next_pid",
+            "write @/events/sched/sched_waking/trigger hist:keys=pid:y=sched.sched_switch.$x",
+            "read @/events/sched/sched_waking/trigger",
+        ),
+        r"hist:keys=pid:vals=hitcount:y=(.*?):sort",
+        {"none": ABSENT, "sched.sched_switch.$x": True, "$sched.sched_switch.x": False},
+    ),
+    _filter("ustring", "syscalls/sys_enter_openat", 'filename.ustring == "x"', "EINVAL"),
+    Question(
+        "function",
+        ("write kprobe_events p:zz/q vfs_read", "write @/events/zz/q/filter __probe_ip.function == vfs_read"),
+        "errno",
+        {"ok": True, "EINVAL": False},
+    ),
+    _filter("cpulist", "sched/sched_switch", "CPU & CPUS{0}", "EINVAL"),
+    _filter("stacktrace_field", "sched/sched_switch", "stacktrace==0", "EINVAL"),
+    Question(
+        "incomplete_refused",
+        ("write @/events/sched/sched_switch/filter prev_pid == 1 &&",),
+        "errno",
+        {"ok": False, "EINVAL": True},
+    ),
+    Question(
+        "message_space",
+        (f"write {_SWITCH}/filter " + "prev_pid == 1 || " * 175 + "nosuch == 1", f"read {_SWITCH}/filter"),
+        r"\Aprev_pid(?s:.*)(parse_error|==)",
+        {"==": 4096, "parse_error": 8156},
+    ),
+    Question(
+        "trigger_errors_logged",
+        (f"write {_SWITCH}/trigger traceoff if nosuch == 1",),
+        "log",
+        {"EINVAL": False, "EINVAL Field not found @7": True},
+    ),
+)
+
+UNASKED = (
+    Unasked("glob_class_stops", "where it doesn't, the kernel reads beyond a name, and what it finds is up to chance"),
+    Unasked("full_match_bounded", "it would make the kernel read beyond a field"),
+    Unasked("glob_bounded", "it would make the kernel read beyond a field"),
+    Unasked("sort_takes_two", "it takes a histogram whose order is only known where the hits are"),
+    Unasked("hist_depth", "a histogram's synthetic event needs an action, and two events that meet"),
+)

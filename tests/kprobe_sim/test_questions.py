@@ -1,0 +1,143 @@
+"""The questions that settle the rows of the gate tables, asked of simulators: question and gate belong together."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kprobe_sim import SimulatedKernel
+from kprobe_sim.builds import profile
+from kprobe_sim.builds.filter_gates import GATES, filter_gates
+from kprobe_sim.builds.gate_rows import ROWS
+from kprobe_sim.builds.gates import gates_for, gates_of, like
+from kprobe_sim.kernel.workload import open_workload
+from kprobe_sim.questions import answers
+from kprobe_sim.questions.ask import Asker
+from kprobe_sim.questions.question import ABSENT, Question
+from kprobe_sim.questions.table import QUESTIONS, UNASKED
+
+KNOWN = {row.name: [value for _, value in row.values] for row in ROWS} | {
+    row.gate: [row.before, row.after] for row in GATES
+}
+RELEASES = profile.available()
+
+
+def asker(kernel: SimulatedKernel) -> Asker:
+    return Asker(kernel.tracefs, open_workload(kernel.tracefs))
+
+
+def with_answers(directory: Path, release: str, **changed: Any) -> SimulatedKernel:
+    """Return a kernel whose profile has other answers."""
+    copy = directory / release
+    shutil.copytree(profile.load(release).path, copy)
+    facts = json.loads((copy / "profile.json").read_bytes())
+    facts["answers"] = {**facts.get("answers", {}), **changed}
+    (copy / "profile.json").write_text(json.dumps(facts))
+    kernel = SimulatedKernel(release)
+    kernel.machine.gates = gates_of(profile.Profile(copy))
+    return kernel
+
+
+def test_each_row_has_a_question_or_a_reason_why_there_is_none() -> None:
+    settled = [row.row for row in (*QUESTIONS, *UNASKED)]
+    assert sorted(settled) == sorted(KNOWN)
+    assert all(row.reason for row in UNASKED)
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.row)
+def test_an_answer_gives_a_value_that_the_code_knows(question: Question) -> None:
+    values = [value for value in question.values.values() if value is not ABSENT]
+    assert len(question.values) > 1
+    for known in KNOWN[question.row]:
+        assert known in values, "no answer gives a value that the table has"
+    assert {type(value) for value in values} == {type(value) for value in KNOWN[question.row]}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_simulated_kernel_answers_what_its_gates_say(release: str) -> None:
+    kernel = SimulatedKernel(release)
+    gates = {**kernel.machine.gates._asdict(), **kernel.machine.filter_gates._asdict()}
+    asked = asker(kernel)
+    seen = {question.row: asked.ask(question) for question in QUESTIONS}
+    assert {row: one.answer for row, one in seen.items() if not one.known} == {}
+    values = {row: one.value for row, one in seen.items() if one.value is not ABSENT}
+    assert values == {row: gates[row] for row in values}
+    assert len(values) >= 75
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_real_kernel_answered_as_its_version_said(release: str) -> None:
+    """Of the builds that the tables were made from; what a table says wrongly of others the answers set right."""
+    build = profile.load(release)
+    version = {**gates_for(build.number)._asdict(), **filter_gates(build.number)._asdict()}
+    recorded = {row: like(value, version[row]) for row, value in build.answers.items()}
+    assert recorded == {row: version[row] for row in recorded}
+    assert len(recorded) >= 75
+
+
+@pytest.mark.parametrize("release", [RELEASES[0], RELEASES[-1]])
+def test_the_tracefs_is_as_before(release: str) -> None:
+    kernel = SimulatedKernel(release)
+    tracefs = kernel.tracefs
+    tracefs.write("kprobe_events", b"p:mine/one vfs_read")
+    workload = open_workload(tracefs)
+
+    def state() -> list[bytes | list[str]]:
+        texts = ("dynamic_events", "set_event", "trace", "trace_options", "set_event_pid", "tracing_on")
+        return [*map(tracefs.read, texts), tracefs.listdir("instances"), tracefs.listdir("events")]
+
+    before = state()
+    answers.ask(tracefs, workload, kernel.profile.version)
+    assert state() == before
+    workload.open("/")
+    assert tracefs.read("trace") == before[2]
+
+
+def test_the_answer_of_a_profile_beats_the_version(tmp_path: Path) -> None:
+    kernel = with_answers(tmp_path, "6.1.0-54-cloud-amd64", symstr=False, raw_mark_sizes=[4060, 4060])
+    with pytest.raises(OSError, match="Invalid argument"):
+        kernel.tracefs.write("kprobe_events", b"p:zz vfs_read %di:symstr")
+    assert kernel.machine.gates.raw_mark_sizes == (4060, 4060)
+    assert kernel.machine.gates.char is False  # as before
+    other = SimulatedKernel("6.1.0-54-cloud-amd64")
+    other.tracefs.write("kprobe_events", b"p:zz vfs_read %di:symstr")
+
+
+def test_an_answer_that_contradicts_the_version_is_told(tmp_path: Path) -> None:
+    kernel = with_answers(tmp_path, "6.1.0-54-cloud-amd64", marks_seek=True, empty_user_string_is_fault=False)
+    found = answers.ask(kernel.tracefs, open_workload(kernel.tracefs), "6.1.190")
+    assert found.contradicted["marks_seek"] == (False, True)
+    assert found.values["marks_seek"] is True
+    assert found.contradicted["empty_user_string_is_fault"] == (True, False)
+    assert found.unknown == {}
+
+
+def test_an_answer_that_no_value_fits_is_no_value() -> None:
+    question = Question("symstr", ("read README", "write kprobe_events p:zz/q vfs_read a=%di:nosuch"), "log", {"ok": 1})
+    seen = asker(SimulatedKernel("6.1")).ask(question)
+    assert (seen.known, seen.value) == (False, None)
+    assert seen.answer == "EINVAL Unknown type is specified @22"
+
+
+@pytest.mark.parametrize(
+    ("steps", "look", "answer"),
+    [
+        (("write kprobe_events p:zz/q vfs_read", "read kprobe_events"), r"^p:zz/(\w) (.*)$", "q,vfs_read"),
+        (("first kprobe_events p:zz/q {no_such_function|vfs_read}",), "errno", "ok"),
+        (("first kprobe_events p:zz/q {no_such_function|no_such_one}",), "errno", "ENOENT"),
+        (("? mkdir @", "? read @/tracing_on"), "errno", "EEXIST ok"),
+        (("mkdir instances/zz_more", "names instances", "? rmdir instances/zz_more"), "errno", "ok"),
+        (("hold w @/trace_marker", "put hello", "read @/trace"), r": (hel)lo$", "hel"),
+        (("hold r @/tracing_on", "? take 1", "? seek 0", "release", "? take 1"), "errno", "ok 0 EBADF"),
+        (("write @/events/sched/sched_process_fork/enable 1", "fork", "read @/trace"), r"comm=(workload)", "workload"),
+    ],
+)  # fmt: skip
+def test_steps(steps: tuple[str, ...], look: str, answer: str) -> None:
+    kernel = SimulatedKernel("6.1")
+    assert asker(kernel).ask(Question("", steps, look, {})).answer == answer
+    assert kernel.tracefs.read("dynamic_events") == b""
+    assert kernel.tracefs.listdir("instances") == []

@@ -1,0 +1,95 @@
+"""The questions that settle how a kernel differs from others, asked of a guest; which they are the simulator knows."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Protocol
+
+from kprobe_vm.errors import MachineError
+from kprobe_vm.host.progress import Progress
+from kprobe_vm.recording.guest import Guest
+from kprobe_vm.recording.profilefile import json_bytes, version_of
+
+__all__ = ["Differences", "UnknownAnswers", "ask", "ask_again", "check"]
+
+GROUP = "kprobe.questions"
+OPTIMIZATION = "proc/sys/debug/kprobes-optimization"  # a probe that uses a breakpoint would soon look otherwise
+
+
+class UnknownAnswers(MachineError):
+    """A kernel answered what no known value of the row fits: the questions have to learn it."""
+
+
+class Differences(Protocol):
+    """What a kernel answered, by rows of the simulator's gate tables."""
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """What goes into the profile."""
+        ...
+
+    @property
+    def contradicted(self) -> Mapping[str, tuple[Any, Any]]:
+        """Where the version said something else: that, and the value."""
+        ...
+
+    @property
+    def unknown(self) -> Mapping[str, str]:
+        """The answers that no value fits."""
+        ...
+
+
+def ask(guest: Guest, banner: str, progress: Progress) -> Differences:
+    """Ask a guest all questions; `banner` is its /proc/version.  Each contradiction is told as progress."""
+    progress("asking how it differs from other kernels")
+    asked: Callable[[object, object, str], Differences] = next(iter(entry_points(group=GROUP, name="sim"))).load()
+    workload = guest.workload()
+    try:
+        with _breakpoints(guest):
+            differences = asked(guest.tracefs, workload, version_of(banner))
+    finally:
+        workload.close()
+    for row, (expected, value) in differences.contradicted.items():
+        progress(f"{row} is {value!r}, not {expected!r} as by its version")
+    return differences
+
+
+@contextlib.contextmanager
+def _breakpoints(guest: Guest) -> Iterator[None]:
+    """Let the kernel make no jumps of breakpoints meanwhile, where it does."""
+    try:
+        before = guest.read(OPTIMIZATION)
+    except OSError:
+        before = b"0"
+    if before.strip() == b"0":
+        yield
+        return
+    guest.write(OPTIMIZATION, b"0")
+    try:
+        yield
+    finally:
+        guest.write(OPTIMIZATION, before)
+
+
+def check(differences: Differences) -> None:
+    """Raise `UnknownAnswers` if there are answers that no value fits."""
+    if differences.unknown:
+        rows = "; ".join(f"{row}: {answer!r}" for row, answer in differences.unknown.items())
+        raise UnknownAnswers(f"the profile is written, but has no value for what nobody has seen so far: {rows}")
+
+
+def ask_again(guest: Guest, profile: Path, progress: Progress) -> Path:
+    """Ask a guest all questions, renew the answers in its profile, and return that.
+
+    Raise `FileNotFoundError` if there is no profile, and `UnknownAnswers` once it is written.
+    """
+    file = profile / "profile.json"
+    facts = json.loads(file.read_bytes())
+    differences = ask(guest, facts["banner"], progress)
+    file.write_bytes(json_bytes({**facts, "answers": dict(differences.values)}) + b"\n")
+    check(differences)
+    return profile
