@@ -39,9 +39,13 @@ class EntryPoint:
 
 def find(group: str, name: str) -> EntryPoint | None:
     """Return the first entry point of that group and name, or None."""
-    for point in _directories_points(group):
-        if point.name == name:
-            return point
+    before: list[frozenset[str]] = []
+    for directory in sys.path:
+        distributions, points = _installed(directory, _changed(directory))
+        for distribution, point in points.get((group, name), ()):
+            if not any(distribution in known for known in before):
+                return point
+        before.append(distributions)
     return next((point for point in _all_points(group) if point.name == name), None)
 
 
@@ -56,15 +60,6 @@ def _all_points(group: str) -> list[EntryPoint]:
     return [EntryPoint(point.name, point.value) for point in entry_points(group=group)]
 
 
-def _directories_points(group: str) -> Iterator[EntryPoint]:
-    known: set[str] = set()
-    for directory in sys.path:
-        for distribution, points in _distributions(directory, _changed(directory)):
-            if distribution not in known:
-                known.add(distribution)
-                yield from (point for of_group, point in points if of_group == group)
-
-
 def _changed(directory: str) -> int:
     """Return when a directory was last changed in ns, 0 if it isn't there."""
     try:
@@ -74,19 +69,24 @@ def _changed(directory: str) -> int:
 
 
 @lru_cache(maxsize=64)
-def _distributions(directory: str, changed: int) -> list[tuple[str, list[tuple[str, EntryPoint]]]]:
-    """Return the distributions in a directory, each with its entry points by group; `changed` is when that was."""
+def _installed(
+    directory: str, changed: int
+) -> tuple[frozenset[str], dict[tuple[str, str], list[tuple[str, EntryPoint]]]]:
+    """Return the distributions in a directory, and their entry points by group and name; `changed` is when that was."""
     try:
         entries = os.listdir(directory or ".") if changed else []
     except OSError:
-        return []
-    found = []
+        entries = []
+    known: set[str] = set()
+    points: dict[tuple[str, str], list[tuple[str, EntryPoint]]] = {}
     for entry in entries:
         stem, dot, kind = entry.rpartition(".")
-        if dot and kind.lower() in ("dist-info", "egg-info"):
-            name = stem.partition("-")[0].lower().replace(".", "_")
-            found.append((name, list(_read(os.path.join(directory, entry, "entry_points.txt")))))
-    return found
+        name = stem.partition("-")[0].lower().replace(".", "_")
+        if dot and kind.lower() in ("dist-info", "egg-info") and name not in known:
+            known.add(name)
+            for group, point in _read(os.path.join(directory, entry, "entry_points.txt")):
+                points.setdefault((group, point.name), []).append((name, point))
+    return frozenset(known), points
 
 
 def _read(path: str) -> Iterator[tuple[str, EntryPoint]]:
