@@ -5,6 +5,10 @@ Source: arch/x86/entry/syscalls/syscall_64.tbl, with the kernel's names (newstat
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+
 _FIRST = """
     read write open close newstat newfstat newlstat poll lseek mmap mprotect munmap brk rt_sigaction rt_sigprocmask
     rt_sigreturn ioctl pread64 pwrite64 readv writev access pipe select sched_yield mremap msync mincore madvise
@@ -50,15 +54,20 @@ _SECOND = """
 
 def syscall_number(name: str) -> int | None:
     """Return the number of a system call, None if there is none of that name."""
-    for start, names in ((0, _FIRST.split()), (424, _SECOND.split())):
-        if name in names:
-            return start + names.index(name)
-    return None
+    return _numbers().get(name)
 
 
 def syscall_name(number: int) -> str | None:
     """Return the name that the events of a system call have, None if that number has none."""
-    for start, names in ((0, _FIRST.split()), (424, _SECOND.split())):
-        if 0 <= number - start < len(names):
-            return names[number - start]
-    return None
+    return _names().get(number)
+
+
+@cache
+def _numbers() -> Mapping[str, int]:
+    first, second = enumerate(_FIRST.split()), enumerate(_SECOND.split(), 424)
+    return MappingProxyType({name: number for number, name in (*second, *first)})
+
+
+@cache
+def _names() -> Mapping[int, str]:
+    return MappingProxyType({number: name for name, number in _numbers().items()})

@@ -196,21 +196,26 @@ class TaskLife:
             raise ValueError(f"x86-64 has no system call {name!r}")
         call = SystemCall(name, number, task, args, cpu)
         call.memory.update(memory)
-        whole = [*call.args, *([0] * _ARGUMENTS)][:_ARGUMENTS]
         with self._machine.condition:
-            self._both("enter", call, task, {"id": number, "args": whole}, self._entry(call))
+            if self._shows("enter", name):
+                whole = [*call.args, *([0] * _ARGUMENTS)][:_ARGUMENTS]
+                self._both("enter", call, task, {"id": number, "args": whole}, self._entry(call))
         return call
 
     def leaves(self, name: str) -> bool:
         """True if it shows that a task leaves that system call."""
+        return self._shows("exit", name)
+
+    def _shows(self, which: str, name: str) -> bool:
         wanted = self._statics.is_wanted
-        return wanted("raw_syscalls", "sys_exit") or wanted("syscalls", f"sys_exit_{name}")
+        return wanted("raw_syscalls", f"sys_{which}") or wanted("syscalls", f"sys_{which}_{name}")
 
     def leave(self, call: SystemCall, task: Task, result: int) -> None:
         """Let a task return from a system call: the one that made it, or a child that begins with that."""
         with self._machine.condition:
-            raw, own = {"id": call.number, "ret": result}, {"__syscall_nr": call.number, "ret": result}
-            self._both("exit", call, task, raw, own)
+            if self._shows("exit", call.name):
+                raw, own = {"id": call.number, "ret": result}, {"__syscall_nr": call.number, "ret": result}
+                self._both("exit", call, task, raw, own)
 
     def _both(self, which: str, call: SystemCall, task: Task, raw: Fields, own: Fields) -> None:
         """Both events hang on one tracepoint: first comes what was enabled first."""
