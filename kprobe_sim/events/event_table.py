@@ -82,7 +82,7 @@ class EventTable:
 
     def has_system(self, name: str) -> bool:
         """True if some event is in that system."""
-        return any(map(self._is_named, self._systems.get(name, ()))) or self.static.has_system(name)
+        return self.static.has_system(name) or any(map(self._is_named, self._systems.get(name, ())))
 
     def directory(self, system: str) -> object:
         """Return something that is another when a system's directory was removed and made again."""

@@ -14,6 +14,7 @@ from kprobe_sim.files.node import DirNode, Node, OpenFile
 from kprobe_sim.parsing.refusal import refuse
 
 _CHUNK = 1 << 16
+_CHECKED = os.O_CREAT | os.O_DIRECTORY
 
 
 class Kernel(Protocol):
@@ -191,6 +192,7 @@ class SimTracefs(Generic[K]):
 
     def __init__(self, kernel: K) -> None:
         self.kernel: K = kernel
+        self._acquire, self._release = kernel.condition.acquire, kernel.condition.release
 
     def read(self, path: str) -> bytes:
         """Return the whole text of a file; waits where the kernel's file does (trace_pipe)."""
@@ -246,7 +248,8 @@ class SimTracefs(Generic[K]):
 
     def open(self, path: str, flags: int) -> SimFile:
         """open(2) with any flags; return the open file."""
-        with self.kernel.condition:
+        self._acquire()
+        try:
             try:
                 node = self._node(path)
             except FileNotFoundError:
@@ -254,13 +257,13 @@ class SimTracefs(Generic[K]):
                     raise OSError(errno.EACCES, os.strerror(errno.EACCES), path) from None
                 raise
             try:
-                if flags & os.O_CREAT and flags & os.O_EXCL:
-                    raise refuse(errno.EEXIST)
-                if flags & os.O_DIRECTORY and not node.is_dir:
-                    raise refuse(errno.ENOTDIR)
+                if flags & _CHECKED:
+                    _check(node, flags)
                 return SimFile(self.kernel, path, node.open(flags))
             except OSError as error:
                 raise OSError(error.errno, error.strerror, path) from None
+        finally:
+            self._release()
 
     def threads(self, pid: int) -> list[int]:
         """Return the thread ids of a simulated process (its /proc/PID/task); ENOENT if there is none."""
@@ -272,7 +275,7 @@ class SimTracefs(Generic[K]):
     def _node(self, path: str) -> Node:
         node: Node = self.kernel.root
         for name in path.split("/"):
-            if name in ("", "."):
+            if not name or name == ".":
                 continue
             if not isinstance(node, DirNode):
                 raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
@@ -299,3 +302,10 @@ class SimTracefs(Generic[K]):
                 change(directory, name)
             except OSError as error:
                 raise OSError(error.errno, error.strerror, path) from None
+
+
+def _check(node: Node, flags: int) -> None:
+    if flags & os.O_CREAT and flags & os.O_EXCL:
+        raise refuse(errno.EEXIST)
+    if flags & os.O_DIRECTORY and not node.is_dir:
+        raise refuse(errno.ENOTDIR)

@@ -12,7 +12,7 @@ import os
 import select
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from kprobe_sim.parsing.refusal import refuse
 
@@ -28,18 +28,27 @@ class Seek(Enum):
 
 
 _SEEK_DATA, _SEEK_HOLE = 3, 4
+_ACCESS, _READ, _WRITE, _READ_AND_WRITE = os.O_ACCMODE, os.O_RDONLY, os.O_WRONLY, os.O_RDWR
 _GREATEST_SIZE = (1 << 31) - 1  # s_maxbytes of a file system that says nothing of it, like tracefs
 
 
+class Holder(Protocol):
+    """What can't be removed while files of it are open."""
+
+    open_files: int
+
+
 class OpenFile:
-    """One open file description: positionless, non-blocking."""
+    """One open file description: positionless, non-blocking; `holder` counts it while it is open."""
 
     seek: ClassVar[Seek] = Seek.DEFAULT
+    holder: Holder | None = None
 
     def __init__(self, flags: int) -> None:
+        access = flags & _ACCESS
         self.flags = flags
-        self.readable = flags & os.O_ACCMODE in (os.O_RDONLY, os.O_RDWR)
-        self.writable = flags & os.O_ACCMODE in (os.O_WRONLY, os.O_RDWR)
+        self.readable = access in (_READ, _READ_AND_WRITE)
+        self.writable = access in (_WRITE, _READ_AND_WRITE)
 
     def read(self, size: int, position: int) -> bytes:
         """Return at most `size` bytes at `position`; b"" is the end.  Raise BlockingIOError when data may yet come."""
@@ -95,6 +104,12 @@ class OpenFile:
 
     def release(self) -> None:
         """The last reference is gone (close)."""
+        if self.holder is not None:
+            self.holder.open_files -= 1
+        self.released()
+
+    def released(self) -> None:
+        """Do what the last close of such a file does."""
 
 
 class OpenDirectory(OpenFile):

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import ClassVar
 
-from kprobe_sim.files.node import Node, OpenFile, Seek
+from kprobe_sim.files.node import Holder, Node, OpenFile, Seek
 from kprobe_sim.parsing.refusal import refuse
 
 Get = Callable[[], bytes]
@@ -76,17 +76,26 @@ class Unseekable(Simple):
 class File(Node):
     """A file of the tree: a mode, and how it opens.
 
-    `truncated` acts when the file is opened for writing with O_TRUNC, and may refuse the open.
+    `truncated` acts when the file is opened for writing with O_TRUNC, and may refuse the open; `holder` counts what is
+    open of it.
     """
 
     def __init__(
-        self, mode: int, opener: Callable[[int], OpenFile], truncated: Callable[[], None] | None = None
+        self,
+        mode: int,
+        opener: Callable[[int], OpenFile],
+        truncated: Callable[[], None] | None,
+        holder: Holder,
     ) -> None:
-        super().__init__(mode)
+        self.mode = mode
         self._opener = opener
         self._truncated = truncated
+        self._holder = holder
 
     def open(self, flags: int) -> OpenFile:
         if self._truncated is not None and flags & os.O_TRUNC and flags & os.O_ACCMODE != os.O_RDONLY:
             self._truncated()
-        return self._opener(flags)
+        opened = self._opener(flags)
+        opened.holder = self._holder
+        self._holder.open_files += 1
+        return opened

@@ -115,7 +115,7 @@ class RawPipe(OpenFile):
     def poll(self) -> int:
         return poll_mask(self._instance, self._buffer(), self._cpu)
 
-    def release(self) -> None:
+    def released(self) -> None:
         self._instance.readers.consuming -= 1
 
     def splice_ends(self) -> bool:

@@ -235,7 +235,7 @@ class _FreeBuffer(OpenFile):
     def write(self, data: bytes, position: int) -> int:
         return len(data)
 
-    def release(self) -> None:
+    def released(self) -> None:
         if self._instance.options["disable_on_free"]:
             self._instance.set_tracing(False)
         self._instance.tracing.is_expanded = True

@@ -76,7 +76,7 @@ class EventsDir(EventsNode):
         name = of_file(name)
         file = self._file(name)
         directory = SystemDir(instance, name, self._parts) if instance.tracing.events.has_system(name) else None
-        return self._chosen(instance.known_files(), name, file, directory)
+        return directory if file is None else self._chosen(instance.known_files(), name, file, directory)
 
     def _file(self, name: str) -> Node | None:
         instance, modes = self._instance, self._modes

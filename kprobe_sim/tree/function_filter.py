@@ -115,7 +115,7 @@ class FunctionList(Seq):
         except OSError:
             return -1
 
-    def release(self) -> None:
+    def released(self) -> None:
         if self.writable:
             if self._rest:
                 with contextlib.suppress(OSError):  # close(2) reports no error

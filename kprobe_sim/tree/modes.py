@@ -50,17 +50,4 @@ class Modes(NamedTuple):
         truncated: Callable[[], None] | None = None,
     ) -> File:
         """Return a file whose opens are counted by the instance: it can't be removed while one is open."""
-
-        def counted(flags: int) -> OpenFile:
-            opened = opener(flags)
-            instance.open_files += 1
-            release = opened.release
-
-            def released() -> None:
-                instance.open_files -= 1
-                release()
-
-            opened.release = released  # type: ignore[method-assign]  # one more thing to do at the last close
-            return opened
-
-        return File(mode, counted, truncated)
+        return File(mode, opener, truncated, instance)

@@ -127,7 +127,7 @@ class Trace(Seq):
     def _close_trace(self) -> None:
         self._instance.close_trace(self._cpu)
 
-    def release(self) -> None:
+    def released(self) -> None:
         if self.readable:
             self._close_trace()
 
@@ -281,5 +281,5 @@ class TracePipe(OpenFile):
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         return self._instance.machine.subscribe(callback)
 
-    def release(self) -> None:
+    def released(self) -> None:
         self._instance.readers.close_pipe(self._cpu)
