@@ -148,10 +148,9 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
 
 
 @pytest.fixture
-def tracefs_spec(request: pytest.FixtureRequest, tracefs_backend: object) -> str:
+def tracefs_spec(tracefs_backend: Backend) -> str:
     """The backend spec that this test runs on: "sim:6.1"."""
-    spec: str = request.node.callspec.params["tracefs_backend"]
-    return spec
+    return tracefs_backend.spec
 
 
 @pytest.fixture(scope="session")
@@ -165,27 +164,24 @@ def tracefs_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
         yield backend
 
 
-@pytest.fixture(scope="module")
-def tracefs_module(tracefs_backend: Backend) -> Iterator[Backend]:
-    """The backend for one test module: a machine that can be had anew ends with it."""
-    yield tracefs_backend
-    tracefs_backend.end_module()
-
-
 @pytest.fixture
-def tracefs(request: pytest.FixtureRequest, tracefs_module: Backend, tracefs_spec: str) -> Iterator[Tracefs]:
+def tracefs(request: pytest.FixtureRequest, tracefs_backend: Backend) -> Iterator[Tracefs]:
     """A tracefs in the state in which the kernel boots, on each backend that was asked for."""
-    node = request.node
+    node, spec = request.node, tracefs_backend.spec
+    module = node.getparent(pytest.Module) or request.session
+    if tracefs_backend.module is not module:  # a fixture of each module would cost each test of it
+        tracefs_backend.module = module
+        module.addfinalizer(tracefs_backend.end_module)
     own = node.get_closest_marker("own_guest") is not None or request.config.getoption("guest_per") == "test"
     from .testing.machines import Unusable
 
     try:
         # a guest may have to be waited for, and says so on standard error
-        with _uncaptured(request.config) if _kind(tracefs_spec) == "vm" else contextlib.nullcontext():
-            fresh = tracefs_module.fresh(node.nodeid, own=own)
+        with _uncaptured(request.config) if _kind(spec) == "vm" else contextlib.nullcontext():
+            fresh = tracefs_backend.fresh(node.nodeid, own=own)
     except Unusable as error:
         raise pytest.UsageError(str(error)) from error.__cause__
-    node.user_properties += [("tracefs", _full_spec(tracefs_spec)), ("kernel", tracefs_module.release(fresh))]
+    node.user_properties += [("tracefs", _full_spec(spec)), ("kernel", tracefs_backend.release(fresh))]
     needed = [text for mark in node.iter_markers("needs") for text in mark.args]
     if needed:
         readme = fresh.read("README").decode("utf-8", "replace")
@@ -193,7 +189,7 @@ def tracefs(request: pytest.FixtureRequest, tracefs_module: Backend, tracefs_spe
         if missing:
             pytest.skip(f"unsupported: the README lacks {', '.join(map(repr, missing))}")
     yield fresh
-    if _kind(tracefs_spec) == "sim":
+    if _kind(spec) == "sim":
         close = getattr(fresh, "close", None)
         if close is not None:
             close()
@@ -236,13 +232,13 @@ def simulated_machine(fs: Any) -> Iterator[SimulatedKernel]:
 
 
 @pytest.fixture
-def workload(tracefs: Tracefs, tracefs_backend: Backend, tracefs_spec: str) -> Iterator[Workload]:
+def workload(tracefs: Tracefs, tracefs_backend: Backend) -> Iterator[Workload]:
     """A task of the traced machine that opens files, forks … when the test says so; its name and pid are known."""
     from kprobe.installed import find
 
-    found = find("kprobe.workload", _kind(tracefs_spec))
+    found = find("kprobe.workload", _kind(tracefs_backend.spec))
     if found is None:
-        raise pytest.UsageError(f"no workload for --tracefs {tracefs_spec}: a simulator or a guest is needed")
+        raise pytest.UsageError(f"no workload for --tracefs {tracefs_backend.spec}: a simulator or a guest is needed")
     task: Workload = found.load()(tracefs_backend.opened or tracefs)
     yield task
     task.close()

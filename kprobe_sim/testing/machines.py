@@ -21,12 +21,15 @@ class Backend:
     A simulator is made anew for each test.  What has a method `renew` (a guest) is had anew for each test module, or
     each test that wants its own; anything else stays, and is put back into its state after each test.  `note` is called
     with the name of a test that left what can't be undone, and with what that is.
+
+    `module` is the test module that calls `end_module` at its end.
     """
 
     def __init__(
         self, spec: str, open_tracefs: Callable[[str], Any], note: Callable[[str, str], None] = lambda test, left: None
     ) -> None:
-        self._spec = spec
+        self.spec = spec
+        self.module: object = None
         self._open_tracefs = open_tracefs
         self._note = note
         self._user = ""  # the test that had the tracefs last
@@ -53,12 +56,13 @@ class Backend:
         opened = self._open() if self._opened is None or not hasattr(self._opened, "renew") else self._renew()
         pristine = Pristine(opened)
         if pristine.is_in_use():
-            raise Unusable(f"--tracefs {self._spec}: somebody traces there; tests would end their work")
+            raise Unusable(f"--tracefs {self.spec}: somebody traces there; tests would end their work")
         self._pristine = pristine
         return pristine
 
     def end_module(self) -> None:
         """End what the next test module mustn't see."""
+        self.module = None
         if hasattr(self._opened, "renew"):
             self._end()
         elif self._pristine is not None:
@@ -94,7 +98,7 @@ class Backend:
         self._note(self._user, left)
         self._pristine = None
         if not hasattr(self._opened, "renew"):
-            self._failure = f"--tracefs {self._spec} can't be used any more: {self._user} left there: {left}"
+            self._failure = f"--tracefs {self.spec} can't be used any more: {self._user} left there: {left}"
         return False
 
     def _must_renew(self, own: bool) -> bool:
@@ -106,9 +110,9 @@ class Backend:
         if self._failure:
             raise Unusable(self._failure)  # it is as it was, and may take its time to tell
         try:
-            opened = self._open_tracefs(self._spec)
+            opened = self._open_tracefs(self.spec)
         except Exception as error:
-            self._failure = f"--tracefs {self._spec} was asked for and can't run: {error}"
+            self._failure = f"--tracefs {self.spec} was asked for and can't run: {error}"
             raise Unusable(self._failure) from error
         if not self._is_simulated:
             self._opened = opened

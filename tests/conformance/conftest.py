@@ -15,13 +15,14 @@ T = TypeVar("T")
 _OPTIMIZATION = "proc/sys/debug/kprobes-optimization"
 
 
-@pytest.fixture(autouse=True)
-def breakpoints(tracefs: Any, tracefs_backend: Any) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
     """Let probes that use a breakpoint stay there, on a real kernel too.
 
     It would make jumps of them 10 to 250 ms after they are armed, when it comes to it, and hits then look otherwise.
     """
-    machine = getattr(tracefs_backend.opened, "machine", None)
+    backend = getattr(item, "funcargs", {}).get("tracefs_backend")
+    machine = None if backend is None else getattr(backend.opened, "machine", None)
     if machine is not None:
         with contextlib.suppress(FileNotFoundError):
             machine.files.write(_OPTIMIZATION, b"0")

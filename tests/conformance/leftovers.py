@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Iterator
 from typing import Any
 
 PROBE = ("kprobe_events", b"p:mine do_sys_openat2 file=+0(%si):string")
@@ -189,8 +190,8 @@ VALUES: dict[str, list[Step]] = {
 LEFTOVERS = {**TRIGGERS, **EVENTS, **VALUES}
 
 _READ = (
-    *("available_events", "buffer_percent", "buffer_subbuf_size_kb", "current_tracer", "dynamic_events", "error_log"),
-    *("kprobe_events", "max_graph_depth", "saved_cmdlines", "saved_cmdlines_size", "saved_tgids", "set_event"),
+    *("set_event", "dynamic_events", "error_log", "available_events", "buffer_percent", "buffer_subbuf_size_kb"),
+    *("current_tracer", "kprobe_events", "max_graph_depth", "saved_cmdlines", "saved_cmdlines_size", "saved_tgids"),
     *("set_event_notrace_pid", "set_event_pid", "set_ftrace_filter", "set_ftrace_notrace", "set_ftrace_notrace_pid"),
     *("set_ftrace_pid", "set_graph_function", "set_graph_notrace", "snapshot", "stack_max_size", "stack_trace_filter"),
     *("synthetic_events", "syscall_user_buf_size", "timestamp_mode", "trace_clock", "trace_options"),
@@ -226,32 +227,45 @@ def leave(tracefs: Any, name: str) -> bool:
 
 def state(tracefs: Any) -> dict[str, object]:
     """Return what a test can see of a tracefs."""
-    options = [f"options/{name}" for name in tracefs.listdir("options")]
-    events = [f"{SCHED}/{event}/{file}" for event in tracefs.listdir(SCHED) for file in ("enable", "filter", "trigger")]
+    return dict(_seen(tracefs))
+
+
+def differs(tracefs: Any, before: dict[str, object]) -> bool:
+    """Return whether a tracefs isn't in that state, as soon as that is known."""
+    left = dict(before)
+    return any(left.pop(name, None) != found for name, found in _seen(tracefs)) or bool(left)
+
+
+def _seen(tracefs: Any) -> Iterator[tuple[str, object]]:
+    """Yield what can be seen with its name, first what most tests change."""
+    yield "instances", tracefs.listdir("instances")
     sizes = {"buffer_size_kb": b"7 (expanded: 1408)\n", "per_cpu/cpu0/buffer_size_kb": b"7\n"}
-    found: dict[str, object] = dict(_texts(tracefs, [*_READ, *sizes, *options, *events]))
-    for path, fresh in sizes.items():
-        if found[path] == b"1410\n":
-            found[path] = fresh  # what it is once anything was recorded
+    for path, text in _texts(tracefs, [*_READ, *sizes]):
+        yield path, sizes.get(path, text) if text == b"1410\n" else text  # 1410 once anything was recorded
+    yield "events", sorted(tracefs.listdir("events"))
+    yield from _texts(tracefs, [f"options/{name}" for name in tracefs.listdir("options")])
+    events = tracefs.listdir(SCHED)
+    yield from _texts(
+        tracefs, [f"{SCHED}/{event}/{file}" for event in events for file in ("enable", "filter", "trigger")]
+    )
     # The simulator refuses it while there is a tracer that isn't simulated.  Its head is enough: where each read fires
     # events, an emulated guest takes minutes to reach its end.
     with contextlib.suppress(OSError), tracefs.open("trace", os.O_RDONLY) as file:
-        found["trace"] = file.read(4096)
-    found["instances"] = tracefs.listdir("instances")
-    found["events"] = sorted(tracefs.listdir("events"))
-    return found
+        yield "trace", file.read(4096)
 
 
-def _texts(tracefs: Any, paths: list[str]) -> dict[str, bytes]:
-    """Return the files that can be read; a guest has them all in one request."""
+def _texts(tracefs: Any, paths: list[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield the files that can be read; a guest has them all in one request."""
     at_once = getattr(tracefs, "read_each", None)
     if at_once is not None:
-        return dict(at_once(paths))
-    found = {}
+        yield from at_once(paths).items()
+        return
     for path in paths:
-        with contextlib.suppress(OSError):
-            found[path] = tracefs.read(path)
-    return found
+        try:
+            text = tracefs.read(path)
+        except OSError:
+            continue
+        yield path, text
 
 
 def _is_new(path: str, data: bytes) -> bool:

@@ -108,7 +108,7 @@ def test_a_stream_times_out(tracefs: Any) -> None:
     stream = tracefs.stream("trace_pipe")
     for _ in range(2):
         with pytest.raises(TimeoutError):
-            stream.read(0.02)
+            stream.read(0.01)
     with pytest.raises(TimeoutError):
         stream.read(0)
     stream.close()
@@ -127,7 +127,7 @@ def test_closing_a_stream_ends_its_reader(tracefs: Any) -> None:
     got: list[bytes] = []
     reader = threading.Thread(target=lambda: got.append(stream.read()))
     reader.start()
-    reader.join(0.02)
+    reader.join(0.01)
     assert reader.is_alive()
     stream.close()
     reader.join(20)

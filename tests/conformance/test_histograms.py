@@ -95,10 +95,11 @@ def expected(build: Build, number: int) -> dict[str, Any]:
             "hist": None,
             "log": "",
         }
-    for version, cases in RECORDED.items():
-        for case in cases:
-            if version.count(".") > 1 and f" Debian {version}-" in build.banner and case["triggers"] == triggers:
-                return dict(case)
+    for version in RECORDED:
+        if version.count(".") > 1 and f" Debian {version}-" in build.banner:
+            for case in RECORDED[version]:
+                if case["triggers"] == triggers:
+                    return dict(case)
     return dict(RECORDED[series][number])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kprobe_sim.testing.pristine import Pristine
 
-from .leftovers import LEFTOVERS, leave, state
+from .leftovers import LEFTOVERS, differs, leave, state
 
 
 class Owned:
@@ -37,7 +37,7 @@ def test_it_is_undone(tracefs: Any, tracefs_spec: str, fresh: dict[str, dict[str
     before = fresh[tracefs_spec]
     pristine = Pristine(Owned(tracefs))
     has = leave(pristine, name)
-    assert not has or state(tracefs) != before
+    assert not has or differs(tracefs, before)
     assert pristine.reset() == []
     assert state(tracefs) == before
     if not has:

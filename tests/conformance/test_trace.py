@@ -243,6 +243,7 @@ def test_irq_info(tracefs: Any, workload: Any, build: Build) -> None:
     assert re.fullmatch(rf"        workload-{workload.pid:<7} \[000\] +\d+\.\d{{6}}: a: .*", lines[6])
 
 
+@pytest.mark.own_guest  # saved_tgids can't be emptied
 def test_record_tgid(tracefs: Any, workload: Any, choose: Any) -> None:
     tracefs.write("options/record-tgid", b"1")
     one_open(tracefs, workload)

@@ -140,7 +140,6 @@ def test_vm_tests_run_only_when_asked_for(run) -> None:  # type: ignore[no-untyp
 ALONE = {
     "tracefs_spec": "assert tracefs_spec == 'sim'",
     "tracefs_backend": "assert tracefs_backend.fresh(own=False).read('tracing_on') == b'1\\n'",
-    "tracefs_module": "assert tracefs_module.fresh(own=False).read('tracing_on') == b'1\\n'",
     "tracefs": "assert tracefs.read('tracing_on') == b'1\\n'",
     "tracer": "assert tracer.format('p:a do_sys_openat2').startswith(b'name: a')",
     "kernel": "kernel.call('do_sys_openat2')",
