@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from kprobe_sim.events.event import Event
 from kprobe_sim.named_tuple import NamedTuple
+from kprobe_sim.records.columns import Shown
 
 if TYPE_CHECKING:
     from kprobe_sim.filters.predicate import Predicate
@@ -41,7 +42,7 @@ class DynamicEvent(Event, Protocol):
         """True if event probes may be attached to it."""
         ...
 
-    def bodies(self, symbol: Symbolized) -> Callable[[Sequence[bytes]], list[bytes]]:
+    def body(self, symbol: Symbolized) -> Shown:
         """Return what makes the lines that records have in the trace, from the event's name on."""
         ...
 

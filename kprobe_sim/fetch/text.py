@@ -9,113 +9,156 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from itertools import repeat
+from operator import itemgetter
+from typing import Any
 
 from kprobe_sim.fetch.argument import FetchArg
 from kprobe_sim.fetch.types import FetchType
 from kprobe_sim.machine.symbol_text import Covering, symbol_text
-from kprobe_sim.named_tuple import NamedTuple
+from kprobe_sim.records.columns import Given, Part, column, merged, texts_of
 from kprobe_sim.records.trace_seq import Put
 
+HEAD = 8  # bytes of a record that all events have: type, flags, preemption depth and pid
 _FAULT = Put(b"(fault)")
 _SIGNED_CODES = {1: "b", 2: "h", 4: "i", 8: "q"}
 _UNSIGNED_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _TEMPLATES = {"%u": b"%d", "%Lu": b"%d", "%d": b"%d", "%Ld": b"%d", "0x%x": b"0x%x", "0x%Lx": b"0x%x"}
 
-# (records, values of the field in each) -> what the template takes
-Conversion = Callable[[Sequence[bytes], Sequence[int]], Sequence[bytes]]
+
+def _string(record: bytes, location: int) -> bytes:
+    """Return a string of a record in quotes; one of no length couldn't be read."""
+    return b'"%b"' % record[location & 0xFFFF :].partition(b"\0")[0] if location >> 16 else _FAULT
 
 
-def _strings(records: Sequence[bytes], locations: Sequence[int]) -> Sequence[bytes]:
-    """Return strings of the records in quotes; one of no length couldn't be read."""
-    return [
-        b'"%b"' % record[location & 0xFFFF :].partition(b"\0")[0] if location >> 16 else _FAULT
-        for record, location in zip(records, locations, strict=True)
-    ]
+class _Rows:
+    """Records by what is in their fixed parts: where these repeat, the text of each is made once.
+
+    `rows` are the fixed parts to make texts of; `spread` makes what is true of them a column of all records.
+    """
+
+    __slots__ = ("_keys", "records", "rows")
+
+    def __init__(self, records: Sequence[bytes], fixed: Callable[[bytes], bytes]) -> None:
+        self.records = records
+        self._keys = list(map(fixed, records))
+        different = set(self._keys)
+        self.rows = self._keys if 2 * len(different) > len(records) else list(different)
+
+    def spread(self, values: Sequence[Given]) -> Sequence[Given]:
+        """Return what each record has of what the rows have."""
+        if self.rows is self._keys:
+            return values
+        by_key = dict(zip(self.rows, values, strict=True))
+        return [by_key[key] for key in self._keys]
+
+    def texts(self, parts: Sequence[Part]) -> Sequence[Part]:
+        """Return the parts of the rows' texts as parts of the records' texts."""
+        parts = merged(parts)
+        if self.rows is self._keys or not any(isinstance(part, list) for part in parts):
+            return parts
+        return (self.spread(texts_of(parts, len(self.rows))),)
+
+    def strings(self, locations: Sequence[int], *, is_only: bool) -> tuple[bytes, Part, bytes]:
+        """Return the strings of the records, by the locations that the rows have of them, and what is around all.
+
+        `is_only`: there are no other strings in the records.
+        """
+        starts = {location & 0xFFFF for location in locations}
+        if len(starts) > 1 or min(locations) >> 16 == 0:
+            return b"", list(map(_string, self.records, self.spread(locations))), b""
+        (start,) = starts
+        if is_only:  # up to the end of the record, but for the NUL that ends it
+            found = list(map(bytes.rstrip, map(itemgetter(slice(start, None)), self.records), repeat(b"\0")))
+        else:
+            found = [record[start:].partition(b"\0")[0] for record in self.records]
+        return b'"', found, b'"'
 
 
-def _characters(_: Sequence[bytes], values: Sequence[int]) -> Sequence[bytes]:
-    """Return characters as printk's %c does in a text that ends at a NUL."""
-    return [b"'%c'" % value for value in values]
-
-
-def _symbols(symbols: Covering) -> Conversion:
-    def shown(_: Sequence[bytes], values: Sequence[int]) -> Sequence[bytes]:
-        texts = {value: symbol_text(symbols, value).encode("latin-1") for value in set(values)}
-        return [texts[value] for value in values]
-
-    return shown
-
-
-def _conversion(kind: FetchType, symbols: Covering) -> Conversion | None:
-    if kind.is_string:
-        return _strings
+def _conversion(kind: FetchType, symbols: Covering) -> Callable[[int], bytes] | None:
+    """Return what makes the text of a number that isn't simply shown by a format."""
     if kind.name == "symbol":
-        return _symbols(symbols)
-    return _characters if kind.name == "char" else None
+        return lambda address: symbol_text(symbols, address).encode("latin-1")
+    # as printk's %c does in a text that ends at a NUL
+    return b"'%c'".__mod__ if kind.name == "char" else None
 
 
 def _filled(part: bytes, value: bytes | int) -> bytes:
     return value if isinstance(value, Put) else part % value
 
 
-class ArgumentsText(NamedTuple):
-    """What turns records into the texts after the probe's place.
+class ArgumentsText:
+    """What turns records into the texts after the probe's place; the arguments begin at byte `start`.
 
-    Either at once, by a %-template and the values that it takes of a record, or of many records, a column for each; or
-    in the pieces that the kernel writes.
+    Either at once, by a %-template and the values that it takes of a record, the addresses before the arguments first;
+    or of many records in parts, with what `lead` makes of these addresses; or in the pieces that the kernel writes.
     """
 
-    template: bytes
-    values: Callable[[bytes], Sequence[bytes | int]]
-    columns: Callable[[Sequence[bytes]], Sequence[Sequence[bytes | int]]]
-    pieces: Callable[[bytes], list[bytes]]
+    __slots__ = ("_conversions", "_fixed", "_parts", "_strings", "_unpack", "template")
+
+    def __init__(self, arguments: Sequence[FetchArg], start: int, symbols: Covering) -> None:
+        codes = [f"<{HEAD}x{start - HEAD}s"]
+        parts: list[bytes] = []
+        strings: set[int] = set()
+        conversions: dict[int, Callable[[int], bytes]] = {}
+        count = 1
+        for argument in arguments:
+            kind = argument.type
+            length = argument.length or 1
+            piece = _TEMPLATES.get(kind.text, b"%b")
+            parts.append(b" %b=" % argument.name.encode("latin-1"))
+            if argument.length:
+                parts += [Put(b"{"), *[piece, Put(b",")] * (length - 1), piece, Put(b"}")]
+            else:
+                parts.append(piece)
+            signed = kind.signed and not kind.is_string
+            codes.append((_SIGNED_CODES if signed else _UNSIGNED_CODES)[kind.size] * length)
+            conversion = _conversion(kind, symbols)
+            if kind.is_string:
+                strings.update(range(count, count + length))
+            elif conversion is not None:
+                conversions.update(dict.fromkeys(range(count, count + length), conversion))
+            count += length
+        layout = struct.Struct("".join(codes))
+        self.template = b"".join(parts)
+        self._parts = parts
+        self._strings = strings  # places among the values
+        self._conversions = conversions
+        self._unpack, self._fixed = layout.unpack_from, itemgetter(slice(layout.size))
 
     def whole(self, record: bytes) -> bytes:
         """Return the text of one record at once."""
-        return self.template % (*self.values(record),)
+        return self.template % (*self.values(record)[1:],)
 
-
-def compile_text(arguments: Sequence[FetchArg], start: int, symbols: Covering) -> ArgumentsText:
-    """Compile the text of a record, whose arguments begin at byte `start`."""
-    codes = ["<"]
-    parts: list[bytes] = []
-    conversions: list[tuple[int, Conversion]] = []
-    count = 0
-    for argument in arguments:
-        kind = argument.type
-        length = argument.length or 1
-        piece = _TEMPLATES.get(kind.text, b"%b")
-        parts.append(b" %b=" % argument.name.encode("latin-1"))
-        if argument.length:
-            parts += [Put(b"{"), *[piece, Put(b",")] * (length - 1), piece, Put(b"}")]
-        else:
-            parts.append(piece)
-        signed = kind.signed and not kind.is_string
-        codes.append((_SIGNED_CODES if signed else _UNSIGNED_CODES)[kind.size] * length)
-        conversion = _conversion(kind, symbols)
-        if conversion is not None:
-            conversions += [(place, conversion) for place in range(count, count + length)]
-        count += length
-    unpack = struct.Struct("".join(codes)).unpack_from
-
-    def values(record: bytes) -> Sequence[bytes | int]:
-        plain: Sequence[int] = unpack(record, start)
-        if not conversions:
-            return plain
-        found: list[bytes | int] = [*plain]
-        for place, convert in conversions:
-            found[place] = convert((record,), (plain[place],))[0]
+    def values(self, record: bytes) -> list[Any]:
+        """Return the addresses of a record, as bytes, and what the template takes."""
+        found = [*self._unpack(record)]
+        for place in self._strings:
+            found[place] = _string(record, found[place])
+        for place, convert in self._conversions.items():
+            found[place] = convert(found[place])
         return found
 
-    def columns(records: Sequence[bytes]) -> Sequence[Sequence[bytes | int]]:
-        plain: list[Sequence[int]] = list(zip(*map(unpack, records, repeat(start)), strict=True))
-        found: list[Sequence[bytes | int]] = [*plain]
-        for place, convert in conversions:
-            found[place] = convert(records, plain[place])
-        return found
+    def columns(self, records: Sequence[bytes], lead: Callable[[bytes], bytes]) -> list[Part]:
+        """Return the texts of records in parts, and what `lead` makes of the addresses before them."""
+        rows = _Rows(records, self._fixed)
+        addresses, *numbers = zip(*map(self._unpack, rows.rows), strict=True)
+        found: list[Part] = []
+        run: list[Part] = [column(addresses, lead)]
+        following = enumerate(numbers, 1)
+        for part in self._parts:
+            if b"%" not in part:
+                run.append(part)
+                continue
+            place, those = next(following)
+            if place in self._strings:
+                before, texts, after = rows.strings(those, is_only=len(self._strings) == 1)
+                found += *rows.texts([*run, before]), texts
+                run = [after]
+            else:
+                run.append(column(those, self._conversions.get(place, part.__mod__)))
+        return [*found, *rows.texts(run)]
 
-    def pieces(record: bytes) -> list[bytes]:
-        following = iter(values(record))
-        return [_filled(part, next(following)) if b"%" in part else part for part in parts]
-
-    return ArgumentsText(b"".join(parts), values, columns, pieces)
+    def pieces(self, record: bytes) -> list[bytes]:
+        """Return the text of one record in the pieces that the kernel writes."""
+        following = iter(self.values(record)[1:])
+        return [_filled(part, next(following)) if b"%" in part else part for part in self._parts]

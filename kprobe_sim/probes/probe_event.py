@@ -10,9 +10,10 @@ from kprobe_sim.events.event import Find
 from kprobe_sim.events.event_format import argument_field, format_text, head_fields, print_format
 from kprobe_sim.fetch.argument import FetchArg
 from kprobe_sim.fetch.evaluate import Evaluate
-from kprobe_sim.fetch.text import compile_text
+from kprobe_sim.fetch.text import ArgumentsText
 from kprobe_sim.machine.state import State
 from kprobe_sim.machine.symbol_text import Covering, TextCache
+from kprobe_sim.records.columns import Part, Shown
 from kprobe_sim.records.field import Field
 from kprobe_sim.records.trace_seq import Put
 
@@ -136,7 +137,7 @@ class ProbeEvent:
         self.fields: tuple[Field, ...] = (*head, *[argument_field(a, self.start) for a in arguments])
         self.print_fmt = print_format(arguments, head)
         self.label = self.name.encode("latin-1")
-        self.args_text = compile_text(arguments, self.start, symbols)
+        self.args_text = ArgumentsText(arguments, self.start, symbols)
         self._array_length = gates.array_length_in_format
 
     def switch(self, find: Find, on: bool) -> None:
@@ -144,20 +145,22 @@ class ProbeEvent:
         if self._switch is not None:
             self._switch(self, find, on)
 
-    def bodies(self, symbol: Symbolized) -> Callable[[Sequence[bytes]], list[bytes]]:
+    def body(self, symbol: Symbolized) -> Shown:
         """Return what makes the lines that records have in the trace, from the event's name on."""
         values, columns = self.args_text.values, self.args_text.columns
-        places, head = self._places(symbol), slice(8, self.start)
-        template = b"%b: (%%b)%b\n" % (self.label.replace(b"%", b"%%"), self.args_text.template)
+        places = self._places(symbol)
+        lead = TextCache(lambda addresses: b"%b: (%b)" % (self.label, places[addresses]))
+        template = b"%%b%b\n" % self.args_text.template
 
-        def shown(records: Sequence[bytes]) -> list[bytes]:
-            if len(records) == 1:  # as trace_pipe asks for them
-                (record,) = records
-                return [template % (places[record[head]], *values(record))]
-            found = [places[record[head]] for record in records]
-            return list(map(template.__mod__, zip(found, *columns(records), strict=True)))
+        def one(record: bytes) -> bytes:
+            found = values(record)
+            found[0] = lead[found[0]]
+            return template % (*found,)
 
-        return shown
+        def many(records: Sequence[bytes]) -> list[Part]:
+            return [*columns(records, lead.__getitem__), b"\n"]
+
+        return Shown(one, many)
 
     def pieces(self, symbol: Symbolized) -> Callable[[bytes], list[bytes]]:
         """Return what makes the same line in the pieces that the kernel writes, each of which may not fit."""

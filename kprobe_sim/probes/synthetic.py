@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from kprobe_sim.builds.messages import answer
@@ -19,6 +19,7 @@ from kprobe_sim.parsing.refusal import Declined, refuse
 from kprobe_sim.probes.probe_kind import DynEventList
 from kprobe_sim.probes.synthetic_field import FieldFault, SyntheticField, read_field
 from kprobe_sim.probes.synthetic_record import text_of
+from kprobe_sim.records.columns import Shown
 from kprobe_sim.records.field import Field
 
 SYSTEM = "synthetic"
@@ -52,10 +53,10 @@ class SyntheticEvent:
     def switch(self, find: Find, on: bool) -> None:
         """Nothing is done but by histograms."""
 
-    def bodies(self, symbol: Symbolized) -> Callable[[Sequence[bytes]], list[bytes]]:
+    def body(self, symbol: Symbolized) -> Shown:
         """Return what makes the lines that records have in the trace."""
         shown = text_of(self.name, self.own_fields, symbol)
-        return lambda records: list(map(shown, records))
+        return Shown(shown, lambda records: (list(map(shown, records)),))
 
     def format(self) -> bytes:
         """Return the text of the `format` file."""

@@ -12,7 +12,6 @@ import struct
 from array import array
 from collections.abc import MutableSequence
 from functools import cache
-from itertools import chain
 
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.named_tuple import NamedTuple
@@ -72,8 +71,8 @@ class Page:
 
     def records(self) -> list[bytes]:
         """Return what no reader has consumed, oldest first."""
-        data, ends = bytes(self.data), self.ends[self.read :]
-        return [data[start:end] for start, end in zip(chain((self._start(self.read),), ends), ends, strict=False)]
+        data, start = bytes(self.data), self._start(self.read)
+        return [data[start : (start := end)] for end in self.ends[self.read :]]
 
     def entry(self, cpu: int, lost: int) -> RingEntry:
         """Return the next entry that no reader has consumed, which is after so many losses."""

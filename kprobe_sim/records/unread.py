@@ -3,48 +3,53 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, repeat
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain, repeat
 from typing import overload
 
 from kprobe_sim.records.ring_page import Page, RingEntry
 
+_Columns = tuple[Sequence[int], Sequence[int], Sequence[bytes]]  # time stamps, CPUs, data
+
 
 class Unread(Sequence[RingEntry]):
-    """Records, oldest first, of pages that nobody writes to or reads meanwhile; an entry is made when it is asked for.
+    """Records, oldest first, of pages that nobody writes to or reads meanwhile; what is asked for is made then.
 
     `pages` are those of each CPU that has any records, by its number; `in_order` says that in none of them a record is
     older than the one before it.
     """
 
-    __slots__ = ("cpus", "data", "stamps")
+    __slots__ = ("_cpu", "_ends", "_merged", "_pages", "in_order")
 
-    def __init__(self, pages: Iterable[tuple[int, Sequence[Page]]], *, in_order: bool) -> None:
-        self.stamps: list[int] = []
-        self.cpus: list[int] = []
-        self.data: list[bytes] = []
-        runs: list[range] = []
-        for cpu, some in pages:
-            start = len(self.stamps)
-            self.stamps += chain.from_iterable([page.stamps[page.read :] for page in some])
-            self.data += chain.from_iterable([page.records() for page in some])
-            self.cpus += repeat(cpu, len(self.stamps) - start)
-            runs.append(range(start, len(self.stamps)))
-        if len(runs) > 1:
-            stamp = self.stamps.__getitem__
-            # of runs that are in order: sorting merges them, and faster than heapq does
-            order = sorted(range(len(self.stamps)), key=stamp) if in_order else list(heapq.merge(*runs, key=stamp))
-            self.stamps, self.cpus, self.data = (
-                [self.stamps[place] for place in order],
-                [self.cpus[place] for place in order],
-                [self.data[place] for place in order],
-            )
+    def __init__(self, pages: Sequence[tuple[int, Sequence[Page]]], *, in_order: bool) -> None:
+        self.in_order = in_order
+        self._merged = _merged(pages, in_order=in_order) if len(pages) > 1 else None
+        self._cpu, self._pages = pages[0] if len(pages) == 1 else (0, ())
+        counts = [len(page) - page.read for page in self._pages]
+        self._ends = [0, *accumulate(counts)] if self._merged is None else [len(self._merged[0])]
+
+    def columns(self, start: int, end: int) -> _Columns:
+        """Return the records at some places, of which there is one at least, in columns."""
+        if self._merged is not None:
+            all_stamps, cpus, all_data = self._merged
+            return all_stamps[start:end], cpus[start:end], all_data[start:end]
+        end = min(end, len(self))
+        first = bisect_right(self._ends, start) - 1
+        stamps: list[int] = []
+        data: list[bytes] = []
+        for page in self._pages[first : bisect_left(self._ends, end)]:
+            stamps += page.stamps[page.read :]
+            data += page.records()
+        before = self._ends[first]
+        place = slice(start - before, end - before)
+        return stamps[place], [self._cpu] * (end - start), data[place]
 
     def __len__(self) -> int:
-        return len(self.stamps)
+        return self._ends[-1]
 
     def __iter__(self) -> Iterator[RingEntry]:
-        return map(RingEntry, self.stamps, self.cpus, self.data)
+        return map(RingEntry, *self.columns(0, len(self))) if len(self) else iter(())
 
     @overload
     def __getitem__(self, place: int) -> RingEntry: ...
@@ -53,6 +58,25 @@ class Unread(Sequence[RingEntry]):
     def __getitem__(self, place: slice) -> list[RingEntry]: ...
 
     def __getitem__(self, place: int | slice) -> RingEntry | list[RingEntry]:
-        if isinstance(place, slice):
-            return list(map(RingEntry, self.stamps[place], self.cpus[place], self.data[place]))
-        return RingEntry(self.stamps[place], self.cpus[place], self.data[place])
+        places = range(len(self))[place]
+        if isinstance(places, int):
+            return next(map(RingEntry, *self.columns(places, places + 1)))
+        return list(map(RingEntry, *self.columns(places.start, places.stop))) if places else []
+
+
+def _merged(pages: Sequence[tuple[int, Sequence[Page]]], *, in_order: bool) -> _Columns:
+    """Return the records of several CPUs in order of time."""
+    stamps: list[int] = []
+    cpus: list[int] = []
+    data: list[bytes] = []
+    runs: list[range] = []
+    for cpu, some in pages:
+        start = len(stamps)
+        stamps += chain.from_iterable([page.stamps[page.read :] for page in some])
+        data += chain.from_iterable([page.records() for page in some])
+        cpus += repeat(cpu, len(stamps) - start)
+        runs.append(range(start, len(stamps)))
+    stamp = stamps.__getitem__
+    # of runs that are in order: sorting merges them, and faster than heapq does
+    order = sorted(range(len(stamps)), key=stamp) if in_order else list(heapq.merge(*runs, key=stamp))
+    return [stamps[place] for place in order], [cpus[place] for place in order], [data[place] for place in order]

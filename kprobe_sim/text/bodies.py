@@ -5,19 +5,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import repeat
 
 from kprobe_sim.events.instance import Instance
+from kprobe_sim.records.columns import Part, Shown, texts_of
 from kprobe_sim.records.entry_type import TRACE_FN, TRACE_PRINT, TRACE_STACK
 from kprobe_sim.text.field_values import compile_fields
 from kprobe_sim.text.static_text import static_text
 
-_KNOWN = 4096  # records whose bodies are kept
-_FEW = 16  # so many are made sooner than looked for
+_KNOWN = 4096  # records of a kind whose bodies are kept
 _ULONG_MAX = 2**64 - 1
 _PLACES = struct.Struct("<QQ")
-
-_Shown = Callable[[Sequence[bytes]], list[bytes]]  # the bodies of records of one kind
 
 
 def print_text(data: bytes) -> bytes:
@@ -58,9 +55,7 @@ class Bodies:
         if state == self._state:
             return
         self._state = state
-        self._kinds: dict[bytes, _Shown] = {}
-        self._known: dict[bytes, bytes] = {}
-        self._asked = self._found = 0
+        self._kinds: dict[bytes, Shown] = {}
 
     def is_builtin(self, kind: int) -> bool:
         """True for an entry of the tracer's own."""
@@ -68,52 +63,32 @@ class Bodies:
 
     def one(self, data: bytes) -> bytes:
         """Return the body of one record."""
-        return self._kind(data[:2])((data,))[0]
+        return self._kind(data[:2]).one(data)
 
-    def texts(self, records: Sequence[bytes]) -> list[bytes]:
-        """Return the bodies of records; those that were asked for before aren't made again, where many are the same."""
-        if len(records) < _FEW or self._asked >= max(_KNOWN, 4 * self._found):
-            return self._made(records)
-        known = self._known
-        texts = list(map(known.get, records, repeat(b"")))
-        missing = texts.count(b"")
-        self._asked += len(records)
-        self._found += len(records) - missing
-        if not missing:
-            return texts
-        new = [record for record, text in zip(records, texts, strict=True) if not text]
-        made = self._made(new)
-        if self.is_lasting:
-            if len(known) + len(made) > _KNOWN:
-                known.clear()
-            known.update(zip(new, made, strict=True))
-        following = iter(made)
-        return [text or next(following) for text in texts]
-
-    def _made(self, records: Sequence[bytes]) -> list[bytes]:
-        """Make the bodies of records, of each kind at once."""
-        if len(records) == 1:
-            return self._kind(records[0][:2])(records)
-        kinds = [record[:2] for record in records]
-        different = set(kinds)
-        if len(different) == 1:
-            return self._kind(kinds[0])(records)
+    def parts(self, records: Sequence[bytes], heads: Sequence[bytes]) -> Sequence[Part]:
+        """Return the bodies of records in parts; `heads` are the records' beginnings, or less if they are all alike."""
+        kinds = {head[:2] for head in set(heads)}
+        if len(kinds) == 1:
+            return self._kind(*kinds).many(records)
         bodies = [b""] * len(records)
-        for kind in different:
-            places = [place for place, one in enumerate(kinds) if one == kind]
-            for place, body in zip(places, self._kind(kind)([records[place] for place in places]), strict=True):
+        places: dict[bytes, list[int]] = {kind: [] for kind in kinds}
+        for place, head in enumerate(heads):
+            places[head[:2]].append(place)
+        for kind, some in places.items():
+            parts = self._kind(kind).many([records[place] for place in some])
+            for place, body in zip(some, texts_of(parts, len(some)), strict=True):
                 bodies[place] = body
-        return bodies
+        return (bodies,)
 
-    def _kind(self, key: bytes) -> _Shown:
+    def _kind(self, key: bytes) -> Shown:
         """Return what makes the bodies of entries of one kind, by the two bytes of its id."""
         return self._kinds.get(key) or self._kinds.setdefault(key, self._compiled(int.from_bytes(key, "little")))
 
-    def _compiled(self, kind: int) -> _Shown:
+    def _compiled(self, kind: int) -> Shown:
         options = self._instance.options
         event = self._instance.tracing.events.dynamic(kind)
         if event is not None and not options["fields"]:
-            return event.bodies(self.symbol)
+            return event.body(self.symbol)
         builtin = self._builtin.get(kind)
         if options["fields"]:
             body = self._fields_body(kind)
@@ -121,7 +96,25 @@ class Bodies:
             body = partial(_with, builtin, options["sym-offset"])
         else:
             body = self._static_body(kind)
-        return lambda records: list(map(body, records))
+        return Shown(body, partial(self._kept, body, {}))
+
+    def _kept(
+        self, body: Callable[[bytes], bytes], known: dict[bytes, bytes], records: Sequence[bytes]
+    ) -> Sequence[Part]:
+        """Return bodies of records; those that are known aren't made again."""
+        missing = [record for record in dict.fromkeys(records) if record not in known]
+        if missing:
+            if len(known) + len(missing) > _KNOWN:
+                known.clear()
+                missing = list(dict.fromkeys(records))
+            before, self.is_lasting = self.is_lasting, True
+            made = {record: body(record) for record in missing}
+            if self.is_lasting:
+                known.update(made)
+            else:
+                known = {**known, **made}
+            self.is_lasting = self.is_lasting and before
+        return ([known[record] for record in records],)
 
     def _fields_body(self, kind: int) -> Callable[[bytes], bytes]:
         machine, events = self._instance.machine, self._instance.tracing.events

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import partial
+from operator import itemgetter
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.events.instance import Instance
@@ -13,11 +14,14 @@ from kprobe_sim.machine.clock import ns2usecs
 from kprobe_sim.machine.symbol_text import TextCache
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.probes.probe_event import ProbeEvent
+from kprobe_sim.records.columns import Part, column, lengths_of, merged, text_of
 from kprobe_sim.records.entry_type import TRACE_PRINT
 from kprobe_sim.records.ring import RingEntry
 from kprobe_sim.records.trace_seq import Put, cut
 from kprobe_sim.records.unread import Unread
 from kprobe_sim.text.bodies import Bodies, print_text, raw_data
+from kprobe_sim.text.lines import Lines
+from kprobe_sim.text.times import MICROS, times_of
 
 FLAG_IRQS_OFF = 0x01
 FLAG_IRQS_NOSUPPORT = 0x02
@@ -30,8 +34,8 @@ FLAG_NMI = 0x40
 FLAG_BH_OFF = 0x80
 
 _HEADER = struct.Struct("<HBBi")
-_MILLI = 10**6  # ns
-_CONTEXT = struct.Struct("<BBi")
+_HEAD = itemgetter(slice(_HEADER.size))
+_FEW = 6  # so many are made sooner one by one
 UNSHOWN = frozenset({"function_graph", "mmiotrace"})  # tracers whose way to show a trace isn't simulated
 _STACKS = (b"<stack trace>\n", b"<user stack trace>\n")
 _MARKS = ((10**9, b"$"), (10**8, b"@"), (10**7, b"*"), (10**6, b"#"), (10**5, b"!"), (10**4, b"+"))
@@ -84,12 +88,6 @@ def _nothing(_: bytes) -> bytes:
     return b""
 
 
-@cache
-def _thousandths() -> Sequence[bytes]:
-    """Return the last three digits of the microseconds of a time, with what is after them."""
-    return tuple(b"%03d: " % number for number in range(1000))
-
-
 class Renderer:
     """Renders entries with the options that its instance has when `refresh` was last called.
 
@@ -133,32 +131,45 @@ class Renderer:
             for cpu in range(instance.cpus)
         ]
 
-    def lines(self, entries: Unread, start: int, end: int) -> tuple[list[bytes], bool]:
+    def lines(self, entries: Unread, start: int, end: int) -> tuple[Lines, bool]:
         """Return the texts of entries, and whether they stay so as long as `refresh` has nothing to look at.
 
         The entries are all of a buffer that nobody consumes, in order of time.
         """
         self._bodies.is_lasting = True
-        texts = self._plain_texts(entries, slice(start, end)) if self._is_plain else []
-        if not texts or max(map(len, texts)) >= self._size:  # made in pieces, as one may not fit
+        end = min(end, len(entries))
+        lines = self._plain(entries, start, end) if self._is_plain and end - start > _FEW else None
+        if lines is None:  # made in pieces, as one may not fit
             some = entries[start : end + 1]
-            texts = list(map(self.line, some[: end - start], [*some[1:], None], range(start, end)))
-        return texts, self._bodies.is_lasting
+            lines = Lines.of(list(map(self.line, some[: end - start], [*some[1:], None], range(start, end))))
+        return lines, self._bodies.is_lasting
 
-    def _plain_texts(self, entries: Unread, some: slice) -> list[bytes]:
-        contexts, lower, join = self._contexts, _thousandths(), b"".join
-        data = entries.data[some]
-        texts: list[bytes] = []
-        milli, clock = -_MILLI, b""  # when the last millisecond began, by stamps that are rounded up at 500 ns
-        columns = zip(entries.stamps[some], entries.cpus[some], data, self._bodies.texts(data), strict=True)
-        for stamp, cpu, record, body in columns:
-            since = stamp - milli
-            if since >= _MILLI or since < 0:
-                whole = (stamp + 500) // _MILLI
-                milli, clock = whole * _MILLI - 500, b" %5d.%03d" % divmod(whole, 1000)
-                since = stamp - milli
-            texts.append(join((contexts[cpu][record[2:8]], clock, lower[since // 1000], body)))
-        return texts
+    def _plain(self, entries: Unread, start: int, end: int) -> Lines | None:
+        """Return entries in the usual format; None if one of them may be too long, or not right: see `Shown`."""
+        stamps, cpus, data = entries.columns(start, end)
+        count = len(data)
+        heads = list(map(_HEAD, data))
+        if heads.count(heads[0]) == count:
+            del heads[1:]
+        context, (seconds, *micros) = (
+            self._context_part(heads, cpus),
+            times_of(stamps, in_order=entries.in_order),
+        )
+        body = self._bodies.parts(data, heads)
+        lengths = list(lengths_of((context, seconds, *body), count, MICROS))
+        if max(lengths) >= self._size:
+            return None
+        text = text_of(merged((context, seconds, *micros, *body)), count)
+        return None if b"\0" in text else Lines(text, lengths)
+
+    def _context_part(self, heads: Sequence[bytes], cpus: Sequence[int]) -> Part:
+        """Return what stands before the times; `heads` is one for all records that begin alike."""
+        contexts = self._contexts
+        if cpus.count(cpus[0]) == len(cpus):
+            return column(heads, contexts[cpus[0]].__getitem__)
+        if len(heads) == 1:
+            return column(cpus, lambda cpu: contexts[cpu][heads[0]])
+        return [contexts[cpu][head] for cpu, head in zip(cpus, heads, strict=True)]
 
     def line(self, entry: RingEntry, following: RingEntry | None, index: int) -> bytes:
         """Return one entry's text; `following` is the next entry in order of time, `index` counts from 0."""
@@ -176,7 +187,7 @@ class Renderer:
                 letters = self._letters(flags, preempt_count)
                 context = self._latency_context(entry, following, index, flags, preempt_count, pid, letters)
             else:
-                context = self._contexts[entry.cpu][data[2:8]] + self._time(entry.stamp)
+                context = self._contexts[entry.cpu][data[:8]] + self._time(entry.stamp)
         body = self._bodies.one(data)
         text = lost + context + body
         return self._cut(text, data, body) if len(text) >= self._size else text
@@ -226,8 +237,8 @@ class Renderer:
         return b" %12d: " % stamp
 
     def _context(self, cpu: int, head: bytes) -> bytes:
-        """Return what stands before the time: by the bytes of a record from the flags to the pid."""
-        flags, preempt_count, pid = _CONTEXT.unpack(head)
+        """Return what stands before the time: by the first bytes of a record, up to the pid."""
+        _, flags, preempt_count, pid = _HEADER.unpack(head)
         options, cmdlines = self._instance.options, self._instance.cmdlines
         text = b"%16s-%-7d " % (cmdlines.find(pid), pid)
         if options["record-tgid"]:

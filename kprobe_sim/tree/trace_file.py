@@ -8,9 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import select
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar
 
 from kprobe_sim.events.instance import Instance
@@ -21,9 +19,10 @@ from kprobe_sim.records.trace_seq import Cut
 from kprobe_sim.records.unread import Unread
 
 if TYPE_CHECKING:
+    from kprobe_sim.text.lines import Lines
     from kprobe_sim.text.render import Renderer
 
-_FEWEST, _MOST = 64, 512  # lines that are made at once
+_FEWEST, _MOST = 64, 1024  # lines that are made at once
 
 
 class _Contents:
@@ -32,18 +31,7 @@ class _Contents:
     Lines that nobody has read yet are kept, as far as they stay as they are.
     """
 
-    __slots__ = (
-        "_ahead",
-        "_count",
-        "_ends",
-        "_entries",
-        "_first",
-        "_is_lasting",
-        "_marks",
-        "_renderer",
-        "head",
-        "state",
-    )
+    __slots__ = ("_count", "_entries", "_lines", "_marks", "_next", "_renderer", "head", "state")
 
     def __init__(
         self,
@@ -58,11 +46,9 @@ class _Contents:
         self._entries = entries
         self._marks = marks  # what stands before some lines
         self._renderer = renderer
-        self._first = 0  # place of the first of the lines that are there
-        self._ahead: list[bytes] = []
-        self._ends = [0]  # bytes before each of them, and of all
+        self._lines: Lines | None = None
+        self._next = 0  # place of the line that these go on with
         self._count = _FEWEST  # to be made next
-        self._is_lasting = True
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -70,29 +56,54 @@ class _Contents:
     def lines(self, start: int, enough: int) -> list[bytes]:
         """Return the lines from `start` on until they are `enough` bytes long: one at least, if there is one."""
         found: list[bytes] = []
-        while start < len(self._entries) and (enough > 0 or not found):
-            place = start - self._first
-            if not 0 <= place < len(self._ahead):
-                self._make(start)
-                place = 0
-            ends = self._ends
-            end = min(bisect_left(ends, ends[place] + enough, place + 1), len(self._ahead))
-            found += self._ahead[place:end]
-            enough -= ends[end] - ends[place]
-            start += end - place
-        if not self._is_lasting:
-            self._ahead = []
+        while start + len(found) < len(self._entries) and (enough > 0 or not found):
+            _, empty, line = self._take(start + len(found), 1)
+            found += [b""] * empty
+            if line:
+                found.append(line)
+            enough -= len(line)
+        return found
+
+    def page(self, start: int, enough: int, room: int) -> tuple[bytes, int, bytes]:
+        """Return the text of the lines from `start` on until they are `enough` bytes long, and how many they are.
+
+        They are shorter than `room`, and what comes last is a line that was made and doesn't fit.
+        """
+        text, count = b"", 0
+        while start + count < len(self._entries):
+            some, number, line = self._take(start + count, enough - len(text))
+            text += some
+            count += number
+            if line:
+                if len(text) + len(line) >= room:
+                    return text, count, line
+                text += line
+                count += 1
+                if len(text) >= enough:
+                    break
+        return text, count, b""
+
+    def _take(self, start: int, enough: int) -> tuple[bytes, int, bytes]:
+        """Take lines of those that are there, or are made now, as `Lines.take` does."""
+        if start != self._next or not self._lines:
+            self._make(start)
+        lines = self._lines
+        assert lines is not None
+        found = lines.take(enough)
+        self._next = start + found[1] + bool(found[2])
         return found
 
     def _make(self, start: int) -> None:
         """Make the lines from `start` on; what may be another when its turn comes is made alone, then."""
-        lines, self._is_lasting = self._renderer.lines(self._entries, start, start + self._count)
-        if not self._is_lasting:
-            del lines[1:]
-        self._count = min(2 * self._count, _MOST) if self._is_lasting else 1
-        if self._marks:
-            lines = [self._marks.get(place, b"") + line for place, line in enumerate(lines, start)]
-        self._first, self._ahead, self._ends = start, lines, [0, *accumulate(map(len, lines))]
+        lines, is_lasting = self._renderer.lines(self._entries, start, start + self._count)
+        if not is_lasting:
+            lines = lines.changed(lambda texts: texts[:1])
+        marked = range(start, start + self._count)
+        if self._marks and any(place in marked for place in self._marks):
+            marks = [self._marks.get(place, b"") for place in marked]
+            lines = lines.changed(lambda texts: list(map(b"".join, zip(marks, texts, strict=False))))
+        self._lines = lines
+        self._count = min(2 * self._count, _MOST) if is_lasting else 1
 
 
 class Trace(Seq):
@@ -179,6 +190,27 @@ class Trace(Seq):
                 if len(started) == self._instance.cpus:
                     break
         return found
+
+    def _fill(self, wanted: int) -> bytes:
+        """Make lines as a page at a time where the next line is the next of the buffer, or the one that is held."""
+        while True:
+            known, index, held = self._contents(), self._index, self._held
+            start = held if index else known.head
+            enough = min(wanted, self._room)
+            if len(start) >= enough or (held and not (index and self._is_left)):
+                return super()._fill(wanted)
+            used = len(start)
+            text, count, beyond = known.page(index - bool(index) + bool(held), enough - used, self._room - used)
+            count += bool(held) or not index
+            if start:
+                text = start + text
+            self._index += count
+            if text or not beyond:
+                self._held, self._is_left = beyond, bool(beyond)
+                if text or not count:
+                    return text
+            else:
+                self._room *= 2
 
     def _show(self, index: int, enough: int) -> Sequence[bytes]:
         """Return header and lines as the kernel makes them from where it stands: what it holds comes first.
