@@ -44,7 +44,7 @@ def _command(argv: list[str], loaded: Callable[[], None]) -> int:
     arguments = parser.parse_args(argv)
     verb: str = arguments.verb
     if verb == "profiles":
-        return _profiles()
+        return _profiles(parser, arguments)
     command: list[str] = arguments.command[arguments.command[:1] == ["--"] :] if verb == "run" else []
     if verb == "run" and not command:
         parser.error("run: a COMMAND is needed: kprobe-sim run -- COMMAND...")
@@ -107,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     for verb in (run, mount):
         verb.add_argument(
-            "--kernel", default="", metavar="K", help="a release or series, such as 6.1 (default: newest)"
+            "--kernel", default="", metavar="K", help="a release, a series such as 6.1, or a profile (default: newest)"
         )
         verb.add_argument(
             "--activity",
@@ -127,17 +127,62 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
     mount.add_argument("directory", metavar="DIR", help="an existing directory")
-    verbs.add_parser(
-        "profiles", help="list the kernels that can be simulated, and the built-in activities", formatter_class=_Help
+    profiles = verbs.add_parser(
+        "profiles",
+        help="list the kernels that can be simulated, and the built-in activities; pack and fetch profiles",
+        description="List the kernels that can be simulated, and the built-in activities.",
+        formatter_class=_Help,
     )
+    profiles.add_argument("--pack", metavar="K", help="write the profile of a kernel, or that directory, as one file")
+    profiles.add_argument("-o", "--output", metavar="FILE", help="that file (default: RELEASE.kprofile)")
+    profiles.add_argument(
+        "--fetch", metavar="SOURCE", help="copy profiles from a file, directory or URL to the user's own"
+    )
+    profiles.add_argument("names", nargs="*", metavar="NAME", help="of the source, these releases or series")
     return parser
 
 
-def _profiles() -> int:
-    from kprobe_sim.builds.profile import available
+def _profiles(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    if (arguments.output and arguments.pack is None) or (arguments.names and arguments.fetch is None):
+        parser.error("profiles: -o belongs to --pack K, and NAME to --fetch SOURCE")
+    if arguments.pack is not None and arguments.fetch is not None:
+        parser.error("profiles: either --pack or --fetch")
+    try:
+        if arguments.pack is not None:
+            return _pack(arguments.pack, arguments.output)
+        if arguments.fetch is not None:
+            return _fetch(arguments.fetch, arguments.names)
+    except (OSError, ValueError) as error:
+        print(f"kprobe-sim: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    from kprobe_sim.builds.portable.collection import stored
     from kprobe_sim.kernel.activity import built_in_names
 
-    return _print("\n".join([*available(), f"activities: {', '.join(built_in_names())}"]))
+    lines = [one.line() for one in stored()]
+    return _print("\n".join([*lines, f"activities: {', '.join(built_in_names())}"]))
+
+
+def _pack(kernel: str, output: str | None) -> int:
+    from pathlib import Path
+
+    from kprobe_sim.builds import profile
+    from kprobe_sim.builds.portable.fetching import save
+    from kprobe_sim.builds.portable.file import packed
+
+    recorded = profile.load(kernel)
+    path = save(packed(recorded.path), Path(output or f"{recorded.release}{profile.SUFFIX}"))
+    return _print(str(path))
+
+
+def _fetch(source: str, names: Sequence[str]) -> int:
+    from kprobe_sim.builds import profile
+    from kprobe_sim.builds.portable.fetching import fetch
+
+    (_, data) = profile.places()[-1]
+    status = OK
+    for path in fetch(source, names, data):
+        status = status or _print(str(path))
+    return status
 
 
 def _print(text: str) -> int:

@@ -199,11 +199,12 @@ def available() -> list[str]:
 def _listed(profiles: Path, changed: int) -> tuple[str, ...]:
     """Return the releases in a directory; `changed` is another when entries come or go."""
     found = [path.name for path in profiles.iterdir() if (path / "profile.json").is_file()]
-    return _ordered(tuple(found))
+    return ordered(tuple(found))
 
 
 @lru_cache(maxsize=16)
-def _ordered(releases: tuple[str, ...]) -> tuple[str, ...]:
+def ordered(releases: tuple[str, ...]) -> tuple[str, ...]:
+    """Return releases, oldest first."""
     return tuple(sorted(releases, key=_by_version))
 
 
@@ -273,8 +274,8 @@ def load(spec: str = "") -> Profile:
         for _, place in reversed(places()):
             own |= profiles_in(place)
     if not own:
-        return _opened((PROFILES / _release(spec, releases), 0))
-    release = _release(spec, _ordered((*own, *(release for release in releases if release not in own))))
+        return _opened((PROFILES / chosen(spec, releases), 0))
+    release = chosen(spec, ordered((*own, *(release for release in releases if release not in own))))
     return _elsewhere(own[release]) if release in own else _opened((PROFILES / release, 0))
 
 
@@ -298,8 +299,8 @@ def _opened(which: tuple[Path, int]) -> Profile:
 
 
 @lru_cache(maxsize=64)
-def _release(spec: str, releases: tuple[str, ...]) -> str:
-    """Return which of the releases, oldest first, a spec means."""
+def chosen(spec: str, releases: tuple[str, ...]) -> str:
+    """Return which of the releases, oldest first, a spec means.  Raises ValueError, listing them, if it means none."""
     if spec in releases:
         return spec
     fitting = [release for release in releases if not spec or _in_series(release, spec)]

@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -165,12 +166,18 @@ def _shell(options: argparse.Namespace) -> int:
 
 def _record(options: argparse.Namespace) -> int:
     from kprobe_vm.recording.booted import record_answers, record_kernel  # which takes the extra [vm]
+    from kprobe_vm.recording.onefile import record_file
 
+    if (options.into is None) == (options.output is None) or (options.answers and options.output):
+        print("kprobe-vm record: either a DIRECTORY or -o FILE; --answers takes a DIRECTORY", file=sys.stderr)
+        return 2
     if options.answers:
         print(record_answers(options.kernel, options.into, modules=options.modules, progress=options.progress))
         return 0
-    given = {"modules": options.modules, "config": options.config}
-    print(record_kernel(options.kernel, options.into, **given, progress=options.progress))
+    record = partial(
+        record_kernel, options.kernel, modules=options.modules, config=options.config, progress=options.progress
+    )
+    print(record(options.into) if options.into else record_file(record, options.output))
     return 0
 
 
@@ -276,7 +283,8 @@ def _parser() -> argparse.ArgumentParser:
     verb.set_defaults(function=_shell)
     verb = verbs.add_parser("record", parents=[alone], help="write down a kernel's profile for the simulator")
     verb.add_argument("kernel", metavar="KERNEL")
-    verb.add_argument("into", type=Path, metavar="DIRECTORY")
+    verb.add_argument("into", nargs="?", type=Path, metavar="DIRECTORY", help="where its directory is to be")
+    verb.add_argument(*("-o", "--output"), type=Path, metavar="FILE", help="write one file (RELEASE.kprofile) instead")
     verb.add_argument("--config", type=Path, metavar="FILE", help="the kernel's configuration file")
     verb.add_argument(
         "--answers", action="store_true", help="only ask again how it differs, for a profile that is there"

@@ -28,9 +28,7 @@ def directory(path: Path, environment: Mapping[str, str]) -> Path:
 
             checked((path / "profile.json").read_bytes())
             return path
-        with path.open("rb") as file:
-            head = read_head(file.read(HEAD_SIZE))
-            check_size(head, file.seek(0, os.SEEK_END))
+        head = _head(path)
         cache = _cache(environment)
         place = None
         if cache is not None:
@@ -40,6 +38,19 @@ def directory(path: Path, environment: Mapping[str, str]) -> Path:
         raise ValueError(f"{error.filename or path}: {error.strerror}") from error
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def is_unpacked(path: Path, environment: Mapping[str, str]) -> Head | None:
+    """Return the head of a profile file that is in the cache, None if it isn't.  Raises ValueError, OSError."""
+    head, cache = _head(path), _cache(environment)
+    return head if cache is not None and _is_of(cache / head.sha256, head) else None
+
+
+def _head(path: Path) -> Head:
+    with path.open("rb") as file:
+        head = read_head(file.read(HEAD_SIZE))
+        check_size(head, file.seek(0, os.SEEK_END))
+    return head
 
 
 def _cache(environment: Mapping[str, str]) -> Path | None:

@@ -13,7 +13,7 @@ from kprobe_sim.builds.portable.body import FACTS, Body, joined, split
 from kprobe_sim.builds.portable.facts import checked
 from kprobe_sim.builds.portable.sections import FORMS, loosened, made, mapped
 
-_MAGIC = {"symbols.bin": b"kprobsym", "prototypes.bin": b"kprobtyp", "tracefs.bin": b"kprobtfs"}
+MAGIC = {"symbols.bin": b"kprobsym", "prototypes.bin": b"kprobtyp", "tracefs.bin": b"kprobtfs"}
 
 
 def packed(directory: Path) -> bytes:
@@ -27,7 +27,7 @@ def packed(directory: Path) -> bytes:
     for name in FORMS:
         path = directory / name
         if path.exists():
-            files[name] = loosened(name, open_sections(path, _MAGIC[name]))
+            files[name] = loosened(name, open_sections(path, MAGIC[name]))
     contents.check(files)
     return envelope.seal(said["release"], said["version"], joined(Body(facts, files)))
 
@@ -51,4 +51,4 @@ class ProfileFile:
         """Write the profile's files into a directory."""
         (directory / FACTS).write_bytes(self._body.facts)
         for name, sections in self._body.files.items():
-            (directory / name).write_bytes(mapped(_MAGIC[name], made(name, sections)))
+            (directory / name).write_bytes(mapped(MAGIC[name], made(name, sections)))

@@ -1,0 +1,72 @@
+"""The profiles that there are, in all places where they are looked for: `kprobe-sim profiles`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from kprobe_sim.builds import profile
+from kprobe_sim.builds.packed import open_sections
+from kprobe_sim.builds.portable.cache import is_unpacked
+from kprobe_sim.builds.portable.facts import checked
+from kprobe_sim.builds.portable.file import MAGIC, ProfileFile
+from kprobe_sim.named_tuple import NamedTuple
+
+
+class StoredProfile(NamedTuple):
+    """A profile in one of the places; `trouble` is why it can't be used."""
+
+    name: str
+    version: str
+    size: int  # in bytes
+    path: Path
+    place: str
+    hidden: bool = False  # an earlier place has one of that name
+    trouble: str = ""
+
+    def line(self) -> str:
+        """Return what is said of it: name, version, size, where it is, and what is amiss."""
+        where = "package" if self.place == "package" else f"{self.path} ({self.place})"
+        notes = f"{'; hidden by the one before' * self.hidden}{self.trouble and f': {self.trouble}'}"
+        return f"{self.name:<28} {self.version or '-':<9} {self.size / 1e6:4.1f} MB  {where}{notes}"
+
+
+def stored() -> list[StoredProfile]:
+    """Return the profiles in all places, by version, of one name first what that name means."""
+    found: dict[str, list[StoredProfile]] = {}
+    for one in _everywhere():
+        before = found.setdefault(one.name, [])
+        before.append(one._replace(hidden=bool(before)))
+    return [one for name in profile.ordered(tuple(found)) for one in found[name]]
+
+
+def _everywhere() -> Iterator[StoredProfile]:
+    for place, directory in profile.places():
+        for name, path in profile.profiles_in(directory).items():
+            yield _looked_at(name, path, place)
+    for release in profile.available():
+        yield _looked_at(release, profile.PROFILES / release, "package")
+
+
+def _looked_at(name: str, path: Path, place: str) -> StoredProfile:
+    size = 0
+    try:
+        files = list(path.iterdir()) if path.is_dir() else [path]
+        size = sum([file.stat().st_size for file in files])
+        return StoredProfile(name, _version(path), size, path, place)
+    except OSError as error:
+        return StoredProfile(name, "", size, path, place, trouble=f"{error.strerror}")
+    except ValueError as error:
+        return StoredProfile(name, "", size, path, place, trouble=str(error).removeprefix(f"{path}: "))
+
+
+def _version(path: Path) -> str:
+    """Return the version of a profile.  Raises ValueError for one that isn't sound."""
+    if path.is_dir():
+        version: str = checked((path / "profile.json").read_bytes())["version"]
+        for file, magic in MAGIC.items():
+            if file != "prototypes.bin" or (path / file).exists():
+                open_sections(path / file, magic)
+        return version
+    return (is_unpacked(path, os.environ) or ProfileFile(path.read_bytes()).head).version

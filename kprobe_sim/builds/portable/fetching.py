@@ -1,0 +1,120 @@
+"""Profile files from elsewhere for the user's data directory: `kprobe-sim profiles --fetch`.
+
+A source is a profile, a file or a directory; a directory of profiles; or a URL of either, where a directory has a file
+SHA256SUMS, as sha256sum writes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from kprobe_sim.builds import profile
+from kprobe_sim.builds.portable.envelope import LONGEST
+from kprobe_sim.builds.portable.file import ProfileFile, packed
+
+INDEX = "SHA256SUMS"
+_WAIT = 30  # seconds for a server's next bytes
+_ROW = re.compile(r"([0-9a-f]{64}) [ *](.+)")
+_NAME = re.compile(rf"\w[\w.+~-]*{re.escape(profile.SUFFIX)}", re.ASCII)
+Offers = Mapping[str, Callable[[], bytes]]  # a profile's file by its name
+
+
+def fetch(source: str, names: Sequence[str], into: Path) -> Iterator[Path]:
+    """Copy profiles to a directory, each verified before it is there; yield the files.
+
+    `names` are releases or series; none means all that the source has.  Raises OSError, and ValueError with the reason
+    for what isn't there or isn't sound.
+    """
+    offers = _of_url(source) if "://" in source else _of_path(Path(source))
+    releases = profile.ordered(tuple(offers))
+    for name in [profile.chosen(name, releases) for name in names] or releases:
+        try:
+            file = ProfileFile(offers[name]())
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+        into.mkdir(parents=True, exist_ok=True)
+        yield save(file.data, into / f"{file.head.release}{profile.SUFFIX}")
+
+
+def save(data: bytes, path: Path) -> Path:
+    """Write a file that is whole or not there; return its path.  Raises OSError."""
+    descriptor, fresh = tempfile.mkstemp(prefix=".new-", dir=path.parent)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        os.chmod(fresh, 0o644)
+        os.replace(fresh, path)
+    except BaseException:
+        os.unlink(fresh)
+        raise
+    return path
+
+
+def _of_path(path: Path) -> Offers:
+    if not path.exists():
+        raise ValueError(f"{path}: no such file or directory")
+    if path.is_dir() and not (path / "profile.json").exists():
+        found = profile.profiles_in(path)
+        if not found:
+            raise ValueError(f"{path}: no profiles there")
+        return {name: _reader(one) for name, one in found.items()}
+    return {path.name.removesuffix(profile.SUFFIX): _reader(path)}
+
+
+def _reader(path: Path) -> Callable[[], bytes]:
+    return lambda: packed(path) if path.is_dir() else path.read_bytes()
+
+
+def _of_url(url: str) -> Offers:
+    scheme = url.partition("://")[0]
+    if scheme == "file":
+        from urllib.request import url2pathname
+
+        return _of_path(Path(url2pathname(url.removeprefix("file://"))))
+    if scheme not in ("http", "https"):
+        raise ValueError(f"{url}: there are http, https and file")
+    if url.endswith(profile.SUFFIX):
+        return {url.rpartition("/")[2].removesuffix(profile.SUFFIX): lambda: _loaded(url)}
+    base = url.rstrip("/")
+    offers = {}
+    for line in _loaded(f"{base}/{INDEX}").decode("latin-1").splitlines():
+        found = _ROW.fullmatch(line)
+        if found and _NAME.fullmatch(found[2]):
+            offers[found[2].removesuffix(profile.SUFFIX)] = _checker(f"{base}/{found[2]}", found[1])
+    if not offers:
+        raise ValueError(f"{base}/{INDEX}: no profiles there")
+    return offers
+
+
+def _checker(url: str, sha256: str) -> Callable[[], bytes]:
+    def load() -> bytes:
+        data = _loaded(url)
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise ValueError(f"damaged: its checksum is another than {INDEX} says")
+        return data
+
+    return load
+
+
+def _loaded(url: str) -> bytes:
+    from http.client import HTTPException
+    from urllib.error import URLError
+    from urllib.request import urlopen
+
+    try:
+        with urlopen(url, timeout=_WAIT) as answer:
+            data: bytes = answer.read(LONGEST + 1)
+    except URLError as error:
+        raise ValueError(f"{url}: {error.reason}") from error
+    except (OSError, HTTPException, ValueError) as error:
+        raise ValueError(f"{url}: {error}") from error
+    if len(data) > LONGEST:
+        raise ValueError(f"{url}: too large: no kernel's profile is")
+    return data

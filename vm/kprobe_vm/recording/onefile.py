@@ -1,0 +1,36 @@
+"""A recorded profile as one file, which the simulator's package makes: found through its entry point."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from kprobe_vm.errors import MachineError, NotReady
+
+__all__ = ["record_file"]
+
+GROUP, NAME = "kprobe.profile", "pack"
+
+
+def record_file(record: Callable[[Path], Path], output: Path) -> Path:
+    """Write what `record` writes below the directory that it is given, and returns, as one file; return that.
+
+    The file is replaced once it is whole.  Raises OSError before anything is recorded if it can't be written where it
+    is to be, and `MachineError` for a recording that the simulator finds unsound.
+    """
+    pack: Callable[[Path], bytes] | None = None
+    for point in entry_points(group=GROUP, name=NAME):
+        pack = pack or point.load()
+    if pack is None:
+        raise NotReady(f"nothing is installed as {NAME!r} in the entry points {GROUP}")
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".recording-") as place:
+        directory = record(Path(place))
+        fresh = Path(place, "profile")
+        try:
+            fresh.write_bytes(pack(directory))
+        except ValueError as error:
+            raise MachineError(f"the recording of {directory.name} is unsound: {error}") from error
+        fresh.rename(output)
+    return output
