@@ -4,7 +4,8 @@ Each way does the same: open, write, close and open, read, close of `tracing_on`
 entries, 64 KiB asked for at a time (a read gives a page of it, as on the kernel).  pyfakefs alone has plain files with
 the same text.  All are measured ROUNDS times in turn; the table has the best of them, how many times as long as
 in-process that is, and how many times as long pyfakefs alone takes.  On the mount a C program does it, too
-(bench_expose.c), and what our server needs for each go is measured as its CPU time.
+(bench_expose.c), and what our server needs for each go is measured as its CPU time: where the kernel puts it, and on
+one CPU with its caller.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ CHUNK = 1 << 16
 GOES = {"write": 300, "read": 300, "bulk": 1}
 FILES = {"write": "tracing_on", "read": "tracing_on", "bulk": "trace"}
 BY_C, SERVED = "mount, C", "our server, CPU"
+BESIDE = "our server, CPU, on its caller's"  # without what looking for the next request takes, and other CPUs' waking
 
 Way = dict[str, Callable[[], object]]
 
@@ -138,6 +140,25 @@ def cpu_of(pid: int) -> float:
     return sum(int(path.read_text("ascii").split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
 
 
+def threads(pid: int) -> Iterator[int]:
+    """Yield the threads of a process and of its children."""
+    for path in Path(f"/proc/{pid}/task").iterdir():
+        yield int(path.name)
+        for child in (path / "children").read_text("ascii").split():
+            yield from threads(int(child))
+
+
+@contextmanager
+def on_one_cpu(pid: int) -> Iterator[None]:
+    """Keep a process and its children on one CPU."""
+    usual = os.sched_getaffinity(pid)
+    for thread in threads(pid):
+        os.sched_setaffinity(thread, {min(usual)})
+    yield
+    for thread in threads(pid):
+        os.sched_setaffinity(thread, usual)
+
+
 @contextmanager
 def mounted(kernel: SimulatedKernel) -> Iterator[Callable[[], dict[str, dict[str, float]]]]:
     """Give what measures in a child of `kprobe-sim run`, one round at a time."""
@@ -158,14 +179,20 @@ def mounted(kernel: SimulatedKernel) -> Iterator[Callable[[], dict[str, dict[str
                 out.flush()
                 return float(into.readline())
 
+            def served() -> tuple[dict[str, float], dict[str, float]]:
+                taken, served = {}, {}
+                for what, times in GOES.items():
+                    before = cpu_of(server)
+                    taken[what] = ask(BY_C, what)
+                    served[what] = (cpu_of(server) - before) / times
+                return taken, served
+
             def measure() -> dict[str, dict[str, float]]:
                 found = {way: {what: ask(way, what) for what in GOES} for way in ("mount, os", "mount, open()")}
                 if program:
-                    found[BY_C], found[SERVED] = {}, {}
-                    for what, times in GOES.items():
-                        before = cpu_of(server)
-                        found[BY_C][what] = ask(BY_C, what)
-                        found[SERVED][what] = (cpu_of(server) - before) / times
+                    found[BY_C], found[SERVED] = served()
+                    with on_one_cpu(server):
+                        _, found[BESIDE] = served()
                 return found
 
             yield measure

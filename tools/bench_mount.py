@@ -11,8 +11,14 @@ from bench_start import can_mount
 OS, OPEN = "pyfakefs: os.open", "pyfakefs: open()"
 BULK = "pyfakefs: os.read"
 # what bench_expose calls the ways
-WAYS = {"c": "mount, C", "os": "mount, os", "open": "mount, open()", "server": "our server, CPU"}
-BULKS = {"c": "mount, C", "os": "mount, os"}
+WAYS = {
+    "c": bench_expose.BY_C,
+    "os": "mount, os",
+    "open": "mount, open()",
+    "server": bench_expose.SERVED,
+    "beside": bench_expose.BESIDE,
+}
+BULKS = {"c": bench_expose.BY_C, "os": "mount, os"}
 
 
 def mount(_: Path) -> Round:
@@ -46,6 +52,7 @@ GROUPS = (
             Figure("mount.os.write", "the same, Python's os", OS),
             Figure("mount.open.write", "the same, Python's open()", OPEN, most_ratio=1 / 2),
             Figure("mount.server.write", "CPU time of our server for it", OS),
+            Figure("mount.beside.write", "the same, on its caller's CPU", OS, most=25e-6),
             Figure("mount.c.bulk", "mount: read trace from C", BULK, "MB/s", most=200),
             Figure("mount.os.bulk", "the same, Python's os", BULK, "MB/s"),
         ),
