@@ -41,7 +41,9 @@ ROWS: tuple[Gate, ...] = (
     _since("delete_is_raw", (5, 12, 0), "commit d262271d0483; definitions 5.10 and 6.1: ' -:foo'"),
     _since("delete_group", (6, 0, 0), "commit 95c104c378dc; definitions 6.1: '-:kprobes/'"),
     Gate(
-        "delete_compares", ((_START, 63), ((5, 15, 0), None)), "conformance suite on 5.10 and 6.1: a delete's arguments"
+        "delete_compares",
+        ((_START, 63), ((5, 15, 0), None), ((6, 16, 0), 63), ((7, 1, 0), None)),
+        "conformance suite on 5.10 and 6.1: a delete's arguments; answers of 6.12.117 to 7.2.13",
     ),
     _since("dot_separates_group", (5, 18, 0), "docs/kernel/definitions.md#group-and-event; definitions 6.1: 'p:my.ev'"),
     _since("hyphen_in_group", (5, 15, 0), "docs/kernel/definitions.md#group-and-event; definitions 6.1: 'p:g-h/ev'"),
@@ -96,7 +98,7 @@ ROWS: tuple[Gate, ...] = (
     ),
     Gate(
         "too_many_arguments",
-        ((_START, None), ((6, 12, 0), "TOO_MANY_ARGS_UNLOGGED"), ((7, 0, 0), "TOO_MANY_ARGS")),
+        ((_START, None), ((6, 12, 0), "TOO_MANY_ARGS_UNLOGGED"), ((6, 16, 0), "TOO_MANY_ARGS")),
         "definitions 6.1, 6.12 and 7.2 with 129 arguments",
     ),
     Gate(
@@ -110,18 +112,32 @@ ROWS: tuple[Gate, ...] = (
         ((_START, errno.EINVAL), ((7, 3, 0), errno.ERANGE)),
         "fixtures/definitions/observed.jsonl: '$stack99999999999999999999'",
     ),
+    Gate(
+        "variable_text",
+        (
+            (_START, "Invalid $-variable specified"),
+            ((6, 16, 0), "Invalid $-valiable specified"),
+            ((7, 1, 0), "Invalid $-variable specified"),
+        ),
+        "answers of 6.12.117, 6.16.12 to 7.0.13 and 7.1.13: 'p:q vfs_read a=$nosuch'",
+    ),
+    Gate(
+        "zero_argument",
+        ((_START, "BAD_ARG_NUM"), ((6, 16, 0), "NO_BTF_ENTRY"), ((7, 1, 0), "BAD_ARG_NUM")),
+        "answers of 6.12.117, 6.16.12 to 7.0.13 and 7.1.13: 'p:q vfs_read $arg0'",
+    ),
     _since("btf", (6, 5, 0), "docs/kernel/arguments.md#names-of-parameters"),
     Gate(
         "event_typecasts",
-        ((_START, False), ((7, 0, 0), True), ((7, 3, 0), False)),
+        ((_START, False), ((7, 1, 0), True), ((7, 3, 0), False)),
         "trace_probe.c 7.2.13: handle_typecast(); docs/kernel/arguments.md#typecasts",
     ),
     _since("typecasts", (7, 3, 0), "trace_probe.c 7.3: parse_probe_arg_nested(); fixtures/definitions/observed.jsonl"),
     _since("current", (7, 3, 0), "trace_probe.c 7.3: parse_probe_var_current(); fixtures/definitions/observed.jsonl"),
     _since("field_caret", (7, 3, 0), "trace_probe.c 7.2.13 and 7.3: `next - fieldname` in parse_btf_field()"),
-    _since(
+    Gate(
         "unknown_parameters_go_on",
-        (7, 3, 0),
+        ((_START, False), ((6, 16, 0), True), ((7, 2, 0), False), ((7, 3, 0), True)),
         "trace_probe.c 7.3: traceprobe_expand_meta_args(); fixtures/definitions/observed.jsonl: 'p:v schedule $arg*'",
     ),
     _since("caret_shift", (6, 5, 0), "docs/kernel/types.md#caret-of-a-type"),
@@ -139,7 +155,7 @@ ROWS: tuple[Gate, ...] = (
     ),
     Gate(
         "empty_user_string_is_fault",
-        ((_START, False), ((5, 10, 0), True), ((6, 19, 0), False)),
+        ((_START, False), ((5, 10, 0), True), ((6, 16, 0), False)),
         "recorded traces 4.19, 5.10, 6.1, 6.12, 6.19: an empty path",
     ),
     Gate(
@@ -181,7 +197,7 @@ ROWS: tuple[Gate, ...] = (
     Gate("trampoline_by_name", ((_START, True), ((5, 15, 0), False)), "trace_output.c 5.10: kretprobed()"),
     Gate(
         "mark_room",
-        ((_START, True), ((7, 0, 0), False)),
+        ((_START, True), ((6, 17, 0), False)),
         "conformance suite on 6.12 and 7.2: raw marks; trace.c of 6.12.117 and 7.2.13: FAULTED_SIZE",
     ),
     Gate("failed_element_keeps_room", ((_START, True), ((5, 15, 0), False)), "campaign 5.10, 6.1: '+0(%si):string[2]'"),
@@ -194,10 +210,10 @@ ROWS: tuple[Gate, ...] = (
     _since("pid_blanks_taken", (5, 15, 0), "campaign on 5.10 and 6.1: trace_pid_write()"),
     Gate("marks_seek", ((_START, True), ((5, 15, 0), False)), "campaign on 5.10 and 6.1: lseek(trace_marker)"),
     Gate("trace_seq_size", ((_START, 4096), ((6, 8, 0), 8156)), "trace_seq.h 6.1 and 6.12: TRACE_SEQ_BUFFER_SIZE"),
-    _since("fields_as_symbols", (7, 0, 0), "trace_output.c 6.12.117 and 7.2: print_fields(); campaign"),
+    _since("fields_as_symbols", (6, 16, 0), "trace_output.c 6.12.117 and 7.2: print_fields(); campaign"),
     Gate(
         "raw_mark_sizes",
-        ((_START, (3072, 1024)), ((6, 8, 0), (4060, 4060)), ((7, 0, 0), (4064, 4064))),
+        ((_START, (3072, 1024)), ((6, 8, 0), (4060, 4060)), ((6, 17, 0), (4064, 4064))),
         "trace.c 6.1, 6.12.117 and 7.2: tracing_mark_raw_write(), ring_buffer_max_event_size(); campaign on 6.12",
     ),
     Gate(
@@ -219,24 +235,25 @@ ROWS: tuple[Gate, ...] = (
         "trace.c: wait_pipe_cond(), commit 7af9ded0c2ca; conformance suite on 5.10, 6.1 and 6.12",
     ),
     Gate(
-        "marker_depth", ((_START, 0), ((6, 18, 0), 1)), "recorded traces 6.12 and 7.2: 07_marker; conformance on 6.19"
+        "marker_depth", ((_START, 0), ((6, 17, 0), 1)), "recorded traces 6.12 and 7.2: 07_marker; conformance on 6.19"
     ),
     Gate(
         "marker_stack",
-        ((_START, b"\0\0"), ((5, 12, 0), b"\xff\xff"), ((6, 18, 0), b"\0\0")),
+        ((_START, b"\0\0"), ((5, 12, 0), b"\xff\xff"), ((6, 17, 0), b"\0\0")),
         "tracing_gen_ctx_dec(): the mark's depth less one, -1 with a borrow; conformance suite on 5.10, 6.1 and 7.2",
     ),
     Gate(
         "syscall_event_depth",
-        ((_START, 1), ((6, 19, 0), 0)),
+        ((_START, 1), ((6, 16, 0), 0)),
         "fixtures/static 6.1, 6.12, 7.2; a trace of 6.19: sys_openat",
     ),
-    Gate("rename_depth", ((_START, 1), ((6, 19, 0), 0)), "fixtures/static 6.12, 7.2; a trace of 6.19: task_rename"),
+    Gate("rename_depth", ((_START, 1), ((6, 16, 0), 0)), "fixtures/static 6.12, 7.2; a trace of 6.19: task_rename"),
     _since("syscalls_show_user_memory", (6, 19, 0), "fixtures/static 7.2; a trace of 6.19: sys_openat"),
+    _since("syscall_numbers_prefixed", (6, 18, 0), "traces of 6.17.13 and 6.18.15: sys_fadvise64(…, offset: 0x1000"),
     Gate("marker_size", ((_START, 1024), ((6, 8, 0), 4054)), "docs/kernel/marks.md#size-of-a-mark"),
     Gate(
         "raw_data_type",
-        ((_START, 16), ((5, 14, 0), 18), ((7, 0, 0), 19)),
+        ((_START, 16), ((5, 14, 0), 18), ((6, 16, 0), 19)),
         "recorded ids of ftrace/raw_data: 5.10, 6.1, 6.12, 7.2",
     ),
     _since("eprobes", (5, 15, 0), "trace_eprobe.c; README of 5.10 and 6.1"),
@@ -249,14 +266,19 @@ ROWS: tuple[Gate, ...] = (
     _since("fprobes_late", (6, 16, 0), "trace_fprobe.c 7.2.13: trace_fprobe_verify_target(); kinds 6.12 and 7.2"),
     Gate("eprobe_fields_late", ((_START, True), ((6, 5, 0), False)), "kinds 6.1 and 6.12: 'e:ep ... a=$nosuch'"),
     _since("event_fields_by_name", (7, 3, 0), "kinds 7.2 and 7.3: 'e:ep sched/sched_switch prev_pid'"),
-    _since("event_arrays_are_addresses", (7, 0, 0), "trace_eprobe.c 6.12.117 and 7.2.13: get_event_field()"),
+    _since("event_arrays_are_addresses", (6, 17, 0), "trace_eprobe.c 6.12.117 and 7.2.13: get_event_field()"),
     Gate("registers_refused_twice", ((_START, True), ((7, 3, 0), False)), "kinds 7.2 and 7.3: 'f:fe vfs_read a=%di'"),
     _since("uprobes_reject_symbols", (6, 5, 0), "kinds 6.1 and 6.12: 'p:up /bin/busybox:0x1000 a=%di:symbol'"),
-    _since("synthetic_spaces", (7, 0, 0), "kinds 6.12 and 7.2: 's:syn u64 lat; pid_t pid'"),
-    _since("unmatched_is_logged", (7, 0, 0), "docs/kernel/dynamic_events.md#no-kind"),
+    _since("synthetic_spaces", (6, 16, 0), "kinds 6.12 and 7.2: 's:syn u64 lat; pid_t pid'"),
+    _since("unmatched_is_logged", (6, 19, 0), "docs/kernel/dynamic_events.md#no-kind"),
     _since("hist_hitcount", (6, 2, 0), "trace_events_hist.c of 6.1.190 and 6.12.117; fixtures/histograms"),
-    _since("hist_comm", (6, 19, 0), "fixtures/histograms 6.12 and 6.19: 'hist:keys=common_comm'"),
-    _since("hist_cpu_twice", (6, 19, 0), "fixtures/histograms 6.12 and 6.19: 'hist:keys=common_cpu'"),
+    Gate(
+        "hist_percent",
+        ((_START, True), ((6, 16, 0), False), ((7, 2, 0), True)),
+        "answers of 6.1.190, 6.12.117, 6.16.12 to 7.1.13 and 7.2.13: 'hist:keys=prev_pid:vals=next_pid.percent'",
+    ),
+    _since("hist_comm", (6, 16, 0), "fixtures/histograms 6.12 and 6.19: 'hist:keys=common_comm'"),
+    _since("hist_cpu_twice", (6, 16, 0), "fixtures/histograms 6.12 and 6.19: 'hist:keys=common_cpu'"),
     Gate(
         "hist_log2_wraps",
         (
@@ -274,7 +296,7 @@ ROWS: tuple[Gate, ...] = (
     ),
     Gate(
         "hist_dollar_within",
-        ((_START, False), ((6, 12, 117), True), ((6, 13, 0), False), ((7, 2, 13), True)),
+        ((_START, False), ((6, 12, 117), True), ((6, 13, 0), False), ((7, 1, 13), True)),
         "6.1.190 and 6.19.14 against 6.12.117, 7.2.13 and 7.3-rc7: 'hist:keys=common_pid:vals=g.b.$x'",
     ),
     Gate("hist_depth", ((_START, 2), ((6, 12, 0), 3)), "traces of 6.1, 6.12, 7.2, 7.3: get_hist_pad() since"),

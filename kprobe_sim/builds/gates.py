@@ -55,6 +55,8 @@ class Gates(NamedTuple):
     string_type_message: str  # id of the refusal of $comm with another type than string
     entry_arguments_at_return: bool  # $argN on return probes
     variable_overflow_errno: int  # $stack<huge>
+    variable_text: str  # the refusal of $ with a word that is no variable
+    zero_argument: str  # message id for $arg0 where arguments may be named by their number alone
     btf: bool  # parameters by name, types of parameters and return values
     event_typecasts: bool  # (TYPE) is known, but only for event probes
     typecasts: bool  # (TYPE)X->FIELD, this_cpu_ptr(X), this_cpu_read(X)
@@ -101,6 +103,7 @@ class Gates(NamedTuple):
     syscall_event_depth: int  # common_preempt_count of the events in syscalls
     rename_depth: int  # that of task_rename
     syscalls_show_user_memory: bool  # system calls are shown with the strings that they point to, small numbers decimal
+    syscall_numbers_prefixed: bool  # numbers from 10 on are shown with 0x
     marker_size: int  # bytes of a write to trace_marker that are taken
     eprobes: bool  # e: in dynamic_events
     fprobes: bool  # f: and t:
@@ -117,6 +120,7 @@ class Gates(NamedTuple):
     removed_filter_is_empty: bool  # an open filter file of a removed event reads as empty, else ENODEV
     raw_data_type: int  # common_type of a raw mark (TRACE_RAW_DATA)
     hist_hitcount: bool  # hist triggers take nohitcount, and hitcount as a field with a modifier
+    hist_percent: bool  # values take .percent and .graph
     hist_comm: bool  # they take common_comm, comm and COMM
     hist_cpu_twice: bool  # the trigger file shows common_cpu, and then the field's name
     hist_log2_wraps: bool  # the logarithm of what is above 2**63 is 0, not 64

@@ -18,9 +18,13 @@ Wording = str | Callable[[Gates], str] | None
 
 _BAD_ATTACH_ARG = "Attached event does not have this field"
 _BAD_PROBE_ADDR = "Invalid probed address or symbol"
-_BAD_VAR = "Invalid $-variable specified"
 _NOSUP_BTFARG = "BTF is not available or not supported"
 _TOO_MANY_OPS = "Dereference is too much nested"
+
+
+def _bad_variable(gates: Gates) -> str:
+    return gates.variable_text
+
 
 # An errno is what write(2) gives, or the gate that has it; None: that of what failed (reading a number, looking for a
 # file or a symbol, registering), which the raise hands on.  A text is what error_log shows; None: nothing is logged.
@@ -71,11 +75,11 @@ REFUSALS: Mapping[str, tuple[Errno, Wording]] = MappingProxyType(
         "BAD_TYPE": (errno.EINVAL, "Unknown type is specified"),
         "BAD_TYPE4STR": (errno.EINVAL, "This type does not fit for string."),
         "BAD_UPROBE_OFFS": (None, "Invalid uprobe offset"),
-        "BAD_VAR": (errno.EINVAL, _BAD_VAR),
+        "BAD_VAR": (errno.EINVAL, _bad_variable),
         # $stack<huge>
-        "BAD_VAR_RANGE": (lambda gates: gates.variable_overflow_errno, _BAD_VAR),
+        "BAD_VAR_RANGE": (lambda gates: gates.variable_overflow_errno, _bad_variable),
         # $arg1x, when arguments are written out
-        "BAD_VAR_SUFFIX": (errno.ENOENT, _BAD_VAR),
+        "BAD_VAR_SUFFIX": (errno.ENOENT, _bad_variable),
         "COMM_CANT_DEREF": (errno.EINVAL, "$comm can not be dereferenced"),
         "DEREF_NEED_BRACE": (errno.EINVAL, "Dereference needs a brace"),
         "DEREF_OPEN_BRACE": (errno.EINVAL, "Dereference brace is not closed"),

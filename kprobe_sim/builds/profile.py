@@ -78,6 +78,12 @@ class Profile:
         """Return the configuration facts that change answers: name without CONFIG_ -> value; unset ones are absent."""
         return dict(self._facts["config"] or {})
 
+    @property
+    def root_mode(self) -> int:
+        """Return the permission bits of the root directory; 0700 for a profile that doesn't say."""
+        mode: int = self._facts.get("root_mode", 0o700)
+        return mode
+
     @cached_property
     def answers(self) -> Mapping[str, Any]:
         """Return what the kernel answered when it was asked how it differs from others, by the rows of the gates."""

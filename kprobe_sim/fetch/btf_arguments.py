@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kprobe_sim.builds.gates import Gates
 from kprobe_sim.builds.prototypes import VOID, PrototypeTable, Signature
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import UINT_MAX, is_digit
@@ -177,7 +178,7 @@ def points_to_characters(types: PrototypeTable, kind: int) -> bool:
     return _is_character(types, types.pointed(kind)) or types.is_character_by_size(kind)
 
 
-def expand_arguments(words: Sequence[str], function: Function, *, reachable: bool) -> list[str] | None:
+def expand_arguments(words: Sequence[str], function: Function, gates: Gates, *, reachable: bool) -> list[str] | None:
     """Write out $argN and $arg* where they stand without a name; return None if there is nothing to write out.
 
     `reachable`: the probe is on a function's entry or return.  Raises Refusal with the token.
@@ -205,10 +206,10 @@ def expand_arguments(words: Sequence[str], function: Function, *, reachable: boo
             last = max(position for position, word in enumerate(words) if word.startswith("$arg"))
             raise Refusal("NOSUP_BTFARG_TYPES", 0, last + _FIRST)
         return None
-    return _expanded(words, names, star)
+    return _expanded(words, names, star, gates)
 
 
-def _expanded(words: Sequence[str], names: Sequence[str], star: int | None) -> list[str]:
+def _expanded(words: Sequence[str], names: Sequence[str], star: int | None, gates: Gates) -> list[str]:
     expanded: list[str] = []
     room = _EXPANDED_SIZE
 
@@ -233,7 +234,7 @@ def _expanded(words: Sequence[str], names: Sequence[str], star: int | None) -> l
             if word[end : end + 1] not in ("", ":"):
                 raise Refusal("BAD_VAR_SUFFIX", 0, token)
             if not number:
-                raise Refusal("BAD_ARG_NUM", 0, token)
+                raise Refusal(gates.zero_argument, 0, token)
             take(number - 1, word[end:], token)
         else:
             expanded.append(word)

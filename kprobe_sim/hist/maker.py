@@ -207,6 +207,7 @@ class HistMaker:
         values = self.data.values
         values.append(HistField(self.data, HITCOUNT))
         left = [] if self.attributes.values is None else self.attributes.values.split(",")
+        gates = self._file.instance.machine.gates
         hitcounts = 0
         for _ in range(_MOST_VALUES):
             if not left or len(values) == _MOST_VALUES:
@@ -214,10 +215,10 @@ class HistMaker:
             text = left.pop(0)
             if text == "hitcount":
                 hitcounts += 1
-                if hitcounts == 1 or not self._file.instance.machine.gates.hist_hitcount:
+                if hitcounts == 1 or not gates.hist_hitcount:
                     continue
             found = self._reader.read(text, 0)
-            if found.flags & _NOT_OF_VALUES:
+            if found.flags & (_NOT_OF_VALUES if gates.hist_percent else _NOT_OF_VALUES | PERCENT | GRAPH):
                 raise refused(self.complain, HistFault.BAD_FIELD_MODIFIER, text)
             values.append(found)
         if self.attributes.no_hitcount and len(values) == 1:

@@ -195,7 +195,8 @@ def read_arguments(line: list[str], scope: Scope) -> tuple[FetchArg, ...]:
     forgotten = None
     if scope.gates.btf:
         try:
-            expanded = expand_arguments(line[2:], scope.function, reachable=scope.at_entry or scope.is_return)
+            reachable = scope.at_entry or scope.is_return
+            expanded = expand_arguments(line[2:], scope.function, scope.gates, reachable=reachable)
         except Refusal as refusal:
             if refusal.message != "NOSUP_BTFARG_TYPES" or not scope.gates.unknown_parameters_go_on:
                 raise

@@ -127,6 +127,21 @@ QUESTIONS = (
     _offered("entry_arguments_at_return", "r:zz/q vfs_read a=$arg1"),
     _errno("variable_overflow_errno", "p:zz/q vfs_read a=$stack99999999999999999999", "EINVAL", "ERANGE"),
     _defined(
+        "variable_text",
+        "p:zz/q vfs_read a=$nosuch",
+        "log",
+        {f"EINVAL {text} @18": text for text in ("Invalid $-variable specified", "Invalid $-valiable specified")},
+    ),
+    _defined(
+        "zero_argument",
+        "p:zz/q vfs_read $arg0",
+        "log",
+        {
+            "EINVAL Invalid argument number @16": "BAD_ARG_NUM",
+            "ENOENT No BTF entry for this probe point @16": "NO_BTF_ENTRY",
+        },
+    ),
+    _defined(
         "btf",
         "p:zz/q vfs_read a=file",
         "log",

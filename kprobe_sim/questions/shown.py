@@ -81,18 +81,25 @@ QUESTIONS = (
         r"<stack trace>\n => (\S+)",
         {"__x64_sys_openat": True, "[unknown/kretprobe'd]": False},
     ),
+    _event(
+        "syscall_numbers_prefixed",
+        "syscalls/sys_enter_prctl",
+        r"sys_prctl\(option: (\w+),",
+        {"f": False, "0xf": True},
+        does="rename other",
+    ),
     _event("syscall_event_depth", "syscalls/sys_enter_openat", _LETTERS, {".,..": 1, ".,.1.": 1, ".,...": 0}),
     _event(
         "syscalls_show_user_memory",
         "syscalls/sys_enter_openat",
         r"workload-.*: sys_openat\(dfd: \w+, filename: (.*?), flags",
-        {"10000000": False, '268435456 "/etc/hostname"': True},
+        {"10000000": False, "0x10000000": False, '268435456 "/etc/hostname"': True},
     ),
     _event(
         "rename_depth",
         "task/task_rename",
-        r" (\S+) +\d+\.\d+: task_rename: .* newcomm=other",
-        {"....": 1, "...1.": 1, ".....": 0},
+        r" (\S)\S(\S+) +\d+\.\d+: task_rename: .* newcomm=other",
+        {".,..": 1, ".,.1.": 1, ".,...": 0, ".,..1": 1 << 4},
         does="rename other",
     ),
     Question(

@@ -26,6 +26,11 @@ QUESTIONS = (
         {"EINVAL": ABSENT, "ok": True, "EINVAL Couldn't find field @24": False},
     ),
     _hist(
+        "hist_percent",
+        "keys=prev_pid:vals=next_pid.percent",
+        {"EINVAL": ABSENT, "ok": True, "EINVAL Invalid field modifier @24": False},
+    ),
+    _hist(
         "hist_comm",
         "keys=common_comm",
         {"EINVAL": ABSENT, "ok": True, "EINVAL Couldn't find field @10": False},

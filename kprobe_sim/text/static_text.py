@@ -29,7 +29,7 @@ def static_text(
     if event.system == "syscalls":
         if event.name.startswith("sys_exit_"):
             return exit_text(event)
-        return enter_text(event, verbose=verbose, shows_user_memory=machine.gates.syscalls_show_user_memory)
+        return enter_text(event, machine.gates, verbose=verbose)
     hashes = machine.hashed_pointer if hashed else lambda address: address
     pointers = Pointers(
         lambda address, offset: _symbol(machine, address, offset),

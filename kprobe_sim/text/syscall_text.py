@@ -1,8 +1,8 @@
 """System call events as the trace shows them, which isn't by their `print fmt` (kernel/trace/trace_syscalls.c).
 
-Up to 6.18 `sys_openat(dfd: ffffff9c, filename: 7ffe…, flags: 0, mode: 0)`; 6.19 and later show small numbers decimal,
-the user's strings and buffers, and openat in a way of its own.  Sources: the file named, of 6.1.190 and 7.2.13;
-fixtures/static.
+Up to 6.17 `sys_openat(dfd: ffffff9c, filename: 7ffe…, flags: 0, mode: 0)`; 6.18 shows small numbers decimal and others
+with 0x; 6.19 and later the user's strings and buffers, and openat in a way of its own.  Sources: the file named, of
+6.1.190 and 7.2.13; fixtures/static; a trace of 6.18.15.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 
+from kprobe_sim.builds.gates import Gates
 from kprobe_sim.events.event import StaticEvent
 from kprobe_sim.records.field import Field
 from kprobe_sim.text.print_fmt import dynamic, flags_text
@@ -58,17 +59,17 @@ def exit_text(event: StaticEvent) -> Callable[[bytes], bytes]:
     return lambda record: b"%b -> 0x%x\n" % (label, struct.unpack_from("<Q", record, _ARGUMENTS)[0])
 
 
-def enter_text(event: StaticEvent, *, verbose: bool, shows_user_memory: bool) -> Callable[[bytes], bytes]:
+def enter_text(event: StaticEvent, gates: Gates, *, verbose: bool) -> Callable[[bytes], bytes]:
     """Return what shows the entry of a system call; `verbose`: with the types of its arguments."""
     call = _Call(event)
     types = [field.type.encode() + b" " if verbose else b"" for field in call.arguments]
     names = [field.name.encode() for field in call.arguments]
-    if not shows_user_memory:
+    if not gates.syscall_numbers_prefixed:
         template = (
             call.label + b"(" + b", ".join(b"%b%b: %%x" % pair for pair in zip(types, names, strict=True)) + b")\n"
         )
         return lambda record: template % call.unpack(record, _ARGUMENTS)
-    if call.name == "openat" and not verbose:
+    if call.name == "openat" and gates.syscalls_show_user_memory and not verbose:
         return lambda record: _openat(call, record)
 
     def text(record: bytes) -> bytes:

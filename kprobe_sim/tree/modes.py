@@ -32,7 +32,7 @@ class Modes(NamedTuple):
         top = profile.tracefs.directory("")
         event = profile.tracefs.directory("events/*/*")
         return Modes(
-            0o700,
+            profile.root_mode,
             top["instances"],
             top["events"],
             top["kprobe_events"],

@@ -134,3 +134,9 @@ def test_another_size_of_pages_is_no_kernel_that_is_simulated(changed: Change) -
 @pytest.mark.parametrize("release", profile.available())
 def test_all_profiles_have_the_pages_of_the_architecture(release: str) -> None:
     assert profile.load(release).page_size == PAGE_SIZE
+
+
+def test_the_mode_of_the_root(changed: Change) -> None:
+    """The guest of 6.18.15 has 0755, that of 7.0.13 again 0700."""
+    assert SimulatedKernel("6.1").tracefs.mode("") == 0o700
+    assert changed("6.1", {"root_mode": 0o755}).tracefs.mode("") == 0o755

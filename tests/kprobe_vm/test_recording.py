@@ -23,7 +23,7 @@ from kprobe_vm.recording.instructions import (
     opcode_kind,
     static_calls,
 )
-from kprobe_vm.recording.profilefile import parse_config, parse_tree, trace_options, version_of
+from kprobe_vm.recording.profilefile import parse_config, parse_tree, root_mode, trace_options, version_of
 from kprobe_vm.recording.symboltable import KallsymsEntry, Locations, Module, build, parse_blacklist, parse_kallsyms
 
 BASE = 0xFFFF_FFFF_8100_0000
@@ -316,3 +316,4 @@ def test_tree() -> None:
         "": [["trace", 0x81A0, 0, 0, 1], ["events", 0x41E8, 0, 0, 2]],
         "events": [["a b", 0x8120, 0, 7, 1]],
     }
+    assert root_mode(text) == 0o700

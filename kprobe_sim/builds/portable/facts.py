@@ -97,6 +97,7 @@ FACTS: dict[str, Check] = {
 }
 OPTIONAL: dict[str, Check] = {
     "marker_offset": _number(0),
+    "root_mode": _number(0, 0o7777),
     "chains": _map(_places),
     "answers": _answers,
 }  # not in older profiles

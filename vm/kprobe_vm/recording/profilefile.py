@@ -61,6 +61,11 @@ def parse_tree(text: str) -> dict[str, list[list[Any]]]:
     return directories
 
 
+def root_mode(text: str) -> int:
+    """Return the permission bits of the root, from the same lines."""
+    return next(int(line.split(" ", 1)[0], 16) for line in text.splitlines() if line.endswith(" .")) & 0o7777
+
+
 def pristine_tracefs(
     files: Mapping[str, str], directories: Mapping[str, Sequence[Entry]], formats: Mapping[str, str]
 ) -> bytes:
@@ -157,6 +162,7 @@ def write(directory: Path, answers: Mapping[str, bytes], config: str | None) -> 
         "modules": [line.split()[0] for line in text["modules"].splitlines()],
         "tasks": [[int(pid), comm] for pid, _, comm in (line.partition(" ") for line in text["tasks"].splitlines())],
         "config": parse_config(config) if config else None,
+        "root_mode": root_mode(text["tree"]),
         "answers": json.loads(text["answers"]),
         "errors": {name[7:]: int(value) for name, value in text.items() if name.startswith("errors/")},
     }
