@@ -6,6 +6,7 @@ import errno
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from typing import Any
 
 from kprobe_sim.events.function_lists import FunctionLists
 from kprobe_sim.events.options import OPTIONS_OF_TRACERS, TRACER_OPTIONS, TraceOptions
@@ -67,6 +68,7 @@ class TraceArray:
         self.open_files = 0
         self.removed = False
         self.started = 0  # time_start of the buffer
+        self.renderer: Any = None  # what makes the text of the entries (kprobe_sim.text), since somebody read it
 
     @cached_property
     def spare(self) -> RingBuffer:

@@ -12,7 +12,7 @@ from kprobe_sim.records.entry_type import TRACE_FN, TRACE_PRINT, TRACE_STACK
 from kprobe_sim.text.field_values import compile_fields
 from kprobe_sim.text.static_text import static_text
 
-_KNOWN = 4096  # records of a kind whose bodies are kept
+_KNOWN = 1024  # records whose bodies are kept
 _ULONG_MAX = 2**64 - 1
 _PLACES = struct.Struct("<QQ")
 
@@ -56,6 +56,7 @@ class Bodies:
             return
         self._state = state
         self._kinds: dict[bytes, Shown] = {}
+        self._known: dict[bytes, bytes] = {}
 
     def is_builtin(self, kind: int) -> bool:
         """True for an entry of the tracer's own."""
@@ -96,12 +97,11 @@ class Bodies:
             body = partial(_with, builtin, options["sym-offset"])
         else:
             body = self._static_body(kind)
-        return Shown(body, partial(self._kept, body, {}))
+        return Shown(body, partial(self._kept, body))
 
-    def _kept(
-        self, body: Callable[[bytes], bytes], known: dict[bytes, bytes], records: Sequence[bytes]
-    ) -> Sequence[Part]:
-        """Return bodies of records; those that are known aren't made again."""
+    def _kept(self, body: Callable[[bytes], bytes], records: Sequence[bytes]) -> Sequence[Part]:
+        """Return bodies of records of one kind; those that are known aren't made again."""
+        known = self._known
         missing = [record for record in dict.fromkeys(records) if record not in known]
         if missing:
             if len(known) + len(missing) > _KNOWN:

@@ -35,6 +35,7 @@ FLAG_BH_OFF = 0x80
 
 _HEADER = struct.Struct("<HBBi")
 _HEAD = itemgetter(slice(_HEADER.size))
+_CONTEXTS = 4096  # of each CPU that are kept
 _FEW = 6  # so many are made sooner one by one
 UNSHOWN = frozenset({"function_graph", "mmiotrace"})  # tracers whose way to show a trace isn't simulated
 _STACKS = (b"<stack trace>\n", b"<user stack trace>\n")
@@ -127,7 +128,7 @@ class Renderer:
         is_special = self._latency or any(options[name] for name in special)
         self._is_plain = self._in_ns and options["context-info"] and not is_special
         self._contexts = [
-            TextCache(partial(self._context, cpu) if options["context-info"] else _nothing)
+            TextCache(partial(self._context, cpu) if options["context-info"] else _nothing, _CONTEXTS)
             for cpu in range(instance.cpus)
         ]
 

@@ -25,6 +25,18 @@ if TYPE_CHECKING:
 _FEWEST, _MOST = 64, 1024  # lines that are made at once
 
 
+def _renderer_of(instance: Instance, latency: bool) -> Renderer:
+    """Return what makes the text of entries; all readers share it, but where it tells the time since their start."""
+    from kprobe_sim.text.render import Renderer
+
+    if latency:
+        return Renderer(instance, latency)
+    renderer: Renderer | None = instance.renderer
+    if renderer is None:
+        renderer = instance.renderer = Renderer(instance, latency)
+    return renderer
+
+
 class _Contents:
     """What a buffer held when it was last looked at: the header, and its entries, whose lines are made some at a time.
 
@@ -95,6 +107,7 @@ class _Contents:
 
     def _make(self, start: int) -> None:
         """Make the lines from `start` on; what may be another when its turn comes is made alone, then."""
+        self._renderer.refresh()  # another reader may have done so in between
         lines, is_lasting = self._renderer.lines(self._entries, start, start + self._count)
         if not is_lasting:
             lines = lines.changed(lambda texts: texts[:1])
@@ -158,13 +171,11 @@ class Trace(Seq):
         state = (instance.render_state, instance.started, buffer, buffer.state)
         known = self._known
         if known is None or known.state != state:
-            from kprobe_sim.text.render import Renderer
-
             entries = buffer.unread(self._cpu)
             marks = self._marks(buffer, entries) if instance.options["annotate"] else {}
             renderer = self._renderer
             if renderer is None:
-                renderer = self._renderer = Renderer(instance, self._latency)
+                renderer = self._renderer = _renderer_of(instance, self._latency)
             renderer.start = instance.started
             renderer.refresh()
             known = self._known = _Contents(state, self._head(buffer), entries, marks, renderer)
@@ -287,9 +298,8 @@ class TracePipe(OpenFile):
     def _fill(self, wanted: int) -> None:
         renderer = self._renderer
         if renderer is None:
-            from kprobe_sim.text.render import Renderer
-
-            renderer = self._renderer = Renderer(self._instance, self._latency, self._instance.started)
+            renderer = self._renderer = _renderer_of(self._instance, self._latency)
+            renderer.start = self._instance.started
         renderer.refresh()
         size = self._instance.machine.gates.trace_seq_size
         buffer = self._instance.buffer
@@ -298,7 +308,8 @@ class TracePipe(OpenFile):
         # no more is looked at than is shown: a look at the next page passes the padding of this one
         while used < wanted and (entry := buffer.peek(self._cpu)) is not None:
             line = renderer.line(entry, None, len(lines))
-            if lines and (isinstance(line, Cut) or used + len(line) > size - (not renderer.ends_in_put(entry.data))):
+            over = used + len(line) - size
+            if lines and (isinstance(line, Cut) or over > 0 or (over == 0 and not renderer.ends_in_put(entry.data))):
                 break
             if isinstance(line, Cut):
                 used = wanted  # nothing comes after it in this read
