@@ -45,11 +45,25 @@ def build(release: str) -> Build:
     return build_of(release)
 
 
-@pytest.fixture
-def release(tracefs: Any) -> str:
-    """The release of the kernel under test, which says it in the heading of the latency format.
+@pytest.fixture(scope="session")
+def releases() -> dict[str, str]:
+    """The releases of the kernels that were asked for it, by the spec of their backend."""
+    return {}
 
-    The heading isn't printed over an empty buffer, so there is a marker for as long.
+
+@pytest.fixture
+def release(tracefs: Any, tracefs_backend: Any, releases: dict[str, str]) -> str:
+    """The release of the kernel under test."""
+    spec: str = tracefs_backend.spec
+    if spec not in releases:
+        releases[spec] = _release(tracefs)
+    return releases[spec]
+
+
+def _release(tracefs: Any) -> str:
+    """Return what the heading of the latency format says.
+
+    It isn't printed over an empty buffer, so there is a marker for as long.
     """
     tracefs.write("trace_marker", b"x")
     tracefs.write("options/latency-format", b"1")
