@@ -195,7 +195,7 @@ def _frozen(value: Any) -> Any:
 def available() -> list[str]:
     """Return the releases that the package has profiles of, oldest first."""
     try:
-        changed = PROFILES.stat().st_mtime_ns
+        changed = os.stat(PROFILES).st_mtime_ns
     except OSError:
         return []
     return list(_listed(PROFILES, changed))
@@ -227,8 +227,12 @@ def places() -> list[tuple[str, Path]]:
 
     These are the directories of $KPROBE_SIM_PROFILES, and the data directory: $XDG_DATA_HOME/kprobe-sim/profiles.
     """
+    return list(_user_places())
+
+
+def _user_places() -> tuple[tuple[str, Path], ...]:
     get = os.environ.get
-    return list(_places(get(VARIABLE), get("XDG_DATA_HOME"), get("HOME")))
+    return _places(get(VARIABLE), get("XDG_DATA_HOME"), get("HOME"))
 
 
 @lru_cache(maxsize=4)
@@ -244,11 +248,9 @@ def profiles_in(place: Path) -> dict[str, Path]:
 
     It is empty where there is no such directory.
     """
-    if not os.access(place, os.R_OK):  # the usual case, and in half the time of an exception
-        return {}
     try:
         names = sorted(os.listdir(place))
-    except OSError:  # no directory
+    except OSError:
         return {}
     found = {name.removesuffix(SUFFIX): place / name for name in names if name.endswith(SUFFIX) and name[0] != "."}
     return found | {name: place / name for name in names if os.path.isfile(place / name / "profile.json")}
@@ -257,7 +259,7 @@ def profiles_in(place: Path) -> dict[str, Path]:
 def newest() -> str:
     """Return what the spec `sim` stands for: the series of the package's newest profile, its release if that is needed.
 
-    It is where the user has a newer one of that series.
+    The release is needed where the user has a newer one of that series.
     """
     recorded = load()
     return recorded.series if load(recorded.series) is recorded else recorded.release
@@ -275,14 +277,20 @@ def load(spec: str = "") -> Profile:
     if "/" in spec or spec.endswith(SUFFIX):
         return _elsewhere(Path(spec))
     releases = tuple(available())
-    own: dict[str, Path] = {}
-    if spec:
-        for _, place in reversed(places()):
-            own |= profiles_in(place)
+    own = _own() if spec else {}
     if not own:
-        return _opened((PROFILES / chosen(spec, releases), 0))
+        return _opened((PROFILES, chosen(spec, releases), 0))
     release = chosen(spec, ordered((*own, *(release for release in releases if release not in own))))
-    return _elsewhere(own[release]) if release in own else _opened((PROFILES / release, 0))
+    return _elsewhere(own[release]) if release in own else _opened((PROFILES, release, 0))
+
+
+def _own() -> dict[str, Path]:
+    """Return the user's profiles by their names."""
+    own: dict[str, Path] = {}
+    for _, place in reversed(_user_places()):
+        if os.access(place, os.R_OK):  # mostly there is none, and this takes half the time of an exception
+            own |= profiles_in(place)
+    return own
 
 
 def _elsewhere(path: Path) -> Profile:
@@ -291,7 +299,7 @@ def _elsewhere(path: Path) -> Profile:
 
     place = directory(Path(os.path.abspath(path.expanduser())), os.environ)
     try:
-        opened = _opened((place, (place / "profile.json").stat().st_mtime_ns))
+        opened = _opened((place, "", (place / "profile.json").stat().st_mtime_ns))
         opened.tracefs, opened.types  # noqa: B018  # so that what isn't whole is said now
     except OSError as error:
         raise ValueError(f"{error.filename}: {error.strerror}") from error
@@ -299,9 +307,10 @@ def _elsewhere(path: Path) -> Profile:
 
 
 @once
-def _opened(which: tuple[Path, int]) -> Profile:
-    """Open a profile's directory; the number is another when it was written anew."""
-    return Profile(which[0])
+def _opened(which: tuple[Path, str, int]) -> Profile:
+    """Open a profile's directory, by where it is and its name there; the number is another when it was written anew."""
+    place, name, _ = which
+    return Profile(place / name)
 
 
 @lru_cache(maxsize=64)

@@ -128,6 +128,16 @@ def test_what_cannot_be_packed(home: Home, words: list[str], said: str) -> None:
     assert [path.name for path in home.base.iterdir()] == ["own"]
 
 
+@pytest.mark.parametrize("verb", [["run"], ["mount"]])
+def test_a_profile_that_cannot_be_used_is_one_line(
+    home: Home, capsys: pytest.CaptureFixture[str], verb: list[str]
+) -> None:
+    Path("mine.kprofile").write_bytes(b"kprobe-sim profile 7\n\n")
+    assert main([*verb, "--kernel", "mine.kprofile", "true"]) == 2
+    path = home.base / "mine.kprofile"
+    assert capsys.readouterr().err == (f"kprobe-sim: {path}: a profile in format '7'; this kprobe-sim reads format 1\n")
+
+
 @pytest.mark.parametrize("words", [["-o", "x"], ["6.1"], ["--pack", "6.1", "--fetch", "."]])
 def test_words_that_do_not_belong_together(home: Home, words: list[str]) -> None:
     with pytest.raises(SystemExit, match="2"):

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import inspect
+from pathlib import Path
 
 import pytest
 
 from kprobe_sim import pytest_plugin
 from kprobe_sim.builds import profile
+from kprobe_sim.builds.portable.file import packed
+
+from . import toy_profile
 
 pytest_plugins = ["pytester"]
 
@@ -66,6 +70,18 @@ def test_several_backends(run) -> None:  # type: ignore[no-untyped-def]
     source = "def test_it(tracefs):\n    assert tracefs.read('tracing_on') == b'1\\n'\n"
     result = run(source, "--tracefs", "sim:6.1", "--tracefs", "sim")
     result.assert_outcomes(passed=2)
+
+
+def test_a_profile_by_its_path(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / "mine.kprofile"
+    path.write_bytes(packed(toy_profile.write(tmp_path / "toy")))
+    source = "def test_it(kernel):\n    assert kernel.release == '6.16.1-toy'\n"
+    run(source, "--tracefs", f"sim:{path}").assert_outcomes(passed=1)
+    path.write_bytes(path.read_bytes()[:-1])
+    result = run(source, "--tracefs", f"sim:{path}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --tracefs sim:{path}: {path}: truncated: it has * of * bytes"])
 
 
 def test_each_test_has_a_pristine_tracefs(run) -> None:  # type: ignore[no-untyped-def]
