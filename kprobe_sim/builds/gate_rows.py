@@ -113,6 +113,11 @@ ROWS: tuple[Gate, ...] = (
         "fixtures/definitions/observed.jsonl: '$stack99999999999999999999'",
     ),
     Gate(
+        "event_size_limited",
+        ((_START, True), ((6, 16, 0), False), ((7, 0, 0), True)),
+        "definitions 6.1 to 7.3, answers of 6.16.12 to 7.0.13: nine arrays u64[64]",
+    ),
+    Gate(
         "variable_text",
         (
             (_START, "Invalid $-variable specified"),

@@ -55,6 +55,7 @@ class Gates(NamedTuple):
     string_type_message: str  # id of the refusal of $comm with another type than string
     entry_arguments_at_return: bool  # $argN on return probes
     variable_overflow_errno: int  # $stack<huge>
+    event_size_limited: bool  # an event whose fixed fields are larger than 3072 bytes is refused
     variable_text: str  # the refusal of $ with a word that is no variable
     zero_argument: str  # message id for $arg0 where arguments may be named by their number alone
     btf: bool  # parameters by name, types of parameters and return values

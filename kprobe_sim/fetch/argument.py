@@ -6,6 +6,7 @@ Sources: docs/kernel/arguments.md, docs/kernel/types.md; fixtures/definitions.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
 from enum import Enum
 
@@ -198,13 +199,14 @@ def _compile_body(name: str, body: str, column: int, offset: int, scope: Scope) 
     text, written = _split_type(body, column)
     fetch_type = _choose_type(text, written, scope)
     size = fetch_type.size * (written.length or 1)
-    if offset + size > _MAX_EVENT_SIZE and not gates.caret_shift:  # later kernels look at the size after the expression
+    most = _MAX_EVENT_SIZE if gates.event_size_limited else sys.maxsize
+    if offset + size > most and not gates.caret_shift:  # later kernels look at the size after the expression
         raise Refusal("EVENT_TOO_BIG", column)
     expression = read_expression(text, scope, column)
     if expression.type is not None:
         fetch_type, expression = _adapt(fetch_type, written, expression, scope)
         size = fetch_type.size * (written.length or 1)
-    if offset + size > _MAX_EVENT_SIZE:
+    if offset + size > most:
         raise Refusal("EVENT_TOO_BIG", expression.column)
     type_column = written.column + expression.column - column
     written = written._replace(column=type_column)

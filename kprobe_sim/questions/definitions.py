@@ -127,6 +127,16 @@ QUESTIONS = (
     _offered("entry_arguments_at_return", "r:zz/q vfs_read a=$arg1"),
     _errno("variable_overflow_errno", "p:zz/q vfs_read a=$stack99999999999999999999", "EINVAL", "ERANGE"),
     _defined(
+        "event_size_limited",
+        "p:zz/q vfs_read" + "".join(f" a{number}=+0(%si):u64[64]" for number in range(9)),
+        "log",
+        {
+            "ok": False,
+            "E2BIG Event too big (too many fields?) @133": True,
+            "E2BIG Event too big (too many fields?) @136": True,
+        },
+    ),
+    _defined(
         "variable_text",
         "p:zz/q vfs_read a=$nosuch",
         "log",
