@@ -1,6 +1,6 @@
 # make without an argument tells what there is
 .DEFAULT_GOAL := help
-.PHONY: help demo test vm-test vm-test-all vm-matrix vm-ftracetest vm-programs check format bench growth bench-check bench-vm clean
+.PHONY: help demo test vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs check format bench growth bench-check bench-vm clean
 KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
@@ -17,6 +17,7 @@ help:
 	@echo 'make vm-test [KERNEL=6.1] the conformance suite on a real kernel in QEMU, and all tests that need a guest'
 	@echo 'make vm-test-all          the same on all kernels, one after the other (KERNELS="$(KERNELS)")'
 	@echo 'make vm-matrix            ask kernels and simulators for every feature; writes docs/kernels.md and .html'
+	@echo 'make vm-record-local      record a guest from within and from without, and compare; minutes (KERNEL=6.1)'
 	@echo 'make vm-ftracetest        all of the kernel'"'"'s ftracetest on the mount, against docs/ftracetest.md; minutes'
 	@echo 'make vm-programs          trace-cmd, libtracefs and perf on the mount and on a guest; writes docs/programs.md'
 	@echo 'make check                lint, format, types'
@@ -49,6 +50,11 @@ test: $(VENV)/.dev
 vm-test: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
 	$(PY) -m pytest -q -m vm -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(KERNEL:%=--tracefs vm:%) tests/kprobe_vm tests/test_docs.py tests/kprobe_sim/expose/test_results.py tests/conformance
+
+# minutes where guests are emulated, as the guest then decodes its own code
+vm-record-local: $(VENV)/.dev
+	@$(PY) -m kprobe_vm check
+	KERNEL="$(KERNEL)" $(PY) -m pytest -q -m vm tests/recording
 
 # each kernel has a run of its own, and the last word is which of them failed
 vm-ftracetest: $(VENV)/.dev

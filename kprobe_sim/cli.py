@@ -45,6 +45,10 @@ def _command(argv: list[str], loaded: Callable[[], None]) -> int:
     verb: str = arguments.verb
     if verb == "profiles":
         return _profiles(parser, arguments)
+    if verb == "record-local":
+        from kprobe_sim.own_kernel import record_local
+
+        return record_local(arguments.output, arguments.config, arguments.yes)
     command: list[str] = arguments.command[arguments.command[:1] == ["--"] :] if verb == "run" else []
     if verb == "run" and not command:
         parser.error("run: a COMMAND is needed: kprobe-sim run -- COMMAND...")
@@ -139,6 +143,17 @@ def _parser() -> argparse.ArgumentParser:
         "--fetch", metavar="SOURCE", help="copy profiles from a file, directory or URL to the user's own"
     )
     profiles.add_argument("names", nargs="*", metavar="NAME", help="of the source, these releases or series")
+    local = verbs.add_parser(
+        "record-local",
+        help="record the kernel of this machine; needs root",
+        description="Record the running kernel's profile through this machine's tracefs, which is put back.",
+        formatter_class=_Help,
+    )
+    local.add_argument(
+        "-o", "--output", default=".", metavar="DIR|FILE", help="a directory, or the profile's file: NAME.kprofile"
+    )
+    local.add_argument("--config", default="", metavar="FILE", help="the kernel's configuration file")
+    local.add_argument("--yes", action="store_true", help="ask nothing")
     return parser
 
 

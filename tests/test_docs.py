@@ -276,7 +276,7 @@ def helps(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
                 main([verb, "--help"] if verb else ["--help"])
             found[f"{name} {verb}".strip()] = text = capsys.readouterr().out
             if not verb:
-                verbs += re.findall(r"^ {4}([a-z]+)(?: |$)", text, re.MULTILINE)
+                verbs += re.findall(r"^ {4}([a-z-]+)(?: |$)", text, re.MULTILINE)
     return found
 
 

@@ -7,13 +7,15 @@ import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kprobe_vm.host.cache import Cache
 from kprobe_vm.images.compiled import compiled
-from kprobe_vm.machine.machine import Machine
 
-__all__ = ["MEMORY", "GuestWorkload", "open_workload", "program"]
+if TYPE_CHECKING:
+    from kprobe_vm.machine.machine import Machine
+
+__all__ = ["MEMORY", "GuestWorkload", "Pipe", "WorkloadTask", "open_workload", "program"]
 
 MEMORY = 0x10000000  # where the task's data lies, see workload.c
 AT_FDCWD = -100
@@ -32,17 +34,22 @@ def program(cache: Cache) -> Path:
     return compiled(cache, "kprobe_vm.guest", "workload", FLAGS)
 
 
-class GuestWorkload:
-    """The task, running in a machine; every call is one system call of it, and returns its result (or -errno)."""
+class Pipe(Protocol):
+    """One end of what leads to the task or comes from it."""
 
-    def __init__(self, machine: Machine) -> None:
+    def read(self, size: int, timeout: float | None = None) -> bytes: ...
+    def write(self, data: bytes, timeout: float | None = None) -> int: ...
+    def close(self) -> None: ...
+
+
+class WorkloadTask:
+    """The task, wherever it runs; every call is one system call of it, and returns its result (or -errno)."""
+
+    def __init__(self, pid: int, requests: Pipe, answers: Pipe) -> None:
         self.comm = "workload"
-        self._machine = machine
-        if not machine.files.exists(PLACE):
-            machine.put(PLACE, program(Cache.of(os.environ)).read_bytes())
-        self.pid = int(machine.run([f"/{PLACE}"], check=True).stdout)
-        self._requests = machine.files.open(REQUESTS, os.O_WRONLY)
-        self._answers = machine.files.open(ANSWERS, os.O_RDONLY)
+        self.pid = pid
+        self._requests = requests
+        self._answers = answers
 
     def open(self, path: str | bytes, flags: int = 0, mode: int = 0, dfd: int = AT_FDCWD, *, repeat: int = 1) -> int:
         """Call openat(2) `repeat` times, closing what it opened; the path lies at `MEMORY`."""
@@ -87,6 +94,16 @@ class GuestWorkload:
             raise ValueError(f"at most {ROOM} bytes of data")
         numbers = [argument & _U64 for argument in (*arguments, *(0,) * (6 - len(arguments)))]
         self._requests.write(_REQUEST.pack(ord(kind[0]), number, *numbers, repeat, len(data), data), _WITHIN)
+
+
+class GuestWorkload(WorkloadTask):
+    """The task, running in a machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        if not machine.files.exists(PLACE):
+            machine.put(PLACE, program(Cache.of(os.environ)).read_bytes())
+        pid = int(machine.run([f"/{PLACE}"], check=True).stdout)
+        super().__init__(pid, machine.files.open(REQUESTS, os.O_WRONLY), machine.files.open(ANSWERS, os.O_RDONLY))
 
 
 def open_workload(tracefs: Any) -> GuestWorkload:

@@ -16,6 +16,9 @@ from kprobe_vm.recording.record import record
 __all__ = ["Booted", "record_answers", "record_kernel"]
 
 
+TASKS = "cd /proc; for p in [0-9]*; do [ $p = $$ ] || echo $p $(cat $p/comm 2>/dev/null); done; true"
+
+
 class Booted:
     """A `Machine` as the recorder asks it."""
 
@@ -47,6 +50,9 @@ class Booted:
 
     def shell(self, script: str) -> bytes:
         return bytes(self._machine.run(["sh", "-c", script], check=True).stdout)
+
+    def tasks(self) -> bytes:
+        return self.shell(TASKS)
 
     def workload(self) -> GuestWorkload:
         return GuestWorkload(self._machine)

@@ -52,6 +52,10 @@ class Guest(Tree, Protocol):
         """Run a script with the guest's shell; return its standard output."""
         ...
 
+    def tasks(self) -> bytes:
+        """Return a line `PID COMM` for each task that the profile is to have."""
+        ...
+
     def workload(self) -> Workload:
         """Start the task; who asks for it closes it."""
         ...

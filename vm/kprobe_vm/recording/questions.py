@@ -13,14 +13,13 @@ import re
 import struct
 from collections.abc import Callable
 
-from kprobe_vm.recording.guest import TRACING, Guest
+from kprobe_vm.recording.guest import TRACING, Guest, Tree
 
 # Reading these waits for events, or gives binary pages.
 UNREAD = ("trace_pipe", "trace_pipe_raw", "snapshot_raw")
 # Of the events' thousands of files these are read; all others of their kind say the same.
 SAMPLE_EVENTS = ("events/sched/sched_switch", "events/ftrace")
 STAT = "-exec stat -c '%f %u %g %h %s %n' {} +"
-TASKS = "cd /proc; for p in [0-9]*; do [ $p = $$ ] || echo $p $(cat $p/comm 2>/dev/null); done; true"
 SECTIONS = "find /sys/module/*/sections -type f -exec grep -H . {} + 2>/dev/null; true"
 AT_PAGESZ = 6
 SAMPLE = "do_sys_openat2"
@@ -45,7 +44,7 @@ def ask(guest: Guest, progress: Callable[[str], None]) -> dict[str, bytes]:
     with contextlib.suppress(OSError):
         answers["config.gz"] = guest.read("proc/config.gz")
     answers["page_size"] = b"%d" % _auxv(guest.read("proc/self/auxv"), AT_PAGESZ)
-    answers["tasks"] = guest.shell(TASKS)
+    answers["tasks"] = guest.tasks()
     answers["sections"] = guest.shell(SECTIONS)
     progress("making a probe, an instance, an enabled event")
     _probe(guest, answers)
@@ -140,8 +139,8 @@ def _expand(guest: Guest, answers: dict[str, bytes]) -> None:
 class Memory:
     """The guest kernel's memory by its virtual addresses, through /proc/kcore (an ELF core file)."""
 
-    def __init__(self, guest: Guest) -> None:
-        self._file = guest.open("proc/kcore", os.O_RDONLY)
+    def __init__(self, files: Tree) -> None:
+        self._file = files.open("proc/kcore", os.O_RDONLY)
         head = self._file.read(4096)
         while len(head) < 4096:
             piece = self._file.read(4096 - len(head))

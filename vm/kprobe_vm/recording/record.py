@@ -12,12 +12,13 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.recording import btf, chains, profilefile
+from kprobe_vm.recording.answers import Differences, check
 from kprobe_vm.recording.answers import ask as ask_differences
-from kprobe_vm.recording.answers import check
-from kprobe_vm.recording.guest import Guest
+from kprobe_vm.recording.guest import Guest, Tree
 from kprobe_vm.recording.instructions import (
     Kind,
     ReadMemory,
@@ -40,7 +41,7 @@ from kprobe_vm.recording.symboltable import (
     parse_locations,
 )
 
-__all__ = ["record", "write_profile"]
+__all__ = ["Asked", "asked", "record", "write_down", "write_profile"]
 
 PAGE = 4096
 
@@ -52,20 +53,38 @@ def record(guest: Guest, into: Path, *, config: str | None = None, progress: Pro
     recording of the same release is replaced, and only once the new one is whole.  After that raise
     `UnknownAnswers` if the kernel answers a question in a way that isn't known.
     """
+    found = asked(guest, progress)
+    written = write_down(guest, found.answers, into, config, progress)
+    check(found.differences)
+    return written
+
+
+class Asked(NamedTuple):
+    """All that a guest said, by the names of the answers; and how it differs from other kernels."""
+
+    answers: Mapping[str, bytes]
+    differences: Differences
+
+
+def asked(guest: Guest, progress: Progress) -> Asked:
+    """Ask a guest everything; after that nothing more is written to its files."""
     answers = ask(guest, progress)
     progress("asking for call chains")
     answers["chains"] = json.dumps(chains.ask(guest)).encode()
     differences = ask_differences(guest, answers["version"].decode().strip(), progress)
     answers["answers"] = json.dumps(dict(differences.values)).encode()
-    memory = Memory(guest)
+    return Asked(answers, differences)
+
+
+def write_down(files: Tree, answers: Mapping[str, bytes], into: Path, config: str | None, progress: Progress) -> Path:
+    """Write a profile from a guest's answers, and its memory as its files show it; return its directory."""
+    memory = Memory(files)
     try:
         if config is None and "config.gz" in answers:
             config = gzip.decompress(answers["config.gz"]).decode()
-        written = write_profile(into, answers, memory.read, config, progress)
+        return write_profile(into, answers, memory.read, config, progress)
     finally:
         memory.close()
-    check(differences)
-    return written
 
 
 def write_profile(
