@@ -39,10 +39,13 @@ def said(place: Any, line: str, kernel: str = "6.1") -> str:
 
 @pytest.mark.parametrize("kernel", ["6.1", "6.12"])
 def test_trace_cmd_records_probes_and_static_events(place: Any, kernel: str) -> None:
-    line = "PROBE; trace-cmd record -e kprobes ONLY -e sched:sched_process_exec cat /etc/hostname > /dev/null 2>&1; "
+    # a command that ends before the reader of the buffer has begun ends trace-cmd without a trace.dat
+    command = "sh -c 'until [ -e trace.dat.cpu0 ]; do :; done; exec cat /etc/hostname'"
+    line = f"PROBE; trace-cmd record -e kprobes ONLY -e sched:sched_process_exec {command} > /dev/null 2>&1; "
     text = said(place, line + "trace-cmd report | tail -n +2", kernel)
     lines = [" ".join(one.replace("[000] TIME: ", "").split()) for one in text.splitlines() if "TIME" in one]
     assert [re.sub(r"\(\w+\)", "()", one) for one in lines] == [
+        "cat-PID sched_process_exec: filename=/bin/sh pid=PID old_pid=PID",
         "cat-PID sched_process_exec: filename=/bin/cat pid=PID old_pid=PID",
         'cat-PID myopen: () path="/etc/hostname"',
     ]
