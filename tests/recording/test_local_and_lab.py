@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import tarfile
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from kprobe_vm.commands.copies import Copy
 from kprobe_vm.recording.booted import record_kernel
 
 ROOT = Path(__file__).resolve().parents[2]
-ENTRY_POINTS = "[kprobe.recording]\nlocal = kprobe_vm.local.session:LocalRecording\n"
 RUN = "PYTHONPATH=/repo python3 -m kprobe_sim.cli record-local --yes -o /tmp/out"
 
 # What differs of the profiles, and why.
@@ -57,7 +57,12 @@ def checkout(tmp_path: Path) -> Path:
     facts = place / "kprobe_sim-0.dist-info"
     facts.mkdir()
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: kprobe-sim\nVersion: 0\n", "utf-8")
-    (facts / "entry_points.txt").write_text(ENTRY_POINTS, "utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    groups = (
+        f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in entries.items())
+        for group, entries in project["entry-points"].items()
+    )
+    (facts / "entry_points.txt").write_text("".join(groups), "utf-8")
     return place
 
 
