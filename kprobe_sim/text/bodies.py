@@ -10,7 +10,7 @@ from kprobe_sim.events.instance import Instance
 from kprobe_sim.records.columns import Part, Shown, texts_of
 from kprobe_sim.records.entry_type import TRACE_FN, TRACE_PRINT, TRACE_STACK
 from kprobe_sim.text.field_values import compile_fields
-from kprobe_sim.text.static_text import static_text
+from kprobe_sim.text.static_text import pointer_symbol, static_text
 
 _KNOWN = 1024  # records whose bodies are kept
 _ULONG_MAX = 2**64 - 1
@@ -123,7 +123,7 @@ class Bodies:
             return lambda data: b"UNKNOWN TYPE %d\n" % kind
         if event is None:
             return lambda data: b"Unknown type %d\n" % kind
-        symbol = partial(machine.symbol_text, offset=True) if machine.gates.fields_as_symbols else None
+        symbol = partial(pointer_symbol, machine, offset=True) if machine.gates.fields_as_symbols else None
         return compile_fields(event.name.encode("latin-1"), tuple(event.filter_fields()), symbol)
 
     def _static_body(self, kind: int) -> Callable[[bytes], bytes]:

@@ -32,7 +32,7 @@ def static_text(
         return enter_text(event, machine.gates, verbose=verbose)
     hashes = machine.hashed_pointer if hashed else lambda address: address
     pointers = Pointers(
-        lambda address, offset: _symbol(machine, address, offset),
+        lambda address, offset: pointer_symbol(machine, address, offset=offset),
         hashes,
         lambda address: _string(machine, address, look),
     )
@@ -42,7 +42,8 @@ def static_text(
     return lambda record: label + body(record) + b"\n"
 
 
-def _symbol(machine: SimulatedMachine, address: int, offset: bool) -> bytes:
+def pointer_symbol(machine: SimulatedMachine, address: int, *, offset: bool) -> bytes:
+    """Return an address as %ps and, with the offset, %pS show it."""
     symbol = machine.symbols.at(address)
     if symbol is None:
         return b"0x%x" % address

@@ -1,0 +1,66 @@
+"""What real kernels of other versions than the recorded ones answered (6.16.12 to 7.1.13), and 7.2.13 and 7.3-rc7."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kprobe_sim import SimulatedKernel
+from kprobe_sim.builds.gates import gates_for
+from kprobe_sim.kernel.workload import open_workload
+
+Version = tuple[int, int, int]
+
+
+def kernel_of(version: Version) -> SimulatedKernel:
+    """Return a kernel that answers as a version does, with the symbols of 7.2's recorded build."""
+    kernel = SimulatedKernel("7.2")
+    kernel.machine.gates = gates_for(version)
+    return kernel
+
+
+def lines(kernel: SimulatedKernel) -> list[str]:
+    """Return what a trace shows of the workload: flags and depth, then the body."""
+    text = kernel.tracefs.read("trace").decode()
+    return [" ".join(pair) for pair in re.findall(r"workload-\d+ +\[\d+\] (\S+) +\d+\.\d+: (.*)", text)]
+
+
+ARRAYS = b"".join(b"a%d=+0(%%di):u64[64] " % number for number in range(8))
+
+
+@pytest.mark.parametrize("version", [(6, 16, 12), (6, 19, 14)])
+def test_an_event_without_a_limit_of_its_size(version: Version) -> None:
+    kernel = kernel_of(version)
+    for count, entries in ((7, b"entries: 3\n"), (8, b"entries: 0\n")):  # 8 KB don't go on a page of the buffer
+        kernel.tracefs.write("kprobe_events", b"p:big do_sys_openat2 " + ARRAYS[: 19 * count])
+        kernel.tracefs.write("events/kprobes/big/enable", b"1")
+        for _ in range(3):
+            open_workload(kernel.tracefs).open("/etc/hostname")
+        assert kernel.tracefs.read("per_cpu/cpu0/stats").startswith(entries)
+        kernel.tracefs.write("trace", b"", truncate=True)
+        kernel.tracefs.write("events/kprobes/big/enable", b"0")
+        kernel.tracefs.write("kprobe_events", b"-:big")
+
+
+@pytest.mark.parametrize("version", [(6, 12, 117), (7, 0, 13)])
+def test_an_event_that_is_too_big(version: Version) -> None:
+    kernel = kernel_of(version)
+    with pytest.raises(OSError, match="Argument list too long"):
+        kernel.tracefs.write("kprobe_events", b"p:big do_sys_openat2 " + ARRAYS[: 19 * 7])
+    log = kernel.tracefs.read("error_log").splitlines()
+    assert log[0].endswith(b"trace_kprobe: error: Event too big (too many fields?)")
+    assert log[2].index(b"^") - len("  Command: ") == 141
+    kernel.tracefs.write("kprobe_events", b"p:big do_sys_openat2 " + ARRAYS[: 19 * 6])
+
+
+@pytest.mark.parametrize("version", [(6, 16, 12), (7, 2, 13), (7, 3, 0)])
+def test_small_numbers_of_the_option_fields(version: Version) -> None:
+    kernel = kernel_of(version)
+    kernel.tracefs.write("options/fields", b"1")
+    kernel.tracefs.write("kprobe_events", rb"p:q do_sys_openat2 a=\5:u64 b=\5:u32 c=\5:x64 d=\-1:s64 e=\0:u64")
+    kernel.tracefs.write("events/kprobes/q/enable", b"1")
+    open_workload(kernel.tracefs).open("/etc/hostname")
+    assert [line.partition(") ")[2] for line in lines(kernel)] == [
+        "a=0x5 (5) b=0x5 (5) c=0x5 (5) d=0xffffffffffffffff (-1) e=0x0 (0)"
+    ]
