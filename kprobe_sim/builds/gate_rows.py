@@ -269,6 +269,19 @@ ROWS: tuple[Gate, ...] = (
     ),
     Gate("fprobe_maxactive", ((_START, True), ((6, 14, 0), False)), "kinds 6.12 and 7.2: 'f10:fe vfs_read%return'"),
     _since("fprobes_late", (6, 16, 0), "trace_fprobe.c 7.2.13: trace_fprobe_verify_target(); kinds 6.12 and 7.2"),
+    Gate(
+        "fprobe_entry_depth", ((_START, 0), ((7, 2, 0), 1)), "guests of 6.12.117 to 7.1.13 and of 7.2.13: 'f:q openat'"
+    ),
+    Gate(
+        "fprobes_apart",
+        ((_START, True), ((6, 16, 0), False), ((6, 19, 0), True)),
+        "guests of 6.16.12 to 6.19.14: depth of 'f:q do_sys_openat2' beside 'f:r do_sys_openat2%return'",
+    ),
+    Gate(
+        "fprobes_newest_first",
+        ((_START, True), ((6, 16, 0), False), ((6, 17, 0), True)),
+        "guests of 6.16.12 to 6.19.14: order of 'f:q do_sys_openat2' and 'f:r do_sys_openat2', and of a kprobe there",
+    ),
     Gate("eprobe_fields_late", ((_START, True), ((6, 5, 0), False)), "kinds 6.1 and 6.12: 'e:ep ... a=$nosuch'"),
     _since("event_fields_by_name", (7, 3, 0), "kinds 7.2 and 7.3: 'e:ep sched/sched_switch prev_pid'"),
     _since("event_arrays_are_addresses", (6, 17, 0), "trace_eprobe.c 6.12.117 and 7.2.13: get_event_field()"),

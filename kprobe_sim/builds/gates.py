@@ -110,6 +110,9 @@ class Gates(NamedTuple):
     fprobes: bool  # f: and t:
     fprobe_maxactive: bool  # f<digits>:
     fprobes_late: bool  # what a probe needs is only looked up when its event is enabled; refusals are EINVAL
+    fprobe_entry_depth: int  # what common_preempt_count of an fprobe on an entry has for its own handler
+    fprobes_apart: bool  # fprobes on a function's entry and on its return are two users of it
+    fprobes_newest_first: bool  # and come in order with kprobes there; else after these, the first enabled first
     eprobe_fields_late: bool  # a field is looked up after all else of its argument
     event_fields_by_name: bool  # event probes take FIELD as well as $FIELD
     event_arrays_are_addresses: bool  # of a field that is an array an event probe takes the address, not 8 bytes

@@ -46,21 +46,25 @@ def function_hits(
     if not there:
         return NO_USERS
     machine = instances.top.machine
-    late = machine.gates.fprobes_late
+    gates = machine.gates
+    late = gates.fprobes_late
     one = int(bool(machine.profile.preemption))
     probes = [(probe, tuple(instances.enabled(probe.event))) for probe in fprobes.wanted(there, instances)]
     if late and not probes:
         return NO_USERS
     # before fprobes were made of the function graph each of them was a user of its own, enabled or not
-    count = len({probe.target.is_return for probe, _ in probes}) if late else sum(there.values())
+    users_here = {probe.target.is_return and gates.fprobes_apart for probe, _ in probes}
+    count = len(users_here) if late else sum(there.values())
     shared = count + kprobes > 1
     newest = [(probe, files) for probe, files in reversed(probes) for _ in range(there[probe])]
     if late:
-        newest.sort(key=lambda pair: users.enabled(pair[0].event), reverse=True)
-    entries = [Attached(probe, files, one * (late + shared)) for probe, files in newest]
+        newest.sort(key=lambda pair: users.enabled(pair[0].event), reverse=gates.fprobes_newest_first)
+    entries = [Attached(probe, files, one * (gates.fprobe_entry_depth + shared)) for probe, files in newest]
     returns = [Attached(probe, files, one) for probe, files in (newest if late else reversed(newest))]
-    before = [attached for attached in entries if _is_newer(attached.probe, users, late=late)]
-    after = [attached for attached in returns if _is_newer(attached.probe, users, late=late)]
+    before, after = (
+        [attached for attached in some if gates.fprobes_newest_first and _is_newer(attached.probe, users, late=late)]
+        for some in (entries, returns)
+    )
     return FunctionHits(
         _on(entries, before, is_return=False),
         _on(returns, after, is_return=True),

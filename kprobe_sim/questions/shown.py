@@ -81,6 +81,37 @@ QUESTIONS = (
         r"<stack trace>\n => (\S+)",
         {"__x64_sys_openat": True, "[unknown/kretprobe'd]": False},
     ),
+    Question(
+        "fprobe_entry_depth",
+        ("write dynamic_events f:zz/q do_sys_openat2", _ON, _OPEN, *_SHOWN),
+        _LETTERS,
+        {"none": ABSENT, ".,...": 0, ".,.1.": 1},
+    ),
+    Question(
+        "fprobes_apart",
+        (
+            "write dynamic_events f:zz/q do_sys_openat2",
+            "write dynamic_events f:zz/r do_sys_openat2%return",
+            _ON,
+            _OPEN,
+            *_SHOWN,
+        ),
+        _LETTERS,
+        {"none": ABSENT, ".,...": False, ".,.1.": True, ".,.2.": True},  # more depth where there are two users
+    ),
+    Question(
+        "fprobes_newest_first",
+        (
+            "write dynamic_events f:zz/q do_sys_openat2",
+            "write dynamic_events f:zz/r do_sys_openat2",
+            "write @/events/zz/q/enable 1",
+            "write @/events/zz/r/enable 1",
+            _OPEN,
+            *_SHOWN,
+        ),
+        r"workload-.*: ([qr]): .*\n.*workload-.*: ([qr]): ",
+        {"none": ABSENT, "r,q": True, "q,r": False},
+    ),
     _event(
         "syscall_numbers_prefixed",
         "syscalls/sys_enter_prctl",

@@ -64,3 +64,41 @@ def test_small_numbers_of_the_option_fields(version: Version) -> None:
     assert [line.partition(") ")[2] for line in lines(kernel)] == [
         "a=0x5 (5) b=0x5 (5) c=0x5 (5) d=0xffffffffffffffff (-1) e=0x0 (0)"
     ]
+
+
+PROBES = {
+    "q": b"f:zz/q do_sys_openat2",
+    "r": b"f:zz/r do_sys_openat2%return",
+    "s": b"f:zz/s do_sys_openat2",
+    "k": b"p:zz/k do_sys_openat2",
+    "x": b"r:zz/x do_sys_openat2",
+}
+
+
+@pytest.mark.parametrize(
+    ("enabled", "on_6_16", "on_6_18", "on_7_1", "on_7_2"),
+    [
+        ("q", "... q", "... q", "... q", ".1. q"),
+        ("r", ".1. r", ".1. r", ".1. r", ".1. r"),
+        ("rq", "... q, .1. r", "... q, .1. r", ".1. q, .1. r", ".2. q, .1. r"),
+        ("qr", "... q, .1. r", "... q, .1. r", ".1. q, .1. r", ".2. q, .1. r"),
+        ("sq", "... s, ... q", "... q, ... s", "... q, ... s", ".1. q, .1. s"),
+        ("kq", ".1. k, .1. q", ".1. q, .1. k", ".1. q, .1. k", ".2. q, .1. k"),
+        ("qk", ".1. k, .1. q", ".1. k, .1. q", ".1. k, .1. q", ".1. k, .2. q"),
+        ("kr", ".1. k, .1. r", ".1. k, .1. r", ".1. k, .1. r", ".1. k, .1. r"),
+        ("xq", ".1. q, ... x", ".1. q, ... x", ".1. q, ... x", ".2. q, ... x"),
+        ("xr", ".1. r, ... x", "... x, .1. r", "... x, .1. r", "... x, .1. r"),
+        ("krq", ".1. k, .1. q, .1. r", ".1. q, .1. k, .1. r", ".1. q, .1. k, .1. r", ".2. q, .1. k, .1. r"),
+    ],
+)
+def test_order_and_depth_of_fprobes(enabled: str, on_6_16: str, on_6_18: str, on_7_1: str, on_7_2: str) -> None:
+    """Probes enabled in this order, on one function."""
+    shown = {(6, 16, 12): on_6_16, (6, 18, 15): on_6_18, (6, 19, 14): on_7_1, (7, 1, 13): on_7_1, (7, 2, 13): on_7_2}
+    for version, expected in shown.items():
+        kernel = kernel_of(version)
+        for name in enabled:
+            kernel.tracefs.write("dynamic_events", PROBES[name])
+        for name in enabled:
+            kernel.tracefs.write(f"events/zz/{name}/enable", b"1")
+        open_workload(kernel.tracefs).open("/etc/hostname")
+        assert ", ".join(f"{line[2:5]} {line[6]}" for line in lines(kernel)) == expected, version
