@@ -151,6 +151,11 @@ ROWS: tuple[Gate, ...] = (
     _since("char", (6, 2, 0), "docs/kernel/types.md#char"),
     _since("dentry_types", (6, 10, 0), "docs/kernel/types.md#names-of-dentries"),
     Gate(
+        "dentry_offsets",
+        ((_START, (0x28, 0x48)),),
+        "definitions 6.12 to 7.3: '%si:%pD'; an RT kernel of 6.12.117 0x38 and 0x68",
+    ),
+    Gate(
         "file_offset_text",
         (
             (_START, "File offset is not available with kprobe"),

@@ -69,6 +69,7 @@ class Gates(NamedTuple):
     symstr: bool
     char: bool
     dentry_types: bool  # %pd and %pD
+    dentry_offsets: tuple[int, int]  # of a dentry's name, and of a file's dentry
     file_offset_text: str
     empty_user_string_is_fault: bool
     # what is shown

@@ -168,15 +168,17 @@ def _default_event(place: ProbeLocation, pointer: Callable[[int], str], *, is_re
     return name
 
 
-def _expand_dentries(words: list[str]) -> list[str]:
+def _expand_dentries(words: list[str], gates: Gates) -> list[str]:
     """Rewrite EXPR:%pd (a dentry) and EXPR:%pD (a file) into the read of the name; offsets are the structs' own.
 
     Raises Refusal (ENOMEM, nothing logged) when all that is rewritten takes more than 256 bytes.
     """
     room = _DENTRIES_SIZE
+    name_at, dentry_at = gates.dentry_offsets
+    of_dentry = f"+0x0(+0x{name_at:x}("
     rewritten = []
     for word in words:
-        for suffix, prefix in ((":%pd", "+0x0(+0x28("), (":%pD", "+0x0(+0x28(+0x48(")):
+        for suffix, prefix in ((":%pd", of_dentry), (":%pD", f"{of_dentry}+0x{dentry_at:x}(")):
             if word.endswith(suffix):
                 name, equals, body = word.removesuffix(suffix).partition("=")
                 if not equals:
@@ -217,7 +219,7 @@ def _compiled(line: list[str], expanded: list[str] | None, scope: Scope) -> tupl
     words = line[2:] if expanded is None else expanded
     words = counted(words, scope.gates)
     if scope.gates.dentry_types:
-        words = _expand_dentries(words)
+        words = _expand_dentries(words, scope.gates)
         if expanded is None:
             line[2:] = words
     return compile_all(words, scope)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from typing import Any
 
-from kprobe_sim.questions.question import Question, Unasked, refused_variable
+from kprobe_sim.questions.question import ABSENT, Question, Unasked, refused_variable
 
 _FETCH = "EINVAL Invalid fetch argument @18"
 _NO_BTF = "BTF is not available or not supported"
@@ -195,6 +195,12 @@ QUESTIONS = (
     _offered("symstr", "p:zz/q vfs_read a=%di:symstr"),
     _offered("char", "p:zz/q vfs_read a=%di:char"),
     _offered("dentry_types", "p:zz/q vfs_read a=%di:%pd"),
+    Question(
+        "dentry_offsets",
+        ("write kprobe_events p:zz/q vfs_read a=%di:%pD", "read kprobe_events"),
+        r" a=\+0x0\(\+(0x\w+)\(\+(0x\w+)\(%di\)\)\):string",
+        {"none": ABSENT, "0x28,0x48": (0x28, 0x48), "0x38,0x68": (0x38, 0x68)},
+    ),
     _defined(
         "file_offset_text",
         "p:zz/q vfs_read a=@+0",

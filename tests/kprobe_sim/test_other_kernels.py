@@ -102,3 +102,13 @@ def test_order_and_depth_of_fprobes(enabled: str, on_6_16: str, on_6_18: str, on
             kernel.tracefs.write(f"events/zz/{name}/enable", b"1")
         open_workload(kernel.tracefs).open("/etc/hostname")
         assert ", ".join(f"{line[2:5]} {line[6]}" for line in lines(kernel)) == expected, version
+
+
+def test_names_of_dentries_on_rt() -> None:
+    """6.12.117+deb13-rt-amd64: a lock in the structs is larger there."""
+    kernel = kernel_of((6, 12, 117))
+    kernel.machine.gates = kernel.machine.gates._replace(dentry_offsets=(0x38, 0x68))
+    kernel.tracefs.write("kprobe_events", b"p:x do_sys_openat2 a=%si:%pd b=%si:%pD")
+    assert kernel.tracefs.read("kprobe_events") == (
+        b"p:kprobes/x do_sys_openat2 a=+0x0(+0x38(%si)):string b=+0x0(+0x38(+0x68(%si))):string\n"
+    )
