@@ -238,6 +238,7 @@ ROWS: tuple[Gate, ...] = (
         ((_START, 1 << 15), ((5, 16, 0), 1 << 30)),
         "conformance suite on 5.10 (pid_max of a small machine) and 6.1; trace_pid_list since 5.16",
     ),
+    _since("module_events", (6, 14, 0), "README since 6.14; guests of 6.12.117 and 6.16.12 to 7.3-rc7: ':mod:foo'"),
     Gate("long_pids", ((_START, True), ((5, 16, 0), False)), "conformance suite on 5.10 and 6.1: 1 << 32"),
     Gate(
         "end_wakes",

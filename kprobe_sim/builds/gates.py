@@ -98,6 +98,7 @@ class Gates(NamedTuple):
     eventfs: bool  # events/ is a file system of its own: an event may stand beside a file of its name
     index_is_whole: bool  # what follows the digits of a function's index makes it none, else isn't looked at
     pid_limit: int  # pids that set_event_pid takes are less
+    module_events: bool  # set_event takes EVENTS:mod:MODULE, and keeps it for a module that isn't there
     long_pids: bool  # all 64 bits of it count, and the refusal is EINVAL; else the lower 32, and EPERM
     end_wakes: bool  # a reader that waits at trace_pipe sees that tracing went off
     marker_stack: bytes  # common_flags and common_preempt_count of the stack that a trigger takes at a mark

@@ -9,6 +9,7 @@ from kprobe_sim.events.event import Event
 from kprobe_sim.events.event_file import EventFile, EventFiles
 from kprobe_sim.events.trace_array import TraceArray
 from kprobe_sim.events.tracing import Tracing
+from kprobe_sim.parsing.module_events import ModuleEvents
 
 
 class Instance(TraceArray):
@@ -24,6 +25,7 @@ class Instance(TraceArray):
     ) -> None:
         super().__init__(tracing, name, options, everyone)
         self.everyone = everyone
+        self.module_events: list[ModuleEvents] = []  # that set_event keeps for modules that may come
         self._files = files
         self._born = tracing.events.came if name else 0  # dynamic events up to this number are older than the instance
         self._known_files: dict[str, tuple[object, set[str]]] = {}

@@ -73,6 +73,7 @@ QUESTIONS = (
             "ok ok ok ok ok EPERM": 1 << 30,
         },
     ),
+    Question("module_events", ("write @/set_event :mod:zz_none",), "errno", {"ok": True, "EINVAL": False}),
     Question("long_pids", ("write @/set_event_pid 4294967297",), "errno", {"EINVAL": True, "ok": False}),
     Question(
         "marker_size",

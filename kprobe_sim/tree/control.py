@@ -12,6 +12,7 @@ from kprobe_sim.events.event_file import EventFile
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.machine.clock import ns2usecs
 from kprobe_sim.parsing.kstrto import ULONG_MAX, kstrtoul
+from kprobe_sim.parsing.module_events import ModuleEvents
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.parsing.words import BLANKS, next_word, number_from_user
 
@@ -121,12 +122,14 @@ def _seconds(stamp: int) -> str:
 
 
 def enabled_lines(instance: Instance) -> Sequence[bytes]:
-    return [listed(event) for event in instance.in_order(file.event for file in instance.enabled_files())]
+    enabled = instance.in_order(file.event for file in instance.enabled_files())
+    return [*map(listed, enabled), *[words.line() for words in reversed(instance.module_events)]]
 
 
 def clear_events(instance: Instance) -> None:
     for event in instance.in_order(file.event for file in instance.used_files()):
         instance.file(event).enable(False)
+    instance.module_events.clear()
 
 
 def put_set_event(instance: Instance, data: bytes) -> int:
@@ -143,6 +146,9 @@ def put_set_event(instance: Instance, data: bytes) -> int:
 
 def switch_events(instance: Instance, pattern: str, on: bool) -> None:
     """Enable or disable the events that a word names; OSError EINVAL if it names none."""
+    if instance.machine.gates.module_events and ":mod:" in pattern:
+        _switch_module_events(instance, ModuleEvents.read(pattern), on)
+        return
     match, colon, rest = pattern.partition(":")
     system = match if colon and match not in ("", "*") else None
     name = rest if colon and rest not in ("", "*") else None
@@ -155,6 +161,17 @@ def switch_events(instance: Instance, pattern: str, on: bool) -> None:
         raise refuse(errno.EINVAL)
     for event in events:
         instance.file(event).enable(on)
+
+
+def _switch_module_events(instance: Instance, words: ModuleEvents, on: bool) -> None:
+    """Keep what is to be enabled when a module comes, or forget it; no event here is a module's."""
+    if on:
+        instance.module_events.append(words)
+        return
+    left = [kept for kept in instance.module_events if not words.means(kept)]
+    if len(left) == len(instance.module_events):
+        raise refuse(errno.EINVAL)
+    instance.module_events[:] = left
 
 
 def pids_text(pids: set[int] | None, none: bytes = b"") -> bytes:

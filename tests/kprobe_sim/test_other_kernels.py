@@ -112,3 +112,52 @@ def test_names_of_dentries_on_rt() -> None:
     assert kernel.tracefs.read("kprobe_events") == (
         b"p:kprobes/x do_sys_openat2 a=+0x0(+0x38(%si)):string b=+0x0(+0x38(+0x68(%si))):string\n"
     )
+
+
+def test_events_of_a_module_that_may_come() -> None:
+    """Guests of 6.16.12 to 7.3-rc7, all alike."""
+    tracefs = kernel_of((6, 16, 12)).tracefs
+    for word in (":mod:", "sched:mod:foo", "a:b:c:mod:foo", "sched:sched_switch:mod:", ":mod:a:b", "*:mod:foo"):
+        tracefs.write("set_event", word.encode())
+    for word in ("::mod:foo", "q::mod:foo", ":q:mod:foo", "sched:sched_waking"):
+        tracefs.write("set_event", word.encode())
+    assert tracefs.read("set_event").decode().splitlines() == [
+        *("sched:sched_waking", "*:q:mod:foo", "q:*:mod:foo", "*:*:mod:foo", "*:*:mod:foo", "*:*:mod:a:b"),
+        *("sched:sched_switch:mod:", "a:b:c:mod:foo", "sched:mod:foo", "*:*:mod:"),
+    ]
+    assert tracefs.read("events/sched/sched_switch/enable") == b"0\n"
+    tracefs.write("set_event", b":mod:bar", truncate=True)
+    assert tracefs.read("set_event") == b"*:*:mod:bar\n"
+
+
+@pytest.mark.parametrize(
+    ("kept", "word", "left"),
+    [
+        ("sched:sched_switch:mod:foo :mod:foo", "!sched:sched_switch:mod:foo", "*:*:mod:foo\n"),
+        ("sched:sched_switch:mod:foo :mod:foo", "!:mod:foo", ""),
+        ("sched:sched_switch:mod:foo sched:sched_waking:mod:foo", "!sched:sched_switch:mod:foo",
+         "sched:sched_waking:mod:foo\n"),
+        ("sched:sched_switch:mod:foo sched_waking:mod:foo", "!sched::mod:foo", "sched_waking:mod:foo\n"),
+        (":mod:foo", "!sched:*:mod:foo", None),
+        (":mod:foo", "!:mod:nosuch", None),
+        (":mod:foo", ":mod", None),
+        (":mod:foo", "mod:foo", None),
+        (":mod:foo", "sched:sched_switch:mod", None),
+    ],
+)  # fmt: skip
+def test_events_of_a_module_that_are_forgotten(kept: str, word: str, left: str | None) -> None:
+    """The same guests; None: EINVAL."""
+    tracefs = kernel_of((7, 1, 13)).tracefs
+    for one in kept.split():
+        tracefs.write("set_event", one.encode())
+    if left is None:
+        with pytest.raises(OSError, match="Invalid argument"):
+            tracefs.write("set_event", word.encode())
+    else:
+        tracefs.write("set_event", word.encode())
+        assert tracefs.read("set_event").decode() == left
+
+
+def test_events_of_modules_before_6_14() -> None:
+    with pytest.raises(OSError, match="Invalid argument"):
+        kernel_of((6, 12, 117)).tracefs.write("set_event", b":mod:foo")
