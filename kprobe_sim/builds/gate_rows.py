@@ -189,7 +189,7 @@ ROWS: tuple[Gate, ...] = (
         "recorded traces 5.10 and 6.1; docs/kernel/trace.md#number-of-letters",
     ),
     _since("bh_letters", (5, 19, 0), "docs/kernel/trace.md#interrupts"),
-    _since("lazy_resched", (6, 14, 0), "docs/kernel/trace.md#reschedule; recorded traces 7.2: 'l', 'B'"),
+    _since("lazy_resched", (6, 14, 0), "docs/kernel/trace.md#reschedule; recorded traces 7.2: 'l', 'B'; RT 6.12"),
     Gate("plain_return", ((_START, (1, 0)), ((5, 15, 0), (0, 0))), "recorded traces 5.10 and 6.1: fr_schedule"),
     Gate(
         "breakpoint",

@@ -151,6 +151,12 @@ QUESTIONS = (
         r" (\S)\S(\S+) +\d+\.\d+: <stack trace>",
         {".,..": b"\0\0", ".,...": b"\0\0", "D,Zff": b"\xff\xff"},
     ),
+    Question(
+        "lazy_resched",
+        ("write @/events/ftrace/print/trigger stacktrace", "write @/trace_marker hello", *_SHOWN),
+        r" D(\S)Zff +\d+\.\d+: <stack trace>",
+        {"none": ABSENT, "N": False, "B": True},  # where all flags are set: which others a hit finds is up to chance
+    ),
     Question("raw_data_type", ("read events/ftrace/raw_data/format",), r"^ID: (\d+)", {"16": 16, "18": 18, "19": 19}),
     Question(
         "mark_room",
@@ -161,7 +167,6 @@ QUESTIONS = (
 )
 
 UNASKED = (
-    Unasked("lazy_resched", "which hit finds a lazy need to reschedule is up to chance"),
     Unasked("failed_element_keeps_room", "no text shows the room, and what a failed read leaves there is up to chance"),
     Unasked("failed_kernel_read_is_zero", "no address is sure to be unreadable on every machine"),
 )

@@ -161,3 +161,13 @@ def test_events_of_a_module_that_are_forgotten(kept: str, word: str, left: str |
 def test_events_of_modules_before_6_14() -> None:
     with pytest.raises(OSError, match="Invalid argument"):
         kernel_of((6, 12, 117)).tracefs.write("set_event", b":mod:foo")
+
+
+@pytest.mark.parametrize(("lazy", "flags"), [(False, "DNZff"), (True, "DBZff")])
+def test_all_flags_of_a_stack_at_a_mark(lazy: bool, flags: str) -> None:
+    """6.12.117 generic and RT: only the RT kernel knows a lazy need to reschedule."""
+    kernel = kernel_of((6, 12, 117))
+    kernel.machine.gates = kernel.machine.gates._replace(lazy_resched=lazy)
+    kernel.tracefs.write("events/ftrace/print/trigger", b"stacktrace")
+    kernel.tracefs.write("trace_marker", b"hello")
+    assert re.findall(r"(\S+) +\d+\.\d+: <stack trace>", kernel.tracefs.read("trace").decode()) == [flags]
