@@ -289,6 +289,11 @@ ROWS: tuple[Gate, ...] = (
         "guests of 6.16.12 to 6.19.14: order of 'f:q do_sys_openat2' and 'f:r do_sys_openat2', and of a kprobe there",
     ),
     Gate("eprobe_fields_late", ((_START, True), ((6, 5, 0), False)), "kinds 6.1 and 6.12: 'e:ep ... a=$nosuch'"),
+    Gate(
+        "event_variable_caret",
+        ((_START, True), ((6, 16, 0), False), ((7, 0, 0), True)),
+        "campaigns on 6.12.117, 6.16.12 to 6.19.14 and 7.0.13: 'e:a sched/sched_switch y=$nosuch'",
+    ),
     _since("event_fields_by_name", (7, 3, 0), "kinds 7.2 and 7.3: 'e:ep sched/sched_switch prev_pid'"),
     _since("event_arrays_are_addresses", (6, 17, 0), "trace_eprobe.c 6.12.117 and 7.2.13: get_event_field()"),
     Gate("registers_refused_twice", ((_START, True), ((7, 3, 0), False)), "kinds 7.2 and 7.3: 'f:fe vfs_read a=%di'"),

@@ -116,6 +116,7 @@ class Gates(NamedTuple):
     fprobes_apart: bool  # fprobes on a function's entry and on its return are two users of it
     fprobes_newest_first: bool  # and come in order with kprobes there; else after these, the first enabled first
     eprobe_fields_late: bool  # a field is looked up after all else of its argument
+    event_variable_caret: bool  # $ with a word that is no field is refused at the $, else at the argument's start
     event_fields_by_name: bool  # event probes take FIELD as well as $FIELD
     event_arrays_are_addresses: bool  # of a field that is an array an event probe takes the address, not 8 bytes
     registers_refused_twice: bool  # %REG of an event probe or fprobe is logged as two faults

@@ -80,7 +80,7 @@ class EventSources:
             return Expression(self._source(name), (), 0, column)
         if name in ("comm", "COMM"):
             return Expression(Source(From.COMM), (), 0, column)
-        raise Refusal("BAD_VAR", column)
+        raise Refusal("BAD_VAR", column if scope.gates.event_variable_caret else 0)
 
     def _typecast(self, text: str, column: int) -> Expression:
         """Read (STRUCT)FIELD[->MEMBER..], as 7.2 knows it."""

@@ -46,6 +46,16 @@ QUESTIONS = (
         },
     ),
     _defined(
+        "event_variable_caret",
+        "e:zz/q sched/sched_switch a=$nosuch",
+        {
+            "EINVAL": ABSENT,
+            "ENOENT Attached event does not have this field @26": ABSENT,
+            **refused_variable("EINVAL {} @28", True),
+            **refused_variable("EINVAL {} @26", False),
+        },
+    ),
+    _defined(
         "event_fields_by_name",
         "e:zz/q sched/sched_switch a=prev_pid",
         {

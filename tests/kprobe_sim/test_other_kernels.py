@@ -171,3 +171,15 @@ def test_all_flags_of_a_stack_at_a_mark(lazy: bool, flags: str) -> None:
     kernel.tracefs.write("events/ftrace/print/trigger", b"stacktrace")
     kernel.tracefs.write("trace_marker", b"hello")
     assert re.findall(r"(\S+) +\d+\.\d+: <stack trace>", kernel.tracefs.read("trace").decode()) == [flags]
+
+
+@pytest.mark.parametrize(
+    ("version", "column"), [((6, 12, 117), 28), ((6, 16, 12), 26), ((6, 19, 14), 26), ((7, 0, 13), 28)]
+)
+def test_where_an_event_probes_variable_is_refused(version: Version, column: int) -> None:
+    """Guests of those kernels; 6.16 and 6.17 also with the variable inside dereferences."""
+    kernel = kernel_of(version)
+    with pytest.raises(OSError, match="Invalid argument"):
+        kernel.tracefs.write("dynamic_events", b"e:zz/q sched/sched_switch a=$nosuch")
+    log = kernel.tracefs.read("error_log").splitlines()
+    assert log[-1].index(b"^") - len("  Command: ") == column
