@@ -215,11 +215,21 @@ def ordered(releases: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _by_version(release: str) -> tuple[object, ...]:
-    """Return what orders releases: the version, a candidate before the release, then the distribution's own numbers."""
+    """Return what orders releases: the version, a candidate before the release, then the distribution's own numbers.
+
+    Of one build's flavours that of cloud kernels is the last, as it is the one that kprobe-vm means by a series.
+    """
     version = re.split(r"[-+]", release, maxsplit=1)[0]
     candidate = re.search(r"-rc(\d+)", release)
     builds = re.findall(r"(?:deb|\b)(\d+)", release[len(version) :])  # of "-54" and "+deb13", not the 64 of "amd64"
-    return *version_number(version), candidate is None, int(candidate[1]) if candidate else 0, [*map(int, builds)]
+    numbers = [*map(int, builds)]
+    return (
+        *version_number(version),
+        candidate is None,
+        int(candidate[1]) if candidate else 0,
+        numbers,
+        "cloud" in release,
+    )
 
 
 def places() -> list[tuple[str, Path]]:
@@ -326,5 +336,11 @@ def chosen(spec: str, releases: tuple[str, ...]) -> str:
 
 
 def _in_series(release: str, spec: str) -> bool:
-    """Return whether a release is of a series: "6.1" fits 6.1.0-54-cloud-amd64 and not 6.12, "6" fits none."""
+    """Return whether a release is of a series: "6.1" fits 6.1.0-54-cloud-amd64 and not 6.12, "6" fits none.
+
+    A series may have a flavour: "6.12-rt-amd64" fits 6.12.117+deb13-rt-amd64.
+    """
+    series, dash, flavour = spec.partition("-")
+    if dash and (build := re.fullmatch(r"([0-9.]+(?:[-+][a-z]*[0-9]+)*)" + re.escape("-" + flavour), release)):
+        release, spec = build[1], series
     return "." in spec[:-1] and re.match(re.escape(spec) + r"(?![0-9])", release) is not None

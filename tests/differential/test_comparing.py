@@ -167,6 +167,7 @@ def test_a_difference_is_written_as_a_test_that_fails_until_it_is_repaired(tmp_p
     assert found.answers == [[("write", 20)], [("kprobe_events", b"")]]
     path = write_test(found, "6.1", "6.1.0-54-cloud-amd64", 5, tmp_path / "new")
     assert path.read_text().startswith('"""TO BE RENAMED, file and function too: ')
+    assert '["sim:6.1", pytest.param("vm:6.1.0-54-cloud-amd64", marks=pytest.mark.vm)]' in path.read_text()
     space: dict[str, Any] = {}
     exec(compile(path.read_text(), str(path), "exec"), space)
     (test,) = (value for name, value in space.items() if name.startswith("test_"))

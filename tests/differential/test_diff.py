@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from kprobe_sim.builds.profile import load
 from kprobe_vm import cli
-from kprobe_vm.comparison.campaign_shards import Plan, Stretch, stretches
+from kprobe_vm.comparison.campaign_shards import Plan, Stretch, lacking, stretches
+from kprobe_vm.comparison.diff import plan_of
 
 PLAN = Plan("6.1", "sim:6.12")
 
@@ -47,6 +49,15 @@ def test_no_difference_is_status_0(capfd: pytest.CaptureFixture[str]) -> None:
     printed = capfd.readouterr()
     assert re.fullmatch(r"[2-9]\d operations in \d+ s, seed 0; differences: none\n", printed.out)
     assert printed.err == ""
+
+
+def test_a_simulator_of_a_path_against_any_guest(tmp_path: Path) -> None:
+    profile = str(load("6.1").path)
+    assert plan_of(profile, "") == Plan(profile, "6.1.0-54-cloud-amd64")
+    assert plan_of(profile, "vm:6.12-rt-amd64") == Plan(profile, "6.12-rt-amd64")
+    assert plan_of("6.12", f"vm:{tmp_path}/bzImage") == Plan("6.12", f"{tmp_path}/bzImage")
+    assert plan_of("6.12", f"sim:{profile}") == Plan("6.12", f"sim:{profile}")
+    assert lacking(Plan("6.12", f"{tmp_path}/bzImage"), shrinks=False) == f"it can't read {tmp_path}/bzImage"
 
 
 def test_what_is_no_simulator(capsys: pytest.CaptureFixture[str]) -> None:

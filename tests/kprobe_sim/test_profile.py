@@ -194,6 +194,7 @@ def test_releases_are_ordered_by_number() -> None:
         "5.10.0-46-cloud-amd64",
         "6.1.0-9-cloud-amd64",
         "6.1.0-54-cloud-amd64",
+        "6.12.117+deb13-rt-amd64",
         "6.12.117+deb13-cloud-amd64",
         "6.12.117+deb14-cloud-amd64",
         "7.3-rc7-cloud-amd64",
@@ -205,6 +206,22 @@ def test_releases_are_ordered_by_number() -> None:
     by_text = sorted(ordered)
     assert by_text != ordered
     assert sorted(by_text, key=profile._by_version) == ordered
+
+
+@pytest.mark.parametrize(
+    ("spec", "release"),
+    [
+        ("6.12", "6.12.117+deb13-cloud-amd64"),
+        ("6.12.117", "6.12.117+deb13-cloud-amd64"),
+        ("6.12-cloud-amd64", "6.12.117+deb13-cloud-amd64"),
+        ("6.12-rt-amd64", "6.12.117+deb13-rt-amd64"),
+        ("6.12-amd64", "6.12.117+deb13-amd64"),
+        ("6.1-cloud-amd64", "6.1.0-54-cloud-amd64"),
+    ],
+)
+def test_a_series_may_have_a_flavour(spec: str, release: str) -> None:
+    builds = [f"6.12.117+deb13-{flavour}amd64" for flavour in ("", "rt-", "cloud-")]
+    assert profile.chosen(spec, profile.ordered(("6.1.0-54-cloud-amd64", *builds))) == release
 
 
 def test_without_a_spec_it_is_the_newest_recorded() -> None:

@@ -21,7 +21,7 @@ OPERATIONS = 250  # of one shard, or a few more: cases are done whole.  Another 
 
 
 class Plan(NamedTuple):
-    """What is compared: the simulator of a kernel, and a guest's release, or a spec as "sim:6.12"."""
+    """What is compared: the simulator of a kernel, and a guest's kernel, or a spec as "sim:6.12"."""
 
     kernel: str
     against: str

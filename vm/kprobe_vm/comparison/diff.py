@@ -24,7 +24,7 @@ from kprobe_vm.scheduling.shard import Ended
 from kprobe_vm.scheduling.work import Scheduler, ends
 from kprobe_vm.sides.reference import release_of
 
-__all__ = ["Diff", "add_parser"]
+__all__ = ["Diff", "add_parser", "plan_of"]
 
 
 class Diff:
@@ -78,9 +78,17 @@ class Diff:
 def add_parser(verbs: Any) -> None:
     """Add the verb `diff` to the command."""
     verb = verbs.add_parser("diff", help="do generated operations on a simulator and on a kernel, and compare")
-    verb.add_argument("--kernel", default="6.1", metavar="KERNEL")
     verb.add_argument(
-        "--against", default="", metavar="SPEC", help="compare with another simulator (sim:6.12), without a guest"
+        "--kernel",
+        default="6.1",
+        metavar="KERNEL",
+        help="the simulator's: a series, a release or a profile's path (6.1)",
+    )
+    verb.add_argument(
+        "--against",
+        default="",
+        metavar="SPEC",
+        help="compare with the guest vm:KERNEL, or with the simulator sim:KERNEL (a guest of the simulator's release)",
     )
     verb.add_argument("--seconds", type=float, default=60.0, metavar="N", help="end after that time (60)")
     verb.add_argument("--operations", type=int, default=0, metavar="N", help="end after that many operations")
@@ -104,13 +112,10 @@ def _diff(options: argparse.Namespace) -> int:
     if not options.no_shrink:
         import kprobe_vm.comparison.shrink  # noqa: F401  # says before a kernel boots what it lacks
     try:
-        release = release_of(options.kernel)
-        if options.against:
-            release = release_of(options.against.removeprefix("sim:"))
+        plan = plan_of(options.kernel, options.against)
     except (ValueError, LookupError) as error:
         print(f"kprobe-vm diff: {error}", file=sys.stderr)
         return 2
-    plan = Plan(options.kernel, options.against or release)
     start = time.monotonic()
     status = 0
     with closing(chosen(options, partial(lacking, plan, shrinks=not options.no_shrink))) as scheduler:
@@ -128,17 +133,28 @@ def _diff(options: argparse.Namespace) -> int:
             print(f"kprobe-vm: {error}", file=sys.stderr)
             status = error.exit_status
     if diff.tally.operations or status in (0, 128 + signal.SIGINT):
-        _report(diff, options, release, time.monotonic() - start)
+        _report(diff, options, plan, time.monotonic() - start)
     failed = diff.failed[0].status if diff.failed else 0
     return status or (1 if diff.tally.total else failed)
 
 
-def _report(diff: Diff, options: argparse.Namespace, release: str, seconds: float) -> None:
+def plan_of(kernel: str, against: str) -> Plan:
+    """Return what is compared with what; raise `ValueError` or `LookupError` if there is no such simulator."""
+    release = release_of(kernel)
+    kind, _, other = against.partition(":")
+    if kind == "vm" and other:
+        return Plan(kernel, other)
+    if against:
+        release_of(against.removeprefix("sim:"))
+    return Plan(kernel, against or release)
+
+
+def _report(diff: Diff, options: argparse.Namespace, plan: Plan, seconds: float) -> None:
     """Print what was found and what failed, and write the tests."""
     for found in diff.differences():
         print(found.text())
-        if found.answers and not options.against:  # a kernel that went down has given none
-            test = write_test(found, options.kernel, release, options.seed, Path(options.tests))
+        if found.answers and not plan.against.startswith("sim:"):  # a kernel that went down has given none
+            test = write_test(found, plan.kernel, plan.against, options.seed, Path(options.tests))
             print(f"  test:   {test} (to be renamed after the rule that it shows)")
     for end in diff.failed:
         print(f"kprobe-vm: failed: {end.fault}", file=sys.stderr)

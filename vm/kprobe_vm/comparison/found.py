@@ -66,7 +66,7 @@ def _answer(side: Side, operation: Operation) -> Outcome:
     return side.run(operation)
 
 
-def as_test(found: Difference, kernel: str, release: str, seed: int) -> str:
+def as_test(found: Difference, kernel: str, guest: str, seed: int) -> str:
     """Return the text of a test that fails until the simulator answers as the kernel did, under a proposed name."""
     kinds = {type(operation).__name__ for operation in found.operations}
     if "Observed" in kinds:
@@ -74,10 +74,10 @@ def as_test(found: Difference, kernel: str, release: str, seed: int) -> str:
     text = "\n".join(f"    {operation!r}," for operation in found.operations)
     specs = [f'"sim:{kernel}"']
     if "Observed" not in kinds:
-        specs.append(f'pytest.param("vm:{kernel}", marks=pytest.mark.vm)')
+        specs.append(f'pytest.param("vm:{guest}", marks=pytest.mark.vm)')
     return _TEXT.format(
         seed=seed,
-        release=release,
+        release=guest,
         asked=found.asked,
         names=", ".join(sorted({*kinds, "Operation"})),
         operations=text,
@@ -87,10 +87,10 @@ def as_test(found: Difference, kernel: str, release: str, seed: int) -> str:
     )
 
 
-def write_test(found: Difference, kernel: str, release: str, seed: int, directory: Path) -> Path:
+def write_test(found: Difference, kernel: str, guest: str, seed: int, directory: Path) -> Path:
     """Write the test into a directory, over no other test; return the file."""
     directory.mkdir(parents=True, exist_ok=True)
-    text = as_test(found, kernel, release, seed)
+    text = as_test(found, kernel, guest, seed)
     stem = f"test_{proposed_name(found)}"
     path = directory / f"{stem}.py"
     for number in count(2):

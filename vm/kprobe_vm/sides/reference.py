@@ -26,7 +26,7 @@ def simulated(spec: str) -> Side:
 class Reference:
     """A side and the symbols of its kernel; the side is replaced by another like it when it goes down.
 
-    `spec` is a release ("6.1.0-54-cloud-amd64") for a guest, or "sim:KERNEL" for a simulator.
+    `spec` is a guest's kernel ("6.1.0-54-cloud-amd64", a series, a path), or "sim:KERNEL" for a simulator.
     """
 
     def __init__(self, spec: str, progress: Callable[[str], None] = lambda line: None) -> None:
