@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import time
 
 from . import filters
 from .denial import denied
 from .errors import KprobeError, NotPermitted, Refused, Unsupported
+from .turn import LOOK
 from .undo import full
 
 TYPE_CHECKING = False
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from .undo import Undo
 
 ROOM = "instances"
+PATIENCE = 1.0  # seconds in which others must have read what they read in an instance
 TOP_NOTICE = "working at the top level, whose buffer and options are everybody's"
 
 
@@ -137,7 +140,7 @@ def open_instance(tracefs: Tracefs, undo: Undo, owner: int, *, top_level: bool =
         command = f"rmdir {full(tracefs, directory)}"
         step = undo.push(
             f"remove {directory}",
-            lambda path=directory: tracefs.rmdir(path),  # type: ignore[misc]
+            lambda path=directory: _remove(tracefs, path),  # type: ignore[misc]
             command=lambda command=command: command,  # type: ignore[misc]
             is_left=lambda path=directory: tracefs.exists(path),  # type: ignore[misc]
             frees=True,
@@ -156,6 +159,18 @@ def open_instance(tracefs: Tracefs, undo: Undo, owner: int, *, top_level: bool =
                     return Instance(tracefs, undo, reason=f"{directory}: {error.strerror}")
             raise refused from error
         return Instance(tracefs, undo, directory + "/", doubts=tuple(doubts))
+
+
+def _remove(tracefs: Tracefs, directory: str) -> None:
+    """Remove an instance; wait while another process reads a file in it, as one does that met our event."""
+    end = time.monotonic() + (PATIENCE if getattr(tracefs, "root", None) else 0)
+    while True:
+        try:
+            return tracefs.rmdir(directory)
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() >= end:
+                raise
+        time.sleep(LOOK)
 
 
 def _no_instance(tracefs: Tracefs, directory: str, error: OSError) -> KprobeError:
