@@ -14,9 +14,12 @@ import traceback
 from collections.abc import Callable, Collection, Iterable
 from importlib.metadata import entry_points
 from itertools import groupby
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
+
+from kprobe_sim.builds.profile import VARIABLE, places
 
 T = TypeVar("T")
 
@@ -27,8 +30,10 @@ for number in (signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.SIG_DFL)
 
-# profiles of whoever runs the tests aren't those that the tests name
-os.environ.pop("KPROBE_SIM_PROFILES", None)
+# profiles of whoever runs the tests aren't those that the tests name, but may be those of the guests that they run on
+_USERS_PROFILES = "KPROBE_TESTS_PROFILES"  # for the workers of pytest-xdist, which get the environment as it is then
+os.environ.setdefault(_USERS_PROFILES, os.pathsep.join(str(place) for _, place in places()))
+os.environ.pop(VARIABLE, None)
 os.environ["XDG_DATA_HOME"] = os.devnull
 
 if not any(point.value == "kprobe_sim.pytest_plugin" for point in entry_points(group="pytest11")):
@@ -84,6 +89,12 @@ def pytest_collection_finish() -> None:
     """
     gc.freeze()
     gc.set_threshold(20_000)
+
+
+@pytest.fixture(scope="session")
+def users_profiles() -> list[Path]:
+    """Where whoever runs the tests has profiles, the first to be looked into first."""
+    return [Path(place) for place in os.environ[_USERS_PROFILES].split(os.pathsep)]
 
 
 @pytest.fixture

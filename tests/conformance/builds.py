@@ -1,11 +1,16 @@
-"""What a kernel build shows of itself in a trace: the sizes of functions, return addresses, its banner.
+"""What a kernel build shows of itself in a trace, out of its profile, and by what the suite tells kernels apart.
 
-These are facts of one build, not of a version; a new build gets a row here, recorded from it.
+The sizes of functions, return addresses and the banner are facts of one build, not of a version.  `kprobe-vm record`
+writes them down on the real kernel; `test_builds.py` has what they are for the builds that the package has.
 """
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import NamedTuple
+
+from kprobe_sim.builds.profile import Profile, available, load, profiles_in
 
 # Texts in a kernel's README by which kernels are told apart, for the fixture `choose`.
 EPROBES = "<attached-group>"  # 5.15: event probes
@@ -16,6 +21,34 @@ DENTRY = "%pd/%pD"  # 6.10
 BY_MODULE = ":mod:<module>"  # 6.14: set_event takes the events of a module
 AT_THE_TOP = "\n  synthetic_events"  # 7.0: named without events/
 CURRENT = "$current"  # 7.3
+
+
+class Answered(NamedTuple):
+    """What a kernel answered when it was recorded: of `choose` a key as good as a text, where the README says nothing.
+
+    `row` is one of the gates, `value` its value as the profile has it, a tuple for a list.
+    """
+
+    row: str
+    value: object
+
+    def meets(self, profile: Profile) -> bool:
+        """Return whether that is what a kernel answered."""
+        answer = profile.answers.get(self.row)
+        return self.value == (tuple(answer) if isinstance(answer, list) else answer)
+
+
+SHORT_RAW_MARKS = Answered("mark_room", False)  # their id is counted once
+LONGER_RAW_MARKS = Answered("raw_mark_sizes", (4064, 4064))
+MARKS_CALL_DEEPER = Answered("marker_depth", 1)
+LAZY = Answered("lazy_resched", True)
+SHORT_DELETES = Answered("delete_compares", 63)
+VALIABLE = Answered("variable_text", "Invalid $-valiable specified")
+NO_ENTRY = Answered("zero_argument", "NO_BTF_ENTRY")
+LARGE_EVENTS = Answered("event_size_limited", False)
+UNMATCHED_LOGGED = Answered("unmatched_is_logged", True)
+EMPTY_STRINGS = Answered("empty_user_string_is_fault", False)
+NUMBERS_PREFIXED = Answered("syscall_numbers_prefixed", True)
 
 
 class Build(NamedTuple):
@@ -37,125 +70,69 @@ class Build(NamedTuple):
     opens_return_long: bool = True  # do_sys_openat2 gives all 64 bits of a refusal, not those of an int
 
 
-_DEBIAN_6_1 = Build(
-    openat2="do_sys_openat2+0x0/0x170",
-    openat="__x64_sys_openat+0x6a/0xa0",
-    clone="kernel_clone+0x0/0x430",
-    fork="__do_sys_fork+0x3a/0x60",
-    fadvise="ksys_fadvise64_64+0x0/0xa0",
-    fadvise_entry="__x64_sys_fadvise64+0x18/0x20",
-    stack=("do_syscall_64+0x5d/0x90", "entry_SYSCALL_64_after_hwframe+0x6e/0xd8"),
-    boundary=5,
-    banner="Linux version {} (debian-kernel@lists.debian.org) (gcc-12 (Debian 12.2.0-14+deb12u1) 12.2.0, "
-    "GNU ld (GNU Binutils for Debian) 2.40) #1 SMP PREEMPT_DYNAMIC Debian {}\n",
-    dangling=True,
-)
+_INSIDE = {(0x49, 0): "d.Z. ", (0x48, 0xFF): "..Zff "}  # by the answer "breakpoint": flags and depth
 
 
-def _debian_6_1(release: str, package: str, *, dangling: bool) -> tuple[str, Build]:
-    return release, _DEBIAN_6_1._replace(banner=_DEBIAN_6_1.banner.format(release, package), dangling=dangling)
+def build_of(profile: Profile) -> Build:
+    """Return the facts of a build as its profile has them."""
+    chains, answers = profile.chains, profile.answers
+    trampoline, _, _ = chains["returning"][-1].partition("+")
+    opens = _address(profile, "do_sys_openat2")
+    first = _entry(profile, "do_sys_openat2")
+    returned = profile.prototype("do_sys_openat2")
+    assert returned is not None
+    _, calls, enters = (_place(profile, place) for place in chains["openat"])
+    return Build(
+        openat2=_entered(profile, "do_sys_openat2"),
+        openat=_place(profile, chains["openat"][0]),
+        clone=_entered(profile, "kernel_clone"),
+        fork=_place(profile, chains["fork"][0]),
+        fadvise=_entered(profile, "ksys_fadvise64_64"),
+        fadvise_entry=_place(profile, chains["fadvise"][0]),
+        stack=(calls, enters),
+        boundary=next(offset for offset in range(first + 1, 64) if profile.symbols.is_boundary(opens + offset)),
+        banner=f"{profile.banner}\n",
+        dangling=not answers["incomplete_refused"],
+        extends_sign=chains["registers_whole"],
+        trampoline=_place(profile, f"{trampoline}+0x0"),
+        inside=_INSIDE[tuple(answers["breakpoint"])],
+        opens_return_long=returned.returns.size == 8,
+    )
 
 
-BUILDS = dict(
-    [
-        _debian_6_1("6.1.0-54-cloud-amd64", "6.1.190-1 (2026-10-16)", dangling=True),
-        _debian_6_1("6.1.0-56-cloud-amd64", "6.1.192-2 (2026-11-16)", dangling=False),
-        (
-            "5.10.0-46-cloud-amd64",
-            Build(
-                openat2="do_sys_openat2+0x0/0x160",
-                openat="__x64_sys_openat+0x54/0xa0",
-                clone="kernel_clone+0x0/0x3f0",
-                fork="__do_sys_fork+0x34/0x60",
-                fadvise="ksys_fadvise64_64+0x0/0xa0",
-                fadvise_entry="__x64_sys_fadvise64+0x1a/0x30",
-                stack=("do_syscall_64+0x33/0x40", "entry_SYSCALL_64_after_hwframe+0x67/0xd1"),
-                boundary=5,
-                banner="Linux version 5.10.0-46-cloud-amd64 (debian-kernel@lists.debian.org) (gcc-10 (Debian 10.2."
-                "1-6) 10.2.1 20210110, GNU ld (GNU Binutils for Debian) 2.35.2) #1 SMP Debian 5.10.262-1 (2"
-                "026-07-31)\n",
-                dangling=True,
-                extends_sign=True,
-                trampoline="kretprobe_trampoline+0x0/0x50",
-                inside="d.Z. ",
-            ),
-        ),
-        (
-            "6.12.117+deb13-cloud-amd64",
-            Build(
-                openat2="do_sys_openat2+0x0/0xe0",
-                openat="__x64_sys_openat+0x55/0xa0",
-                clone="kernel_clone+0x4/0x440",
-                fork="__do_sys_fork+0x3e/0x70",
-                fadvise="ksys_fadvise64_64+0x4/0xa0",
-                fadvise_entry="__x64_sys_fadvise64+0x1c/0x30",
-                stack=("do_syscall_64+0x87/0x180", "entry_SYSCALL_64_after_hwframe+0x76/0x7e"),
-                boundary=5,
-                banner="Linux version 6.12.117+deb13-cloud-amd64 (debian-kernel@lists.debian.org) (x86_64-linux-gn"
-                "u-gcc-14 (Debian 14.2.0-19) 14.2.0, GNU ld (GNU Binutils for Debian) 2.44) #1 SMP PREEMPT_"
-                "DYNAMIC Debian 6.12.117-1 (2026-11-12)\n",
-                dangling=False,
-            ),
-        ),
-        (
-            "6.19.14+deb13-cloud-amd64",
-            Build(
-                openat2="do_sys_openat2+0x0/0xf0",
-                openat="__x64_sys_openat+0x54/0xa0",
-                clone="kernel_clone+0x4/0x480",
-                fork="__do_sys_fork+0x3d/0x70",
-                fadvise="ksys_fadvise64_64+0x4/0xb0",
-                fadvise_entry="__x64_sys_fadvise64+0x1c/0x30",
-                stack=("do_syscall_64+0x85/0x5f0", "entry_SYSCALL_64_after_hwframe+0x76/0x7e"),
-                boundary=5,
-                banner="Linux version 6.19.14+deb13-cloud-amd64 (debian-kernel@lists.debian.org) (x86_64-linux-gnu-"
-                "gcc-14 (Debian 14.2.0-19) 14.2.0, GNU ld (GNU Binutils for Debian) 2.44) #1 SMP PREEMPT_DY"
-                "NAMIC Debian 6.19.14-1~bpo13+1 (2026-05-01)\n",
-                dangling=True,
-                opens_return_long=False,
-            ),
-        ),
-        (
-            "7.2.13+deb14-cloud-amd64",
-            Build(
-                openat2="do_sys_openat2+0x0/0xe0",
-                openat="__x64_sys_openat+0x61/0xa0",
-                clone="kernel_clone+0x4/0x510",
-                fork="__do_sys_fork+0x69/0x90",
-                fadvise="ksys_fadvise64_64+0x4/0xc0",
-                fadvise_entry="__x64_sys_fadvise64+0x1c/0x30",
-                stack=("do_syscall_64+0xe1/0x610", "entry_SYSCALL_64_after_hwframe+0x76/0x7e"),
-                boundary=5,
-                banner="Linux version 7.2.13+deb14-cloud-amd64 (debian-kernel@lists.debian.org) (x86_64-linux-gnu-"
-                "gcc-16 (Debian 16.2.0-4) 16.2.0, GNU ld (GNU Binutils for Debian) 2.47.50.20261021) #1 SMP"
-                " PREEMPT_DYNAMIC Debian 7.2.13-1 (2026-10-28)\n",
-                dangling=True,
-                opens_return_long=False,
-            ),
-        ),
-        (
-            "7.3-cloud-amd64",
-            Build(
-                openat2="do_sys_openat2+0x0/0xe0",
-                openat="__x64_sys_openat+0x61/0xa0",
-                clone="kernel_clone+0x4/0x510",
-                fork="__do_sys_fork+0x69/0x90",
-                fadvise="ksys_fadvise64_64+0x4/0xc0",
-                fadvise_entry="__x64_sys_fadvise64+0x1c/0x30",
-                stack=("do_syscall_64+0xbe/0x530", "entry_SYSCALL_64_after_hwframe+0x76/0x7e"),
-                boundary=5,
-                banner="Linux version 7.3-cloud-amd64 (debian-kernel@lists.debian.org) (x86_64-linux-gnu-gcc-16 (D"
-                "ebian 16.2.0-3) 16.2.0, GNU ld (GNU Binutils for Debian) 2.47) #1 SMP PREEMPT_DYNAMIC Debi"
-                "an 7.3~rc7-1~exp1 (2026-10-16)\n",
-                dangling=True,
-                opens_return_long=False,
-            ),
-        ),
-    ]
-)
+def _address(profile: Profile, name: str) -> int:
+    (function,) = profile.symbols.lookup(name)
+    return function.address
 
 
-def build_of(release: str) -> Build:
-    """Return the facts of a build; fail if nobody has recorded them."""
-    assert release in BUILDS, f"record what {release} shows of itself in {__name__}.BUILDS"
-    return BUILDS[release]
+def _entry(profile: Profile, name: str) -> int:
+    """Return where a probe on a function stands: after the ENDBR that it may start with."""
+    return 4 if profile.symbols.has_endbr(_address(profile, name)) else 0
+
+
+def _entered(profile: Profile, name: str) -> str:
+    return _place(profile, f"{name}+{_entry(profile, name):#x}")
+
+
+def _place(profile: Profile, place: str) -> str:
+    """Return "NAME+OFFSET" with the size of the function, as %pS prints it."""
+    (function,) = profile.symbols.lookup(place.partition("+")[0])
+    return f"{place}/{function.size:#x}"
+
+
+def recorded_of(release: str, spec: str, places: list[Path]) -> Profile:
+    """Return the profile of a guest's release: of the user's places the first that has one, else the package's.
+
+    Raises LookupError, saying how one is made, where there is none.
+    """
+    for place in places:
+        if release in (there := profiles_in(place)):
+            return load(os.path.abspath(there[release]))
+    if release in available():
+        return load(release)
+    kind, _, kernel = spec.partition(":")
+    command = f"kprobe-vm record {kernel}" if kind == "vm" else "kprobe-sim record-local"
+    raise LookupError(
+        f"no profile of {release}, from which this suite knows what its functions are; make one with\n"
+        f"    {command} -o DIRECTORY/{release}.kprofile\nand name DIRECTORY in KPROBE_SIM_PROFILES"
+    )

@@ -1,14 +1,17 @@
-"""Fixtures of the conformance suite: what differs between kernels is looked up by what the README offers."""
+"""Fixtures of the conformance suite: what differs between kernels is looked up in the README and in their profiles."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import pytest
 
-from .builds import Build, build_of
+from kprobe_sim.builds.profile import Profile
+
+from .builds import Answered, Build, build_of, recorded_of
 
 T = TypeVar("T")
 
@@ -29,45 +32,40 @@ def pytest_runtest_call(item: pytest.Item) -> None:
 
 
 @pytest.fixture
-def choose(tracefs: Any) -> Callable[[Mapping[str, T]], T]:
-    """Return a function: from {README text: expectation} the last one whose text the README has ("" always)."""
+def choose(tracefs: Any, recorded: Profile) -> Callable[[Mapping[str | Answered, T]], T]:
+    """Return a function: from {what tells kernels apart: expectation} the last one that this kernel meets.
+
+    That is a text that its README has ("" always), or what it answered when it was recorded.
+    """
     readme = tracefs.read("README").decode()
 
-    def chosen(expectations: Mapping[str, T]) -> T:
-        return [value for text, value in expectations.items() if text in readme][-1]
+    def meets(mark: str | Answered) -> bool:
+        return mark in readme if isinstance(mark, str) else mark.meets(recorded)
+
+    def chosen(expectations: Mapping[str | Answered, T]) -> T:
+        return [value for mark, value in expectations.items() if meets(mark)][-1]
 
     return chosen
 
 
 @pytest.fixture
-def build(release: str) -> Build:
+def build(recorded: Profile) -> Build:
     """The facts of the kernel build under test."""
-    return build_of(release)
-
-
-@pytest.fixture(scope="session")
-def releases() -> dict[str, str]:
-    """The releases of the kernels that were asked for it, by the spec of their backend."""
-    return {}
+    return build_of(recorded)
 
 
 @pytest.fixture
-def release(tracefs: Any, tracefs_backend: Any, releases: dict[str, str]) -> str:
+def release(tracefs: Any, tracefs_backend: Any) -> str:
     """The release of the kernel under test."""
-    spec: str = tracefs_backend.spec
-    if spec not in releases:
-        releases[spec] = _release(tracefs)
-    return releases[spec]
+    return str(tracefs_backend.release(tracefs))
 
 
-def _release(tracefs: Any) -> str:
-    """Return what the heading of the latency format says.
-
-    It isn't printed over an empty buffer, so there is a marker for as long.
-    """
-    tracefs.write("trace_marker", b"x")
-    tracefs.write("options/latency-format", b"1")
-    heading = tracefs.read("trace").decode()
-    tracefs.write("options/latency-format", b"0")
-    tracefs.write("trace", b"", truncate=True)
-    return str(heading.partition(" latency trace v1.1.5 on ")[2].partition("\n")[0])
+@pytest.fixture
+def recorded(tracefs: Any, tracefs_backend: Any, release: str, users_profiles: list[Path]) -> Profile:
+    """The profile of the kernel under test: the simulator's own, or that of the release."""
+    if (simulated := getattr(tracefs, "kernel", None)) is not None:
+        return cast("Profile", simulated.profile)
+    try:
+        return recorded_of(release, tracefs_backend.spec, users_profiles)
+    except LookupError as error:
+        pytest.fail(str(error), pytrace=False)

@@ -457,8 +457,6 @@ BY_README: dict[str, dict[str, object]] = {
     "stat: modes": {
         "": ["700", "444", "644", "220"],
         "<attached-group>": ["700", "440", "640", "220"],  # 5.15
-        ":mod:<module>": ["755", "440", "640", "220"],  # 6.19 shows the mount point otherwise than 6.12 and 7.2
-        "\n  synthetic_events": ["700", "440", "640", "220"],  # 7.0
     },
 }
 

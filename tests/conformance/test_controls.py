@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from .builds import BY_MODULE, EPROBES
+from kprobe_sim.builds.profile import Profile
+
+from .builds import EPROBES, SHORT_RAW_MARKS
 from .text import define, errors, probes, refused, traced
 
 
@@ -77,16 +79,19 @@ def test_bytes_of_a_raw_mark(tracefs: Any, choose: Any, written: int, shown: int
     (body,) = traced(tracefs)
     head, _, content = body.partition(" buf:")
     assert head == "# 79797979"
-    shown = choose({"": shown, BY_MODULE: newer})
+    shown = choose({"": shown, SHORT_RAW_MARKS: newer})
     assert len(content.split()) == shown
     assert content.split()[: written - 4] == ["79"] * (written - 4)
 
 
-def test_the_tracers_of_an_instance(tracefs: Any, choose: Any) -> None:
+def test_the_tracers_of_an_instance(tracefs: Any, recorded: Profile, choose: Any) -> None:
+    """Those of latencies, which some kernels have, can be in an instance too."""
     tracefs.mkdir("instances/i1")
-    tracers = choose({"": b"function nop\n", "<argname>": b"function_graph function nop\n"})
-    assert tracefs.read("instances/i1/available_tracers") == tracers
-    if b"function_graph" not in tracers:
+    shared = choose({"": ("function", "nop"), "<argname>": ("function_graph", "function", "nop")})
+    everywhere = {*shared, "timerlat", "osnoise", "hwlat", "wakeup_dl", "wakeup_rt", "wakeup"}
+    tracers = [tracer for tracer in recorded.tracers if tracer in everywhere]
+    assert tracefs.read("instances/i1/available_tracers").decode() == " ".join(tracers) + "\n"
+    if "function_graph" not in shared:
         assert refused(tracefs, "instances/i1/current_tracer", b"function_graph") == errno.EINVAL
         names = tracefs.listdir("instances/i1/options")
         assert "func_stack_trace" in names

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .builds import BY_MODULE, EPROBES
+from .builds import EPROBES, LONGER_RAW_MARKS
 from .text import traced
 
 
@@ -33,7 +33,7 @@ def test_sizes_of_raw_marks(tracefs: Any, choose: Any) -> None:
         {
             "": ["EINVAL", 4, 1024, 1024, *["EINVAL"] * 5],
             "<argname>": ["EINVAL", 4, 1025, 3072, 3073, 4060, *["EINVAL"] * 3],
-            BY_MODULE: ["EINVAL", 4, 1025, 3072, 3073, 4060, 4061, 4064, "EINVAL"],
+            LONGER_RAW_MARKS: ["EINVAL", 4, 1025, 3072, 3073, 4060, 4061, 4064, "EINVAL"],
         }
     )
     assert [taken(tracefs, "trace_marker_raw", size) for size in sizes] == answers

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kprobe_sim.builds import profile
+from kprobe_sim.builds.profile import Profile
 from kprobe_sim.questions.answers import ask
 
 
-def test_answers(tracefs: Any, workload: Any, release: str) -> None:
-    recorded = [profile.load(name) for name in profile.available() if name == release]
-    answers = ask(tracefs, workload, recorded[0].version if recorded else release)
+def test_answers(tracefs: Any, workload: Any, recorded: Profile) -> None:
+    answers = ask(tracefs, workload, recorded.version)
     assert answers.unknown == {}
-    for build in recorded:
-        assert answers.values == build.answers
+    assert answers.values == recorded.answers

@@ -25,14 +25,15 @@ def test_arguments_are_gone_from_their_registers(tracefs: Any, workload: Any, bu
     ]
 
 
-def test_what_was_the_path_is_no_address(tracefs: Any, workload: Any, build: Build, choose: Any) -> None:
-    """On 5.10 it is one of the kernel's code."""
-    if not choose({"": False, EPROBES: True}):
-        pytest.skip("the code's bytes aren't those of a string")
+def test_what_was_the_path_is_no_longer(tracefs: Any, workload: Any, build: Build) -> None:
+    """What the function left in its register is no address at all, or on some builds one of the kernel's code."""
     define(tracefs, "r:g/r do_sys_openat2 file=+0(%si):string")
     show_only(tracefs, "workload", "g/r")
     workload.open("/etc/hostname")
-    assert traced(tracefs) == [f"r: ({build.openat} <- do_sys_openat2) file=(fault)"]
+    (line,) = traced(tracefs)
+    place, _, file = line.partition(" file=")
+    assert place == f"r: ({build.openat} <- do_sys_openat2)"
+    assert file == "(fault)" or (file[0] == file[-1] == '"' and file != '"/etc/hostname"')
 
 
 def test_a_filter_sees_what_is_there_at_the_return(tracefs: Any, workload: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from .builds import BY_MODULE, SYMSTR, Build
+from .builds import EMPTY_STRINGS, SYMSTR, Build
 from .text import define, show_only, traced
 
 MEMORY = 0x10000000  # where the workload's data lies
@@ -124,7 +124,7 @@ def test_an_empty_user_string_prints_as_a_fault(tracefs: Any, workload: Any, bui
     define(tracefs, "p:e do_sys_openat2 a=+0(%si):string")
     show_only(tracefs, "workload", "kprobes/e")
     workload.open("")
-    shown = choose({"": "(fault)", BY_MODULE: '""'})
+    shown = choose({"": "(fault)", EMPTY_STRINGS: '""'})
     assert traced(tracefs) == [f"e: ({build.openat2}) a={shown}"]
 
 
