@@ -41,6 +41,7 @@ class Answered(NamedTuple):
 SHORT_RAW_MARKS = Answered("mark_room", False)  # their id is counted once
 LONGER_RAW_MARKS = Answered("raw_mark_sizes", (4064, 4064))
 MARKS_CALL_DEEPER = Answered("marker_depth", 1)
+NO_PERCENT = Answered("hist_percent", False)
 LAZY = Answered("lazy_resched", True)
 SHORT_DELETES = Answered("delete_compares", 63)
 VALIABLE = Answered("variable_text", "Invalid $-valiable specified")
