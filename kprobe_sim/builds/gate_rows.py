@@ -221,6 +221,7 @@ ROWS: tuple[Gate, ...] = (
     Gate("marks_seek", ((_START, True), ((5, 15, 0), False)), "campaign on 5.10 and 6.1: lseek(trace_marker)"),
     Gate("trace_seq_size", ((_START, 4096), ((6, 8, 0), 8156)), "trace_seq.h 6.1 and 6.12: TRACE_SEQ_BUFFER_SIZE"),
     _since("fields_as_symbols", (6, 16, 0), "trace_output.c 6.12.117 and 7.2: print_fields(); campaign"),
+    _since("fields_strings_in_hex", (6, 19, 0), "guests of 6.16.12 to 7.0.13: 'p:q do_sys_openat2 a=+0(%si):ustring'"),
     Gate(
         "raw_mark_sizes",
         ((_START, (3072, 1024)), ((6, 8, 0), (4060, 4060)), ((6, 17, 0), (4064, 4064))),

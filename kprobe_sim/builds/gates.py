@@ -92,7 +92,8 @@ class Gates(NamedTuple):
     pid_blanks_taken: bool  # blanks after the last pid that set_event_pid takes count as written
     marks_seek: bool  # trace_marker has a position
     trace_seq_size: int  # bytes of text that a read of trace_pipe can give
-    fields_as_symbols: bool  # the option fields shows 64-bit numbers as symbols, and odd strings in hexadecimal too
+    fields_as_symbols: bool  # the option fields shows 64-bit numbers as symbols
+    fields_strings_in_hex: bool  # and strings with unprintable bytes in hexadecimal too
     raw_mark_sizes: tuple[int, int]  # bytes of a raw mark that aren't refused, and that are taken
     end_is_inside: bool  # the address _end still belongs to the kernel
     eventfs: bool  # events/ is a file system of its own: an event may stand beside a file of its name

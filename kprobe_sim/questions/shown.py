@@ -140,6 +140,18 @@ QUESTIONS = (
         {"none": ABSENT, "0x": False, "do_sys_openat2": True},
     ),
     Question(
+        "fields_strings_in_hex",
+        (
+            "write kprobe_events p:zz/q do_sys_openat2 a=+0(%si):ustring",
+            "write @/options/fields 1",
+            _ON,
+            "open /\x01",
+            *_SHOWN,
+        ),
+        r"workload-.* a=/(\.)?",
+        {"none": ABSENT, "match": False, ".": True},
+    ),
+    Question(
         "marker_depth",
         ("write @/trace_marker hello", *_SHOWN),
         r" (\S)\S(\S+) +\d+\.\d+: \S+: hello",

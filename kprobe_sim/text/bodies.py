@@ -123,8 +123,9 @@ class Bodies:
             return lambda data: b"UNKNOWN TYPE %d\n" % kind
         if event is None:
             return lambda data: b"Unknown type %d\n" % kind
-        symbol = partial(pointer_symbol, machine, offset=True) if machine.gates.fields_as_symbols else None
-        return compile_fields(event.name.encode("latin-1"), tuple(event.filter_fields()), symbol)
+        gates, name = machine.gates, event.name.encode("latin-1")
+        symbol = partial(pointer_symbol, machine, offset=True) if gates.fields_as_symbols else None
+        return compile_fields(name, tuple(event.filter_fields()), symbol, strict=gates.fields_strings_in_hex)
 
     def _static_body(self, kind: int) -> Callable[[bytes], bytes]:
         options = self._instance.options

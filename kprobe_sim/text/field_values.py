@@ -11,30 +11,32 @@ _MAX_SMALL = 112
 
 
 def compile_fields(
-    name: bytes, fields: Sequence[Field], symbol: Callable[[int], bytes] | None
+    name: bytes, fields: Sequence[Field], symbol: Callable[[int], bytes] | None, *, strict: bool
 ) -> Callable[[bytes], bytes]:
     """Return what shows the records of an event.
 
-    `symbol` gives an address as %pS prints it, where the kernel shows 64-bit numbers that way; those kernels show
+    `symbol` gives an address as %pS prints it, where the kernel shows 64-bit numbers that way; `strict` kernels show
     strings with unprintable bytes as hexadecimal digits too.  Source: trace_output.c 6.12.117 and 7.2, print_fields().
     """
 
     def shown(data: bytes) -> bytes:
         room = event_length(len(data)) - (8 if len(data) > _MAX_SMALL else 4)  # what the ring buffer says of its length
         whole = data.ljust(room, b"\0")
-        values = [b" %b=%b" % (field.name.encode("latin-1"), _value(field, whole, symbol)) for field in fields]
+        values = [
+            b" %b=%b" % (field.name.encode("latin-1"), _value(field, whole, symbol, strict=strict)) for field in fields
+        ]
         return name + b":" + (b"".join(values) if values else b"No fields found\n") + b"\n"
 
     return shown
 
 
-def _value(field: Field, data: bytes, symbol: Callable[[int], bytes] | None) -> bytes:
+def _value(field: Field, data: bytes, symbol: Callable[[int], bytes] | None, *, strict: bool) -> bytes:
     if field.offset + field.size > len(data):
         return b"<OVERFLOW>"
     content = data[field.offset : field.offset + field.size]
     kind = field.type
     if "__data_loc" in kind and "char" in kind:
-        return _string(data, content[:4], strict=symbol is not None)
+        return _string(data, content[:4], strict=strict)
     if "__data_loc" in kind and "cpumask_t" in kind:
         return b"<INVALID-TYPE>"
     if "[" in kind and "char" in kind:

@@ -66,6 +66,19 @@ def test_small_numbers_of_the_option_fields(version: Version) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("version", "shown"),
+    [((6, 16, 12), "a=/a\tb"), ((6, 19, 14), "a=/a.b. (2f:61:09:62:00)"), ((7, 0, 13), "a=/a.b. (2f:61:09:62:00)")],
+)
+def test_unprintable_strings_of_the_option_fields(version: Version, shown: str) -> None:
+    kernel = kernel_of(version)
+    kernel.tracefs.write("options/fields", b"1")
+    kernel.tracefs.write("kprobe_events", b"p:q do_sys_openat2 a=+0(%si):ustring")
+    kernel.tracefs.write("events/kprobes/q/enable", b"1")
+    open_workload(kernel.tracefs).open("/a\tb")
+    assert [line.partition(") ")[2] for line in lines(kernel)] == [shown]
+
+
 PROBES = {
     "q": b"f:zz/q do_sys_openat2",
     "r": b"f:zz/r do_sys_openat2%return",
