@@ -68,4 +68,5 @@ def recorded(tracefs: Any, tracefs_backend: Any, release: str, users_profiles: l
     try:
         return recorded_of(release, tracefs_backend.spec, users_profiles)
     except LookupError as error:
-        pytest.fail(str(error), pytrace=False)
+        said = str(error)
+    pytest.fail(said, pytrace=False)
