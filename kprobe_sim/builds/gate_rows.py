@@ -279,15 +279,11 @@ ROWS: tuple[Gate, ...] = (
     Gate(
         "fprobe_entry_depth", ((_START, 0), ((7, 2, 0), 1)), "guests of 6.12.117 to 7.1.13 and of 7.2.13: 'f:q openat'"
     ),
+    _since("fprobes_wait", (6, 17, 0), "guests of 6.12.117 to 6.17.13: 't:q sched_switch' and 't:r sched_switch'"),
     Gate(
         "fprobes_apart",
         ((_START, True), ((6, 16, 0), False), ((6, 19, 0), True)),
         "guests of 6.16.12 to 6.19.14: depth of 'f:q do_sys_openat2' beside 'f:r do_sys_openat2%return'",
-    ),
-    Gate(
-        "fprobes_newest_first",
-        ((_START, True), ((6, 16, 0), False), ((6, 17, 0), True)),
-        "guests of 6.16.12 to 6.19.14: order of 'f:q do_sys_openat2' and 'f:r do_sys_openat2', and of a kprobe there",
     ),
     Gate("eprobe_fields_late", ((_START, True), ((6, 5, 0), False)), "kinds 6.1 and 6.12: 'e:ep ... a=$nosuch'"),
     Gate(

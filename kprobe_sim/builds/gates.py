@@ -112,10 +112,10 @@ class Gates(NamedTuple):
     eprobes: bool  # e: in dynamic_events
     fprobes: bool  # f: and t:
     fprobe_maxactive: bool  # f<digits>:
-    fprobes_late: bool  # what a probe needs is only looked up when its event is enabled; refusals are EINVAL
+    fprobes_late: bool  # refusals of fprobes and tracepoint probes are EINVAL; they are made of the function graph
+    fprobes_wait: bool  # they come to their functions when they are enabled, else when they are made
     fprobe_entry_depth: int  # what common_preempt_count of an fprobe on an entry has for its own handler
     fprobes_apart: bool  # fprobes on a function's entry and on its return are two users of it
-    fprobes_newest_first: bool  # and come in order with kprobes there; else after these, the first enabled first
     eprobe_fields_late: bool  # a field is looked up after all else of its argument
     event_variable_caret: bool  # $ with a word that is no field is refused at the $, else at the argument's start
     event_fields_by_name: bool  # event probes take FIELD as well as $FIELD

@@ -47,22 +47,24 @@ def function_hits(
         return NO_USERS
     machine = instances.top.machine
     gates = machine.gates
-    late = gates.fprobes_late
+    late, waits = gates.fprobes_late, gates.fprobes_wait
     one = int(bool(machine.profile.preemption))
     probes = [(probe, tuple(instances.enabled(probe.event))) for probe in fprobes.wanted(there, instances)]
-    if late and not probes:
+    if waits and not probes:
         return NO_USERS
-    # before fprobes were made of the function graph each of them was a user of its own, enabled or not
-    users_here = {probe.target.is_return and gates.fprobes_apart for probe, _ in probes}
+    # before fprobes were made of the function graph each of them was a user of its own
+    here = [probe for probe, _ in probes] if waits else there
+    users_here = {probe.target.is_return and gates.fprobes_apart for probe in here}
     count = len(users_here) if late else sum(there.values())
     shared = count + kprobes > 1
     newest = [(probe, files) for probe, files in reversed(probes) for _ in range(there[probe])]
-    if late:
-        newest.sort(key=lambda pair: users.enabled(pair[0].event), reverse=gates.fprobes_newest_first)
+    if waits:
+        newest.sort(key=lambda pair: users.enabled(pair[0].event), reverse=True)
     entries = [Attached(probe, files, one * (gates.fprobe_entry_depth + shared)) for probe, files in newest]
     returns = [Attached(probe, files, one) for probe, files in (newest if late else reversed(newest))]
+    first = next(fprobes.probes()).made if late and not waits else None  # when the one user that they are came
     before, after = (
-        [attached for attached in some if gates.fprobes_newest_first and _is_newer(attached.probe, users, late=late)]
+        [attached for attached in some if _is_newer(attached.probe, users, waits=waits, first=first)]
         for some in (entries, returns)
     )
     return FunctionHits(
@@ -78,7 +80,8 @@ def _on(some: Sequence[Attached], others: Sequence[Attached], *, is_return: bool
     return tuple(one for one in some if one.probe.target.is_return == is_return and one not in others)
 
 
-def _is_newer(probe: Fprobe, users: FunctionUsers, *, late: bool) -> bool:
+def _is_newer(probe: Fprobe, users: FunctionUsers, *, waits: bool, first: int | None) -> bool:
     """True if a function calls the probe before kprobes."""
-    since = users.since(RETURNS if probe.target.is_return else ENTRIES) if late else (probe.made, 0)
+    made = probe.made if first is None else first
+    since = users.since(RETURNS if probe.target.is_return else ENTRIES) if waits else (made, 0)
     return NEVER < users.since(KPROBES) < since

@@ -1,8 +1,9 @@
 """Which users of ftrace are called at the entry of a function, and since when: the newest is called first.
 
 All kprobes at entries are one user, from when the first of their events is enabled until the last is disabled; so are,
-since 6.16, all fprobes on entries, and all fprobes on returns.  Before that each fprobe is a user of its own from when
-it is made.  Source: add_ftrace_ops() in kernel/trace/ftrace.c of 6.12; traces of 6.12, 7.2 and 7.3.
+since 6.17, all fprobes on entries, and all fprobes on returns.  Before that each fprobe is a user of its own from when
+it is made, on 6.16 they are one from when the first is made.  Source: add_ftrace_ops() in kernel/trace/ftrace.c of
+6.12; traces of 6.12, 7.2 and 7.3.
 """
 
 from __future__ import annotations

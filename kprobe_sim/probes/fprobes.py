@@ -156,12 +156,13 @@ class Fprobes(ProbeKind[Fprobe]):
         super().check_sibling(probe, other)
 
     def register(self, probe: Fprobe) -> None:
+        gates = self.dyn_events.gates
         try:
-            if not self.dyn_events.gates.fprobes_late:
+            if gates.fprobes_late and not probe.target.is_tracepoint and not self._functions(probe.target.symbol):
+                raise refuse(errno.ENOENT)
+            if not gates.fprobes_wait:
                 self._resolve(probe)
                 self._place(probe)
-            elif not probe.target.is_tracepoint and not self._functions(probe.target.symbol):
-                raise refuse(errno.ENOENT)
         except OSError as error:
             raise not_registered(error.errno) from None
 
@@ -174,7 +175,7 @@ class Fprobes(ProbeKind[Fprobe]):
 
     def _switch(self, event: ProbeEvent, find: Find, on: bool) -> None:
         """Look for what the probes of an event need; raise OSError if it isn't there."""
-        if on and self.dyn_events.gates.fprobes_late:
+        if on and self.dyn_events.gates.fprobes_wait:
             for probe in self.of(event):
                 self._resolve(probe)
                 self._place(probe)
@@ -217,7 +218,7 @@ class Fprobes(ProbeKind[Fprobe]):
         if symbol in self._taken:
             raise refuse(errno.EEXIST)
         found = self.dyn_events.symbols.lookup(_STUB + symbol)
-        if found and not self.dyn_events.gates.fprobes_late:
+        if found and not self.dyn_events.gates.fprobes_wait:
             self._taken.add(symbol)
         if any(not self._is_traceable(stub.address) for stub in found):
             raise refuse(errno.EINVAL)  # and 6.12 leaves the stub where it is

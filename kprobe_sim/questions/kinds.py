@@ -35,6 +35,12 @@ QUESTIONS = (
             "EINVAL Invalid probed address or symbol @7": True,
         },
     ),
+    Question(
+        "fprobes_wait",
+        ("? write dynamic_events t:zz/q sched_switch", "? write dynamic_events t:zz/r sched_switch"),
+        "errno",
+        {"EINVAL EINVAL": ABSENT, "ok EEXIST": False, "ok EINVAL": False, "ok ok": True},
+    ),
     _defined(
         "eprobe_fields_late",
         "e:zz/q sched/sched_switch a=$nosuch",

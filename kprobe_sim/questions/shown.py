@@ -99,19 +99,6 @@ QUESTIONS = (
         _LETTERS,
         {"none": ABSENT, ".,...": False, ".,.1.": True, ".,.2.": True},  # more depth where there are two users
     ),
-    Question(
-        "fprobes_newest_first",
-        (
-            "write dynamic_events f:zz/q do_sys_openat2",
-            "write dynamic_events f:zz/r do_sys_openat2",
-            "write @/events/zz/q/enable 1",
-            "write @/events/zz/r/enable 1",
-            _OPEN,
-            *_SHOWN,
-        ),
-        r"workload-.*: ([qr]): .*\n.*workload-.*: ([qr]): ",
-        {"none": ABSENT, "r,q": True, "q,r": False},
-    ),
     _event(
         "syscall_numbers_prefixed",
         "syscalls/sys_enter_prctl",

@@ -109,12 +109,26 @@ def test_order_and_depth_of_fprobes(enabled: str, on_6_16: str, on_6_18: str, on
     shown = {(6, 16, 12): on_6_16, (6, 18, 15): on_6_18, (6, 19, 14): on_7_1, (7, 1, 13): on_7_1, (7, 2, 13): on_7_2}
     for version, expected in shown.items():
         kernel = kernel_of(version)
-        for name in enabled:
+        for name in sorted(enabled, key=list(PROBES).index):  # 6.16 goes by when they were made
             kernel.tracefs.write("dynamic_events", PROBES[name])
         for name in enabled:
             kernel.tracefs.write(f"events/zz/{name}/enable", b"1")
         open_workload(kernel.tracefs).open("/etc/hostname")
         assert ", ".join(f"{line[2:5]} {line[6]}" for line in lines(kernel)) == expected, version
+
+
+def test_fprobes_of_6_16_are_there_before_they_are_enabled() -> None:
+    """A guest of 6.16.12; one of 6.17.13 shows depth 0 and takes all three lines."""
+    kernel = kernel_of((6, 16, 12))
+    for name in "qk":
+        kernel.tracefs.write("dynamic_events", PROBES[name])
+    kernel.tracefs.write("events/zz/k/enable", b"1")
+    open_workload(kernel.tracefs).open("/etc/hostname")
+    assert [line[2:7] for line in lines(kernel)] == [".1. k"]
+    kernel.tracefs.write("dynamic_events", b"t:zz/t sched_switch")
+    for line in (b"t:zz/u sched_switch", b"f:zz/a vfs_read a=@nosuch"):
+        with pytest.raises(OSError, match="Invalid argument"):
+            kernel.tracefs.write("dynamic_events", line)
 
 
 def test_names_of_dentries_on_rt() -> None:
