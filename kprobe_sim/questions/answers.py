@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from kprobe_sim.builds.filter_gates import filter_gates
@@ -9,7 +10,7 @@ from kprobe_sim.builds.gates import gates_for
 from kprobe_sim.builds.profile import version_number
 from kprobe_sim.kernel.workload import Workload
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.questions.ask import AskedTracefs, Asker
+from kprobe_sim.questions.ask import NO_PLACES, AskedTracefs, Asker
 from kprobe_sim.questions.question import ABSENT
 from kprobe_sim.questions.table import QUESTIONS
 
@@ -18,21 +19,30 @@ class Differences(NamedTuple):
     """What a kernel answered, by row.
 
     `values` go into its profile: lists stand for tuples and bytes.  `contradicted` has the rows for which the version
-    said something else, as (that, the value now known); `unknown` the answers that no known value fits.
+    said something else, as (that, the value now known); `unknown` the answers that no known value fits; `missing` what
+    wasn't there to be asked about.
     """
 
     values: dict[str, Any]
     contradicted: dict[str, tuple[Any, Any]]
     unknown: dict[str, str]
+    missing: dict[str, str]
 
 
-def ask(tracefs: AskedTracefs, workload: Workload, version: str) -> Differences:
-    """Ask a kernel of a version ("6.1.190") all questions; raise OSError where what they did can't be undone."""
-    asker = Asker(tracefs, workload)
+def ask(tracefs: AskedTracefs, workload: Workload, version: str, places: Mapping[str, str] = NO_PLACES) -> Differences:
+    """Ask a kernel of a version ("6.1.190") all questions for which it has what they need.
+
+    `places` has those of `question.PLACES` that were found.  Raise OSError where what was done can't be undone.
+    """
+    asker = Asker(tracefs, workload, places)
     number = version_number(version)
     expected = {**gates_for(number)._asdict(), **filter_gates(number)._asdict()}
-    answers = Differences({}, {}, {})
-    for seen in map(asker.ask, QUESTIONS):
+    answers = Differences({}, {}, {}, {})
+    for question in QUESTIONS:
+        if missing := asker.missing(question):
+            answers.missing[question.row] = missing
+            continue
+        seen = asker.ask(question)
         if not seen.known:
             answers.unknown[seen.row] = seen.answer
         elif seen.value is not ABSENT:

@@ -6,12 +6,14 @@ import contextlib
 import errno
 import os
 import re
+import threading
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from kprobe_sim.kernel.workload import Workload
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.questions.question import Question
+from kprobe_sim.questions.question import PLACES, Question
 
 INSTANCE = "instances/zz_questions"
 _FLAGS = {"r": os.O_RDONLY, "w": os.O_WRONLY, "rw": os.O_RDWR, "rn": os.O_RDONLY | os.O_NONBLOCK}
@@ -19,7 +21,13 @@ _CHOICE = re.compile(r"\{([^{}]*\|[^{}]*)\}")
 _ENTRY = re.compile(rb"^(?=\[ *[0-9]+\.[0-9]+\] )", re.MULTILINE)  # of error_log
 _FAULT = re.compile(rb"\[[^\n]*?: error: ([^\n]*)\n(?:.*\n)?( *)\^\n\Z", re.DOTALL)
 _BEFORE_COMMAND = len("  Command: ")
+_PLACE = re.compile("<(" + "|".join(PLACES) + ")>")
+_MOMENT = 0.1  # seconds in which a reader gets as far as it can
+_AGES = 10.0  # seconds in which it gets what there is
 _NAMES = {**errno.errorcode, errno.EOPNOTSUPP: "EOPNOTSUPP"}
+
+
+NO_PLACES: Mapping[str, str] = MappingProxyType({})
 
 
 class AskedTracefs(Protocol):
@@ -43,10 +51,15 @@ class Seen(NamedTuple):
 
 
 class Asker:
-    """Asks one kernel.  Raises OSError where what a question did can't be undone."""
+    """Asks one kernel; `places` has those of `PLACES` that were found.
 
-    def __init__(self, tracefs: AskedTracefs, workload: Workload) -> None:
+    Raises OSError where what a question did can't be undone.
+    """
+
+    def __init__(self, tracefs: AskedTracefs, workload: Workload, places: Mapping[str, str] = NO_PLACES) -> None:
         self._tracefs = tracefs
+        self._places = places
+        self._reader: _Waiter | None = None
         self._workload = workload
         self._held: Any = None
         self._instance = False
@@ -65,14 +78,25 @@ class Asker:
             "take": lambda size: self._file.read(int(size)),
             "seek": lambda offset: str(self._file.lseek(int(offset))),
             "release": self._release,
+            "wait": self._wait,
+            "moment": lambda _: self._waiting.join(_MOMENT),
+            "waited": self._waited,
             "open": lambda path: str(workload.open(path)),
             "fork": lambda _: str(workload.fork()),
             "rename": self._rename,
         }
 
+    def missing(self, question: Question) -> str:
+        """Return which place a question needs and nobody found, "" if it can be asked."""
+        names = _PLACE.findall(" ".join(question.steps))
+        return ", ".join(PLACES[name] for name in names if name not in self._places)
+
     def ask(self, question: Question) -> Seen:
-        """Return the answer to a question; the tracefs is then as before, but for what error_log holds."""
-        steps = question.steps
+        """Return the answer to a question; the tracefs is then as before, but for what error_log holds.
+
+        Raise KeyError if it is `missing` a place.
+        """
+        steps = [_PLACE.sub(lambda found: self._places[found[1]], step) for step in question.steps]
         marked = [step for step in steps if step.startswith("? ")] or [steps[-1]]
         seen = []
         self._instance = any(" @" in step for step in steps)
@@ -121,6 +145,21 @@ class Asker:
         if self._held is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         return self._held
+
+    def _wait(self, size: str) -> None:
+        self._reader = _Waiter(self._file, int(size))
+        self._reader.start()
+        self._reader.join(_MOMENT)
+
+    @property
+    def _waiting(self) -> _Waiter:
+        if self._reader is None:
+            raise OSError(errno.ECHILD, os.strerror(errno.ECHILD))
+        return self._reader
+
+    def _waited(self, _: str) -> bytes:
+        self._waiting.join(_AGES)
+        return self._waiting.read
 
     def _release(self, _: str = "") -> None:
         held, self._held = self._held, None
@@ -176,6 +215,20 @@ class Asker:
         for line in reversed(self._events()):
             if line not in self._before:
                 self._tracefs.write("dynamic_events", _deletion(line))
+
+
+class _Waiter(threading.Thread):
+    """Reads a file once; `read` is what it got, b"?" until then and if it was refused."""
+
+    def __init__(self, file: Any, size: int) -> None:
+        super().__init__(name="question", daemon=True)
+        self._file = file
+        self._size = size
+        self.read = b"?"
+
+    def run(self) -> None:
+        with contextlib.suppress(OSError):
+            self.read = self._file.read(self._size)
 
 
 def _deletion(line: str) -> bytes:

@@ -66,6 +66,24 @@ QUESTIONS = (
     _errno("unknown_symbol_errno", "p:zz/q no_such_function_xyz", "ENOENT", "EINVAL"),
     _errno("ambiguous_symbol_errno", "p:zz/q t_show", "EADDRNOTAVAIL", "EINVAL"),
     _defined(
+        "module_symbols_counted",
+        "p:zz/q <module>:no_such_function_xyz",
+        "log",
+        {"EINVAL Invalid probed address or symbol @7": True, "ENOENT Invalid probed address or symbol @7": False},
+    ),
+    _defined(
+        "vmlinux_wins",
+        "p:zz/q <shared>",
+        "log",
+        {
+            "ok": True,
+            "EADDRNOTAVAIL The symbol is not unique @7": False,
+            "EINVAL The symbol is not unique @7": False,
+        },
+    ),
+    _errno("int3_errno", "p:zz/q <int3>", "EINVAL", "EILSEQ"),
+    _errno("unsupported_instruction_errno", "p:zz/q <unsupported>", "EINVAL", "EOPNOTSUPP"),
+    _defined(
         "uniqueness_first",
         "r:zz/q t_show+1",
         "log",
@@ -233,8 +251,4 @@ QUESTIONS = (
 
 UNASKED = (
     Unasked("sanitized", "only the place of an fprobe can hold a *, and no name is made of one that is refused"),
-    Unasked("module_symbols_counted", "it needs a loaded module"),
-    Unasked("vmlinux_wins", "it needs a loaded module with a symbol that the kernel has too"),
-    Unasked("int3_errno", "it needs the address of an int3, which only a disassembly has"),
-    Unasked("unsupported_instruction_errno", "it needs the address of a far branch, which only a disassembly has"),
 )

@@ -7,7 +7,11 @@ that only the questions use:
     first PATH TEXT     as `write`, with the first of the words of "{5|9}" with which the kernel takes it
     hold FLAGS PATH     open a file ("r", "w" or "rw", with "n" not to wait) for the steps that follow
     put TEXT            write(2) to it              take SIZE: read(2)   seek OFFSET: lseek(2)   release: close(2)
+    wait SIZE           begin to read(2) it in a thread, and give that a moment to wait for what comes
+    moment              give the reader a moment more                    waited: what it read
     open PATH           the workload opens a file   fork                 rename NAME
+
+<int3>, <unsupported>, <module> and <shared> in a step are places that who asks has found: see `PLACES`.
 
 A step that starts with "? " is looked at; without one it is the last.  What is seen of it is by `look`:
 
@@ -30,6 +34,14 @@ class Absent:
 
 
 ABSENT = Absent()  # the kernel hasn't what the row is about: no value can be seen, and none is needed
+
+
+PLACES = {
+    "int3": "the place of an int3 that no table reserves",
+    "unsupported": "the place of an instruction that can't be emulated",
+    "module": "a loaded module",
+    "shared": "a function that a loaded module and the kernel itself have, each once",
+}
 
 
 class Question(NamedTuple):

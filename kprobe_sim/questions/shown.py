@@ -30,6 +30,12 @@ QUESTIONS = (
         {"(fault)": True, '""': False},
     ),
     Question(
+        "failed_element_keeps_room",  # the pointer is the first 8 letters of a path, and the room has what comes next
+        ("write kprobe_events p:zz/q do_sys_openat2 a=+0(%si):string[1] b=$comm", _ON, _OPEN, *_SHOWN),
+        r"workload-.* a=\{(.*)\} b=\"workload\"",
+        {'"workload"': True, "(fault)": False},
+    ),
+    Question(
         "array_length_in_format",
         ("write kprobe_events p:zz/q vfs_read a=+0(%si):u8[4]", "read events/zz/q/format"),
         r"u8 a(\[.*?\]);",
@@ -147,9 +153,9 @@ QUESTIONS = (
     Question(
         "marker_stack",
         ("write @/events/ftrace/print/trigger stacktrace", "write @/trace_marker hello", *_SHOWN),
-        r" (\S)\S(\S+) +\d+\.\d+: <stack trace>",
-        # the borrow takes one from the flags, which by chance had a need to reschedule
-        {".,..": b"\0\0", ".,...": b"\0\0", "D,Zff": b"\xff\xff", "d,.ff": b"\xff\xff"},
+        # the borrow takes one from the flags, too, which by chance had a need to reschedule
+        r" \S\S\S(\S+) +\d+\.\d+: <stack trace>",
+        {".": b"\0\0", "..": b"\0\0", "ff": b"\xff\xff"},
     ),
     Question(
         "lazy_resched",
@@ -167,6 +173,8 @@ QUESTIONS = (
 )
 
 UNASKED = (
-    Unasked("failed_element_keeps_room", "no text shows the room, and what a failed read leaves there is up to chance"),
-    Unasked("failed_kernel_read_is_zero", "no address is sure to be unreadable on every machine"),
+    Unasked(
+        "failed_kernel_read_is_zero",
+        "what a failed read leaves where a record is made is up to chance, and may be 0 as well",
+    ),
 )

@@ -62,6 +62,31 @@ QUESTIONS = (
         r"hist:keys=pid:vals=hitcount:y=(.*?):sort",
         {"none": ABSENT, "sched.sched_switch.$x": True, "$sched.sched_switch.x": False},
     ),
+    Question(
+        "hist_depth",  # beside the trigger's own depth
+        (
+            "write dynamic_events s:zz_q pid_t a",
+            "write @/events/task/task_rename/trigger hist:keys=pid:x=pid:onmax($x).zz_q(pid)",
+            "write @/events/task/task_rename/enable 1",
+            "write @/events/synthetic/zz_q/enable 1",
+            "rename other",
+            "write @/tracing_on 0",
+            "read @/trace",
+        ),
+        r"\] \S\S\S(\S)\S? +\d+\.\d+: task_rename: .*\n.*\] \S\S\S(\S)\S? +\d+\.\d+: zz_q: ",
+        {"none": ABSENT, ".,2": 2, "1,3": 2, ".,3": 3, "1,4": 3},
+    ),
+    Question(
+        "sort_takes_two",  # of four that are equal, and stand as 97, 98, 99 and 100 are hashed
+        (
+            "write kprobe_events p:zz/q do_sys_openat2 a=+u1(%si):u8",
+            'write @/events/zz/q/trigger hist:keys=a if comm == "workload"',
+            *(f"open /{letter}" for letter in "abcd"),
+            "read @/events/zz/q/hist",
+        ),
+        r"^\{ a: +(\d+) \}.*\n\{ a: +(\d+) \}.*\n\{ a: +(\d+) \}.*\n\{ a: +(\d+) \}",
+        {"ENOENT": ABSENT, "98,99,100,97": False, "98,100,99,97": True},
+    ),
     _filter("ustring", "syscalls/sys_enter_openat", 'filename.ustring == "x"', "EINVAL"),
     Question(
         "function",
@@ -95,6 +120,4 @@ UNASKED = (
     Unasked("glob_class_stops", "where it doesn't, the kernel reads beyond a name, and what it finds is up to chance"),
     Unasked("full_match_bounded", "it would make the kernel read beyond a field"),
     Unasked("glob_bounded", "it would make the kernel read beyond a field"),
-    Unasked("sort_takes_two", "it takes a histogram whose order is only known where the hits are"),
-    Unasked("hist_depth", "a histogram's synthetic event needs an action, and two events that meet"),
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,10 @@ from kprobe_sim.builds import profile
 from kprobe_sim.builds.filter_gates import GATES, filter_gates
 from kprobe_sim.builds.gate_rows import ROWS
 from kprobe_sim.builds.gates import gates_for, gates_of, like
+from kprobe_sim.builds.symbols import Placement
 from kprobe_sim.kernel.workload import open_workload
 from kprobe_sim.questions import answers
-from kprobe_sim.questions.ask import Asker
+from kprobe_sim.questions.ask import NO_PLACES, Asker
 from kprobe_sim.questions.question import ABSENT, Question
 from kprobe_sim.questions.table import QUESTIONS, UNASKED
 
@@ -26,8 +29,26 @@ KNOWN = {row.name: [value for _, value in row.values] for row in ROWS} | {
 RELEASES = profile.available()
 
 
-def asker(kernel: SimulatedKernel) -> Asker:
-    return Asker(kernel.tracefs, open_workload(kernel.tracefs))
+def asker(kernel: SimulatedKernel, places: Mapping[str, str] = NO_PLACES) -> Asker:
+    return Asker(kernel.tracefs, open_workload(kernel.tracefs), places)
+
+
+def places(kernel: SimulatedKernel) -> dict[str, str]:
+    """Load a module that has a function of the kernel's name, and return where the kernel has what is asked about."""
+    symbols = kernel.machine.symbols
+    symbols.add("ksys_fadvise64_64", module="zz_module")
+
+    def find(function: str, kind: Placement) -> str:
+        (symbol,) = symbols.lookup(function)
+        offsets = range(symbol.size)
+        return f"{function}+{next(one for one in offsets if symbols.placement(symbol.address + one) is kind)}"
+
+    return {
+        "int3": find("do_sys_openat2", Placement.INT3),
+        "unsupported": find("ipi_sync_core", Placement.UNSUPPORTED),
+        "module": "zz_module",
+        "shared": "ksys_fadvise64_64",
+    }
 
 
 def with_answers(directory: Path, release: str, **changed: Any) -> SimulatedKernel:
@@ -61,12 +82,24 @@ def test_an_answer_gives_a_value_that_the_code_knows(question: Question) -> None
 def test_a_simulated_kernel_answers_what_its_gates_say(release: str) -> None:
     kernel = SimulatedKernel(release)
     gates = {**kernel.machine.gates._asdict(), **kernel.machine.filter_gates._asdict()}
-    asked = asker(kernel)
+    asked = asker(kernel, places(kernel))
     seen = {question.row: asked.ask(question) for question in QUESTIONS}
     assert {row: one.answer for row, one in seen.items() if not one.known} == {}
     values = {row: one.value for row, one in seen.items() if one.value is not ABSENT}
     assert values == {row: gates[row] for row in values}
-    assert len(values) >= 75
+    assert len(values) >= 85
+
+
+def test_what_a_kernel_has_not_is_not_asked_and_told() -> None:
+    kernel = SimulatedKernel("7.2")
+    found = answers.ask(kernel.tracefs, open_workload(kernel.tracefs), "7.2.13", {"int3": places(kernel)["int3"]})
+    assert found.values["int3_errno"] == errno.EILSEQ
+    assert found.missing == {
+        "module_symbols_counted": "a loaded module",
+        "unsupported_instruction_errno": "the place of an instruction that can't be emulated",
+        "vmlinux_wins": "a function that a loaded module and the kernel itself have, each once",
+    }
+    assert not found.missing.keys() & found.values.keys()
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -132,6 +165,9 @@ def test_an_answer_that_no_value_fits_is_no_value() -> None:
         (("? mkdir @", "? read @/tracing_on"), "errno", "EEXIST ok"),
         (("mkdir instances/zz_more", "names instances", "? rmdir instances/zz_more"), "errno", "ok"),
         (("hold w @/trace_marker", "put hello", "read @/trace"), r": (hel)lo$", "hel"),
+        (("hold r @/trace_pipe", "wait 100", "write @/trace_marker hello", "waited"), r": (hel)lo$", "hel"),
+        (("? moment", "? waited", "hold r @/tracing_on", "wait 1", "? moment"), "errno", "ECHILD ECHILD ok"),
+        (("write kprobe_events p:zz/q <no> vfs_read", "? write kprobe_events p:zz/<no> vfs_read"), "errno", "EINVAL"),
         (("hold r @/tracing_on", "? take 1", "? seek 0", "release", "? take 1"), "errno", "ok 0 EBADF"),
         (("write @/events/sched/sched_process_fork/enable 1", "fork", "read @/trace"), r"comm=(workload)", "workload"),
     ],

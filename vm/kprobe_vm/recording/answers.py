@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from kprobe_vm.errors import MachineError
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.recording.guest import Guest
+from kprobe_vm.recording.places import places
 from kprobe_vm.recording.profilefile import json_bytes, version_of
 
 __all__ = ["Differences", "UnknownAnswers", "ask", "ask_again", "check"]
@@ -38,6 +39,11 @@ class Differences(Protocol):
         ...
 
     @property
+    def missing(self) -> Mapping[str, str]:
+        """What wasn't there to be asked about."""
+        ...
+
+    @property
     def unknown(self) -> Mapping[str, str]:
         """The answers that no value fits."""
         ...
@@ -46,15 +52,20 @@ class Differences(Protocol):
 def ask(guest: Guest, banner: str, progress: Progress) -> Differences:
     """Ask a guest all questions; `banner` is its /proc/version.  Each contradiction is told as progress."""
     progress("asking how it differs from other kernels")
-    asked: Callable[[object, object, str], Differences] = next(iter(entry_points(group=GROUP, name="sim"))).load()
+    asked: Callable[[object, object, str, Mapping[str, str]], Differences] = next(
+        iter(entry_points(group=GROUP, name="sim"))
+    ).load()
+    found = places(guest)
     workload = guest.workload()
     try:
         with _breakpoints(guest):
-            differences = asked(guest.tracefs, workload, version_of(banner))
+            differences = asked(guest.tracefs, workload, version_of(banner), found)
     finally:
         workload.close()
     for row, (expected, value) in differences.contradicted.items():
         progress(f"{row} is {value!r}, not {expected!r} as by its version")
+    for row, what in differences.missing.items():
+        progress(f"{row} is as by its version: it hasn't {what}")
     return differences
 
 

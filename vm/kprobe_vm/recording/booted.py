@@ -58,6 +58,11 @@ class Booted:
         return GuestWorkload(self._machine)
 
 
+def _check_capstone() -> None:
+    if importlib.util.find_spec("capstone") is None:
+        raise ExtraMissing("recording needs the Python package capstone, the extra [record]: pip install capstone")
+
+
 def record_kernel(
     kernel: str,
     into: Path,
@@ -71,8 +76,7 @@ def record_kernel(
     `modules` is where the kernel's modules are, `config` its configuration file.  Raise `NotReady`, `MachineDied`, and
     `OSError` for a configuration that can't be read or a directory that can't be written to: before anything is booted.
     """
-    if importlib.util.find_spec("capstone") is None:
-        raise ExtraMissing("recording needs the Python package capstone, the extra [record]: pip install capstone")
+    _check_capstone()
     text = config.read_text("utf-8", "replace") if config else None
     if text is not None and "\nCONFIG_" not in f"\n{text}":
         raise NotReady(f"{config} is no kernel configuration: it has no line CONFIG_NAME=VALUE")
@@ -88,5 +92,6 @@ def record_answers(
 
     Raise what `ask_again` does.
     """
+    _check_capstone()
     with Machine(kernel, modules=modules, progress=progress) as machine:
         return ask_again(Booted(machine), into / machine.release, progress)

@@ -137,7 +137,10 @@ def _expand(guest: Guest, answers: dict[str, bytes]) -> None:
 
 
 class Memory:
-    """The guest kernel's memory by its virtual addresses, through /proc/kcore (an ELF core file)."""
+    """The guest kernel's memory by its virtual addresses, through /proc/kcore (an ELF core file).
+
+    Raises OSError where that can't be opened, ValueError for what is none.
+    """
 
     def __init__(self, files: Tree) -> None:
         self._file = files.open("proc/kcore", os.O_RDONLY)
@@ -147,6 +150,9 @@ class Memory:
             if not piece:
                 break
             head += piece
+        if len(head) < 64:
+            self.close()
+            raise ValueError("/proc/kcore is no core file")
         start, size, count = struct.unpack_from("<Q", head, 32)[0], *struct.unpack_from("<HH", head, 54)
         self._segments = []
         for index in range(count):

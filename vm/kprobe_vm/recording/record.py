@@ -82,6 +82,8 @@ def write_down(files: Tree, answers: Mapping[str, bytes], into: Path, config: st
     try:
         if config is None and "config.gz" in answers:
             config = gzip.decompress(answers["config.gz"]).decode()
+        if config is None:
+            progress("its configuration isn't known: it has no /proc/config.gz, and no file was given (--config)")
         return write_profile(into, answers, memory.read, config, progress)
     finally:
         memory.close()
