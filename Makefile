@@ -1,6 +1,6 @@
 # make without an argument tells what there is
 .DEFAULT_GOAL := help
-.PHONY: help demo test vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs check format bench growth bench-check bench-vm clean
+.PHONY: help demo test vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs profiles check format bench growth bench-check bench-vm clean
 KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
@@ -20,6 +20,7 @@ help:
 	@echo 'make vm-record-local      record a guest from within and from without, and compare; minutes (KERNEL=6.1)'
 	@echo 'make vm-ftracetest        all of the kernel'"'"'s ftracetest on the mount, against docs/ftracetest.md; minutes'
 	@echo 'make vm-programs          trace-cmd, libtracefs and perf on the mount and on a guest; writes docs/programs.md'
+	@echo 'make profiles             record every locked kernel into files (DIRECTORY=profiles ONLY="6.12 7.2"); minutes'
 	@echo 'make check                lint, format, types'
 	@echo 'make format               put the code into its format'
 	@echo 'make bench [BEFORE=DIR]   benchmarks, as ratios measured side by side; of an older checkout, too; ONLY=hit, RECORD=1'
@@ -73,6 +74,12 @@ vm-matrix: $(VENV)/.dev
 vm-programs: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
 	$(PY) tools/programs.py --write
+
+# ONLY="6.12 7.2" of the kernels; what fails is named, and the others go on
+DIRECTORY ?= profiles
+profiles: $(VENV)/.dev
+	@$(PY) -m kprobe_vm check
+	$(PY) tools/profiles.py $(DIRECTORY) $(ONLY)
 
 check: $(VENV)/.dev
 	$(PY) -m ruff check $(SOURCES)
