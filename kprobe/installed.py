@@ -46,15 +46,16 @@ def find(group: str, name: str) -> EntryPoint | None:
             if not any(distribution in known for known in before):
                 return point
         before.append(distributions)
-    return next((point for point in _all_points(group) if point.name == name), None)
+    return next((point for point in entries(group) if point.name == name), None)
 
 
 def names(group: str) -> set[str]:
     """Return the names of a group's entry points."""
-    return {point.name for point in _all_points(group)}
+    return {point.name for point in entries(group)}
 
 
-def _all_points(group: str) -> list[EntryPoint]:
+def entries(group: str) -> list[EntryPoint]:
+    """Return a group's entry points."""
     from importlib.metadata import entry_points
 
     return [EntryPoint(point.name, point.value) for point in entry_points(group=group)]

@@ -344,3 +344,9 @@ def _in_series(release: str, spec: str) -> bool:
     if dash and (build := re.fullmatch(r"([0-9.]+(?:[-+][a-z]*[0-9]+)*)" + re.escape("-" + flavour), release)):
         release, spec = build[1], series
     return "." in spec[:-1] and re.match(re.escape(spec) + r"(?![0-9])", release) is not None
+
+
+def flavour(release: str) -> str:
+    """Return which of a build's flavours a release is: "rt-amd64" of 6.12.117+deb13-rt-amd64, "" if it has none."""
+    found = re.fullmatch(r"(?>[0-9.]+(?:-(?:rc)?[0-9]+|\+[a-z]*[0-9]+)*)-(.+)", release)
+    return found[1] if found else ""

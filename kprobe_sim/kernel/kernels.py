@@ -1,0 +1,70 @@
+"""The kernels that can be simulated, for programs that find them by the entry point kprobe.kernels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from kprobe_sim.builds import profile
+from kprobe_sim.builds.portable.envelope import HEAD_SIZE, read_head
+from kprobe_sim.named_tuple import NamedTuple
+
+
+class RecordedKernel(NamedTuple):
+    """A kernel of which there is a profile."""
+
+    series: str  # the first two numbers of the version: "6.12"
+    release: str  # uname -r: "6.12.117+deb13-cloud-amd64"
+    flavour: str  # what follows the numbers of the release: "cloud-amd64"; "" if nothing does
+    spec: str  # what opens it, as short as it can be said: "sim:6.12", "sim:6.12-rt-amd64", "sim:RELEASE"
+    place: str  # where its profile is: "package", "data directory", "environment"
+
+
+def kernels() -> list[RecordedKernel]:
+    """Return the kernels that there are profiles of, oldest first; of those that share a name the one that it means.
+
+    No profile is looked into further than needed: opening one that isn't sound raises ValueError.  A profile that
+    doesn't even say of which kernel it is is left out.
+    """
+    named = _named()
+    names = profile.ordered(tuple(named))
+    found = []
+    for name in names:
+        path, place = named[name]
+        try:
+            release, version = _of(path)
+        except (OSError, ValueError, KeyError):
+            continue
+        series = "{}.{}".format(*profile.version_number(version))
+        flavour = profile.flavour(release)
+        found.append(RecordedKernel(series, release, flavour, f"sim:{_shortest(name, series, flavour, names)}", place))
+    return found
+
+
+def _named() -> dict[str, tuple[Path, str]]:
+    """Return by name the path of each profile and the place that it is in."""
+    named = {name: (profile.PROFILES / name, "package") for name in profile.available()}
+    for place, directory in reversed(profile.places()):
+        named |= {name: (path, place) for name, path in profile.profiles_in(directory).items()}
+    return named
+
+
+def _of(path: Path) -> tuple[str, str]:
+    """Return the release and the version that a profile says it is of."""
+    if path.is_dir():
+        facts = json.loads((path / "profile.json").read_bytes())
+        return facts["release"], facts["version"]
+    with path.open("rb") as file:
+        head = read_head(file.read(HEAD_SIZE))
+    return head.release, head.version
+
+
+def _shortest(name: str, series: str, flavour: str, names: tuple[str, ...]) -> str:
+    """Return the first spec that means the profile of that name: its series, that with the flavour, the name."""
+    for spec in (series, f"{series}-{flavour}"):
+        try:
+            if profile.chosen(spec, names) == name:
+                return spec
+        except ValueError:
+            pass
+    return name

@@ -1,0 +1,85 @@
+"""The kernels that can be simulated, as other programs are told of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kprobe_sim.builds.portable.file import packed
+from kprobe_sim.builds.profile import flavour
+from kprobe_sim.kernel.kernels import kernels
+
+from . import toy_profile
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the only directory of the user's that profiles are looked for in."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("KPROBE_SIM_PROFILES", str(tmp_path / "own"))
+    (tmp_path / "own").mkdir()
+    return tmp_path / "own"
+
+
+def offer(own: Path, release: str, name: str = "") -> None:
+    """Put a profile file of a release into the directory, by its own name or another."""
+    directory = toy_profile.write(own.parent / "made" / release, release=release, version=release.partition("-")[0])
+    (own / f"{name or release}.kprofile").write_bytes(packed(directory))
+
+
+def test_those_of_the_package_oldest_first(own: Path) -> None:
+    found = {kernel.release: (kernel.series, kernel.flavour, kernel.spec, kernel.place) for kernel in kernels()}
+    packaged = [(release, said) for release, said in found.items() if said[3] == "package"]
+    assert packaged == [
+        ("5.10.0-46-cloud-amd64", ("5.10", "cloud-amd64", "sim:5.10", "package")),
+        ("6.1.0-54-cloud-amd64", ("6.1", "cloud-amd64", "sim:6.1", "package")),
+        ("6.12.117+deb13-cloud-amd64", ("6.12", "cloud-amd64", "sim:6.12", "package")),
+        ("7.2.13+deb14-cloud-amd64", ("7.2", "cloud-amd64", "sim:7.2", "package")),
+        ("7.3-cloud-amd64", ("7.3", "cloud-amd64", "sim:7.3", "package")),
+    ]
+
+
+def test_those_of_the_user_with_the_spec_that_means_them_and_not_another(own: Path) -> None:
+    offer(own, "6.5.1-rt-amd64")
+    offer(own, "6.5.1-cloud-amd64")
+    offer(own, "6.5.0-cloud-amd64")
+    offer(own, "6.1.0-54-cloud-amd64")  # before the package's
+    offer(own, "6.4.7-toy", name="mine")
+    found = {kernel.spec: (kernel.release, kernel.place) for kernel in kernels() if kernel.place == "environment"}
+    assert found == {
+        "sim:mine": ("6.4.7-toy", "environment"),
+        "sim:6.1": ("6.1.0-54-cloud-amd64", "environment"),
+        "sim:6.5.0-cloud-amd64": ("6.5.0-cloud-amd64", "environment"),
+        "sim:6.5-rt-amd64": ("6.5.1-rt-amd64", "environment"),
+        "sim:6.5": ("6.5.1-cloud-amd64", "environment"),
+    }
+
+
+def test_what_does_not_say_of_which_kernel_it_is_is_left_out(own: Path) -> None:
+    before = kernels()
+    (own / "6.6.1-toy.kprofile").write_bytes(b"no profile")
+    (own / "6.6.2-toy").mkdir()
+    (own / "6.6.2-toy" / "profile.json").write_text("{}")
+    (own / "6.6.3-toy").mkdir()
+    (own / "6.6.3-toy" / "profile.json").write_text("[")
+    assert kernels() == before
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [
+        ("6.12.117+deb13-rt-amd64", "rt-amd64"),
+        ("6.12.117+deb13-amd64", "amd64"),
+        ("5.10.0-46-cloud-amd64", "cloud-amd64"),
+        ("7.3-cloud-amd64", "cloud-amd64"),
+        ("6.8.0-45-generic", "generic"),
+        ("6.9.0-rc3-mine", "mine"),
+        ("6.5.0", ""),
+        ("6.9.0-rc3", ""),
+        ("6.11.4-301.fc41.x86_64", ""),
+    ],
+)
+def test_a_flavour_is_what_follows_the_numbers(release: str, expected: str) -> None:
+    assert flavour(release) == expected
