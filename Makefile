@@ -1,11 +1,11 @@
 # make without an argument tells what there is
 .DEFAULT_GOAL := help
-.PHONY: help demo test vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs profiles check format bench growth bench-check bench-vm clean
+.PHONY: help demo test vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs profiles distribution check format bench growth bench-check bench-vm clean
 KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
 PY := $(VENV)/bin/python
-SOURCES := kprobe kprobe_sim vm tests tools
+SOURCES := kprobe kprobe_sim vm tests tools distributions
 # processes that share the tests: three for two processors, as a third of a test is waiting; 0 is this one alone, as a
 # debugger wants it
 WORKERS ?= auto
@@ -21,6 +21,7 @@ help:
 	@echo 'make vm-ftracetest        all of the kernel'"'"'s ftracetest on the mount, against docs/ftracetest.md; minutes'
 	@echo 'make vm-programs          trace-cmd, libtracefs and perf on the mount and on a guest; writes docs/programs.md'
 	@echo 'make profiles             record every locked kernel into files (DIRECTORY=profiles ONLY="6.12 7.2"); minutes'
+	@echo 'make distribution         record the kernels of distributions/kprobe-sim-profiles anew (ONLY="6.16 7.1"); minutes'
 	@echo 'make check                lint, format, types'
 	@echo 'make format               put the code into its format'
 	@echo 'make bench [BEFORE=DIR]   benchmarks, as ratios measured side by side; of an older checkout, too; ONLY=hit, RECORD=1'
@@ -33,7 +34,7 @@ help:
 $(VENV)/.bare:
 	@python3 tools/environment.py && touch $@
 
-$(VENV)/.dev: pyproject.toml tools/environment.py
+$(VENV)/.dev: pyproject.toml distributions/kprobe-sim-profiles/pyproject.toml tools/environment.py
 	@python3 tools/environment.py --dev && touch $(VENV)/.bare $@
 
 demo: $(VENV)/.bare
@@ -80,6 +81,10 @@ DIRECTORY ?= profiles
 profiles: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
 	$(PY) tools/profiles.py $(DIRECTORY) $(ONLY)
+
+distribution: $(VENV)/.dev
+	@$(PY) -m kprobe_vm check
+	$(PY) tools/profiles.py --distribution $(ONLY)
 
 check: $(VENV)/.dev
 	$(PY) -m ruff check $(SOURCES)

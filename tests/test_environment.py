@@ -53,6 +53,8 @@ def test_pip_can_take_it_back(tmp_path: Path) -> None:
     directory = tmp_path / "environment"
     make(directory, "", tmp_path)
     pip = [sys.executable, "-m", "pip", "--python", directory / "bin" / "python", "--disable-pip-version-check"]
-    done = subprocess.run([*pip, "uninstall", "-y", "kprobe-sim"], capture_output=True, text=True, timeout=100)
-    assert "Successfully uninstalled kprobe-sim-" in done.stdout, done.stdout + done.stderr
+    names = ["kprobe-sim", "kprobe-sim-profiles"]
+    done = subprocess.run([*pip, "uninstall", "-y", *names], capture_output=True, text=True, timeout=100)
+    for name in names:
+        assert f"Successfully uninstalled {name}-0" in done.stdout, done.stdout + done.stderr
     assert list(directory.rglob("*kprobe*")) == []

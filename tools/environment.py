@@ -1,7 +1,8 @@
 """Make the checkout's virtual environment: with nothing but python3 for the demo, with the tools for development.
 
-    python3 tools/environment.py           the three packages and their commands, from the checkout, and pip if python3
-                                           has ensurepip (Debian's: python3-venv); needs no network
+    python3 tools/environment.py           the three packages and their commands and the profiles of all kernels, from
+                                           the checkout, and pip if python3 has ensurepip (Debian's: python3-venv);
+                                           needs no network
     python3 tools/environment.py --dev     as well the extra [dev], installed by pip
 
 A Debian python3 comes without ensurepip; then, with --dev, pip is taken from Debian's package python3-pip-whl, fetched
@@ -18,9 +19,12 @@ import sys
 import tempfile
 import tomllib
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+PROFILES = ROOT / "distributions" / "kprobe-sim-profiles"
+PROJECTS = {ROOT: ("", "vm"), PROFILES: ("src",)}  # and where in them packages are
 NO_PIP = """\
 NOTE: {environment} has no pip, as this python3 has no ensurepip. The commands in it and the demo need none.
 To install more into it: on Debian `apt-get install python3-venv`, elsewhere your system's ensurepip, and
@@ -35,20 +39,28 @@ def site_packages(environment: Path) -> Path:
 
 def link_checkout(environment: Path) -> None:
     """Make packages, entry points and commands of the checkout visible in the environment, as pip -e would."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for directory, places in PROJECTS.items():
+        link(environment, directory, places)
+
+
+def link(environment: Path, directory: Path, places: Sequence[str]) -> None:
+    """Make those of one project visible, whose packages are in some places of its directory."""
+    project = tomllib.loads((directory / "pyproject.toml").read_text())["project"]
     site = site_packages(environment)
-    (site / "kprobe-sim-checkout.pth").write_text(f"{ROOT}\n{ROOT / 'vm'}\n")
-    facts = site / f"kprobe_sim-{project['version']}.dist-info"
+    paths = site / f"{project['name']}-checkout.pth"
+    paths.write_text("".join(f"{directory / place}\n" for place in places))
+    facts = site / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
     facts.mkdir(exist_ok=True)
     (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    groups = {"console_scripts": project["scripts"], **project["entry-points"]}
+    commands = project.get("scripts", {})
+    groups = {"console_scripts": commands, **project["entry-points"]}
     (facts / "entry_points.txt").write_text(
         "".join(
             f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in entries.items())
             for group, entries in groups.items()
         )
     )
-    for name, target in project["scripts"].items():
+    for name, target in commands.items():
         module, function = target.split(":")
         script = environment / "bin" / name
         script.write_text(
@@ -56,18 +68,18 @@ def link_checkout(environment: Path) -> None:
         )
         script.chmod(0o755)
     (facts / "INSTALLER").write_text("make\n")
-    scripts = [f"../../../bin/{name}" for name in project["scripts"]]
+    scripts = [f"../../../bin/{name}" for name in commands]
     own = [f"{facts.name}/{name}" for name in ("METADATA", "entry_points.txt", "INSTALLER", "RECORD")]
     # by this pip takes it all back when it installs the same properly
-    (facts / "RECORD").write_text("".join(f"{path},,\n" for path in ["kprobe-sim-checkout.pth", *scripts, *own]))
+    (facts / "RECORD").write_text("".join(f"{path},,\n" for path in [paths.name, *scripts, *own]))
 
 
 def unlink_checkout(environment: Path) -> None:
     """Take back what `link_checkout` wrote, for pip to install the same properly."""
     site = site_packages(environment)
-    (site / "kprobe-sim-checkout.pth").unlink(missing_ok=True)
-    for facts in site.glob("kprobe_sim-*.dist-info"):
-        shutil.rmtree(facts)
+    for pattern in ("kprobe-sim*-checkout.pth", "kprobe_sim*-*.dist-info"):
+        for path in site.glob(pattern):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def has_pip(environment: Path) -> bool:
@@ -134,8 +146,8 @@ def main() -> None:
             "install",
             "--quiet",
             "--disable-pip-version-check",
-            "-e",
-            f"{ROOT}[dev]",
+            *("-e", f"{ROOT}[dev]"),
+            *("-e", PROFILES),
         ],
         check=True,
     )

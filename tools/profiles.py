@@ -1,7 +1,10 @@
-"""Record every locked kernel into a directory of profiles that `kprobe-sim profiles --fetch` reads.
+"""Record kernels into a directory of profiles, with the index of checksums that `kprobe-sim profiles --fetch` reads.
 
 Usage: profiles.py DIRECTORY [KERNEL ...]; without a KERNEL all of the lock that comes with kprobe-vm.  A kernel that
 fails is named at the end, and the others go on; what is there of an earlier run is replaced by its release.
+
+       profiles.py --distribution [KERNEL ...]; the directory is that of distributions/kprobe-sim-profiles, and without
+a KERNEL it is all of the lock that the package has no profile of, and when none has failed nothing else stays there.
 """
 
 from __future__ import annotations
@@ -12,39 +15,63 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from kprobe_sim.builds.profile import SUFFIX, available, fitting
 from kprobe_vm.debian.lock import shipped
 from kprobe_vm.errors import MachineError
 from kprobe_vm.host.progress import ProgressPrinter
 from kprobe_vm.recording.booted import record_kernel
 from kprobe_vm.recording.onefile import record_file
 
-SUFFIX = ".kprofile"
 INDEX = "SHA256SUMS"
+OPTION = "--distribution"
+DISTRIBUTION = (
+    Path(__file__).resolve().parent.parent / "distributions" / "kprobe-sim-profiles" / "src" / "kprobe_sim_profiles"
+)
 
 
 def main(words: Sequence[str]) -> int:
     """Record, and write the index; return 0 if no kernel failed."""
-    if not words or words[0].startswith("-"):
+    if not words or (words[0].startswith("-") and words[0] != OPTION):
         print(__doc__, file=sys.stderr)
         return 2
-    directory, kernels = Path(words[0]), list(words[1:]) or list(shipped().kernels)
+    is_distribution = words[0] == OPTION
+    directory, kernels = DISTRIBUTION if is_distribution else Path(words[0]), list(words[1:])
     directory.mkdir(parents=True, exist_ok=True)
-    failed = []
-    for number, kernel in enumerate(kernels, 1):
-        try:
-            print(f"{number} of {len(kernels)}: {recorded(kernel, directory)}", flush=True)
-        except (MachineError, OSError, ValueError) as error:
-            failed.append(kernel)
-            print(f"{number} of {len(kernels)}: {kernel} failed: {error}", file=sys.stderr)
+    made, failed = record_all(kernels or (unpackaged() if is_distribution else list(shipped().kernels)), directory)
+    if is_distribution and not kernels and not failed:
+        for path in set(profiles(directory)).difference(made):
+            path.unlink()
     write_index(directory)
     if failed:
         print(f"failed: {' '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
 
 
-def recorded(kernel: str, directory: Path) -> str:
-    """Record a kernel into RELEASE.kprofile; return a line about it."""
-    began = time.monotonic()
+def unpackaged() -> list[str]:
+    """Return the kernels of the lock that the package has no profile of."""
+    packaged = tuple(available())
+    return [kernel for kernel in shipped().kernels if fitting(kernel, packaged) is None]
+
+
+def record_all(kernels: Sequence[str], directory: Path) -> tuple[list[Path], list[str]]:
+    """Record kernels; return the files that were made, and the kernels that failed."""
+    made, failed = [], []
+    for number, kernel in enumerate(kernels, 1):
+        began = time.monotonic()
+        try:
+            path = recorded(kernel, directory)
+        except (MachineError, OSError, ValueError) as error:
+            failed.append(kernel)
+            print(f"{number} of {len(kernels)}: {kernel} failed: {error}", file=sys.stderr)
+        else:
+            made.append(path)
+            said = f"{path.name}, {path.stat().st_size / 1e6:.1f} MB in {time.monotonic() - began:.0f} s"
+            print(f"{number} of {len(kernels)}: {kernel}: {said}", flush=True)
+    return made, failed
+
+
+def recorded(kernel: str, directory: Path) -> Path:
+    """Record a kernel into RELEASE.kprofile; return its path."""
     releases: list[str] = []
 
     def record(into: Path) -> Path:
@@ -53,14 +80,17 @@ def recorded(kernel: str, directory: Path) -> str:
         return made
 
     fresh = record_file(record, directory / f".{kernel}{SUFFIX}")
-    path = fresh.rename(directory / f"{releases[0]}{SUFFIX}")
-    return f"{kernel}: {path.name}, {path.stat().st_size / 1e6:.1f} MB in {time.monotonic() - began:.0f} s"
+    return fresh.rename(directory / f"{releases[0]}{SUFFIX}")
+
+
+def profiles(directory: Path) -> list[Path]:
+    """Return the profile files in a directory."""
+    return sorted(directory.glob(f"[!.]*{SUFFIX}"))
 
 
 def write_index(directory: Path) -> None:
     """Write the checksums of all profiles in a directory, as sha256sum does."""
-    files = sorted(directory.glob(f"[!.]*{SUFFIX}"))
-    rows = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files]
+    rows = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in profiles(directory)]
     (directory / INDEX).write_text("".join(rows), "utf-8")
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -279,28 +279,38 @@ def load(spec: str = "") -> Profile:
     """Return the newest profile of a series ("6.1"), the one of a release, or without spec the package's newest.
 
     They are looked for among the user's and the package's; of a release that is there more than once the first counts,
-    in the order of `places`, the package's last.  A spec with a slash or the suffix of profile files is a path.
+    in the order of `places`, the package's last.  Where none of these fits, those of other installed distributions are
+    looked for as well.  A spec with a slash or the suffix of profile files is a path.
 
     Raises ValueError, listing what there is, for a spec that nothing fits, or with the reason for a profile that can't
     be used.
     """
     if "/" in spec or spec.endswith(SUFFIX):
         return _elsewhere(Path(spec))
-    releases = tuple(available())
-    own = _own() if spec else {}
-    if not own:
-        return _opened((PROFILES, chosen(spec, releases), 0))
-    release = chosen(spec, ordered((*own, *(release for release in releases if release not in own))))
+    packaged = tuple(available())
+    own = _own(_user_places()) if spec else {}
+    names = ordered((*own, *(release for release in packaged if release not in own))) if own else packaged
+    release = fitting(spec, names)
+    if release is None:
+        own = _installed() | own
+        release = chosen(spec, ordered((*own, *(release for release in packaged if release not in own))))
     return _elsewhere(own[release]) if release in own else _opened((PROFILES, release, 0))
 
 
-def _own() -> dict[str, Path]:
-    """Return the user's profiles by their names."""
+def _own(places: Sequence[tuple[str, Path]]) -> dict[str, Path]:
+    """Return the profiles in some places by their names."""
     own: dict[str, Path] = {}
-    for _, place in reversed(_user_places()):
+    for _, place in reversed(places):
         if os.access(place, os.R_OK):  # mostly there is none, and this takes half the time of an exception
             own |= profiles_in(place)
     return own
+
+
+def _installed() -> dict[str, Path]:
+    """Return the profiles of other installed distributions by their names."""
+    from kprobe_sim.builds.portable.installed import places
+
+    return _own(places())
 
 
 def _elsewhere(path: Path) -> Profile:
@@ -323,16 +333,21 @@ def _opened(which: tuple[Path, str, int]) -> Profile:
     return Profile(place / name)
 
 
-@lru_cache(maxsize=64)
 def chosen(spec: str, releases: tuple[str, ...]) -> str:
     """Return which of the releases, oldest first, a spec means.  Raises ValueError, listing them, if it means none."""
-    if spec in releases:
-        return spec
-    fitting = [release for release in releases if not spec or _in_series(release, spec)]
-    if not fitting:
+    release = fitting(spec, releases)
+    if release is None:
         there = ", ".join(releases) or "none"
         raise ValueError(f"no profile of kernel {spec!r}; there are: {there}")
-    return fitting[-1]
+    return release
+
+
+@lru_cache(maxsize=64)
+def fitting(spec: str, releases: tuple[str, ...]) -> str | None:
+    """Return which of the releases, oldest first, a spec means, None if it means none of them."""
+    if spec in releases:
+        return spec
+    return next((release for release in reversed(releases) if not spec or _in_series(release, spec)), None)
 
 
 def _in_series(release: str, spec: str) -> bool:

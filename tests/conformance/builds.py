@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from kprobe_sim.builds.portable import installed
 from kprobe_sim.builds.profile import Profile, available, load, profiles_in
 
 # Texts in a kernel's README by which kernels are told apart, for the fixture `choose`.
@@ -122,14 +123,14 @@ def _place(profile: Profile, place: str) -> str:
 
 
 def recorded_of(release: str, spec: str, places: list[Path]) -> Profile:
-    """Return the profile of a guest's release: of the user's places the first that has one, else the package's.
+    """Return the profile of a guest's release: of the user's places the first that has one, else what is installed.
 
     Raises LookupError, saying how one is made, where there is none.
     """
     for place in places:
         if release in (there := profiles_in(place)):
             return load(os.path.abspath(there[release]))
-    if release in available():
+    if release in available() or any(release in profiles_in(place) for _, place in installed.places()):
         return load(release)
     kind, _, kernel = spec.partition(":")
     command = f"kprobe-vm record {kernel}" if kind == "vm" else "kprobe-sim record-local"

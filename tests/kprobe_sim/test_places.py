@@ -8,6 +8,7 @@ import pytest
 
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.builds import profile
+from kprobe_sim.builds.portable import installed
 from kprobe_sim.builds.portable.file import packed
 
 from . import toy_profile
@@ -33,6 +34,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
     monkeypatch.setenv("KPROBE_SIM_PROFILES", f"{places.first}:{places.second}")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(installed, "places", list)  # what is installed beside is no matter here
     return places
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kprobe_sim import SimulatedKernel
+from kprobe_sim.builds.portable import installed
 from kprobe_sim.builds.portable.file import packed
 from kprobe_sim.cli import main
 from kprobe_vm.errors import MachineError
@@ -50,6 +51,7 @@ class Home:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Home:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(installed, "places", list)  # what is installed beside is no matter here
     monkeypatch.setenv("KPROBE_SIM_PROFILES", str(tmp_path / "own"))
     monkeypatch.chdir(tmp_path)
     return Home(tmp_path, capsys)

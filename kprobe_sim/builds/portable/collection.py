@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kprobe_sim.builds import profile
 from kprobe_sim.builds.packed import open_sections
+from kprobe_sim.builds.portable import installed
 from kprobe_sim.builds.portable.cache import is_unpacked
 from kprobe_sim.builds.portable.facts import checked
 from kprobe_sim.builds.portable.file import MAGIC, ProfileFile
@@ -20,16 +21,14 @@ class StoredProfile(NamedTuple):
     name: str
     version: str
     size: int  # in bytes
-    path: Path
-    place: str
+    where: str
     hidden: bool = False  # an earlier place has one of that name
     trouble: str = ""
 
     def line(self) -> str:
         """Return what is said of it: name, version, size, where it is, and what is amiss."""
-        where = "package" if self.place == "package" else f"{self.path} ({self.place})"
         notes = f"{'; hidden by the one before' * self.hidden}{self.trouble and f': {self.trouble}'}"
-        return f"{self.name:<28} {self.version or '-':<9} {self.size / 1e6:4.1f} MB  {where}{notes}"
+        return f"{self.name:<28} {self.version or '-':<9} {self.size / 1e6:4.1f} MB  {self.where}{notes}"
 
 
 def stored() -> list[StoredProfile]:
@@ -44,21 +43,24 @@ def stored() -> list[StoredProfile]:
 def _everywhere() -> Iterator[StoredProfile]:
     for place, directory in profile.places():
         for name, path in profile.profiles_in(directory).items():
-            yield _looked_at(name, path, place)
+            yield _looked_at(name, path, f"{path} ({place})")
     for release in profile.available():
         yield _looked_at(release, profile.PROFILES / release, "package")
+    for distribution, directory in installed.places():
+        for name, path in profile.profiles_in(directory).items():
+            yield _looked_at(name, path, distribution)
 
 
-def _looked_at(name: str, path: Path, place: str) -> StoredProfile:
+def _looked_at(name: str, path: Path, where: str) -> StoredProfile:
     size = 0
     try:
         files = list(path.iterdir()) if path.is_dir() else [path]
         size = sum([file.stat().st_size for file in files])
-        return StoredProfile(name, _version(path), size, path, place)
+        return StoredProfile(name, _version(path), size, where)
     except OSError as error:
-        return StoredProfile(name, "", size, path, place, trouble=f"{error.strerror}")
+        return StoredProfile(name, "", size, where, trouble=f"{error.strerror}")
     except ValueError as error:
-        return StoredProfile(name, "", size, path, place, trouble=str(error).removeprefix(f"{path}: "))
+        return StoredProfile(name, "", size, where, trouble=str(error).removeprefix(f"{path}: "))
 
 
 def _version(path: Path) -> str:
