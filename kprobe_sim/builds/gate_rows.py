@@ -217,9 +217,10 @@ ROWS: tuple[Gate, ...] = (
     ),
     Gate("failed_element_keeps_room", ((_START, True), ((5, 15, 0), False)), "campaign 5.10, 6.1: '+0(%si):string[2]'"),
     Gate(
-        "failed_kernel_read_is_zero",
-        ((_START, True), ((6, 1, 0), False)),
-        "campaign 5.10 and 6.1: '+0(%di):u16[1]'; __get_kernel_nofault() of 5.10 stores what its fixup made zero",
+        "failed_kernel_read",
+        ((_START, "zero"), ((6, 1, 0), "task"), ((6, 12, 0), "one")),
+        "guests 5.10 to 7.3: 'a=@0xffffffffffe00000:x64'; __get_kernel_nofault() of 5.10 stores what its fixup made"
+        " zero, later ones what the register held: `current`, or the count of disabled page faults",
     ),
     Gate("pid_errno", ((_START, errno.EINVAL), ((5, 16, 0), errno.EPERM)), "campaign 5.10, 6.1: trace_pid_write()"),
     _since("pid_blanks_taken", (5, 15, 0), "campaign on 5.10 and 6.1: trace_pid_write()"),

@@ -1,7 +1,8 @@
 """Fetch arguments evaluated: a machine state into the bytes of a record.
 
 An argument is compiled once into a closure.  A failed read leaves whatever bytes the buffer held: records are zero
-there, and know it (`SparseBytes`).  Sources: trace_probe_tmpl.h and trace_probe_kernel.h of 6.1; recorded traces.
+there, and know it (`SparseBytes`); at a kernel address a number is what its register held.
+Sources: trace_probe_tmpl.h and trace_probe_kernel.h of 6.1; recorded traces.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from kprobe_sim.builds.gates import Gates
+from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.fetch.argument import FetchArg, Store
 from kprobe_sim.fetch.event_field import compile_field
 from kprobe_sim.fetch.expression import Deref, From, Source
@@ -24,6 +26,7 @@ Value = Callable[[State], int | None]
 # A state and what the record begins with (type, flags, preemption depth, pid, addresses) -> the record.
 Evaluate = Callable[[State, tuple[int, ...]], bytes]
 _KERNEL_START = 0xFFFF_8000_0000_0000  # the first address that kernel memory can have
+_VSYSCALL = 0xFFFF_FFFF_FF60_0000  # a page at a kernel address that is the user's: nobody tries to read it
 _ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
 _COMMON_SIZE = 8  # bytes of the fields that all events have
 _LOCATION = 4  # bytes of a string's location
@@ -126,9 +129,21 @@ def _bits(argument: FetchArg) -> Callable[[int], int]:
     return lambda number: (number & mask) >> position & low
 
 
-def _zeroed(address: int, gates: Gates, *, user: bool) -> bool:
-    """Return whether a read that failed at an address left zeros, not what was there."""
-    return gates.failed_kernel_read_is_zero and not user and address >= _KERNEL_START
+def _failed(argument: FetchArg, gates: Gates) -> Callable[[State, int], int | None]:
+    """Return what tells the number that a failed read at an address stores; None if it leaves what was there.
+
+    Source: copy_from_kernel_nofault(), whose loads of more than a byte store their register, read or not.
+    """
+    stored, user = gates.failed_kernel_read, argument.expression.derefs[-1].user
+    if user or (argument.type.size == 1 and stored != "zero"):
+        return lambda state, address: None
+
+    def number(state: State, address: int) -> int | None:
+        if address < _KERNEL_START or address & -PAGE_SIZE == _VSYSCALL:
+            return None
+        return state.current.task if stored == "task" else int(stored == "one")
+
+    return number
 
 
 def _number(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[State], int | Hole]:
@@ -153,6 +168,7 @@ def _number(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[Stat
 
     offset, user, _ = argument.expression.derefs[-1]
     unread = untouched if argument.bits is None else Hole(0, size, take)  # the bits are taken of what is there
+    failed = _failed(argument, gates)
 
     def memory(state: State) -> int | Hole:
         start = value(state)
@@ -160,9 +176,8 @@ def _number(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[Stat
             return untouched
         address = (start + offset) & ULONG_MAX
         content = fetch(state.memory, address, size, user=user)
-        if content is None:
-            return 0 if _zeroed(address, gates, user=user) else unread
-        return take(int.from_bytes(content, "little"))
+        number = failed(state, address) if content is None else int.from_bytes(content, "little")
+        return unread if number is None else take(number)
 
     return memory
 
@@ -173,7 +188,8 @@ def _array(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[State
     take = _bits(argument)
     size = argument.type.size
     length = argument.length
-    offset, user, _ = argument.expression.derefs[-1]
+    offset = argument.expression.derefs[-1].offset
+    failed = _failed(argument, gates)
     change = None if argument.bits is None else take
     untouched = SparseBytes.of(bytes(size * length), [Hole(0, size * length)])
 
@@ -189,10 +205,10 @@ def _array(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[State
         for index in range(length):
             address = (start + offset + size * index) & ULONG_MAX
             item = state.memory.read(address, size)
-            if item is None and not _zeroed(address, gates, user=user):
+            number = failed(state, address) if item is None else int.from_bytes(item, "little")
+            if number is None:
                 holes.append(Hole(size * index, size, change))
-            number = 0 if item is None else take(int.from_bytes(item, "little"))
-            items.append(number.to_bytes(size, "little"))
+            items.append(take(number or 0).to_bytes(size, "little"))
         return SparseBytes.of(b"".join(items), holes) if holes else b"".join(items)
 
     return array

@@ -51,7 +51,6 @@ class Hits:
         self._resolver = CallResolver(machine)
         self._named: tuple[Task | None, bytes] = (None, b"")  # the task that called last, and its name
         self._tasks = TaskMemory(machine)
-        self._has_current = machine.gates.current
         self._breakpoint = HandlerContext(*machine.gates.breakpoint)
         self._returned = HandlerContext(*machine.gates.plain_return)
         self._users = FunctionUsers(instances, probes)
@@ -108,7 +107,7 @@ class Hits:
         if callee is None:
             return None
         task, cpu = call.task, call.cpu
-        current = self._tasks.at(task, cpu) if self._has_current else NOWHERE
+        current = self._tasks.at(task, cpu) if self._tasks.is_seen else NOWHERE
         comm = self._name(task)
         if not site.reads_state:
             state = tuple.__new__(State, ({}, UNMAPPED, (), comm, 0, current, b"", None))

@@ -13,12 +13,11 @@ from kprobe_sim.builds.page import KERNEL_STACK
 from kprobe_sim.builds.prototypes import PrototypeTable
 from kprobe_sim.fetch.btf_arguments import find_field
 from kprobe_sim.machine.simulated import SimulatedMachine
-from kprobe_sim.machine.state import NOWHERE, Current
+from kprobe_sim.machine.state import NOWHERE, Current, task_address
 from kprobe_sim.machine.task import Task
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.refusal import Refusal
 
-_TASKS = 0xFFFF_8880_0400_0000  # task_structs, one after the other by pid
 _AREAS = 0xFFFF_8880_0F00_0000  # the CPUs' copies of per-CPU variables
 _ALIGNMENT = 0x2000
 _RANDOMIZED = 0x400000  # PF_RANDOMIZE
@@ -32,11 +31,16 @@ class _Field(NamedTuple):
 
 
 class TaskMemory:
-    """Puts tasks and per-CPU variables into the memory of a simulated kernel, when a probe first looks at them."""
+    """Puts tasks and per-CPU variables into the memory of a simulated kernel, when a probe first looks at them.
+
+    `is_seen` is false if no probe of this kernel can look, nor be left with the address of a task by chance.
+    """
 
     def __init__(self, machine: SimulatedMachine) -> None:
+        gates = machine.gates
         self._machine = machine
-        self._is_seen = machine.gates.current
+        self._is_named = gates.current
+        self.is_seen = gates.current or gates.failed_kernel_read == "task"
         self._fields: dict[tuple[str, str], _Field | None] = {}
         self._placed: dict[int, tuple[Task, int]] = {}  # by pid: as it was placed, and on which CPU
         self._areas: dict[int, bytearray] = {}
@@ -44,7 +48,7 @@ class TaskMemory:
         self._last: tuple[Task | None, int, Current] = (None, 0, NOWHERE)  # what was asked for last, and the answer
 
     def at(self, task: Task, cpu: int) -> Current:
-        """Return where a task's memory is while it runs on a CPU; `NOWHERE` if no probe of this kernel can look."""
+        """Return where a task's memory is while it runs on a CPU; nothing is there if no probe can name it."""
         last_task, last_cpu, current = self._last
         if task is last_task and cpu == last_cpu:
             return current
@@ -52,10 +56,10 @@ class TaskMemory:
         return current
 
     def _at(self, task: Task, cpu: int) -> Current:
-        types = self._machine.profile.types if self._is_seen else None
+        address = task_address(task.pid)
+        types = self._machine.profile.types if self._is_named else None
         if types is None:
-            return NOWHERE
-        address = _address(task.pid)
+            return Current(address, 0, 0)
         if self._placed.get(task.pid) != (task, cpu):
             self._placed[task.pid] = (task, cpu)
             self._place(types, task, cpu)
@@ -84,9 +88,9 @@ class TaskMemory:
         values = {
             "pid": task.pid,
             "tgid": leader,
-            "group_leader": _address(leader),
-            "real_parent": _address(_INIT),
-            "parent": _address(_INIT),
+            "group_leader": task_address(leader),
+            "real_parent": task_address(_INIT),
+            "parent": task_address(_INIT),
             "flags": _RANDOMIZED,
             "prio": _PRIORITY,
             "static_prio": _PRIORITY,
@@ -102,7 +106,7 @@ class TaskMemory:
         comm = self._field(types, "task_struct", "comm")
         if comm:
             content[comm.offset : comm.offset + comm.size] = task.name.ljust(comm.size, b"\0")
-        self._machine.memory.put(_address(task.pid), bytes(content))
+        self._machine.memory.put(task_address(task.pid), bytes(content))
         for pid in (leader, _INIT):  # what its pointers lead to
             other = self._machine.tasks.get(pid) or self._at_boot(pid)
             if pid not in self._placed and other:
@@ -146,7 +150,3 @@ class TaskMemory:
             at = symbol.address - self._bounds[0] + offset
             if 0 <= at <= len(area) - size:
                 area[at : at + size] = value.to_bytes(size, "little")
-
-
-def _address(pid: int) -> int:
-    return _TASKS + pid * _ALIGNMENT

@@ -56,6 +56,13 @@ class Current(NamedTuple):
 
 
 NOWHERE = Current(0, 0, 0)
+_TASKS = 0xFFFF_8880_0400_0000  # task_structs, one after the other by pid
+_TASK_ROOM = 0x2000
+
+
+def task_address(pid: int) -> int:
+    """Return where a task's task_struct is."""
+    return _TASKS + pid * _TASK_ROOM
 
 
 class State(NamedTuple):

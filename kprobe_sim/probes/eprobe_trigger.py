@@ -10,7 +10,7 @@ from kprobe_sim.events.recording import Recorder
 from kprobe_sim.fetch.event_field import RECORD
 from kprobe_sim.filters.predicate import Predicate
 from kprobe_sim.machine.memory import CallMemory
-from kprobe_sim.machine.state import Current, State
+from kprobe_sim.machine.state import Current, State, task_address
 from kprobe_sim.machine.task import Task
 from kprobe_sim.probes.probe_event import Probe
 
@@ -39,7 +39,7 @@ class EprobeTrigger(Trigger):
             return
         strings = {address: text + b"\0" for address, text in machine.strings.items()}
         memory = CallMemory(machine.memory, {**strings, **machine.user_memory, RECORD: record})
-        state = State({}, memory, (), hit.comm, 0, Current(0, 0, 0), record)
+        state = State({}, memory, (), hit.comm, 0, Current(task_address(pid), 0, 0), record)
         # what is made within an event is made with preemption off
         depth = hit.head[3] + bool(machine.profile.preemption)
         made = probe.evaluate(state, (probe.event.id, hit.head[2], depth & 0xFF, pid))

@@ -30,6 +30,12 @@ QUESTIONS = (
         {"(fault)": True, '""': False},
     ),
     Question(
+        "failed_kernel_read",
+        ("write kprobe_events p:zz/q do_sys_openat2 a=@0xffffffffffe00000:x64", _ON, "open ", *_SHOWN),
+        r"workload-.* a=0x(0|1|ffff8)",
+        {"0": "zero", "1": "one", "ffff8": "task"},
+    ),
+    Question(
         "failed_element_keeps_room",  # the pointer is the first 8 letters of a path, and the room has what comes next
         ("write kprobe_events p:zz/q do_sys_openat2 a=+0(%si):string[1] b=$comm", _ON, _OPEN, *_SHOWN),
         r"workload-.* a=\{(.*)\} b=\"workload\"",
@@ -172,9 +178,4 @@ QUESTIONS = (
     ),
 )
 
-UNASKED = (
-    Unasked(
-        "failed_kernel_read_is_zero",
-        "what a failed read leaves where a record is made is up to chance, and may be 0 as well",
-    ),
-)
+UNASKED: tuple[Unasked, ...] = ()

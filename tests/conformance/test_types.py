@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from .builds import EMPTY_STRINGS, SYMSTR, Build
-from .text import define, show_only, traced
+from .builds import EMPTY_STRINGS, READ_AS_ONE, READ_AS_TASK, SYMSTR, Build
+from .text import define, show_only, switch, traced
 
 MEMORY = 0x10000000  # where the workload's data lies
 DATA = bytes(range(0xF0, 0x100)) + b"hello world\0" + b"\x01\x80" + MEMORY.to_bytes(8, "little") + b'\n"\t\0'
@@ -208,6 +208,32 @@ def test_memory_at_a_symbol(tracefs: Any, workload: Any, build: Build) -> None:
     )
     banner = build.banner
     assert printed == f'a="{banner}" b="{banner[6:]}" c=0x756e694c d={{76,105,110,117,120}}'
+
+
+def test_numbers_that_cannot_be_read(tracefs: Any, workload: Any, choose: Any) -> None:
+    """At a kernel address the register that was to be loaded is stored; else, and for a byte, what was there stays."""
+    kernel = "@0xffffffffffe00000"
+    numbers = f"a={kernel}:x8 b={kernel}:x16 c={kernel}:x32 d={kernel}:x64 e={kernel}:x16[2] f={kernel}:b8@0/16"
+    define(tracefs, "p:ones ksys_fadvise64_64 " + " ".join(["\\-1:x64"] * 5))
+    define(tracefs, f"p:e ksys_fadvise64_64 {numbers} g=@0x10:x16 h=@0xffffffffff600000:x16 i=@0x8000000000000000:x16")
+    for event in ("ones", "e"):
+        tracefs.write(f"events/kprobes/{event}/filter", b'comm == "workload"')
+    for event in ("ones", "e"):
+        switch(tracefs, 1, f"kprobes/{event}")
+        workload.fadvise(-2, MEMORY, -3, 0)
+        switch(tracefs, 0, f"kprobes/{event}")
+    shown = traced(tracefs)
+    task = int(shown[1].partition(" d=")[2].split()[0], 16)
+    half = f"{task & 0xFFFF:#x}"
+    assert shown[1].partition(") ")[2] == choose(
+        {
+            "": "a=0x0 b=0x0 c=0x0 d=0x0 e={0x0,0x0} f=0 g=0xffff h=0xffff i=0xffff",
+            READ_AS_TASK: f"a=0xff b={half} c={task & 0xFFFFFFFF:#x} d={task:#x} e={{{half},{half}}} f={task & 0xFF}"
+            " g=0xffff h=0xffff i=0xffff",
+            READ_AS_ONE: "a=0xff b=0x1 c=0x1 d=0x1 e={0x1,0x1} f=1 g=0xffff h=0xffff i=0xffff",
+        }
+    )
+    assert choose({"": task in (0, 1), READ_AS_TASK: task >> 40 == 0xFFFF88})
 
 
 def test_a_bad_address(tracefs: Any, workload: Any) -> None:
