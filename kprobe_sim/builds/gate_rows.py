@@ -174,6 +174,11 @@ ROWS: tuple[Gate, ...] = (
         "recorded traces 4.19, 5.10, 6.1, 6.12, 6.19: an empty path",
     ),
     Gate(
+        "lone_quote_is_empty",
+        ((_START, False), ((6, 16, 0), True), ((6, 19, 0), False)),
+        "guests of 6.12.117, 6.16.12 to 6.18.15, 6.19.14 and 7.0.13: 'p:q vfs_read a=\\\\\"'",
+    ),
+    Gate(
         "array_length_in_format",
         ((_START, True), ((5, 19, 0), False)),
         "recorded formats 5.10 and 6.1: +0(%si):u8[4]",
@@ -311,6 +316,21 @@ ROWS: tuple[Gate, ...] = (
     ),
     _since("hist_comm", (6, 16, 0), "fixtures/histograms 6.12 and 6.19: 'hist:keys=common_comm'"),
     _since("hist_cpu_twice", (6, 16, 0), "fixtures/histograms 6.12 and 6.19: 'hist:keys=common_cpu'"),
+    Gate(
+        "hist_stacktrace_checked",
+        ((_START, True), ((6, 16, 0), False), ((7, 2, 0), True)),
+        "guests of 6.12.117, 6.16.12 to 7.1.13 and 7.2.13: 'hist:keys=a.stacktrace'",
+    ),
+    Gate(
+        "hist_stack_fields",
+        ((_START, False), ((6, 16, 0), True), ((7, 2, 0), False)),
+        "guests of 6.12.117, 6.16.12 to 7.1.13 and 7.2.13: 'hist:keys=a:st=stacktrace'",
+    ),
+    Gate(
+        "hist_held_by_names",
+        ((_START, False), ((6, 16, 0), True), ((7, 2, 0), False)),
+        "guests of 6.12.117, 6.16.12 to 7.1.13 and 7.2.13: 'hist:keys=a:name=n:x=a' in two instances, and rmdir",
+    ),
     Gate(
         "hist_log2_wraps",
         (

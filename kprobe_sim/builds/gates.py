@@ -72,6 +72,7 @@ class Gates(NamedTuple):
     dentry_offsets: tuple[int, int]  # of a dentry's name, and of a file's dentry
     file_offset_text: str
     empty_user_string_is_fault: bool
+    lone_quote_is_empty: bool  # \" alone is the empty string
     # what is shown
     array_length_in_format: bool  # format shows u8 a[4], not u8 a[]
     error_log_command_size: int | None
@@ -131,6 +132,9 @@ class Gates(NamedTuple):
     hist_percent: bool  # values take .percent and .graph
     hist_comm: bool  # they take common_comm, comm and COMM
     hist_cpu_twice: bool  # the trigger file shows common_cpu, and then the field's name
+    hist_stacktrace_checked: bool  # .stacktrace is refused of what is no call chain
+    hist_stack_fields: bool  # stacktrace and STACKTRACE are fields, shown by these names, but as a key of that name
+    hist_held_by_names: bool  # each instance whose triggers share a histogram with variables by name is held by it
     hist_log2_wraps: bool  # the logarithm of what is above 2**63 is 0, not 64
     hist_dollar_within: bool  # a variable of another event is SYSTEM.EVENT.$NAME, not $SYSTEM.EVENT.NAME
     hist_depth: int  # by how much common_preempt_count of a histogram's synthetic event is more than its trigger's

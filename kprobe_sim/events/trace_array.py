@@ -53,7 +53,8 @@ class TraceArray:
         self.records: bool = True  # switched on, and not stopped by a reader
         self.current_tracer: str = "nop"
         self.functions: FunctionLists = FunctionLists()
-        self.hist_vars: list[object] = []  # the histograms with variables or actions, newest first
+        # what holds it: histograms with variables or actions, newest first, and triggers that share one of them
+        self.hist_vars: list[object] = []
         self.marked_since = int(not name)
         self.snapshot_condition: object = None  # the action of a histogram that takes snapshots
         self.error_log: ErrorLog = ErrorLog(machine.clock, machine.gates.error_log_command_size)

@@ -198,9 +198,10 @@ def _memory(text: str, column: int) -> Expression:
     return Expression(Source(From.SYMBOL, text), (Deref(0),), 2, column)
 
 
-def _immediate(text: str, column: int) -> Source:
+def _immediate(text: str, scope: Scope, column: int) -> Source:
     if text.startswith('"'):
-        if len(text) == 1 or not text.endswith('"'):
+        is_lone = len(text) == 1 and not scope.gates.lone_quote_is_empty
+        if is_lone or not text.endswith('"'):
             raise Refusal("IMMSTR_NO_CLOSE", column + 1 + len(text))
         return Source(From.TEXT, text[1:-1])
     if is_digit(text, 0):
@@ -293,7 +294,7 @@ def read_expression(text: str, scope: Scope, column: int, level: int = 0) -> Exp
     if first == "@":
         return _memory(text[1:], column)
     if first == "\\":
-        return Expression(_immediate(text[1:], column), (), 0, column)
+        return Expression(_immediate(text[1:], scope, column), (), 0, column)
     if gates.btf and is_name(first):
         return _argument_name(text, scope, column)
     is_typecast = first == "(" and gates.event_typecasts

@@ -161,24 +161,26 @@ class ExpressionReader:
         if name == "common_timestamp":
             self._data.has_time = True
             self._data.in_usecs |= bool(flags & USECS)
-        kind = self._common_kind(name)
-        if kind:
-            if kind == STACKTRACE and modifier == "stacktrace":
-                raise refused(self._complain, HistFault.BAD_FIELD_MODIFIER, text)
-            return HistField(self._data, flags | kind, variable=variable)
-        field = self._fields.get(name)
-        if field is None and (generic := self._generic(name)) is not None:
-            kind, field = generic
-            return HistField(self._data, flags | kind, field=field, variable=variable)
-        if field is None or not field.size:
-            raise refused(self._complain, HistFault.FIELD_NOT_FOUND, name)
-        if is_stack(field) and self._stack_names():
-            return HistField(self._data, flags | STACKTRACE, field=field, variable=variable)
-        if modifier == "stacktrace":
+        kind, field = self._kind(name)
+        if field is not None and is_stack(field) and self._stack_names():
+            kind = STACKTRACE
+        elif modifier == "stacktrace" and self._data.gates.hist_stacktrace_checked:
             raise refused(self._complain, HistFault.BAD_FIELD_MODIFIER, text)
-        if not is_string(field) and not can_be_number(field):
+        flags |= kind
+        if field is not None and not flags & STACKTRACE and not (kind or is_string(field) or can_be_number(field)):
             raise refuse(errno.ENOMEM)
         return HistField(self._data, flags, field=field, variable=variable)
+
+    def _kind(self, name: str) -> tuple[int, Field | None]:
+        """Return the flags of what has that name, and its field.  Raises OSError where nothing has."""
+        if kind := self._common_kind(name):
+            return kind, None
+        field = self._fields.get(name)
+        if field is None and (generic := self._generic(name)) is not None:
+            return generic
+        if field is None or not field.size:
+            raise refused(self._complain, HistFault.FIELD_NOT_FOUND, name)
+        return 0, field
 
     def _common_kind(self, name: str) -> int:
         """Return the flags of what every event has under that name, whatever its fields are; 0 if nothing."""
@@ -189,7 +191,8 @@ class ExpressionReader:
             "common_comm": COMM | STRING if gates.hist_comm else 0,
             "hitcount": HITCOUNT if gates.hist_hitcount else 0,
         }.get(name, 0)
-        return kind or (STACKTRACE if name in self._stack_names() else 0)
+        is_field = gates.hist_stack_fields and name != "common_stacktrace"
+        return kind or (STACKTRACE if name in self._stack_names() and not is_field else 0)
 
     def _generic(self, name: str) -> tuple[int, Field] | None:
         """Return what an event without a field of that name has under it, as filters know it, and its flags."""
@@ -197,6 +200,8 @@ class ExpressionReader:
             return CPU, Field("int", name, 0, 0, True)
         if name in ("comm", "COMM") and self._data.gates.hist_comm:
             return COMM | STRING, Field("char *", name, 0, 0, False)
+        if name in self._stack_names():
+            return STACKTRACE, Field("char *", name, 0, 0, False)
         return None
 
     def _stack_names(self) -> tuple[str, ...]:

@@ -235,8 +235,10 @@ def is_stack(field: Field) -> bool:
 
 def read_stack(field: Field, record: bytes) -> bytes:
     """Return a call chain of a record: words, the number of addresses first."""
-    (place,) = struct.unpack_from("<I", record, field.offset)
-    return record[place & 0xFFFF : (place & 0xFFFF) + (place >> 16)]
+    place = int.from_bytes(record[field.offset : field.offset + 4], "little")
+    words = record[place & 0xFFFF :][: 8 * (1 + STACK_DEPTH)]
+    count = int.from_bytes(words[:8], "little")
+    return words[: 8 * (1 + count)]
 
 
 def can_be_number(field: Field) -> bool:

@@ -48,8 +48,10 @@ class HistFiles:
         if _updated(file, trigger, named):
             return
         data = trigger.data
-        if data.variables or data.references or data.actions:
-            file.instance.hist_vars.insert(0, data)
+        holders = file.instance.hist_vars
+        holds = bool(data.variables or data.references or data.actions)
+        if holds:
+            holders.insert(0, data)
         try:
             maker.create_actions()
             _register(file, maker, trigger, named)
@@ -58,10 +60,14 @@ class HistFiles:
             raise
         if trigger.data is not data:  # it counts into the one of its name
             self._end(data)
+            if holds and file.instance.machine.gates.hist_held_by_names:
+                holders.append(trigger)
 
     def end(self, trigger: HistTrigger) -> None:
         """A trigger is gone; so is its histogram, if no other of that name counts into it."""
-        data = trigger.data
+        data, holders = trigger.data, trigger.instance.hist_vars
+        if trigger in holders:
+            holders.remove(trigger)
         data.users -= 1
         if not data.users:
             trigger.instance.tracing.named_triggers.pop(data.attributes.name, None)

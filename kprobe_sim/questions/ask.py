@@ -72,7 +72,7 @@ class Asker:
             "read": lambda path: tracefs.read(_path(path)),
             "names": lambda path: "\n".join(tracefs.listdir(_path(path))).encode(),
             "mkdir": lambda path: tracefs.mkdir(_path(path)),
-            "rmdir": lambda path: tracefs.rmdir(_path(path)),
+            "rmdir": self._rmdir,
             "hold": self._hold,
             "put": lambda text: str(self._file.write(_bytes(text))),
             "take": lambda size: self._file.read(int(size)),
@@ -134,6 +134,12 @@ class Asker:
             with contextlib.suppress(OSError):
                 return self._write(other)
         return self._write(last)
+
+    def _rmdir(self, path: str) -> None:
+        self._tracefs.rmdir(_path(path))
+        if path == "@":  # what was done in it is gone, too
+            self._instance = False
+            self._triggers = [one for one in self._triggers if not one[0].startswith(INSTANCE + "/")]
 
     def _hold(self, rest: str) -> None:
         flags, _, path = rest.partition(" ")

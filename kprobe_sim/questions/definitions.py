@@ -41,6 +41,7 @@ QUESTIONS = (
         "errno",
         {"ok": True, "EINVAL": False},
     ),
+    _offered("lone_quote_is_empty", 'p:zz/q vfs_read a=\\"'),
     Question(
         "delete_compares",
         (

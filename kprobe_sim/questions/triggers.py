@@ -42,6 +42,28 @@ QUESTIONS = (
         {"none": ABSENT, "common_cpu": False, "common_cpucommon_cpu": True},
     ),
     Question(
+        "hist_stacktrace_checked",  # of an event that never fires: the kernel would take what stands there for a stack
+        ("write dynamic_events s:zz_q u64 a", "write @/events/synthetic/zz_q/trigger hist:keys=a.stacktrace"),
+        "errno",
+        {"ENOENT": ABSENT, "EINVAL": True, "ok": False},
+    ),
+    Question(
+        "hist_stack_fields",
+        (f"write {_SWITCH}/trigger hist:keys=prev_pid:a=stacktrace", f"read {_SWITCH}/trigger"),
+        r":a=(.*?):",
+        {"none": ABSENT, "common_stacktrace": False, "stacktrace": True},
+    ),
+    Question(
+        "hist_held_by_names",
+        (
+            "write events/sched/sched_switch/trigger hist:keys=prev_pid:name=zz_q:a=prev_pid",
+            f"? write {_SWITCH}/trigger hist:keys=prev_pid:name=zz_q:a=prev_pid",
+            "? rmdir @",
+        ),
+        "errno",
+        {"EINVAL ok": ABSENT, "ok ok": False, "ok EBUSY": True},
+    ),
+    Question(
         "hist_log2_wraps",
         (
             "write kprobe_events p:zz/q do_sys_openat2 a=\\-1:u64",

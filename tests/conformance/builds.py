@@ -42,7 +42,7 @@ class Answered(NamedTuple):
 SHORT_RAW_MARKS = Answered("mark_room", False)  # their id is counted once
 LONGER_RAW_MARKS = Answered("raw_mark_sizes", (4064, 4064))
 MARKS_CALL_DEEPER = Answered("marker_depth", 1)
-NO_PERCENT = Answered("hist_percent", False)
+HELD_BY_NAMES = Answered("hist_held_by_names", True)
 READ_AS_TASK = Answered("failed_kernel_read", "task")
 READ_AS_ONE = Answered("failed_kernel_read", "one")
 LAZY = Answered("lazy_resched", True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .builds import NO_PERCENT
+from .builds import HELD_BY_NAMES
 from .text import define, errors, refused
 
 EVENT = "events/kprobes/a"
@@ -70,7 +70,7 @@ def test_a_histogram_shared_by_name_is_held_by_its_first_instance(tracefs: Any, 
     named = b"hist:keys=f:name=shared:v=f"
     tracefs.write(f"{EVENT}/trigger", named)
     tracefs.write(f"{instance}/{EVENT}/trigger", named)
-    if choose({"": False, NO_PERCENT: True}):  # by each of its instances on 6.16 to 7.1, which this tells from others
+    if choose({"": False, HELD_BY_NAMES: True}):  # by each of its instances on 6.16 to 7.1
         with pytest.raises(OSError) as busy:
             tracefs.rmdir(instance)
         assert busy.value.errno == errno.EBUSY

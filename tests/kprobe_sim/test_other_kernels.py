@@ -210,3 +210,58 @@ def test_where_an_event_probes_variable_is_refused(version: Version, column: int
         kernel.tracefs.write("dynamic_events", b"e:zz/q sched/sched_switch a=$nosuch")
     log = kernel.tracefs.read("error_log").splitlines()
     assert log[-1].index(b"^") - len("  Command: ") == column
+
+
+@pytest.mark.parametrize(("version", "taken"), [((6, 12, 117), False), ((6, 18, 15), True), ((6, 19, 14), False)])
+def test_a_lone_quote(version: Version, taken: bool) -> None:
+    kernel = kernel_of(version)
+    line = b'p:q do_sys_openat2 a=\\"'
+    if not taken:
+        with pytest.raises(OSError, match="Invalid argument"):
+            kernel.tracefs.write("kprobe_events", line)
+        return
+    kernel.tracefs.write("kprobe_events", line)
+    assert kernel.tracefs.read("kprobe_events") == b'p:kprobes/q do_sys_openat2 a=\\"\n'
+    kernel.tracefs.write("events/kprobes/q/enable", b"1")
+    open_workload(kernel.tracefs).open("/etc/hostname")
+    assert [line.partition(") ")[2] for line in lines(kernel)] == ['a=""']
+
+
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [
+        ("a.stacktrace", "keys=a.stacktrace:vals=hitcount"),
+        ("a,common_cpu.stacktrace", "keys=a,common_stacktrace:vals=hitcount"),
+        ("cpu.stacktrace", "keys=cpu.stacktrace:vals=hitcount"),
+        ("STACKTRACE", "keys=STACKTRACE.stacktrace:vals=hitcount"),
+        ("stacktrace", "keys=common_stacktrace:vals=hitcount"),
+        ("a:x=stacktrace", "keys=a:vals=hitcount:x=stacktrace"),
+        ("a:x=a.stacktrace", "keys=a:vals=hitcount:x=a"),
+        ("a:x=stacktrace:y=$x", "keys=a:vals=hitcount:x=stacktrace,y=stacktrace"),
+    ],
+)
+def test_call_chains_of_histograms(keys: str, shown: str) -> None:
+    for version in ((6, 16, 12), (7, 1, 13)):
+        kernel = kernel_of(version)
+        kernel.tracefs.write("kprobe_events", b"p:q do_sys_openat2 a=%di:u32")
+        kernel.tracefs.write("events/kprobes/q/trigger", f"hist:keys={keys}".encode())
+        assert f"hist:{shown}:sort" in kernel.tracefs.read("events/kprobes/q/trigger").decode()
+        open_workload(kernel.tracefs).open("/etc/hostname")
+        assert kernel.tracefs.read("events/kprobes/q/hist").endswith(b"\n    Hits: 1\n    Entries: 1\n    Dropped: 0\n")
+
+
+@pytest.mark.parametrize(("version", "held"), [((6, 12, 117), False), ((6, 16, 12), True), ((7, 1, 13), True)])
+def test_a_histogram_shared_by_name_holds_all_its_instances(version: Version, held: bool) -> None:
+    tracefs = kernel_of(version).tracefs
+    tracefs.write("kprobe_events", b"p:q do_sys_openat2 a=%di:u32")
+    tracefs.mkdir("instances/one")
+    trigger, named = "events/kprobes/q/trigger", b"hist:keys=a:name=n:x=a"
+    tracefs.write(trigger, named)
+    tracefs.write(f"instances/one/{trigger}", named)
+    if held:
+        for path in (trigger, f"instances/one/{trigger}"):  # the first is gone, and the instance still held
+            with pytest.raises(OSError, match="busy"):
+                tracefs.rmdir("instances/one")
+            tracefs.write(path, b"!" + named)
+    tracefs.rmdir("instances/one")
+    assert tracefs.listdir("instances") == []
