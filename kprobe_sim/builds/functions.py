@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
 
-from kprobe_sim.builds.recorded import LOST, RecordedSymbols
+from kprobe_sim.builds.recorded import HIGH, LOST, RecordedSymbols
 from kprobe_sim.builds.symbol import with_module
 
 _FEW = 64  # functions that are looked up one by one: the names of all aren't made for them
@@ -85,6 +85,11 @@ class RecordedFunctions(Functions):
 
     def name(self, number: int) -> str:
         return self._line(number).partition(" ")[0]
+
+    @cached_property
+    def addressed_lines(self) -> tuple[bytes, ...]:
+        places = zip(self._recorded.locations.whole(), self.lines, strict=True)
+        return tuple([b"%016x %b" % (HIGH + offset, line) for offset, line in places])
 
     def some_lines(self, numbers: Collection[int]) -> list[bytes]:
         if len(numbers) > _FEW:

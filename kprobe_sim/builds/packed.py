@@ -46,6 +46,13 @@ class Numbers:
         for number in range(len(self._heads)):
             yield from self._chunk(number)
 
+    def whole(self) -> array[int]:
+        """Return all of it, for those that look at most of it."""
+        values = array("I")
+        for number in range(len(self._heads)):
+            values.extend(self._chunk(number))
+        return values
+
     def _chunk(self, number: int) -> array[int]:
         chunk = self._chunks.get(number)
         return self._unpack(number) if chunk is None else chunk

@@ -114,6 +114,11 @@ class RecordedSymbols:
         """Return a symbol's letter, its module, and whether its entry is an ftrace location and blacklisted."""
         return self._kind_table[self._kinds[position // CHUNK][position % CHUNK]]
 
+    def kinds(self) -> tuple[bytes, list[str]]:
+        """Return a number for the kind of each symbol by position, and the modules of the kinds by number."""
+        every = b"".join([self._kinds[number] for number in range(len(self._kinds))])
+        return every, [module for _, module, _, _ in self._kind_table]
+
     def name(self, position: int) -> bytes:
         """Return the name of a symbol."""
         rank = self._rank[position]
@@ -123,7 +128,7 @@ class RecordedSymbols:
         """Return the names of all symbols by position, in a fifth of the time that asking for each takes."""
         blocks = [self._packed_names[number] for number in range(len(self._packed_names))]
         sorted_names = b"\n".join(blocks).decode().split("\n")
-        return [sorted_names[rank] for rank in self._rank]
+        return [sorted_names[rank] for rank in self._rank.whole()]
 
     def lost_name(self, distance: int) -> str | None:
         """Return what a function is called whose ftrace call is so many bytes after the start of the symbol before it.

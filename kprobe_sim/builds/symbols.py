@@ -7,6 +7,7 @@ were declared to have another size.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 from kprobe_sim.builds.added import Added, AddedSymbols
@@ -83,18 +84,24 @@ class SymbolTable:
     def traceable_places(self) -> Iterator[tuple[int, str]]:
         """Yield the same with the address where ftrace's call is."""
         recorded, names = self.recorded, self.recorded.names()
-        addresses = list(recorded.addresses)
-        first = after = 0  # the symbols at one address: the first of them, and that after the last
-        for offset in recorded.locations:
-            while after < len(addresses) and addresses[after] <= offset:
-                if addresses[after] != addresses[first]:
-                    first = after
-                after += 1
+        kinds, modules = recorded.kinds()
+        addresses = recorded.addresses.whole().tolist()
+        after = 0  # the symbol after those at or below an offset; the first at its address is what the offset is in
+        for offset in recorded.locations.whole():
+            near = after + 16  # the next function is nearly always one of the next few symbols
+            after = bisect_right(addresses, offset, after, near) if near < len(addresses) else near
+            if after == near:
+                after = bisect_right(addresses, offset)
+            first, start = after - 1, addresses[after - 1]
+            while first and addresses[first - 1] == start:
+                first -= 1
             position = self._first(first) if self._moved else first
             if position is None:
                 continue
-            lost = recorded.lost_name(offset - addresses[first])
-            yield HIGH + offset, lost or with_module(names[position], recorded.kind(position)[1])
+            distance = offset - start
+            lost = recorded.lost_name(distance) if distance > ENDBR else None
+            module = modules[kinds[position]]
+            yield HIGH + offset, lost or (with_module(names[position], module) if module else names[position])
         for address, symbol in self._added.places():
             yield address, with_module(symbol.name, symbol.module)
 

@@ -16,6 +16,11 @@ class KernelCondition(threading.Condition):
         self.waiting = 0
         super().__init__(self.lock)
 
+    @property
+    def asleep(self) -> int:
+        """How many wait and have been told nothing yet."""
+        return len(self._waiters)  # type: ignore[attr-defined]  # of threading.Condition, those that notify() looks at
+
     def wait(self, timeout: float | None = None) -> bool:
         """Wait as `threading.Condition` does."""
         self.waiting += 1

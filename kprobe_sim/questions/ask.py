@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ _FAULT = re.compile(rb"\[[^\n]*?: error: ([^\n]*)\n(?:.*\n)?( *)\^\n\Z", re.DOTA
 _BEFORE_COMMAND = len("  Command: ")
 _PLACE = re.compile("<(" + "|".join(PLACES) + ")>")
 _MOMENT = 0.1  # seconds in which a reader gets as far as it can
+_GLANCE = 0.0005  # seconds between two looks at a simulated one
 _AGES = 10.0  # seconds in which it gets what there is
 _NAMES = {**errno.errorcode, errno.EOPNOTSUPP: "EOPNOTSUPP"}
 
@@ -79,7 +81,7 @@ class Asker:
             "seek": lambda offset: str(self._file.lseek(int(offset))),
             "release": self._release,
             "wait": self._wait,
-            "moment": lambda _: self._waiting.join(_MOMENT),
+            "moment": self._settle,
             "waited": self._waited,
             "open": lambda path: str(workload.open(path)),
             "fork": lambda _: str(workload.fork()),
@@ -155,7 +157,17 @@ class Asker:
     def _wait(self, size: str) -> None:
         self._reader = _Waiter(self._file, int(size))
         self._reader.start()
-        self._reader.join(_MOMENT)
+        self._settle()
+
+    def _settle(self, _: str = "") -> None:
+        """Let the reader get as far as it can: give it a moment, or see it wait where that can be seen."""
+        reader, kernel = self._waiting, getattr(self._tracefs, "kernel", None)
+        if kernel is None:
+            reader.join(_MOMENT)
+            return
+        until = time.monotonic() + _AGES
+        while reader.is_alive() and not kernel.condition.asleep and time.monotonic() < until:
+            reader.join(_GLANCE)
 
     @property
     def _waiting(self) -> _Waiter:

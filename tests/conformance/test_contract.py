@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from .text import A_MOMENT
+
 
 def test_read_gives_the_whole_file(tracefs: Any) -> None:
     text = tracefs.read("available_filter_functions")
@@ -108,7 +110,7 @@ def test_a_stream_times_out(tracefs: Any) -> None:
     stream = tracefs.stream("trace_pipe")
     for _ in range(2):
         with pytest.raises(TimeoutError):
-            stream.read(0.01)
+            stream.read(A_MOMENT)
     with pytest.raises(TimeoutError):
         stream.read(0)
     stream.close()
@@ -127,7 +129,7 @@ def test_closing_a_stream_ends_its_reader(tracefs: Any) -> None:
     got: list[bytes] = []
     reader = threading.Thread(target=lambda: got.append(stream.read()))
     reader.start()
-    reader.join(0.01)
+    reader.join(A_MOMENT)
     assert reader.is_alive()
     stream.close()
     reader.join(20)

@@ -44,7 +44,7 @@ FOUR_LETTERS_HEADER = """\
 
 
 # seconds for which a reader is seen to wait; what it then gets shows that it did
-A_MOMENT = 0.01
+A_MOMENT = 0.002
 
 
 class Record(NamedTuple):
