@@ -1,0 +1,42 @@
+"""Every value of every recorded trace, counted: right, a guess that is marked, or wrong."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from .truth import OPENS, TRACES, count
+
+# how many values there are, and how many are guesses when the formats aren't known
+VALUES = {
+    "3.2": (816, 310),
+    "3.13": (981, 352),
+    "3.13fp": (981, 348),
+    "4.4": (1013, 17),
+    "4.19": (1119, 114),
+    "5.10": (1155, 17),
+    "6.1": (1170, 17),
+    "6.12": (1186, 17),
+    "7.2": (1178, 17),
+}
+
+
+def test_every_series_is_counted() -> None:
+    assert set(VALUES) == set(OPENS) == {path.name for path in TRACES.iterdir() if path.is_dir()}
+
+
+@pytest.mark.parametrize("schema", [True, False], ids=["format", "look"])
+@pytest.mark.parametrize("series", VALUES)
+def test_no_value_is_wrong_and_none_is_missing(every: Any, series: str, schema: bool) -> None:
+    total: Counter[str] = Counter()
+
+    def check(name: str) -> None:
+        counts = count(series, name, schema=schema)
+        bad = ("wrong", "silent", "missing", "text")
+        assert {kind: counts[kind] for kind in bad} == dict.fromkeys(bad, 0)
+        total.update(counts)
+
+    names = sorted(path.name for path in (TRACES / series).glob("*.trace*"))
+    every([(f"{series}/{name}", name) for name in names], check, of=len(names))
+    values, guesses = VALUES[series]
+    assert (total["right"], total["guessed"]) == ((values, 0) if schema else (values - guesses, guesses))
