@@ -4,6 +4,8 @@ A comm can hold anything, a newline too, but it is padded to 16 bytes (8 in late
 the dash that follows and on the widths of the numbers, which together leave no room to imitate them within a comm.
 The last two groups of each pattern are ``name: (place)`` and the rest of the line. Quantifiers with a ``+`` after them
 don't give back what they took: a line that doesn't match is found out in one pass.
+
+Layouts come in families, and a text has those of one: what looks like a line of another is part of a string then.
 """
 
 import re
@@ -36,13 +38,62 @@ VERBOSE: Final = re.compile(
 # Option nocontext-info leaves nothing before the name.
 BARE: Final = re.compile(rb"([^\s:]+: \([^()\n]*\))([^\n]*)\n")
 
-CONTEXTS: Final = (STANDARD, LATENCY, VERBOSE)
+TRACEFS: Final = (STANDARD, LATENCY, VERBOSE)
+
+# Tracer function_graph: what stands before the duration depends on the options funcgraph-abstime, -cpu, -proc and
+# latency-format; then the depth, two blanks for each call, and an event within a comment.
+_DURATION = rb"(?:[ +!#*@$]{1,2} {0,6}(\d{1,12}(?:\.\d{1,3})?) us| {14}) {0,8}"
+GRAPH: Final = re.compile(
+    rb"(?: {0,4}(\d{1,12})\.(\d{6}) \|  )?(?: {0,8}(\d{1,9})\) )?(?: {0,10}((?s:\S.{0,6}?))-(\d{1,10}) {1,9}\| )?"
+    rb"(?: ([.\w#]{4,8}) ?(?:\| )?)?" + _DURATION + rb"\|  ( *+)(/\* )?" + _BODY
+)
+GRAPH_END: Final = b" */"
+# Another task runs on a CPU: a rule, ``0)  cat-1  =>  sh-2``, a rule and an empty line.
+GRAPH_RULE: Final = b" ------------------------------------------"
+GRAPH_SWITCH: Final = re.compile(
+    GRAPH_RULE + rb"\r?\n *(\d{1,9})\) +(\S[^\n]{0,15}?)-(\d{1,10}) +=> +(\S[^\n]{0,15}?)-(\d{1,10}) *\r?\n"
+    + GRAPH_RULE + rb"\r?\n\r?\n"
+)  # fmt: skip
+
+# What `trace-cmd report` prints: the columns of tracefs, after the name of an instance if there are several, and names
+# of events padded to 20; the time in nanoseconds with -t. With -l the columns are those of latency-format.
+_PADDED = rb"([^\s:]++: ++(?:\([^()\n]*+\))?+)?+([^\n]*+)\n"
+REPORT: Final = re.compile(
+    rb"(?:( *[^\s:]{1,64}+): | {1,64}?(?=(?s:.{16})-\d))??"
+    rb"((?s:.{16})-\d[\d ]{4,20}+(?:\([ \d-]{5,20}+\) )?\[\d{3,9}\](?: [^ \n]++)?) "
+    rb" *+(\d{1,20}+)\.(\d{6}(?:\d{3})?): " + _PADDED
+)
+REPORT_LATENCY: Final = re.compile(
+    rb"((?s:.{8})-\d[\d ]{4,20}) ( *\d{1,9})([^\s\d][^ \n]*) +(\d{1,20})\.(\d{6}(?:\d{3})?): " + _PADDED
+)
+REPORT_HEADER: Final = re.compile(rb"(?:cpus=\d{1,9}|version = \d{1,9}|CPU \d{1,9} is empty)\r?\n")
+REPORT_FRAME: Final = (b"\t=> ", b" => ", b"=> ")
+# how wide the name of an event is there, with its colon and two blanks
+REPORT_NAME: Final = 22
+
+# What `perf script` prints: %16s or the bare comm, pid or pid/tid, CPU, time, [period] and GROUP:NAME.
+PERF: Final = re.compile(
+    rb" *+([^\n]{1,16}?) ++(\d{1,10})(?:/(\d{1,10}))? ++\[(\d{3,9})\] (?:([^\s\d]\S{1,7}) )? *+"
+    rb"(\d{1,20})\.(\d{6}(?:\d{3})?): ++(?:\d{1,20} ++)?(?:([\w-]++):(?=\w))?" + _PADDED
+)
+PERF_FRAME: Final = re.compile(rb"\t *([0-9a-f]{1,16}) ([^\n]*?)(?: \([^\n]*\))?\r?\n")
+
+# Columns that lost their width, as in mail and on pages.
+LOOSE: Final = re.compile(
+    rb"(?!(?s:.{16})-\d)[ \t]*+([^\n]{1,16}?)-(\d{1,10}) ++(?:\(([ \d-]{1,20}+)\) ++)?\[(\d{1,9})\] ++"
+    rb"(?:([^\s:]{1,12}+) ++)??(\d{1,20}+)\.(\d{6}(?:\d{3})?): " + _BODY
+)
+
+FAMILIES: Final = (TRACEFS, (GRAPH,), (REPORT, REPORT_LATENCY), (PERF,))
+ANY: Final = (STANDARD, REPORT, LATENCY, REPORT_LATENCY, VERBOSE, PERF, GRAPH, LOOSE)
+"""In this order; the layout with loose columns never excludes others."""
 
 # Options raw and hex: pid, cpu, time, number of the event; with hex an empty line follows.
 RAW: Final = re.compile(rb"(\d{1,10}) (\d{1,9}) (\d{1,20}) type: (\d{1,9})\r?\n")
 HEX: Final = re.compile(rb"([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{16}) type: (\d{1,9})\r?\n")
 
-LOST: Final = re.compile(rb"CPU:(\d{1,9}) \[LOST (?:(\d{1,20}) )?EVENTS\]\r?\n")
+# trace-cmd says it in its own words
+LOST: Final = re.compile(rb"CPU:(\d{1,9}) \[(?:LOST (?:(\d{1,20}) )?EVENTS|(?:(\d{1,20}) )?EVENTS DROPPED)\]\r?\n")
 BUFFER_STARTED: Final = re.compile(rb"##### CPU (\d{1,9}) buffer started ####\r?\n")
 TRACER: Final = b"# tracer: "
 FRAME: Final = b" => "
@@ -51,9 +102,28 @@ STACKS: Final = (b"<stack trace>", b"<user stack trace>")
 
 def preferred(header: bytes) -> re.Pattern[bytes] | None:
     """Say which layout a line of the header announces; None if it announces none."""
+    if header.startswith(b"# tracer: function_graph"):
+        return GRAPH
     if b"TASK-PID " in header and b"CPU#" in header:
         return STANDARD
     if header.startswith(b"#  cmd     pid "):
         return LATENCY
     # A verbose trace has the title of latency-format, but no headings.
     return VERBOSE if b" latency trace v" in header else None
+
+
+def family(layout: re.Pattern[bytes]) -> tuple[re.Pattern[bytes], ...]:
+    """Give the layouts that lines may have in a text with lines of this one."""
+    for layouts in FAMILIES:
+        if layout in layouts:
+            return layouts
+    return ANY
+
+
+def reported(line: re.Match[bytes]) -> bool:
+    """Say whether a line in the usual columns is one of trace-cmd, by the width of the event's name."""
+    site, rest = line[5], line[6]
+    if site is None or site[-1:] != b" " or rest[:1] != b" " or site.startswith(b"tracing_mark_write"):
+        return False
+    shown = rest.lstrip(b" ")
+    return len(site) + len(rest) - len(shown) >= REPORT_NAME

@@ -2,16 +2,18 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias
 
 from kprobe.text.arguments import Arguments, arguments_of, decode
+from kprobe.text.context import Columns, Contexts, decimal, is_graph, keep
 from kprobe.text.format import parse_format
-from kprobe.text.layout import BARE, FRAME, LATENCY, STACKS, STANDARD, STANDARD_CONTEXT, VERBOSE
+from kprobe.text.graph import call
+from kprobe.text.layout import BARE, FRAME, GRAPH_END, PERF, REPORT, REPORT_LATENCY, STACKS
+from kprobe.text.nameless import NAMELESS, nameless
 from kprobe.text.place import find_place, frame
 from kprobe.text.records import (
     NONE,
     Bare,
-    Clock,
     CodeAddress,
     Event,
     Function,
@@ -23,26 +25,20 @@ from kprobe.text.records import (
     Unparsed,
     Value,
 )
-from kprobe.text.tokens import pairs, probe_arguments
+from kprobe.text.tokens import Reading, pairs, probe_arguments
 
 Formats: TypeAlias = Mapping[str, str | bytes] | Callable[[str], str | bytes | None]
 
 MARKER_NAME: Final = b"tracing_mark_write"
 
-# A hostile trace could make each line new; no table grows beyond this many rows.
-_ROWS = 8192
-
-_NAME = re.compile(rb"([^\s:]+): (?:\(([^()\n]*)\))?")
+_NAME = re.compile(rb"([^\s:]+): +(?:\(([^()\n]*)\))?")
 _FUNCTION = re.compile(rb"(\S+(?: \[[^\]\s]+\])?(?: <[0-9a-f]+>)?) <-(\S+(?: \[[^\]\s]+\])?(?: <[0-9a-f]+>)?)")
 _UNKNOWN = re.compile(rb"Unknown type (\d{1,9})")
 _RAW_MARKER = re.compile(rb"# ([0-9a-f]{1,8}) buf:((?: [0-9a-f]{2})*)")
+_REPORTED_FRAME: Final = re.compile(rb"=> ([^\n]*)")
+_REPORTS: Final = (REPORT, REPORT_LATENCY)
 
 _new = tuple.__new__
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-Context: TypeAlias = tuple[str, int, int | None, int, str, int, Clock]
 
 
 class Site(NamedTuple):
@@ -60,15 +56,33 @@ class Site(NamedTuple):
 class Lines:
     """Builds records; knows the formats and remembers the parts that repeat."""
 
-    __slots__ = ("_contexts", "_formats", "_frames", "_known", "_seconds", "_sites")
+    __slots__ = (
+        "_columns",
+        "_contexts",
+        "_formats",
+        "_frames",
+        "_known",
+        "_prefixed",
+        "_reported",
+        "_seconds",
+        "_sites",
+    )
 
     def __init__(self, formats: Formats | None) -> None:
         self._formats = formats
         self._known: dict[str, tuple[Arguments | None, frozenset[str], frozenset[str]]] = {}
-        self._contexts: dict[bytes, tuple[str, int, int | None, int, str]] = {}
-        self._seconds: dict[bytes, int] = {}
+        self._contexts = Contexts()
+        # its tables, for the one method that decides how fast a trace is read
+        self._columns: dict[bytes, Columns] = self._contexts.standard
+        self._seconds: dict[bytes, int] = self._contexts.seconds
         self._sites: dict[bytes, Site] = {}
+        self._reported: dict[bytes, Site] = {}
         self._frames: dict[bytes, CodeAddress] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what was known of the kernel: another trace may be another's."""
+        self._prefixed = False  # a number had 0x, so those without are decimal
 
     def record(self, line: re.Match[bytes], rest: bytes, raw: bytes) -> Record | None:
         """Build the record of a matched line; ``rest`` is what follows its site, over all lines of the record.
@@ -76,23 +90,44 @@ class Lines:
         None if the event's arguments can't be read to the end.
         """
         text = line[line.re.groups - 1]
-        if text is None:
+        if is_graph(line):
+            if text is None or line[9] is None:
+                return call(line, self._contexts.graph(line), (text or b"") + rest, raw)
+            rest = rest.removesuffix(b"\r")
+            if not rest.endswith(GRAPH_END):
+                return None
+            rest = rest.removesuffix(GRAPH_END)
+        elif text is None:
             return self._without_name(line, rest, raw)
-        site = self._sites.get(text) or self._site(text)
+        site = self._site_of(line, text)
         if site.address is None:
+            if b"\n" in rest and NAMELESS.match(text) is not None:
+                return None
             return self.uncertain(line, rest, raw)
         if site.arguments is not None:
             fields = site.arguments.read(rest)
             return None if fields is None else self._event(line, site, fields, raw, True, site.arguments.guessed(rest))
-        fields, guessed, complete, whole, _ = probe_arguments(rest, decimal=_decimal(line))
+        fields, guessed, complete, whole, _ = self._look(rest, decimal(line))
         return self._event(line, site, fields, raw, complete, guessed) if whole else None
+
+    def _site_of(self, line: re.Match[bytes], text: bytes) -> Site:
+        if line.re is PERF or line.re in _REPORTS:
+            return self._reported.get(text) or self._site(text, self._reported)
+        return self._sites.get(text) or self._site(text, self._sites)
+
+    def _look(self, rest: bytes, is_decimal: bool) -> Reading:
+        """Read arguments whose format isn't known."""
+        found = probe_arguments(rest, decimal=is_decimal or self._prefixed)
+        if not self._prefixed and b"=0x" in rest and b'"' not in rest and found[3]:
+            self._prefixed = True
+        return found
 
     def standard(self, line: re.Match[bytes]) -> Record | None:
         """Do what ``record`` does, for one line in the usual layout: this decides how fast a trace is read."""
         context, seconds, fraction, count, text, rest = line.groups()
         if text is None or count is not None:
             return self.record(line, rest, line[0])
-        name, address, caller, arguments, _, _, _ = self._sites.get(text) or self._site(text)
+        name, address, caller, arguments, _, _, _ = self._sites.get(text) or self._site(text, self._sites)
         if address is None:
             return self.uncertain(line, rest, line[0])
         if arguments is not None:
@@ -105,38 +140,44 @@ class Lines:
                     guessed = arguments.guessed(rest)
                     break
         else:
-            decimal = context[23] == 32 and context[25] in b"[("  # as _decimal has it
-            fields, guessed, complete, whole, _ = probe_arguments(rest, decimal=decimal)
+            # as context.decimal has it
+            fields, guessed, complete, whole, _ = self._look(rest, context[23] == 32 and context[25] in b"[(")
             if not whole:
                 return None
-        task, pid, tgid, cpu, flags = self._contexts.get(context) or self._standard_context(context)
-        stamp = (self._seconds.get(seconds) or self._second(seconds)) + int(fraction) * 1000
+        task, pid, tgid, cpu, flags = self._columns.get(context) or self._contexts.columns(context)
+        stamp = (self._seconds.get(seconds) or self._contexts.second(seconds)) + int(fraction) * 1000
         # what Event(…) does, at less than half the cost
         return _new(
             Event,
-            (task, pid, cpu, flags, stamp, name, address, caller, fields, tgid, "time", line[0], complete, guessed),
-        )
+            (
+                task, pid, cpu, flags, stamp, name, address, caller, fields, tgid, "time", line[0], complete, guessed,
+                "", "",
+            ),
+        )  # fmt: skip
 
     def uncertain(self, line: re.Match[bytes], rest: bytes, raw: bytes) -> Record:
         """Build the record of a line whose arguments aren't a probe's, or are broken: as far as they can be read."""
-        cells = line.groups()
-        if cells[-2] is None:
+        text: bytes | None = line[line.re.groups - 1]
+        if is_graph(line):
+            if line[9] is None:
+                return Unparsed(raw)
+            rest = rest.removesuffix(b"\r").removesuffix(GRAPH_END)
+        if text is None:
             return self._without_name(line, rest, raw)
-        site = self._sites.get(cells[-2]) or self._site(cells[-2])
+        site = self._site_of(line, text)
         if site.address is not None:
             if site.arguments is None:
-                fields, guessed, *_ = probe_arguments(rest, decimal=_decimal(line))
+                fields, guessed, *_ = probe_arguments(rest, decimal=decimal(line) or self._prefixed)
                 return self._event(line, site, fields, raw, False, guessed)
             # a record that lost nothing but its newline
             if (record := self.record(line, rest, raw)) is not None:
                 return record
             fields, guessed = site.arguments.partly(rest)
             return self._event(line, site, fields, raw, False, guessed)
-        if site.mark and line.re is not BARE:
-            task, pid, tgid, cpu, flags, stamp, clock = self._context(line)
-            text = decode(cells[-2][len(MARKER_NAME) + 2 :] + rest)
-            return Marker(task, pid, cpu, flags, stamp, text, tgid, clock, raw)
-        fields, complete = pairs(cells[-2].partition(b": ")[2] + rest, site.texts, site.signed)
+        shown = text.partition(b": ")[2] + rest
+        if (other := self._other(line, site, shown, text, raw)) is not None:
+            return other
+        fields, complete = pairs(shown.lstrip(b" "), site.texts, site.signed)
         # option fields prints the place as two fields more
         address, caller = fields.pop("__probe_ip", None), None
         if address is None and "__probe_func" in fields:
@@ -144,17 +185,44 @@ class Lines:
         site = site._replace(address=_numbered(address), caller=_numbered(caller))
         return self._event(line, site, fields, raw, complete, frozenset(fields))
 
+    def _other(self, line: re.Match[bytes], site: Site, shown: bytes, text: bytes, raw: bytes) -> Record | None:
+        """Build the record of a line that has a name and isn't an event; None if it is one."""
+        if NAMELESS.match(text) is not None:
+            head = text.partition(b": ")[0]
+            return None if is_graph(line) else nameless(self._contexts.read(line), head + b": " + shown, raw)
+        if line.re is BARE or is_graph(line):
+            return None
+        if site.mark and line.re not in _REPORTS:
+            task, pid, tgid, cpu, flags, stamp, clock = self._contexts.read(line)
+            return Marker(task, pid, cpu, flags, stamp, decode(shown), tgid, clock, raw)
+        if line.re in _REPORTS and site.name == "print":
+            task, pid, tgid, cpu, flags, stamp, clock = self._contexts.read(line)
+            said = shown.partition(b": ")[2].removesuffix(b"\n")
+            return Marker(task, pid, cpu, flags, stamp, decode(said), tgid, clock, raw)
+        if self.is_stack(line) and "ARRAY[" not in decode(shown):  # option -R of trace-cmd shows its bytes
+            task, pid, tgid, cpu, flags, stamp, clock = self._contexts.read(line)
+            frames = tuple(frame(decode(found[1].rstrip(b" \r"))) for found in _REPORTED_FRAME.finditer(shown))
+            return StackTrace(task, pid, cpu, flags, stamp, frames, site.name == "user_stack", tgid, clock, raw)
+        return None
+
+    def is_stack(self, line: re.Match[bytes]) -> bool:
+        """Say whether a line begins a stack, whose frames are the lines after it."""
+        text = line[line.re.groups - 1]
+        if text is None:
+            return line[line.re.groups].removesuffix(b"\r") in STACKS
+        return line.re in _REPORTS and text.partition(b":")[0] in (b"kernel_stack", b"user_stack")
+
     def opens(self, line: re.Match[bytes], rest: bytes) -> bool:
         """Say whether a record that can't be read may go on in the next line, within a string."""
         site = line[line.re.groups - 1]
-        if site is None:
+        if site is None or (is_graph(line) and line[9] is None):
             return False
-        known = self._sites.get(site) or self._site(site)
+        known = self._site_of(line, site)
         if known.address is None:
             return False
         return known.arguments.opens(rest) if known.arguments is not None else probe_arguments(rest)[4]
 
-    def _site(self, text: bytes) -> Site:
+    def _site(self, text: bytes, table: dict[bytes, Site]) -> Site:
         """Read ``name: (place)``."""
         parts = _NAME.fullmatch(text)
         assert parts is not None
@@ -163,15 +231,16 @@ class Lines:
         address: CodeAddress | None = None
         caller: CodeAddress | None = None
         if parts[2] is not None:
-            # a return probe prints (where it returns to <- the function)
+            # a return probe prints (where it returns to <- the function), but reports show them as in the print fmt
             first, arrow, second = decode(parts[2]).partition(" <- ")
+            if arrow and table is self._reported:
+                first, second = second, first
             address = find_place(first)
             if arrow and address is not None:
                 caller, address = address, find_place(second)
                 caller = caller if address is not None else None
         site = Site(name, address, caller, arguments, texts, signed, parts[1] == MARKER_NAME)
-        _row(self._sites, text, site)
-        return site
+        return keep(table, text, site)
 
     def _format(self, name: str) -> tuple[Arguments | None, frozenset[str], frozenset[str]]:
         if (known := self._known.get(name)) is not None:
@@ -191,8 +260,7 @@ class Lines:
                 )
                 signed = frozenset(field.name for field in form.fields if field.signed)
                 known = (arguments_of(form.print_fmt), texts, signed)
-        _row(self._known, name, known)
-        return known
+        return keep(self._known, name, known)
 
     def _event(
         self,
@@ -206,12 +274,24 @@ class Lines:
         name, address, caller = site.name, site.address, site.caller
         if line.re is BARE:
             return Bare(name, address, caller, fields, raw, complete, guessed)
-        task, pid, tgid, cpu, flags, stamp, clock = self._context(line)
-        return Event(task, pid, cpu, flags, stamp, name, address, caller, fields, tgid, clock, raw, complete, guessed)
+        if is_graph(line):
+            return Bare(name, address, caller, fields, raw, complete, guessed, *self._contexts.graph(line))
+        task, pid, tgid, cpu, flags, stamp, clock = self._contexts.read(line)
+        group = decode(line[8] or b"") if line.re is PERF else ""
+        instance = decode((line[1] or b"").lstrip(b" ")) if line.re is REPORT else ""
+        return Event(
+            task, pid, cpu, flags, stamp, name, address, caller, fields, tgid, clock, raw, complete, guessed, group,
+            instance,
+        )  # fmt: skip
 
     def _without_name(self, line: re.Match[bytes], rest: bytes, raw: bytes) -> Record:
-        task, pid, tgid, cpu, flags, stamp, clock = self._context(line)
+        if line.re is BARE:
+            return Unparsed(raw)
+        context = self._contexts.read(line)
+        task, pid, tgid, cpu, flags, stamp, clock = context
         rest = rest.removesuffix(b"\r")
+        if NAMELESS.match(rest) is not None and b"\n" not in rest:
+            return nameless(context, rest, raw)
         first, _, more = rest.partition(b"\n")
         first = first.removesuffix(b"\r")
         if first in STACKS:
@@ -228,62 +308,8 @@ class Lines:
             return RawMarker(task, pid, cpu, flags, stamp, int(mark[1], 16), data, tgid, clock, raw)
         return Unparsed(raw)
 
-    def _context(self, line: re.Match[bytes]) -> Context:
-        if line.re is STANDARD:
-            task, pid, tgid, cpu, flags = self._contexts.get(line[1]) or self._standard_context(line[1])
-            if line[4] is not None:
-                return task, pid, tgid, cpu, flags, int(line[4]), "count"
-            return task, pid, tgid, cpu, flags, self._second(line[2]) + int(line[3]) * 1000, "time"
-        if line.re is VERBOSE:
-            task = decode(line[1][:16].lstrip(b" "))
-            time = int(line[4], 16)
-            if line[5] is None:
-                return task, int(line[1][16:]), None, int(line[2]), decode(line[3]), time, "count"
-            return task, int(line[1][16:]), None, int(line[2]), decode(line[3]), time * 1000, "time"
-        task, pid = decode(line[1][:8].lstrip(b" ")), _digits(line[1][9:])
-        if line[5] is None:
-            return task, pid, None, int(line[2]), decode(line[3]), int(line[4]), "elapsed count"
-        return task, pid, None, int(line[2]), decode(line[3]), int(line[4]) * 1000, "elapsed"
-
-    def _standard_context(self, text: bytes) -> tuple[str, int, int | None, int, str]:
-        parts = STANDARD_CONTEXT.fullmatch(text)
-        assert parts is not None
-        comm, pid, tgid, cpu, flags = parts.groups()
-        leader = None if tgid is None else _tgid(tgid)
-        return _row(self._contexts, text, (decode(comm.lstrip(b" ")), int(pid), leader, int(cpu), decode(flags or b"")))
-
-    def _second(self, text: bytes) -> int:
-        return _row(self._seconds, text, int(text) * 1_000_000_000)
-
     def _frame(self, text: bytes) -> CodeAddress:
-        return _row(self._frames, text, frame(decode(text[len(FRAME) :].rstrip(b" \r"))))
-
-
-def _row(table: dict[K, V], key: K, value: V) -> V:
-    if len(table) >= _ROWS:
-        table.clear()
-    table[key] = value
-    return value
-
-
-def _decimal(line: re.Match[bytes]) -> bool:
-    """Say whether the column of the pid has the width that only kernels have which print no hexadecimal without 0x.
-
-    It was 5 up to 4.19 and is 7 at 5.10 (fixtures/text); a pid of 7 digits fills either.
-    """
-    if line.re is STANDARD:
-        return line[1][23:24] == b" " and line[1][25:26] in (b"[", b"(")
-    # here the CPU's number follows, 3 wide
-    return line.re is LATENCY and line[1][15:16] == b" " and line.end(2) - line.start() >= 20
-
-
-def _digits(text: bytes) -> int:
-    return int(text.partition(b" ")[0])
-
-
-def _tgid(text: bytes) -> int | None:
-    digits = text.strip(b" ")
-    return int(digits) if digits.isdigit() else None
+        return keep(self._frames, text, frame(decode(text[len(FRAME) :].rstrip(b" \r"))))
 
 
 def _numbered(value: "Value | None") -> CodeAddress | None:

@@ -3,21 +3,33 @@
 import re
 from typing import Final
 
+from kprobe.text.graph import switch
 from kprobe.text.layout import (
+    ANY,
     BARE,
     BUFFER_STARTED,
-    CONTEXTS,
     FRAME,
+    GRAPH,
+    GRAPH_RULE,
     HEX,
+    LOOSE,
     LOST,
+    PERF,
+    PERF_FRAME,
     RAW,
-    STACKS,
+    REPORT,
+    REPORT_FRAME,
+    REPORT_HEADER,
+    REPORT_LATENCY,
     STANDARD,
     TRACER,
+    family,
     preferred,
+    reported,
 )
 from kprobe.text.line import Formats, Lines
-from kprobe.text.records import BufferStarted, Coded, Header, Lost, Record, Unparsed
+from kprobe.text.place import frame
+from kprobe.text.records import BufferStarted, Coded, Event, Header, Lost, Record, StackTrace, Unparsed
 
 # The kernel makes a record in a buffer of one page, 8 KiB since 6.8: a longer one isn't one record.
 _LONGEST: Final = 16384
@@ -56,7 +68,10 @@ class Parser:
     also imitates the end of its own: then the text is the same as that of two records.
     """
 
-    __slots__ = ("_broken", "_buffer", "_heading", "_layout", "_lines", "_live", "_numbers", "_scanned", "_settled")
+    __slots__ = (
+        "_broken", "_buffer", "_family", "_heading", "_last", "_layout", "_lines", "_live", "_numbers", "_scanned",
+        "_settled",
+    )  # fmt: skip
 
     def __init__(self, formats: Formats | None = None, *, live: bool = False) -> None:
         self._lines = Lines(formats)
@@ -67,6 +82,9 @@ class Parser:
     def _begin(self) -> None:
         self._buffer = b""
         self._layout: re.Pattern[bytes] = STANDARD
+        self._family: tuple[re.Pattern[bytes], ...] = ANY
+        self._last: Record | None = None  # the event that a stack of perf script is of
+        self._lines.begin()
         self._heading = True  # a `#` line here belongs to the header
         self._settled = False  # there has been a record with context, so none comes without
         self._numbers = True  # there has been nothing but numbers, as options raw and hex print them
@@ -100,7 +118,7 @@ class Parser:
         match, usual = self._layout.match, self._layout is STANDARD
         line = match(text, 0, limit)
         while position < limit:
-            if line is None:
+            if line is None or (not self._settled and self._is_reported(line)):
                 position, record = self._other(text, position, limit, whole)
                 if record is not None:
                     append(record)
@@ -117,25 +135,29 @@ class Parser:
                 record = standard(line) if usual else other(line, line[line.re.groups], line[0])
                 if record is not None:
                     append(record)
-                    self._heading = self._numbers = False
-                    self._settled = True
+                    if not self._settled:
+                        self._settle()
                     position, line = end, following
                     continue
             record = self._long(line, text, limit, whole=whole, final=final)
             if record is None:
                 break
             append(record)
-            self._heading = self._numbers = False
-            self._settled = self._settled or self._layout is not BARE
+            self._last = record
+            self._settle()
             position += len(record.raw)
             line = match(text, position, limit)
+        self._keep(text, position, limit, records)
+        return records
+
+    def _keep(self, text: bytes, position: int, limit: int, records: list[Record]) -> None:
+        """Keep what isn't read yet, but for what is no text."""
         if position >= limit:
             while len(text) - position >= _LONGEST_LINE:
-                append(Unparsed(text[position : position + _LONGEST_LINE]))
+                records.append(Unparsed(text[position : position + _LONGEST_LINE]))
                 position += _LONGEST_LINE
         self._buffer = text[position:]
         self._scanned = max(0, limit - position)
-        return records
 
     def _other(self, text: bytes, position: int, limit: int, whole: bool) -> tuple[int, Record | None]:
         """Read a line that isn't in the layout of those before it.
@@ -148,20 +170,67 @@ class Parser:
         if (special := _special(raw)) is not None:
             return end, special
         if raw.startswith(TRACER):
-            self._heading, self._settled, self._numbers = True, False, True
-        if self._heading and raw.startswith(b"#"):
+            self._heading, self._settled, self._numbers, self._family = True, False, True, ANY
+            self._lines.begin()
+        if self._heading and (raw.startswith(b"#") or REPORT_HEADER.fullmatch(raw)):
             self._layout = preferred(raw) or self._layout
+            if raw[:1] != b"#":
+                self._layout, self._family = REPORT, family(REPORT)
             return end, Header(raw)
-        for layout in CONTEXTS if self._settled else (*CONTEXTS, BARE):
+        for layout in self._family if self._settled else (*self._family, BARE):
             if layout is not self._layout and layout.match(text, position, limit):
                 self._layout = layout
                 return position, None
+        if self._layout in (GRAPH, PERF) and (more := self._around(text, position, limit, whole)) is not None:
+            return more
         if limit - position < _COMM and not whole:
             return -position - 1, None
         if self._numbers and (coded := self._coded(text, position, end, limit, whole)) is not None:
             return coded
         self._heading = self._numbers = False
         return end, Unparsed(raw)
+
+    def _settle(self) -> None:
+        """Note that there has been a record: what may follow is in a layout of the same family."""
+        self._heading = self._numbers = False
+        if not self._settled and self._layout is not BARE:
+            self._settled = self._layout is not LOOSE
+            self._family = family(self._layout)
+
+    def _is_reported(self, line: Match) -> bool:
+        """Say whether a first line in the usual columns is one of trace-cmd, which pads the event's name."""
+        return (
+            self._layout is STANDARD
+            and self._family is ANY
+            and reported(line)
+            and REPORT.match(line.string, line.start(), line.end()) is not None
+        )
+
+    def _around(self, text: bytes, position: int, limit: int, whole: bool) -> tuple[int, Record | None] | None:
+        """Read lines that aren't records of their own: another task in a function_graph, a stack of perf script."""
+        wait = -position - 1, None
+        if self._layout is GRAPH:
+            found = switch(text, position, limit)
+            if isinstance(found, int):
+                return None if whole else wait
+            return None if found is None else (position + len(found.raw), found)
+        end = position
+        frames = []
+        while end < limit and (line := PERF_FRAME.match(text, end, limit)) is not None:
+            frames.append(frame(line[2].decode("utf-8", "surrogateescape") + f" <{line[1].decode()}>"))
+            end = line.end()
+        if end == limit and not whole:
+            return wait
+        if text.startswith((b"\n", b"\r\n"), end) and end < limit:
+            end = text.index(b"\n", end) + 1
+        event = self._last
+        if end == position or not isinstance(event, Event):
+            return None
+        raw = text[position:end]
+        return end, StackTrace(
+            event.task, event.pid, event.cpu, event.flags, event.timestamp, tuple(frames), False, event.tgid,
+            event.clock, raw,
+        )  # fmt: skip
 
     def _coded(self, text: bytes, position: int, end: int, limit: int, whole: bool) -> tuple[int, Record | None] | None:
         """Read a line as the options hex and raw print a record, the former with an empty line after it.
@@ -186,11 +255,15 @@ class Parser:
 
     def _starts(self, text: bytes, position: int, limit: int) -> bool:
         """Say whether a line looks like the beginning of a record."""
-        if any(layout.match(text, position, limit) for layout in CONTEXTS):
+        if any(layout.match(text, position, limit) for layout in self._family):
             return True
         if self._layout is BARE and BARE.match(text, position, limit):
             return True
         raw = text[position : text.index(b"\n", position) + 1]
+        if self._layout is PERF and (raw in (b"\n", b"\r\n") or PERF_FRAME.fullmatch(raw)):
+            return True
+        if self._layout is GRAPH and raw.startswith(GRAPH_RULE):
+            return True
         return raw.startswith(TRACER) or _special(raw) is not None
 
     def _long(  # noqa: C901 - one reading ahead, in which each step depends on what the ones before it have found
@@ -199,8 +272,9 @@ class Parser:
         """Read a record that isn't followed by another of its layout at once; None if the text must go on first."""
         start, body, end = line.start(), line.start(line.re.groups), line.end()
         site = line[line.re.groups - 1] or b""
-        if not site and line[line.re.groups].removesuffix(b"\r") in STACKS:
-            while end < limit and text.startswith(FRAME, end):
+        if self._lines.is_stack(line):
+            frames = REPORT_FRAME if self._layout in (REPORT, REPORT_LATENCY) else FRAME
+            while end < limit and text.startswith(frames, end):
                 end = text.index(b"\n", end) + 1
             if end == limit and not whole:
                 return None
@@ -270,7 +344,8 @@ class Parser:
 
 def _special(raw: bytes) -> Record | None:
     if (lost := LOST.fullmatch(raw)) is not None:
-        return Lost(int(lost[1]), int(lost[2]) if lost[2] else None, raw)
+        count = lost[2] or lost[3]
+        return Lost(int(lost[1]), int(count) if count else None, raw)
     if (started := BUFFER_STARTED.fullmatch(raw)) is not None:
         return BufferStarted(int(started[1]), raw)
     return None

@@ -79,6 +79,9 @@ class Event(NamedTuple):
     printed. ``guessed`` names the arguments whose values may be others: those, what follows them, numbers that may be
     hexadecimal (up to 3.13, without the event's format), what stands between two strings of which the first could also
     end later, and all arguments of an event that isn't a probe's.
+
+    ``group`` is said by perf script alone, ``instance`` by trace-cmd report of several. ``name`` is empty in text of
+    2009, whose events had none.
     """
 
     task: str
@@ -95,6 +98,8 @@ class Event(NamedTuple):
     raw: bytes
     complete: bool = True
     guessed: frozenset[str] = NONE
+    group: str = ""
+    instance: str = ""
 
     @property
     def seconds(self) -> float | None:
@@ -107,12 +112,17 @@ class Event(NamedTuple):
         mark = self.name.encode("utf-8", "surrogateescape") + b": "
         # a comm can contain the mark, so search after it
         start = 9 if self.clock.startswith("elapsed") else 17
-        body = self.raw[self.raw.index(mark, start) + len(mark) :]
+        at = self.raw.find(mark, start)
+        at = self.raw.index(b": ") if at < 0 else at
+        body = self.raw[at + len(mark) :]
         return body.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
 
 
 class Bare(NamedTuple):
-    """One hit of an event in a trace without context (option nocontext-info); ``complete``, ``guessed``: see Event."""
+    """One hit of an event in a trace without context (option nocontext-info); ``complete``, ``guessed``: see Event.
+
+    An event within a function_graph is one, too, with as much of its context as is shown: the rest is None.
+    """
 
     name: str
     address: CodeAddress | None
@@ -121,6 +131,55 @@ class Bare(NamedTuple):
     raw: bytes
     complete: bool = True
     guessed: frozenset[str] = NONE
+    task: str | None = None
+    pid: int | None = None
+    cpu: int | None = None
+    flags: str | None = None
+    timestamp: int | None = None
+
+
+class Call(NamedTuple):
+    """A line of a function_graph: ``entry`` of a function, its ``exit``, or ``leaf`` for both.
+
+    ``function`` is empty where the exit doesn't name it, ``depth`` how many calls are around it, ``duration`` in
+    nanoseconds, None at an entry. ``note`` is what else is said of it, such as the value returned. Of the context, None
+    is what isn't shown.
+    """
+
+    kind: Literal["entry", "exit", "leaf"]
+    function: str
+    depth: int
+    duration: int | None
+    note: str
+    task: str | None
+    pid: int | None
+    cpu: int | None
+    flags: str | None
+    timestamp: int | None
+    raw: bytes
+
+
+class Comment(NamedTuple):
+    """Text within a function_graph that is neither a call nor an event, such as what was written to trace_marker."""
+
+    text: str
+    task: str | None
+    pid: int | None
+    cpu: int | None
+    flags: str | None
+    timestamp: int | None
+    raw: bytes
+
+
+class Switch(NamedTuple):
+    """From here on a CPU's lines of a function_graph are of another task."""
+
+    cpu: int
+    previous_task: str
+    previous_pid: int
+    task: str
+    pid: int
+    raw: bytes
 
 
 class Coded(NamedTuple):
@@ -241,6 +300,9 @@ Record: TypeAlias = (
     Header
     | Event
     | Bare
+    | Call
+    | Comment
+    | Switch
     | Coded
     | Marker
     | RawMarker

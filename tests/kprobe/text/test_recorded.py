@@ -27,15 +27,11 @@ SERIES = {
 FILES = sorted(path.relative_to(TRACES).as_posix() for path in TRACES.glob("*/*.trace*"))
 ENTRIES = (Event, Bare, Coded, Marker, RawMarker, StackTrace, Function, Unnamed)
 
-# Traces that aren't text of events: option bin, and tracer function_graph.
+# Traces that aren't text: option bin.
 UNREAD = {
     **{f"{series}/03_opt_bin.trace": 9 for series in SERIES},
-    **{f"{series}/10_fgraph_.trace": 9 for series in SERIES},
-    **{f"{series}/10_fgraph_funcgraph-abstime.trace": 4 for series in SERIES},
-    **{f"{series}/10_fgraph_latency-format.trace": 4 for series in SERIES},
     "3.2/03_opt_bin.trace": 16,
     **{f"{series}/03_opt_bin.trace": 8 for series in ("6.1", "6.12", "7.2")},
-    **{f"{series}/10_fgraph_.trace": 12 for series in ("6.1", "6.12", "7.2")},
 }
 
 

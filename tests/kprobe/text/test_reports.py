@@ -1,0 +1,139 @@
+"""Text that others make of the kernel's records: trace-cmd report, perf script, and pages that lost their columns."""
+
+import pytest
+
+from kprobe.text import CodeAddress, Event, Header, Lost, Marker, Parser, Record, StackTrace, Unparsed, parse
+
+# as trace-cmd 3.1.6 reports a trace.dat of 6.1
+REPORT = rb"""cpus=2
+          task 0-100   [000]    10.000000: ent:                  (ffffffff813485a0) dfd=-100 s="/tmp/" flags=0x3e8 u=1000 a={0x2f,0x74,0x6d} sym=0xffffffff8106b920
+          task 0-100   [000]    10.000001: kernel_stack:         	=> do_sys_openat2
+	=> 0xffffffff81348c9a
+          task 0-100   [000]    10.000003: ret:                  (ffffffff813485a0 <- ffffffff81348c9a) ret=-2
+           <...>-1     [000]    10.000018: print:                0xffffffff811b276d: hello world
+
+CPU:1 [12 EVENTS DROPPED]
+"""  # noqa: E501
+DO_SYS_OPENAT2 = CodeAddress("", None, None, "", 0xFFFFFFFF813485A0, "ffffffff813485a0")
+CALLER = CodeAddress("", None, None, "", 0xFFFFFFFF81348C9A, "ffffffff81348c9a")
+
+
+def check_report(records: list[Record]) -> None:
+    entry, stack, leave, marker = records
+    assert isinstance(entry, Event)
+    assert (entry.task, entry.pid, entry.cpu, entry.timestamp) == ("task 0", 100, 0, 10_000_000_000)
+    assert entry.fields == {
+        "dfd": -100, "s": "/tmp/", "flags": 1000, "u": 1000, "a": (0x2F, 0x74, 0x6D), "sym": 0xFFFFFFFF8106B920
+    }  # fmt: skip
+    assert (entry.address, entry.complete) == (DO_SYS_OPENAT2, True)
+    assert isinstance(stack, StackTrace)
+    assert [frame.text for frame in stack.frames] == ["do_sys_openat2", "0xffffffff81348c9a"]
+    assert isinstance(leave, Event)
+    # the print fmt has the function first, unlike the kernel's own text
+    assert (leave.address, leave.caller, leave.fields) == (DO_SYS_OPENAT2, CALLER, {"ret": -2})
+    assert isinstance(marker, Marker)
+    assert (marker.task, marker.text) == ("<...>", "hello world")
+
+
+def test_a_report() -> None:
+    head, *records, lost = parse(REPORT)
+    assert head == Header(b"cpus=2\n")
+    check_report(records)
+    assert lost == Lost(1, 12, b"CPU:1 [12 EVENTS DROPPED]\n")
+    # without its first line it is known by the width of the names
+    check_report(parse(REPORT.partition(b"\n")[2])[:-1])
+
+
+def test_a_report_with_nanoseconds_and_instances() -> None:
+    line = b"          task 0-100   [000]    10.000002500: ret:                  (ffffffff813485a0) ret=-2\n"
+    top, other = parse(b"cpus=2\n" + b"      " + line + b" foo: " + line)[1:]
+    assert isinstance(top, Event)
+    assert isinstance(other, Event)
+    assert (top.timestamp, top.instance, top.task) == (10_000_002_500, "", "task 0")
+    assert (other.timestamp, other.instance, other.task) == (10_000_002_500, "foo", "task 0")
+
+
+def test_a_report_in_latency_format() -> None:
+    line = b"  task 1-101     1d..1.    10.000005: ent:                  (ffffffff813485a0) dfd=-100\n"
+    (record,) = parse(b"cpus=2\n" + line)[1:]
+    assert isinstance(record, Event)
+    assert (record.task, record.pid, record.cpu, record.flags) == ("task 1", 101, 1, "d..1.")
+    assert (record.timestamp, record.clock, record.fields) == (10_000_005_000, "time", {"dfd": -100})
+
+
+# the columns are those of perf 6.1: padded, and with call chains the bare comm
+SCRIPT = b"""\
+qemu-system-x86 23671/23678 [000] 22275.020343: probe:ret: (ffffffff813485a0 <- ffffffff81348c9a) ret=-2
+\tffffffff81e3d7f9 kfree_skbmem+0x9 ([kernel.kallsyms])
+\t    7fdaf0257340 [unknown] ([unknown])
+
+my app 24992 [001] 22275.020678123:     250000 probe:ent: (ffffffff813485a0) s="/tmp/a b" n=3
+
+"""
+
+
+def test_a_script() -> None:
+    first, stack, second, none = parse(SCRIPT)
+    assert isinstance(first, Event)
+    assert (first.task, first.tgid, first.pid, first.cpu) == ("qemu-system-x86", 23671, 23678, 0)
+    assert (first.group, first.name, first.timestamp) == ("probe", "ret", 22_275_020_343_000)
+    assert (first.address, first.caller, first.fields) == (DO_SYS_OPENAT2, CALLER, {"ret": -2})
+    assert isinstance(stack, StackTrace)
+    assert (stack.task, stack.pid, stack.timestamp) == ("qemu-system-x86", 23678, 22_275_020_343_000)
+    assert [(frame.symbol, frame.offset, frame.address) for frame in stack.frames] == [
+        ("kfree_skbmem+0x9", None, 0xFFFFFFFF81E3D7F9), ("", None, None),
+    ]  # fmt: skip
+    assert isinstance(second, Event)
+    assert (second.task, second.pid, second.tgid) == ("my app", 24992, None)
+    assert (second.timestamp, second.fields) == (22_275_020_678_123, {"s": "/tmp/a b", "n": 3})
+    assert isinstance(none, StackTrace)
+    assert none.frames == ()
+
+
+@pytest.mark.parametrize("text", [REPORT, SCRIPT], ids=["report", "script"])
+def test_pieces_of_any_size(text: bytes) -> None:
+    whole = parse(text)
+    assert b"".join(record.raw for record in whole) == text
+    for cut in range(len(text)):
+        parser = Parser()
+        assert [*parser.feed(text[:cut]), *parser.feed(text[cut:]), *parser.close()] == whole
+
+
+def test_lines_of_2009() -> None:
+    """Of the seeds: events without names, numbers in hexadecimal without 0x, columns without their blanks."""
+    entry, leave, positional = parse(
+        b"<...>-1447 [001] 1038282.286885: do_sys_open+0x0/0xd6: dfd=ffffff9c filename=40413c flags=8000 mode=1b6\n"
+        b"<...>-1447 [001] 1038282.286878: sys_openat+0xc/0xe <- do_sys_open: rv=fffffffffffffffe ra=ffffffff81367a3a\n"
+        b"           <...>-1447  [001] 1038282.286885: do_sys_open+0x0/0xd6: 0xffffff9c 0x40413c 0x8000 0x1b6\n"
+    )
+    assert isinstance(entry, Event)
+    assert (entry.task, entry.pid, entry.cpu, entry.timestamp) == ("<...>", 1447, 1, 1_038_282_286_885_000)
+    assert (entry.name, entry.address and entry.address.symbol, entry.caller) == ("", "do_sys_open", None)
+    assert entry.fields == {"dfd": 0xFFFFFF9C, "filename": 0x40413C, "flags": 0x8000, "mode": 0x1B6}
+    assert isinstance(leave, Event)
+    assert (leave.address and leave.address.symbol, leave.caller and leave.caller.symbol) == (
+        "do_sys_open",
+        "sys_openat",
+    )
+    assert leave.fields == {"rv": 0xFFFFFFFFFFFFFFFE, "ra": 0xFFFFFFFF81367A3A}
+    assert isinstance(positional, Event)
+    assert positional.fields == {"arg1": 0xFFFFFF9C, "arg2": 0x40413C, "arg3": 0x8000, "arg4": 0x1B6}
+    assert entry.complete
+    assert leave.complete
+    assert positional.complete
+    assert entry.text == "do_sys_open+0x0/0xd6: dfd=ffffff9c filename=40413c flags=8000 mode=1b6"
+
+
+def test_columns_without_their_blanks() -> None:
+    (record,) = parse(b"kprobe-26386 [001] d... 6593278.858754: myopen: (SyS_open+0x1e/0x20 <- do_sys_open) arg1=0x3\n")
+    assert isinstance(record, Event)
+    assert (record.task, record.pid, record.flags, record.timestamp) == ("kprobe", 26386, "d...", 6_593_278_858_754_000)
+    assert (record.name, record.fields) == ("myopen", {"arg1": 3})
+
+
+def test_lines_of_others_are_no_records_within_a_trace() -> None:
+    """A string with a newline can't use them: once there were the kernel's columns, nothing else is taken."""
+    head = b"            bash-42      [001] .....    11.791146: e: (do_sys_openat2+0x0/0x170)"
+    for forged in (b"evil-1 [000] 1.000000: e: (f) a=0x1", b" 0)               |  f();", SCRIPT.split(b"\n")[0]):
+        records = parse(head + b" a=0x1\n" + forged + b"\n" + head + b' s="\n' + forged + b'\n" a=0x2\n')
+        assert [type(record) for record in records] == [Event, Unparsed, Event]
