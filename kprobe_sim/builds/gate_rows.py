@@ -291,6 +291,12 @@ ROWS: tuple[Gate, ...] = (
         "fprobe_entry_depth", ((_START, 0), ((7, 2, 0), 1)), "guests of 6.12.117 to 7.1.13 and of 7.2.13: 'f:q openat'"
     ),
     _since("fprobes_wait", (6, 17, 0), "guests of 6.12.117 to 6.17.13: 't:q sched_switch' and 't:r sched_switch'"),
+    _since("fprobe_stacks_whole", (6, 16, 0), "guests of 6.12.117 to 7.3-rc7: stacks at 'f:q do_sys_openat2'"),
+    Gate(
+        "fprobe_returns_unwound",
+        ((_START, True), ((6, 16, 0), False), ((6, 18, 0), True)),
+        "guests of 6.12.117 to 7.3-rc7: stacks at 'f:q do_sys_openat2%return'",
+    ),
     Gate(
         "fprobes_apart",
         ((_START, True), ((6, 16, 0), False), ((6, 19, 0), True)),

@@ -116,6 +116,8 @@ class Gates(NamedTuple):
     fprobes_late: bool  # refusals of fprobes and tracepoint probes are EINVAL; they are made of the function graph
     fprobes_wait: bool  # they come to their functions when they are enabled, else when they are made
     fprobe_entry_depth: int  # what common_preempt_count of an fprobe on an entry has for its own handler
+    fprobe_stacks_whole: bool  # the stack of an fprobe on an entry begins in the tracer, where no kprobe is there too
+    fprobe_returns_unwound: bool  # that of one on a return goes on after the return address
     fprobes_apart: bool  # fprobes on a function's entry and on its return are two users of it
     eprobe_fields_late: bool  # a field is looked up after all else of its argument
     event_variable_caret: bool  # $ with a word that is no field is refused at the $, else at the argument's start

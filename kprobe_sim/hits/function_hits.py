@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from kprobe_sim.events.event_file import EventFile
 from kprobe_sim.events.instances import Instances
 from kprobe_sim.hits.function_users import ENTRIES, KPROBES, NEVER, RETURNS, FunctionUsers
+from kprobe_sim.machine.tracer_frames import Way
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.probes.fprobes import Fprobe, Fprobes
 
@@ -26,6 +27,7 @@ class FunctionHits(NamedTuple):
     """What is to be done at one function, in the order of doing; `is_shared`: kprobes there are one level deeper.
 
     `first_entries` come before kprobes; `last_returns` after return probes, as they were at the entry before them.
+    `way` is how the function calls all of them.
     """
 
     entries: tuple[Attached, ...] = ()
@@ -33,6 +35,7 @@ class FunctionHits(NamedTuple):
     is_shared: bool = False
     first_entries: tuple[Attached, ...] = ()
     last_returns: tuple[Attached, ...] = ()
+    way: Way = Way.ALONE
 
 
 NO_USERS = FunctionHits()
@@ -73,6 +76,7 @@ def function_hits(
         shared and bool(one),
         _on(before, (), is_return=False),
         _on(after, (), is_return=True),
+        Way.ALONE if not shared else Way.LISTED if kprobes else Way.LISTED_PLAIN,
     )
 
 

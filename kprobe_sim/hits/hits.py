@@ -20,9 +20,10 @@ from kprobe_sim.hits.task_memory import TaskMemory
 from kprobe_sim.machine.clock import VirtualClock
 from kprobe_sim.machine.state import NOWHERE, UNMAPPED, State
 from kprobe_sim.machine.task import Task
+from kprobe_sim.machine.tracer_frames import Way
 from kprobe_sim.named_tuple import NamedTuple
+from kprobe_sim.probes.fprobes import Fprobe
 from kprobe_sim.probes.kprobes import Kprobe
-from kprobe_sim.probes.probe_event import Probe
 from kprobe_sim.probes.registry import ProbeRegistry
 from kprobe_sim.records.entry_type import TRACE_FN
 
@@ -128,7 +129,7 @@ class Hits:
         seen = with_return_address(state, self._users.trampoline) if fprobes.last_returns else state
         returning: list[Armed] = []
         if fprobes.first_entries:
-            self._enter(fprobes.first_entries, call, seen, here, chain)
+            self._enter(fprobes.first_entries, call, seen, site, chain)
         for one in site.hits:
             if not one.is_return:
                 self._hit(one, call, seen, here, one.context, chain, at)
@@ -139,7 +140,7 @@ class Hits:
                     chain = (machine.return_trampoline,)
             returning.append(one)
         if fprobes.entries:
-            self._enter(fprobes.entries, call, seen, here, chain)
+            self._enter(fprobes.entries, call, seen, site, chain)
         if site.after:
             address = here + FENTRY_SIZE
             seen = seen._replace(registers={**seen.registers, "ip": address + 1})
@@ -147,10 +148,11 @@ class Hits:
                 self._hit(one, call, seen, address, self._breakpoint, chain, at)
         return returning
 
-    def _enter(self, fprobes: Sequence[Attached], call: Call, state: State, here: int, chain: Sequence[int]) -> None:
+    def _enter(self, fprobes: Sequence[Attached], call: Call, state: State, site: Site, chain: Sequence[int]) -> None:
+        here, way = site.here, site.fprobes.way
         for attached in fprobes:
             context = HandlerContext(0, attached.depth)
-            one = Armed(attached.probe, False, attached.files, context, here)
+            one = Armed(attached.probe, False, attached.files, context, here, way)
             self._hit(one, call, state, here, context, chain, call.at)
 
     def _trace(self, call: Call, entry: int, chain: Sequence[int]) -> None:
@@ -244,7 +246,7 @@ class Hits:
             if file.triggers or file.soft_disabled:
                 self._trigger(one, file, call, state, record, ip, context, chain, at, func)
             elif recorder.record(file, task, record, cpu, state.comm, at):
-                recorder.stacks(file.instance, task, record, cpu, _stack(ip, chain, func), at)
+                recorder.stacks(file.instance, task, record, cpu, self._stack(one, ip, chain, func), at)
 
     def _trigger(
         self,
@@ -260,24 +262,34 @@ class Hits:
         func: int | None,
     ) -> None:
         """Let the triggers of an event see a hit."""
-        frames = self._tracer_stack(one.probe, context, ip, chain, func)
+        frames = self._tracer_stack(one, context, ip, chain, func)
         hit = Hit(call.cpu, state.comm, record[:8], frames, at, context is self._breakpoint)
-        self._recorder.trigger(file, call.task, record, hit, lambda: _stack(ip, chain, func))
+        self._recorder.trigger(file, call.task, record, hit, lambda: self._stack(one, ip, chain, func))
 
     def _tracer_stack(
-        self, probe: Probe, context: HandlerContext, ip: int, chain: Sequence[int], func: int | None
+        self, one: Armed, context: HandlerContext, ip: int, chain: Sequence[int], func: int | None
     ) -> list[int]:
-        frames = self._frames
+        frames, gates = self._frames, self._machine.gates
+        if isinstance(one.probe, Fprobe):
+            if func is None:
+                return frames.fentry(ip, one.way, chain)
+            return frames.fexit(chain if gates.fprobe_returns_unwound else ())
         if func is not None:
-            return frames.returning(chain if self._machine.gates.returns_unwound else ())
+            return frames.returning(chain if gates.returns_unwound else ())
         if context is self._breakpoint:
             return frames.breakpoint(ip, chain)
-        return frames.entry(ip, isinstance(probe, Kprobe) and probe.is_aggregated, chain)
+        return frames.entry(ip, isinstance(one.probe, Kprobe) and one.probe.is_aggregated, one.way, chain)
 
-
-def _stack(ip: int, chain: Sequence[int], func: int | None) -> list[int]:
-    """Return the stack that the option stacktrace records."""
-    return list(chain) if func is not None else [ip + 1, *chain]
+    def _stack(self, one: Armed, ip: int, chain: Sequence[int], func: int | None) -> list[int]:
+        """Return the stack that the option stacktrace records."""
+        if not isinstance(one.probe, Fprobe):
+            return list(chain) if func is not None else [ip + 1, *chain]
+        gates = self._machine.gates
+        if func is not None:
+            return list(chain) if gates.fprobe_returns_unwound else [ip]
+        if gates.fprobe_stacks_whole and one.way is not Way.LISTED:
+            return self._frames.fentry(ip, one.way, chain)
+        return [ip + FENTRY_SIZE, *chain]
 
 
 def _enabled(hits: Sequence[_Hit]) -> tuple[_Hit, ...]:

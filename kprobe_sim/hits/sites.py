@@ -12,6 +12,7 @@ from kprobe_sim.events.instances import Instances
 from kprobe_sim.hits.call import Call, Callee, CallResolver
 from kprobe_sim.hits.function_hits import NO_USERS, FunctionHits, function_hits
 from kprobe_sim.hits.function_users import FunctionUsers
+from kprobe_sim.machine.tracer_frames import Way
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.probes.kprobes import Kprobe
 from kprobe_sim.probes.probe_event import Probe
@@ -41,6 +42,7 @@ class Armed(NamedTuple):
     files: tuple[EventFile, ...]
     context: HandlerContext
     address: int
+    way: Way = Way.ALONE
 
 
 class Site(NamedTuple):
@@ -128,6 +130,8 @@ class Sites:
             return Site(entry, here)
         if fprobes.is_shared:
             hits = tuple([one._replace(context=_NESTED) if one.context is _PLAIN else one for one in hits])
+        if fprobes.way is not Way.ALONE:
+            hits = tuple([one._replace(way=fprobes.way) for one in hits])
         is_traceable = self._symbols.is_traceable(here)
         after = tuple([one for one in after if is_traceable and not one.is_return])
         return self._met(call, Site(entry, here, hits, after, fprobes))

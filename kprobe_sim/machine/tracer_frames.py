@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 
 from kprobe_sim.builds.added import FENTRY_SIZE
 from kprobe_sim.builds.profile import Profile
 from kprobe_sim.builds.symbols import SymbolTable
+
+
+class Way(Enum):
+    """How a function's entry calls the tracer; the values are names of call chains in a profile."""
+
+    ALONE = "alone"  # by the trampoline of the only user that it has there
+    LISTED = "listed"  # by the list of all users, with all registers, as kprobes want them
+    LISTED_PLAIN = "listed_plain"  # by that list, with the arguments' registers alone
 
 
 class TracerFrames:
@@ -16,15 +25,23 @@ class TracerFrames:
         self._chains = profile.chains
         self._symbols = symbols
 
-    def entry(self, here: int, shared: bool, chain: Sequence[int]) -> list[int]:
+    def entry(self, here: int, shared: bool, way: Way, chain: Sequence[int]) -> list[int]:
         """Return the stack of a probe at a function's entry; `shared`: it isn't the only one there."""
-        frames = self._frames("entry")
+        frames = self._by(way, "entry")
         if not frames:
             return [here + 1, *chain]
         if shared:
             index = int(self._chains["shared_index"])
             frames[index:index] = self._frames("shared")
         return [*frames, here + FENTRY_SIZE, *chain]
+
+    def fentry(self, here: int, way: Way, chain: Sequence[int]) -> list[int]:
+        """Return the stack of an fprobe at a function's entry."""
+        return [*self._by(way, "fentry"), here + FENTRY_SIZE, *chain]
+
+    def fexit(self, chain: Sequence[int]) -> list[int]:
+        """Return the stack of an fprobe on a function's return."""
+        return [*self._frames("fexit"), *chain]
 
     def breakpoint(self, here: int, chain: Sequence[int]) -> list[int]:
         """Return the stack of a probe that uses a breakpoint."""
@@ -37,6 +54,12 @@ class TracerFrames:
     def marker(self) -> list[int]:
         """Return the stack of a write to trace_marker."""
         return self._frames("marker")
+
+    def _by(self, way: Way, user: str) -> list[int]:
+        """Return the frames of a user of ftrace, who is called by a trampoline of its own or with others."""
+        frames = self._frames(user)
+        called = self._frames(way.value)
+        return [*frames[:-1], *called] if called else frames
 
     def _frames(self, way: str) -> list[int]:
         """Return the return addresses of a way into the tracer, innermost first."""

@@ -100,6 +100,23 @@ QUESTIONS = (
         {"none": ABSENT, ".,...": 0, ".,.1.": 1},
     ),
     Question(
+        "fprobe_stacks_whole",
+        ("write dynamic_events f:zz/q do_sys_openat2", "write @/options/stacktrace 1", _ON, _OPEN, *_SHOWN),
+        r"<stack trace>\n => (fentry_trace_func|do_sys_openat2)",
+        {"none": ABSENT, "do_sys_openat2": False, "fentry_trace_func": True},
+    ),
+    Question(
+        "fprobe_returns_unwound",
+        (
+            "write dynamic_events f:zz/q do_sys_openat2%return",
+            "write @/events/zz/q/trigger stacktrace",
+            _OPEN,
+            *_SHOWN,
+        ),
+        r" => (?:return_to_handler|arch_rethook_trampoline)\n( =>)?",
+        {"none": ABSENT, "match": False, " =>": True},
+    ),
+    Question(
         "fprobes_apart",
         (
             "write dynamic_events f:zz/q do_sys_openat2",

@@ -18,6 +18,8 @@ __all__ = ["ask"]
 OPEN, FORK, ADVISE = "do_sys_openat2", "kernel_clone", "ksys_fadvise64_64"
 ADVISED = -2  # a descriptor: as a register it tells whether 32 or 64 bits are handed on
 SIGCHLD = 17
+ENTRIES = "f[:["  # what a README that knows fprobes says
+RETURN = "%return"
 OPTIMIZATION = "proc/sys/debug/kprobes-optimization"
 INNER = (5, 9)  # where what follows the call to ftrace is: without ENDBR before it, and with
 TRIES = 1000  # an optimisation that doesn't come is none
@@ -93,7 +95,24 @@ class _Asking:
             "shared_index": index,
             "breakpoint": _above(self._triggered(self._inner()), OPEN),
             "returning": _above(returning, "__x64_sys_openat"),
+            **(self._fprobes() if ENTRIES in self._tracefs.read("README").decode() else {}),
         }
+
+    def _fprobes(self) -> dict[str, list[str]]:
+        """Ask for the frames of fprobes, and for what calls them where there are other users of ftrace."""
+        probe = f"f:kprobes/chain {OPEN}"
+        alone = _above(self._triggered(probe), OPEN)
+        others = {"listed": f"p:kprobes/other {OPEN}", "listed_plain": f"f:kprobes/other {OPEN}{RETURN}"}
+        *own, _ = alone
+        facts = {"fentry": alone, "fexit": _above(self._triggered(probe + RETURN), "__x64_sys_openat")}
+        for way, other in others.items():
+            tracefs = self._tracefs
+            tracefs.write("dynamic_events", other.encode())
+            tracefs.write("events/kprobes/other/enable", b"1")
+            facts[way] = _above(self._triggered(probe), OPEN)[len(own) :]
+            tracefs.write("events/kprobes/other/enable", b"0")
+            tracefs.write("dynamic_events", b"-:kprobes/other")
+        return facts
 
     def _optimized(self, breakpoint: list[str]) -> list[str]:
         """Ask for the stack at a probe that has become a jump; the kernel takes its time for that."""
@@ -122,7 +141,8 @@ class _Asking:
     def _triggered(self, *definitions: str, until: Callable[[list[str]], bool] = bool) -> list[str]:
         """Return the stack that the trigger of the probe `chain` takes at an open, the first one that will do."""
         tracefs = self._tracefs
-        tracefs.write("kprobe_events", "\n".join(definitions).encode())
+        events = "dynamic_events" if definitions[0].startswith("f") else "kprobe_events"
+        tracefs.write(events, "\n".join(definitions).encode())
         tracefs.write("events/kprobes/chain/trigger", TRIGGER)
         for _ in range(TRIES):
             tracefs.write("trace", b"", truncate=True)
@@ -131,7 +151,7 @@ class _Asking:
                 break
         tracefs.write("events/kprobes/chain/trigger", b"!" + TRIGGER)
         names = [definition.split(":")[1].split()[0] for definition in definitions]
-        return _frames(self._taken(*(f"-:{name}" for name in names)))
+        return _frames(self._taken(*(f"-:{name}" for name in names), events=events))
 
     def _do(self, function: str) -> None:
         if function == OPEN:
@@ -141,12 +161,12 @@ class _Asking:
         else:
             self._workload.fadvise(ADVISED, 0, 0)
 
-    def _taken(self, *deletes: str) -> str:
+    def _taken(self, *deletes: str, events: str = "kprobe_events") -> str:
         """Return what is in the buffer, empty it, and delete probes."""
         tracefs = self._tracefs
         text = tracefs.read("trace").decode()
         for line in deletes:
-            tracefs.write("kprobe_events", line.encode())
+            tracefs.write(events, line.encode())
         tracefs.write("trace", b"", truncate=True)
         return text
 
