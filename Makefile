@@ -1,11 +1,11 @@
 # make without an argument tells what there is
 .DEFAULT_GOAL := help
-.PHONY: help demo test vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs profiles distribution check format bench growth bench-check bench-vm clean
+.PHONY: help demo test vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs profiles distribution playground playground-test check format bench growth bench-check bench-vm clean
 KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
 PY := $(VENV)/bin/python
-SOURCES := kprobe kprobe_sim vm tests tools distributions
+SOURCES := kprobe kprobe_sim vm tests tools distributions docs/playground
 # processes that share the tests: three for two processors, as a third of a test is waiting; 0 is this one alone, as a
 # debugger wants it
 WORKERS ?= auto
@@ -22,6 +22,8 @@ help:
 	@echo 'make vm-programs          trace-cmd, libtracefs and perf on the mount and on a guest; writes docs/programs.md'
 	@echo 'make profiles             record every locked kernel into files (DIRECTORY=profiles ONLY="6.12 7.2"); minutes'
 	@echo 'make distribution         record the kernels of distributions/kprobe-sim-profiles anew (ONLY="6.16 7.1"); minutes'
+	@echo 'make playground           assemble the page on which simulated kernels answer into build/playground, for any file server'
+	@echo 'make playground-test      the same, and its tests in Chromium'
 	@echo 'make check                lint, format, types'
 	@echo 'make format               put the code into its format'
 	@echo 'make bench [BEFORE=DIR]   benchmarks, as ratios measured side by side; of an older checkout, too; ONLY=hit, RECORD=1'
@@ -86,10 +88,21 @@ distribution: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
 	$(PY) tools/profiles.py --distribution $(ONLY)
 
+# node and npm for what is built, and what drives Chromium: a hundred megabytes that nothing else needs
+$(VENV)/.playground: $(VENV)/.dev
+	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[playground]' && touch $@
+
+playground: $(VENV)/.playground
+	$(PY) tools/playground.py
+
+playground-test: playground
+	$(PY) -m pytest -q -m browser tests/playground
+
 check: $(VENV)/.dev
 	$(PY) -m ruff check $(SOURCES)
 	$(PY) -m ruff format --check $(SOURCES)
 	$(PY) -m mypy
+	MYPYPATH=docs/playground:vm $(PY) -m mypy docs/playground/*.py
 
 format: $(VENV)/.dev
 	$(PY) -m ruff check --fix $(SOURCES)
