@@ -14,6 +14,7 @@ What a FUSE mount can't do as tracefs does is listed in docs/ways.md.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import select
 import stat
@@ -118,23 +119,26 @@ class FuseServer:
         os.set_blocking(self._descriptor, False)
         buffer = bytearray(wire.REQUEST_SIZE)
         view = memoryview(buffer)
-        arrivals = Arrivals.at(self._descriptor, self._waker)
+        take = io.FileIO(self._descriptor, "r+b", closefd=False).readinto
+        arrivals, woken = Arrivals.at(self._descriptor, self._waker), (self._waker, select.POLLIN)
         with self._kernel.condition:
             unsubscribe = self._kernel.machine.subscribe(self._wake)
         try:
             while not self._ended:
-                if (self._waker, select.POLLIN) in arrivals.wait():
+                if woken in arrivals.wait():
                     os.eventfd_read(self._waker)
                     self._retry()
                     continue
                 try:
-                    os.readv(self._descriptor, [buffer])
+                    taken = take(buffer)
                 except OSError as error:
                     if error.errno in (errno.ENODEV, errno.ECONNABORTED):  # unmounted, with requests on their way
                         return
-                    if error.errno in (errno.EAGAIN, errno.EINTR, errno.ENOENT):  # the caller of the request is gone
+                    if error.errno == errno.ENOENT:  # the caller of the request is gone
                         continue
                     raise
+                if taken is None:  # it was gone before
+                    continue
                 self._send(self._reply(FuseRequest.parse(view)))
         finally:
             with self._kernel.condition:

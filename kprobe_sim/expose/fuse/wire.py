@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from struct import Struct
 
 from kprobe_sim.builds.page import PAGE_SIZE
@@ -91,8 +92,10 @@ GETATTR_FH = 1  # getattr for an open file: the kernel asks so for SEEK_END only
 POLL_SCHEDULE_NOTIFY = 1
 SETATTR_MODE, SETATTR_UID, SETATTR_GID = 1, 2, 4
 
-_IN_HEADER = Struct("<IIQQIIIHH")
+_IN_HEADER = Struct("<IIQQ8xI4x")  # without the caller's uid and gid: the kernel checks permissions
+_HEADED = _IN_HEADER.size
 _OUT_HEADER = Struct("<IiQ")
+_ANSWERED = _OUT_HEADER.size
 _ATTR = Struct("<QQQQQQIIIIIIIIII")
 _ENTRY = Struct("<QQQQII")
 _ATTR_OUT = Struct("<QII")
@@ -118,21 +121,19 @@ TWO_WORDS = Struct("<II")  # write_out and poll_out: a number and padding
 
 
 class FuseRequest(NamedTuple):
-    """One request: what it asks of which node, for whom (ids as the mounting user namespace sees them)."""
+    """One request: what it asks of which node, for whom (the pid as the mounting pid namespace has it)."""
 
     opcode: int
     unique: int
     node: int
-    uid: int
-    gid: int
     pid: int
     body: memoryview
 
     @classmethod
     def parse(cls, message: memoryview) -> FuseRequest:
         """Read the message that a buffer begins with; the body is a view on it."""
-        length, opcode, unique, node, uid, gid, pid, _, _ = _IN_HEADER.unpack_from(message)
-        return tuple.__new__(cls, (opcode, unique, node, uid, gid, pid, message[_IN_HEADER.size : length]))
+        length, opcode, unique, node, pid = _IN_HEADER.unpack_from(message)
+        return tuple.__new__(cls, (opcode, unique, node, pid, message[_HEADED:length]))
 
     def name(self, offset: int = 0) -> str:
         """Return the NUL-ended name at `offset` of the body."""
@@ -149,7 +150,9 @@ class Attributes(NamedTuple):
     gid: int
     time: float
 
+    @lru_cache  # of one file after another: the kernel asks for what it has just opened or written
     def pack(self) -> bytes:
+        """Return it as the kernel takes it."""
         seconds = int(self.time)
         nanoseconds = int((self.time - seconds) * 1e9)
         times = (seconds, seconds, seconds, nanoseconds, nanoseconds, nanoseconds)
@@ -158,7 +161,7 @@ class Attributes(NamedTuple):
 
 def reply(unique: int, body: bytes = b"") -> bytes:
     """Return the message that answers a request."""
-    return _OUT_HEADER.pack(_OUT_HEADER.size + len(body), 0, unique) + body
+    return _OUT_HEADER.pack(_ANSWERED + len(body), 0, unique) + body
 
 
 def refusal(unique: int, number: int) -> bytes:
