@@ -15,7 +15,7 @@ from typing import Any
 from kprobe_sim.fetch.argument import FetchArg
 from kprobe_sim.fetch.types import FetchType
 from kprobe_sim.machine.symbol_text import Covering, symbol_text
-from kprobe_sim.records.columns import Given, Part, column, merged, texts_of
+from kprobe_sim.records.columns import Part, Rows, column
 from kprobe_sim.records.trace_seq import Put
 
 HEAD = 8  # bytes of a record that all events have: type, flags, preemption depth and pid
@@ -30,48 +30,20 @@ def _string(record: bytes, location: int) -> bytes:
     return b'"%b"' % record[location & 0xFFFF :].partition(b"\0")[0] if location >> 16 else _FAULT
 
 
-class _Rows:
-    """Records by what is in their fixed parts: where these repeat, the text of each is made once.
+def _strings(rows: Rows, locations: Sequence[int], *, is_only: bool) -> tuple[bytes, Part, bytes]:
+    """Return the strings of records, by the locations that the rows have of them, and what is around all.
 
-    `rows` are the fixed parts to make texts of; `spread` makes what is true of them a column of all records.
+    `is_only`: there are no other strings in the records.
     """
-
-    __slots__ = ("_keys", "records", "rows")
-
-    def __init__(self, records: Sequence[bytes], fixed: Callable[[bytes], bytes]) -> None:
-        self.records = records
-        self._keys = list(map(fixed, records))
-        different = set(self._keys)
-        self.rows = self._keys if 2 * len(different) > len(records) else list(different)
-
-    def spread(self, values: Sequence[Given]) -> Sequence[Given]:
-        """Return what each record has of what the rows have."""
-        if self.rows is self._keys:
-            return values
-        by_key = dict(zip(self.rows, values, strict=True))
-        return [by_key[key] for key in self._keys]
-
-    def texts(self, parts: Sequence[Part]) -> Sequence[Part]:
-        """Return the parts of the rows' texts as parts of the records' texts."""
-        parts = merged(parts)
-        if self.rows is self._keys or not any(isinstance(part, list) for part in parts):
-            return parts
-        return (self.spread(texts_of(parts, len(self.rows))),)
-
-    def strings(self, locations: Sequence[int], *, is_only: bool) -> tuple[bytes, Part, bytes]:
-        """Return the strings of the records, by the locations that the rows have of them, and what is around all.
-
-        `is_only`: there are no other strings in the records.
-        """
-        starts = {location & 0xFFFF for location in locations}
-        if len(starts) > 1 or min(locations) >> 16 == 0:
-            return b"", list(map(_string, self.records, self.spread(locations))), b""
-        (start,) = starts
-        if is_only:  # up to the end of the record, but for the NUL that ends it
-            found = list(map(bytes.rstrip, map(itemgetter(slice(start, None)), self.records), repeat(b"\0")))
-        else:
-            found = [record[start:].partition(b"\0")[0] for record in self.records]
-        return b'"', found, b'"'
+    starts = {location & 0xFFFF for location in locations}
+    if len(starts) > 1 or min(locations) >> 16 == 0:
+        return b"", list(map(_string, rows.records, rows.spread(locations))), b""
+    (start,) = starts
+    if is_only:  # up to the end of the record, but for the NUL that ends it
+        found = list(map(bytes.rstrip, map(itemgetter(slice(start, None)), rows.records), repeat(b"\0")))
+    else:
+        found = [record[start:].partition(b"\0")[0] for record in rows.records]
+    return b'"', found, b'"'
 
 
 def _conversion(kind: FetchType, symbols: Covering) -> Callable[[int], bytes] | None:
@@ -93,7 +65,7 @@ class ArgumentsText:
     or of many records in parts, with what `lead` makes of these addresses; or in the pieces that the kernel writes.
     """
 
-    __slots__ = ("_conversions", "_fixed", "_parts", "_strings", "_unpack", "template")
+    __slots__ = ("_conversions", "_parts", "_strings", "_unpack", "fixed", "template")
 
     def __init__(self, arguments: Sequence[FetchArg], start: int, symbols: Covering) -> None:
         codes = [f"<{HEAD}x{start - HEAD}s"]
@@ -123,7 +95,7 @@ class ArgumentsText:
         self._parts = parts
         self._strings = strings  # places among the values
         self._conversions = conversions
-        self._unpack, self._fixed = layout.unpack_from, itemgetter(slice(layout.size))
+        self._unpack, self.fixed = layout.unpack_from, itemgetter(slice(layout.size))
 
     def whole(self, record: bytes) -> bytes:
         """Return the text of one record at once."""
@@ -138,9 +110,8 @@ class ArgumentsText:
             found[place] = convert(found[place])
         return found
 
-    def columns(self, records: Sequence[bytes], lead: Callable[[bytes], bytes]) -> list[Part]:
+    def columns(self, rows: Rows, lead: Callable[[bytes], bytes]) -> list[Part]:
         """Return the texts of records in parts, and what `lead` makes of the addresses before them."""
-        rows = _Rows(records, self._fixed)
         addresses, *numbers = zip(*map(self._unpack, rows.rows), strict=True)
         found: list[Part] = []
         run: list[Part] = [column(addresses, lead)]
@@ -151,7 +122,7 @@ class ArgumentsText:
                 continue
             place, those = next(following)
             if place in self._strings:
-                before, texts, after = rows.strings(those, is_only=len(self._strings) == 1)
+                before, texts, after = _strings(rows, those, is_only=len(self._strings) == 1)
                 found += *rows.texts([*run, before]), texts
                 run = [after]
             else:

@@ -13,7 +13,7 @@ from kprobe_sim.fetch.evaluate import Evaluate
 from kprobe_sim.fetch.text import ArgumentsText
 from kprobe_sim.machine.state import State
 from kprobe_sim.machine.symbol_text import Covering, TextCache
-from kprobe_sim.records.columns import Part, Shown
+from kprobe_sim.records.columns import Part, Rows, Shown
 from kprobe_sim.records.field import Field
 from kprobe_sim.records.trace_seq import Put
 
@@ -157,10 +157,10 @@ class ProbeEvent:
             found[0] = lead[found[0]]
             return template % (*found,)
 
-        def many(records: Sequence[bytes]) -> list[Part]:
-            return [*columns(records, lead.__getitem__), b"\n"]
+        def many(rows: Rows) -> list[Part]:
+            return [*columns(rows, lead.__getitem__), b"\n"]
 
-        return Shown(one, many)
+        return Shown(one, many, self.args_text.fixed)
 
     def pieces(self, symbol: Symbolized) -> Callable[[bytes], list[bytes]]:
         """Return what makes the same line in the pieces that the kernel writes, each of which may not fit."""

@@ -56,7 +56,7 @@ class SyntheticEvent:
     def body(self, symbol: Symbolized) -> Shown:
         """Return what makes the lines that records have in the trace."""
         shown = text_of(self.name, self.own_fields, symbol)
-        return Shown(shown, lambda records: (list(map(shown, records)),))
+        return Shown(shown, lambda rows: (rows.spread(list(map(shown, rows.rows))),))
 
     def format(self) -> bytes:
         """Return the text of the `format` file."""

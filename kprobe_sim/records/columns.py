@@ -13,14 +13,49 @@ Part = bytes | Sequence[bytes]  # of texts: the same in all, or another in each
 Given = TypeVar("Given", bound=Hashable)
 
 
+class Rows:
+    """Records by what is in their fixed parts: where these repeat, the text of each is made once.
+
+    `fixed` gives the fixed part of a record, None: all of it.  `rows` are the fixed parts to make texts of; `spread`
+    makes what is true of them a column of all records.
+    """
+
+    __slots__ = ("_keys", "records", "rows")
+
+    def __init__(self, records: Sequence[bytes], fixed: Callable[[bytes], bytes] | None) -> None:
+        self.records = records
+        self._keys = records if fixed is None else list(map(fixed, records))
+        different = set(self._keys)
+        self.rows = self._keys if 2 * len(different) > len(records) else list(different)
+
+    def spread(self, values: Sequence[Given]) -> Sequence[Given]:
+        """Return what each record has of what the rows have."""
+        if self.rows is self._keys:
+            return values
+        by_key = dict(zip(self.rows, values, strict=True))
+        return [by_key[key] for key in self._keys]
+
+    def texts(self, parts: Sequence[Part]) -> Sequence[Part]:
+        """Return the parts of the rows' texts as parts of the records' texts."""
+        parts = merged(parts)
+        if self.rows is self._keys or not any(isinstance(part, list) for part in parts):
+            return parts
+        return (self.spread(texts_of(parts, len(self.rows))),)
+
+
 class Shown(NamedTuple):
     """What makes the text of one record, and the texts of many, from left to right.
 
-    One of many that has a NUL in it isn't right, and must be made alone.
+    One of many that has a NUL in it isn't right, and must be made alone.  `fixed` is what the rows of many are made by.
     """
 
     one: Callable[[bytes], bytes]
-    many: Callable[[Sequence[bytes]], Sequence[Part]]
+    many: Callable[[Rows], Sequence[Part]]
+    fixed: Callable[[bytes], bytes] | None = None
+
+    def rows(self, records: Sequence[bytes]) -> Rows:
+        """Return records by what is in their fixed parts."""
+        return Rows(records, self.fixed)
 
 
 def column(values: Sequence[Given], make: Callable[[Given], bytes]) -> Part:

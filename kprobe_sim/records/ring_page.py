@@ -69,10 +69,10 @@ class Page:
         """The time that the first event's delta counts from: its own."""
         return self.stamps[0] if self.ends else 0
 
-    def records(self) -> list[bytes]:
-        """Return what no reader has consumed, oldest first."""
-        data, start = bytes(self.data), self._start(self.read)
-        return [data[start : (start := end)] for end in self.ends[self.read :]]
+    def records(self, places: slice) -> list[bytes]:
+        """Return records that stand side by side, oldest first."""
+        data, start = bytes(self.data), self._start(places.start)
+        return [data[start : (start := end)] for end in self.ends[places]]
 
     def entry(self, cpu: int, lost: int) -> RingEntry:
         """Return the next entry that no reader has consumed, which is after so many losses."""

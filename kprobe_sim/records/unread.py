@@ -35,15 +35,15 @@ class Unread(Sequence[RingEntry]):
             all_stamps, cpus, all_data = self._merged
             return all_stamps[start:end], cpus[start:end], all_data[start:end]
         end = min(end, len(self))
-        first = bisect_right(self._ends, start) - 1
+        ends = self._ends
+        first, last = bisect_right(ends, start) - 1, bisect_left(ends, end)
         stamps: list[int] = []
         data: list[bytes] = []
-        for page in self._pages[first : bisect_left(self._ends, end)]:
-            stamps += page.stamps[page.read :]
-            data += page.records()
-        before = self._ends[first]
-        place = slice(start - before, end - before)
-        return stamps[place], [self._cpu] * (end - start), data[place]
+        for page, before, after in zip(self._pages[first:last], ends[first:last], ends[first + 1 :], strict=False):
+            place = slice(page.read + max(start - before, 0), page.read + min(end, after) - before)
+            stamps += page.stamps[place]
+            data += page.records(place)
+        return stamps, [self._cpu] * (end - start), data
 
     def __len__(self) -> int:
         return self._ends[-1]
@@ -73,7 +73,7 @@ def _merged(pages: Sequence[tuple[int, Sequence[Page]]], *, in_order: bool) -> _
     for cpu, some in pages:
         start = len(stamps)
         stamps += chain.from_iterable([page.stamps[page.read :] for page in some])
-        data += chain.from_iterable([page.records() for page in some])
+        data += chain.from_iterable([page.records(slice(page.read, None)) for page in some])
         cpus += repeat(cpu, len(stamps) - start)
         runs.append(range(start, len(stamps)))
     stamp = stamps.__getitem__

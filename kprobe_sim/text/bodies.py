@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from kprobe_sim.events.instance import Instance
-from kprobe_sim.records.columns import Part, Shown, texts_of
+from kprobe_sim.records.columns import Part, Rows, Shown, texts_of
 from kprobe_sim.records.entry_type import TRACE_FN, TRACE_PRINT, TRACE_STACK
 from kprobe_sim.text.field_values import compile_fields
 from kprobe_sim.text.static_text import pointer_symbol, static_text
@@ -66,17 +66,23 @@ class Bodies:
         """Return the body of one record."""
         return self._kind(data[:2]).one(data)
 
-    def parts(self, records: Sequence[bytes], heads: Sequence[bytes]) -> Sequence[Part]:
-        """Return the bodies of records in parts; `heads` are the records' beginnings, or less if they are all alike."""
-        kinds = {head[:2] for head in set(heads)}
+    def rows(self, records: Sequence[bytes]) -> Rows:
+        """Return records by what is in their fixed parts, if all are of the first one's kind."""
+        return self._kind(records[0][:2]).rows(records)
+
+    def parts(self, rows: Rows, heads: Collection[bytes]) -> Sequence[Part]:
+        """Return the bodies of records in parts; `heads` are the beginnings of the rows, each once or more often."""
+        kinds = {head[:2] for head in heads}
         if len(kinds) == 1:
-            return self._kind(*kinds).many(records)
+            return self._kind(*kinds).many(rows)
+        records = rows.records
         bodies = [b""] * len(records)
         places: dict[bytes, list[int]] = {kind: [] for kind in kinds}
-        for place, head in enumerate(heads):
-            places[head[:2]].append(place)
+        for place, record in enumerate(records):
+            places[record[:2]].append(place)
         for kind, some in places.items():
-            parts = self._kind(kind).many([records[place] for place in some])
+            shown = self._kind(kind)
+            parts = shown.many(shown.rows([records[place] for place in some]))
             for place, body in zip(some, texts_of(parts, len(some)), strict=True):
                 bodies[place] = body
         return (bodies,)
@@ -99,14 +105,14 @@ class Bodies:
             body = self._static_body(kind)
         return Shown(body, partial(self._kept, body))
 
-    def _kept(self, body: Callable[[bytes], bytes], records: Sequence[bytes]) -> Sequence[Part]:
+    def _kept(self, body: Callable[[bytes], bytes], rows: Rows) -> Sequence[Part]:
         """Return bodies of records of one kind; those that are known aren't made again."""
         known = self._known
-        missing = [record for record in dict.fromkeys(records) if record not in known]
+        missing = [record for record in dict.fromkeys(rows.rows) if record not in known]
         if missing:
             if len(known) + len(missing) > _KNOWN:
                 known.clear()
-                missing = list(dict.fromkeys(records))
+                missing = list(dict.fromkeys(rows.rows))
             before, self.is_lasting = self.is_lasting, True
             made = {record: body(record) for record in missing}
             if self.is_lasting:
@@ -114,7 +120,7 @@ class Bodies:
             else:
                 known = {**known, **made}
             self.is_lasting = self.is_lasting and before
-        return ([known[record] for record in records],)
+        return (rows.spread([known[record] for record in rows.rows]),)
 
     def _fields_body(self, kind: int) -> Callable[[bytes], bytes]:
         machine, events = self._instance.machine, self._instance.tracing.events

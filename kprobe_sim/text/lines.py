@@ -27,9 +27,9 @@ class Lines:
         ends = self._ends
         return Lines.of(change([self._text[start:end] for start, end in pairwise(ends)]))
 
-    def __bool__(self) -> bool:
-        """True if there is anything left to take."""
-        return self._taken < len(self._ends) - 1
+    def __len__(self) -> int:
+        """Return how many lines there are, those that were taken among them."""
+        return len(self._ends) - 1
 
     def take(self, enough: int) -> tuple[bytes, int, bytes]:
         """Take lines until they are `enough` bytes long or there are no more.

@@ -14,7 +14,7 @@ from kprobe_sim.machine.clock import ns2usecs
 from kprobe_sim.machine.symbol_text import TextCache
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.probes.probe_event import ProbeEvent
-from kprobe_sim.records.columns import Part, column, lengths_of, merged, text_of
+from kprobe_sim.records.columns import Part, Rows, column, lengths_of, merged, text_of
 from kprobe_sim.records.entry_type import TRACE_PRINT
 from kprobe_sim.records.ring import RingEntry
 from kprobe_sim.records.trace_seq import Put, cut
@@ -149,28 +149,28 @@ class Renderer:
         """Return entries in the usual format; None if one of them may be too long, or not right: see `Shown`."""
         stamps, cpus, data = entries.columns(start, end)
         count = len(data)
-        heads = list(map(_HEAD, data))
-        if heads.count(heads[0]) == count:
+        rows = self._bodies.rows(data)
+        heads = list(map(_HEAD, rows.rows))
+        if heads.count(heads[0]) == len(heads):
             del heads[1:]
-        context, (seconds, *micros) = (
-            self._context_part(heads, cpus),
-            times_of(stamps, in_order=entries.in_order),
-        )
-        body = self._bodies.parts(data, heads)
+        context = self._context_part(rows, heads, cpus)
+        seconds, *micros = times_of(stamps, in_order=entries.in_order)
+        body = self._bodies.parts(rows, heads)
         lengths = list(lengths_of((context, seconds, *body), count, MICROS))
         if max(lengths) >= self._size:
             return None
         text = text_of(merged((context, seconds, *micros, *body)), count)
         return None if b"\0" in text else Lines(text, lengths)
 
-    def _context_part(self, heads: Sequence[bytes], cpus: Sequence[int]) -> Part:
-        """Return what stands before the times; `heads` is one for all records that begin alike."""
+    def _context_part(self, rows: Rows, heads: Sequence[bytes], cpus: Sequence[int]) -> Part:
+        """Return what stands before the times; `heads` are those of the rows, or one if all records begin alike."""
         contexts = self._contexts
         if cpus.count(cpus[0]) == len(cpus):
-            return column(heads, contexts[cpus[0]].__getitem__)
+            found = column(heads, contexts[cpus[0]].__getitem__)
+            return found if isinstance(found, bytes) else rows.spread(found)
         if len(heads) == 1:
             return column(cpus, lambda cpu: contexts[cpu][heads[0]])
-        return [contexts[cpu][head] for cpu, head in zip(cpus, heads, strict=True)]
+        return [contexts[cpu][head] for cpu, head in zip(cpus, rows.spread(heads), strict=True)]
 
     def line(self, entry: RingEntry, following: RingEntry | None, index: int) -> bytes:
         """Return one entry's text; `following` is the next entry in order of time, `index` counts from 0."""

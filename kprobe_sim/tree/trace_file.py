@@ -43,7 +43,7 @@ class _Contents:
     Lines that nobody has read yet are kept, as far as they stay as they are.
     """
 
-    __slots__ = ("_count", "_entries", "_lines", "_marks", "_next", "_renderer", "head", "state")
+    __slots__ = ("_count", "_end", "_entries", "_lines", "_marks", "_next", "_renderer", "head", "length", "state")
 
     def __init__(
         self,
@@ -56,19 +56,17 @@ class _Contents:
         self.state = state
         self.head = head
         self._entries = entries
+        self.length = len(entries)
         self._marks = marks  # what stands before some lines
         self._renderer = renderer
         self._lines: Lines | None = None
-        self._next = 0  # place of the line that these go on with
+        self._next = self._end = 0  # places of the lines that these go on with, and end before
         self._count = _FEWEST  # to be made next
-
-    def __len__(self) -> int:
-        return len(self._entries)
 
     def lines(self, start: int, enough: int) -> list[bytes]:
         """Return the lines from `start` on until they are `enough` bytes long: one at least, if there is one."""
         found: list[bytes] = []
-        while start + len(found) < len(self._entries) and (enough > 0 or not found):
+        while start + len(found) < self.length and (enough > 0 or not found):
             _, empty, line = self._take(start + len(found), 1)
             found += [b""] * empty
             if line:
@@ -82,7 +80,7 @@ class _Contents:
         They are shorter than `room`, and what comes last is a line that was made and doesn't fit.
         """
         text, count = b"", 0
-        while start + count < len(self._entries):
+        while start + count < self.length:
             some, number, line = self._take(start + count, enough - len(text))
             text += some
             count += number
@@ -97,15 +95,14 @@ class _Contents:
 
     def _take(self, start: int, enough: int) -> tuple[bytes, int, bytes]:
         """Take lines of those that are there, or are made now, as `Lines.take` does."""
-        if start != self._next or not self._lines:
-            self._make(start)
         lines = self._lines
-        assert lines is not None
+        if lines is None or start != self._next or start == self._end:
+            lines = self._make(start)
         found = lines.take(enough)
         self._next = start + found[1] + bool(found[2])
         return found
 
-    def _make(self, start: int) -> None:
+    def _make(self, start: int) -> Lines:
         """Make the lines from `start` on; what may be another when its turn comes is made alone, then."""
         self._renderer.refresh()  # another reader may have done so in between
         lines, is_lasting = self._renderer.lines(self._entries, start, start + self._count)
@@ -115,8 +112,9 @@ class _Contents:
         if self._marks and any(place in marked for place in self._marks):
             marks = [self._marks.get(place, b"") for place in marked]
             lines = lines.changed(lambda texts: list(map(b"".join, zip(marks, texts, strict=False))))
-        self._lines = lines
+        self._lines, self._end = lines, start + len(lines)
         self._count = min(2 * self._count, _MOST) if is_lasting else 1
+        return lines
 
 
 class Trace(Seq):
@@ -235,7 +233,7 @@ class Trace(Seq):
             return known.lines(first - 1, enough)
         shown = [] if index else [known.head]
         used = sum(map(len, shown))
-        if self._held and used < enough and (self._is_left or first <= len(known)):
+        if self._held and used < enough and (self._is_left or first <= known.length):
             shown.append(self._held if self._is_left else self._held + known.lines(first - 1, 0)[0])
             used = sum(map(len, shown))
             first += 1

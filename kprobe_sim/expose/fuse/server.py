@@ -91,7 +91,7 @@ class FuseServer:
         self._waker = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._ended = False
         self._answers: dict[int, Callable[[FuseRequest], bytes | None]] = {
-            Opcode.LOOKUP: self._lookup,
+            Opcode.LOOKUP: lambda request: self._entry(request.node, request.name()),
             Opcode.GETATTR: self._getattr,
             Opcode.SETATTR: self._setattr,
             Opcode.MKDIR: self._mkdir,
@@ -120,25 +120,24 @@ class FuseServer:
         buffer = bytearray(wire.REQUEST_SIZE)
         view = memoryview(buffer)
         take = io.FileIO(self._descriptor, "r+b", closefd=False).readinto
-        arrivals, woken = Arrivals.at(self._descriptor, self._waker), (self._waker, select.POLLIN)
+        arrivals = Arrivals.at(self._descriptor, self._waker)
         with self._kernel.condition:
             unsubscribe = self._kernel.machine.subscribe(self._wake)
         try:
             while not self._ended:
-                if woken in arrivals.wait():
+                if (self._waker, select.POLLIN) in arrivals.wait():
                     os.eventfd_read(self._waker)
                     self._retry()
                     continue
                 try:
-                    taken = take(buffer)
+                    if not take(buffer):  # the caller of the request is gone
+                        continue
                 except OSError as error:
                     if error.errno in (errno.ENODEV, errno.ECONNABORTED):  # unmounted, with requests on their way
                         return
-                    if error.errno == errno.ENOENT:  # the caller of the request is gone
+                    if error.errno == errno.ENOENT:  # as above
                         continue
                     raise
-                if taken is None:  # it was gone before
-                    continue
                 self._send(self._reply(FuseRequest.parse(view)))
         finally:
             with self._kernel.condition:
@@ -190,9 +189,6 @@ class FuseServer:
                 raise
 
     # names
-
-    def _lookup(self, request: FuseRequest) -> bytes:
-        return self._entry(request.node, request.name())
 
     def _entry(self, parent: int, name: str) -> bytes:
         found = self._nodes.look_up(parent, name)

@@ -150,13 +150,13 @@ class Attributes(NamedTuple):
     gid: int
     time: float
 
-    @lru_cache  # of one file after another: the kernel asks for what it has just opened or written
-    def pack(self) -> bytes:
-        """Return it as the kernel takes it."""
-        seconds = int(self.time)
-        nanoseconds = int((self.time - seconds) * 1e9)
-        times = (seconds, seconds, seconds, nanoseconds, nanoseconds, nanoseconds)
-        return _ATTR.pack(self.inode, 0, 0, *times, self.mode, self.links, self.uid, self.gid, 0, 4096, 0)
+
+@lru_cache  # the kernel asks again for those of a file that it has opened or written
+def _packed(shown: Attributes) -> bytes:
+    seconds = int(shown.time)
+    nanoseconds = int((shown.time - seconds) * 1e9)
+    times = (seconds, seconds, seconds, nanoseconds, nanoseconds, nanoseconds)
+    return _ATTR.pack(shown.inode, 0, 0, *times, shown.mode, shown.links, shown.uid, shown.gid, 0, 4096, 0)
 
 
 def reply(unique: int, body: bytes = b"") -> bytes:
@@ -193,12 +193,12 @@ def init_reply(offered: int, wanted: int) -> bytes:
 
 def entry(node: int, attributes: Attributes, entry_seconds: int, attribute_seconds: int) -> bytes:
     """Return the body that answers LOOKUP and MKDIR."""
-    return _ENTRY.pack(node, 0, entry_seconds, attribute_seconds, 0, 0) + attributes.pack()
+    return _ENTRY.pack(node, 0, entry_seconds, attribute_seconds, 0, 0) + _packed(attributes)
 
 
 def attributes_reply(attributes: Attributes, seconds: int) -> bytes:
     """Return the body that answers GETATTR and SETATTR."""
-    return _ATTR_OUT.pack(seconds, 0, 0) + attributes.pack()
+    return _ATTR_OUT.pack(seconds, 0, 0) + _packed(attributes)
 
 
 def opened(handle: int, flags: int) -> bytes:
