@@ -147,7 +147,7 @@ class HistField:
         if flags & COMM or (flags & EXECNAME and flags & VARIABLE):
             return sample.comm
         if flags & STACKTRACE:
-            if self.field is not None:
+            if self.field is not None and self.field.size:  # what every event has under that name is in no record
                 return read_stack(self.field, sample.record)
             frames = sample.frames[STACK_SKIP : STACK_SKIP + STACK_DEPTH]
             return struct.pack(f"<{len(frames) + 1}Q", len(frames), *frames)

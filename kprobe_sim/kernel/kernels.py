@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from kprobe_sim.builds import profile
 from kprobe_sim.builds.portable.envelope import HEAD_SIZE, read_head
+from kprobe_sim.builds.portable.installed import places
 from kprobe_sim.named_tuple import NamedTuple
 
 
@@ -17,7 +19,7 @@ class RecordedKernel(NamedTuple):
     release: str  # uname -r: "6.12.117+deb13-cloud-amd64"
     flavour: str  # what follows the numbers of the release: "cloud-amd64"; "" if nothing does
     spec: str  # what opens it, as short as it can be said: "sim:6.12", "sim:6.12-rt-amd64", "sim:RELEASE"
-    place: str  # where its profile is: "package", "data directory", "environment"
+    place: str  # where its profile is: "package", "data directory", "environment", or the distribution that brings it
 
 
 def kernels() -> list[RecordedKernel]:
@@ -26,8 +28,10 @@ def kernels() -> list[RecordedKernel]:
     No profile is looked into further than needed: opening one that isn't sound raises ValueError.  A profile that
     doesn't even say of which kernel it is is left out.
     """
-    named = _named()
-    names = profile.ordered(tuple(named))
+    installed = _in(places())
+    own = {name: (profile.PROFILES / name, "package") for name in profile.available()} | _in(profile.places())
+    named = installed | own
+    names, nearer = profile.ordered(tuple(named)), profile.ordered(tuple(own))
     found = []
     for name in names:
         path, place = named[name]
@@ -37,14 +41,15 @@ def kernels() -> list[RecordedKernel]:
             continue
         series = "{}.{}".format(*profile.version_number(version))
         flavour = profile.flavour(release)
-        found.append(RecordedKernel(series, release, flavour, f"sim:{_shortest(name, series, flavour, names)}", place))
+        spec = f"sim:{_shortest(name, series, flavour, nearer, names)}"
+        found.append(RecordedKernel(series, release, flavour, spec, place))
     return found
 
 
-def _named() -> dict[str, tuple[Path, str]]:
-    """Return by name the path of each profile and the place that it is in."""
-    named = {name: (profile.PROFILES / name, "package") for name in profile.available()}
-    for place, directory in reversed(profile.places()):
+def _in(directories: Sequence[tuple[str, Path]]) -> dict[str, tuple[Path, str]]:
+    """Return by name the path of each profile in some places, and the place that it is in."""
+    named: dict[str, tuple[Path, str]] = {}
+    for place, directory in reversed(directories):
         named |= {name: (path, place) for name, path in profile.profiles_in(directory).items()}
     return named
 
@@ -59,12 +64,12 @@ def _of(path: Path) -> tuple[str, str]:
     return head.release, head.version
 
 
-def _shortest(name: str, series: str, flavour: str, names: tuple[str, ...]) -> str:
-    """Return the first spec that means the profile of that name: its series, that with the flavour, the name."""
+def _shortest(name: str, series: str, flavour: str, nearer: tuple[str, ...], names: tuple[str, ...]) -> str:
+    """Return the first spec that means the profile of that name: its series, that with the flavour, the name.
+
+    A spec means one of the nearer profiles if it fits any of them.
+    """
     for spec in (series, f"{series}-{flavour}"):
-        try:
-            if profile.chosen(spec, names) == name:
-                return spec
-        except ValueError:
-            pass
+        if (profile.fitting(spec, nearer) or profile.fitting(spec, names)) == name:
+            return spec
     return name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -19,13 +20,14 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("KPROBE_SIM_PROFILES", str(tmp_path / "own"))
+    monkeypatch.setattr("kprobe_sim.kernel.kernels.places", list)  # what is installed beside is no matter here
     (tmp_path / "own").mkdir()
     return tmp_path / "own"
 
 
 def offer(own: Path, release: str, name: str = "") -> None:
     """Put a profile file of a release into the directory, by its own name or another."""
-    directory = toy_profile.write(own.parent / "made" / release, release=release, version=release.partition("-")[0])
+    directory = toy_profile.write(own.parent / "made" / release, release=release, version=re.split("[-+]", release)[0])
     (own / f"{name or release}.kprofile").write_bytes(packed(directory))
 
 
@@ -55,6 +57,22 @@ def test_those_of_the_user_with_the_spec_that_means_them_and_not_another(own: Pa
         "sim:6.5-rt-amd64": ("6.5.1-rt-amd64", "environment"),
         "sim:6.5": ("6.5.1-cloud-amd64", "environment"),
     }
+
+
+def test_those_of_a_distribution_by_what_nothing_nearer_is_called(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    brought = own.parent / "brought"
+    brought.mkdir()
+    for release in ("6.1.999-cloud-amd64", "6.12.117+deb13-rt-amd64", "6.16.12-toy", "6.5.1-toy"):
+        offer(brought, release)
+    offer(own, "6.5.0-toy")
+    monkeypatch.setattr("kprobe_sim.kernel.kernels.places", lambda: [("some-kernels 1.2", brought)])
+    assert {kernel.release: kernel.spec for kernel in kernels() if kernel.place == "some-kernels 1.2"} == {
+        "6.1.999-cloud-amd64": "sim:6.1.999-cloud-amd64",
+        "6.12.117+deb13-rt-amd64": "sim:6.12-rt-amd64",
+        "6.16.12-toy": "sim:6.16",
+        "6.5.1-toy": "sim:6.5.1-toy",
+    }
+    assert "sim:6.5" in [kernel.spec for kernel in kernels() if kernel.place == "environment"]
 
 
 def test_what_does_not_say_of_which_kernel_it_is_is_left_out(own: Path) -> None:

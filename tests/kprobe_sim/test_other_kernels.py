@@ -265,3 +265,18 @@ def test_a_histogram_shared_by_name_holds_all_its_instances(version: Version, he
             tracefs.write(path, b"!" + named)
     tracefs.rmdir("instances/one")
     assert tracefs.listdir("instances") == []
+
+
+@pytest.mark.parametrize("version", [(6, 16, 12), (7, 2, 13)])
+@pytest.mark.parametrize("name", ["stacktrace", "common_stacktrace"])
+def test_a_call_chain_in_a_variable(version: Version, name: str) -> None:
+    """As the guest of 6.12.43 shows it, which takes `stacktrace` for a field as 6.16 to 7.1 do."""
+    kernel = kernel_of(version)
+    kernel.tracefs.write("dynamic_events", b"s:chain long[] stack")
+    kernel.tracefs.write("kprobe_events", b"p:q do_sys_openat2 a=%di:s32")
+    action = "onmatch(kprobes.q).trace(chain,$st)"
+    kernel.tracefs.write("events/kprobes/q/trigger", f"hist:keys=a:st={name}:{action}".encode())
+    kernel.tracefs.write("events/synthetic/chain/enable", b"1")
+    open_workload(kernel.tracefs).open("/etc/hostname")
+    frames = re.findall(r"^=> (\w+)\+", kernel.tracefs.read("trace").decode(), re.MULTILINE)
+    assert frames[-4:] == ["do_sys_openat2", "__x64_sys_openat", "do_syscall_64", "entry_SYSCALL_64_after_hwframe"]

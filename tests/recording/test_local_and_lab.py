@@ -31,7 +31,8 @@ DIFFERING_FACTS = {
     "tasks": "the threads that the kernel has started by then",
     "hashed": "an address that a kernel hashes, once it has the random numbers for that",
 }
-DIFFERING_TEXTS = re.compile(r"(instances/\*/)?per_cpu/cpu\d+/stats")  # which show the time
+# which show the time, and from 7.2 on how long the boot took
+DIFFERING_TEXTS = re.compile(r"(instances/\*/)?per_cpu/cpu\d+/stats|dyn_ftrace_total_info")
 # What stays different in the guest's tracefs.
 STAYS = re.compile(
     r"(per_cpu/cpu\d+/)?(buffer_size_kb|stats)|buffer_total_size_kb|"  # the buffer has expanded; the time
