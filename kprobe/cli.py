@@ -44,12 +44,17 @@ def main(argv: list[str] | None = None, *, tracefs: Tracefs | None = None) -> in
 
 def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
     from .errors import KprobeError
-    from .options import HELP, USAGE, UsageError, read_options
+    from .options import HELP, USAGE, VERBS, UsageError, read_options
     from .output import fill_standard_files, say
 
     if not fill_standard_files():
         say("ERROR: standard output is closed: there is nowhere to print to")
         return USAGE_ERROR
+    if argv and VERBS.get(argv[0]):
+        from importlib import import_module
+
+        status: int = import_module(f".{VERBS[argv[0]]}", __package__).main(argv[1:], _output(), signals)
+        return status
     try:
         request = read_options(argv)
     except UsageError as error:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 SHORT = "Fd:hHp:L:sv"  # as in getopt(3): a colon after those that take a value
 LONG = ("help", "version", "tracefs=", "top-level", "follow", "dry-run")
-VERBS = ("clean",)  # what else the first word can be; a definition has a colon, or is p or r
+# What else the first word can be, as a definition has a colon, or is p or r -> the module below kprobe whose `main`
+# reads the words after it; "" where they are read here
+VERBS = {"clean": "", "check": "check.command"}
 WITH_VERBS = ("-h", "--help", "--version", "--tracefs", "--dry-run")
 SWITCHES = {  # options without a value -> what of the request they set
     "-F": "force",
@@ -22,6 +24,7 @@ SWITCHES = {  # options without a value -> what of the request they set
 USAGE = """\
 USAGE: kprobe [-FhHsv] [-d secs] [-p PID] [-L TID] [--tracefs SPEC] definition [filter]
        kprobe clean [--dry-run] [--tracefs SPEC]
+       kprobe check [--kernels LIST] [--format FORMAT] FILE|-|DEFINITION ...
 """
 
 HELP = (
@@ -47,6 +50,8 @@ Trace one kernel probe, print what the kernel records, and leave nothing behind.
   clean            remove what kprobes left that were killed (kill -9): instances/kprobe_PID_N whose process PID is
                    gone, and the events that were enabled there; nothing else
   --dry-run        with clean: only say what there is
+  check            what every simulated kernel makes of definitions, filters and triggers, and what all take instead:
+                   kprobe check -h
 
 definition: p:FUNCTION or r:FUNCTION [ARGUMENT ...], or with a name of your own p:NAME FUNCTION [ARGUMENT ...];
   also rN:, p:GROUP/NAME, MODULE:FUNCTION+OFFSET, an address. p: is at the entry, r: at the return.
@@ -98,6 +103,8 @@ def read_options(argv: list[str]) -> CommandLine:
     request = CommandLine()
     options, words = _split(argv)
     if words and words[0] in VERBS:
+        if VERBS[words[0]]:
+            raise UsageError(f"{words[0]} comes first, before its options")
         request.verb, (more, words) = words[0], _split(words[1:])
         options += more
     for option, value in options:

@@ -24,15 +24,16 @@ from typing import NamedTuple
 
 import pytest
 
+from kprobe.check.command import HELP as CHECK
 from kprobe.definition import parse
 from kprobe.options import HELP, read_options
 from kprobe_sim.builds.profile import newest
 
 ROOT = Path(__file__).parent.parent
-GUIDES = ("README.md", "docs/tracer.md", "docs/simulator.md", "docs/guests.md", "docs/limits.md")
+GUIDES = ("README.md", "docs/tracer.md", "docs/check.md", "docs/simulator.md", "docs/guests.md", "docs/limits.md")
 DOCUMENTS = (*GUIDES, "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")
 PAGES = tuple(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))
-README_WORDS = 900
+README_WORDS = 1000
 SECONDS = 30.0  # for a command; one in a guest has four times as long
 ANY = "[...]"
 INTERRUPT = "^C"
@@ -292,7 +293,7 @@ def test_verbs(capsys: pytest.CaptureFixture[str]) -> None:
 def test_options(capsys: pytest.CaptureFixture[str]) -> None:
     named = {option for name in DOCUMENTS for option in OPTION.findall(document(name))}
     sources = ("kprobe_sim/pytest_plugin.py", "tests/conftest.py", "tools/environment.py")
-    texts = [HELP, *map(document, sources), *helps(capsys).values()]
+    texts = [HELP, CHECK, *map(document, sources), *helps(capsys).values()]
     known = {option for text in texts for option in OPTION.findall(text)} | {"--strict"}  # mypy's
     assert "--tracefs" in named
     assert named - known == set()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import kprobe
+import kprobe.check
 import kprobe_sim
 import kprobe_vm
 
@@ -26,6 +27,26 @@ def test_kprobe() -> None:
     assert sorted(kprobe.__all__) == KPROBE
     for name in KPROBE:
         assert getattr(kprobe, name).__name__ == name
+
+
+def test_kprobe_check() -> None:
+    assert sorted(kprobe.check.__all__) == [
+        "Answer", "BadSource", "Finding", "NoKernel", "Position", "Report", "Statement", "Suggestion", "Verdict",
+        "check", "statements",
+    ]  # fmt: skip
+    assert str(inspect.signature(kprobe.check.check)) == (
+        "(definitions: 'Iterable[str | Statement]', kernels: 'str | Iterable[Kernel]' = 'all', *, "
+        "suggest: 'bool' = True) -> 'Report'"
+    )
+    assert str(inspect.signature(kprobe.check.statements)) == (
+        "(data: 'bytes', source: 'str', as_form: 'str' = '') -> 'list[Statement]'"
+    )
+    fields = {one.__name__: one._fields for one in (kprobe.check.Report, kprobe.check.Finding, kprobe.check.Verdict)}
+    assert fields == {
+        "Report": ("kernels", "findings"),
+        "Finding": ("statement", "verdicts", "suggestion"),
+        "Verdict": ("kernel", "state", "answer", "because"),
+    }
 
 
 def test_kprobe_sim() -> None:

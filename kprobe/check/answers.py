@@ -1,0 +1,187 @@
+"""What one kernel answers to a statement, by its tracefs: taken, with the event that it made of it, or refused."""
+
+from __future__ import annotations
+
+import errno
+from contextlib import ExitStack
+from functools import partial
+from typing import NamedTuple
+
+from kprobe.check.statements import DEFINITION, FILTER, Statement
+from kprobe.denial import denied
+from kprobe.errorlog import LoggedError, parse_error_log, parse_filter_error, read_log
+from kprobe.instance import open_instance
+from kprobe.listing import Line, delete, read_lines
+from kprobe.text.format import FormatField, parse_format
+from kprobe.undo import Undo
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kprobe.tracefs import Tracefs
+
+LIST = "dynamic_events"
+NO_FILE = "Failed to find the given file"  # of a uprobe: that is the machine's answer, not its kernel's
+_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class Answer(NamedTuple):
+    """What a kernel said.  Taken if `errno` is 0 and it was asked.
+
+    `says`, `source`, `shown` and `column` are those of its error_log: the message, who says it, the text as the kernel
+    repeats it and where its caret is, None without one.  Of a definition that was taken there are the event, its fields
+    but those that all events have, and how it prints them.
+    """
+
+    errno: int = 0
+    says: str = ""
+    source: str = ""
+    shown: str = ""
+    column: int | None = None
+    event: str = ""
+    fields: tuple[FormatField, ...] = ()
+    prints: str = ""
+    unasked: str = ""  # why it was not asked: "" if it was
+
+    @property
+    def is_taken(self) -> bool:
+        """Return whether the kernel took it."""
+        return not self.errno and not self.unasked
+
+
+class Asked:
+    """A kernel that is asked: what is put to it is removed at once, filters and triggers are tried in an instance.
+
+    Raises `KprobeError` where asking isn't permitted.
+    """
+
+    def __init__(self, tracefs: Tracefs, owner: int) -> None:
+        self._tracefs = tracefs
+        self._owner = owner
+        self._undo = Undo()
+        self._prefix = ""  # of the instance, once there is one
+        self._logged: dict[str, frozenset[LoggedError]] = {}  # records that each error_log had before
+        self._answers: dict[tuple[object, ...], Answer] = {}
+        self._functions: dict[str, set[str]] | None = None
+        self._present = {line.text for line in self._list()}  # lines of others, and ours while they are there
+
+    def close(self) -> None:
+        """Remove the instance.  Raise `UndoFailed` if it can't be."""
+        self._undo.finish(None)
+
+    def ask(self, statement: Statement) -> Answer:
+        """Return the kernel's answer; the same question is asked once."""
+        if statement.unclear:
+            return Answer(unasked=statement.unclear)
+        key = (statement.file, statement.text, tuple((need.file, need.text) for need in statement.needs))
+        if key not in self._answers:
+            self._answers[key] = self._asked(statement)
+        return self._answers[key]
+
+    def has_function(self, name: str) -> bool:
+        """Return whether the kernel lists a function of that name as one that can be traced."""
+        known = getattr(self._tracefs, "has_function", None)
+        return bool(known(name)) if known is not None else name in self.functions()
+
+    def functions(self) -> dict[str, set[str]]:
+        """Return the functions that the kernel lists, with the modules that they are of ("" for the kernel itself)."""
+        if self._functions is None:
+            self._functions = {}
+            for line in read_log(self._tracefs, "available_filter_functions").decode(errors="replace").splitlines():
+                name, _, module = line.partition(" ")
+                self._functions.setdefault(name, set()).add(module.strip("[]\t "))
+        return self._functions
+
+    # ------------------------------------------------------------------------------------------------- asking
+
+    def _asked(self, statement: Statement) -> Answer:
+        answer = Answer()
+        with ExitStack() as undo:
+            for need in statement.needs:
+                answer = self._define(need, undo)
+                if not answer.is_taken:
+                    return Answer(unasked=f"the definition that it needs isn't taken: {need.text}")
+            if statement.kind == DEFINITION:
+                return self._define(statement, undo)
+            path = statement.file
+            return self._set(path if "/" in path else f"events/{answer.event}/{path}", statement, undo)
+        raise AssertionError("nothing on the stack holds exceptions back")
+
+    def _define(self, statement: Statement, undo: ExitStack) -> Answer:
+        try:
+            self._tracefs.write(statement.file, _bytes(statement.text))
+        except OSError as error:
+            return self._refused(error, "error_log", statement.file)
+        new = [line for line in self._list() if line.text not in self._present]
+        if not new:
+            return Answer(unasked="it makes no event")
+        line = new[-1]
+        self._present.add(line.text)
+        undo.callback(self._remove, line)
+        try:
+            known = parse_format(self._tracefs.read(f"events/{line.event}/format"))
+        except (OSError, ValueError):
+            return Answer(event=line.event)
+        fields = tuple(field for field in known.fields if not field.name.startswith(("common_", "__probe")))
+        return Answer(event=line.event, fields=fields, prints=known.print_fmt)
+
+    def _remove(self, line: Line) -> None:
+        """Remove a probe of ours and no other of its event."""
+        same = [one for one in self._list() if one.event == line.event]
+        command = f"-:{line.event}" if len(same) == 1 else delete(line, same)
+        if command is None:
+            raise OSError(errno.EEXIST, "others' probes feed the event, too, and can't be told from ours", line.event)
+        self._tracefs.write(LIST, f"{command}\n".encode(errors="surrogateescape"))
+        self._present.discard(line.text)
+
+    def _set(self, file: str, statement: Statement, undo: ExitStack) -> Answer:
+        """Set a filter or trigger in the instance, and take it back."""
+        path = self._place() + file
+        if not self._tracefs.exists(path):
+            return Answer(errno.ENOENT, says=f"there is no event {'/'.join(file.split('/')[1:3])}")
+        try:
+            self._tracefs.write(path, _bytes(statement.text))
+        except OSError as error:
+            if statement.kind == FILTER:
+                return self._refused_filter(error, path, statement)
+            return self._refused(error, f"{self._place()}error_log", file)
+        undone = "0" if statement.kind == FILTER else f"!{statement.text}"
+        undo.callback(partial(self._tracefs.write, path, _bytes(undone)))
+        return Answer()
+
+    def _place(self) -> str:
+        if not self._prefix:
+            self._prefix = open_instance(self._tracefs, self._undo, self._owner).prefix
+        return self._prefix
+
+    # ------------------------------------------------------------------------------------------------- refusals
+
+    def _refused(self, error: OSError, log: str, file: str) -> Answer:
+        if error.errno in _DENIED:
+            raise denied(self._tracefs, file, error) from error
+        if error.errno == errno.ENOSYS:
+            return Answer(unasked="that isn't simulated")
+        before = self._logged.get(log, frozenset())
+        records = parse_error_log(read_log(self._tracefs, log))
+        self._logged[log] = frozenset(records)
+        new = [record for record in records if record not in before]
+        number = error.errno or errno.EIO
+        if not new:
+            return Answer(number, says="" if self._tracefs.exists(file) else f"this kernel has no {file}")
+        if new[-1].text == NO_FILE:
+            return Answer(unasked="the machine that is asked has no such file")
+        return Answer(number, new[-1].text, new[-1].source, new[-1].command, new[-1].column)
+
+    def _refused_filter(self, error: OSError, path: str, statement: Statement) -> Answer:
+        said = self._refused(error, f"{self._place()}error_log", path)
+        text, column = parse_filter_error(read_log(self._tracefs, path))
+        self._tracefs.write(path, b"0\n")
+        if said.says or not text:
+            return said
+        return Answer(said.errno, text, "event filter parse error", statement.text, column)
+
+    def _list(self) -> list[Line]:
+        return read_lines(self._tracefs.read(LIST))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogateescape") + b"\n"

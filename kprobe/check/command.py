@@ -1,0 +1,164 @@
+"""`kprobe check`: asks every kernel that can be opened what it makes of probe definitions, filters and triggers."""
+
+from __future__ import annotations
+
+import sys
+
+from kprobe.check import formats
+from kprobe.check.checking import NoKernel, Report, check
+from kprobe.check.lists import begins_statement, statement
+from kprobe.check.sarif import as_sarif
+from kprobe.check.sources import FORMS, LONGEST, BadSource, statements
+from kprobe.check.statements import Position, Statement, linked
+from kprobe.errors import KprobeError
+from kprobe.kernels import ALL, UnknownKernel, chosen
+from kprobe.output import say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kprobe.output import Output
+    from kprobe.signals import Signals
+
+TAKEN, REFUSED, NOT_CHECKED = 0, 1, 2  # exit status
+
+HELP = """\
+USAGE: kprobe check [--kernels LIST] [--format FORMAT] [--as FORM] [--no-suggestions] FILE|-|DEFINITION ...
+
+Ask every kernel that can be simulated what it makes of probe definitions, filters and triggers.
+
+  FILE              a list (a line is a definition, "filter: TEXT", "trigger: TEXT" or a trigger, of the definition
+                    before it; or with an event in front: "sched/sched_switch filter: next_pid == 1"), a shell script
+                    (*.sh, or its #!) or Python (*.py): what they write to files of a tracefs, commands kprobe, and
+                    strings that are whole definitions.  "# kprobe: ignore" at its line, or alone before it, leaves
+                    a statement out
+  -                 the same from standard input
+  DEFINITION        a line of a list
+  --kernels LIST    with commas: series (6.1), with a flavour (6.12-rt-amd64), releases, all (the default), or any
+                    spec (vm:6.1, sim:./my.kprofile, local)
+  --format FORMAT   text (the default), markdown (a table), json, sarif (2.1.0), github (annotations)
+  --as FORM         read FILEs and - as list, shell or python, whatever they are called
+  --no-suggestions  don't look for what all kernels take
+  -h, --help        this text
+
+  kprobe check 'p:myopen do_sys_open file=+0(%si):string' 'filter: file ~ "*stat"'
+  kprobe check --kernels 5.10,6.1 --format github scripts/*.sh
+
+Exit status: 0 no kernel refuses anything; 1 a kernel refuses something; 2 a wrong command line, a file that can't be
+read or isn't what it should be, no such kernel.
+"""
+FORMATS = ("text", "markdown", "json", "sarif", "github")
+
+
+class _Usage(Exception):
+    """The command line makes no sense; the text says why."""
+
+
+class _Request:
+    """What the command line asks for."""
+
+    def __init__(self) -> None:
+        self.kernels = ALL
+        self.format = "text"
+        self.as_form = ""
+        self.suggest = True
+        self.help = False
+        self.words: list[str] = []
+
+
+def main(argv: list[str], output: Output, signals: Signals) -> int:
+    """Run the verb with the words that follow it, and return the exit status."""
+    try:
+        request = _read(argv)
+        if request.help:
+            output.write(HELP.encode(), lambda: bool(signals.received))
+            return TAKEN
+        kernels = chosen(request.kernels)
+        report = check(_statements(request), kernels, suggest=request.suggest)
+    except _Usage as error:
+        say(f"ERROR: {error}\n{HELP.partition(chr(10))[0]}\nkprobe check -h explains")
+        return NOT_CHECKED
+    except (BadSource, UnknownKernel, NoKernel, KprobeError) as error:
+        say(f"ERROR: {error}")
+        return NOT_CHECKED
+    except OSError as error:
+        say(f"ERROR: {error.filename}: {error.strerror}" if error.filename else f"ERROR: {error}")
+        return NOT_CHECKED
+    _print(report, request.format, output, signals)
+    return REFUSED if report.is_refused else TAKEN
+
+
+def _print(report: Report, form: str, output: Output, signals: Signals) -> None:
+    from kprobe.version import version
+
+    shown: dict[str, Callable[[], str]] = {
+        "text": lambda: formats.text(report),
+        "markdown": lambda: formats.markdown(report),
+        "json": lambda: formats.as_json(report),
+        "sarif": lambda: as_sarif(report, version()),
+        "github": lambda: formats.github(report),
+    }
+    output.write(shown[form]().encode(errors="surrogateescape"), lambda: bool(signals.received))
+    output.finish(lambda: bool(signals.received))
+
+
+def _read(argv: list[str]) -> _Request:
+    request = _Request()
+    words = list(argv)
+    while words:
+        word = words.pop(0)
+        if word == "--":
+            request.words += words
+            break
+        if word in ("-h", "--help"):
+            request.help = True
+        elif word == "--no-suggestions":
+            request.suggest = False
+        elif word.startswith("--"):
+            _take(request, word, words)
+        elif word.startswith("-") and len(word) > 1 and not word.startswith("-:"):
+            raise _Usage(f"unknown option {word}")
+        else:
+            request.words.append(word)
+    if not request.words and not request.help:
+        raise _Usage("a file or a definition is missing")
+    return request
+
+
+def _take(request: _Request, word: str, rest: list[str]) -> None:
+    """Take an option with a value, which may be the next word."""
+    name, equals, value = word.partition("=")
+    known = {"--kernels": None, "--format": FORMATS, "--as": FORMS}
+    if name not in known:
+        raise _Usage(f"unknown option {word}")
+    if not equals:
+        if not rest:
+            raise _Usage(f"{name} takes a value")
+        value = rest.pop(0)
+    values = known[name]
+    if values is not None and value not in values:
+        raise _Usage(f"{name} is one of {', '.join(values)}, not {value!r}")
+    setattr(request, {"--kernels": "kernels", "--format": "format", "--as": "as_form"}[name], value)
+
+
+def _statements(request: _Request) -> list[Statement]:
+    """Return what is to be asked, in the order of the command line; words that are statements are one list."""
+    found: list[Statement] = []
+    given: list[Statement] = []
+    for word in request.words:
+        if begins_statement(word):
+            one = statement(word, Position())
+            given += [] if one is None else [one]
+            continue
+        found += linked(given)
+        given = []
+        found += statements(_contents(word), "standard input" if word == "-" else word, request.as_form)
+    return found + linked(given)
+
+
+def _contents(word: str) -> bytes:
+    if word == "-":
+        return sys.stdin.buffer.read(LONGEST + 1)
+    with open(word, "rb") as file:
+        return file.read(LONGEST + 1)

@@ -1,0 +1,126 @@
+"""What a kernel that takes a statement makes of it, where that isn't what others make, or what the text says.
+
+The rule.  Compared with other kernels that take it: the event's name, the fields with their type, size and sign, and
+how they are printed are those of most of them, of the newest where as many say otherwise.  By itself, a definition
+means something else where
+
+- its function has a successor that took over its work (`do_sys_open`, `do_sys_openat2`), and the kernel has both;
+- it reads registers or `$argN` at the entry of a wrapper of a system call, `__x64_sys_*`: that has one argument, `%di`,
+  the address of the caller's registers, and what the caller passed is in these;
+- it names a function of a module that isn't loaded: the kernel takes it, and waits for the module.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from kprobe.check.statements import DEFINITION
+from kprobe.symbols import SUCCESSORS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kprobe.check.answers import Answer, Asked
+    from kprobe.check.statements import Statement
+
+WRAPPERS = ("__x64_sys_", "__ia32_sys_", "__x64_compat_sys_", "__ia32_compat_sys_")
+_PLACE = re.compile(r"\s*([pr])\d*(?::\S+)?\s+(?:([\w-]+):)?([A-Za-z_][\w.]*)((?:[+-]\w+)?)(%return)?(?=\s|$)")
+
+
+class Spot:
+    """Where a kprobe's definition puts it, as far as its text tells."""
+
+    __slots__ = ("arguments", "is_entry", "is_return", "module", "symbol")
+
+    def __init__(self, found: re.Match[str]) -> None:
+        self.is_return = found[1] == "r" or bool(found[5])
+        self.module = found[2] or ""
+        self.symbol = found[3]
+        self.is_entry = not self.is_return and not found[4].strip("+-0")
+        self.arguments = found.string[found.end() :]
+
+
+def spot(statement: Statement) -> Spot | None:
+    """Return the place of a kprobe's definition; None for other statements, and for addresses."""
+    if statement.kind != DEFINITION or statement.file != "kprobe_events":
+        return None
+    found = _PLACE.match(statement.text)
+    return Spot(found) if found else None
+
+
+def remarks(statement: Statement, kernel: Asked) -> tuple[str, ...]:
+    """Return what a definition means on a kernel that takes it and its text doesn't say."""
+    where = spot(statement)
+    if where is None:
+        return ()
+    found = []
+    newer = [name for name in SUCCESSORS.get(where.symbol, ()) if kernel.has_function(name)]
+    if newer:
+        found.append(f"{newer[0]} took over from {where.symbol}, which is rarely called")
+    if where.symbol.startswith(WRAPPERS) and where.is_entry:
+        wrong = taken_for_arguments(where.arguments)
+        if wrong:
+            found.append(
+                f"{wrong} is no argument of the system call: {where.symbol} is a wrapper, whose one argument (%di) is "
+                "the address of the caller's registers"
+            )
+    if where.module and where.module not in kernel.functions().get(where.symbol, ()):
+        found.append(f"module {where.module} isn't loaded: it is taken unseen, and waits for it")
+    return tuple(found)
+
+
+def taken_for_arguments(arguments: str) -> str:
+    """Return the first register or $argN in the arguments that a wrapper's caller didn't pass there, "" if none is."""
+    for word in arguments.split():
+        value = word.partition("=")[2] if re.match(r"\w+=", word) else word
+        found = re.search(r"(%(?:si|dx|cx|r8|r9|r10)|\$arg[2-9])\b", value)
+        found = found or re.match(r"(?:\+0\()?(%di|\$arg1)\b", value) or re.search(r"\(\+0\((%di|\$arg1)\)", value)
+        if found:
+            return found[1]
+    return ""
+
+
+def differences(answers: Sequence[Answer]) -> list[tuple[str, ...]]:
+    """Return for each kernel's answer, oldest kernel first, in what it differs from most of those that take it."""
+    taken = [answer for answer in answers if answer.is_taken]
+    count = Counter(_meaning(answer) for answer in taken)
+    if len(count) < 2:
+        return [()] * len(answers)
+    most = max(count.values())
+    usual = next(answer for answer in reversed(taken) if count[_meaning(answer)] == most)
+    return [_difference(answer, usual) if answer.is_taken else () for answer in answers]
+
+
+def _meaning(answer: Answer) -> tuple[object, ...]:
+    fields = tuple((field.name, field.type, field.length, field.size, field.signed) for field in answer.fields)
+    return (answer.event, fields, _formats(answer.prints))
+
+
+def _difference(answer: Answer, usual: Answer) -> tuple[str, ...]:
+    found = []
+    if answer.event != usual.event:
+        found.append(f"the event is {answer.event}, elsewhere {usual.event}")
+    mine, theirs = [_declared(one) for one in (answer, usual)]
+    for name in dict.fromkeys((*mine, *theirs)):
+        if mine.get(name) != theirs.get(name):
+            found.append(f"field {name} is {mine.get(name, 'not there')}, elsewhere {theirs.get(name, 'not there')}")
+    here, elsewhere = _formats(answer.prints), _formats(usual.prints)
+    if here != elsewhere:
+        found.append(f"it is printed as {here}, elsewhere {elsewhere}")
+    return tuple(found)
+
+
+def _declared(answer: Answer) -> dict[str, str]:
+    return {
+        field.name: f"{field.type}{'' if field.length is None else f'[{field.length}]'} of {field.size} bytes, "
+        f"{'signed' if field.signed else 'unsigned'}"
+        for field in answer.fields
+    }
+
+
+def _formats(prints: str) -> str:
+    """Return the format string of a print fmt, without what is put into it."""
+    found = re.match(r'"((?:[^"\\]|\\.)*)"', prints)
+    return found[0] if found else prints

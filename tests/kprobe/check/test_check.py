@@ -1,0 +1,283 @@
+"""What kernels make of statements, and what is written instead: the answers of real kernels, by their simulators."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from kprobe import open_tracefs
+from kprobe.check import Finding, NoKernel, Statement, check
+from kprobe.kernels import Kernel, UnknownKernel, chosen
+from kprobe_sim import SimulatedKernel
+from kprobe_sim.files.inprocess import SimTracefs
+
+KERNELS = "5.10,6.1,6.12,7.2,7.3"
+
+
+def of(*texts: str, kernels: str = KERNELS) -> list[Finding]:
+    return list(check(texts, kernels).findings)
+
+
+def states(finding: Finding) -> dict[str, str]:
+    return {verdict.kernel.name: verdict.state for verdict in finding.verdicts}
+
+
+def test_taken_by_all() -> None:
+    (only,) = of("p:myopen do_sys_openat2 file=+0(%si):ustring")
+    assert states(only) == dict.fromkeys(KERNELS.split(","), "taken")
+    assert (only.state, only.suggestion) == ("taken", None)
+    assert {verdict.answer.event for verdict in only.verdicts} == {"kprobes/myopen"}
+
+
+def test_refused_with_the_kernels_own_words() -> None:
+    """Recorded in fixtures/definitions: ENOENT of a missing symbol is EINVAL from 6.12 on."""
+    (only,) = of("p:x _do_fork a=%di")
+    assert [
+        (one.kernel.name, one.answer.errno, one.answer.source, one.answer.says, one.answer.shown, one.answer.column)
+        for one in only.verdicts
+    ] == [
+        (name, number, "trace_kprobe", "Invalid probed address or symbol", "p:x _do_fork a=%di", 4)
+        for name, number in zip(KERNELS.split(","), [errno.ENOENT] * 2 + [errno.EINVAL] * 3, strict=True)
+    ]
+    assert only.suggestion is not None
+    assert only.suggestion == ("p:x kernel_clone a=%di", "kernel_clone for _do_fork")
+
+
+def test_refused_by_some() -> None:
+    (only,) = of("p:a vfs_read count")
+    assert list(states(only).values()) == ["refused", "refused", "taken", "taken", "taken"]
+    assert only.verdicts[0].answer.says == "Invalid fetch argument"
+    assert only.suggestion is not None
+    assert only.suggestion.text == "p:a vfs_read count=$arg3"
+
+
+def test_refused_filters_with_the_caret_of_the_filter_file() -> None:
+    _, only = of("p:myopen do_sys_openat2 file=+0(%si):ustring", "filter: fle == 1")
+    assert {one.state for one in only.verdicts} == {"refused"}
+    said = only.verdicts[1].answer
+    assert (said.errno, said.says, said.shown, said.column) == (errno.EINVAL, "Field not found", "fle == 1", 4)
+
+
+def test_filters_and_triggers_of_static_events() -> None:
+    taken, missing, word = of(
+        "sched/sched_switch filter: next_pid == 1",
+        "sched/no_such trigger: traceon",
+        "sched/sched_switch filter: next_comm == bash",
+    )
+    assert taken.state == "taken"
+    assert (missing.state, missing.verdicts[0].answer.says) == ("refused", "there is no event sched/no_such")
+    assert (word.state, word.suggestion and word.suggestion.text) == ("refused", 'next_comm == "bash"')
+
+
+def test_histograms() -> None:
+    """Debian's 5.10 cloud kernel has none."""
+    taken, missing = of("sched/sched_switch hist:keys=next_pid", "sched/sched_switch hist:keys=no", kernels="5.10,6.1")
+    assert states(taken) == {"5.10": "refused", "6.1": "taken"}
+    said = missing.verdicts[1].answer
+    assert (said.source, said.says, said.shown[said.column or 0 :]) == (
+        "hist:sched:sched_switch",
+        "Couldn't find field",
+        "no",
+    )
+
+
+def test_what_needs_a_refused_definition_is_not_asked() -> None:
+    _, only = of("p:x vfs_read count", "filter: count > 1")
+    assert list(states(only).values()) == ["unasked", "unasked", "taken", "taken", "taken"]
+    assert only.verdicts[0].answer.unasked == "the definition that it needs isn't taken: p:x vfs_read count"
+
+
+def test_what_is_not_the_kernels_to_say_is_not_asked() -> None:
+    (only,) = of("p:x /opt/nowhere/tool:0x1000")
+    assert only.verdicts[0].answer.unasked == "the machine that is asked has no such file"
+
+
+def test_a_trigger_after_the_event_that_it_emits() -> None:
+    trigger = "sched/sched_switch hist:keys=next_pid:x=next_pid:onchange($x).trace(told,next_pid)"
+    _, only = of("s:told pid_t pid", trigger, kernels="6.1,6.12")
+    assert states(only) == {"6.1": "taken", "6.12": "taken"}
+    (alone,) = of(trigger, kernels="6.1")
+    assert alone.verdicts[0].answer.says == "Couldn't find synthetic event"
+
+
+# ------------------------------------------------------------------------------------------------------------ meanings
+
+
+def test_a_type_that_kernels_with_btf_know() -> None:
+    """$retval of an int is s32 where the kernel knows its type, and u64, printed as hex, where it doesn't."""
+    (only,) = of("r:x vfs_fsync_range $retval")
+    assert list(states(only).values()) == ["differs", "differs", "taken", "taken", "taken"]
+    assert only.verdicts[0].because == (
+        "field arg1 is u64 of 8 bytes, unsigned, elsewhere s32 of 4 bytes, signed",
+        'it is printed as "(%lx <- %lx) arg1=0x%Lx", elsewhere "(%lx <- %lx) arg1=%d"',
+    )
+    assert only.suggestion == ("r:x vfs_fsync_range $retval:s32", "the type that newer kernels know by BTF")
+
+
+def test_a_function_whose_work_another_took_over() -> None:
+    (only,) = of("p:myopen do_sys_open file=+0(%si):string mode=%cx:u16")
+    assert {(one.state, one.because) for one in only.verdicts} == {
+        ("differs", ("do_sys_openat2 took over from do_sys_open, which is rarely called",))
+    }
+    assert only.suggestion is not None
+    assert only.suggestion.text == "p:myopen do_sys_openat2 file=+0(%si):ustring mode=+8(%dx):u16"
+
+
+@pytest.mark.parametrize(
+    ("text", "register", "instead"),
+    [
+        ("p:x __x64_sys_openat f=+0(%si):string", "%si", "p:x __x64_sys_openat f=+0(+104(%di)):ustring"),
+        ("p:x __x64_sys_openat a=%di b=+104(%di)", "%di", "p:x __x64_sys_openat a=+112(%di) b=+104(%di)"),
+        ("p:x __x64_sys_openat $arg4:x32", "$arg4", "p:x __x64_sys_openat +56(%di):x32"),
+        ("p:x __x64_sys_unlink +0(%di):string", "%di", "p:x __x64_sys_unlink +0(+112(%di)):ustring"),
+    ],
+)
+def test_registers_at_a_wrapper_of_a_system_call(text: str, register: str, instead: str) -> None:
+    (only,) = of(text)
+    assert only.verdicts[0].because == (
+        f"{register} is no argument of the system call: {text.split()[1]} is a wrapper, whose one argument (%di) is "
+        "the address of the caller's registers",
+    )
+    assert only.suggestion is not None
+    assert only.suggestion.text == instead
+
+
+@pytest.mark.parametrize("text", ["p:x __x64_sys_openat a=+112(%di)", "r:x __x64_sys_openat $retval:s64"])
+def test_a_wrapper_whose_argument_is_taken_for_what_it_is(text: str) -> None:
+    (only,) = of(text)
+    assert only.state == "taken"
+
+
+def test_a_module_that_is_not_loaded() -> None:
+    (only,) = of("p:x ext4:ext4_sync_file", kernels="6.12")
+    assert only.verdicts[0].because == ("module ext4 isn't loaded: it is taken unseen, and waits for it",)
+    assert only.suggestion is None
+
+
+# --------------------------------------------------------------------------------------------------------- suggestions
+
+
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("p:x sys_openat f=+0(%si):string", "p:x __x64_sys_openat f=+0(+104(%di)):ustring"),
+        ("p:g.e vfs_read", "p:g/e vfs_read"),
+        ("p:x vfs_read a=%rdi", "p:x vfs_read a=%di"),
+        ("p:x vfs_read $arg*", "p:x vfs_read file=$arg1 buf=$arg2 count=$arg3 pos=$arg4"),
+        ("p:x vfs_read c=count:u64 +0(pos)", "p:x vfs_read c=$arg3:u64 +0($arg4)"),
+        ("f:x vfs_read%return a=$retval:s64", "r:x vfs_read a=$retval:s64"),
+        ("p:x vfs_read%return a=$retval:s64", None),  # which all take
+        ("p:x vfs_read a=$retval:s64", "r:x vfs_read a=$retval:s64"),
+        ("p10:x vfs_read", "p:x vfs_read"),
+        ("p:my-read vfs_read", "p:my_read vfs_read"),
+        ("p:x vfs_read a=%di:hex", "p:x vfs_read a=%di:x64"),
+        ("p:x vfs_read a=$arg1:symstr", "p:x vfs_read a=$arg1:symbol"),
+        ("p:x vfs_write a=%si:string", "p:x vfs_write a=+0(%si):ustring"),
+        ("p:x kfree a=%di:string", "p:x kfree a=+0(%di):string"),
+        ("p:x vfs_read a=a0 b=s2", "p:x vfs_read a=$arg1 b=$stack2"),
+        (
+            "p:x do_sys_open dfd=a0 flags=a2 mode=a3",
+            "p:x do_sys_openat2 dfd=$arg1 flags=+0($arg3) mode=+8($arg3)",
+        ),
+        ("r:x vfs_read a=$arg1", None),  # what 5.10 and 6.1 have no word for
+        ("p:x no_such_function", None),
+        ("p:x vfs_read+3", None),
+    ],
+)
+def test_what_all_kernels_take_instead(text: str, instead: str | None) -> None:
+    (only,) = of(text)
+    assert (only.suggestion and only.suggestion.text) == instead
+
+
+def test_registers_for_arguments_after_the_entry() -> None:
+    (only,) = of("p:x vfs_read+5 a=$arg1", kernels="5.10")
+    assert only.suggestion == ("p:x vfs_read+5 a=%di", "registers of the calling convention for $argN")
+
+
+def test_a_suggestion_was_tried_and_is_taken_by_all() -> None:
+    texts = ["p:x sys_openat f=+0(%si):string", "p:x vfs_read $arg*", "r:x vfs_fsync_range $retval"]
+    offered = [finding.suggestion for finding in of(*texts)]
+    again = of(*[one.text for one in offered if one is not None])
+    assert [finding.state for finding in again] == ["taken"] * 3
+
+
+def test_user_memory_that_is_read_as_the_kernels_own() -> None:
+    (only,) = of("p:x do_sys_openat2 f=+0(%si):string")
+    assert only.state == "taken"
+    assert only.suggestion is not None
+    assert only.suggestion.text == "p:x do_sys_openat2 f=+0(%si):ustring"
+
+
+def test_no_suggestions_if_none_are_wanted() -> None:
+    assert check(["p:x _do_fork"], "6.1", suggest=False).findings[0].suggestion is None
+
+
+# ------------------------------------------------------------------------------------------------------------ kernels
+
+
+def test_the_report_says_whether_anything_is_refused() -> None:
+    assert check(["p:x vfs_read", "p:y _do_fork"], "6.1").is_refused
+    assert not check(["p:x do_sys_open"], "6.1").is_refused
+    assert not check([], "6.1").is_refused
+
+
+def test_statements_and_texts() -> None:
+    given = Statement("definition", "p:x vfs_read", "kprobe_events")
+    assert [one.statement.text for one in check([given, "p:y vfs_read"], "6.1").findings] == [
+        "p:x vfs_read",
+        "p:y vfs_read",
+    ]
+
+
+def test_kernels_by_value_and_by_name() -> None:
+    for kernels in ("6.1", [Kernel("sim:6.1")], chosen("6.1")):
+        assert [one.state for one in check(["p:x vfs_read"], kernels).findings[0].verdicts] == ["taken"]
+
+
+def test_a_kernel_that_is_not_there() -> None:
+    with pytest.raises(UnknownKernel):
+        check(["p:x vfs_read"], "6.11")
+    with pytest.raises(NoKernel, match=r"^sim:9\.9: no profile of kernel '9\.9'; there are: 5\.10"):
+        check(["p:x vfs_read"], "sim:9.9")
+    with pytest.raises(NoKernel, match=r"^nothing:1: no tracefs backend 'nothing'"):
+        check(["p:x vfs_read"], "nothing:1")
+
+
+def test_nothing_is_left_in_a_kernel_that_others_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their events and filters stay; probes that feed their event are taken back alone."""
+    kernel = SimulatedKernel("6.12")
+    tracefs = SimTracefs(kernel)
+    tracefs.write("kprobe_events", b"p:theirs vfs_read a=%di\n")
+    tracefs.write("events/kprobes/theirs/filter", b"a == 1\n")
+    tracefs.write("events/sched/sched_switch/filter", b"next_pid == 7\n")
+    before = tracefs.read("dynamic_events")
+    monkeypatch.setattr("kprobe.check.checking.open_tracefs", lambda spec: tracefs)
+    texts = [
+        *("p:theirs vfs_write a=%di", "filter: a == 3", "p:mine vfs_write", "trigger: traceoff"),
+        *(
+            "sched/sched_switch filter: next_pid == 3",
+            "sched/sched_switch hist:keys=next_pid",
+            "p:theirs vfs_read b=%di",
+        ),
+    ]
+    report = check(texts, [Kernel("sim:6.12")])
+    assert [one.state for one in report.findings] == ["taken"] * 6 + ["refused"]
+    assert tracefs.read("dynamic_events") == before
+    assert tracefs.read("events/kprobes/theirs/filter") == b"a == 1\n"
+    assert tracefs.read("events/sched/sched_switch/filter") == b"next_pid == 7\n"
+    assert tracefs.listdir("instances") == []
+
+
+def test_a_kernel_that_does_not_permit_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    tracefs = open_tracefs("sim:6.12")
+
+    def denied(path: str, data: bytes, *, truncate: bool = False) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(tracefs, "write", denied)
+    monkeypatch.setattr("kprobe.check.checking.open_tracefs", lambda spec: tracefs)
+    from kprobe import NotPermitted
+
+    with pytest.raises(NotPermitted, match="kprobe_events: Permission denied"):
+        check(["p:x vfs_read"], [Kernel("sim:6.12")])
