@@ -156,5 +156,9 @@ def _kernels_error(error: OSError) -> dict[str, Any]:
 
 
 def _text(tracefs: Any, file: str) -> str:
-    text: str = tracefs.read(file).decode("utf-8", "backslashreplace")
+    """Return the text of a file; "" if there is none, as an event that is called `filter` may have no directory."""
+    try:
+        text: str = tracefs.read(file).decode("utf-8", "backslashreplace")
+    except OSError:
+        return ""
     return text

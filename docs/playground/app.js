@@ -1,7 +1,7 @@
 // The page: the question as its fields and its address have it, and the answers as they come.
 
 import { kernels } from "./site.js";
-import { card, chip, element, verdict } from "./view.js";
+import { card, chip, element, showCarets, verdict } from "./view.js";
 
 const PAUSE = 350; // milliseconds after the last key before what was typed is asked
 const $ = (id) => document.getElementById(id);
@@ -18,7 +18,8 @@ const EXAMPLES = [
 
 const fewest = [kernels[0], kernels.at(-1)].map((kernel) => kernel.release);
 const names = new Map(kernels.map((kernel) => [kernel.name, kernel]));
-const open = new Set(["trace", "format"]);
+const FEW = 2; // kernels whose formats and traces are open from the start
+const folded = new Map(); // what the user opened or closed, by part of the answer
 let worker;
 let asked = { id: 0, question: "", releases: [], answers: new Map() };
 let timer;
@@ -107,11 +108,15 @@ function progress({ loaded, total }) {
   $("loaded").textContent = all ? "Starting Python…" : `${(loaded / 1e6).toFixed(1)} of ${(total / 1e6).toFixed(1)} MB`;
 }
 
+// Whether a part of the answer is open on all cards.
+const open = (part) => folded.get(part) ?? (part !== "calls" && asked.releases.length <= FEW);
+
 function draw() {
   const answered = kernels.filter((kernel) => asked.releases.includes(kernel.release) && asked.answers.has(kernel.release));
   $("cards").classList.remove("stale");
   $("verdicts").replaceChildren(...answered.map((kernel) => chip(kernel, asked.answers.get(kernel.release))));
   $("cards").replaceChildren(...answered.map((kernel) => card(kernel, asked.answers.get(kernel.release), open)));
+  showCarets($("cards"));
 }
 
 function finish() {
@@ -187,13 +192,13 @@ $("link").addEventListener("click", async () => {
   }
   setTimeout(() => { $("link").textContent = "Copy link"; }, 1500);
 });
-$("cards").addEventListener("toggle", ({ target }) => { // what is opened on one card is on all
-  const part = target.dataset.part;
-  if (!part || target.open === open.has(part)) return;
-  if (target.open) open.add(part);
-  else open.delete(part);
-  for (const other of document.querySelectorAll(`details[data-part=${part}]`)) other.open = target.open;
-}, true);
+$("cards").addEventListener("click", ({ target }) => { // what is opened on one card is on all
+  const clicked = target.closest("summary")?.parentElement;
+  if (!clicked) return;
+  const { part } = clicked.dataset;
+  folded.set(part, !clicked.open);
+  for (const other of document.querySelectorAll(`details[data-part=${part}]`)) if (other !== clicked) other.open = open(part);
+});
 addEventListener("hashchange", () => { if (readAddress()) ask(); });
 if (!readAddress()) {
   choose(fewest);

@@ -37,6 +37,8 @@ def make_calls(kernel: SimulatedKernel, listing: Sequence[str]) -> list[str]:
         except ValueError as error:
             reason, _, _ = str(error).partition(": ")
             said.append(f"No call of {target}: {reason}.")
+        except Exception as error:  # what was answered before stays true
+            said.append(f"No call of {target}: the simulator failed, {type(error).__name__}: {error}.")
     return said
 
 

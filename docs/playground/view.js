@@ -69,7 +69,7 @@ function written(command) {
   } else {
     const listing = command.listing.join("\n");
     part.append(element("h4", {}, `${command.file} now has`));
-    part.append(listing ? block(command.file, [listing]) : element("p", {}, "Nothing new."));
+    part.append(listing ? block(command.file, wrapped(listing)) : element("p", {}, "Nothing new."));
   }
   return part;
 }
@@ -101,15 +101,26 @@ function trace(answer, open) {
   const calls = element("ul", { class: "calls" }, ...answer.calls.map((call) => element("li", {}, call)));
   const part = folded("trace", title, open, block("trace", wrapped(answer.trace)));
   const inner = element("details", { "data-part": "calls" }, element("summary", {}, "Calls made"), calls);
-  inner.open = open.has("calls");
+  inner.open = open("calls");
   part.querySelector("details").append(inner);
   return part;
 }
 
 function folded(name, title, open, content) {
   const details = element("details", { "data-part": name }, element("summary", {}, title), content);
-  details.open = open.has(name);
+  details.open = open(name);
   return element("div", { class: "part" }, details);
+}
+
+// Scrolls carets into view that stand right of what a narrow screen shows.
+export function showCarets(cards) {
+  for (const caret of cards.querySelectorAll(".caret")) {
+    const block = caret.closest("pre");
+    const line = document.createRange();
+    line.selectNodeContents(caret);
+    const beyond = line.getBoundingClientRect().right - block.getBoundingClientRect().right;
+    if (beyond > 0) block.scrollLeft = beyond + block.clientWidth / 3;
+  }
 }
 
 // Text as the kernel has it; it scrolls by itself, so the keyboard has to get there.

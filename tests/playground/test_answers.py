@@ -131,6 +131,12 @@ def test_what_is_never_hit_says_why(answers: ModuleType, definition: str, file: 
     assert said in answer["calls"][0]
 
 
+def test_an_event_without_a_directory(answers: ModuleType) -> None:
+    """The name is taken by the file of the system's directory."""
+    (event,) = answers.answer("6.1", "p:g/filter vfs_read", "common_pid == 1")["events"]
+    assert (event["format"], event["enable"]["error"]["name"]) == ("", "ENOTDIR")
+
+
 def test_several_definitions(answers: ModuleType) -> None:
     answer = answers.answer("7.2", "# two probes\np:a vfs_read\n\np:b vfs_nothing\nr:c vfs_read", "")
     assert [command["error"] and command["error"]["name"] for command in answer["commands"]] == [None, "EINVAL", None]

@@ -19,7 +19,6 @@ SCREENSHOTS = ROOT / "build" / "screenshots"
 BY_NAME = "p:myopen do_sys_openat2 filename:ustring flags=how->flags"
 OPEN = "p:myopen do_sys_openat2 filename=+0(%si):ustring"
 LIMIT = 7_100_000  # bytes of files before the first answer
-SAMPLE = 100
 
 # of all elements that show text: those whose colours don't contrast by 4.5 to 1
 PALE = """() => {
@@ -137,6 +136,29 @@ def test_examples(page: Any) -> None:
         page.asking(example.click)
         assert page.tab.locator("article").count() == 2
     assert page.tab.locator("#examples a").count() == 8
+
+
+def test_what_is_opened_on_one_card_is_on_all(page: Any) -> None:
+    page.ask(OPEN, kernels="5.10,6.1,7.3")
+    formats = page.tab.locator("details[data-part=format]")
+    assert [one.get_attribute("open") for one in formats.all()] == [None, None, None]  # of more than two kernels
+    formats.nth(1).locator("summary").click()
+    assert [one.get_attribute("open") for one in formats.all()] == ["", "", ""]
+    formats.nth(0).locator("summary").press("Enter")
+    assert [one.get_attribute("open") for one in formats.all()] == [None, None, None]
+    page.ask(OPEN, kernels="5.10,7.3")
+    assert [one.get_attribute("open") for one in formats.all()] == [None, None]  # as it was left
+    formats.nth(0).locator("summary").click()
+
+
+def test_a_caret_far_right_is_in_view_on_a_narrow_screen(page: Any) -> None:
+    page.tab.set_viewport_size({"width": 400, "height": 800})
+    page.ask(f"{OPEN} a=%ax b=%bx c=%cx d=%nothing", kernels="7.3")
+    seen = """caret => { const text = document.createRange(); text.selectNodeContents(caret);
+        return text.getBoundingClientRect().right < caret.closest("pre").getBoundingClientRect().right; }"""
+    assert page.tab.locator(".caret").evaluate("caret => caret.closest('pre').scrollLeft") > 100
+    assert page.tab.locator(".caret").evaluate(seen)
+    page.tab.set_viewport_size({"width": 1280, "height": 720})
 
 
 def test_nothing_to_ask(page: Any) -> None:
@@ -262,11 +284,17 @@ ASK_ALL = """async (questions) => {
 }"""
 
 
+def sampled(recording: str, count: int) -> list[str]:
+    """Return some of the definitions whose answers were recorded on 7.2."""
+    lines = (ROOT / "fixtures" / recording / "7.2.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    inputs = list(dict.fromkeys(row["input"].rstrip("\n") for row in rows if "input" in row))
+    return inputs[:: len(inputs) // count][:count]
+
+
 def test_answers_are_those_of_cpython(page: Any, answers: ModuleType) -> None:
-    lines = (ROOT / "fixtures" / "definitions" / "7.2.jsonl").read_text(encoding="utf-8").splitlines()
-    inputs = list(dict.fromkeys(json.loads(line)["input"].rstrip("\n") for line in lines))
-    definitions = inputs[:: len(inputs) // SAMPLE][:SAMPLE]
-    assert len(definitions) == SAMPLE
+    definitions = [*sampled("definitions", 80), *sampled("kinds", 20)]
+    assert len(set(definitions)) == 100
     kernels = page.tab.evaluate("import('./site.js').then(({ kernels }) => kernels.map((kernel) => kernel.release))")
     questions = [(kernel, definition, "common_pid > 1000") for kernel in kernels for definition in definitions]
     found = page.tab.evaluate(ASK_ALL, questions)

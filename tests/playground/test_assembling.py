@@ -1,0 +1,51 @@
+"""tools/playground.py: what goes into the page's library, and a package that isn't what the lock says."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+TOOL = Path(__file__).parents[2] / "tools" / "playground.py"
+
+
+@pytest.fixture
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("assemble_playground", TOOL)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_modules(tool: ModuleType) -> None:
+    found = dict(tool.modules())
+    assert {"answers.py", "made_up_calls.py", "kprobe_sim/__init__.py", "kprobe_sim/kernel/simulated.py"} < set(found)
+    assert "kprobe_sim/hist/trigger.py" in found  # imported when it is first needed
+    assert [name for name in found if name.startswith(("kprobe/", "kprobe_sim/expose/", "kprobe_sim/testing/"))] == []
+
+
+def test_a_package_with_another_checksum(tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
+    package = tmp_path / "build" / "npm" / "toy-1.0.tgz"
+    package.parent.mkdir(parents=True)
+    package.write_bytes(b"right")
+    right = "sha512-VclyEGoLMmex4fp699WE3c9gUe5RYw2knM6A2VOZI5DNbkxxityFK+t2GKciG346A+6ubG+1LTqIBWZcNX9rHw=="
+    lock = {"name": "toy", "version": "1.0", "integrity": right}
+    assert tool.fetched(lock) == package
+    package.write_bytes(b"wrong")
+    with pytest.raises(SystemExit, match=r"toy-1\.0\.tgz: its sha512 is .* and the lock says "):
+        tool.fetched(lock)
+    assert not package.exists()
+
+
+def test_a_file_is_named_for_what_is_in_it(tool: ModuleType, tmp_path: Path) -> None:
+    one, other = (tool.packed(tmp_path, "profiles/6.1.0-54", data) for data in (b"one" * 999, b"other"))
+    assert one["file"] != other["file"]
+    assert one["file"].startswith("profiles/6.1.0-54.")
+    assert one["bytes"] == (tmp_path / one["file"]).stat().st_size < 60
+    assert gzip.decompress((tmp_path / one["file"]).read_bytes()) == b"one" * 999
