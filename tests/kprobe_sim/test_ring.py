@@ -119,6 +119,28 @@ def test_nothing_is_lost_without_being_counted(
     assert lost <= buffer.overrun
 
 
+@given(
+    st.lists(st.tuples(st.sampled_from([1, 24, 24, 24, 25, 600]), st.integers(1, 200)), min_size=1, max_size=6),
+    st.integers(0, 100),
+    st.tuples(st.integers(0, 1200), st.integers(0, 1200)),
+)
+def test_records_of_one_size_or_of_several_are_those_that_were_written(
+    runs: list[tuple[int, int]], consumed: int, places: tuple[int, int]
+) -> None:
+    written = [bytes([number % 251]) * size for size, count in runs for number in range(count)]
+    buffer = CpuBuffer(0, 1000)
+    for stamp, data in enumerate(written):
+        buffer.write(stamp, data, True)
+    for _ in range(consumed):
+        if buffer.peek() is not None:
+            buffer.consume()
+    left = list(enumerate(written))[consumed:]
+    unread = buffer.pending()
+    assert [(entry.stamp, entry.data) for entry in unread] == left
+    start, end = sorted(places)
+    assert [(entry.stamp, entry.data) for entry in unread[start:end]] == left[start:end]
+
+
 def test_entries_of_all_cpus_come_in_order_of_time() -> None:
     buffer = RingBuffer(3, 2)
     for stamp, cpu in [(5, 2), (1, 0), (3, 1), (6, 2), (4, 0)]:
