@@ -27,7 +27,7 @@ Value = Callable[[State], int | None]
 Evaluate = Callable[[State, tuple[int, ...]], bytes]
 _KERNEL_START = 0xFFFF_8000_0000_0000  # the first address that kernel memory can have
 _VSYSCALL = 0xFFFF_FFFF_FF60_0000  # a page at a kernel address that is the user's: nobody tries to read it
-_ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
+ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
 _COMMON_SIZE = 8  # bytes of the fields that all events have
 _LOCATION = 4  # bytes of a string's location
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
@@ -54,9 +54,9 @@ def _register(name: str) -> Value:
 
 def _argument(number: int, stack_size: int) -> Value:
     """Return the closure for an argument of the function: six are in registers, the others on the stack."""
-    if number < len(_ARGUMENT_REGISTERS):
-        return _register(_ARGUMENT_REGISTERS[number])
-    return _stack_word(number - len(_ARGUMENT_REGISTERS) + 1, stack_size)  # word 0 is the return address
+    if number < len(ARGUMENT_REGISTERS):
+        return _register(ARGUMENT_REGISTERS[number])
+    return _stack_word(number - len(ARGUMENT_REGISTERS) + 1, stack_size)  # word 0 is the return address
 
 
 def _at_entry(value: Value) -> Value:
@@ -119,7 +119,7 @@ def _value(argument: FetchArg, stack_size: int) -> Value:
     return value
 
 
-def _bits(argument: FetchArg) -> Callable[[int], int]:
+def bits_of(argument: FetchArg) -> Callable[[int], int]:
     """Return what takes a bitfield out of a number of the type's width."""
     mask = (1 << 8 * argument.type.size) - 1
     if argument.bits is None:
@@ -155,7 +155,7 @@ def _number(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[Stat
         mask = (1 << 8 * argument.type.size) - 1
         return lambda state: state.registers.get(name, 0) & mask  # the most common argument of all
     value = _value(argument, stack_size)
-    take = _bits(argument)
+    take = bits_of(argument)
     size = argument.type.size
     untouched = Hole(0, size)
     if argument.store is Store.RAW:
@@ -185,7 +185,7 @@ def _number(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[Stat
 def _array(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[State], bytes | SparseBytes]:
     """Compile an array of numbers, each read by itself."""
     value = _value(argument, stack_size)
-    take = _bits(argument)
+    take = bits_of(argument)
     size = argument.type.size
     length = argument.length
     offset = argument.expression.derefs[-1].offset
@@ -222,7 +222,7 @@ def compile_arguments(
     The result makes whole records.  What a hit nearly always finds is done by itself; anything else, such as a read
     that fails, is left to `compile_exactly`.
     """
-    layout = _layout(arguments, start)
+    layout = layout_of(arguments, start)
     pack, fixed_end = layout.pack, layout.size
     if not arguments:
         return lambda state, head: pack(*head)
@@ -271,7 +271,7 @@ def compile_exactly(
             texts[index] = compile_string(argument, _value(argument, stack_size), symbols, gates)
         else:
             others[index] = _fixed(argument, gates, stack_size)
-    layout = _layout(arguments, start)
+    layout = layout_of(arguments, start)
 
     def evaluate(state: State, head: tuple[int, ...]) -> bytes:
         values: list[int | bytes] = [0] * len(arguments)
@@ -299,7 +299,7 @@ def _fixed(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[State
     return (_array if argument.length else _number)(argument, gates, stack_size)
 
 
-def _layout(arguments: Sequence[FetchArg], start: int) -> struct.Struct:
+def layout_of(arguments: Sequence[FetchArg], start: int) -> struct.Struct:
     """Return the fixed part of a record, whose arguments begin at byte `start`."""
     codes = ["<HBBi", "Q" * ((start - _COMMON_SIZE) // 8)]
     for argument in arguments:

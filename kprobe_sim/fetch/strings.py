@@ -19,7 +19,7 @@ from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import ULONG_MAX
 from kprobe_sim.records.scratch_page import Hole
 
-_MAX_STRING = 4096  # what is measured at most, the NUL included
+MAX_STRING = 4096  # what is measured at most, the NUL included
 _WORD = 8
 _CANONICAL = 0xFFFF_8000_0000_0000  # the kernel's reader tries no address between a task's and this
 
@@ -121,11 +121,11 @@ def _read(state: State, address: int, user: bool, empty_is_fault: bool) -> Item:
     if user and address >= TASK_SIZE:
         return _FAULT
     user = address < TASK_SIZE
-    content = state.memory.string(address, _MAX_STRING)
+    content = state.memory.string(address, MAX_STRING)
     if content is None:
         return _KERNEL_FAULT if address >= _CANONICAL else _FAULT
-    if len(content) >= _MAX_STRING:
-        return _long(state, address, _MAX_STRING + user, user=user)
+    if len(content) >= MAX_STRING:
+        return _long(state, address, MAX_STRING + user, user=user)
     if not content and user and empty_is_fault:
         return Item(1, _empty)
     return _plain(ByWords(content + b"\0") if user else content + b"\0")
@@ -161,8 +161,8 @@ def compile_plain_string(argument: FetchArg, value: Callable[[State], int | None
         address = (number + offset) & ULONG_MAX
         if user and address >= TASK_SIZE:
             return None
-        content = state.memory.string(address, _MAX_STRING)
-        return content + b"\0" if content and len(content) < _MAX_STRING else None
+        content = state.memory.string(address, MAX_STRING)
+        return content + b"\0" if content and len(content) < MAX_STRING else None
 
     return single
 

@@ -112,13 +112,17 @@ class Hits:
         comm = self._name(task)
         if not site.reads_state:
             state = tuple.__new__(State, ({}, UNMAPPED, (), comm, 0, current, b"", None))
+        elif site.is_direct and not call.registers and not call.memory:
+            for one in site.hits:
+                self._hit(one, call, site, comm, site.here, one.context, chain, call.at)
+            return None
         else:
             state = self._resolver.state(call, callee, site.here, chain, comm, current)
         if not site.is_plain:
             returning = self._meet(call, site, state, chain)
             return tuple.__new__(Entered, (site, state, chain, returning, site.fprobes))
         for one in site.hits:
-            self._hit(one, call, state, site.here, one.context, chain, call.at)
+            self._hit(one, call, state, comm, site.here, one.context, chain, call.at)
         return None
 
     def _meet(self, call: Call, site: Site, state: State, chain: tuple[int, ...]) -> Sequence[Armed]:
@@ -132,7 +136,7 @@ class Hits:
             self._enter(fprobes.first_entries, call, seen, site, chain)
         for one in site.hits:
             if not one.is_return:
-                self._hit(one, call, seen, here, one.context, chain, at)
+                self._hit(one, call, seen, seen.comm, here, one.context, chain, at)
                 continue
             if not returning:
                 seen = with_return_address(state, machine.return_trampoline)
@@ -145,15 +149,15 @@ class Hits:
             address = here + FENTRY_SIZE
             seen = seen._replace(registers={**seen.registers, "ip": address + 1})
             for one in site.after:
-                self._hit(one, call, seen, address, self._breakpoint, chain, at)
+                self._hit(one, call, seen, seen.comm, address, self._breakpoint, chain, at)
         return returning
 
-    def _enter(self, fprobes: Sequence[Attached], call: Call, state: State, site: Site, chain: Sequence[int]) -> None:
+    def _enter(self, fprobes: Sequence[Attached], call: Call, state: State, site: Site, chain: tuple[int, ...]) -> None:
         here, way = site.here, site.fprobes.way
         for attached in fprobes:
             context = HandlerContext(0, attached.depth)
             one = Armed(attached.probe, False, attached.files, context, here, way)
-            self._hit(one, call, state, here, context, chain, call.at)
+            self._hit(one, call, state, state.comm, here, context, chain, call.at)
 
     def _trace(self, call: Call, entry: int, chain: Sequence[int]) -> None:
         """Let the function tracer record a call (function_trace_call in kernel/trace/trace_functions.c, 6.1)."""
@@ -198,7 +202,7 @@ class Hits:
         def leave(some: Sequence[Attached], ip: int) -> None:
             for attached in some:
                 one = Armed(attached.probe, True, attached.files, HandlerContext(0, attached.depth), here)
-                self._hit(one, call, state, ip, one.context, chain, at, func=here)
+                self._hit(one, call, state, state.comm, ip, one.context, chain, at, func=here)
 
         lost = bool(probes) and machine.gates.fprobes_late  # return probes have replaced what an fprobe would show
         leave(fprobes.returns, machine.return_trampoline if lost else caller)
@@ -208,7 +212,7 @@ class Hits:
                 ip = self._users.trampoline
             elif one is not probes[0] and not machine.gates.nested_returns_know:
                 ip = machine.return_trampoline
-            self._hit(one, call, state, ip, self._returned, chain, at, func=one.address)
+            self._hit(one, call, state, state.comm, ip, self._returned, chain, at, func=one.address)
         leave(fprobes.last_returns, caller)
 
     def _name(self, task: Task) -> bytes:
@@ -222,13 +226,15 @@ class Hits:
         self,
         one: Armed,
         call: Call,
-        state: State,
+        state: State | Site,
+        comm: bytes,
         ip: int,
         context: HandlerContext,
-        chain: Sequence[int],
+        chain: tuple[int, ...],
         at: int | None,
         func: int | None = None,
     ) -> None:
+        """Let a call hit a probe; in place of a state the site, if all that is looked at are the call's arguments."""
         probe = one.probe
         probe.hits += 1
         recorder, task, cpu = self._recorder, call.task, call.cpu
@@ -242,18 +248,33 @@ class Hits:
                 head = (
                     (number, flags, depth, task.pid, ip) if func is None else (number, flags, depth, task.pid, func, ip)
                 )
-                record = probe.evaluate(state, head)
+                if isinstance(state, State):
+                    record = probe.evaluate(state, head)
+                else:
+                    record = self._record(one, call, state, comm, chain, head)
             if file.triggers or file.soft_disabled:
-                self._trigger(one, file, call, state, record, ip, context, chain, at, func)
-            elif recorder.record(file, task, record, cpu, state.comm, at):
+                self._trigger(one, file, call, comm, record, ip, context, chain, at, func)
+            elif recorder.record(file, task, record, cpu, comm, at):
                 recorder.stacks(file.instance, task, record, cpu, self._stack(one, ip, chain, func), at)
+
+    def _record(
+        self, one: Armed, call: Call, site: Site, comm: bytes, chain: tuple[int, ...], head: tuple[int, ...]
+    ) -> bytes:
+        """Make a record of a call's arguments, or of the whole state if they don't suffice."""
+        callee, direct = site.callee, one.probe.direct
+        assert callee is not None
+        assert direct is not None
+        record = direct(call.args, callee.arguments, comm, head)
+        if record is None:
+            record = one.probe.evaluate(self._resolver.state(call, callee, site.here, chain, comm, NOWHERE), head)
+        return record
 
     def _trigger(
         self,
         one: Armed,
         file: EventFile,
         call: Call,
-        state: State,
+        comm: bytes,
         record: bytes,
         ip: int,
         context: HandlerContext,
@@ -263,7 +284,7 @@ class Hits:
     ) -> None:
         """Let the triggers of an event see a hit."""
         frames = self._tracer_stack(one, context, ip, chain, func)
-        hit = Hit(call.cpu, state.comm, record[:8], frames, at, context is self._breakpoint)
+        hit = Hit(call.cpu, comm, record[:8], frames, at, context is self._breakpoint)
         self._recorder.trigger(file, call.task, record, hit, lambda: self._stack(one, ip, chain, func))
 
     def _tracer_stack(

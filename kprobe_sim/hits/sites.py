@@ -50,7 +50,7 @@ class Site(NamedTuple):
 
     `after` are the probes after the call to __fentry__, whose address a call comes to with the same registers.
     `callee` is None where there is nothing to meet.  `is_plain`: all there is are `hits`, none of them on the return.
-    `reads_state`: some probe looks at registers or memory.
+    `reads_state`: some probe looks at registers or memory.  `is_direct`: a call's arguments are all that they look at.
     """
 
     entry: int
@@ -61,6 +61,7 @@ class Site(NamedTuple):
     callee: Callee | None = None
     is_plain: bool = False
     reads_state: bool = True
+    is_direct: bool = False
 
 
 class Sites:
@@ -144,6 +145,7 @@ class Sites:
             callee=self._resolver.callee(call.function),
             is_plain=is_plain,
             reads_state=not is_plain or any(one.probe.arguments for one in site.hits),
+            is_direct=is_plain and all(one.probe.direct is not None for one in site.hits),
         )
 
     def _armed(self, address: int) -> tuple[Armed, ...]:

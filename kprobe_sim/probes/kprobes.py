@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import ClassVar
 
 from kprobe_sim.events.dyn_event import DynEvent
+from kprobe_sim.fetch.direct import compile_direct
 from kprobe_sim.fetch.evaluate import compile_arguments
 from kprobe_sim.parsing.kstrto import ULONG_MAX
 from kprobe_sim.probes.command import Creation, read_creation
@@ -107,6 +108,7 @@ class Kprobes(ProbeKind[Kprobe]):
         probe.evaluate = compile_arguments(
             found.arguments, probe.event.start, dyn_events.symbols, dyn_events.gates, stack_size
         )
+        probe.direct = None if is_return else compile_direct(found.arguments, probe.event.start)
         if is_return and not probe.maxactive:
             probe.maxactive = (
                 max(10, 2 * dyn_events.machine.cpus) if dyn_events.gates.maxactive_floor else dyn_events.machine.cpus

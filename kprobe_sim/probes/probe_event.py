@@ -9,6 +9,7 @@ from kprobe_sim.events.dyn_event import Deletion, Operations, Symbolized
 from kprobe_sim.events.event import Find
 from kprobe_sim.events.event_format import argument_field, format_text, head_fields, print_format
 from kprobe_sim.fetch.argument import FetchArg
+from kprobe_sim.fetch.direct import Direct
 from kprobe_sim.fetch.evaluate import Evaluate
 from kprobe_sim.fetch.text import ArgumentsText
 from kprobe_sim.machine.state import State
@@ -26,11 +27,12 @@ class Probe:
     """One probe of any kind: a place, what it fetches, and how often it was hit or missed (struct trace_probe).
 
     `letters` is what its line begins with, `place_text` what it shows as its place.  `evaluate` gives a record, which
-    begins with the numbers that it is given: type, flags, preemption depth, pid and the probe's addresses.  `made` is
-    greater in a younger probe: the version of the list of dynamic events that it came with.
+    begins with the numbers that it is given: type, flags, preemption depth, pid and the probe's addresses.  `direct`
+    makes the same of a call's arguments alone, None where they don't suffice.  `made` is greater in a younger probe:
+    the version of the list of dynamic events that it came with.
     """
 
-    __slots__ = ("arguments", "evaluate", "event", "hits", "kind", "made", "misses", "place_text")
+    __slots__ = ("arguments", "direct", "evaluate", "event", "hits", "kind", "made", "misses", "place_text")
 
     def __init__(self, kind: Operations, event: ProbeEvent, place_text: str, arguments: Sequence[FetchArg]) -> None:
         self.kind = kind
@@ -38,6 +40,7 @@ class Probe:
         self.place_text = place_text
         self.arguments = tuple(arguments)
         self.evaluate: Evaluate = _never_hit
+        self.direct: Direct | None = None
         self.hits = 0
         self.misses = 0
         self.made = 0

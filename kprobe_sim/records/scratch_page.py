@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.named_tuple import NamedTuple
 
+_MOST_KEPT = 16  # records
+
 
 class Hole(NamedTuple):
     """Bytes that a failed read didn't write; `change` is what is done to the number that stays there (a bitfield)."""
@@ -36,12 +38,17 @@ class SparseBytes(bytes):
 
 
 class ScratchPages:
-    """One page for each CPU, as long as some event needs it."""
+    """One page for each CPU, as long as some event needs it.
 
-    __slots__ = ("_busy", "_pages", "_users")
+    Records are laid on a page only when what lies there is looked at.  Until then they are kept, each shorter than
+    those before it: one covers all that aren't longer.
+    """
+
+    __slots__ = ("_busy", "_kept", "_pages", "_users")
 
     def __init__(self, cpus: int) -> None:
         self._pages = [bytearray(PAGE_SIZE) for _ in range(cpus)]
+        self._kept: list[list[bytes]] = [[] for _ in range(cpus)]
         self._busy = [False] * cpus
         self._users = 0
 
@@ -65,17 +72,32 @@ class ScratchPages:
         self._users += 1 if on else -1
         if not self._users:
             self._pages = [bytearray(PAGE_SIZE) for _ in self._pages]
+            self._kept = [[] for _ in self._pages]
 
     def write(self, cpu: int, record: bytes) -> bytes:
         """Put a record onto the page; return it with its holes filled by what was there."""
-        page = self._pages[cpu]
+        kept = self._kept[cpu]
         if isinstance(record, SparseBytes):
+            page = self._laid(cpu)
             whole = bytearray(record)
             for offset, size, change in record.holes:
                 there = slice(offset, offset + size)
                 old = bytes(page[there])
                 whole[there] = old if change is None else change(int.from_bytes(old, "little")).to_bytes(size, "little")
             record = bytes(whole)
-        page[: len(record)] = record[:PAGE_SIZE]
-        del page[PAGE_SIZE:]
+        size = len(record)
+        while kept and len(kept[-1]) <= size:
+            kept.pop()
+        kept.append(record)
+        if len(kept) > _MOST_KEPT:
+            self._laid(cpu)
         return record
+
+    def _laid(self, cpu: int) -> bytearray:
+        """Lay what is kept on the page, and return that."""
+        page, kept = self._pages[cpu], self._kept[cpu]
+        for record in kept:
+            page[: len(record)] = record[:PAGE_SIZE]
+            del page[PAGE_SIZE:]
+        kept.clear()
+        return page

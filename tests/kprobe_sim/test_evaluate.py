@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import product
 from typing import NamedTuple
 from unittest.mock import patch
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +22,7 @@ from kprobe_sim.hits.call import Call
 from kprobe_sim.machine.memory import CallMemory, Memory
 from kprobe_sim.machine.state import Current, State
 from kprobe_sim.parsing.refusal import Refusal
-from kprobe_sim.records.scratch_page import SparseBytes
+from kprobe_sim.records.scratch_page import Hole, ScratchPages, SparseBytes
 
 SYMBOLS = load("6.1").symbols
 GATES = [gates_for(number) for number in ((5, 10, 262), (6, 1, 190), (6, 12, 117), (7, 3, 0))]
@@ -135,6 +138,7 @@ DEFINITIONS = (
     b"p:b do_sys_openat2 how=+0(%dx):u64 file=+0(%si):ustring\n",
     b"r:c do_sys_openat2 $retval:s32 +0(%si):string\n",
     b"p:d vfs_read $arg1 +0(%di):x8[4]\n",
+    b"p:e vfs_write file=+0(%si):string n=%dx:u16 c=$comm bits=%di:b4@4/16 $arg6\n",
 )
 calls = st.builds(
     lambda function, task, args, returns, caller, memory, cpu, offset: Call(
@@ -152,12 +156,14 @@ calls = st.builds(
 writes = st.sampled_from(
     [
         *[("kprobe_events", line) for line in DEFINITIONS],
-        *[(f"events/kprobes/{name}/enable", state) for name in "abcd" for state in (b"1", b"1", b"0")],
+        *[(f"events/kprobes/{name}/enable", state) for name in "abcde" for state in (b"1", b"1", b"0")],
         ("kprobe_events", b"-:a\n"),
         ("events/kprobes/a/filter", b"dfd == 3"),
         ("events/kprobes/a/filter", b'file ~ "*pass*" && dfd != 3'),
         ("events/kprobes/b/filter", b"how > 4 || common_pid == 43"),
         ("events/kprobes/b/filter", b"0"),
+        ("events/kprobes/d/filter", b"common_pid == 43"),
+        ("events/kprobes/e/filter", b'n == 7 || file ~ "*pass*"'),
         ("events/kprobes/a/trigger", b"traceoff:1 if dfd == 3"),
         ("events/kprobes/a/trigger", b"stacktrace"),
         ("events/kprobes/c/trigger", b"disable_event:kprobes:a"),
@@ -186,6 +192,25 @@ def looked_at(kernel: SimulatedKernel) -> Mapping[str, bytes]:
     return {path: kernel.tracefs.read(path) for path in SHOWN}
 
 
+@contextmanager
+def by_the_rule() -> Iterator[None]:
+    """Let probes that are defined now make their records of the whole state, with all that can happen to them."""
+    with (
+        patch("kprobe_sim.probes.kprobes.compile_arguments", compile_exactly),
+        patch("kprobe_sim.probes.kprobes.compile_direct", lambda arguments, start: None),
+    ):
+        yield
+
+
+class EagerPages(ScratchPages):
+    """The pages with each record laid there at once."""
+
+    def write(self, cpu: int, record: bytes) -> bytes:
+        written = super().write(cpu, record)
+        super().write(cpu, SparseBytes.of(b"", []))
+        return written
+
+
 def write(kernel: SimulatedKernel, path: str, data: bytes) -> int:
     """Write to a file; return the errno, 0 for none."""
     try:
@@ -203,7 +228,9 @@ def test_what_was_made_for_a_hit_lasts_as_long_as_it_is_true(
     series: str, steps: list[tuple[list[Call], tuple[str, bytes]]]
 ) -> None:
     """One kernel makes batches of calls; the other looks at everything anew for each call, and records by the rule."""
-    kernel, careful = SimulatedKernel(series, cpus=2), SimulatedKernel(series, cpus=2)
+    kernel = SimulatedKernel(series, cpus=2)
+    with patch("kprobe_sim.events.tracing.ScratchPages", EagerPages):
+        careful = SimulatedKernel(series, cpus=2)
     for one in (kernel, careful):
         one.tracefs.mkdir("instances/other")
     everything = [Call("do_sys_openat2", CAT, (-100, "/etc/passwd", 0x2000), 3), Call("vfs_read", LESS, (0x1000,))]
@@ -213,7 +240,127 @@ def test_what_was_made_for_a_hit_lasts_as_long_as_it_is_true(
         for call in [*batch, *everything]:
             careful.instances.top.tracing.rearm()
             careful.perform(call)
-        with patch("kprobe_sim.probes.kprobes.compile_arguments", compile_exactly):
+        with by_the_rule():
             expected = write(careful, path, data)
         assert write(kernel, path, data) == expected
     assert looked_at(kernel) == looked_at(careful)
+
+
+stated = st.one_of(
+    st.sampled_from(["/etc/passwd", "", "\xe4", "a\0b", b"\xff\xfe", b"", "x" * 4094, "x" * 4095, "x" * 5000]),
+    st.integers(-(1 << 63), (1 << 64) - 1),
+)
+suffices = st.sampled_from(
+    [
+        *("%di:s32", "%di", "%dx:u8", "%r9:x16", "%cx:b12@20/32", "$arg2:u64", "$arg6", "$comm"),
+        *("+0(%si):string", "+u0(%di):ustring", "+0($arg3):string"),
+    ]
+)
+lacks = st.sampled_from(
+    [
+        *("%ax", "%ip", "$stack", "+1(%si):string", "+0(%si):x8[3]", "+0(%dx):u32", "+0(%si):string[2]", "%di:symstr"),
+        *("%si:symbol", "$comm:string", "\\7:s8", '\\"text"'),
+    ]
+)
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from(["5.10", "6.1", "6.12"]),
+    st.sampled_from(["do_sys_openat2", "ksys_fadvise64_64", "vfs_write"]),
+    st.lists(suffices, min_size=1, max_size=5) | st.lists(suffices | lacks, min_size=1, max_size=5),
+    st.lists(
+        st.tuples(st.lists(stated, max_size=7), st.sampled_from([{}, {}, {"dx": 5}]), st.booleans()),
+        min_size=1,
+        max_size=6,
+    ),
+)
+@example("6.1", "do_sys_openat2", ["%di", "+0(%si):string"], [([-100, "/etc/passwd"], {}, True)])
+def test_records_of_what_a_call_states(
+    series: str, function: str, words: list[str], made: list[tuple[list[int | str | bytes], dict[str, int], bool]]
+) -> None:
+    """What a call states suffices for many probes: their records are those that its registers and memory give."""
+    kernel, careful = SimulatedKernel(series), SimulatedKernel(series)
+    definition = f"p:a {function} {' '.join(words)}\n".encode()
+    refused = write(kernel, "kprobe_events", definition)
+    with by_the_rule():
+        assert write(careful, "kprobe_events", definition) == refused
+    for one in (kernel, careful):
+        if not refused:
+            one.tracefs.write("events/kprobes/a/enable", b"1")
+        for args, registers, filtered in made:
+            if not refused:
+                one.tracefs.write("events/kprobes/a/filter", b"common_pid == 42" if filtered else b"0")
+            one.call(function, task=CAT, args=args, registers=registers)
+    assert kernel.tracefs.read("trace") == careful.tracefs.read("trace")
+
+
+# ------------------------------------------------------------------------------------------------------ scratch pages
+
+holes = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 8), st.booleans()), min_size=1, max_size=3)
+records = st.one_of(
+    st.binary(max_size=20),
+    st.binary(min_size=4090, max_size=4100),
+    st.builds(
+        lambda places: SparseBytes.of(
+            bytes(20), [Hole(at, size, (lambda old: old >> 1) if half else None) for at, size, half in places]
+        ),
+        holes,
+    ),
+)
+page_steps = st.one_of(
+    st.tuples(st.just("write"), st.integers(0, 1), records), st.tuples(st.just("need"), st.booleans(), st.none())
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(page_steps, max_size=40))
+def test_records_show_what_was_rejected_before_them(steps: list[tuple[str, int, bytes | None]]) -> None:
+    pages, users = ScratchPages(2), 0
+    pages.need(True)
+    model = [bytearray(4096), bytearray(4096)]
+    for _, number, record in steps:
+        if record is None:
+            if number or users:
+                users += 1 if number else -1
+                pages.need(bool(number))
+            continue
+        expected = bytearray(record)
+        for at, size, change in record.holes if isinstance(record, SparseBytes) else ():
+            old = bytes(model[number][at : at + size])
+            expected[at : at + size] = (
+                old if change is None else change(int.from_bytes(old, "little")).to_bytes(size, "little")
+            )
+        assert pages.write(number, record) == bytes(expected)
+        model[number][: len(expected)] = expected[:4096]
+        del model[number][4096:]
+
+
+@pytest.mark.parametrize("longest", [9, 4098])
+def test_of_records_of_every_size_the_newest_bytes_are_there(longest: int) -> None:
+    hole = SparseBytes.of(bytes(10), [Hole(0, 10)])
+    sizes = range(longest - 9, longest + 1)
+    for first, second, third in product(sizes, repeat=3):
+        pages = ScratchPages(2)
+        pages.write(0, b"a" * first)
+        pages.write(1, b"b" * second)
+        pages.write(0, b"c" * second)
+        pages.write(1, b"d" * first)
+        pages.write(0, b"e" * third)
+        found = bytes(third * b"e" + b"c" * (second - third) + b"a" * (first - max(second, third)))
+        assert pages.write(0, hole) == found[:10].ljust(10, b"\0")
+        assert pages.write(1, hole) == (b"d" * first + b"b" * (second - first))[:10].ljust(10, b"\0")
+        last = SparseBytes.of(bytes(4096), [Hole(4086, 10)])
+        assert pages.write(0, last)[4086:] == found[4086:4096].ljust(10, b"\0")
+
+
+def test_the_page_is_new_when_nobody_needed_it() -> None:
+    pages = ScratchPages(1)
+    hole = SparseBytes.of(bytes(4), [Hole(0, 4)])
+    pages.need(True)
+    pages.write(0, b"abcdef")
+    assert pages.write(0, hole) == b"abcd"
+    pages.write(0, b"xy")
+    pages.need(False)
+    pages.need(True)
+    assert pages.write(0, hole) == bytes(4)
