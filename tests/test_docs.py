@@ -359,7 +359,7 @@ def test_paths(name: str) -> None:
     paths = {span for span in SPAN.findall(text) if re.fullmatch(r"[\w.*-]+(/[\w.*-]*)+", span)}
     missing = {path for path in paths if path.partition("/")[0] in first and not is_there(path)}
     here = (ROOT / name).parent
-    links = {link for link in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in link}
+    links = {link for link in re.findall(r"\]\(([^)#\s]+)", SPAN.sub("", text)) if "://" not in link}
     assert missing | {link for link in links if not (here / link).exists()} == set()
 
 

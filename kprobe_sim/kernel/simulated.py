@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kprobe_sim.builds.profile import Profile
 from kprobe_sim.builds.profile import load as load_profile
 from kprobe_sim.builds.symbol import Symbol
 from kprobe_sim.events.dyn_event import DynamicEvent
@@ -37,15 +38,17 @@ if TYPE_CHECKING:
 class SimulatedKernel:
     """A kernel of the recorded build that `kernel` names: "6.1", "6.1.0-54-cloud-amd64", "" for the newest.
 
-    A path ("tests/mine.kprofile") is that of a profile, a file or a directory.
+    A path ("tests/mine.kprofile") is that of a profile, a file or a directory; or `kernel` is a loaded profile.
     `cpus` is the number of CPUs (default: as recorded); `clock` gives the machine's time in nanoseconds (default: a
     `VirtualClock`, which moves only when it is read).  Raises ValueError if there is no such profile, or for one that
     isn't sound.  All methods may be called from any thread.
     """
 
-    def __init__(self, kernel: str = "", *, cpus: int | None = None, clock: Callable[[], int] | None = None) -> None:
-        machine = self.machine = SimulatedMachine(load_profile(kernel), cpus, clock)
-        self.profile = machine.profile
+    def __init__(
+        self, kernel: str | Profile = "", *, cpus: int | None = None, clock: Callable[[], int] | None = None
+    ) -> None:
+        profile = self.profile = load_profile(kernel) if isinstance(kernel, str) else kernel
+        machine = self.machine = SimulatedMachine(profile, cpus, clock)
         self.release = machine.release
         self.symbols = machine.symbols
         self.gates = machine.gates

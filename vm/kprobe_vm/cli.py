@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kprobe_vm.changes import bisect
+from kprobe_vm.changes import bisect, compare
 from kprobe_vm.commands import testrun
 from kprobe_vm.comparison import diff, matrix
 from kprobe_vm.debian.lock import Lock, Locks
@@ -295,6 +295,7 @@ def _parser() -> argparse.ArgumentParser:
     diff.add_parser(verbs)
     matrix.add_parser(verbs)
     bisect.add_parser(verbs)
+    compare.add_parser(verbs)
     verb = verbs.add_parser("check", help="say what is missing, and how to get it; status 1 if anything is")
     verb.add_argument("--cache", action="store_true", help="read all that is cached, and remove what is damaged")
     verb.set_defaults(function=_check)

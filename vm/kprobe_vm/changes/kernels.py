@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import NamedTuple, Protocol
 
 from kprobe_vm.host.progress import Progress
+from kprobe_vm.recording.profilefile import version_of
 from kprobe_vm.sides.reference import simulated
 from kprobe_vm.sides.side import Side
 
@@ -36,11 +37,13 @@ class Place(NamedTuple):
 
 
 class NamedSide(NamedTuple):
-    """A kernel that is asked: its tracefs, its release, and the spec that opened it."""
+    """A kernel that is asked: its tracefs, its release, and its version; `profile` names the simulator of the build."""
 
     side: Side
     release: str
-    spec: str
+    profile: str
+    version: str
+    is_simulated: bool
 
 
 def simulated_builds() -> list[SimulatedBuild]:
@@ -82,15 +85,18 @@ def opened(spec: str, progress: Progress) -> Iterator[NamedSide]:
     kind, _, argument = spec.partition(":")
     if kind == "sim":
         side = simulated(spec)
-        release = str(side.tracefs.kernel.release)
+        kernel = side.tracefs.kernel
+        named = NamedSide(side, kernel.release, argument, kernel.profile.version, True)
     elif kind == "vm":
         from kprobe_vm.sides.quiet import quiet_guest  # takes the extra [vm], which simulators don't
 
         side = quiet_guest(argument, progress=progress).side
-        release = str(side.tracefs.machine.release)
+        machine = side.tracefs.machine
+        banner = machine.files.read("proc/version").decode()
+        named = NamedSide(side, machine.release, machine.release, version_of(banner), False)
     else:
         raise ValueError(f"{spec}: what can be asked is sim:KERNEL or vm:KERNEL")
     try:
-        yield NamedSide(side, release, spec)
+        yield named
     finally:
         side.close()

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from kprobe_vm.sides.operation import List, Make, Operation, Read, Remove, Write
 
-__all__ = ["EVENT", "BadOperation", "Mode", "parsed", "shell"]
+__all__ = ["EVENT", "BadOperation", "Mode", "Step", "parsed", "shell"]
 
 EVENT = "sched/sched_process_exec"  # whose filter and trigger a bare one is, unless another is given
 _ROOTS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")

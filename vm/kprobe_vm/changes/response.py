@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kprobe_vm.changes.language import Mode, Step
-from kprobe_vm.sides.operation import Outcome, Read, Write
+from kprobe_vm.sides.operation import List, Outcome, Read, Write
 from kprobe_vm.sides.side import Side
 
-__all__ = ["Fault", "Response", "changed_lines", "respond"]
+__all__ = ["Fault", "Response", "asked", "changed_lines", "respond"]
 
 _LOGGED = re.compile(r"\[[^\n]*?\] ([^\n]*?): error: ([^\n]*)\n  Command: (.*?)\n( *)\^\Z", re.DOTALL)
 _ENTRY = re.compile(r"^(?=\[[ .\w]*\] )", re.MULTILINE)
@@ -21,6 +21,7 @@ _BEFORE_COMMAND = len("  Command: ")
 _DEFINING = ("kprobe_events", "uprobe_events", "dynamic_events", "synthetic_events")
 _SILENT = ("trace_marker", "trace_marker_raw", "free_buffer", "trace_pipe")
 _HEAD = re.compile(r"\A.*?^\tfield:int common_pid;[^\n]*\n+", re.DOTALL | re.MULTILINE)
+_NUMBER = re.compile(r"^ID: .*\n", re.MULTILINE)
 _MOST = 4  # events whose format is shown
 
 
@@ -85,21 +86,29 @@ def _verdict_lines(response: Response) -> Iterator[str]:
     return response._replace(shown=()).lines()
 
 
+def asked(side: Side, steps: tuple[Step, ...]) -> Response:
+    """Do an operation, put the side back as it was, and return what came of it."""
+    response = respond(side, steps)
+    if not all(isinstance(step, Read | List | Mode) for step in steps):
+        side.reset()
+    return response
+
+
 def respond(side: Side, steps: tuple[Step, ...]) -> Response:
     """Do an operation and return what came of it; the side isn't put back."""
     before = []
     for number, step in enumerate(steps[:-1], 1):
-        refused = _refusal(_done(side, step))
+        refused = _refusal(_done(side, step)[0][1])
         before += [f"{number}: {refused}"] * bool(refused)
     step = steps[-1]
-    log = _log_of(step.path if isinstance(step, Write) else "")
+    if not isinstance(step, Write):
+        label, answer = _done(side, step)[0]
+        shown = () if _refusal(answer) else ((label, _without_id(label, _text(answer))),)
+        return Response(_refusal(answer), (), shown, tuple(before))
+    log = _log_of(step.path)
     if side.tracefs.exists(log):
         side.tracefs.write(log, b"", truncate=True)
-    outcome = _done(side, step)
-    refused = _refusal(outcome)
-    if not isinstance(step, Write):
-        shown = () if refused else ((outcome[0][0], _text(outcome[0][1])),)
-        return Response(refused, (), shown, tuple(before))
+    refused = _refusal(_done(side, step)[0][1])
     return Response(refused, tuple(_faults(_read(side, log) or "")), tuple(_read_back(side, step.path)), tuple(before))
 
 
@@ -118,9 +127,8 @@ def _mode(tracefs: Any, path: str) -> int:
     return mode & 0o7777
 
 
-def _refusal(outcome: Outcome) -> str:
+def _refusal(answer: Any) -> str:
     """Return the errno of what was done, "" if none."""
-    answer = outcome[0][1]
     return answer if isinstance(answer, str) and re.fullmatch("[A-Z][A-Z0-9]+", answer) else ""
 
 
@@ -128,6 +136,11 @@ def _text(answer: Any) -> str:
     if isinstance(answer, list):
         return "".join(f"{name}\n" for name in answer)
     return answer.decode("latin-1") if isinstance(answer, bytes) else f"{answer}\n" if isinstance(answer, str) else ""
+
+
+def _without_id(path: str, text: str) -> str:
+    """Return a text, of a format file without the event's number, which each build gives as it comes."""
+    return _NUMBER.sub("", text) if path.endswith("/format") else text
 
 
 def _read(side: Side, path: str) -> str | None:

@@ -1,0 +1,24 @@
+"""Operations by which kernels are compared (docs/changes.md), on the kernel under test and on its simulator."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+from kprobe_sim.builds.profile import Profile
+from kprobe_vm.changes.corpus import corpus
+from kprobe_vm.changes.language import shell
+from kprobe_vm.changes.response import asked
+from kprobe_vm.sides.reference import simulated
+from kprobe_vm.sides.side import Side
+
+EVERY = 18  # of the operations
+
+
+def test_the_simulator_answers_operations_as_the_kernel(tracefs: Any, recorded: Profile) -> None:
+    kernel = Side(tracefs)
+    with closing(simulated(f"sim:{recorded.path}")) as simulator:
+        sample = [probing.steps for probing in corpus()][::EVERY]
+        differing = {shell(steps): (asked(simulator, steps), asked(kernel, steps)) for steps in sample}
+    assert len(differing) > 40
+    assert {line: pair for line, pair in differing.items() if pair[0] != pair[1]} == {}
