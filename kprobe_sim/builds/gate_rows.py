@@ -357,5 +357,10 @@ ROWS: tuple[Gate, ...] = (
         ((_START, False), ((6, 12, 117), True), ((6, 13, 0), False), ((7, 1, 13), True)),
         "6.1.190 and 6.19.14 against 6.12.117, 7.2.13 and 7.3-rc7: 'hist:keys=common_pid:vals=g.b.$x'",
     ),
+    Gate(
+        "hist_names_pile_up",
+        ((_START, False), ((6, 16, 0), True), ((7, 0, 0), False)),
+        "guests of 6.16.12, 6.19.14 and 7.0.13: a trigger with 'vals=zz.q.$x' read again and again",
+    ),
     Gate("hist_depth", ((_START, 2), ((6, 12, 0), 3)), "traces of 6.1, 6.12, 7.2, 7.3: get_hist_pad() since"),
 )

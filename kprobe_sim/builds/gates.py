@@ -139,6 +139,7 @@ class Gates(NamedTuple):
     hist_held_by_names: bool  # each instance whose triggers share a histogram with variables by name is held by it
     hist_log2_wraps: bool  # the logarithm of what is above 2**63 is 0, not 64
     hist_dollar_within: bool  # a variable of another event is SYSTEM.EVENT.$NAME, not $SYSTEM.EVENT.NAME
+    hist_names_pile_up: bool  # such a variable's text comes after all that were shown of such before
     hist_depth: int  # by how much common_preempt_count of a histogram's synthetic event is more than its trigger's
 
 

@@ -27,6 +27,7 @@ class Tracing:
         self.scratch: ScratchPages = ScratchPages(machine.cpus)
         self.tracer_frames = TracerFrames(machine.profile, machine.symbols)
         self.named_triggers: dict[str, object] = {}
+        self.full_names = ""  # of histograms' variables, shown since the kernel started
         self.numbers = count()
         self.is_expanded = False
         self._listeners: list[Callable[[Event | None], None]] = []

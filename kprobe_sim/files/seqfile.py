@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, overload
 
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.files.node import OpenFile, Seek
@@ -144,4 +144,28 @@ def lines(get: Callable[[], bytes]) -> Records:
 
 def single(get: Callable[[], bytes]) -> Records:
     """Return a text as one record (single_open)."""
-    return lambda: (get(),)
+    return lambda: LazyRecords((get,))
+
+
+class LazyRecords(Sequence[bytes]):
+    """Records that are made when they are looked at, and once: that may change what is made of the next."""
+
+    def __init__(self, makers: Sequence[Callable[[], bytes]]) -> None:
+        self._makers = makers
+        self._made: dict[int, bytes] = {}
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[bytes]: ...
+
+    def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        if index not in self._made:
+            self._made[index] = self._makers[index]()
+        return self._made[index]

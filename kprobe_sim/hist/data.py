@@ -17,6 +17,7 @@ from kprobe_sim.hist.field import (
     REFERENCE,
     STACKTRACE,
     STRING,
+    STRING_SIZE,
     TIMESTAMP,
     USECS,
     VARIABLE,
@@ -115,6 +116,18 @@ class HistData:
     def stack_name(self) -> str:
         """What a call chain is called as a field."""
         return "common_stacktrace" if self.file.instance.machine.filter_gates.stacktrace_field else "stacktrace"
+
+    def full_name(self, name: str) -> str:
+        """Return the name of another event's variable, on some kernels after all that were shown before.
+
+        hist_field_name() puts it into a buffer that they don't clear, and oopses when that is full: here no more comes.
+        """
+        if not self.gates.hist_names_pile_up:
+            return name
+        tracing = self.file.instance.tracing
+        if len(tracing.full_names) + len(name) < STRING_SIZE:
+            tracing.full_names += name
+        return tracing.full_names
 
     def start(self) -> None:
         """Give it room for entries, once its fields are known."""

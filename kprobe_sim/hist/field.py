@@ -76,6 +76,8 @@ class Histogram(Protocol):
 
     def find_variable(self, name: str) -> HistField | None: ...
 
+    def full_name(self, name: str) -> str: ...
+
 
 class HistField:
     """One field; `data` is the histogram that it belongs to."""
@@ -170,7 +172,7 @@ class HistField:
         if self.flags & (EXPRESSION | REFERENCE):
             if not self.system:
                 return self.name or ""
-            return f"{self.system}.{self.event}.{'$' * self._dollar_within()}{self.name}"
+            return self.data.full_name(f"{self.system}.{self.event}.{'$' * self._dollar_within()}{self.name}")
         if self.flags & TIMESTAMP:
             return "common_timestamp"
         if self.flags & STACKTRACE and self.data.stack_name.startswith("common"):

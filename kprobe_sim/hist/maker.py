@@ -262,7 +262,6 @@ class HistMaker:
         if self.attributes.sort is None:
             data.sort.append(SortKey(0, False))
             return
-        names = ["hitcount", *(field.label() for field in (*data.values[1:], *data.keys))]
         texts = self.attributes.sort.split(",")
         for index, text in enumerate(texts):
             if not text:
@@ -272,11 +271,19 @@ class HistMaker:
             name, dot, modifier = text.partition(".")
             if not name:
                 raise refused(self.complain, HistFault.EMPTY_SORT_FIELD, "sort=")
-            if name not in names:
-                raise refused(self.complain, HistFault.INVALID_SORT_FIELD, name)
+            place = self._place(name)
             if dot and modifier not in ("descending", "ascending"):
                 raise refused(self.complain, HistFault.INVALID_SORT_MODIFIER, modifier)
-            data.sort.append(SortKey(names.index(name), modifier == "descending"))
+            data.sort.append(SortKey(place, modifier == "descending"))
+
+    def _place(self, name: str) -> int:
+        """Return where a field to sort by is; of those after it no name is asked (gate `hist_names_pile_up`)."""
+        if name == "hitcount":
+            return 0
+        for place, field in enumerate((*self.data.values[1:], *self.data.keys), 1):
+            if field.label() == name:
+                return place
+        raise refused(self.complain, HistFault.INVALID_SORT_FIELD, name)
 
 
 def _has_variables(field: HistField) -> bool:

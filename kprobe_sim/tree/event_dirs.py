@@ -256,12 +256,11 @@ class EventDir(EventsNode):
             drop_hist_triggers(self._file)
 
     def _open_trigger(self, flags: int) -> OpenFile:
-        from kprobe_sim.tree.trigger_file import put_trigger, trigger_text
+        from kprobe_sim.tree.trigger_file import put_trigger, trigger_lines
 
         available = self._modes.triggers
 
-        def records() -> list[bytes]:
-            text = trigger_text(self._file, available)
-            return [text] if text.startswith(b"#") else text.splitlines(keepends=True)
+        def put(data: bytes) -> int:
+            return put_trigger(self._file, data, available, self._hists)
 
-        return _TriggerFile(flags, records, lambda data: put_trigger(self._file, data, available, self._hists))
+        return _TriggerFile(flags, lambda: trigger_lines(self._file, available), put)

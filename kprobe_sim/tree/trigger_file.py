@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.events.event_file import EventFile, Trigger
 from kprobe_sim.events.trigger import EventSwitch, HistSwitch, Snapshot, StackTrace, TraceOff, TraceOn
+from kprobe_sim.files.seqfile import LazyRecords
 from kprobe_sim.filters.errors import LOG_LOCATION, FilterRefused
 from kprobe_sim.filters.predicate import compile_filter
 from kprobe_sim.named_tuple import NamedTuple
@@ -76,12 +78,16 @@ def put_trigger(file: EventFile, data: bytes, available: bytes, hists: Callable[
     return len(data)
 
 
-def trigger_text(file: EventFile, available: bytes) -> bytes:
-    """Return what the file reads."""
+def trigger_lines(file: EventFile, available: bytes) -> Sequence[bytes]:
+    """Return what the file reads, line by line."""
     if file.freed:
         raise refuse(errno.ENODEV)
-    lines = [f"{trigger.line()}\n" for trigger in file.triggers if trigger.group != "eprobe"]
-    return "".join(lines).encode("latin-1") or available
+    lines = [partial(_line, trigger) for trigger in file.triggers if trigger.group != "eprobe"]
+    return LazyRecords(lines) if lines else [available]
+
+
+def _line(trigger: Trigger) -> bytes:
+    return f"{trigger.line()}\n".encode("latin-1")
 
 
 def _read(data: bytes) -> _Line:

@@ -280,3 +280,29 @@ def test_a_call_chain_in_a_variable(version: Version, name: str) -> None:
     open_workload(kernel.tracefs).open("/etc/hostname")
     frames = re.findall(r"^=> (\w+)\+", kernel.tracefs.read("trace").decode(), re.MULTILINE)
     assert frames[-4:] == ["do_sys_openat2", "__x64_sys_openat", "do_syscall_64", "entry_SYSCALL_64_after_hwframe"]
+
+
+def test_names_of_variables_pile_up() -> None:
+    """What 6.16.12 and 6.19.14 showed, look by look."""
+    trigger, one, hist = "events/zz/r/trigger", "zz.q.x", "events/zz/r/hist"
+    tracefs = kernel_of((6, 19, 14)).tracefs
+    for name in ("q", "r"):
+        tracefs.write("kprobe_events", f"p:zz/{name} ksys_fadvise64_64 a=%di:u32".encode())
+    tracefs.write("events/zz/q/trigger", b"hist:keys=a:x=a:y=a")
+
+    def shown(text: str, path: str = trigger) -> bool:
+        return f"hist:keys=a:vals=hitcount{text} [active]\n".encode() in tracefs.read(path)
+
+    tracefs.write(trigger, b"hist:keys=a:vals=zz.q.$x")
+    assert shown(f",${one}:sort=hitcount:size=2048")
+    assert shown(f",${one * 2}:sort=hitcount:size=2048", hist)
+    tracefs.write(trigger, b"", truncate=True)
+    tracefs.write(trigger, b"hist:keys=a:b=a-zz.q.$x")  # the text of an expression is made once
+    assert shown(f":b=a-${one * 3}:sort=hitcount:size=2048")
+    assert shown(f":b=a-${one * 3}:sort=hitcount:size=2048", hist)
+    tracefs.write(trigger, b"", truncate=True)
+    tracefs.write(trigger, b"hist:keys=a:vals=zz.q.$x:sort=a")  # names are compared until the one to sort by is found
+    assert shown(f",${one * 5}:sort=a:size=2048")
+    for _ in range(60):
+        tracefs.read(trigger)
+    assert shown(f",${one * 42}:sort=a:size=2048")

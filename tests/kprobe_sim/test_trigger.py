@@ -13,7 +13,7 @@ import pytest
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.builds.filter_gates import filter_gates
 from kprobe_sim.kernel.workload import SimulatedWorkload
-from kprobe_sim.tree.trigger_file import put_trigger, trigger_text
+from kprobe_sim.tree.trigger_file import put_trigger, trigger_lines
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "triggers"
 SERIES = {"5.10": (5, 10, 262), "6.1": (6, 1, 190), "6.12": (6, 12, 117), "7.2": (7, 2, 13)}
@@ -68,7 +68,7 @@ def played(series: str) -> list[Outcome]:
         except OSError as error:
             number = errno.errorcode[error.errno or 0]
         task.open("events/kprobes/flt/trigger")
-        back = trigger_text(file, available).decode("latin-1")
+        back = b"".join(trigger_lines(file, available)).decode("latin-1")
         outcomes.append(Outcome(number, ret, back, unstamped(kernel.top.error_log.text())))
     return outcomes
 
