@@ -74,6 +74,10 @@ def _successor(words: list[str], statement: Statement) -> Iterator[tuple[list[st
             arguments = [_from_saved(argument) for argument in arguments] if not where.is_return else arguments
         else:
             table = _SUCCESSOR_ARGUMENTS.get((where.symbol, new), {})
+            if (
+                table and "%ax" in where.arguments
+            ):  # of the 32-bit convention, where other registers hold other arguments
+                continue
             arguments = [_mapped(argument, table) for argument in arguments]
         rewritten = [words[0], words[1].replace(where.symbol, new, 1), *arguments]
         yield rewritten, f"{new} for {where.symbol}"

@@ -180,6 +180,7 @@ def test_a_module_that_is_not_loaded() -> None:
             "p:x do_sys_open dfd=a0 flags=a2 mode=a3",
             "p:x do_sys_openat2 dfd=$arg1 flags=+0($arg3) mode=+8($arg3)",
         ),
+        ("p:x do_sys_open dfd=%ax filename=%dx", None),  # registers of 32-bit x86
         ("r:x vfs_read a=$arg1", None),  # what 5.10 and 6.1 have no word for
         ("p:x no_such_function", None),
         ("p:x vfs_read+3", None),
