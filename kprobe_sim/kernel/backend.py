@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 
@@ -45,7 +46,8 @@ class SimBackend(SimTracefs[SimulatedKernel]):
 def open_sim(argument: str) -> SimBackend:
     """Open a simulated tracefs: "KERNEL[,activity=NAME-OR-FILE][,cpus=N]"; all of it may be left out.
 
-    KERNEL is a series, a release, or the path of a profile.  There are as many CPUs as the activity uses, if the
+    KERNEL is a series, a release, or the path of a profile, which may have commas but not what looks like an option.
+    There are as many CPUs as the activity uses, if the
     profile has fewer.  The clock is the machine's.
 
     Raises ValueError for a kernel, activity or option that there isn't.
@@ -63,7 +65,8 @@ def check(argument: str) -> None:
 
 def _read(argument: str) -> tuple[str, Activity, int | None]:
     """Return the kernel, its work and the number of its CPUs, None if that is the profile's."""
-    kernel, *options = argument.split(",")
+    is_path = "/" in argument.partition(",")[0] or profile.SUFFIX in argument
+    kernel, *options = re.split(r",(?=[^,/]*=)" if is_path else ",", argument)
     cpus: int | None = None
     activity = "opens"
     for option in options:

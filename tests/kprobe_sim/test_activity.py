@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kprobe_sim import SimulatedKernel, Task
+from kprobe_sim.builds.profile import PROFILES
 from kprobe_sim.kernel import activity
 from kprobe_sim.kernel.backend import open_sim
 
@@ -154,6 +155,8 @@ def test_the_built_in_activities_play_on_every_kernel(series: str, name: str) ->
         ("9.9", "no profile of kernel '9.9'"),
         ("6.1,cpus=0", "sim: option 'cpus=0'"),
         ("6.1,colour=red", "sim: option 'colour=red': there are activity=NAME-OR-FILE and cpus=N"),
+        ("6.1,idle", "sim: option 'idle': there are activity=NAME-OR-FILE and cpus=N"),
+        ("./a,b.kprofile,colour=red", "sim: option 'colour=red': there are activity=NAME-OR-FILE and cpus=N"),
         ("6.1,activity=nope", "no activity 'nope'"),
         ("6.1,activity=perf-tools,cpus=1", "sim: activity 'perf-tools' uses 2 CPUs: give cpus=2, or leave cpus out"),
     ],
@@ -162,6 +165,15 @@ def test_a_bad_spec_is_told_what_is_wrong(argument: str, said: str) -> None:
     with pytest.raises(ValueError) as caught:
         open_sim(argument)
     assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("place", ["6.1,mine.kprofile", "a,b/6.1.kprofile", "6.1,cpus/mine"])
+def test_a_profile_whose_path_has_commas(place: str, tmp_path: Path) -> None:
+    path = tmp_path / place
+    path.parent.mkdir(exist_ok=True)
+    path.symlink_to(PROFILES / "6.1.0-54-cloud-amd64")
+    assert open_sim(str(path)).kernel.release == "6.1.0-54-cloud-amd64"
+    assert open_sim(f"{path},activity=idle,cpus=2").kernel.cpus == 2
 
 
 def test_a_backend_has_the_cpus_of_its_activity() -> None:

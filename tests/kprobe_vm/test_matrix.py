@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from kprobe_sim.builds.portable.file import packed
+from kprobe_sim.builds.profile import PROFILES
 from kprobe_vm import cli
 from kprobe_vm.comparison import matrix_page
 from kprobe_vm.comparison.answers import Answer, Column, rows
 from kprobe_vm.comparison.features import SECTIONS, Act, Define, Exists, Filter, Format, Option
-from kprobe_vm.comparison.matrix import columns
+from kprobe_vm.comparison.matrix import beside, columns
 
 VOID = {"meta", "input", "col", "br"}
 
@@ -40,6 +42,36 @@ class Tags(HTMLParser):
 @pytest.fixture(scope="module")
 def simulated() -> list[Column]:
     return columns([], ["sim:5.10", "sim:6.1"])
+
+
+def column(release: str, said: str, *, is_simulator: bool = False) -> Column:
+    """Return a column with one answer, of a kernel or a simulator."""
+    return Column(".".join(release.split(".")[:2]), release, "", (Answer(said),), is_simulator=is_simulator)
+
+
+def test_builds_of_one_series_stand_beside_the_simulators_of_their_releases() -> None:
+    asked = [
+        *(column("6.12.117-amd64", "a"), column("6.12.117-rt-amd64", "b"), column("6.1.190", "c")),
+        column("6.12.117-rt-amd64", "d", is_simulator=True),
+        column("6.12.117-amd64", "e", is_simulator=True),
+        column("6.1.43", "f", is_simulator=True),
+        column("7.2.13", "g", is_simulator=True),
+    ]
+    found = beside(dict(enumerate(asked)))
+    assert [(one.name, one.answers[0].state, one.simulated and one.simulated[0].state) for one in found] == [
+        ("6.12.117-amd64", "a", "e"),
+        ("6.12.117-rt-amd64", "b", "d"),
+        ("6.1", "c", "f"),
+        ("simulator 7.2", "g", None),
+    ]
+
+
+def test_a_simulator_is_a_profile_by_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "mine.kprofile"
+    path.write_bytes(packed(PROFILES / "6.1.0-54-cloud-amd64"))
+    (by_path, by_series) = columns([], [f"sim:{path}", "sim:6.1"])
+    assert by_path == by_series
+    assert by_path.name == "simulator 6.1.0-54-cloud-amd64"  # two of one series
 
 
 def answers(found: list[Column], act: Act) -> list[Answer]:

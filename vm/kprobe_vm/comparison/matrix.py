@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -77,15 +78,37 @@ def questions(kernels: Sequence[str], simulators: Sequence[str]) -> list[Questio
 
 
 def beside(answered: Mapping[int, Column]) -> list[Column]:
-    """Return columns in the order of their questions, each kernel's with the answers of the simulator of its series."""
+    """Return columns in the order of their questions, each kernel's with the answers of its simulator.
+
+    That is one of its release, else of its series if it isn't another kernel's.  Where a series is there twice, columns
+    are called by their releases.
+    """
     ordered = [answered[number] for number in sorted(answered)]
-    simulated = {column.name: column for column in ordered if column.is_simulator}
-    found = []
-    for column in ordered:
-        if not column.is_simulator:
-            like = simulated.pop(column.name, None)
-            found.append(column._replace(simulated=like.answers if like else None))
-    return [*found, *(column._replace(name=f"simulator {column.name}") for column in simulated.values())]
+    kernels = [column for column in ordered if not column.is_simulator]
+    left = [column for column in ordered if column.is_simulator]
+    found = {}
+    for same in (_of_release, _of_series):
+        for column in kernels:
+            like = None if column in found else next((one for one in left if same(one, column)), None)
+            if like is not None:
+                left.remove(like)
+                found[column] = column._replace(simulated=like.answers)
+    shown = [found.get(column, column) for column in kernels]
+    return [*_told_apart(shown), *(one._replace(name=f"simulator {one.name}") for one in _told_apart(left))]
+
+
+def _of_release(simulator: Column, kernel: Column) -> bool:
+    return simulator.release == kernel.release
+
+
+def _of_series(simulator: Column, kernel: Column) -> bool:
+    return simulator.name == kernel.name
+
+
+def _told_apart(found: Sequence[Column]) -> list[Column]:
+    """Return columns of which those that share a name have their release for it."""
+    names = Counter(column.name for column in found)
+    return [column._replace(name=column.release) if names[column.name] > 1 else column for column in found]
 
 
 def _offered_simulators(kernels: Sequence[str]) -> list[str]:
