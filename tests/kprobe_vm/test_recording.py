@@ -296,6 +296,7 @@ def test_version_of_a_banner(banner: str, version: str) -> None:
 
 
 def test_config_facts() -> None:
+    assert parse_config("CONFIG_KASAN=y\n") == {"KASAN": "y"}  # stacks are larger
     assert parse_config('CONFIG_HZ=250\n# CONFIG_PREEMPT_RT is not set\nCONFIG_SMP=y\nCONFIG_FOO="x"\n') == {
         "HZ": "250",
         "SMP": "y",
