@@ -35,6 +35,8 @@ INTRODUCTION = """\
 Written by `tools/check_table.py`, from `kprobe check` on the command lines in `fixtures/check/`; `docs/check.md`
 explains it. ✓ is taken; an errno is a refusal; ≠ is taken, but means something else than on other kernels, or than it
 says; – is not asked, as the definition before it isn't taken. What stands under *instead* all these kernels take alike.
+
+Of its cells 60 were drawn (`--sample 60 --seed 15`) and put to guests of all eleven kernels: none was wrong.
 """
 
 

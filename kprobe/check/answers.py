@@ -91,6 +91,11 @@ class Asked:
                 self._functions.setdefault(name, set()).add(module.strip("[]\t "))
         return self._functions
 
+    def parameters(self, symbol: str) -> list[str]:
+        """Return the names of a function's parameters in their order; none where the kernel has no BTF to know them."""
+        answer = self.ask(Statement(DEFINITION, f"p:kprobe_check {symbol} $arg*", "kprobe_events"))
+        return [field.name for field in answer.fields]
+
     # ------------------------------------------------------------------------------------------------- asking
 
     def _asked(self, statement: Statement) -> Answer:

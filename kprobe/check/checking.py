@@ -129,9 +129,10 @@ def _close(opened: Sequence[tuple[Asked, Callable[[], None]]]) -> None:
 def _finding(statement: Statement, kernels: Sequence[Kernel], asked: Sequence[Asked], trial: Trial | None) -> Finding:
     answers = [one.ask(statement) for one in asked]
     others = meanings.differences(answers)
+    moved = meanings.moved(statement, asked)
     verdicts = tuple(
-        _verdict(kernel, answer, (*other, *(meanings.remarks(statement, one) if answer.is_taken else ())))
-        for kernel, one, answer, other in zip(kernels, asked, answers, others, strict=True)
+        _verdict(kernel, answer, (*other, *at, *meanings.remarks(statement, one)) if answer.is_taken else ())
+        for kernel, one, answer, other, at in zip(kernels, asked, answers, others, moved, strict=True)
     )
     finding = Finding(statement, verdicts)
     if trial is None or finding.state == UNASKED:

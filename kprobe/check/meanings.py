@@ -7,6 +7,8 @@ means something else where
 - its function has a successor that took over its work (`do_sys_open`, `do_sys_openat2`), and the kernel has both;
 - it reads registers or `$argN` at the entry of a wrapper of a system call, `__x64_sys_*`: that has one argument, `%di`,
   the address of the caller's registers, and what the caller passed is in these;
+- it reads a register or `$argN` at a function's entry whose parameter is elsewhere on the newest kernel, or the other
+  way round, or which is none, where another kernel has one more (as far as kernels have BTF, which knows that);
 - it names a function of a module that isn't loaded: the kernel takes it, and waits for the module.
 """
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from kprobe.check.answers import Answer, Asked
     from kprobe.check.statements import Statement
 
+REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")  # of a function's first six arguments, System V ABI for x86-64
 WRAPPERS = ("__x64_sys_", "__ia32_sys_", "__x64_compat_sys_", "__ia32_compat_sys_")
 _PLACE = re.compile(r"\s*([pr])\d*(?::\S+)?\s+(?:([\w-]+):)?([A-Za-z_][\w.]*)((?:[+-]\w+)?)(%return)?(?=\s|$)")
 
@@ -80,6 +83,48 @@ def taken_for_arguments(arguments: str) -> str:
         if found:
             return found[1]
     return ""
+
+
+def moved(statement: Statement, kernels: Sequence[Asked]) -> list[tuple[str, ...]]:
+    """Return for each kernel, oldest first, which registers and $argN aren't the parameters that they are elsewhere."""
+    where = spot(statement)
+    words = {} if where is None or not where.is_entry or where.module else _positions(where.arguments)
+    if where is None or not words:
+        return [()] * len(kernels)
+    known = [kernel.parameters(where.symbol) for kernel in kernels]
+    newest = next(filter(None, reversed(known)), [])
+    most = max(map(len, known), default=0)
+    return [
+        tuple(
+            said
+            for word, index in words.items()
+            if names and index < most and (said := _moved(word, index, names, newest))
+        )
+        for names in known
+    ]
+
+
+def _positions(arguments: str) -> dict[str, int]:
+    """Return the registers of the calling convention and the $argN in a definition's arguments, with their numbers."""
+    found: dict[str, int] = {}
+    for word in re.findall(r"%(?:di|si|dx|cx|r8|r9)\b|\$arg[1-6]\b", arguments):
+        found[word] = REGISTERS.index(word[1:]) if word[0] == "%" else int(word[4:]) - 1
+    return found
+
+
+def _moved(word: str, index: int, names: Sequence[str], newest: Sequence[str]) -> str:
+    if index >= len(names):
+        return f"{word} is no argument: the function has {len(names)}, {', '.join(names)}"
+    here, there = names[index], newest[index] if index < len(newest) else ""
+    if here != there and here in newest:
+        return f"{word} is {here}, which is {_place(newest.index(here))} on newer kernels"
+    if here != there and there in names:
+        return f"{word} is {here}; {there}, which it is on newer kernels, is {_place(names.index(there))}"
+    return ""
+
+
+def _place(index: int) -> str:
+    return f"%{REGISTERS[index]}" if index < len(REGISTERS) else "on the stack"
 
 
 def differences(answers: Sequence[Answer]) -> list[tuple[str, ...]]:

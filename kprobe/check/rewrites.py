@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from kprobe.check.meanings import WRAPPERS, spot, taken_for_arguments
-from kprobe.check.statements import DEFINITION, FILTER, Position, Statement
+from kprobe.check.meanings import REGISTERS, WRAPPERS, spot, taken_for_arguments
+from kprobe.check.statements import DEFINITION, FILTER, Statement
 from kprobe.symbols import successors
 
 TYPE_CHECKING = False
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     _Rule = Callable[[list[str], Statement], Iterator[tuple[list[str], str]]]
 
-REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")  # of a function's first six arguments, System V ABI for x86-64
 # where a system call's arguments are in struct pt_regs; the fourth is in r10, not cx (arch/x86/entry/entry_64.S)
 _SAVED = {"di": 112, "si": 104, "dx": 96, "cx": 56, "r10": 56, "r8": 72, "r9": 64}
 _OPEN_HOW = (("%dx", "+0(%dx)"), ("%cx", "+8(%dx)"), ("$arg3", "+0($arg3)"), ("$arg4", "+8($arg3)"))
@@ -203,22 +202,12 @@ def _by_names(words: list[str], statement: Statement, asked: Sequence[Asked]) ->
     where = spot(statement)
     if where is None or not where.is_entry or where.module or not re.search(r"[A-Za-z_]", where.arguments):
         return
-    names = _parameters(where.symbol, asked)
+    names = next(filter(None, (kernel.parameters(where.symbol) for kernel in reversed(asked))), [])[: len(REGISTERS)]
     if not names:
         return
     new = [one for word in words[2:] for one in _numbered(word, names)]
     if new != words[2:]:
         yield [*words[:2], *new], "$argN for the names of parameters, which need BTF"
-
-
-def _parameters(symbol: str, asked: Sequence[Asked]) -> list[str]:
-    """Return the names of a function's parameters, as the newest kernel says that has BTF."""
-    statement = Statement(DEFINITION, f"p:kprobe_check {symbol} $arg*", "kprobe_events", Position())
-    for kernel in reversed(asked):
-        answer = kernel.ask(statement)
-        if answer.is_taken:
-            return [field.name for field in answer.fields][: len(REGISTERS)]
-    return []
 
 
 def _numbered(word: str, names: list[str]) -> list[str]:

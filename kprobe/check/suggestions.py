@@ -77,5 +77,6 @@ class Trial:
             all(answer.is_taken for answer in answers)
             and not any(meanings.differences(answers))
             and not any(meanings.remarks(statement, one) for one in self._asked)
+            and not any(meanings.moved(statement, self._asked))
         )
         return None if is_good else answers

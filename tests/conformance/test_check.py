@@ -20,6 +20,8 @@ p vfs_read
 r:own vfs_read $retval
 p:own vfs_read $arg*
 p:own vfs_read count
+p:own vfs_create $arg*
+p:own vfs_create dentry=%dx
 p:own vfs_read+3
 p:own __x64_sys_openat f=+0(%si):string
 p:own nowhere:vfs_read
