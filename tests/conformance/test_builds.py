@@ -147,13 +147,13 @@ def test_the_profile_of_a_guest(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("spec", "command"),
-    [("vm:6.17", "kprobe-vm record 6.17"), ("local", "kprobe-sim record-local")],
+    [("vm:6.5", "kprobe-vm record 6.5"), ("local", "kprobe-sim record-local")],
 )
 def test_a_guest_without_a_profile(spec: str, command: str) -> None:
     with pytest.raises(LookupError) as refusal:
-        recorded_of("6.17.13+deb13-cloud-amd64", spec, [])
+        recorded_of("6.5.13-mine", spec, [])
     assert str(refusal.value) == (
-        "no profile of 6.17.13+deb13-cloud-amd64, from which this suite knows what its functions are; make one with\n"
-        f"    {command} -o DIRECTORY/6.17.13+deb13-cloud-amd64.kprofile\n"
+        "no profile of 6.5.13-mine, from which this suite knows what its functions are; make one with\n"
+        f"    {command} -o DIRECTORY/6.5.13-mine.kprofile\n"
         "and name DIRECTORY in KPROBE_SIM_PROFILES"
     )

@@ -258,6 +258,38 @@ def test_a_trace_on_the_simulator(environment: Path, outside: Path) -> None:
     assert re.search(r"cat-\d+ .*: myopen: \(do_sys_openat2\+0x0/0x\w+\) filename=\"/etc/hostname\"\n", said)
 
 
+@pytest.fixture(scope="module")
+def profiles(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the wheel of the profiles that the package lacks, built from a copy."""
+    tree, out = tmp_path_factory.mktemp("profiles"), tmp_path_factory.mktemp("wheel")
+    for name in (name for name in files() if name.startswith("distributions/kprobe-sim-profiles/")):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tree / name)
+    project = tree / "distributions" / "kprobe-sim-profiles"
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, project)
+    (wheel,) = out.glob("*.whl")
+    return wheel
+
+
+def test_the_distribution_of_profiles(environment: Path, profiles: Path, pip: Path, outside: Path) -> None:
+    """Its kernels are there as soon as it is installed, and one that is damaged is refused by its file's name."""
+    python = ("env", f"XDG_CACHE_HOME={outside}", environment / "python")
+    open_one = "import sys, kprobe_sim; print(kprobe_sim.SimulatedKernel(sys.argv[1]).release)"
+    said = run(*python, "-c", open_one, "6.19", cwd=outside, status=1)
+    assert "ValueError: no profile of kernel '6.19'; there are: 5.10.0-" in said
+    run(*python, pip, "install", "--quiet", "--no-index", "--no-compile", "--disable-pip-version-check", profiles)
+    assert run(*python, "-c", open_one, "6.19", cwd=outside).startswith("6.19.")
+    assert run(*python, "-c", open_one, "6.12-rt-amd64", cwd=outside).endswith("-rt-amd64\n")
+    assert run(*python, "-c", open_one, "6.12", cwd=outside).endswith("-cloud-amd64\n")
+    rows = [line.split() for line in run(environment / "kprobe-sim", "profiles", cwd=outside).splitlines()]
+    brought = [re.match(r"\d+\.\d+", row[0]) for row in rows if row[-2:] == ["kprobe-sim-profiles", "0.1.0"]]
+    assert [found and found[0] for found in brought] == ["6.12", "6.12", "6.16", "6.17", "6.18", "6.19", "7.0", "7.1"]
+    (damaged,) = environment.parent.rglob("kprobe_sim_profiles/7.1*.kprofile")
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    said = run(*python, "-c", open_one, "7.1", cwd=outside, status=1)
+    assert re.search(rf"ValueError: {re.escape(str(damaged))}: truncated: it has \d+ of \d+ bytes", said)
+
+
 def test_a_run_of_pytest(environment: Path, outside: Path) -> None:
     (outside / "test_it.py").write_text(TEST)
     said = run(

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import errno
 import re
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from kprobe_sim import SimulatedKernel
-from kprobe_sim.builds.profile import available, load
+from kprobe_sim.builds.portable.envelope import HEAD_SIZE, read_head
+from kprobe_sim.builds.profile import available, load, ordered
 from kprobe_sim.tree.control_files import CONTROL, KNOBS, PER_CPU, PLAIN, PROBE_FILES, TOP
 
-PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
+DISTRIBUTION = ROOT / "distributions" / "kprobe-sim-profiles" / "src" / "kprobe_sim_profiles"
 BEHAVE = {*CONTROL, *KNOBS, *TOP, *PROBE_FILES, *PLAIN, "available_tracers"}  # the last ones never change
 
 
@@ -45,7 +49,16 @@ def refuses(kernel: SimulatedKernel, name: str) -> bool:
 
 def test_the_kernels_are_those_of_the_profiles() -> None:
     rows = re.findall(r"^\| `([^`]+)` \| ([\d.]+)(?: \(rc\d+\))? \|$", PAGE, re.MULTILINE)
-    assert rows == [(release, load(release).version) for release in available()]
+    assert rows[: len(available())] == [(release, load(release).version) for release in available()]
+    heads = [read_head(path.read_bytes()[:HEAD_SIZE]) for path in sorted(DISTRIBUTION.glob("*.kprofile"))]
+    brought = {head.release: head.version for head in heads}
+    assert rows[len(available()) :] == [(release, brought[release]) for release in ordered(tuple(brought))]
+
+
+def test_the_files_of_the_distribution_are_those_of_its_checksums() -> None:
+    rows = [f"{sha256(path.read_bytes()).hexdigest()}  {path.name}" for path in DISTRIBUTION.glob("*.kprofile")]
+    assert (DISTRIBUTION / "SHA256SUMS").read_text().splitlines() == sorted(rows, key=lambda row: row[66:])
+    assert max(path.stat().st_size for path in DISTRIBUTION.glob("*.kprofile")) <= 3_000_000
 
 
 def test_the_files_that_refuse_writes_are_named() -> None:
