@@ -87,20 +87,41 @@ def _array(specs: list[str]) -> tuple[bytes, Convert]:
     return rb"\{(" + b",".join([pattern] * len(specs)) + rb")\}", _numbers(convert)
 
 
-def _builder(names: list[str], converts: list[Convert]) -> Callable[[re.Match[bytes]], dict[str, Value]]:
-    """Write the function that makes a dict of a match: spelled out, it takes half the time of a loop."""
+def _reader(pattern: bytes, names: list[str], converts: list[Convert]) -> Callable[[bytes], dict[str, Value] | None]:
+    """Write the function that reads a text into a dict: spelled out, it takes a third of the time of a loop."""
     items = []
     for i, (name, convert) in enumerate(zip(names, converts, strict=True)):
         if convert is _decimal:
-            call = f"int(p[{i + 1}])"
+            call = f"int(a{i})"
         elif convert is _hexadecimal:
-            call = f"int(p[{i + 1}], 16)"
+            call = f"int(a{i}, 16)"
+        elif convert is _text:
+            call = f'FAULT if a{i} is None else a{i}.decode("utf-8", "surrogateescape")'
         else:
-            call = f"c[{i}](p[{i + 1}])"
+            call = f"c[{i}](a{i})"
         items.append(f"{name!r}: {call}")
+    values = "".join(f"a{i}, " for i in range(len(names)))
     # the names are words (_ITEM); nothing else comes from outside
-    built: Callable[[re.Match[bytes]], dict[str, Value]] = eval(f"lambda p: {{{', '.join(items)}}}", {"c": converts})
-    return built
+    source = f"""
+def read(body):
+    p = fullmatch(body)
+    if p is None:
+        # a file whose lines end with CR LF has one character more
+        p = fullmatch(body[:-1]) if body[-1:] == b"\\r" else None
+        if p is None:
+            return None
+    try:
+        {values + "= p.groups()" if names else "pass"}
+        return {{{", ".join(items)}}}
+    except NotDecoded:
+        return None
+"""
+    scope: dict[str, Any] = {
+        "fullmatch": re.compile(pattern, re.S).fullmatch, "c": converts, "FAULT": FAULT, "NotDecoded": _NotDecoded
+    }  # fmt: skip
+    exec(source, scope)
+    read: Callable[[bytes], dict[str, Value] | None] = scope["read"]
+    return read
 
 
 class Arguments:
@@ -110,7 +131,7 @@ class Arguments:
     ones before the last end at the first place where the rest still fits; if there is another, they are guesses.
     """
 
-    __slots__ = ("_build", "_fullmatch", "_items", "_names", "_opening", "_parts", "_texts", "ends")
+    __slots__ = ("_items", "_names", "_opening", "_parts", "_texts", "ends", "read")
 
     def __init__(self, items: list[tuple[str, str]]) -> None:
         strings = [i for i, (_, spec) in enumerate(items) if spec == '"%s"']
@@ -134,9 +155,9 @@ class Arguments:
             part, convert = _array(_ELEMENT.findall(spec)) if spec[0] == "{" else _scalar(spec)
             pattern += part
             converts.append(convert)
-        self._fullmatch = re.compile(pattern, re.S).fullmatch
+        self.read = _reader(pattern, [name for name, _ in items], converts)
+        """Reads the arguments; None if the text isn't theirs, whole."""
         self._opening = re.compile(opening, re.S).match if opening else None
-        self._build = _builder([name for name, _ in items], converts)
         self._items = items
         self._names = [name for name, _ in items]
         self._texts = [i for i, (_, spec) in enumerate(items) if '"%s"' in spec]
@@ -145,17 +166,6 @@ class Arguments:
             (b'" ' if items[i][1] == '"%s"' else b"} ") + items[i + 1][0].encode() + b"=" for i in self._texts[:-1]
         )
         self._parts: tuple[list[Arguments], list[Arguments]] | None = None
-
-    def read(self, body: bytes) -> dict[str, Value] | None:
-        """Read the arguments; None if the text isn't theirs, whole."""
-        # a file whose lines end with CR LF has one character more
-        parts = self._fullmatch(body) or (self._fullmatch(body[:-1]) if body[-1:] == b"\r" else None)
-        if parts is None:
-            return None
-        try:
-            return self._build(parts)
-        except _NotDecoded:
-            return None
 
     def guessed(self, body: bytes) -> frozenset[str]:
         """Name the arguments that may be others: those between two strings of which the first could end elsewhere."""

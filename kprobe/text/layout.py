@@ -19,7 +19,12 @@ STANDARD: Final = re.compile(
     rb"((?s:.{16})-\d[\d ]{4,20}+(?:\([ \d-]{5,20}+\) )?\[\d{3,9}\](?: [^ \n]++)?) "
     rb"(?: *+(\d{1,20}+)\.(\d{6})|(?=[ \d]{12})( *\d{1,20})): " + _BODY
 )
-# what stands in its first group
+# The same for what most lines are, a probe's event with a time, as far as that makes it faster.
+USUAL: Final = re.compile(
+    rb"((?s:.{16})-[0-9][0-9 ]{4,20}+\[[0-9]{3,9}\](?: [^ \n]++)?) ++([0-9]{1,20}+)\.([0-9]{6}): "
+    rb"([^\s:]++: \([^()\n]*+\))([^\n]*+)\n"
+)
+# what stands in the first group of both
 STANDARD_CONTEXT: Final = re.compile(
     rb"((?s:.{16}))-(\d+)[\d ]*(?:\(([ \d-]+)\) )?\[(\d+)\](?: ([^ \n]+))?",
 )

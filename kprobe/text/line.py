@@ -8,7 +8,7 @@ from kprobe.text.arguments import Arguments, arguments_of, decode
 from kprobe.text.context import Columns, Contexts, decimal, is_graph, keep
 from kprobe.text.format import parse_format
 from kprobe.text.graph import call
-from kprobe.text.layout import BARE, FRAME, GRAPH_END, PERF, REPORT, REPORT_LATENCY, STACKS
+from kprobe.text.layout import BARE, FRAME, GRAPH_END, PERF, REPORT, REPORT_LATENCY, STACKS, USUAL
 from kprobe.text.nameless import NAMELESS, nameless
 from kprobe.text.place import find_place, frame
 from kprobe.text.records import (
@@ -38,6 +38,9 @@ _RAW_MARKER = re.compile(rb"# ([0-9a-f]{1,8}) buf:((?: [0-9a-f]{2})*)")
 _REPORTED_FRAME: Final = re.compile(rb"=> ([^\n]*)")
 _REPORTS: Final = (REPORT, REPORT_LATENCY)
 
+# How many texts of arguments are kept with what they say, for all events; about 1 MB.
+_KNOWN: Final = 2048
+
 _new = tuple.__new__
 
 
@@ -51,6 +54,7 @@ class Site(NamedTuple):
     texts: frozenset[str]
     signed: frozenset[str]
     mark: bool
+    known: dict[bytes, tuple[dict[str, Value], bool, frozenset[str]]]  # texts of arguments that were read before
 
 
 class Lines:
@@ -64,6 +68,7 @@ class Lines:
         "_known",
         "_prefixed",
         "_reported",
+        "_room",
         "_seconds",
         "_sites",
     )
@@ -78,6 +83,7 @@ class Lines:
         self._sites: dict[bytes, Site] = {}
         self._reported: dict[bytes, Site] = {}
         self._frames: dict[bytes, CodeAddress] = {}
+        self._room = _KNOWN
         self.begin()
 
     def begin(self) -> None:
@@ -122,38 +128,70 @@ class Lines:
             self._prefixed = True
         return found
 
-    def standard(self, line: re.Match[bytes]) -> Record | None:
-        """Do what ``record`` does, for one line in the usual layout: this decides how fast a trace is read."""
-        context, seconds, fraction, count, text, rest = line.groups()
-        if text is None or count is not None:
-            return self.record(line, rest, line[0])
-        name, address, caller, arguments, _, _, _ = self._sites.get(text) or self._site(text, self._sites)
-        if address is None:
-            return self.uncertain(line, rest, line[0])
+    def usual(self, text: bytes, position: int, limit: int, append: Callable[[Record], None]) -> int:
+        """Read lines as long as each is a probe's event in the usual layout, and the next as well; say where that ends.
+
+        This decides how fast a trace is read: it does what ``record`` does, with all that repeats from tables.
+        """
+        match, new, event = USUAL.match, _new, Event
+        columns, stamps, sites, contexts = self._columns, self._seconds, self._sites, self._contexts
+        line = match(text, position, limit)
+        while line is not None:
+            end = line.end()
+            following = match(text, end, limit)
+            if following is None:
+                break
+            context, seconds, fraction, place, rest = line.groups()
+            name, address, caller, arguments, _, _, _, known = sites.get(place) or self._site(place, sites)
+            found = known.get(rest)
+            if found is not None:
+                fields, complete, guessed = found
+                fields = fields.copy()
+            elif address is None or (found := self._arguments(arguments, known, context, rest)) is None:
+                break
+            else:
+                fields, complete, guessed = found
+            task, pid, tgid, cpu, flags = columns.get(context) or contexts.columns(context)
+            stamp = (stamps.get(seconds) or contexts.second(seconds)) + int(fraction) * 1000
+            # what Event(…) does, at less than half the cost
+            append(
+                new(
+                    event,
+                    (
+                        task, pid, cpu, flags, stamp, name, address, caller, fields, tgid, "time", line[0], complete,
+                        guessed, "", "",
+                    ),
+                )
+            )  # fmt: skip
+            position, line = end, following
+        return position
+
+    def _arguments(
+        self,
+        arguments: Arguments | None,
+        known: dict[bytes, tuple[dict[str, Value], bool, frozenset[str]]],
+        context: bytes,
+        rest: bytes,
+    ) -> tuple[dict[str, Value], bool, frozenset[str]] | None:
+        """Read the arguments of an event in the usual layout; None if they can't be read to the end."""
         if arguments is not None:
             fields = arguments.read(rest)
             if fields is None:
                 return None
-            complete, guessed = True, NONE
-            for end in arguments.ends:
-                if rest.count(end) > 1:
-                    guessed = arguments.guessed(rest)
-                    break
+            found = fields, True, arguments.guessed(rest) if arguments.ends else NONE
         else:
             # as context.decimal has it
-            fields, guessed, complete, whole, _ = self._look(rest, context[23] == 32 and context[25] in b"[(")
+            is_decimal = self._prefixed or (context[23] == 32 and context[25] in b"[(")
+            fields, guessed, complete, whole, _ = self._look(rest, is_decimal)
             if not whole:
                 return None
-        task, pid, tgid, cpu, flags = self._columns.get(context) or self._contexts.columns(context)
-        stamp = (self._seconds.get(seconds) or self._contexts.second(seconds)) + int(fraction) * 1000
-        # what Event(…) does, at less than half the cost
-        return _new(
-            Event,
-            (
-                task, pid, cpu, flags, stamp, name, address, caller, fields, tgid, "time", line[0], complete, guessed,
-                "", "",
-            ),
-        )  # fmt: skip
+            found = fields, complete, guessed
+            if not is_decimal:
+                return found
+        if self._room:
+            self._room -= 1
+            known[rest] = fields.copy(), found[1], found[2]
+        return found
 
     def uncertain(self, line: re.Match[bytes], rest: bytes, raw: bytes) -> Record:
         """Build the record of a line whose arguments aren't a probe's, or are broken: as far as they can be read."""
@@ -239,7 +277,7 @@ class Lines:
             if arrow and address is not None:
                 caller, address = address, find_place(second)
                 caller = caller if address is not None else None
-        site = Site(name, address, caller, arguments, texts, signed, parts[1] == MARKER_NAME)
+        site = Site(name, address, caller, arguments, texts, signed, parts[1] == MARKER_NAME, {})
         return keep(table, text, site)
 
     def _format(self, name: str) -> tuple[Arguments | None, frozenset[str], frozenset[str]]:

@@ -113,40 +113,30 @@ class Parser:
         # where the text may end for good: then what stands before it is all there is
         whole = final or (self._live and limit == len(text))
         records: list[Record] = []
-        append, standard, other = records.append, self._lines.standard, self._lines.record
         position = 0
-        match, usual = self._layout.match, self._layout is STANDARD
-        line = match(text, 0, limit)
         while position < limit:
+            if self._settled and self._layout is STANDARD:
+                position = self._lines.usual(text, position, limit, records.append)
+            line = self._layout.match(text, position, limit)
             if line is None or (not self._settled and self._is_reported(line)):
                 position, record = self._other(text, position, limit, whole)
                 if record is not None:
-                    append(record)
+                    records.append(record)
                 elif position < 0:
                     position = -position - 1
                     break
-                # that may have changed the layout
-                match, usual = self._layout.match, self._layout is STANDARD
-                line = match(text, position, limit)
                 continue
-            end = line.end()
-            following = match(text, end, limit)
-            if following is not None:
-                record = standard(line) if usual else other(line, line[line.re.groups], line[0])
-                if record is not None:
-                    append(record)
-                    if not self._settled:
-                        self._settle()
-                    position, line = end, following
-                    continue
-            record = self._long(line, text, limit, whole=whole, final=final)
+            record = None
+            if self._layout.match(text, line.end(), limit) is not None:
+                record = self._lines.record(line, line[line.re.groups], line[0])
+            if record is None:
+                record = self._long(line, text, limit, whole=whole, final=final)
             if record is None:
                 break
-            append(record)
+            records.append(record)
             self._last = record
             self._settle()
             position += len(record.raw)
-            line = match(text, position, limit)
         self._keep(text, position, limit, records)
         return records
 
