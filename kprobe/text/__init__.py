@@ -3,6 +3,7 @@
 Uses nothing but the standard library: text from elsewhere is read as well.  Start with `records`, then `parser`.
 """
 
+from kprobe.text.defined import defined_name
 from kprobe.text.format import Format, FormatField, parse_format
 from kprobe.text.parser import Parser, parse
 from kprobe.text.records import (
@@ -52,6 +53,7 @@ __all__ = [
     "Unnamed",
     "Unparsed",
     "Value",
+    "defined_name",
     "parse",
     "parse_format",
 ]

@@ -13,7 +13,8 @@ Convert: TypeAlias = Callable[[Any], Value]
 
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"', re.S)
 _PLACES = re.compile(r"\(%lx(?: <- %lx)?\)")
-_SPEC = r"\"%s\"|'%c'|%pS|(?:0x)?%(?:hh|h|ll|l|L)?[dux]"
+# %n isn't the kernel's: a number in whichever base its text shows (see defined)
+_SPEC = r"\"%s\"|'%c'|%pS|%n|(?:0x)?%(?:hh|h|ll|l|L)?[dux]"
 _ITEM = re.compile(rf" (\w+)=({_SPEC}|\{{(?:{_SPEC})(?:,(?:{_SPEC}))*\}})")
 _ELEMENT = re.compile(_SPEC)
 _UNNAMED = re.compile(rb" \w+=\Z")
@@ -34,6 +35,7 @@ def _text(text: bytes | None) -> Value:
 
 _decimal: Final[Convert] = int
 _hexadecimal: Final[Convert] = partial(int, base=16)
+_number: Final[Convert] = partial(int, base=0)
 
 
 def _symbol(text: bytes) -> Value:
@@ -70,6 +72,8 @@ def _scalar(spec: str) -> tuple[bytes, Convert]:
         return rb"'(.)'", _text
     if spec == "%pS":
         return rb"([^\s,{}]+(?: \[[^\]\s]+\])?)", _symbol
+    if spec == "%n":
+        return rb"(0x[0-9a-f]++|-?(?:0|[1-9]\d{0,19}+))", _number
     if spec[-1] == "x":
         return (rb"0x" if spec.startswith("0x") else rb"") + rb"([0-9a-f]++)", _hexadecimal
     return rb"(-?\d{1,20}+)", _decimal

@@ -1,11 +1,12 @@
 """One record's text -> the record, with tables for what repeats from line to line."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from kprobe.text.arguments import Arguments, arguments_of, decode
 from kprobe.text.context import Columns, Contexts, decimal, is_graph, keep
+from kprobe.text.defined import Definition, defined_name, definition_of
 from kprobe.text.format import parse_format
 from kprobe.text.graph import call
 from kprobe.text.layout import BARE, FRAME, GRAPH_END, PERF, REPORT, REPORT_LATENCY, STACKS, USUAL
@@ -54,6 +55,7 @@ class Site(NamedTuple):
     texts: frozenset[str]
     signed: frozenset[str]
     mark: bool
+    definition: Definition | None
     known: dict[bytes, tuple[dict[str, Value], bool, frozenset[str]]]  # texts of arguments that were read before
 
 
@@ -61,20 +63,13 @@ class Lines:
     """Builds records; knows the formats and remembers the parts that repeat."""
 
     __slots__ = (
-        "_columns",
-        "_contexts",
-        "_formats",
-        "_frames",
-        "_known",
-        "_prefixed",
-        "_reported",
-        "_room",
-        "_seconds",
-        "_sites",
-    )
+        "_columns", "_contexts", "_defined", "_formats", "_frames", "_known", "_old", "_prefixed", "_reported", "_room",
+        "_seconds", "_sites",
+    )  # fmt: skip
 
-    def __init__(self, formats: Formats | None) -> None:
+    def __init__(self, formats: Formats | None, definitions: Iterable[str] = ()) -> None:
         self._formats = formats
+        self._defined = {defined_name(text): definition_of(text) for text in definitions}
         self._known: dict[str, tuple[Arguments | None, frozenset[str], frozenset[str]]] = {}
         self._contexts = Contexts()
         # its tables, for the one method that decides how fast a trace is read
@@ -89,6 +84,7 @@ class Lines:
     def begin(self) -> None:
         """Forget what was known of the kernel: another trace may be another's."""
         self._prefixed = False  # a number had 0x, so those without are decimal
+        self._old = False  # one that would have it had none, so those without are hexadecimal
 
     def record(self, line: re.Match[bytes], rest: bytes, raw: bytes) -> Record | None:
         """Build the record of a matched line; ``rest`` is what follows its site, over all lines of the record.
@@ -111,8 +107,8 @@ class Lines:
                 return None
             return self.uncertain(line, rest, raw)
         if site.arguments is not None:
-            fields = site.arguments.read(rest)
-            return None if fields is None else self._event(line, site, fields, raw, True, site.arguments.guessed(rest))
+            read = self._by_schema(site.arguments, site.definition, rest, decimal(line), is_trial=not raw)
+            return None if read is None else self._event(line, site, read[0], raw, True, read[1])
         fields, guessed, complete, whole, _ = self._look(rest, decimal(line))
         return self._event(line, site, fields, raw, complete, guessed) if whole else None
 
@@ -120,6 +116,36 @@ class Lines:
         if line.re is PERF or line.re in _REPORTS:
             return self._reported.get(text) or self._site(text, self._reported)
         return self._sites.get(text) or self._site(text, self._sites)
+
+    def _by_schema(
+        self,
+        arguments: Arguments,
+        definition: Definition | None,
+        rest: bytes,
+        is_decimal: bool,
+        *,
+        is_trial: bool = False,
+    ) -> tuple[dict[str, Value], frozenset[str]] | None:
+        """Read arguments whose types are known, and say which of them are guesses; None if they can't be read whole.
+
+        A trial isn't believed in what it says of the kernel.
+        """
+        if definition is None or is_decimal or self._prefixed:
+            fields = arguments.read(rest)
+            return None if fields is None else (fields, arguments.guessed(rest) if arguments.ends else NONE)
+        fields = None if self._old else definition.narrow.read(rest)
+        if fields is None:
+            fields = definition.old.read(rest)
+            if fields is None:
+                return None
+            self._old = self._old or not is_trial
+            return fields, arguments.guessed(rest)
+        guessed = arguments.guessed(rest)
+        if definition.settles or (b"=0x" in rest and b'"' not in rest):
+            self._prefixed = self._prefixed or not is_trial
+        elif definition.old.read(rest) not in (None, fields):
+            guessed |= definition.unsigned
+        return fields, guessed
 
     def _look(self, rest: bytes, is_decimal: bool) -> Reading:
         """Read arguments whose format isn't known."""
@@ -142,12 +168,13 @@ class Lines:
             if following is None:
                 break
             context, seconds, fraction, place, rest = line.groups()
-            name, address, caller, arguments, _, _, _, known = sites.get(place) or self._site(place, sites)
+            site = sites.get(place) or self._site(place, sites)
+            name, address, caller, _, _, _, _, _, known = site
             found = known.get(rest)
             if found is not None:
                 fields, complete, guessed = found
                 fields = fields.copy()
-            elif address is None or (found := self._arguments(arguments, known, context, rest)) is None:
+            elif address is None or (found := self._arguments(site, context, rest)) is None:
                 break
             else:
                 fields, complete, guessed = found
@@ -167,30 +194,25 @@ class Lines:
         return position
 
     def _arguments(
-        self,
-        arguments: Arguments | None,
-        known: dict[bytes, tuple[dict[str, Value], bool, frozenset[str]]],
-        context: bytes,
-        rest: bytes,
+        self, site: Site, context: bytes, rest: bytes
     ) -> tuple[dict[str, Value], bool, frozenset[str]] | None:
         """Read the arguments of an event in the usual layout; None if they can't be read to the end."""
-        if arguments is not None:
-            fields = arguments.read(rest)
-            if fields is None:
+        # as context.decimal has it
+        is_decimal = self._prefixed or (context[23] == 32 and context[25] in b"[(")
+        if site.arguments is not None:
+            read = self._by_schema(site.arguments, site.definition, rest, is_decimal)
+            if read is None:
                 return None
-            found = fields, True, arguments.guessed(rest) if arguments.ends else NONE
+            found = read[0], True, read[1]
         else:
-            # as context.decimal has it
-            is_decimal = self._prefixed or (context[23] == 32 and context[25] in b"[(")
             fields, guessed, complete, whole, _ = self._look(rest, is_decimal)
             if not whole:
                 return None
             found = fields, complete, guessed
-            if not is_decimal:
-                return found
-        if self._room:
+        # what may still be learned of the kernel isn't kept
+        if self._room and (is_decimal or (site.arguments is not None and site.definition is None)):
             self._room -= 1
-            known[rest] = fields.copy(), found[1], found[2]
+            site.known[rest] = found[0].copy(), found[1], found[2]
         return found
 
     def uncertain(self, line: re.Match[bytes], rest: bytes, raw: bytes) -> Record:
@@ -266,6 +288,9 @@ class Lines:
         assert parts is not None
         name = decode(parts[1])
         arguments, texts, signed = self._format(name)
+        definition = self._defined.get(name) if arguments is None else None
+        if definition is not None:
+            arguments = definition.wide
         address: CodeAddress | None = None
         caller: CodeAddress | None = None
         if parts[2] is not None:
@@ -277,7 +302,7 @@ class Lines:
             if arrow and address is not None:
                 caller, address = address, find_place(second)
                 caller = caller if address is not None else None
-        site = Site(name, address, caller, arguments, texts, signed, parts[1] == MARKER_NAME, {})
+        site = Site(name, address, caller, arguments, texts, signed, parts[1] == MARKER_NAME, definition, {})
         return keep(table, text, site)
 
     def _format(self, name: str) -> tuple[Arguments | None, frozenset[str], frozenset[str]]:

@@ -1,6 +1,7 @@
 """The text of a trace, in pieces of any size -> records."""
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from kprobe.text.graph import switch
@@ -57,6 +58,8 @@ class Parser:
 
     ``formats`` gives the text of the format file by an event's name (a mapping, or a function that returns None for an
     event without one): with it the arguments have their types and strings are exact. It is asked once for each name.
+    ``definitions`` are lines of kprobe_events or as they were written to it, for events without a format: they say the
+    same, but for the base of unsigned numbers up to 4.19, which is known when some other argument has told.
 
     A record may go on in the next line, when a comm or a string holds a newline, so the last record is held back until
     more text comes or ``close`` is called. With ``live``, text that ends with a newline is taken to end with a record,
@@ -73,8 +76,8 @@ class Parser:
         "_settled",
     )  # fmt: skip
 
-    def __init__(self, formats: Formats | None = None, *, live: bool = False) -> None:
-        self._lines = Lines(formats)
+    def __init__(self, formats: Formats | None = None, *, definitions: Iterable[str] = (), live: bool = False) -> None:
+        self._lines = Lines(formats, definitions)
         self._live = live
         self._broken: dict[bytes, int] = {}
         self._begin()
@@ -341,7 +344,7 @@ def _special(raw: bytes) -> Record | None:
     return None
 
 
-def parse(data: bytes, formats: Formats | None = None) -> list[Record]:
+def parse(data: bytes, formats: Formats | None = None, *, definitions: Iterable[str] = ()) -> list[Record]:
     """Read a whole trace; see Parser."""
-    parser = Parser(formats)
+    parser = Parser(formats, definitions=definitions)
     return parser.feed(data) + parser.close()

@@ -25,6 +25,11 @@ OPENS = {
     "6.12": ("0x%x", "%Ld"),
     "7.2": ("0x%x", "%d"),
 }
+# as they were written, but for the place; the type of flags is x32 where the kernel knows it
+DEFINITIONS = (
+    "p:ent do_sys_open dfd=%di:s32 s=+0(%si):string flags=%dx:{}",
+    "r:ret do_sys_open ret=$retval:s32 raw=$retval",
+)
 FORMAT = 'name: {}\nID: 1\nformat:\n\nprint fmt: "(%lx){}", REC->__probe_ip\n'
 
 # those that have no arguments, of 09_irq, 11_offsets and 12_missed
@@ -51,6 +56,14 @@ def formats_of(series: str, name: str) -> Texts:
         if PLAIN.fullmatch(found.decode()):
             known[found.decode()] = FORMAT.format(found.decode(), "")
     return known
+
+
+def definitions_of(series: str, name: str) -> list[str]:
+    """Give the definitions of a recording's events."""
+    path = TRACES / series / f"{name.partition('.')[0]}.kprobe_events"
+    if path.exists():
+        return path.read_text().splitlines()
+    return [text.format("u32" if series in ("3.2", "3.13", "3.13fp", "4.4") else "x32") for text in DEFINITIONS]
 
 
 def conversions(text: str) -> list[tuple[str, str]]:
@@ -98,12 +111,16 @@ def truth(text: str, raw: bytes, name: str) -> dict[str, object] | None:
     return {label: value(conversion, found[i + 1]) for i, (label, conversion) in enumerate(items)}
 
 
-def count(series: str, name: str, *, schema: bool) -> Counter[str]:
-    """Count the values of a recording that are right, ambiguous, text, wrong or missing, and its events."""
+def count(series: str, name: str, schema: str) -> Counter[str]:
+    """Count the values of a recording that are right, ambiguous, text, wrong or missing, and its events.
+
+    ``schema`` says what the parser is given: "format", "definition" or "look" for nothing.
+    """
     data = (TRACES / series / name).read_bytes()
     formats = formats_of(series, name)
     counts: Counter[str] = Counter()
-    records: list[Record] = list(parse(data, formats if schema else None))
+    definitions = definitions_of(series, name) if schema == "definition" else ()
+    records: list[Record] = parse(data, formats if schema == "format" else None, definitions=definitions)
     assert b"".join(record.raw for record in records) == data
     for event in formats:
         counts["events"] += len(re.findall(rb"(?:\A|[ \n])" + event.encode() + rb": (?=[(_])", data))

@@ -1,0 +1,139 @@
+"""`kprobe parse`: reads trace text and prints what it says."""
+
+from __future__ import annotations
+
+from kprobe.output import say
+from kprobe.parse.schema import BadSchema, Schema
+from kprobe.parse.shape import SHAPES, Counts, title
+from kprobe.parse.source import NotText, Source
+from kprobe.text import Header, Parser, Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kprobe.output import Output
+    from kprobe.signals import Signals
+
+DONE, UNREAD, USAGE_ERROR = 0, 1, 2  # exit status
+
+HELP = """\
+USAGE: kprobe parse [--format FORMAT] [--schema PATH] ... [FILE ...]
+
+Read trace text and print its records, each as one line, as soon as it is there. Nothing is left out: what isn't
+understood is shown as it is, what is a guess says so, and the sum of both is told at the end.
+
+  FILE             text of trace or trace_pipe of any kernel, function_graph, trace-cmd report or perf script; also
+                   packed by gzip; - and no FILE are standard input
+  --format FORMAT  text (the default), ndjson (an object a line), csv (arguments as JSON in the column "fields")
+  --schema PATH    what the events' arguments are: an event's format file, a directory of them such as events/kprobes,
+                   or a list of definitions such as kprobe_events. With it all types are exact; several add up
+  -h, --help       this text
+
+  kprobe parse --format ndjson trace.txt.gz | jq .fields
+  cat /sys/kernel/tracing/trace_pipe | kprobe parse --schema /sys/kernel/tracing/events/kprobes
+
+Exit status: 0 all was read, understood or not; 1 a file can't be read or isn't text; 2 a wrong command line.
+"""
+
+
+class _WrongWords(Exception):
+    """The command line makes no sense; the text says why."""
+
+
+class _Asked:
+    """What the command line asks for."""
+
+    def __init__(self) -> None:
+        self.format = "text"
+        self.schemas: list[str] = []
+        self.files: list[str] = []
+        self.help = False
+
+
+def main(argv: list[str], output: Output, signals: Signals) -> int:
+    """Run the verb with the words that follow it, and return the exit status."""
+    try:
+        request = _read(argv)
+        if request.help:
+            output.write(HELP.encode(), lambda: bool(signals.received))
+            return DONE
+        schema = Schema(request.schemas)
+    except (_WrongWords, BadSchema) as error:
+        say(f"ERROR: {error}\n{HELP.partition(chr(10))[0]}\nkprobe parse -h explains")
+        return USAGE_ERROR
+    except OSError as error:
+        say(f"ERROR: {error.filename}: {error.strerror}")
+        return USAGE_ERROR
+    files = request.files or ["-"]
+    status, counts = DONE, Counts()
+    output.write(title(request.format).encode(), lambda: bool(signals.received))
+    for file in files:
+        try:
+            _parse(file, request.format, schema, file if len(files) > 1 else "", counts, output, signals)
+        except BrokenPipeError:
+            raise
+        except (OSError, NotText) as error:
+            say(f"ERROR: {error.filename}: {error.strerror}" if isinstance(error, OSError) else f"ERROR: {error}")
+            status = UNREAD
+    output.finish(lambda: bool(signals.received))
+    if words := counts.words():
+        say(f"NOTE: {words}")
+    return status
+
+
+def _parse(file: str, form: str, schema: Schema, label: str, counts: Counts, output: Output, signals: Signals) -> None:
+    """Print the records of one file."""
+    shape = SHAPES[form]
+    source = Source(file)
+    try:
+        parser = Parser(schema.formats, definitions=schema.definitions, live=source.is_live)
+
+        def show(records: list[Record]) -> None:
+            lines = []
+            for record in records:
+                if isinstance(record, Header):
+                    continue
+                counts.add(record)
+                lines.append(shape(record, label))
+            if lines:
+                output.write("".join(lines).encode("utf-8", "surrogateescape"), lambda: bool(signals.received))
+
+        try:
+            for piece in source.pieces():
+                show(parser.feed(piece))
+        finally:
+            show(parser.close())
+    finally:
+        source.close()
+
+
+def _read(argv: list[str]) -> _Asked:
+    request = _Asked()
+    words = list(argv)
+    while words:
+        word = words.pop(0)
+        if word == "--":
+            request.files += words
+            break
+        if word in ("-h", "--help"):
+            request.help = True
+        elif word.startswith("--"):
+            name, equals, value = word.partition("=")
+            if name not in ("--format", "--schema"):
+                raise _WrongWords(f"unknown option {name}")
+            if not equals and not words:
+                raise _WrongWords(f"{name} takes a value")
+            _take(request, name, value if equals else words.pop(0))
+        elif word.startswith("-") and word != "-":
+            raise _WrongWords(f"unknown option {word}")
+        else:
+            request.files.append(word)
+    return request
+
+
+def _take(request: _Asked, name: str, value: str) -> None:
+    if name == "--schema":
+        request.schemas.append(value)
+    elif value in SHAPES:
+        request.format = value
+    else:
+        raise _WrongWords(f"--format is {', '.join(SHAPES)}, not {value!r}")

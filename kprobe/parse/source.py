@@ -1,0 +1,72 @@
+"""Where trace text comes from: files, standard input, either of them packed by gzip."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import zlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PIECE = 1 << 16  # bytes that are read at once, at most
+GZIP = b"\x1f\x8b"
+OTHERS = {  # what isn't text -> what to do with it
+    b"\x17\x08\x44tracing": "is a trace.dat: trace-cmd report FILE | kprobe parse",
+    b"PERFILE2": "is a perf.data: perf script -i FILE | kprobe parse",
+    b"\x28\xb5\x2f\xfd": "is packed by zstd: zstdcat FILE | kprobe parse",
+    b"\xfd7zXZ": "is packed by xz: xzcat FILE | kprobe parse",
+}
+
+
+class NotText(Exception):
+    """A file that isn't trace text; the text says what it is."""
+
+
+class Source:
+    """A file to read; `name` is "-" for standard input.  Raise `OSError` if it can't be opened.
+
+    `is_live` if it is a pipe or the like, where a read returns what has been written until then.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._descriptor = sys.stdin.fileno() if name == "-" else os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        self.is_live = not stat.S_ISREG(os.fstat(self._descriptor).st_mode)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self.name != "-":
+            os.close(self._descriptor)
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the text as it comes; raise `NotText`, also where packed text breaks off, and `OSError`."""
+        try:
+            first = os.read(self._descriptor, PIECE)
+            for magic, words in OTHERS.items():
+                if first.startswith(magic):
+                    raise NotText(f"{self.name} {words}")
+            if first[:2] == GZIP:
+                yield from self._unpacked(first)
+                return
+            while first:
+                yield first
+                first = os.read(self._descriptor, PIECE)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self.name) from error
+
+    def _unpacked(self, packed: bytes) -> Iterator[bytes]:
+        unpacker = zlib.decompressobj(31)
+        try:
+            while packed:
+                if unpacker.eof:  # another member follows
+                    unpacker = zlib.decompressobj(31)
+                if piece := unpacker.decompress(packed, PIECE):
+                    yield piece
+                packed = unpacker.unconsumed_tail or unpacker.unused_data or os.read(self._descriptor, PIECE)
+        except zlib.error as error:
+            raise NotText(f"{self.name} isn't whole gzip: {error}") from error
+        if not unpacker.eof:
+            raise NotText(f"{self.name} breaks off: its gzip has no end")

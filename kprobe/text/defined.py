@@ -1,0 +1,90 @@
+"""The arguments of a probe's event, read by its definition, where its format file isn't at hand.
+
+A definition says the types, but how the kernel prints them has changed (fixtures/text): up to 3.13 u8 to u64 and
+arguments without a type are hexadecimal without 0x, at 4.4 all have it, from 4.9 on u8 to u64 are decimal. Arguments
+without a type have 0x from 4.4 on, but where the type comes from BTF (6.12): that kernels print wider pids.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+from kprobe.text.arguments import Arguments
+
+_EVENT = re.compile(r"([a-z])\d*(?::(?:[\w.-]+/)?(\w*))?")
+_ARGUMENT = re.compile(r"(?:([A-Za-z_]\w*)=)?(.+?)(?::([a-z]\w*|%p[dD]|b\d+@\d+/\d+)(?:\[(\d{1,3})\])?)?")
+_PLACE = re.compile(r"(?:\w+:)?([A-Za-z_][\w.]*)(?:\+(\d+|0x[0-9a-f]+))?(%return)?")
+_STRINGS: Final = ("string", "ustring", "symstr", "%pd", "%pD")
+
+# how an argument without a type is printed, and one that is unsigned, in each of the dialects
+_WIDE: Final = {"": "%n", "u": "%n"}
+_NARROW: Final = {"": "0x%x", "u": "%n"}
+_OLD: Final = {"": "%x", "u": "%x"}
+
+
+class Definition(NamedTuple):
+    """The arguments of one definition in each dialect.
+
+    ``wide`` reads all that kernels with wide columns print, ``narrow`` that of 4.4 to 4.19, ``old`` that of 3.x.
+    ``unsigned`` are the arguments whose base isn't in their type; ``settles``: some argument tells narrow from old.
+    """
+
+    wide: Arguments
+    narrow: Arguments
+    old: Arguments
+    unsigned: frozenset[str]
+    settles: bool
+
+
+def defined_name(definition: str) -> str:
+    """Give the name of the event that a definition makes; empty if it isn't said and can't be told."""
+    words = definition.split()
+    event = _EVENT.fullmatch(words[0]) if words else None
+    if event is None:
+        return ""
+    if event[2]:
+        return event[2]
+    place = _PLACE.fullmatch(words[1]) if len(words) > 1 else None
+    if place is None:
+        return ""
+    kind = "r" if place[3] else event[1]
+    return f"{kind}_{place[1].replace('.', '_')}_{int(place[2] or '0', 0)}"
+
+
+def _conversion(text: str, kind: str, count: str) -> str | None:
+    """Give the conversion of one argument, with a letter in place of what differs between dialects; None if unknown."""
+    if not kind:
+        # what isn't said comes from the source, which only for these two is a string
+        one = '"%s"' if text in ("$comm", "$COMM") or text.startswith('\\"') else "<>"
+    elif kind in _STRINGS:
+        one = '"%s"'
+    elif kind == "char":
+        one = "'%c'"
+    elif kind == "symbol":
+        one = "%pS"
+    elif (sized := re.fullmatch(r"([sux])(?:8|16|32|64)", kind)) is not None:
+        one = {"s": "%d", "u": "<u>", "x": "0x%x"}[sized[1]]
+    elif kind.startswith("b") and "@" in kind:
+        one = "<u>"
+    else:
+        return None
+    return "{" + ",".join([one] * int(count)) + "}" if count else one
+
+
+def definition_of(text: str) -> Definition | None:
+    """Read a definition; None if what its arguments are can't be told, as with ``$arg*``."""
+    shown: list[tuple[str, str]] = []
+    for number, word in enumerate(text.split()[2:], 1):
+        found = _ARGUMENT.fullmatch(word)
+        if found is None or "$arg*" in found[2]:
+            return None
+        conversion = _conversion(found[2], found[3] or "", found[4] or "")
+        if conversion is None:
+            return None
+        shown.append((found[1] or f"arg{number}", conversion))
+
+    def reader(dialect: dict[str, str]) -> Arguments:
+        return Arguments([(n, c.replace("<u>", dialect["u"]).replace("<>", dialect[""])) for n, c in shown])
+
+    unsigned = frozenset(name for name, conversion in shown if "<u>" in conversion)
+    settles = any("<>" in conversion for _, conversion in shown)
+    return Definition(reader(_WIDE), reader(_NARROW), reader(_OLD), unsigned, settles)

@@ -1,0 +1,153 @@
+"""`kprobe parse`: the verb, on recorded traces."""
+
+import csv
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TRACES = Path(__file__).parents[3] / "fixtures" / "text"
+OPENS = TRACES / "6.1" / "02_comms.trace"
+
+
+def kprobe_parse(*words: str | Path, data: bytes = b"", status: int = 0) -> tuple[str, str]:
+    """Return what the command says on stdout and stderr."""
+    done = subprocess.run(
+        [sys.executable, "-m", "kprobe", "parse", *map(str, words)], input=data, capture_output=True, check=False
+    )
+    assert done.returncode == status, done.stderr
+    return done.stdout.decode("utf-8", "surrogateescape"), done.stderr.decode()
+
+
+def objects(*words: str | Path, data: bytes = b"") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in kprobe_parse("--format", "ndjson", *words, data=data)[0].splitlines()]
+
+
+def test_lines_of_json() -> None:
+    first, second = objects(OPENS)[:2]
+    assert first == {
+        "type": "event", "task": "init", "pid": 1, "cpu": 1, "flags": ".....", "timestamp": 11791146000, "name": "ent",
+        "address": "do_sys_openat2+0x0/0x170", "fields": {"dfd": -100, "s": "/tmp/act.log", "flags": 81592},
+        "clock": "time", "complete": True,
+    }  # fmt: skip
+    assert (second["name"], second["address"]) == ("ret", "do_sys_openat2")
+
+
+def test_text_shows_each_record_as_one_line() -> None:
+    out, err = kprobe_parse(OPENS)
+    lines = out.splitlines()
+    assert (
+        lines[0]
+        == '11.791146000 init-1 [001] ..... ent: (do_sys_openat2+0x0/0x170) dfd=-100 s="/tmp/act.log" flags=81592'
+    )
+    assert len(lines) == len(objects(OPENS))
+    assert sum('s="/tmp/new\\nline"' in line for line in lines) == 1
+    assert err == "NOTE: 1 event not all understood\n"
+    assert sum("# not all understood: " in line for line in lines) == 1
+
+
+def test_csv() -> None:
+    rows = list(csv.DictReader(io.StringIO(kprobe_parse("--format=csv", OPENS)[0])))
+    assert len(rows) == len(objects(OPENS))
+    assert (rows[0]["task"], rows[0]["timestamp"], rows[0]["complete"]) == ("init", "11791146000", "true")
+    assert json.loads(rows[0]["fields"]) == {"dfd": -100, "s": "/tmp/act.log", "flags": 81592}
+
+
+def test_standard_input_gzip_and_several_files(tmp_path: Path) -> None:
+    plain, data = objects(OPENS), OPENS.read_bytes()
+    assert objects(data=data) == objects("-", data=data) == objects(data=gzip.compress(data)) == plain
+    packed = tmp_path / "two.gz"
+    packed.write_bytes(gzip.compress(data[:1000]) + gzip.compress(data[1000:]))
+    assert objects(packed) == plain
+    both = objects(OPENS, packed)
+    assert [{k: v for k, v in each.items() if k != "file"} for each in both] == plain + plain
+    assert {each["file"] for each in both} == {str(OPENS), str(packed)}
+
+
+@pytest.mark.parametrize("schema", ["01_types.formats", "01_types.kprobe_events"])
+def test_a_schema_makes_types_exact(schema: str) -> None:
+    trace = TRACES / "3.13" / "01_types.trace"
+    assert any(each.get("guessed") for each in objects(trace))
+    shown = objects("--schema", TRACES / "3.13" / schema, trace)
+    assert not any(each.get("guessed") for each in shown if each["name"] == "t_many")
+    (many,) = {json.dumps(each["fields"]) for each in shown if each["name"] == "t_many"}
+    assert set(json.loads(many).values()) == {0x9C}
+
+
+def test_a_directory_of_formats(tmp_path: Path) -> None:
+    texts = (TRACES / "3.13" / "01_types.formats").read_text("latin-1").split("== events/")[1:]
+    for text in texts:
+        path, _, shown = text.partition("\n")
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(shown, "latin-1")
+    trace = TRACES / "3.13" / "01_types.trace"
+    assert objects("--schema", tmp_path, trace) == objects("--schema", TRACES / "3.13" / "01_types.formats", trace)
+
+
+def test_nothing_is_left_out() -> None:
+    shown = objects(TRACES / "6.1" / "05_lost.trace_pipe")
+    assert next(each for each in shown if each["type"] == "lost") == {"type": "lost", "cpu": 0, "count": 679}
+    (line,) = objects(data=b"what is this\n")
+    assert line == {"type": "unparsed", "raw": "what is this\n"}
+    out, err = kprobe_parse(data=b"\xff\xfe no trace\n")
+    assert (out, err) == ('unparsed: raw="\\udcff\\udcfe no trace\\n"\n', "NOTE: 1 line not understood\n")
+
+
+def test_a_terminal_cannot_be_steered() -> None:
+    out, _ = kprobe_parse(data=b'         \x1b[31mred-42      [001] .....    11.791146: e: (f+0x0/0x1) s="\x1b[2J"\n')
+    assert "\x1b" not in out
+    assert "\\u001b[31mred-42" in out
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    assert kprobe_parse("/no/such/file", status=1)[1] == "ERROR: /no/such/file: No such file or directory\n"
+    broken = tmp_path / "x.gz"
+    broken.write_bytes(gzip.compress(OPENS.read_bytes())[:-300])
+    out, err = kprobe_parse(broken, status=1)
+    assert out.startswith("11.791146000 init-1")
+    assert f"ERROR: {broken} breaks off: its gzip has no end\n" in err
+    (tmp_path / "t.dat").write_bytes(b"\x17\x08\x44tracing6\0")
+    assert "is a trace.dat: trace-cmd report FILE | kprobe parse" in kprobe_parse(tmp_path / "t.dat", status=1)[1]
+    # others are still read
+    assert kprobe_parse("/no/such/file", OPENS, status=1)[0].startswith(f"{OPENS}: 11.791146000 init-1")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--format", "xml"], "--format is text, ndjson, csv, not 'xml'"), (["--schema"], "--schema takes a value"),
+        (["-x"], "unknown option -x"), (["--what"], "unknown option --what"),
+        (["--schema", "/dev/null/x"], "/dev/null/x: Not a directory"),
+        (["--schema", __file__], "holds neither an event's format nor definitions"),
+    ],
+)  # fmt: skip
+def test_a_wrong_command_line(words: list[str], said: str) -> None:
+    assert said in kprobe_parse(*words, status=2)[1]
+
+
+def test_a_record_is_out_as_soon_as_its_line_is() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kprobe", "parse"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    lines = OPENS.read_bytes().splitlines(keepends=True)
+    for line in [line for line in lines if line.startswith(b"  ")][:3]:
+        process.stdin.write(line)
+        assert os.read(process.stdout.fileno(), 65536).count(b"\n") == 1
+    process.stdin.close()
+    assert process.stdout.read() == b""
+    assert process.wait() == 0
+    process.stdout.close()
+
+
+def test_help() -> None:
+    assert kprobe_parse("--help")[0].startswith(
+        "USAGE: kprobe parse [--format FORMAT] [--schema PATH] ... [FILE ...]\n"
+    )
