@@ -203,7 +203,7 @@ def test_a_kernel_that_panics_at_boot(series: str) -> None:
 def test_too_little_memory_to_boot(series: str) -> None:
     others = qemu_of(os.getpid())
     with pytest.raises(MachineDied) as caught:
-        Machine(series, memory=40, deadlines=Deadlines(boot=20)).start()
+        Machine(series, memory=40, deadlines=Deadlines(boot=4)).start()
     assert type(caught.value) in (GuestPanic, GuestOutOfMemory, GuestStopped, BootTimeout)
     assert qemu_of(os.getpid()) == others
 

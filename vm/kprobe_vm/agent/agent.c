@@ -905,6 +905,8 @@ static int open_port(void)
 		}
 		if (ports)
 			closedir(ports);
+		else if (attempt >= 100)
+			break;	/* no driver made the class before we came, or since: it makes no port either */
 		nanosleep(&pause, NULL);
 	}
 	errno = ENODEV;
