@@ -77,9 +77,16 @@ def written(path: str, text: str, position: Position, *, is_on_one_line: bool = 
     kind, words = parts[-1], text.strip()
     if kind not in (FILTER, TRIGGER) or not words or words == "0" or words[0] == "!":
         return []
-    group, event = parts[-3:-1] if len(parts) > 2 else ("", "")
-    is_known = re.fullmatch(r"[\w-]+", group) and re.fullmatch(r"\w+", event)
-    return [Statement(kind, words, event_file(group, event, kind) if is_known else kind, position)]
+    group, event = parts[-3:-1] if parts[-4:-3] == ["events"] else ("", "")
+    if re.fullmatch(r"[\w-]+", group) and re.fullmatch(r"\w+", event):
+        return [Statement(kind, words, event_file(group, event, kind), position)]
+    is_unknown = group or len(parts) == 1 or parts[0].startswith("$")  # and so of the event before, rather than a file
+    return [Statement(kind, words, kind, position)] if is_unknown else []
+
+
+def is_file(path: str) -> bool:
+    """Return whether a path may be that of a file of a tracefs that takes definitions, filters or triggers."""
+    return path.rpartition("/")[2] in (*FILES, FILTER, TRIGGER)
 
 
 def placed(text: str, position: Position, *, is_on_one_line: bool) -> list[tuple[str, Position]]:

@@ -4,6 +4,7 @@
   (`write("kprobe_events", b"…")`, `os.write` excepted), or what is written to a file that the call opens
   (`Path(".../filter").write_text("…")`, `open(".../kprobe_events", "a").write("…")`);
 - the definition and `filter=` of a call of a method `trace`;
+- what a shell is given, as `scripts` says: the first argument of `system`, `run`, `Popen`, `call` and the like;
 - any other string each of whose lines is a definition with a name and a place.
 
 A string with replacement fields (`f"p:{name} vfs_read"`) can't be asked.
@@ -16,11 +17,12 @@ import re
 import warnings
 from functools import partial
 
-from kprobe.check.lists import placed, written
-from kprobe.check.statements import FILTER, Position, Statement, definition, looks_like_definition
+from kprobe.check.lists import is_file, placed, written
+from kprobe.check.scripts import inside
+from kprobe.check.statements import FILTER, TRIGGER, Position, Statement, definition, looks_like_definition
 
 _PROBE = re.compile(r"\s*[pr]\d*:[\w/]")
-_FILE = re.compile(r".*(?:\w+_events|/(?:filter|trigger))", re.S)
+_SHELL = frozenset(["system", "popen", "run", "Popen", "call", "check_call", "check_output", "getoutput"])
 
 
 class NotPython(ValueError):
@@ -67,9 +69,14 @@ class _Visitor:
     def _call(self, call: ast.Call) -> None:
         for path, data in _writes(call):
             text = _text(path)
-            if text is not None and _FILE.fullmatch(text[0]):
+            if text is not None and is_file(text[0]) and text[0] not in (FILTER, TRIGGER):
                 self._add(data, partial(_written, text[0], data))
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "trace" and call.args:
+        called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if called in _SHELL and call.args:
+            text = _text(call.args[0])
+            if text is not None and " " in text[0] and not looks_like_definition(text[0]):
+                self._add(call.args[0], inside)
+        if isinstance(call.func, ast.Attribute) and called == "trace" and call.args:
             text = _text(call.args[0])
             if text is not None and _PROBE.match(text[0]):
                 self._add(call.args[0], lambda said, position: [definition(said, position, is_short=True)])

@@ -3,6 +3,7 @@
 - what `echo`, `printf` or a here-document gives to a file of a tracefs that takes definitions, filters or triggers, by
   a redirection or through `tee`; the file is known by the last parts of its path, whatever stands before them;
 - the definition and the filter of a command `kprobe`;
+- all of that in a script that a shell is given: `sudo sh -c 'echo … > …/kprobe_events'`, `eval`;
 - any other word that is a whole definition with a name and a place: `PROBE='p:myopen do_sys_openat2'`.
 
 Where the shell would put something else for a part of it, it can't be asked.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from kprobe.check.lists import written
+from kprobe.check.lists import is_file, written
 from kprobe.check.shell import Command, Word, commands
 from kprobe.check.statements import FILTER, Position, Statement, definition, looks_like_definition
 
@@ -21,24 +22,40 @@ _BEFORE = frozenset(
 )
 _ASSIGNMENT = re.compile(r"\w+\+?=")
 _FETCHES = re.compile(r"\$(?:retval|arg\d+|arg\*|stack\d*|comm|current)\b")
-_TRACEFS_FILE = re.compile(r".*(?:\w+_events|/?(?:filter|trigger))", re.S)
+_SHELLS = frozenset(["sh", "bash", "dash", "ksh", "zsh", "su"])
+_DEPTH = 5  # of scripts in scripts
 
 
-def found(text: str, source: str) -> list[Statement]:
-    """Return the statements of a shell script."""
+def found(text: str, source: str, depth: int = 0) -> list[Statement]:
+    """Return the statements of a shell script; `depth` is how many scripts it is in."""
     each = commands(text)
     statements: list[Statement] = []
     for index, command in enumerate(each):
         reader = each[index + 1] if index + 1 < len(each) and each[index + 1].is_piped else None
-        statements += _of(command, reader, source)
+        statements += _of(command, reader, source, depth)
     return statements
 
 
-def _of(command: Command, reader: Command | None, source: str) -> list[Statement]:
+def inside(text: str, position: Position, depth: int = 0) -> list[Statement]:
+    """Return the statements of a script that stands in another source; those of its first line are at `position`."""
+    return [
+        one._replace(
+            position=position._replace(line=position.line + one.position.line - 1, column=one.position.column)
+            if one.position.line > 1
+            else position
+        )
+        for one in found(text, position.source, depth + 1)
+    ]
+
+
+def _of(command: Command, reader: Command | None, source: str, depth: int) -> list[Statement]:
     words = _bare(command.words)
     name = words[0].text.rpartition("/")[2] if words else ""
     if name == "kprobe":
         return _traced(words, source)
+    script = _script(name, words[1:])
+    if script is not None and depth < _DEPTH:
+        return inside(script.text, _position(script, source), depth)
     targets = _targets(command, reader)
     said = _said(name, words[1:], command)
     if targets and said is not None:
@@ -49,6 +66,16 @@ def _of(command: Command, reader: Command | None, source: str) -> list[Statement
         for word in loose
         if looks_like_definition(word.text, has_unknown=bool(word.expands))
     ]
+
+
+def _script(name: str, words: tuple[Word, ...]) -> Word | None:
+    """Return the word that a shell is given as a script; None if it is given none."""
+    if name == "eval" and len(words) == 1:
+        return words[0]
+    if name in _SHELLS:
+        options = [index for index, word in enumerate(words) if re.fullmatch(r"-[a-z]*c", word.text)]
+        return words[options[0] + 1] if options and options[0] + 1 < len(words) else None
+    return None
 
 
 def _bare(words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -68,7 +95,7 @@ def _targets(command: Command, reader: Command | None) -> list[str]:
         words = _bare(reader.words)
         if words and words[0].text.rpartition("/")[2] == "tee":
             paths += [word.text for word in words[1:] if not word.text.startswith("-")]
-    return [path for path in paths if _TRACEFS_FILE.fullmatch(path)]
+    return [path for path in paths if is_file(path)]
 
 
 def _said(name: str, words: tuple[Word, ...], command: Command) -> Word | None:

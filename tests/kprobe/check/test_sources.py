@@ -133,6 +133,40 @@ def test_what_the_shell_puts_something_else_for_cannot_be_asked(line: str, becau
     assert only.unclear.partition(";")[0] == because.partition(";")[0]
 
 
+@pytest.mark.parametrize(
+    ("path", "file"),
+    [
+        ("/sys/kernel/tracing/events/sched/sched_switch/filter", "events/sched/sched_switch/filter"),
+        ("events/sched/sched_switch/filter", "events/sched/sched_switch/filter"),
+        ("$T/events/kprobes/$NAME/filter", "filter"),
+        ("$EVENT/filter", "filter"),
+        ("filter", "filter"),
+        ("/etc/some/filter", None),
+        ("out/filter", None),
+        ("/sys/kernel/tracing/events/sched/sched_switch/enable", None),
+    ],
+)
+def test_of_which_event_a_path_is(path: str, file: str | None) -> None:
+    text = f"X='p:x vfs_read'; echo 'common_pid == 1' > {path}"
+    assert [one.file for one in statements(text.encode(), "x.sh")[1:]] == ([file] if file else [])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sudo sh -c 'echo p:x vfs_read > /sys/kernel/tracing/kprobe_events'",
+        """bash -ec "echo 'p:x vfs_read' >> $T/kprobe_events" """,
+        "su root -c 'echo \"p:x vfs_read\" > kprobe_events'",
+        "eval 'echo p:x vfs_read > kprobe_events'",
+        """sh -c "sh -c 'echo p:x vfs_read > kprobe_events'" """,
+        "sudo sh -c 'PROBE=\"p:x vfs_read\"'",
+    ],
+)
+def test_a_script_in_a_script(line: str) -> None:
+    (only,) = statements(f"\n{line}\n".encode(), "x.sh")
+    assert (only.text, only.position.line, only.unclear) == ("p:x vfs_read", 2, "")
+
+
 def test_a_path_that_the_shell_knows_leaves_the_definition_clear() -> None:
     (only,) = statements(b'echo "p:x vfs_read" >> "${T:-/sys/kernel/tracing}"/kprobe_events', "x.sh")
     assert (only.text, only.unclear) == ("p:x vfs_read", "")
@@ -149,7 +183,7 @@ def f(t, n):
     Tracer(t).trace("p:do_sys_openat2", filter="common_pid > 2")
     return """p:one vfs_read
         p:two vfs_write"""
-Y = "not a probe", "p:", b"\\xff"
+Y = "not a probe", "p:", b"\\xff", X.get("filter", "none"), Path("/etc/x/filter").write_text("no")
 '''
 
 
@@ -164,6 +198,20 @@ def test_a_program() -> None:
         (7, 48, "common_pid > 2", "filter"),
         (8, 12, "p:one vfs_read", "kprobe_events"),
         (9, 9, "p:two vfs_write", "kprobe_events"),
+    ]
+
+
+def test_a_program_that_runs_a_shell() -> None:
+    text = """\
+os.system("echo 'p:x vfs_read' > /sys/kernel/tracing/kprobe_events")
+subprocess.run(['''
+  echo 'common_pid == 1' > events/kprobes/x/filter'''], shell=True)
+subprocess.run('''
+  echo 'common_pid == 2' > events/kprobes/x/filter''', shell=True)
+"""
+    assert found(text, "python") == [
+        (1, 11, "p:x vfs_read", "kprobe_events"),
+        (5, 8, "common_pid == 2", "filter"),
     ]
 
 
