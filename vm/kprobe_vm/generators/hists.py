@@ -229,6 +229,8 @@ class Hists:
                 modifier = ""  # the key of a string is then what lies on the kernel's stack
             if modifier.startswith((".percent", ".graph")) and field not in _NUMBERS:
                 modifier = ""  # the value of a string is its address, and shares of addresses differ between boots
+            if modifier == ".stacktrace" or field == "stacktrace":
+                modifier = ""  # kernels of 6.16 to 7.1 take what stands anywhere for a call chain, and oops at a hit
             fields.append(field + modifier)
         return fields
 
