@@ -130,7 +130,8 @@ function block(name, children) {
 
 // Long lines go on in the next; the heads of tables don't, as their columns would be lost.
 function wrapped(text) {
-  return text.split(/(?<=\n)/).map((line) => element("span", { class: line.startsWith("#") ? "comment" : "line" }, line));
+  const kind = (line) => (line.startsWith("#") ? "comment" : line.startsWith("\t") ? "line deep" : "line");
+  return text.split(/(?<=\n)/).map((line) => element("span", { class: kind(line) }, line));
 }
 
 // The kernel's own words for a refusal, with what is wrong and the caret made to stand out.
