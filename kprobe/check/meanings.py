@@ -139,8 +139,7 @@ def differences(answers: Sequence[Answer]) -> list[tuple[str, ...]]:
 
 
 def _meaning(answer: Answer) -> tuple[object, ...]:
-    fields = tuple((field.name, field.type, field.length, field.size, field.signed) for field in answer.fields)
-    return (answer.event, fields, _formats(answer.prints))
+    return (answer.event, tuple(_declared(answer).items()), _formats(answer.prints))
 
 
 def _difference(answer: Answer, usual: Answer) -> tuple[str, ...]:
@@ -158,8 +157,12 @@ def _difference(answer: Answer, usual: Answer) -> tuple[str, ...]:
 
 
 def _declared(answer: Answer) -> dict[str, str]:
+    """Return the fields by name: type, size and sign; how many elements an array has is in its size alone.
+
+    5.10 shows it in brackets, later kernels don't.
+    """
     return {
-        field.name: f"{field.type}{'' if field.length is None else f'[{field.length}]'} of {field.size} bytes, "
+        field.name: f"{field.type}{'' if field.length is None else '[]'} of {field.size} bytes, "
         f"{'signed' if field.signed else 'unsigned'}"
         for field in answer.fields
     }

@@ -53,6 +53,11 @@ def test_refused_by_some() -> None:
     assert only.suggestion.text == "p:a vfs_read count=$arg3"
 
 
+def test_an_errno_that_denies_may_be_the_kernels_answer() -> None:
+    (only,) = of("p:x 0xffffffffffffffff", kernels="5.10,6.1")
+    assert [one.answer.errno for one in only.verdicts] == [errno.EPERM, 0]
+
+
 def test_refused_filters_with_the_caret_of_the_filter_file() -> None:
     _, only = of("p:myopen do_sys_openat2 file=+0(%si):ustring", "filter: fle == 1")
     assert {one.state for one in only.verdicts} == {"refused"}
@@ -114,6 +119,12 @@ def test_a_type_that_kernels_with_btf_know() -> None:
         'it is printed as "(%lx <- %lx) arg1=0x%Lx", elsewhere "(%lx <- %lx) arg1=%d"',
     )
     assert only.suggestion == ("r:x vfs_fsync_range $retval:s32", "the type that newer kernels know by BTF")
+
+
+def test_an_array_is_the_same_however_its_brackets_are_shown() -> None:
+    (only,) = of("p:x vfs_read a=+0(%si):u8[4]")
+    assert only.state == "taken"
+    assert [verdict.answer.fields[0].length for verdict in only.verdicts] == ["4", "", "", "", ""]
 
 
 def test_a_function_whose_work_another_took_over() -> None:
