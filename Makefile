@@ -1,6 +1,6 @@
 # make without an argument tells what there is
 .DEFAULT_GOAL := help
-.PHONY: help demo test vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs changes profiles distribution playground playground-test check format bench growth bench-check bench-vm clean
+.PHONY: help demo test vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-held changes profiles distribution playground playground-test check format bench growth bench-check bench-vm clean
 KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
@@ -21,6 +21,7 @@ help:
 	@echo 'make vm-ftracetest        all of the kernel'"'"'s ftracetest on the mount, against docs/ftracetest.md; minutes'
 	@echo 'make vm-programs          trace-cmd, libtracefs and perf on the mount and on a guest; writes docs/programs.md'
 	@echo 'make changes              ask all simulated kernels what changed from one to the next; writes docs/changes.md'
+	@echo 'make vm-held              hold every locked kernel to its guest; writes docs/held.md; minutes each (ONLY="6.16 7.1")'
 	@echo 'make profiles             record every locked kernel into files (DIRECTORY=profiles ONLY="6.12 7.2"); minutes'
 	@echo 'make distribution         record the kernels of distributions/kprobe-sim-profiles anew (ONLY="6.16 7.1"); minutes'
 	@echo 'make playground           assemble the page on which simulated kernels answer into build/playground, for any file server'
@@ -81,6 +82,10 @@ vm-programs: $(VENV)/.dev
 
 changes: $(VENV)/.dev
 	$(PY) tools/changes.py
+
+vm-held: $(VENV)/.dev
+	@$(PY) -m kprobe_vm check
+	$(PY) tools/held.py $(ONLY)
 
 # ONLY="6.12 7.2" of the kernels; what fails is named, and the others go on
 DIRECTORY ?= profiles
