@@ -199,7 +199,7 @@ def check(target: Target) -> int:
             pass
         except OSError as error:
             name = _E.get(error.errno or 0, "?")
-            if name not in ("EINVAL", "EBUSY", "ENODEV") and not path.endswith("/hist"):
+            if name not in ("EINVAL", "EBUSY", "ENODEV") and not path.endswith(("/hist", "/btf_ids")):
                 raise Broken(f"{name} when {path} is read") from error
         except Exception as error:
             raise Broken(f"{type(error).__name__}: {error} when {path} is read") from error

@@ -221,7 +221,8 @@ class Fprobes(ProbeKind[Fprobe]):
         if found and not self.dyn_events.gates.fprobes_wait:
             self._taken.add(symbol)
         if any(not self._is_traceable(stub.address) for stub in found):
-            raise refuse(errno.EINVAL)  # and 6.12 leaves the stub where it is
+            # and 6.12 leaves the stub where it is
+            raise refuse(errno.ENOENT if self.dyn_events.gates.fprobes_late else errno.EINVAL)
         self._move(probe, [stub.address for stub in found])
 
     def _move(self, probe: Fprobe, addresses: Sequence[int]) -> None:

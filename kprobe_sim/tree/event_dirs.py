@@ -176,6 +176,10 @@ class _TriggerFile(Seq):
     seek = Seek.TRACING
 
 
+def _unrecorded() -> bytes:
+    raise refuse(errno.ENOSYS)
+
+
 class EventDir(EventsNode):
     """events/SYSTEM/EVENT/: the files of one event."""
 
@@ -212,6 +216,8 @@ class EventDir(EventsNode):
                 return modes.read, lambda flags: Simple(flags, lambda: b"%d\n" % event.id, None)
             case "trigger" if event.can_enable or event.name == "print":
                 return modes.write, self._open_trigger
+            case "btf_ids" if name in self._recorded():
+                return modes.read, lambda flags: Simple(flags, _unrecorded, None)
             case _:
                 return None
 
@@ -220,10 +226,13 @@ class EventDir(EventsNode):
         return Simple(flags, lambda: control.enable_text(file), lambda data: control.put_enable(file, data))
 
     def names(self) -> Iterable[str]:
+        return [name for name in self._recorded() if self._opener(name) and not self.is_gone]
+
+    def _recorded(self) -> Iterable[str]:
+        """Return the files that the kernel has for this event, in readdir order."""
         event, profile = self._file.event, self._file.instance.machine.profile
         static = profile.tracefs.has_event(event.system, event.name)
-        there = profile.tracefs.directory(f"events/{event.system}/{event.name}") if static else self._modes.event_files
-        return [name for name in there if self._opener(name) and not self.is_gone]
+        return profile.tracefs.directory(f"events/{event.system}/{event.name}") if static else self._modes.event_files
 
     def _live(self) -> EventFile:
         if self._file.freed:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .builds import BTF, CURRENT, EPROBES, UNMATCHED_LOGGED
+from .builds import BTF, CURRENT, EPROBES, FPROBES_LATE, FPROBES_WAIT, UNMATCHED_LOGGED
 from .builds import VALIABLE as SAYS_VALIABLE
 from .text import errors, refused
 
@@ -147,6 +147,18 @@ def test_refused_probes_by_ftrace(tracefs: Any, choose: Any, line: str, message:
         (record,) = errors(tracefs)
         assert record.message == f"trace_fprobe: error: {message}"
         assert record.command.index("^") == column
+
+
+def test_a_tracepoint_whose_function_cannot_be_traced(tracefs: Any, choose: Any) -> None:
+    line = "t:tp cpu_idle"
+    if not choose({"": False, FPROBES_WAIT: True}):
+        assert refused(tracefs, "dynamic_events", line) == EINVAL
+        failed = ["trace_fprobe: error: Failed to register probe event"]
+        unknown = ["trace_fprobe: error: Invalid probed address or symbol"]
+        assert [one.message for one in errors(tracefs)] == choose({"": [], BTF: failed, FPROBES_LATE: unknown})
+        return
+    add(tracefs, line)  # enabling it is ENOENT, after which 6.17.13 doesn't let go of it
+    assert listed(tracefs) == ["t:tracepoints/tp cpu_idle"]
 
 
 def test_registers_are_none_of_theirs(tracefs: Any, choose: Any) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from kprobe_sim.builds.profile import Profile
+
 from .builds import NUMBERS_PREFIXED
 from .text import define, refused, show_only, traced
 
@@ -164,3 +166,9 @@ def test_no_filter_for_strings_of_system_calls(tracefs: Any, shows_user_memory: 
         tracefs.write("events/syscalls/sys_enter_openat/filter", b'__filename_val ~ "*host*"')
     else:
         assert refused(tracefs, "events/syscalls/sys_enter_openat/filter", 'filename == 5 && x == "y"') == 22
+
+
+@pytest.mark.parametrize("event", ["sched/sched_switch", "syscalls/sys_enter_openat", "ftrace/print"])
+def test_the_files_of_an_event(tracefs: Any, recorded: Profile, event: str) -> None:
+    """From 7.3 on also btf_ids."""
+    assert sorted(tracefs.listdir(f"events/{event}")) == sorted(recorded.tracefs.directory(f"events/{event}"))

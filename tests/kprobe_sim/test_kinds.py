@@ -115,3 +115,22 @@ def test_recorded(every: Any, series: str, kind: str) -> None:
 
 def test_there_are_no_other_kinds() -> None:
     assert {group[0]["kind"] for series in SERIES for _, group in groups(series)} == set(KINDS)
+
+
+def test_a_tracepoint_whose_function_cannot_be_traced_is_found_missing_when_it_is_enabled() -> None:
+    """As guests with 6.17.13, 7.2.13 and 7.3-rc7 answered."""
+    tracefs = SimulatedKernel("7.2").tracefs
+    tracefs.write("dynamic_events", b"t:tp cpu_idle")
+    with pytest.raises(OSError, match="events/tracepoints/tp/enable") as refused:
+        tracefs.write("events/tracepoints/tp/enable", b"1")
+    assert refused.value.errno == errno.ENOENT
+    assert tracefs.read("events/tracepoints/tp/enable") == b"0\n"
+
+
+def test_the_numbers_of_types_are_not_simulated() -> None:
+    tracefs = SimulatedKernel("7.3").tracefs
+    assert tracefs.mode("events/sched/sched_switch/btf_ids") == 0o440
+    with pytest.raises(OSError, match="btf_ids") as refused:
+        tracefs.read("events/sched/sched_switch/btf_ids")
+    assert refused.value.errno == errno.ENOSYS
+    assert not SimulatedKernel("7.2").tracefs.exists("events/sched/sched_switch/btf_ids")
