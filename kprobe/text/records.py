@@ -227,7 +227,10 @@ class RawMarker(NamedTuple):
 
 
 class StackTrace(NamedTuple):
-    """The call stack of the event before it, innermost frame first; ``user`` if it is that of the program."""
+    """A call stack, innermost frame first; ``user`` if it is that of the program.
+
+    It is that of the event before it on the same CPU: an event of another CPU can stand between the two.
+    """
 
     task: str
     pid: int

@@ -157,6 +157,27 @@ def test_a_stack_ends_where_it_ends() -> None:
     assert names(records) == ["Event", "StackTrace", "Lost", "Event", "StackTrace", "Unparsed"]
 
 
+@pytest.mark.parametrize(("mark", "user"), [(b"<stack trace>", False), (b"<user stack trace>", True)])
+def test_a_stack_on_one_line(mark: bytes, user: bool) -> None:
+    (stack,) = parse(HEAD + mark + b" => do_sys_open+0x1/0x20 => sys_open <ffffffff81234567>\n")
+    assert isinstance(stack, StackTrace)
+    assert (stack.user, [(frame.symbol, frame.address) for frame in stack.frames]) == (
+        user, [("do_sys_open", None), ("sys_open", 0xFFFFFFFF81234567)],
+    )  # fmt: skip
+
+
+def test_a_stack_after_a_line_of_another_cpu() -> None:
+    other = HEAD.replace(b"[001]", b"[000]").replace(b"bash-42", b"  sh-43")
+    first, second, stack = parse(
+        HEAD + b"e: (f+0x0/0x1)\n" + other + b"e: (g+0x0/0x1)\n" + HEAD + b"<stack trace>\n => f\n"
+    )
+    assert isinstance(first, Event)
+    assert isinstance(second, Event)
+    assert isinstance(stack, StackTrace)
+    assert (first.task, first.cpu) == (stack.task, stack.cpu) == ("bash", 1)
+    assert (second.task, second.cpu) == ("sh", 0)
+
+
 def test_headers_only_where_they_belong() -> None:
     header = b"# tracer: nop\n#\n#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION\n"
     records = parse(header + RET + b"#\n" + header + RET)
