@@ -61,10 +61,10 @@ class Parser:
     ``definitions`` are lines of kprobe_events or as they were written to it, for events without a format: they say the
     same, but for the base of unsigned numbers up to 4.19, which is known when some other argument has told.
 
-    A record may go on in the next line, when a comm or a string holds a newline, so the last record is held back until
-    more text comes or ``close`` is called. With ``live``, text that ends with a newline is taken to end with a record,
-    as what one read(2) of trace_pipe returns does: then nothing that is complete is held back. Without it the records
-    don't depend on how the text was cut (lines of over 1 MiB apart).
+    A record may go on in the next line, when a string holds a newline, so the last record is held back, if it has a
+    string, until more text comes or ``close`` is called. With ``live``, text that ends with a newline is taken to end
+    with a record, as what one read(2) of trace_pipe returns does: then nothing that is complete is held back. Without
+    it the records don't depend on how the text was cut (lines of over 1 MiB apart).
 
     A string with a newline is rejoined if what follows doesn't look like a new record; if the string's end is missing,
     also if it does, up to 16 KiB. So a program can't forge a record by opening a file with a strange name, unless it
@@ -272,6 +272,11 @@ class Parser:
             if end == limit and not whole:
                 return None
             return self._lines.record(line, text[body : end - 1], text[start:end])
+        if site and b'"' not in text[body:end]:
+            # without a string in it, it can't go on in the next line
+            record = self._lines.record(line, text[body : end - 1], text[start:end])
+            if isinstance(record, Event) and record.complete and record.address is not None:
+                return record
         joined = 0  # where the first line ends that was joined although it looks like a record
         while end < limit and end - start < _LONGEST:
             if self._starts(text, end, limit):

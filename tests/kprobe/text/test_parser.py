@@ -90,8 +90,8 @@ def test_a_string_without_an_end_does_not_swallow_the_rest(formats: dict[str, st
 def test_after_some_of_these_they_are_not_waited_for(formats: dict[str, str] | None) -> None:
     parser = Parser(formats)
     cut = ENT + b'"/tmp/x\n'
-    assert names(parser.feed((cut + RET * 300) * 3)) == ["Event"] * (3 * 301 - 1)
-    assert [record.raw for record in parser.feed(cut + RET * 2)] == [RET, cut, RET]
+    assert names(parser.feed((cut + RET * 300) * 3)) == ["Event"] * (3 * 301)
+    assert [record.raw for record in parser.feed(cut + RET * 2)] == [cut, RET, RET]
 
 
 def test_the_rest_of_a_complete_record_is_kept() -> None:
@@ -292,10 +292,18 @@ def test_a_live_record_is_held_back_until_it_is_whole() -> None:
 
 def test_the_last_record_waits_for_its_end() -> None:
     parser = Parser()
-    assert parser.feed(RET) == []
-    assert names(parser.feed(RET)) == ["Event"]
+    string = ENT + b'"/tmp/x" flags=0x1\n'
+    assert parser.feed(string) == []
+    assert names(parser.feed(string)) == ["Event"]
     assert names(parser.close()) == ["Event"]
     assert parser.close() == []
+
+
+@BOTH
+def test_a_record_without_a_string_waits_for_nothing(formats: dict[str, str] | None) -> None:
+    parser = Parser(formats)
+    assert names(parser.feed(RET)) == ["Event"]
+    assert [record.raw for record in parser.feed(b"odd\n" + RET)] == [b"odd\n", RET]
 
 
 def test_a_last_line_without_newline_is_not_trusted() -> None:
