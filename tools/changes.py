@@ -32,7 +32,8 @@ neighbours among Debian's kernels of the lab are asked the same operations. A ta
   [at the end](#rows)
 
 `kprobe-vm compare 6.1 6.12` shows all of it, with carets and read-backs, `kprobe-vm bisect 'OPERATION'` all kernels'
-answers to one operation. Both take guests: `compare vm:6.1 vm:6.12`, `bisect --guests`.
+answers to one operation. Both take guests: `compare vm:6.1 vm:6.12`, `bisect --guests`. So 6.16 to 7.0 say `Invalid
+$-valiable specified`, 6.16 to 7.1 refuse `.percent`, and `char` is `signed:0` in formats from 6.12 on.
 
 What the page can't show:
 
@@ -40,11 +41,11 @@ What the page can't show:
   of events of 14 subsystems; filters and histograms are asked how they are read, not what they match and count
 - which commit it was, or whether kernels of others have it: a build has the changes of its stable series, of Debian,
   and what its configuration makes of it
-- when it was, between two builds that are neighbours here
-- guests' own words: simulators answer here. `kprobe-vm compare sim:6.1 vm:6.1` holds them to a guest, operation by
-  operation: of 23,700 on 13 guests two differed, since repaired
+- when it was, between two neighbours
+- guests' own words: simulators answer here. `kprobe-vm compare sim:6.1 vm:6.1` holds them to a guest: of 23,700
+  operations on 13 guests two differed, since repaired
 
-Written by `make changes`; a test holds it to what simulators say.
+Written by `make changes`; a test holds the newest section to the simulators.
 """
 ROWS = "## Rows"
 
