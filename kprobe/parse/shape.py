@@ -49,7 +49,8 @@ def as_dict(record: Record) -> dict[str, object]:
     kind = type(record).__name__
     shown: dict[str, object] = {"type": _TYPES.get(kind, kind.lower())}
     for name, read in zip(record._fields, record, strict=True):
-        if name != "raw" and not (read in (None, "") and (name in _OPTIONAL or isinstance(record, Bare))):
+        is_empty = (read is None and name != "count") or (read == "" and name in _OPTIONAL)
+        if name != "raw" and not is_empty:
             shown[name] = value(read)
     if isinstance(record, (Event, Bare)) and not record.guessed:
         del shown["guessed"]
@@ -78,8 +79,8 @@ def text(record: Record, file: str) -> str:
     stamp, clock = shown.get("timestamp"), shown.get("clock", "time")
     if isinstance(stamp, int):
         words.append(f"{stamp // 10**9}.{stamp % 10**9:09d}" if clock in ("time", "elapsed") else str(stamp))
-    if "task" in shown:
-        words.append(f"{_plain(str(shown['task']))}-{shown.get('pid')}")
+    if "task" in shown or "pid" in shown:
+        words.append(f"{_plain(str(shown.get('task', '')))}-{shown.get('pid')}")
     if "cpu" in shown:
         words.append(f"[{shown['cpu']:03d}]")
     words.append(str(shown.get("flags", "")))

@@ -49,7 +49,7 @@ TRACEFS: Final = (STANDARD, LATENCY, VERBOSE)
 # latency-format; then the depth, two blanks for each call, and an event within a comment.
 _DURATION = rb"(?:[ +!#*@$]{1,2} {0,6}(\d{1,12}(?:\.\d{1,3})?) us| {14}) {0,8}"
 GRAPH: Final = re.compile(
-    rb"(?: {0,4}(\d{1,12})\.(\d{6}) \|  )?(?: {0,8}(\d{1,9})\) )?(?: {0,10}((?s:\S.{0,6}?))-(\d{1,10}) {1,9}\| )?"
+    rb"(?: {0,4}(\d{1,12})\.(\d{6}) \|  )?(?: {0,8}(\d{1,9})\) )?(?: {0,10}([^\s][^\n]{0,6}?)-(\d{1,10}) {1,9}\| )?"
     rb"(?: ([.\w#]{4,8}) ?(?:\| )?)?" + _DURATION + rb"\|  ( *+)(/\* )?" + _BODY
 )
 GRAPH_END: Final = b" */"
@@ -64,7 +64,7 @@ GRAPH_SWITCH: Final = re.compile(
 # of events padded to 20; the time in nanoseconds with -t. With -l the columns are those of latency-format.
 _PADDED = rb"([^\s:]++: ++(?:\([^()\n]*+\))?+)?+([^\n]*+)\n"
 REPORT: Final = re.compile(
-    rb"(?:( *[^\s:]{1,64}+): | {1,64}?(?=(?s:.{16})-\d))??"
+    rb"(?:( *[^\s:]{1,64}+): (?=[^\n]{16})| {1,64}?(?=[^\n]{16}-\d))??"
     rb"((?s:.{16})-\d[\d ]{4,20}+(?:\([ \d-]{5,20}+\) )?\[\d{3,9}\](?: [^ \n]++)?) "
     rb" *+(\d{1,20}+)\.(\d{6}(?:\d{3})?): " + _PADDED
 )

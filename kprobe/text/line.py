@@ -220,7 +220,7 @@ class Lines:
         """Build the record of a line whose arguments aren't a probe's, or are broken: as far as they can be read."""
         text: bytes | None = line[line.re.groups - 1]
         if is_graph(line):
-            if line[9] is None:
+            if line[9] is None or text is None:
                 return Unparsed(raw)
             rest = rest.removesuffix(b"\r").removesuffix(GRAPH_END)
         if text is None:
@@ -248,11 +248,11 @@ class Lines:
 
     def _other(self, line: re.Match[bytes], site: Site, shown: bytes, text: bytes, raw: bytes) -> Record | None:
         """Build the record of a line that has a name and isn't an event; None if it is one."""
-        if NAMELESS.match(text) is not None:
-            head = text.partition(b": ")[0]
-            return None if is_graph(line) else nameless(self._contexts.read(line), head + b": " + shown, raw)
         if line.re is BARE or is_graph(line):
             return None
+        if NAMELESS.match(text) is not None:
+            head = text.partition(b": ")[0]
+            return nameless(self._contexts.read(line), head + b": " + shown, raw)
         if site.mark and line.re not in _REPORTS:
             task, pid, tgid, cpu, flags, stamp, clock = self._contexts.read(line)
             return Marker(task, pid, cpu, flags, stamp, decode(shown), tgid, clock, raw)

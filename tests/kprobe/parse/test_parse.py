@@ -90,6 +90,25 @@ def test_a_directory_of_formats(tmp_path: Path) -> None:
     assert objects("--schema", tmp_path, trace) == objects("--schema", TRACES / "3.13" / "01_types.formats", trace)
 
 
+def test_function_graph() -> None:
+    trace = TRACES / "6.12" / "10_fgraph_.trace"
+    assert objects(trace)[0] == {
+        "type": "call",
+        "kind": "entry",
+        "function": "do_sys_openat2",
+        "depth": 0,
+        "note": "",
+        "cpu": 0,
+    }
+    shown = kprobe_parse(trace)[0].splitlines()
+    assert shown[:2] == [
+        '[000] call: kind="entry" function="do_sys_openat2" depth=0 note=""',
+        '[000] ent: (do_sys_openat2+0x0/0xe0) dfd=-100 s="/tmp/o0" flags=15399768',
+    ]
+    (line,) = kprobe_parse(data=b"# tracer: function_graph\n               |  /* hello */\n")[0].splitlines()
+    assert line == 'comment: text="hello"'
+
+
 def test_nothing_is_left_out() -> None:
     shown = objects(TRACES / "6.1" / "05_lost.trace_pipe")
     assert next(each for each in shown if each["type"] == "lost") == {"type": "lost", "cpu": 0, "count": 679}

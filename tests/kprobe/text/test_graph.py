@@ -100,3 +100,8 @@ def test_a_string_with_a_newline() -> None:
     assert isinstance(event, Bare)
     assert event.fields == {"s": "a\n 0)               |  g();\nb", "n": 1}
     assert isinstance(other, Call)
+
+
+def test_a_comment_without_an_end() -> None:
+    text = b" 0)               |  /* hello\n"
+    assert body(HEADER + text) == [Unparsed(text)]
