@@ -165,6 +165,8 @@ class Parser:
         if raw.startswith(TRACER):
             self._heading, self._settled, self._numbers, self._family = True, False, True, ANY
             self._lines.begin()
+        if limit - position < _COMM and not whole:
+            return -position - 1, None
         if self._heading and (raw.startswith(b"#") or REPORT_HEADER.fullmatch(raw)):
             self._layout = preferred(raw) or self._layout
             if raw[:1] != b"#":
@@ -176,8 +178,6 @@ class Parser:
                 return position, None
         if self._layout in (GRAPH, PERF) and (more := self._around(text, position, limit, whole)) is not None:
             return more
-        if limit - position < _COMM and not whole:
-            return -position - 1, None
         if self._numbers and (coded := self._coded(text, position, end, limit, whole)) is not None:
             return coded
         self._heading = self._numbers = False

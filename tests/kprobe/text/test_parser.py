@@ -178,6 +178,12 @@ def test_a_stack_after_a_line_of_another_cpu() -> None:
     assert (second.task, second.cpu) == ("sh", 0)
 
 
+def test_a_comm_that_begins_like_a_header_does_so_in_pieces_too() -> None:
+    text = b"#\n#           ne-1501  [001] d...    76.472338: ret: (f+0x14/0x20) ret=-2 raw=\xff\n"
+    parser = Parser()
+    assert parser.feed(text[:2]) + parser.feed(text[2:]) + parser.close() == parse(text)
+
+
 def test_headers_only_where_they_belong() -> None:
     header = b"# tracer: nop\n#\n#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION\n"
     records = parse(header + RET + b"#\n" + header + RET)
