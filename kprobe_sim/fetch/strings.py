@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.fetch.argument import FetchArg, Store
-from kprobe_sim.fetch.expression import From
+from kprobe_sim.fetch.expression import From, Source
 from kprobe_sim.machine.state import TASK_SIZE, State, fetch
 from kprobe_sim.machine.symbol_text import Covering, symbol_text
 from kprobe_sim.named_tuple import NamedTuple
@@ -146,13 +146,14 @@ def compile_plain_string(argument: FetchArg, value: Callable[[State], int | None
     derefs = argument.expression.derefs
     user = argument.store is Store.USER_STRING
     offset = derefs[-1].offset if argument.last_is_stored else 0
+    is_text = not derefs and source.kind in (From.TEXT, From.COMM)
+    if argument.length or argument.store is Store.SYMBOL_NAME or (is_text and user):
+        return lambda state: None
     if not derefs and source.kind is From.TEXT:
         fixed = source.text.encode("latin-1") + b"\0"
         return lambda state: fixed
     if not derefs and source.kind is From.COMM:
         return lambda state: state.comm + b"\0"
-    if argument.length or argument.store is Store.SYMBOL_NAME:
-        return lambda state: None
 
     def single(state: State) -> bytes | None:
         number = value(state)
@@ -176,14 +177,11 @@ def compile_string(
     empty_is_fault = gates.empty_user_string_is_fault
     user = argument.store is Store.USER_STRING
     offset = derefs[-1].offset if argument.last_is_stored else 0
-    unfollowed = Text((), argument.length or 1, fails=True)
-    if not derefs and source.kind is From.TEXT:
-        fixed = Text((_plain(source.text.encode("latin-1") + b"\0"),), 1)
-        return lambda state: fixed
-    if not derefs and source.kind is From.COMM:
-        return lambda state: Text((_plain(state.comm + b"\0"),), 1)
+    count, keeps = argument.length or 1, gates.failed_element_keeps_room
+    unfollowed = Text((), count, fails=True)
+    if not derefs and source.kind in (From.TEXT, From.COMM):
+        return _compile_own_text(source, count, user=user, keeps_room=keeps)
     if argument.length:
-        keeps = gates.failed_element_keeps_room
         return _compile_array(argument, value, user=user, empty_is_fault=empty_is_fault, keeps_room=keeps)
 
     if argument.store is Store.SYMBOL_NAME:
@@ -201,6 +199,21 @@ def compile_string(
         return Text((_read(state, (number + offset) & ULONG_MAX, user, empty_is_fault),), 1)
 
     return single
+
+
+def _compile_own_text(source: Source, count: int, *, user: bool, keeps_room: bool) -> Callable[[State], Text]:
+    """Compile a text that the kernel has itself: an immediate string, or the task's name.
+
+    Event probes take it as an array and as a user's string too: of an array the kernel reads the first element and
+    gives up, and it reads no memory of its own as a user's.
+    """
+    if user:
+        unreadable = Text((_FAULT,), count, count > 1, keeps_room)
+        return lambda state: unreadable
+    if source.kind is From.TEXT:
+        fixed = Text((_plain(source.text.encode("latin-1") + b"\0"),), count, count > 1, keeps_room)
+        return lambda state: fixed
+    return lambda state: Text((_plain(state.comm + b"\0"),), count, count > 1, keeps_room)
 
 
 def _compile_array(

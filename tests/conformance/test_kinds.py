@@ -108,6 +108,34 @@ def test_an_enabled_event_probe_holds_its_event(tracefs: Any, choose: Any) -> No
 
 
 @pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        ("c=$comm:string[1]", 'c={"worker"}'),
+        ("c=$comm:string[2]", "c={(fault),(fault)}"),
+        ("c=$comm:string[2] d=$comm:string", 'c={"worker",(fault)} d="worker"'),
+        ("d=$comm:string c=$comm:string[2]", 'd="worker" c={(fault),(fault)}'),
+        ('c=\\"abc":string[2] d=$comm:string', 'c={"worker","er"} d="worker"'),
+        ("c=$comm:ustring", "c=(fault)"),
+        ("c=$comm:ustring[2] d=$comm:string", 'c={(fault),"worker"} d="worker"'),
+        ('c=\\"abc":ustring d=$comm:string', 'c=(fault) d="worker"'),
+    ],
+)
+def test_texts_that_only_event_probes_take(
+    tracefs: Any, choose: Any, workload: Any, arguments: str, shown: str
+) -> None:
+    if not has(tracefs, choose, EPROBES):
+        return
+    workload.rename("worker")
+    add(tracefs, f"e:ep syscalls/sys_enter_openat {arguments}")
+    tracefs.write("events/eprobes/ep/filter", f"common_pid == {workload.pid}".encode())
+    tracefs.write("events/eprobes/ep/enable", b"1")
+    workload.open("/dev/null")
+    tracefs.write("events/eprobes/ep/enable", b"0")
+    (line,) = [line for line in tracefs.read("trace").decode("latin-1").splitlines() if " ep: " in line]
+    assert line.partition("(syscalls.sys_enter_openat) ")[2] == shown
+
+
+@pytest.mark.parametrize(
     ("line", "shown"),
     [
         ("f vfs_read", "f:fprobes/vfs_read__entry vfs_read"),
