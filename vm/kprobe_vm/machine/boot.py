@@ -42,6 +42,7 @@ class Deadlines(NamedTuple):
     silence: float = 2.0  # after that long without a word, while something is awaited, the guest is pinged
     ping: float = 10.0
     panic: float = 3.0  # from the panic's message to QEMU's end
+    port: float = 1.0  # from the end of the agent's port to QEMU's
     resume: float = 20.0  # of a clone's first answer
     cancel: float = CANCEL_DEADLINE
     send: float = SEND_DEADLINE
@@ -173,8 +174,13 @@ class Boot:
         return self._give_up(GuestHang, message)
 
     def _port_closed(self) -> None:
-        """QEMU reports that the agent has let go of its port; called on the control thread."""
+        """QEMU reports that the agent has let go of its port; called on the control thread, which goes on."""
         if self.channel.hello is not None:
+            threading.Thread(target=self._agent_is_gone, name="kprobe-vm port", daemon=True).start()
+
+    def _agent_is_gone(self) -> None:
+        """Fail everything, unless QEMU ends soon: a kernel that powers off lets go of the port too, shortly before."""
+        if not self.pace.wait(self.qemu.ended, self.deadlines.port):
             self.channel.fail(self._error(ChannelClosed, "the guest's agent has closed its port", self.qemu.describe()))
 
     def _autopsy(self, reason: str) -> MachineDied:
