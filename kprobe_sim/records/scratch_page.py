@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.named_tuple import NamedTuple
 
+_ROOM = PAGE_SIZE - 8  # for a record, after its head; a longer one goes past the page to the ring buffer
 _MOST_KEPT = 16  # records
 
 
@@ -75,7 +76,12 @@ class ScratchPages:
             self._kept = [[] for _ in self._pages]
 
     def write(self, cpu: int, record: bytes) -> bytes:
-        """Put a record onto the page; return it with its holes filled by what was there."""
+        """Put a record onto the page; return it with its holes filled by what was there.
+
+        One that the page has no room for is returned as it is.
+        """
+        if len(record) > _ROOM:
+            return record
         kept = self._kept[cpu]
         if isinstance(record, SparseBytes):
             page = self._laid(cpu)
@@ -97,7 +103,6 @@ class ScratchPages:
         """Lay what is kept on the page, and return that."""
         page, kept = self._pages[cpu], self._kept[cpu]
         for record in kept:
-            page[: len(record)] = record[:PAGE_SIZE]
-            del page[PAGE_SIZE:]
+            page[: len(record)] = record
         kept.clear()
         return page

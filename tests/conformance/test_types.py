@@ -236,6 +236,20 @@ def test_numbers_that_cannot_be_read(tracefs: Any, workload: Any, choose: Any) -
     assert choose({"": task in (0, 1), READ_AS_TASK: task >> 40 == 0xFFFF88})
 
 
+def test_what_a_record_too_long_for_the_page_leaves(tracefs: Any, workload: Any) -> None:
+    """It isn't made there: a failed read shows what the record before it left."""
+    define(tracefs, "p:ones ksys_fadvise64_64 a=\\-1:x64")
+    define(tracefs, "p:long ksys_fadvise64_64 " + " ".join(["+0(%si):string"] * 5))
+    define(tracefs, "p:e ksys_fadvise64_64 a=@0x10:x64")
+    for event in ("ones", "long", "e"):
+        tracefs.write(f"events/kprobes/{event}/filter", b'comm == "workload"')
+    for event in ("ones", "long", "e"):
+        switch(tracefs, 1, f"kprobes/{event}")
+        workload.fadvise(-2, MEMORY, -3, 0, data=b"x" * 1000 + b"\0")
+        switch(tracefs, 0, f"kprobes/{event}")
+    assert [line.partition(") ")[2] for line in traced(tracefs)] == ["a=0xffffffffffffffff"] * 2
+
+
 def test_a_bad_address(tracefs: Any, workload: Any) -> None:
     """A number that can't be read prints whatever was in the buffer; a string says so."""
     printed = fetch(tracefs, workload, "a=+0(%dx):string b=@0x10:string c=+0(%di):string d=+0(+0(%dx)):ustring")
