@@ -12,7 +12,9 @@ from kprobe.check.sources import FORMS, LONGEST, BadSource, statements
 from kprobe.check.statements import Position, Statement, linked
 from kprobe.errors import KprobeError
 from kprobe.kernels import ALL, UnknownKernel, chosen
+from kprobe.options import UsageError
 from kprobe.output import say
+from kprobe.verb_options import HELP_WORDS, verb_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,10 +53,6 @@ read or isn't what it should be, no such kernel.
 FORMATS = ("text", "markdown", "json", "sarif", "github")
 
 
-class _Usage(Exception):
-    """The command line makes no sense; the text says why."""
-
-
 class _Request:
     """What the command line asks for."""
 
@@ -76,7 +74,7 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
             return TAKEN
         kernels = chosen(request.kernels)
         report = check(_statements(request), kernels, suggest=request.suggest)
-    except _Usage as error:
+    except UsageError as error:
         say(f"ERROR: {error}\n{HELP.partition(chr(10))[0]}\nkprobe check -h explains")
         return NOT_CHECKED
     except (BadSource, UnknownKernel, NoKernel, KprobeError) as error:
@@ -105,41 +103,18 @@ def _print(report: Report, form: str, output: Output, signals: Signals) -> None:
 
 def _read(argv: list[str]) -> _Request:
     request = _Request()
-    words = list(argv)
-    while words:
-        word = words.pop(0)
-        if word == "--":
-            request.words += words
-            break
-        if word in ("-h", "--help"):
+    values = {"--kernels": (), "--format": FORMATS, "--as": FORMS}
+    options, request.words = verb_options(argv, ("--no-suggestions",), values)
+    for name, value in options:
+        if name in HELP_WORDS:
             request.help = True
-        elif word == "--no-suggestions":
+        elif name == "--no-suggestions":
             request.suggest = False
-        elif word.startswith("--"):
-            _take(request, word, words)
-        elif word.startswith("-") and len(word) > 1 and not word.startswith("-:"):
-            raise _Usage(f"unknown option {word}")
         else:
-            request.words.append(word)
+            setattr(request, {"--kernels": "kernels", "--format": "format", "--as": "as_form"}[name], value)
     if not request.words and not request.help:
-        raise _Usage("a file or a definition is missing")
+        raise UsageError("a file or a definition is missing")
     return request
-
-
-def _take(request: _Request, word: str, rest: list[str]) -> None:
-    """Take an option with a value, which may be the next word."""
-    name, equals, value = word.partition("=")
-    known = {"--kernels": None, "--format": FORMATS, "--as": FORMS}
-    if name not in known:
-        raise _Usage(f"unknown option {word}")
-    if not equals:
-        if not rest:
-            raise _Usage(f"{name} takes a value")
-        value = rest.pop(0)
-    values = known[name]
-    if values is not None and value not in values:
-        raise _Usage(f"{name} is one of {', '.join(values)}, not {value!r}")
-    setattr(request, {"--kernels": "kernels", "--format": "format", "--as": "as_form"}[name], value)
 
 
 def _statements(request: _Request) -> list[Statement]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from kprobe.options import UsageError
 from kprobe.output import say
 from kprobe.parse.schema import BadSchema, Schema
 from kprobe.parse.shape import SHAPES, Counts, title
 from kprobe.parse.source import NotText, Source
 from kprobe.text import Header, Parser, Record
+from kprobe.verb_options import HELP_WORDS, verb_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,10 +37,6 @@ Exit status: 0 all was read, understood or not; 1 a file can't be read or isn't 
 """
 
 
-class _WrongWords(Exception):
-    """The command line makes no sense; the text says why."""
-
-
 class _Asked:
     """What the command line asks for."""
 
@@ -57,7 +55,7 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
             output.write(HELP.encode(), lambda: bool(signals.received))
             return DONE
         schema = Schema(request.schemas)
-    except (_WrongWords, BadSchema) as error:
+    except (UsageError, BadSchema) as error:
         say(f"ERROR: {error}\n{HELP.partition(chr(10))[0]}\nkprobe parse -h explains")
         return USAGE_ERROR
     except OSError as error:
@@ -108,32 +106,12 @@ def _parse(file: str, form: str, schema: Schema, label: str, counts: Counts, out
 
 def _read(argv: list[str]) -> _Asked:
     request = _Asked()
-    words = list(argv)
-    while words:
-        word = words.pop(0)
-        if word == "--":
-            request.files += words
-            break
-        if word in ("-h", "--help"):
+    options, request.files = verb_options(argv, (), {"--format": SHAPES, "--schema": ()})
+    for name, value in options:
+        if name in HELP_WORDS:
             request.help = True
-        elif word.startswith("--"):
-            name, equals, value = word.partition("=")
-            if name not in ("--format", "--schema"):
-                raise _WrongWords(f"unknown option {name}")
-            if not equals and not words:
-                raise _WrongWords(f"{name} takes a value")
-            _take(request, name, value if equals else words.pop(0))
-        elif word.startswith("-") and word != "-":
-            raise _WrongWords(f"unknown option {word}")
+        elif name == "--schema":
+            request.schemas.append(value)
         else:
-            request.files.append(word)
+            request.format = value
     return request
-
-
-def _take(request: _Asked, name: str, value: str) -> None:
-    if name == "--schema":
-        request.schemas.append(value)
-    elif value in SHAPES:
-        request.format = value
-    else:
-        raise _WrongWords(f"--format is {', '.join(SHAPES)}, not {value!r}")

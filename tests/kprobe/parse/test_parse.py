@@ -140,7 +140,8 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--format", "xml"], "--format is text, ndjson, csv, not 'xml'"), (["--schema"], "--schema takes a value"),
+        (["--format", "xml"], "--format is one of text, ndjson, csv, not 'xml'"),
+        (["--schema"], "--schema takes a value"),
         (["-x"], "unknown option -x"), (["--what"], "unknown option --what"),
         (["--schema", "/dev/null/x"], "/dev/null/x: Not a directory"),
         (["--schema", __file__], "holds neither an event's format nor definitions"),
