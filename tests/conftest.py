@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import os
 import random
 import signal
@@ -15,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable
 from importlib.metadata import entry_points
 from itertools import groupby
 from pathlib import Path
+from types import ModuleType
 from typing import TypeVar
 
 import pytest
@@ -89,6 +91,21 @@ def pytest_collection_finish() -> None:
     """
     gc.freeze()
     gc.set_threshold(20_000)
+
+
+@pytest.fixture(scope="session")
+def loaded() -> Callable[[Path], ModuleType]:
+    """Return what loads a file that is in no package, such as a tool, as a module, anew each time."""
+
+    def loaded(path: Path) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return loaded
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -14,13 +14,9 @@ TOOL = Path(__file__).parent.parent / "tools" / "held.py"
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+def held(loaded: Callable[[Path], ModuleType], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     """The tool, with a page of its own."""
-    spec = importlib.util.spec_from_file_location("held", TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    held = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(held)
+    held = loaded(TOOL)
     monkeypatch.setattr(held, "PAGE", tmp_path / "held.md")
     return held
 

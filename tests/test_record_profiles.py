@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -20,13 +19,9 @@ EXTRA = ["6.12-amd64", "6.12-rt-amd64", "6.16", "6.17", "6.18", "6.19", "7.0", "
 
 
 @pytest.fixture
-def tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+def tool(loaded: Callable[[Path], ModuleType], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     """The tool, with an empty directory for the distribution and a recorder that needs no machine."""
-    spec = importlib.util.spec_from_file_location("record_profiles", TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
+    tool = loaded(TOOL)
 
     def record(kernel: str, into: Path, progress: Callable[..., Any]) -> Path:
         if kernel == "6.17":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -14,12 +15,8 @@ pytestmark = pytest.mark.vm
 HOME = Path(__file__).parents[1] / "conformance" / "limits.py"
 
 
-def test_limits(machine: Machine, tmp_path: Path) -> None:
-    spec = importlib.util.spec_from_file_location("limits", HOME)
-    assert spec is not None
-    assert spec.loader is not None
-    limits = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(limits)
+def test_limits(machine: Machine, loaded: Callable[[Path], ModuleType], tmp_path: Path) -> None:
+    limits = loaded(HOME)
     machine.put("/limits", limits.build(tmp_path).read_bytes(), mode=0o755)
     done = machine.run(["/limits"])
     assert limits.answers(done.stdout.decode()) == limits.LIMITS

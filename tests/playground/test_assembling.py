@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -13,13 +13,8 @@ TOOL = Path(__file__).parents[2] / "tools" / "playground.py"
 
 
 @pytest.fixture
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("assemble_playground", TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def tool(loaded: Callable[[Path], ModuleType]) -> ModuleType:
+    return loaded(TOOL)
 
 
 def test_modules(tool: ModuleType) -> None:

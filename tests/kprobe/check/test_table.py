@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,13 +15,8 @@ PACKAGED = ("5.10", "6.1", "6.12", "7.2", "7.3")
 
 
 @pytest.fixture(scope="module")
-def tool() -> Any:
-    specification = importlib.util.spec_from_file_location("check_table", ROOT / "tools" / "check_table.py")
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+def tool(loaded: Callable[[Path], ModuleType]) -> ModuleType:
+    return loaded(ROOT / "tools" / "check_table.py")
 
 
 def rows(text: str) -> list[list[str]]:
