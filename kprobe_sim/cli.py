@@ -45,6 +45,10 @@ def _command(argv: list[str], loaded: Callable[[], None]) -> int:
     verb: str = arguments.verb
     if verb == "profiles":
         return _profiles(parser, arguments)
+    if verb == "text":
+        from kprobe_sim.scenarios.command import run as run_text
+
+        return run_text(parser, arguments)
     if verb == "record-local":
         from kprobe_sim.own_kernel import record_local
 
@@ -154,7 +158,26 @@ def _parser() -> argparse.ArgumentParser:
     )
     local.add_argument("--config", default="", metavar="FILE", help="the kernel's configuration file")
     local.add_argument("--yes", action="store_true", help="ask nothing")
+    _text(verbs)
     return parser
+
+
+def _text(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    text = verbs.add_parser(
+        "text",
+        help="the text of every kernel for one scenario, and what is true of it",
+        description="Give the text that each kernel makes of one scenario, and what is true of it.",
+        formatter_class=_Help,
+    )
+    text.add_argument("scenario", nargs="?", metavar="SCENARIO", help="a TOML file (with a / or .toml), or a name")
+    text.add_argument("--list", action="store_true", help="list the scenarios that there are")
+    text.add_argument("--kernels", default="", metavar="K", help="all, or 5.10,6.1 (default: the newest)")
+    text.add_argument(
+        "--options", default="", metavar="O", help="all, or a,b,a+b: trace options, + sets both; default is none"
+    )
+    text.add_argument("--clocks", default="", metavar="C", help="all, or local,tai (default: local)")
+    text.add_argument("-o", "--output", metavar="DIR", help="write an entry for each: KERNEL/NAME/trace.txt ...")
+    text.add_argument("--tracefs", default="", metavar="SPEC", help="vm:6.12 for the text of a guest")
 
 
 def _profiles(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:

@@ -37,7 +37,8 @@ _PLACE = re.compile(r"([^+/]+)(?:\+(0x[0-9a-fA-F]+|[0-9]+))?(?:/(0x[0-9a-fA-F]+|
 class Call(NamedTuple):
     """The arguments of `SimulatedKernel.call`, for one of `SimulatedKernel.calls`.
 
-    `returned` are the registers that are known at the return; None: those that `registers` sets.
+    `returned` are the registers that are known at the return; None: those that `registers` sets.  `context` is what the
+    records have as flags and preemption depth; None: what a task's plain context gives.
     """
 
     function: str
@@ -53,6 +54,7 @@ class Call(NamedTuple):
     at: int | None = None
     duration: int | None = None
     returned: Mapping[str, int] | None = None
+    context: tuple[int, int] | None = None
 
 
 class Callee(NamedTuple):

@@ -243,7 +243,7 @@ class Hits:
             if not recorder.wants(file, task, cpu):
                 continue
             if not record:
-                flags, depth = context
+                flags, depth = call.context or context
                 number = probe.event.id
                 head = (
                     (number, flags, depth, task.pid, ip) if func is None else (number, flags, depth, task.pid, func, ip)

@@ -1,0 +1,126 @@
+"""`kprobe-sim text`: the text of every kernel for one scenario."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from kprobe_sim.builds import profile
+from kprobe_sim.named_tuple import NamedTuple
+from kprobe_sim.scenarios.choices import chosen_clocks, chosen_kernels, chosen_options, lacks
+from kprobe_sim.scenarios.entry import about, entry_name, write_entry
+from kprobe_sim.scenarios.rendering import Rendering, render
+from kprobe_sim.scenarios.shipped import load, names
+
+_OK, _REFUSED, _USAGE_ERROR = 0, 1, 2
+_BROKEN_PIPE = 141
+_GROUP = "kprobe.scenarios"
+_CLOCK = "local"
+
+Render = Callable[..., Rendering]
+
+
+class Trace(NamedTuple):
+    """One text that is asked for; `named` is the clock as the entry's name has it."""
+
+    kernel: str
+    release: str
+    options: tuple[str, ...]
+    clock: str
+    named: str
+
+
+def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    """Do what the command line says; return the exit status."""
+    if arguments.list:
+        return _print("".join(f"{name:28} {load(name)['title']}\n" for name in names()).encode())
+    if arguments.scenario is None:
+        parser.error("text: a SCENARIO is needed, or --list")
+    try:
+        table = load(arguments.scenario)
+        maker, source = _maker(arguments)
+        traces = list(_traces(table, arguments))
+    except (OSError, ValueError) as error:
+        return _say(str(error), _USAGE_ERROR)
+    if not traces:
+        return _say("no kernel has what is asked for", _REFUSED)
+    if arguments.output is None and len(traces) > 1:
+        parser.error(f"text: these are {len(traces)} texts: say where with -o DIR")
+    status = _OK
+    for trace in traces:
+        try:
+            rendering = maker(table, trace.kernel, trace.options, trace.clock)
+        except (OSError, ValueError) as error:
+            status = _say(f"{arguments.scenario}: {trace.kernel}: {error}", _REFUSED)
+            continue
+        if arguments.output is None:
+            return _print(rendering.text)
+        status = _write(Path(arguments.output), rendering, table, arguments.scenario, trace, source) or status
+    return status
+
+
+def _write(output: Path, rendering: Rendering, table: dict[str, Any], name: str, trace: Trace, source: str) -> int:
+    stem = Path(name).stem if name.endswith(".toml") else name
+    kernel, release, options, clock, named = trace
+    facts = about(
+        rendering, table, kernel=kernel, release=release, scenario=stem, options=options, clock=clock, source=source
+    )
+    directory = output / kernel / entry_name(stem, options, named)
+    try:
+        write_entry(directory, rendering, facts)
+    except OSError as error:
+        return _say(f"{error.filename or directory}: {error.strerror}", _USAGE_ERROR)
+    return _OK
+
+
+def _traces(table: dict[str, Any], arguments: argparse.Namespace) -> Iterator[Trace]:
+    """Yield what is asked for of what the kernels have; say on standard error what one hasn't."""
+    kind, _, argument = arguments.tracefs.partition(":")
+    if kind and arguments.kernels:
+        raise ValueError("either --kernels or --tracefs")
+    for kernel in [argument] if kind else chosen_kernels(arguments.kernels) if arguments.kernels else [""]:
+        build = profile.load(kernel)
+        for clock in chosen_clocks(arguments.clocks or table.get("clock") or _CLOCK, build):
+            for options in chosen_options(arguments.options):
+                lacking = lacks(build, options, clock)
+                if lacking:
+                    _say(f"{kernel or build.release} has no {lacking}: no text of it", _OK)
+                else:
+                    yield Trace(
+                        kernel or build.series, build.release, options, clock, clock if arguments.clocks else ""
+                    )
+
+
+def _maker(arguments: argparse.Namespace) -> tuple[Render, str]:
+    """Return what makes the texts, and the name that an entry has for it."""
+    kind = arguments.tracefs.partition(":")[0]
+    if kind in ("", "sim"):
+        return render, "simulator"
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=_GROUP, name=kind):
+        maker: Render = point.load()
+        return maker, "guest"
+    raise ValueError(f"nothing makes texts on {arguments.tracefs!r}: no {kind!r} in the entry points {_GROUP}")
+
+
+def _say(text: str, status: int) -> int:
+    print(f"kprobe-sim: {text}", file=sys.stderr)
+    return status
+
+
+def _print(text: bytes) -> int:
+    """Write to standard output; return the exit status, which isn't 0 if that can't be."""
+    try:
+        sys.stdout.buffer.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return _BROKEN_PIPE
+        return _say(f"standard output: {error.strerror}", _REFUSED)
+    return _OK

@@ -1,0 +1,56 @@
+"""An entry of a corpus of traces: a directory with a text, what is true of it, and what a reader may be told."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kprobe_sim.scenarios.rendering import Rendering
+
+
+def entry_name(scenario: str, options: Sequence[str], clock: str) -> str:
+    """Return the name of an entry's directory; `clock` is empty where it is the usual one."""
+    return ".".join([scenario, *(["+".join(options)] if options else []), *([clock] if clock else [])])
+
+
+def about(
+    rendering: Rendering,
+    table: Mapping[str, Any],
+    *,
+    kernel: str,
+    release: str,
+    scenario: str,
+    options: Sequence[str],
+    clock: str,
+    source: str,
+) -> dict[str, Any]:
+    """Return what about.json says of a trace."""
+    return {
+        "kernel": kernel,
+        "release": release,
+        "scenario": scenario,
+        "options": [*table.get("options", []), *options],
+        "clock": table.get("clock") or clock,
+        "source": source,
+        "truth": "activity",
+        "defects": list(table.get("defects", [])),
+        "link": table.get("link") or None,
+        "lines": rendering.text.count(b"\n"),
+        "sha256": hashlib.sha256(rendering.text).hexdigest(),
+    }
+
+
+def write_entry(directory: Path, rendering: Rendering, facts: Mapping[str, Any]) -> None:
+    """Write an entry's files into a directory, which is made.  Raises OSError."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "trace.txt").write_bytes(rendering.text)
+    truth = "".join(json.dumps(record) + "\n" for record in rendering.truth)
+    (directory / "truth.jsonl").write_text(truth, "utf-8")
+    formats = "".join(f"== {path}\n{text}" for path, text in rendering.formats.items())
+    (directory / "formats").write_bytes(formats.encode("latin-1"))
+    definitions = "".join(f"{line}\n" for line in rendering.definitions)
+    (directory / "kprobe_events").write_bytes(definitions.encode("latin-1"))
+    (directory / "about.json").write_text(json.dumps(facts, indent=1) + "\n", "utf-8")

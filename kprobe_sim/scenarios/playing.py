@@ -1,0 +1,243 @@
+"""A scenario on a simulated kernel: what is written to its files, and what its tasks do."""
+
+from __future__ import annotations
+
+import copy
+import errno
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from kprobe_sim.events.dyn_event import DynEvent
+from kprobe_sim.events.instance import Instance
+from kprobe_sim.hits.call import Call
+from kprobe_sim.kernel.simulated import SimulatedKernel
+from kprobe_sim.kernel.workload import MEMORY
+from kprobe_sim.machine.clock import VirtualClock
+from kprobe_sim.probes.probe_event import Probe
+from kprobe_sim.records.ring import RingEntry
+from kprobe_sim.scenarios.scenario import Scenario
+from kprobe_sim.scenarios.steps import Step
+from kprobe_sim.tree.marks import mark, mark_raw
+
+_MEMORY_SIZE = 0x4000  # of the task's memory that is its own (actor.c of kprobe_vm)
+_KERNEL_STACK = 0xFFFFC90000123E80
+_ULONG_MAX = 2**64 - 1
+_INT_MAX = 2**32 - 1
+_LARGEFILE = 0x8000  # force_o_largefile() of a 64-bit task
+
+
+class Playing:
+    """A scenario that is played once."""
+
+    def __init__(self, scenario: Scenario, kernel: SimulatedKernel) -> None:
+        self._scenario = scenario
+        self._kernel = kernel
+        self._prefix = scenario.prefix
+        self._with_events = any(name.partition("/")[0].endswith("syscalls") for name in scenario.enable)
+        self._pipe: Any = None
+        self.instance: Instance = kernel.top
+        self.text = b""  # that was read
+        self.entries: list[RingEntry] = []  # that it shows
+        self.probes: list[Probe] = []  # all that were ever defined
+        kernel.probes.listen(self._came)
+
+    def prepare(self, options: tuple[str, ...], clock: str) -> None:
+        """Set the probes and what is seen of them.  Raises ValueError for what the kernel refuses."""
+        scenario, prefix = self._scenario, self._prefix
+        for name, size, module in scenario.functions:
+            self._kernel.add_function(name, size, module)
+        if scenario.instance:
+            self._kernel.tracefs.mkdir(f"instances/{scenario.instance}")
+            self.instance = next(one for one in self._kernel.instances if one.name == scenario.instance)
+        for line in scenario.definitions:
+            self._write(definitions_file(line), line.encode())
+        for event, text in scenario.filters.items():
+            self._write(f"{prefix}events/{event}/filter", text.encode())
+        self._write(f"{prefix}trace_clock", clock.encode())
+        for option in (*scenario.options, *options):
+            self._write(f"{prefix}trace_options", option.encode())
+        if scenario.saved_cmdlines:
+            self._write("saved_cmdlines_size", b"%d" % scenario.saved_cmdlines)
+        for event in self.enabled():
+            self._write(f"{prefix}events/{event}/enable", b"1")
+        if scenario.buffer_kb:
+            self._write(f"{prefix}buffer_size_kb", b"%d" % scenario.buffer_kb)
+        self.instance.clear()
+
+    def _came(self, entry: DynEvent, is_new: bool) -> None:
+        if is_new and isinstance(entry, Probe):
+            self.probes.append(entry)
+
+    def enabled(self) -> list[str]:
+        """Return the events that are enabled, as GROUP/NAME."""
+        if self._scenario.enable:
+            return list(self._scenario.enable)
+        lines = self._kernel.tracefs.read("dynamic_events").decode("latin-1").splitlines()
+        return [line.split(" ")[0].partition(":")[2] for line in lines]
+
+    def play(self) -> None:
+        """Do all steps, and read what they left."""
+        for step in self._scenario.steps:
+            for _ in range(step.times):
+                self._take(step)
+        if self._scenario.reads_pipe:
+            self._read_pipe()
+        else:
+            self.entries = list(self.instance.buffer.pending())
+            self.text = self._kernel.tracefs.read(f"{self._prefix}trace")
+
+    def _take(self, step: Step) -> None:
+        kernel, clock = self._kernel, self._kernel.clock
+        assert isinstance(clock, VirtualClock)
+        clock.now = clock.now + step.after if step.at is None else step.at
+        match step.what:
+            case "open":
+                self._open(step)
+            case "fadvise":
+                self._fadvise(step)
+            case "function":
+                self._function(step)
+            case "event":
+                flags, depth = step.context or (None, None)
+                kernel.emit(step.value, task=step.task, cpu=step.cpu, flags=flags, preempt_count=depth, **step.more)
+            case "marker" | "raw_marker":
+                take = mark if step.what == "marker" else mark_raw
+                with kernel.condition:
+                    take(self.instance, step.value, step.task, step.cpu)
+            case "write":
+                self._write(f"{self._prefix}{step.value}", step.more["data"])
+            case "read":
+                self._read_pipe()
+
+    def _function(self, step: Step) -> None:
+        more = dict(step.more)
+        args, memory = in_memory(more.pop("args"))
+        more["memory"] = {**memory, **more["memory"]}
+        if not more["caller"] and not more["stack"]:
+            more["stack"] = self._chain(step.value.partition("+")[0])
+        self._kernel.perform(
+            Call(step.value, step.task, args, cpu=step.cpu, duration=step.duration, context=step.context, **more)
+        )
+
+    def _chain(self, function: str) -> tuple[str, ...]:
+        """Return the call chain that was recorded for a function; of others as if a system call were the function."""
+        chains = self._kernel.profile.chains
+        way = {"do_sys_openat2": "openat", "ksys_fadvise64_64": "fadvise", "kernel_clone": "fork"}.get(function)
+        return tuple(chains.get(way, ())) if way else tuple(chains.get("openat", ())[1:])
+
+    def _open(self, step: Step) -> None:
+        (flags, mode), dfd, result = step.more["how"], step.more["dfd"], step.more["returns"]
+        memory = {MEMORY: (step.value + b"\0").ljust(_MEMORY_SIZE, b"\0")}
+        how = struct.pack("<QQQ", flags | _LARGEFILE, mode & 0o7777 if flags & os.O_CREAT else 0, 0)
+        args = (dfd & _INT_MAX, MEMORY, _KERNEL_STACK)
+        with self._system_call(step, "openat", (dfd, MEMORY, flags, mode), result, memory):
+            self._enter(step, "do_sys_openat2", args, result, {**memory, _KERNEL_STACK: how}, {"di": dfd})
+        if result >= 0:
+            with self._system_call(step, "close", (result,), 0, {}):
+                pass
+
+    def _fadvise(self, step: Step) -> None:
+        given, memory = in_memory(step.value)
+        fd, offset, length, advice = (int(one) for one in given)
+        args = (fd & _INT_MAX, offset & _ULONG_MAX, length & _ULONG_MAX, advice & _INT_MAX)
+        result = step.more["returns"]
+        with self._system_call(step, "fadvise64", (fd, offset, length, advice), result, memory):
+            # its result is an int: the upper half of %ax is zero
+            self._enter(step, "ksys_fadvise64_64", args, result & _INT_MAX, memory, {"di": fd, "cx": advice})
+
+    def _enter(
+        self,
+        step: Step,
+        function: str,
+        args: tuple[int, ...],
+        result: int,
+        memory: dict[int, bytes],
+        whole: dict[str, int],
+    ) -> None:
+        """Let a system call's function be called by the recorded chain; `whole` are registers as the task gave them."""
+        is_whole = self._kernel.profile.chains.get("registers_whole")
+        exact = {name: value & _ULONG_MAX for name, value in whole.items()} if is_whole else {}
+        self._kernel.perform(
+            Call(
+                function,
+                step.task,
+                args,
+                result,
+                registers=exact,
+                memory=memory,
+                stack=self._chain(function),
+                cpu=step.cpu,
+                duration=step.duration,
+                returned={},
+                context=step.context,
+            )
+        )
+
+    def _system_call(
+        self, step: Step, name: str, args: tuple[int, ...], result: int, memory: dict[int, bytes]
+    ) -> AbstractContextManager[object]:
+        if not self._with_events:
+            return nullcontext()
+        return self._kernel.system_call(name, task=step.task, args=args, returns=result, memory=memory, cpu=step.cpu)
+
+    def _write(self, path: str, data: bytes) -> None:
+        try:
+            self._kernel.tracefs.write(path, data)
+        except OSError as error:
+            raise ValueError(self._refused(path, data, error)) from None
+
+    def _refused(self, path: str, data: bytes, error: OSError) -> str:
+        """Say what the kernel didn't take, with its own words where it has any."""
+        said = self._kernel.tracefs.read("error_log").decode("latin-1").split("\n")
+        reason = next((line.partition("error: ")[2] for line in reversed(said) if "error: " in line), "")
+        shown = data.decode("utf-8", "surrogateescape")
+        return f"{path} refuses {shown!r}: {errno.errorcode.get(error.errno or 0, '')} {reason or error.strerror}"
+
+    def _read_pipe(self) -> None:
+        """Read trace_pipe until nothing is left."""
+        if self._pipe is None:
+            self._pipe = self._kernel.tracefs.open(f"{self._prefix}trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
+        self.entries += _consumed(self.instance)
+        while True:
+            try:
+                piece = self._pipe.read(1 << 16)
+            except BlockingIOError:
+                return
+            if not piece:
+                return
+            self.text += piece
+
+    def close(self) -> None:
+        """Let go of what was opened."""
+        if self._pipe is not None:
+            self._pipe.close()
+
+
+def _consumed(instance: Instance) -> Iterator[RingEntry]:
+    """Return what a consuming reader will see: a copy of the buffer is consumed."""
+    buffer = copy.deepcopy(instance.buffer)
+    while (entry := buffer.peek()) is not None:
+        buffer.consume(entry)
+        yield entry
+
+
+def definitions_file(line: str) -> str:
+    """Return the file that a definition is written to."""
+    place = line.split()[1] if len(line.split()) > 1 else ""
+    return "kprobe_events" if line[:1] in "pr-" and not place.startswith("/") else "dynamic_events"
+
+
+def in_memory(args: tuple[int | bytes, ...]) -> tuple[tuple[int, ...], dict[int, bytes]]:
+    """Put texts into the task's memory, one after the other; return the arguments with their addresses."""
+    data = b""
+    placed: list[int] = []
+    for one in args:
+        if isinstance(one, int):
+            placed.append(one)
+        else:
+            placed.append(MEMORY + len(data))
+            data += one + b"\0"
+    return tuple(placed), {MEMORY: data.ljust(_MEMORY_SIZE, b"\0")} if data else {}

@@ -1,0 +1,73 @@
+"""Scenarios rendered: the text that a kernel makes of what was done, and what is true of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kprobe_sim.builds import profile
+from kprobe_sim.kernel.simulated import SimulatedKernel
+from kprobe_sim.machine.clock import VirtualClock
+from kprobe_sim.named_tuple import NamedTuple
+from kprobe_sim.scenarios.choices import lacks
+from kprobe_sim.scenarios.playing import Playing
+from kprobe_sim.scenarios.scenario import Scenario, scenario_of
+from kprobe_sim.scenarios.truth import Truth
+
+
+class Rendering(NamedTuple):
+    """A trace and what belongs to it.
+
+    `text` is what the kernel printed, `truth` what each of its lines says, in the records' schema, `formats` the format
+    files of the enabled events by their paths, `definitions` the lines of dynamic_events.
+    """
+
+    text: bytes
+    truth: list[dict[str, Any]]
+    formats: dict[str, str]
+    definitions: list[str]
+
+
+def render(
+    scenario: Mapping[str, Any],
+    kernel: str,
+    options: Sequence[str] = (),
+    clock: str = "local",
+) -> Rendering:
+    """Play a scenario, the parsed TOML of one, on a simulated kernel ("6.1", "6.12-rt-amd64", a release).
+
+    `options` are names of trace options ("latency-format", "noirq-info"), set beside the scenario's own; `clock` is
+    used unless the scenario has one.  The same scenario gives the same text at each call.
+
+    Raises ValueError for what isn't a scenario, a kernel without a profile, an option or clock that the kernel hasn't,
+    and a line that it refuses, with its own words.
+    """
+    return rendered(scenario_of(scenario), kernel, options, clock)
+
+
+def rendered(scenario: Scenario, kernel: str, options: Sequence[str] = (), clock: str = "local") -> Rendering:
+    """Play a scenario that was read, see `render`."""
+    build = profile.load(kernel)
+    clock = scenario.clock or clock
+    lacking = lacks(build, (*scenario.options, *options), clock)
+    if lacking:
+        raise ValueError(f"{build.release} has no {lacking}")
+    needed = 1 + max(step.cpu for step in scenario.steps)
+    if scenario.cpus and needed > scenario.cpus:
+        raise ValueError(f"a call is made on CPU {needed - 1}, and there are {scenario.cpus}")
+    machine = SimulatedKernel(
+        build, cpus=scenario.cpus or max(needed, build.cpus), clock=VirtualClock(start=scenario.start)
+    )
+    playing = Playing(scenario, machine)
+    playing.prepare(tuple(options), clock)
+    formats = {
+        (path := f"events/{event}/format"): machine.tracefs.read(path).decode("latin-1") for event in playing.enabled()
+    }
+    definitions = machine.tracefs.read("dynamic_events").decode("latin-1").splitlines()
+    try:
+        playing.play()
+    finally:
+        playing.close()
+    truth = Truth(machine, playing.instance, playing.probes)
+    records = truth.records(playing.entries, of_pipe=scenario.reads_pipe)
+    return Rendering(playing.text, records, formats, definitions)

@@ -1,0 +1,147 @@
+"""A scenario: which probes are set, what the machine does, and how the trace is read; all keys of its TOML file.
+
+title = "Spaces in a task's name"       # one line; what broke, where that is public, and what is nasty in the text:
+breaks = "Lines of such tasks were dropped without a word."
+link = "https://github.com/…/issues/1"
+defects = ["comm with spaces"]
+definitions = ["p:ent do_sys_openat2 dfd=%di:s32 s=+0(%si):string"]
+filters = { "kprobes/ent" = "dfd < 0" } # before the events are enabled
+enable = ["kprobes/ent"]                # absent: all that the definitions make
+options = ["stacktrace"]                # beside those that are asked for
+clock = "local"                         # absent: what is asked for
+cpus = 2                                # absent: as recorded, or what the calls need
+start = 6593279.2                       # seconds since boot; absent: 10
+buffer_kb = 8                           # of each CPU
+saved_cmdlines = 128                    # tasks whose names are kept
+instance = "mine"                       # absent: the top one
+reader = "trace_pipe"                   # absent: trace, and trace_pipe where a call reads it
+guest = "why no guest can do this"      # absent: one can
+[[function]]                            # as in an activity
+[[call]]                                # see `steps`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kprobe_sim.named_tuple import NamedTuple
+from kprobe_sim.scenarios.steps import Step, steps_of
+
+_TEXTS = ("title", "breaks", "link", "clock", "instance", "reader", "guest")
+_LISTS = ("definitions", "enable", "options", "defects")
+_NUMBERS = ("cpus", "buffer_kb", "saved_cmdlines")
+_OTHERS = ("filters", "function", "call", "start")
+_READERS = ("", "trace", "trace_pipe")
+
+
+class Scenario(NamedTuple):
+    """What a scenario's file says; texts that it doesn't have are empty, numbers 0, `start` is in ns."""
+
+    title: str
+    breaks: str
+    link: str
+    clock: str
+    instance: str
+    reader: str
+    guest: str
+    definitions: tuple[str, ...]
+    enable: tuple[str, ...]
+    options: tuple[str, ...]
+    defects: tuple[str, ...]
+    cpus: int
+    buffer_kb: int
+    saved_cmdlines: int
+    start: int
+    filters: Mapping[str, str]
+    functions: tuple[tuple[str, int | None, str], ...]  # name, size, module
+    steps: tuple[Step, ...]
+
+    @property
+    def prefix(self) -> str:
+        """What the paths of the instance's files begin with."""
+        return f"instances/{self.instance}/" if self.instance else ""
+
+    @property
+    def reads_pipe(self) -> bool:
+        """Whether the text is that of trace_pipe."""
+        return self.reader == "trace_pipe" or any(step.what == "read" for step in self.steps)
+
+    @property
+    def unlike_a_guest(self) -> str:
+        """Why no guest can be made to do it; empty if one can."""
+        if self.guest:
+            return self.guest
+        for step in self.steps:
+            if step.what in ("function", "event"):
+                return f"{step.value} is called with arguments that no guest's task can give it"
+            if step.context is not None:
+                return "flags are chosen, which a guest's kernel sets"
+            if not step.task.known:
+                return "a task is forgotten, which a guest's kernel does when it wants"
+        return "functions are made up" if self.functions else ""
+
+
+def scenario_of(table: Mapping[str, Any]) -> Scenario:
+    """Read a scenario from its parsed TOML.  Raises ValueError, which says what is wrong."""
+    known = {*_TEXTS, *_LISTS, *_NUMBERS, *_OTHERS}
+    unknown = sorted(set(table) - known)
+    if unknown:
+        raise ValueError(f"unknown key {unknown[0]!r}")
+    title, breaks, link, clock, instance, reader, guest = (_text(table, key) for key in _TEXTS)
+    definitions, enable, options, defects = (_list(table, key) for key in _LISTS)
+    cpus, buffer_kb, saved_cmdlines = (_number(table, key) for key in _NUMBERS)
+    filters = table.get("filters", {})
+    if not isinstance(filters, dict) or not all(isinstance(one, str) for one in filters.values()):
+        raise ValueError("filters isn't a table of texts by event")
+    steps = tuple(steps_of(_tables(table, "call")))
+    if not steps:
+        raise ValueError("no calls")
+    if reader not in _READERS:
+        raise ValueError(f"reader {reader!r} is neither trace nor trace_pipe")
+    start = round(float(table.get("start", 10)) * 1_000_000_000)
+    functions = tuple(_functions(table))
+    return Scenario(
+        *(title, breaks, link, clock, instance, reader, guest),
+        *(definitions, enable, options, defects),
+        *(cpus, buffer_kb, saved_cmdlines, start),
+        *(dict(filters), functions, steps),
+    )
+
+
+def _text(table: Mapping[str, Any], key: str) -> str:
+    value = table.get(key, "")
+    if not isinstance(value, str):
+        raise ValueError(f"{key} isn't a text: {value!r}")
+    return value
+
+
+def _list(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    value = table.get(key, [])
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+        raise ValueError(f"{key} isn't a list of texts: {value!r}")
+    return tuple(value)
+
+
+def _number(table: Mapping[str, Any], key: str) -> int:
+    value = table.get(key, 0)
+    if not isinstance(value, int) or isinstance(value, bool) or (key in table and value < 1):
+        raise ValueError(f"{key} isn't a number from 1 up: {value!r}")
+    return value
+
+
+def _tables(table: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    found = table.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+        raise ValueError(f"{key} isn't a table: write [[{key}]]")
+    return found
+
+
+def _functions(table: Mapping[str, Any]) -> Sequence[tuple[str, int | None, str]]:
+    functions = []
+    for number, entry in enumerate(_tables(table, "function"), 1):
+        size = entry.get("size")
+        if not isinstance(entry.get("name"), str) or not (size is None or isinstance(size, int)):
+            raise ValueError(f"function {number} needs a name, and a size in bytes or none")
+        functions.append((entry["name"], size, str(entry.get("module", ""))))
+    return functions

@@ -1,0 +1,34 @@
+"""Scenarios as files: those that come with the simulator, by their names, and others by their paths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+_SHIPPED = Path(__file__).parent / "shipped"
+
+
+def names() -> list[str]:
+    """Return the names of the scenarios that come with the simulator."""
+    return sorted(path.stem for path in _SHIPPED.glob("*.toml"))
+
+
+def load(name: str) -> dict[str, Any]:
+    """Return one of the scenarios that come with the simulator, or that of a file, which has a `/` or ends with .toml.
+
+    Raises ValueError, which says what there is, or what is wrong with the file.
+    """
+    import tomllib
+
+    is_file = "/" in name or name.endswith(".toml")
+    if not is_file and name not in names():
+        raise ValueError(f"no scenario {name!r}: give a TOML file, or one that `kprobe-sim text --list` has")
+    path = Path(name) if is_file else _SHIPPED / f"{name}.toml"
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ValueError(f"scenario {name}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name}: not TOML: no UTF-8 at byte {error.start}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{name}: not TOML: {error}") from None

@@ -1,0 +1,216 @@
+"""What is true of a trace: each record that the activity left, as an object of the records' schema.
+
+It is made from what the tasks did and the values that were recorded, never from text: readers of the text are held to
+it.
+What the text can't show with the options that are set isn't in it.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kprobe_sim.events.event import StaticEvent
+from kprobe_sim.events.instance import Instance
+from kprobe_sim.fetch.argument import FetchArg
+from kprobe_sim.kernel.simulated import SimulatedKernel
+from kprobe_sim.machine.clock import ns2usecs
+from kprobe_sim.machine.symbol_text import symbol_text
+from kprobe_sim.probes.probe_event import Probe, ProbeEvent
+from kprobe_sim.records.entry_type import TRACE_PRINT, TRACE_STACK
+from kprobe_sim.records.field import Field
+from kprobe_sim.records.ring import RingEntry
+from kprobe_sim.text.render import flag_letters
+
+_HEADER = struct.Struct("<HBBi")
+_CODED = ("raw", "hex", "bin")
+_LATENCY_COMM = 8  # bytes of it that latency-format shows
+_ULONG_MAX = 2**64 - 1
+# NAME=%d in a `print fmt` whose argument is the field of that name itself
+_SHOWN = re.compile(r"(\w+)=(?:0x)?%[-0-9]*(?:hh|h|ll|l|L)?([dusxi])")
+
+
+class Truth:
+    """Says what is true of the entries of an instance, as its options are."""
+
+    def __init__(self, kernel: SimulatedKernel, instance: Instance, probes: Sequence[Probe]) -> None:
+        self._machine = kernel.machine
+        self._instance = instance
+        self._options = instance.options
+        self._events = kernel.events
+        self._arguments: dict[int, Sequence[FetchArg]] = {probe.event.id: probe.arguments for probe in probes}
+
+    def records(self, entries: Sequence[RingEntry], *, of_pipe: bool) -> list[dict[str, Any]]:
+        """Return what is true of each line, marks about the buffers among them."""
+        found: list[dict[str, Any]] = []
+        started: set[int] = set()
+        overrun = not of_pipe and self._options["annotate"] and any(one.overrun for one in self._instance.buffer.cpus)
+        for place, entry in enumerate(entries):
+            if overrun and entry.cpu not in started:
+                started.add(entry.cpu)
+                if place > 1:
+                    found.append({"type": "started", "cpu": entry.cpu})
+            if entry.lost:
+                found.append({"type": "lost", "cpu": entry.cpu, "count": entry.lost})
+            found.append(self._record(entry))
+        return found
+
+    def _record(self, entry: RingEntry) -> dict[str, Any]:
+        data, options = entry.data, self._options
+        kind, flags, depth, pid = _HEADER.unpack_from(data)
+        if kind == TRACE_PRINT and options["trace_printk"] and options["printk-msg-only"]:
+            return {"type": "unparsed", "ambiguous": ["type"]}  # the text alone: it may look like anything
+        if any(options[name] for name in _CODED):
+            return self._coded(entry, kind, pid)
+        context = self._context(entry, flags, depth, pid) if options["context-info"] else {}
+        if options["fields"] and self._events.dynamic(kind) is None and self._events.static.by_id(kind) is None:
+            return {"type": "unparsed"}  # UNKNOWN TYPE and a number
+        if kind == TRACE_PRINT:
+            return {"type": "marker", "text": _decoded(_mark(data)), **context}
+        if kind == self._machine.gates.raw_data_type:
+            (number,) = struct.unpack_from("<I", data, 8)
+            return {"type": "rawmarker", "identifier": number, "data": data[12:].hex(), **context}
+        if kind == TRACE_STACK:
+            addresses = [one for (one,) in struct.iter_unpack("<Q", data[16 : len(data) & ~7])]
+            frames = [self._place(one, options["sym-offset"]) for one in _until(addresses, _ULONG_MAX)]
+            return {"type": "stack", "frames": frames, "user": False, **context}
+        if kind == self._instance.tracing.user_stack_type:
+            addresses = [one for (one,) in struct.iter_unpack("<Q", data[16:80])]
+            frames = [f"<{one:016x}>" for one in _until(addresses, 0)]
+            return {"type": "stack", "frames": frames, "user": True, **context}
+        return self._event(kind, data, context)
+
+    def _coded(self, entry: RingEntry, kind: int, pid: int) -> dict[str, Any]:
+        context = {"pid": pid, "cpu": entry.cpu, "timestamp": entry.stamp} if self._options["context-info"] else {}
+        if self._options["raw"] and kind in (TRACE_PRINT, self._machine.gates.raw_data_type):
+            return {"type": "unparsed"}  # its text, after numbers
+        return {"type": "coded", **context, "event_id": kind}
+
+    def _context(self, entry: RingEntry, flags: int, depth: int, pid: int) -> dict[str, Any]:
+        options, cmdlines = self._options, self._instance.cmdlines
+        in_ns = self._instance.clock.in_ns
+        comm, letters = cmdlines.find(pid), flag_letters(flags, depth, self._machine.gates).decode()
+        stamp = ns2usecs(entry.stamp) * 1000 if in_ns else entry.stamp
+        context: dict[str, Any] = {"task": _decoded(comm).lstrip(" "), "pid": pid, "cpu": entry.cpu}
+        if options["latency-format"] and options["verbose"]:
+            return {
+                **context,
+                "flags": f"{flags} {depth & 0xF:08x}",
+                "timestamp": stamp,
+                "clock": "time" if in_ns else "count",
+            }
+        if options["latency-format"]:
+            elapsed = entry.stamp - self._instance.started
+            return {
+                **context,
+                "task": _decoded(comm[:_LATENCY_COMM]).lstrip(" "),
+                "flags": letters,
+                "timestamp": ns2usecs(elapsed) * 1000 if in_ns else elapsed,
+                "clock": "elapsed" if in_ns else "elapsed count",
+            }
+        if options["irq-info"]:
+            context["flags"] = letters
+        context |= {"timestamp": stamp, "clock": "time" if in_ns else "count"}
+        if options["record-tgid"] and (tgid := cmdlines.tgid(pid)):
+            context["tgid"] = tgid
+        return context
+
+    def _event(self, kind: int, data: bytes, context: dict[str, Any]) -> dict[str, Any]:
+        event = self._events.by_id(kind)
+        assert event is not None
+        found: dict[str, Any] = {"type": "event", "name": event.name, **context}
+        if isinstance(event, ProbeEvent):
+            if not self._options["fields"]:
+                found |= self._places(event, data)
+            found["fields"] = self._values(event, self._arguments.get(kind, ()), data)
+            ambiguous = _ambiguous(found["fields"])
+            if ambiguous:
+                found["ambiguous"] = ambiguous
+        elif isinstance(event, StaticEvent) and not self._options["fields"]:
+            found["fields"] = dict(_static_values(event, data))
+        return found
+
+    def _places(self, event: ProbeEvent, data: bytes) -> dict[str, str]:
+        addresses = [address for (address,) in struct.iter_unpack("<Q", data[8 : event.start])]
+        if len(addresses) == 2:
+            return {"address": self._place(addresses[0], False), "caller": self._place(addresses[1], True)}
+        return {"address": self._place(addresses[0], True)} if addresses else {}
+
+    def _values(self, event: ProbeEvent, arguments: Sequence[FetchArg], data: bytes) -> dict[str, Any]:
+        by_fields = self._options["fields"]
+        found: dict[str, Any] = {}
+        for argument in arguments:
+            start = event.start + argument.offset
+            size = argument.type.size
+            values = [
+                self._value(argument, data, data[at : at + size])
+                for at in range(start, start + size * (argument.length or 1), size)
+            ]
+            if by_fields and (argument.length or argument.type.name in ("symbol", "char") or values[0] is None):
+                continue  # the kernel shows these in a form of their own
+            found[argument.name] = values if argument.length else values[0]
+        return found
+
+    def _value(self, argument: FetchArg, data: bytes, content: bytes) -> int | str | None:
+        kind = argument.type
+        number = int.from_bytes(content, "little", signed=kind.signed and not kind.is_string)
+        if kind.is_string:
+            return _decoded(data[number & 0xFFFF :].partition(b"\0")[0]) if number >> 16 else None
+        if kind.name == "symbol":
+            return symbol_text(self._machine.symbols, number)
+        return chr(number) if kind.name == "char" else number
+
+    def _place(self, address: int, offset: bool) -> str:
+        """Return a place in code as the kernel names it (seq_print_ip_sym)."""
+        if not address:
+            return "0"
+        machine = self._machine
+        named = not machine.is_trampoline(address) or (offset and machine.gates.trampoline_by_name)
+        text = machine.symbol_text(address, offset).decode() if named else "[unknown/kretprobe'd]"
+        return f"{text} <{address:016x}>" if self._options["sym-addr"] else text
+
+
+def _static_values(event: StaticEvent, data: bytes) -> Iterator[tuple[str, int | str]]:
+    """Yield the values of a static event that its text shows as they are: ` name=%d` of the field of that name."""
+    fields = {field.name: field for field in event.filter_fields()}
+    shown, _, given = event.format().decode("latin-1").partition("print fmt: ")[2].rpartition('", ')
+    names = re.findall(r"REC->(\w+)(?=,|\Z|\n)", given)
+    for name, conversion in _SHOWN.findall(shown):
+        if name in fields and name in names and (conversion != "s" or fields[name].is_string):
+            value = _static_value(fields[name], data)
+            if value is not None:
+                yield name, value
+
+
+def _static_value(field: Field, data: bytes) -> int | str | None:
+    content = data[field.offset : field.offset + field.size]
+    if field.type.startswith("char["):
+        return _decoded(content.partition(b"\0")[0])
+    if field.size in (1, 2, 4, 8) and "[" not in field.type:
+        return int.from_bytes(content, "little", signed=field.signed)
+    return None
+
+
+def _ambiguous(fields: dict[str, Any]) -> list[str]:
+    """Return the names of values that no reader can settle without a schema: from a string that ends more than once."""
+    names = list(fields)
+    for place, value in enumerate(fields.values()):
+        texts = value if isinstance(value, list) else [value]
+        if any(isinstance(text, str) and ('"' in text or "\n" in text) for text in texts):
+            return names[place:]
+    return []
+
+
+def _mark(data: bytes) -> bytes:
+    """Return the text of a mark, without the last newline."""
+    return data[16:].split(b"\0", 1)[0].removesuffix(b"\n")
+
+
+def _until(addresses: list[int], end: int) -> list[int]:
+    return addresses[: addresses.index(end)] if end in addresses else addresses
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode("utf-8", "surrogateescape")
