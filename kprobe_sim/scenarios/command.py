@@ -24,7 +24,7 @@ _CLOCK = "local"
 Render = Callable[..., Rendering]
 
 
-class Trace(NamedTuple):
+class Wanted(NamedTuple):
     """One text that is asked for; `named` is the clock as the entry's name has it."""
 
     kernel: str
@@ -63,7 +63,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     return status
 
 
-def _write(output: Path, rendering: Rendering, table: dict[str, Any], name: str, trace: Trace, source: str) -> int:
+def _write(output: Path, rendering: Rendering, table: dict[str, Any], name: str, trace: Wanted, source: str) -> int:
     stem = Path(name).stem if name.endswith(".toml") else name
     kernel, release, options, clock, named = trace
     facts = about(
@@ -77,7 +77,7 @@ def _write(output: Path, rendering: Rendering, table: dict[str, Any], name: str,
     return _OK
 
 
-def _traces(table: dict[str, Any], arguments: argparse.Namespace) -> Iterator[Trace]:
+def _traces(table: dict[str, Any], arguments: argparse.Namespace) -> Iterator[Wanted]:
     """Yield what is asked for of what the kernels have; say on standard error what one hasn't."""
     kind, _, argument = arguments.tracefs.partition(":")
     if kind and arguments.kernels:
@@ -90,7 +90,7 @@ def _traces(table: dict[str, Any], arguments: argparse.Namespace) -> Iterator[Tr
                 if lacking:
                     _say(f"{kernel or build.release} has no {lacking}: no text of it", _OK)
                 else:
-                    yield Trace(
+                    yield Wanted(
                         kernel or build.series, build.release, options, clock, clock if arguments.clocks else ""
                     )
 

@@ -19,7 +19,7 @@ from kprobe_sim.machine.clock import VirtualClock
 from kprobe_sim.probes.probe_event import Probe
 from kprobe_sim.records.ring import RingEntry
 from kprobe_sim.scenarios.scenario import Scenario
-from kprobe_sim.scenarios.steps import Step
+from kprobe_sim.scenarios.steps import ScenarioStep
 from kprobe_sim.tree.marks import mark, mark_raw
 
 _MEMORY_SIZE = 0x4000  # of the task's memory that is its own (actor.c of kprobe_vm)
@@ -89,7 +89,7 @@ class Playing:
             self.entries = list(self.instance.buffer.pending())
             self.text = self._kernel.tracefs.read(f"{self._prefix}trace")
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: ScenarioStep) -> None:
         kernel, clock = self._kernel, self._kernel.clock
         assert isinstance(clock, VirtualClock)
         clock.now = clock.now + step.after if step.at is None else step.at
@@ -112,7 +112,7 @@ class Playing:
             case "read":
                 self._read_pipe()
 
-    def _function(self, step: Step) -> None:
+    def _function(self, step: ScenarioStep) -> None:
         more = dict(step.more)
         args, memory = in_memory(more.pop("args"))
         more["memory"] = {**memory, **more["memory"]}
@@ -128,7 +128,7 @@ class Playing:
         way = {"do_sys_openat2": "openat", "ksys_fadvise64_64": "fadvise", "kernel_clone": "fork"}.get(function)
         return tuple(chains.get(way, ())) if way else tuple(chains.get("openat", ())[1:])
 
-    def _open(self, step: Step) -> None:
+    def _open(self, step: ScenarioStep) -> None:
         (flags, mode), dfd, result = step.more["how"], step.more["dfd"], step.more["returns"]
         memory = {MEMORY: (step.value + b"\0").ljust(_MEMORY_SIZE, b"\0")}
         how = struct.pack("<QQQ", flags | _LARGEFILE, mode & 0o7777 if flags & os.O_CREAT else 0, 0)
@@ -139,7 +139,7 @@ class Playing:
             with self._system_call(step, "close", (result,), 0, {}):
                 pass
 
-    def _fadvise(self, step: Step) -> None:
+    def _fadvise(self, step: ScenarioStep) -> None:
         given, memory = in_memory(step.value)
         fd, offset, length, advice = (int(one) for one in given)
         args = (fd & _INT_MAX, offset & _ULONG_MAX, length & _ULONG_MAX, advice & _INT_MAX)
@@ -150,7 +150,7 @@ class Playing:
 
     def _enter(
         self,
-        step: Step,
+        step: ScenarioStep,
         function: str,
         args: tuple[int, ...],
         result: int,
@@ -177,7 +177,7 @@ class Playing:
         )
 
     def _system_call(
-        self, step: Step, name: str, args: tuple[int, ...], result: int, memory: dict[int, bytes]
+        self, step: ScenarioStep, name: str, args: tuple[int, ...], result: int, memory: dict[int, bytes]
     ) -> AbstractContextManager[object]:
         if not self._with_events:
             return nullcontext()

@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.scenarios.steps import Step, steps_of
+from kprobe_sim.scenarios.steps import ScenarioStep, steps_of
 
 _TEXTS = ("title", "breaks", "link", "clock", "instance", "reader", "guest")
 _LISTS = ("definitions", "enable", "options", "defects")
@@ -55,7 +55,7 @@ class Scenario(NamedTuple):
     start: int
     filters: Mapping[str, str]
     functions: tuple[tuple[str, int | None, str], ...]  # name, size, module
-    steps: tuple[Step, ...]
+    steps: tuple[ScenarioStep, ...]
 
     @property
     def prefix(self) -> str:

@@ -41,7 +41,7 @@ _KEYS = {
 }
 
 
-class Step(NamedTuple):
+class ScenarioStep(NamedTuple):
     """One thing that is done: `what` says which kind, `value` is what stands there, `more` the kind's own keys.
 
     `at` is its time in ns since boot; None: `after` ns later than the step before.
@@ -59,7 +59,7 @@ class Step(NamedTuple):
     more: Mapping[str, Any]
 
 
-def steps_of(entries: list[dict[str, Any]]) -> Iterator[Step]:
+def steps_of(entries: list[dict[str, Any]]) -> Iterator[ScenarioStep]:
     """Read the [[call]] tables of a scenario.  Raises ValueError, which says which one is wrong, and how."""
     for number, entry in enumerate(entries, 1):
         try:
@@ -87,7 +87,7 @@ def argument_of(value: Any) -> int | bytes:
     return text_of(value)
 
 
-def _step(entry: Mapping[str, Any]) -> Step:
+def _step(entry: Mapping[str, Any]) -> ScenarioStep:
     kinds = [key for key in _KEYS if key in entry]
     if len(kinds) != 1:
         raise ValueError(f"it has to be one of {', '.join(_KEYS)}" + (f", not {' and '.join(kinds)}" if kinds else ""))
@@ -100,7 +100,7 @@ def _step(entry: Mapping[str, Any]) -> Step:
     context = None
     if "flags" in entry or "preempt_count" in entry:
         context = int(entry.get("flags", 0)), int(entry.get("preempt_count", 0))
-    return Step(
+    return ScenarioStep(
         what,
         value,
         task_of(entry.get("task", "workload-100"), bool(entry.get("known", True)), tuple(more.pop("user_stack", ()))),

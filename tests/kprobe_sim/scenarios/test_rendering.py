@@ -29,7 +29,7 @@ def test_an_open_as_6_1_shows_it() -> None:
     assert lines(rendering.text) == [
         b"          my app-42      [000] .....    10.000102: "
         b'ent: (do_sys_openat2+0x0/0x170) dfd=-100 s="/etc/hostname"',
-        b"          my app-42      [000] .....    10.000103: ret: (__x64_sys_openat+0x54/0xa0 <- do_sys_openat2) r=3",
+        b"          my app-42      [000] .....    10.000103: ret: (__x64_sys_openat+0x6a/0xa0 <- do_sys_openat2) r=3",
     ]
     context = {"task": "my app", "pid": 42, "cpu": 0, "flags": ".....", "clock": "time"}
     assert rendering.truth == [
@@ -47,7 +47,7 @@ def test_an_open_as_6_1_shows_it() -> None:
             **context,
             "timestamp": 10_000_103_000,
             "address": "do_sys_openat2",
-            "caller": "__x64_sys_openat+0x54/0xa0",
+            "caller": "__x64_sys_openat+0x6a/0xa0",
             "fields": {"r": 3},
         },
     ]
