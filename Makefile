@@ -1,6 +1,6 @@
 # make without an argument tells what there is
 .DEFAULT_GOAL := help
-.PHONY: help demo test vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-held changes profiles distribution playground playground-test check format bench growth bench-check bench-vm clean
+.PHONY: help demo test vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-held changes profiles distribution corpus playground playground-test check format bench growth bench-check bench-vm clean
 KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
@@ -24,6 +24,7 @@ help:
 	@echo 'make vm-held              hold every locked kernel to its guest; writes docs/held.md; minutes each (ONLY="6.16 7.1")'
 	@echo 'make profiles             record every locked kernel into files (DIRECTORY=profiles ONLY="6.12 7.2"); minutes'
 	@echo 'make distribution         record the kernels of distributions/kprobe-sim-profiles anew (ONLY="6.16 7.1"); minutes'
+	@echo 'make corpus               make the archives of distributions/kprobe-corpus anew (ONLY=recorded)'
 	@echo 'make playground           assemble the page on which simulated kernels answer into build/playground, for any file server'
 	@echo 'make playground-test      the same, and its tests in Chromium'
 	@echo 'make check                lint, format, types'
@@ -38,7 +39,7 @@ help:
 $(VENV)/.bare:
 	@python3 tools/environment.py && touch $@
 
-$(VENV)/.dev: pyproject.toml distributions/kprobe-sim-profiles/pyproject.toml tools/environment.py
+$(VENV)/.dev: pyproject.toml distributions/kprobe-sim-profiles/pyproject.toml distributions/kprobe-corpus/pyproject.toml tools/environment.py
 	@python3 tools/environment.py --dev && touch $(VENV)/.bare $@
 
 demo: $(VENV)/.bare
@@ -96,6 +97,9 @@ profiles: $(VENV)/.dev
 distribution: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
 	$(PY) tools/profiles.py --distribution $(ONLY)
+
+corpus: $(VENV)/.dev
+	$(PY) tools/corpus.py $(ONLY)
 
 # node and npm for what is built, and what drives Chromium: a hundred megabytes that nothing else needs
 $(VENV)/.playground: $(VENV)/.dev

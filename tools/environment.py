@@ -1,8 +1,8 @@
 """Make the checkout's virtual environment: with nothing but python3 for the demo, with the tools for development.
 
-    python3 tools/environment.py           the three packages and their commands and the profiles of all kernels, from
-                                           the checkout, and pip if python3 has ensurepip (Debian's: python3-venv);
-                                           needs no network
+    python3 tools/environment.py           the three packages and their commands, the profiles of all kernels and the
+                                           corpus, from the checkout, and pip if python3 has ensurepip (Debian's:
+                                           python3-venv); needs no network
     python3 tools/environment.py --dev     as well the extra [dev], installed by pip
 
 A Debian python3 comes without ensurepip; then, with --dev, pip is taken from Debian's package python3-pip-whl, fetched
@@ -24,7 +24,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROFILES = ROOT / "distributions" / "kprobe-sim-profiles"
-PROJECTS = {ROOT: ("", "vm"), PROFILES: ("src",)}  # and where in them packages are
+CORPUS = ROOT / "distributions" / "kprobe-corpus"
+PROJECTS = {ROOT: ("", "vm"), PROFILES: ("src",), CORPUS: ("src",)}  # and where in them packages are
 NO_PIP = """\
 NOTE: {environment} has no pip, as this python3 has no ensurepip. The commands in it and the demo need none.
 To install more into it: on Debian `apt-get install python3-venv`, elsewhere your system's ensurepip, and
@@ -77,7 +78,7 @@ def link(environment: Path, directory: Path, places: Sequence[str]) -> None:
 def unlink_checkout(environment: Path) -> None:
     """Take back what `link_checkout` wrote, for pip to install the same properly."""
     site = site_packages(environment)
-    for pattern in ("kprobe-sim*-checkout.pth", "kprobe_sim*-*.dist-info"):
+    for pattern in ("kprobe-*-checkout.pth", "kprobe_sim*-*.dist-info", "kprobe_corpus-*.dist-info"):
         for path in site.glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
@@ -148,6 +149,7 @@ def main() -> None:
             "--disable-pip-version-check",
             *("-e", f"{ROOT}[dev]"),
             *("-e", PROFILES),
+            *("-e", CORPUS),
         ],
         check=True,
     )

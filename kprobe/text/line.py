@@ -240,10 +240,10 @@ class Lines:
             return other
         fields, complete = pairs(shown.lstrip(b" "), site.texts, site.signed)
         # option fields prints the place as two fields more
-        address, caller = fields.pop("__probe_ip", None), None
-        if address is None and "__probe_func" in fields:
-            address, caller = fields.pop("__probe_func"), fields.pop("__probe_ret_ip", None)
-        site = site._replace(address=_numbered(address), caller=_numbered(caller))
+        address, caller = _place(fields, "__probe_ip"), None
+        if address is None:
+            address, caller = _place(fields, "__probe_func"), _place(fields, "__probe_ret_ip")
+        site = site._replace(address=address, caller=caller)
         return self._event(line, site, fields, raw, complete, frozenset(fields))
 
     def _other(self, line: re.Match[bytes], site: Site, shown: bytes, text: bytes, raw: bytes) -> Record | None:
@@ -379,5 +379,11 @@ class Lines:
         return keep(self._frames, text, frame(decode(text[len(FRAME) :].rstrip(b" \r"))))
 
 
-def _numbered(value: "Value | None") -> CodeAddress | None:
-    return CodeAddress("", None, None, "", value, hex(value)) if isinstance(value, int) else None
+def _place(fields: dict[str, Value], name: str) -> CodeAddress | None:
+    """Take a place out of the fields: a number, or from 7.2 on a symbol before it; what is none stays there."""
+    value = fields.get(name)
+    shown = hex(value) if isinstance(value, int) else str(value or "").partition(" (")[0]
+    found = find_place(shown)
+    if found is not None:
+        del fields[name]
+    return found

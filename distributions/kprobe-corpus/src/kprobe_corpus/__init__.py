@@ -1,0 +1,1 @@
+"""Traces with what they say, NAME.tar.xz, which kprobe-sim finds by the directory of this package."""

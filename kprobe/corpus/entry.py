@@ -1,0 +1,91 @@
+"""One trace with its truth: the files of an entry, and what they hold."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+ABOUT = "about.json"
+TEXT = "trace.txt"
+TRUTH = "truth.jsonl"
+FILES = (TEXT, TRUTH, "formats", "kprobe_events", ABOUT)
+"""What each entry's directory holds."""
+
+_HEADING = "== "
+
+
+class CorpusError(Exception):
+    """A corpus that isn't there, or isn't whole; the text says which file, and what to do."""
+
+
+class Entry:
+    """A trace as a kernel printed it, and what it says.
+
+    ``kernel`` and ``name`` name it, as its directory KERNEL/NAME does; ``about`` says where it is from: the kernel's
+    release, scenario, trace options, clock, source, what the truth was made of, defects, link, lines, and the text's
+    SHA-256.  ``files`` are the bytes of its files by name.
+    """
+
+    __slots__ = ("about", "files", "kernel", "name", "place")
+
+    def __init__(self, kernel: str, name: str, files: Mapping[str, bytes], place: str) -> None:
+        """Make it of its files; raise `CorpusError` if one is missing or damaged, which `place` and its name tell."""
+        self.kernel = kernel
+        self.name = name
+        self.files = files
+        self.place = place
+        for file in FILES:
+            if file not in files:
+                raise CorpusError(f"{place}: {kernel}/{name} has no {file}: the corpus isn't whole, install it again")
+        self.about: dict[str, Any] = self._json(ABOUT, files[ABOUT])
+        if sha256(self.text).hexdigest() != self.about.get("sha256"):
+            raise CorpusError(f"{place}: {kernel}/{name}/{TEXT} is damaged: its SHA-256 isn't that of {ABOUT}")
+
+    @property
+    def text(self) -> bytes:
+        """The trace, as the kernel printed it."""
+        return self.files[TEXT]
+
+    @property
+    def truth_lines(self) -> bytes:
+        """The truth as it is in its file: JSON Lines, in the order of the text."""
+        return self.files[TRUTH]
+
+    def truth(self) -> list[dict[str, Any]]:
+        """Give what the text says, a dictionary for each record; bytes that aren't UTF-8 are lone surrogates."""
+        lines = self.truth_lines.splitlines()
+        return [self._json(f"{TRUTH}, line {number}", line) for number, line in enumerate(lines, 1)]
+
+    @property
+    def format_files(self) -> dict[str, str]:
+        """The events' format files by their paths, such as ``events/kprobes/myopen/format``."""
+        text = self.files["formats"].decode("utf-8", "surrogateescape")
+        parts = ("\n" + text).split("\n" + _HEADING)[1:]
+        return {path: body.rstrip("\n") + "\n" for path, _, body in (part.partition("\n") for part in parts)}
+
+    @property
+    def formats(self) -> dict[str, str]:
+        """The events' format files by the events' names; empty where they weren't recorded."""
+        return {path.split("/")[-2]: text for path, text in self.format_files.items()}
+
+    @property
+    def definitions(self) -> list[str]:
+        """The probes' definitions, a line of kprobe_events each; empty where they weren't recorded."""
+        return self.files["kprobe_events"].decode("utf-8", "surrogateescape").splitlines()
+
+    def __repr__(self) -> str:
+        return f"Entry({self.kernel!r}, {self.name!r})"
+
+    def _json(self, what: str, data: bytes) -> dict[str, Any]:
+        try:
+            read = json.loads(data)
+        except ValueError as error:
+            raise CorpusError(f"{self.place}: {self.kernel}/{self.name}/{what} isn't JSON: {error}") from error
+        if not isinstance(read, dict):
+            raise CorpusError(f"{self.place}: {self.kernel}/{self.name}/{what} isn't an object")
+        return read

@@ -1,0 +1,91 @@
+"""The corpus that is handed out: it is whole and made of what lies here, and kprobe.text reads it as it is."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from kprobe.corpus import Entry, corpora, entries
+
+ROOT = Path(__file__).parents[3]
+Loaded = Callable[[Path], ModuleType]
+
+
+@pytest.fixture(scope="module")
+def packaged() -> list[Entry]:
+    return entries()
+
+
+@pytest.fixture
+def tool(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """Return what loads a tool that imports others."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    before = set(sys.modules)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def load(name: str) -> ModuleType:
+        module = loaded(ROOT / "tools" / f"{name}.py")
+        for new in set(sys.modules) - before:
+            if new.startswith("corpus_"):
+                monkeypatch.delitem(sys.modules, new)
+        return module
+
+    return load
+
+
+def test_it_is_the_distribution_of_this_checkout() -> None:
+    ours = [corpus for corpus in corpora() if corpus.name == "kprobe-corpus"]
+    assert [(corpus.directory, corpus.version) for corpus in ours] == [
+        (str(ROOT / "distributions" / "kprobe-corpus" / "src" / "kprobe_corpus"), "0.1.0")
+    ]
+
+
+def test_every_recording_is_in_it(packaged: list[Entry], tool: Callable[[str], ModuleType]) -> None:
+    """With the truth that its account gives: it is made anew here."""
+    made = {(entry.kernel, entry.name): entry.files for entry in tool("corpus_recorded").recorded()}
+    assert len(made) == 452
+    there = {(entry.kernel, entry.name): dict(entry.files) for entry in packaged if entry.about["source"] == "recorded"}
+    assert there == made
+
+
+def test_the_truth_of_recordings_says_what_it_is_made_of(packaged: list[Entry]) -> None:
+    recorded = [entry.about for entry in packaged if entry.about["source"] == "recorded"]
+    assert Counter(about["truth"] for about in recorded) == {"activity": 287, "read apart": 165}
+    records = {name: sum(about["records"][name] for about in recorded) for name in ("activity", "read apart")}
+    assert records == {"activity": 2266, "read apart": 2415}
+
+
+def test_what_the_account_says_is_the_truth(packaged: list[Entry]) -> None:
+    (entry,) = (entry for entry in packaged if (entry.kernel, entry.name) == ("6.1", "02_comms"))
+    said = [record["fields"] for record in entry.truth() if record.get("task") == "plain" and record["name"] == "ent"]
+    paths = [
+        "/tmp/f0",
+        "/tmp/nonexistent",
+        "/tmp/with space",
+        '/tmp/q"uote\\',
+        "/tmp/new\nline",
+        "/tmp/\u00e4\udcff\x01",
+    ]
+    assert [fields["s"] for fields in said][:7] == [*paths, None]
+    tasks = list(dict.fromkeys(record["task"] for record in entry.truth()))
+    assert tasks[2:10] == ["plain", "my app", "a-b-1", "x:y", "(z)", "a=b", "<...>", "[kw/0:1]"]
+    (leading,) = {tuple(record["ambiguous"]) for record in entry.truth() if record["task"] == " lead"}
+    assert leading == ("task",)  # blanks before a name are those of the column, or its own
+
+
+def test_the_parser_reads_it_as_it_is(packaged: list[Entry], tool: Callable[[str], ModuleType]) -> None:
+    """No value is wrong and none is missing without a word; those that may be others are counted."""
+    compare: Any = tool("corpus_compare")
+    total: Counter[str] = Counter()
+    for entry in packaged:
+        found = [(kind, what) for kind, what in compare.compared(entry.truth(), compare.answer(entry))]
+        bad = [what for kind, what in found if kind in ("wrong", "silent")]
+        assert bad == [], f"{entry}: {bad[0]}"
+        total.update(kind for kind, _ in found)
+    assert total == {"right": 42265, "marked": 426, "ambiguous": 36}

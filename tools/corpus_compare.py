@@ -1,0 +1,79 @@
+"""What kprobe.text makes of the corpus, counted against the truth: right, marked, wrong, silently incomplete.
+
+A value is marked where the record says that it is a guess or not all understood.  Silently incomplete is what the truth
+has and the records haven't, without a word: an event, a stack, an argument.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kprobe.corpus.entry import Entry
+from kprobe.parse.shape import as_dict
+from kprobe.text import Header, parse
+
+# what isn't a value of the record
+APART = ("type", "complete", "guessed", "ambiguous", "fields", "raw", "clock")
+
+
+def answer(entry: Entry) -> list[dict[str, Any]]:
+    """Give what kprobe.text reads of an entry, with the schema that the entry has."""
+    records = parse(entry.text, entry.formats, definitions=entry.definitions)
+    return [as_dict(record) for record in records if not isinstance(record, Header)]
+
+
+def compared(truth: list[dict[str, Any]], read: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield what each value is, and which it is."""
+    unread = [record for record in read if record["type"] == "unparsed"]
+    read = [record for record in read if record["type"] not in ("unparsed", "switch")]
+    for number in range(max(len(truth), len(read))):
+        if number >= len(read):
+            yield "marked" if unread else "silent", f"{truth[number]}: not read"
+        elif number >= len(truth):
+            yield "wrong", f"{read[number]}: not in the truth"
+        else:
+            yield from _record(truth[number], read[number])
+
+
+def _record(truth: Mapping[str, Any], read: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if truth["type"] != read["type"]:
+        yield "wrong", f"{read}: the truth is {truth}"
+        return
+    settled = {name for name in truth if name not in APART}
+    for name in sorted(settled):
+        if name in truth.get("ambiguous", ()):
+            yield "ambiguous", f"{name} of {truth}"
+        elif read.get(name) == truth[name]:
+            yield "right", name
+        else:
+            yield "wrong", f"{name} of {read}: the truth is {truth}"
+    yield from _fields(truth, read)
+
+
+def _fields(truth: Mapping[str, Any], read: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    said, complete = read.get("fields", {}), read.get("complete", True)
+    doubted = said if not complete else read.get("guessed", ())
+    for name, value in truth.get("fields", {}).items():
+        where = f"{name} of {read}: the truth is {truth}"
+        if name in truth.get("ambiguous", ()):
+            yield "ambiguous", where
+        elif name not in said:
+            yield "silent" if complete else "marked", where
+        elif said[name] == value and name not in read.get("guessed", ()):
+            yield "right", name
+        else:
+            yield "marked" if name in doubted else "wrong", where
+    if complete and not truth.get("complete", True):
+        yield "silent", f"{read}: the kernel broke it off"
+    for name in set(said) - set(truth.get("fields", {})):
+        yield "marked" if name in doubted else "wrong", f"{name} of {read}: not in {truth}"
+
+
+def counts(entry: Entry) -> Counter[str]:
+    """Count what the values of an entry are, and the lines that weren't understood."""
+    read = answer(entry)
+    found = Counter(kind for kind, _ in compared(entry.truth(), read))
+    found["unread"] = sum(record["type"] == "unparsed" for record in read)
+    return found
