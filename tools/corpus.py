@@ -1,6 +1,7 @@
 """Make the archives of distributions/kprobe-corpus, and the index of their checksums.
 
-Usage: corpus.py [ARCHIVE ...]; an ARCHIVE is recorded (the traces in fixtures/text); without one it is all.
+Usage: corpus.py [ARCHIVE ...]; an ARCHIVE is recorded (the traces in fixtures/text) or documents (the lines in
+fixtures/documents); without one it is all.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from corpus_documents import documented
 from corpus_recorded import recorded
 
 from kprobe.corpus.entry import Entry
@@ -19,7 +21,7 @@ DISTRIBUTION = Path(__file__).resolve().parent.parent / "distributions" / "kprob
 INDEX = "SHA256SUMS"
 SUFFIX = ".tar.xz"
 
-ARCHIVES: dict[str, Callable[[], list[Entry]]] = {"recorded": recorded}
+ARCHIVES: dict[str, Callable[[], list[Entry]]] = {"recorded": recorded, "documents": documented}
 
 
 def main(words: Sequence[str]) -> int:

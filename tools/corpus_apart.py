@@ -15,6 +15,9 @@ from corpus_layouts import Layout, context, decoded
 PART = re.compile(r"\\?\"%s\\?\"|'%c'|%pS|(?:0x)?%(?:h|hh|l|ll|L)?[dux]")
 NAME = re.compile(rb"([^\s:]+): (?:\(([^()\n]*)\))?")
 FRAMES = re.compile(rb"<(user )?stack trace>\n((?: => [^\n]*\n)*)")
+ONE_LINE = re.compile(rb"((?:=> [^\s]+ ?)+)\n")
+# of 2009: a place in place of a name, and numbers in hexadecimal
+NAMELESS = re.compile(rb"(\S+\+0x[0-9a-f]+/0x[0-9a-f]+)(?: <- (\w+))?: ([^\n]*)\n")
 FUNCTION = re.compile(rb"(\S+) <-(\S+)\n")
 CALL = re.compile(rb"(?:(\S+)\(\)(;)?( \{)?|\}(?: /\* (\S+) \*/)?)\n")
 RAW_MARKER = re.compile(rb"# ([0-9a-f]+) buf:((?: [0-9a-f]{2})*)\n")
@@ -142,9 +145,10 @@ class Reader:
 
     def _body(self, shown: Truth, at: int) -> tuple[Truth, int]:
         """Read what follows the context."""
-        if (found := FRAMES.match(self.data, at)) is not None:
-            frames = [decoded(line[4:]) for line in found[2].splitlines()]
-            return {"type": "stack", "frames": frames, "user": found[1] is not None, **shown}, found.end()
+        if (stack := self._stack(shown, at)) is not None:
+            return stack
+        if (found := NAMELESS.match(self.data, at)) is not None:
+            return self._nameless(shown, found), found.end()
         if (found := re.compile(rb"Unknown type (\d+)\n").match(self.data, at)) is not None:
             return {"type": "unnamed", "event_id": int(found[1]), **shown}, found.end()
         if (found := FUNCTION.match(self.data, at)) is not None:
@@ -171,6 +175,25 @@ class Reader:
         if self.by_field:
             return self._fields(name, shown, at + len(name) + 1)
         return self._event(name, shown, named)
+
+    def _stack(self, shown: Truth, at: int) -> tuple[Truth, int] | None:
+        if (found := FRAMES.match(self.data, at)) is not None:
+            frames = [decoded(line[4:]) for line in found[2].splitlines()]
+            return {"type": "stack", "frames": frames, "user": found[1] is not None, **shown}, found.end()
+        if (found := ONE_LINE.match(self.data, at)) is not None:
+            frames = decoded(found[1]).removeprefix("=> ").split(" => ")
+            return {"type": "stack", "frames": frames, "user": False, **shown}, found.end()
+        return None
+
+    @staticmethod
+    def _nameless(shown: Truth, found: re.Match[bytes]) -> Truth:
+        """Read an event of 2009; arguments without a name have their number's, as the kernel's later default is."""
+        words = [decoded(word).rpartition("=") for word in found[3].split()]
+        fields = {name or f"arg{i}": int(text, 16) for i, (name, _, text) in enumerate(words, 1)}
+        places = {"address": decoded(found[1])}
+        if found[2] is not None:
+            places = {"address": decoded(found[2]), "caller": decoded(found[1])}
+        return {"type": "event", "name": "", **shown, **places, "fields": fields}
 
     def _event(self, name: str, shown: Truth, named: re.Match[bytes]) -> tuple[Truth, int]:
         if name not in self.arguments or named[2] is None:

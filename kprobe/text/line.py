@@ -34,7 +34,8 @@ MARKER_NAME: Final = b"tracing_mark_write"
 
 _NAME = re.compile(rb"([^\s:]+): +(?:\(([^()\n]*)\))?")
 _FUNCTION = re.compile(rb"(\S+(?: \[[^\]\s]+\])?(?: <[0-9a-f]+>)?) <-(\S+(?: \[[^\]\s]+\])?(?: <[0-9a-f]+>)?)")
-_ONE_LINE = re.compile(rb"<(user )?stack trace>((?: => [^\n]+)+)")
+# pages swallow the words in angle brackets
+_ONE_LINE = re.compile(rb"(?:<(user )?stack trace> )?=> ([^\n]+)")
 _UNKNOWN = re.compile(rb"Unknown type (\d{1,9})")
 _RAW_MARKER = re.compile(rb"# ([0-9a-f]{1,8}) buf:((?: [0-9a-f]{2})*)")
 _REPORTED_FRAME: Final = re.compile(rb"=> ([^\n]*)")
@@ -363,7 +364,7 @@ class Lines:
             frames = tuple(self._frames.get(text) or self._frame(text) for text in lines)
             return StackTrace(task, pid, cpu, flags, stamp, frames, first == b"<user stack trace>", tgid, clock, raw)
         if (stack := _ONE_LINE.fullmatch(rest)) is not None:
-            frames = tuple(frame(decode(text.strip(b" "))) for text in stack[2].split(FRAME)[1:])
+            frames = tuple(frame(decode(text.strip(b" "))) for text in stack[2].split(FRAME))
             return StackTrace(task, pid, cpu, flags, stamp, frames, stack[1] is not None, tgid, clock, raw)
         if (call := _FUNCTION.fullmatch(rest)) is not None:
             function, parent = frame(decode(call[1])), frame(decode(call[2]))

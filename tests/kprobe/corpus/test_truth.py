@@ -50,8 +50,18 @@ def test_every_recording_is_in_it(packaged: list[Entry], tool: Callable[[str], M
     """With the truth that its account gives: it is made anew here."""
     made = {(entry.kernel, entry.name): entry.files for entry in tool("corpus_recorded").recorded()}
     assert len(made) == 452
-    there = {(entry.kernel, entry.name): dict(entry.files) for entry in packaged if entry.about["source"] == "recorded"}
-    assert there == made
+    assert made == files(packaged, "recorded")
+
+
+def test_every_line_of_the_documents_is_in_it(packaged: list[Entry], tool: Callable[[str], ModuleType]) -> None:
+    made = {(entry.kernel, entry.name): entry.files for entry in tool("corpus_documents").documented()}
+    assert made == files(packaged, "document")
+    records = [record for entry in packaged if entry.kernel == "documents" for record in entry.truth()]
+    assert len(records) == 207
+
+
+def files(packaged: list[Entry], source: str) -> dict[tuple[str, str], dict[str, bytes]]:
+    return {(entry.kernel, entry.name): dict(entry.files) for entry in packaged if entry.about["source"] == source}
 
 
 def test_the_truth_of_recordings_says_what_it_is_made_of(packaged: list[Entry]) -> None:
@@ -82,10 +92,11 @@ def test_what_the_account_says_is_the_truth(packaged: list[Entry]) -> None:
 def test_the_parser_reads_it_as_it_is(packaged: list[Entry], tool: Callable[[str], ModuleType]) -> None:
     """No value is wrong and none is missing without a word; those that may be others are counted."""
     compare: Any = tool("corpus_compare")
-    total: Counter[str] = Counter()
+    total: dict[str, Counter[str]] = {}
     for entry in packaged:
         found = [(kind, what) for kind, what in compare.compared(entry.truth(), compare.answer(entry))]
         bad = [what for kind, what in found if kind in ("wrong", "silent")]
         assert bad == [], f"{entry}: {bad[0]}"
-        total.update(kind for kind, _ in found)
-    assert total == {"right": 42265, "marked": 426, "ambiguous": 36}
+        total.setdefault(entry.about["source"], Counter()).update(kind for kind, _ in found)
+    assert total["recorded"] == {"right": 42265, "marked": 426, "ambiguous": 36}
+    assert total["document"] == {"right": 1758}

@@ -157,9 +157,9 @@ def test_a_stack_ends_where_it_ends() -> None:
     assert names(records) == ["Event", "StackTrace", "Lost", "Event", "StackTrace", "Unparsed"]
 
 
-@pytest.mark.parametrize(("mark", "user"), [(b"<stack trace>", False), (b"<user stack trace>", True)])
+@pytest.mark.parametrize(("mark", "user"), [(b"<stack trace> ", False), (b"<user stack trace> ", True), (b"", False)])
 def test_a_stack_on_one_line(mark: bytes, user: bool) -> None:
-    (stack,) = parse(HEAD + mark + b" => do_sys_open+0x1/0x20 => sys_open <ffffffff81234567>\n")
+    (stack,) = parse(HEAD + mark + b"=> do_sys_open+0x1/0x20 => sys_open <ffffffff81234567>\n")
     assert isinstance(stack, StackTrace)
     assert (stack.user, [(frame.symbol, frame.address) for frame in stack.frames]) == (
         user, [("do_sys_open", None), ("sys_open", 0xFFFFFFFF81234567)],
