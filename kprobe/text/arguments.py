@@ -10,6 +10,7 @@ from kprobe.text.records import FAULT, NONE, Value
 
 # Only the group of a string can be None.
 Convert: TypeAlias = Callable[[Any], Value]
+Reader: TypeAlias = Callable[[str], dict[str, Value] | None]
 
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"', re.S)
 _PLACES = re.compile(r"\(%lx(?: <- %lx)?\)")
@@ -17,6 +18,11 @@ _PLACES = re.compile(r"\(%lx(?: <- %lx)?\)")
 _SPEC = r"\"%s\"|'%c'|%pS|%n|(?:0x)?%(?:hh|h|ll|l|L)?[dux]"
 _ITEM = re.compile(rf" (\w+)=({_SPEC}|\{{(?:{_SPEC})(?:,(?:{_SPEC}))*\}})")
 _ELEMENT = re.compile(_SPEC)
+# texts are read as Latin-1, a character for each byte: text is quicker to turn into values than bytes are
+_FLAGS: Final = re.ASCII | re.DOTALL
+# which hexadecimal numbers are kept with their values, and how many of them
+_SHORT: Final = 9
+_ROWS: Final = 1024
 _UNNAMED = re.compile(rb" \w+=\Z")
 
 
@@ -29,8 +35,13 @@ class _NotDecoded(Exception):
     """A text that has the look of a value and isn't one."""
 
 
-def _text(text: bytes | None) -> Value:
-    return FAULT if text is None else text.decode("utf-8", "surrogateescape")
+def utf8(text: str) -> str:
+    """Turn text that was read as Latin-1, a character for each byte, into what `decode` makes of the bytes."""
+    return text if text.isascii() else text.encode("latin-1").decode("utf-8", "surrogateescape")
+
+
+def _text(text: str | None) -> Value:
+    return FAULT if text is None else utf8(text)
 
 
 _decimal: Final[Convert] = int
@@ -38,26 +49,26 @@ _hexadecimal: Final[Convert] = partial(int, base=16)
 _number: Final[Convert] = partial(int, base=0)
 
 
-def _symbol(text: bytes) -> Value:
-    place = find_place(decode(text))
+def _symbol(text: str) -> Value:
+    place = find_place(utf8(text))
     if place is None or (place.offset is None and place.address is None):
         raise _NotDecoded
     return place if place.symbol else place.address or 0
 
 
 def _numbers(convert: Convert) -> Convert:
-    return lambda text: tuple(convert(part) for part in text.split(b","))
+    return lambda text: tuple(map(convert, text.split(",")))
 
 
-def _characters(text: bytes) -> Value:
-    return tuple(decode(text[i : i + 1]) for i in range(1, len(text), 4))
+def _characters(text: str) -> Value:
+    return tuple(utf8(text[i]) for i in range(1, len(text), 4))
 
 
 def _strings(length: int) -> Convert:
-    one = rb'(?>"(.*?)"(?=,["(]|\Z)|\(fault\))'
-    pattern = re.compile(rb",".join([one] * length), re.S)
+    one = r'(?>"(.*?)"(?=,["(]|\Z)|\(fault\))'
+    pattern = re.compile(",".join([one] * length), _FLAGS)
 
-    def convert(text: bytes) -> Value:
+    def convert(text: str) -> Value:
         parts = pattern.fullmatch(text)
         if parts is None:
             raise _NotDecoded
@@ -66,41 +77,45 @@ def _strings(length: int) -> Convert:
     return convert
 
 
-def _scalar(spec: str) -> tuple[bytes, Convert]:
+def _scalar(spec: str) -> tuple[str, Convert]:
     """Give the pattern, with one group, and the meaning of that group, for a conversion that isn't a string."""
     if spec == "'%c'":
-        return rb"'(.)'", _text
+        return r"'(.)'", _text
     if spec == "%pS":
-        return rb"([^\s,{}]+(?: \[[^\]\s]+\])?)", _symbol
+        return r"([^\s,{}]+(?: \[[^\]\s]+\])?)", _symbol
     if spec == "%n":
-        return rb"(0x[0-9a-f]++|-?(?:0|[1-9]\d{0,19}+))", _number
+        return r"(0x[0-9a-f]++|-?(?:0|[1-9][0-9]{0,19}+))", _number
     if spec[-1] == "x":
-        return (rb"0x" if spec.startswith("0x") else rb"") + rb"([0-9a-f]++)", _hexadecimal
-    return rb"(-?\d{1,20}+)", _decimal
+        return ("0x" if spec.startswith("0x") else "") + "([0-9a-f]++)", _hexadecimal
+    return r"(-?[0-9]{1,20}+)", _decimal
 
 
-def _array(specs: list[str]) -> tuple[bytes, Convert]:
+def _array(specs: list[str]) -> tuple[str, Convert]:
     if specs[0] == '"%s"':
         # as below: the end once found is kept, since trying all of them has no bound worth having
-        return rb"\{(?>(.*?)\}(?= \w+=|\Z))", _strings(len(specs))
+        return r"\{(?>(.*?)\}(?= \w+=|\Z))", _strings(len(specs))
     if specs[0] == "'%c'":
-        return rb"\{(" + rb",".join([rb"'.'"] * len(specs)) + rb")\}", _characters
+        return r"\{(" + ",".join(["'.'"] * len(specs)) + r")\}", _characters
     pattern, convert = _scalar(specs[0])
     # int(…, 16) reads the 0x of each element too
-    pattern = pattern.replace(b"(", b"(?:", 1)
-    return rb"\{(" + b",".join([pattern] * len(specs)) + rb")\}", _numbers(convert)
+    pattern = pattern.replace("(", "(?:", 1)
+    return r"\{(" + ",".join([pattern] * len(specs)) + r")\}", _numbers(convert)
 
 
-def _reader(pattern: bytes, names: list[str], converts: list[Convert]) -> Callable[[bytes], dict[str, Value] | None]:
-    """Write the function that reads a text into a dict: spelled out, it takes a third of the time of a loop."""
+def _reader(pattern: str, plain: str, names: list[str], converts: list[Convert]) -> Reader:
+    """Write the function that reads a text into a dict: spelled out, it takes a third of the time of a loop.
+
+    ``plain`` is the pattern of most texts, whose strings have no quote in them: nothing in those can be taken for
+    another thing, so what it matches is what ``pattern`` does.
+    """
     items = []
     for i, (name, convert) in enumerate(zip(names, converts, strict=True)):
         if convert is _decimal:
             call = f"int(a{i})"
         elif convert is _hexadecimal:
-            call = f"int(a{i}, 16)"
+            call = f"h[a{i}] if a{i} in h else hexadecimal(a{i})"
         elif convert is _text:
-            call = f'FAULT if a{i} is None else a{i}.decode("utf-8", "surrogateescape")'
+            call = f"FAULT if a{i} is None else a{i} if a{i}.isascii() else utf8(a{i})"
         else:
             call = f"c[{i}](a{i})"
         items.append(f"{name!r}: {call}")
@@ -108,10 +123,10 @@ def _reader(pattern: bytes, names: list[str], converts: list[Convert]) -> Callab
     # the names are words (_ITEM); nothing else comes from outside
     source = f"""
 def read(body):
-    p = fullmatch(body)
+    p = plain(body) or fullmatch(body)
     if p is None:
         # a file whose lines end with CR LF has one character more
-        p = fullmatch(body[:-1]) if body[-1:] == b"\\r" else None
+        p = fullmatch(body[:-1]) if body[-1:] == "\\r" else None
         if p is None:
             return None
     try:
@@ -120,11 +135,22 @@ def read(body):
     except NotDecoded:
         return None
 """
+    # for flags, modes and the like, as int(…, 16) costs as much as half of all that is done here
+    table: dict[str, int] = {}
+
+    def hexadecimal(text: str) -> int:
+        value = int(text, 16)
+        if len(text) < _SHORT and len(table) < _ROWS:
+            table[text] = value
+        return value
+
     scope: dict[str, Any] = {
-        "fullmatch": re.compile(pattern, re.S).fullmatch, "c": converts, "FAULT": FAULT, "NotDecoded": _NotDecoded
+        "h": table, "hexadecimal": hexadecimal,
+        "plain": re.compile(plain, _FLAGS).fullmatch, "fullmatch": re.compile(pattern, _FLAGS).fullmatch,
+        "c": converts, "utf8": utf8, "FAULT": FAULT, "NotDecoded": _NotDecoded,
     }  # fmt: skip
     exec(source, scope)
-    read: Callable[[bytes], dict[str, Value] | None] = scope["read"]
+    read: Reader = scope["read"]
     return read
 
 
@@ -135,33 +161,39 @@ class Arguments:
     ones before the last end at the first place where the rest still fits; if there is another, they are guesses.
     """
 
-    __slots__ = ("_items", "_names", "_opening", "_parts", "_texts", "ends", "read")
+    __slots__ = ("_items", "_names", "_opening", "_parts", "_texts", "ends", "read_text")
 
     def __init__(self, items: list[tuple[str, str]]) -> None:
         strings = [i for i, (_, spec) in enumerate(items) if spec == '"%s"']
-        pattern = b""
+        pattern = plain = ""
         opening = None
         converts: list[Convert] = []
         for i, (name, spec) in enumerate(items):
-            pattern += b" " + name.encode() + b"="
+            label = f" {name}=".encode().decode("latin-1")
+            pattern += label
+            plain += label
             if spec == '"%s"':
-                opening = opening or pattern + b'"'
+                opening = opening or pattern + '"'
+                plain += '(?:"([^"]*+)"|\\(fault\\))'
                 if i == strings[-1]:
-                    pattern += rb'(?:"(.*)"|\(fault\))'
+                    pattern += r'(?:"(.*)"|\(fault\))'
                 elif len(strings) < 3:
-                    pattern += rb'(?:"(.*?)"|\(fault\))'
+                    pattern += r'(?:"(.*?)"|\(fault\))'
                 else:
                     # no way back into a string: with many of them, trying all ends has no bound worth having
-                    follow = b" " + items[i + 1][0].encode() + b"="
-                    pattern += rb'(?>"(.*?)"(?=' + follow + rb")|\(fault\))"
+                    follow = f" {items[i + 1][0]}=".encode().decode("latin-1")
+                    pattern += r'(?>"(.*?)"(?=' + follow + r")|\(fault\))"
                 converts.append(_text)
                 continue
             part, convert = _array(_ELEMENT.findall(spec)) if spec[0] == "{" else _scalar(spec)
             pattern += part
+            plain += part
             converts.append(convert)
-        self.read = _reader(pattern, [name for name, _ in items], converts)
-        """Reads the arguments; None if the text isn't theirs, whole."""
-        self._opening = re.compile(opening, re.S).match if opening else None
+        if any("'" in spec or (spec[0] == "{" and '"' in spec) for _, spec in items):
+            plain = pattern  # quotes that aren't a string's
+        self.read_text = _reader(pattern, plain, [name for name, _ in items], converts)
+        """Reads the arguments in a text that was read as Latin-1; None if the text isn't theirs, whole."""
+        self._opening = re.compile(opening.encode("latin-1"), re.S).match if opening else None
         self._items = items
         self._names = [name for name, _ in items]
         self._texts = [i for i, (_, spec) in enumerate(items) if '"%s"' in spec]
@@ -170,6 +202,10 @@ class Arguments:
             (b'" ' if items[i][1] == '"%s"' else b"} ") + items[i + 1][0].encode() + b"=" for i in self._texts[:-1]
         )
         self._parts: tuple[list[Arguments], list[Arguments]] | None = None
+
+    def read(self, body: bytes) -> dict[str, Value] | None:
+        """Read the arguments; None if the text isn't theirs, whole."""
+        return self.read_text(body.decode("latin-1"))
 
     def guessed(self, body: bytes) -> frozenset[str]:
         """Name the arguments that may be others: those between two strings of which the first could end elsewhere."""

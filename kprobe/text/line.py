@@ -9,7 +9,7 @@ from kprobe.text.context import Columns, Contexts, decimal, is_graph, keep
 from kprobe.text.defined import Definition, defined_name, definition_of
 from kprobe.text.format import parse_format
 from kprobe.text.graph import call
-from kprobe.text.layout import BARE, FRAME, GRAPH_END, PERF, REPORT, REPORT_LATENCY, STACKS, USUAL
+from kprobe.text.layout import BARE, FRAME, GRAPH_END, PERF, REPORT, REPORT_LATENCY, STACKS
 from kprobe.text.nameless import NAMELESS, nameless
 from kprobe.text.place import find_place, frame
 from kprobe.text.records import (
@@ -41,10 +41,8 @@ _RAW_MARKER = re.compile(rb"# ([0-9a-f]{1,8}) buf:((?: [0-9a-f]{2})*)")
 _REPORTED_FRAME: Final = re.compile(rb"=> ([^\n]*)")
 _REPORTS: Final = (REPORT, REPORT_LATENCY)
 
-# How many texts of arguments are kept with what they say, for all events; about 1 MB.
-_KNOWN: Final = 2048
-
-_new = tuple.__new__
+Known: TypeAlias = tuple[dict[str, Value], bool, frozenset[str]]
+"""What a text of arguments says: the fields, and ``complete`` and ``guessed`` as Event has them."""
 
 
 class Site(NamedTuple):
@@ -58,15 +56,13 @@ class Site(NamedTuple):
     signed: frozenset[str]
     mark: bool
     definition: Definition | None
-    known: dict[bytes, tuple[dict[str, Value], bool, frozenset[str]]]  # texts of arguments that were read before
 
 
 class Lines:
     """Builds records; knows the formats and remembers the parts that repeat."""
 
     __slots__ = (
-        "_columns", "_contexts", "_defined", "_formats", "_frames", "_known", "_old", "_prefixed", "_reported", "_room",
-        "_seconds", "_sites",
+        "_contexts", "_defined", "_formats", "_frames", "_known", "_old", "_prefixed", "_reported", "_sites",
     )  # fmt: skip
 
     def __init__(self, formats: Formats | None, definitions: Iterable[str] = ()) -> None:
@@ -74,13 +70,9 @@ class Lines:
         self._defined = {defined_name(text): definition_of(text) for text in definitions}
         self._known: dict[str, tuple[Arguments | None, frozenset[str], frozenset[str]]] = {}
         self._contexts = Contexts()
-        # its tables, for the one method that decides how fast a trace is read
-        self._columns: dict[bytes, Columns] = self._contexts.standard
-        self._seconds: dict[bytes, int] = self._contexts.seconds
         self._sites: dict[bytes, Site] = {}
         self._reported: dict[bytes, Site] = {}
         self._frames: dict[bytes, CodeAddress] = {}
-        self._room = _KNOWN
         self.begin()
 
     def begin(self) -> None:
@@ -156,66 +148,28 @@ class Lines:
             self._prefixed = True
         return found
 
-    def usual(self, text: bytes, position: int, limit: int, append: Callable[[Record], None]) -> int:
-        """Read lines as long as each is a probe's event in the usual layout, and the next as well; say where that ends.
-
-        This decides how fast a trace is read: it does what ``record`` does, with all that repeats from tables.
-        """
-        match, new, event = USUAL.match, _new, Event
-        columns, stamps, sites, contexts = self._columns, self._seconds, self._sites, self._contexts
-        line = match(text, position, limit)
-        while line is not None:
-            end = line.end()
-            following = match(text, end, limit)
-            if following is None:
-                break
-            context, seconds, fraction, place, rest = line.groups()
-            site = sites.get(place) or self._site(place, sites)
-            name, address, caller, _, _, _, _, _, known = site
-            found = known.get(rest)
-            if found is not None:
-                fields, complete, guessed = found
-                fields = fields.copy()
-            elif address is None or (found := self._arguments(site, context, rest)) is None:
-                break
-            else:
-                fields, complete, guessed = found
-            task, pid, tgid, cpu, flags = columns.get(context) or contexts.columns(context)
-            stamp = (stamps.get(seconds) or contexts.second(seconds)) + int(fraction) * 1000
-            # what Event(…) does, at less than half the cost
-            append(
-                new(
-                    event,
-                    (
-                        task, pid, cpu, flags, stamp, name, address, caller, fields, tgid, "time", line[0], complete,
-                        guessed, "", "",
-                    ),
-                )
-            )  # fmt: skip
-            position, line = end, following
-        return position
-
-    def _arguments(
-        self, site: Site, context: bytes, rest: bytes
-    ) -> tuple[dict[str, Value], bool, frozenset[str]] | None:
+    def arguments(self, site: Site, context: bytes, rest: bytes) -> Known | None:
         """Read the arguments of an event in the usual layout; None if they can't be read to the end."""
         # as context.decimal has it
         is_decimal = self._prefixed or (context[23] == 32 and context[25] in b"[(")
         if site.arguments is not None:
             read = self._by_schema(site.arguments, site.definition, rest, is_decimal)
-            if read is None:
-                return None
-            found = read[0], True, read[1]
-        else:
-            fields, guessed, complete, whole, _ = self._look(rest, is_decimal)
-            if not whole:
-                return None
-            found = fields, complete, guessed
-        # what may still be learned of the kernel isn't kept
-        if self._room and (is_decimal or (site.arguments is not None and site.definition is None)):
-            self._room -= 1
-            site.known[rest] = found[0].copy(), found[1], found[2]
-        return found
+            return None if read is None else (read[0], True, read[1])
+        fields, guessed, complete, whole, _ = self._look(rest, is_decimal)
+        return (fields, complete, guessed) if whole else None
+
+    def settled(self, site: Site, context: bytes) -> bool:
+        """Say whether the same text of arguments will always be read as it is now: nothing is to be learned of it."""
+        is_decimal = self._prefixed or (context[23] == 32 and context[25] in b"[(")
+        return is_decimal or (site.arguments is not None and site.definition is None)
+
+    def site(self, text: bytes) -> Site:
+        """Read what tracefs prints as ``name: (place)``."""
+        return self._sites.get(text) or self._site(text, self._sites)
+
+    def columns(self, text: bytes) -> Columns:
+        """Read the columns of the usual layout."""
+        return self._contexts.columns(text)
 
     def uncertain(self, line: re.Match[bytes], rest: bytes, raw: bytes) -> Record:
         """Build the record of a line whose arguments aren't a probe's, or are broken: as far as they can be read."""
@@ -304,7 +258,7 @@ class Lines:
             if arrow and address is not None:
                 caller, address = address, find_place(second)
                 caller = caller if address is not None else None
-        site = Site(name, address, caller, arguments, texts, signed, parts[1] == MARKER_NAME, definition, {})
+        site = Site(name, address, caller, arguments, texts, signed, parts[1] == MARKER_NAME, definition)
         return keep(table, text, site)
 
     def _format(self, name: str) -> tuple[Arguments | None, frozenset[str], frozenset[str]]:

@@ -31,6 +31,7 @@ from kprobe.text.layout import (
 from kprobe.text.line import Formats, Lines
 from kprobe.text.place import frame
 from kprobe.text.records import BufferStarted, Coded, Event, Header, Lost, Record, StackTrace, Unparsed
+from kprobe.text.usual import Usual
 
 # The kernel makes a record in a buffer of one page, 8 KiB since 6.8: a longer one isn't one record.
 _LONGEST: Final = 16384
@@ -73,11 +74,12 @@ class Parser:
 
     __slots__ = (
         "_broken", "_buffer", "_family", "_heading", "_last", "_layout", "_lines", "_live", "_numbers", "_scanned",
-        "_settled",
+        "_settled", "_usual",
     )  # fmt: skip
 
     def __init__(self, formats: Formats | None = None, *, definitions: Iterable[str] = (), live: bool = False) -> None:
         self._lines = Lines(formats, definitions)
+        self._usual = Usual(self._lines)
         self._live = live
         self._broken: dict[bytes, int] = {}
         self._begin()
@@ -117,9 +119,10 @@ class Parser:
         whole = final or (self._live and limit == len(text))
         records: list[Record] = []
         position = 0
+        self._usual.begin()
         while position < limit:
             if self._settled and self._layout is STANDARD:
-                position = self._lines.usual(text, position, limit, records.append)
+                position = self._usual.read(text, position, limit, records)
             line = self._layout.match(text, position, limit)
             if line is None or (not self._settled and self._is_reported(line)):
                 position, record = self._other(text, position, limit, whole)

@@ -1,0 +1,154 @@
+"""The lines that most of a trace are, probes' events in the usual layout, many at once: how fast a trace is read."""
+
+from io import BytesIO
+from typing import Final, TypeAlias
+
+from kprobe.text.arguments import Reader
+from kprobe.text.context import Columns, keep
+from kprobe.text.layout import STANDARD, USUAL
+from kprobe.text.line import Known, Lines, Site
+from kprobe.text.records import NONE, CodeAddress, Event, Record
+
+# So much text is cut into lines at once, and so many lines are read at once.
+_WINDOW: Final = 1 << 13
+_BATCH: Final = 512
+
+# How many texts of arguments are kept with what they say, for all events, how long they are at most, and for how many
+# lines: what a system does changes. About 1 MB.
+_KNOWN: Final = 2048
+_LENGTH: Final = 160
+_LINES: Final = 1 << 16
+
+# How many rows a table has at most.
+_ROWS: Final = 2048
+
+_new = tuple.__new__
+
+# name, address, caller, what reads the arguments if nothing but them matters, texts that were read before, the site
+_Place: TypeAlias = tuple[str, CodeAddress | None, CodeAddress | None, Reader | None, dict[str, Known], Site]
+
+
+class Usual:
+    """Does what `Lines.record` does, with all that repeats from tables.
+
+    Text is read as Latin-1, a character for each byte, which is quicker than bytes are.
+    """
+
+    __slots__ = (
+        "_columns", "_index", "_lines", "_places", "_position", "_raws", "_read", "_room", "_rows", "_seconds",
+    )  # fmt: skip
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self._columns: dict[str, Columns] = {}
+        self._seconds: dict[str, int] = {}
+        self._places: dict[str, _Place] = {}
+        self._room = _KNOWN
+        self._read = 0  # so many lines since texts were forgotten
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the text that was cut into lines: another one comes."""
+        self._rows: list[tuple[str, str, str, str, str]] = []
+        self._raws: list[bytes] = []
+        self._index = self._position = 0
+
+    def read(self, text: bytes, position: int, limit: int, records: list[Record]) -> int:
+        """Read lines as long as each is a probe's event, and the next as well; say where that ends."""
+        while self._cut(text, position, limit):
+            if not self._rows[self._index][3] or not self._events(text, limit, records):
+                return self._position
+            position = self._position
+        return position
+
+    def _cut(self, text: bytes, position: int, limit: int) -> bool:
+        """Have lines from a position on; False if there aren't two of them."""
+        while self._position < position and self._index < len(self._raws):
+            self._position += len(self._raws[self._index])
+            self._index += 1
+        if self._position != position or self._index + 1 >= len(self._rows):
+            end = limit if limit - position <= _WINDOW else text.rfind(b"\n", position, position + _WINDOW) + 1
+            if text.find(b"\n", position, end - 1) < 0:
+                return False
+            piece = text[position:end]
+            self._rows = USUAL.findall(piece.decode("latin-1"))
+            self._raws = BytesIO(piece).readlines()
+            self._index, self._position = 0, position
+            self._read += len(self._rows)
+            if self._read > _LINES and not self._room:
+                for place in self._places.values():
+                    place[4].clear()
+                self._room, self._read = _KNOWN, 0
+        return True
+
+    def _events(self, text: bytes, limit: int, records: list[Record]) -> bool:
+        """Build events from the next line on; False if there came one that isn't an event, followed by a record."""
+        columns, seconds, places, rows = self._columns, self._seconds, self._places, self._rows
+        new, event, append = _new, Event, records.append
+        index = start = self._index
+        stop = min(start + _BATCH, len(rows))
+        for (context, second, fraction, at, rest), raw in zip(rows[start:stop], self._raws[start:stop], strict=True):
+            place = places.get(at)
+            if place is None:
+                if not at:
+                    break
+                place = self._place(at)
+            name, address, caller, read, known, site = place
+            found = known.get(rest)
+            if found is not None:
+                fields, complete, guessed = found
+                fields = fields.copy()
+            elif read is not None and (plain := read(rest)) is not None:
+                fields, complete, guessed = plain, True, NONE
+                if self._room and len(rest) < _LENGTH:
+                    self._room -= 1
+                    known[rest] = plain.copy(), True, NONE
+            else:
+                # what follows must be known before anything is learned of the line
+                if address is None or index + 1 == len(rows) or not rows[index + 1][3]:
+                    break
+                found = self._lines.arguments(site, context.encode("latin-1"), rest.encode("latin-1"))
+                if found is None:
+                    break
+                fields, complete, guessed = found
+                if self._room and len(rest) < _LENGTH and self._lines.settled(site, context.encode("latin-1")):
+                    self._room -= 1
+                    known[rest] = fields.copy(), complete, guessed
+            task, pid, tgid, cpu, flags = columns.get(context) or self._context(context)
+            stamp = (seconds.get(second) or self._second(second)) + int(fraction) * 1000
+            index += 1
+            # what Event(…) does, at less than half the cost
+            append(
+                new(
+                    event,
+                    (
+                        task, pid, cpu, flags, stamp, name, address, caller, fields, tgid, "time", raw, complete,
+                        guessed, "", "",
+                    ),
+                )
+            )  # fmt: skip
+        self._index = index
+        self._position += sum(map(len, self._raws[start:index]))
+        if index == start:
+            return False
+        if (index == len(rows) or not rows[index][3]) and STANDARD.match(text, self._position, limit) is None:
+            # a record is over where another begins
+            self._index -= 1
+            self._position -= len(self._raws[self._index])
+            records.pop()
+            return False
+        return index == stop
+
+    def _place(self, text: str) -> _Place:
+        site = self._lines.site(text.encode("latin-1"))
+        arguments = site.arguments
+        # with a definition the dialect matters, with two strings where else the first could end
+        is_plain = arguments is not None and site.address is not None and site.definition is None and not arguments.ends
+        read = arguments.read_text if arguments is not None and is_plain else None
+        return keep(self._places, text, (site.name, site.address, site.caller, read, {}, site))
+
+    def _context(self, text: str) -> Columns:
+        return keep(self._columns, text, self._lines.columns(text.encode("latin-1")))
+
+    def _second(self, text: str) -> int:
+        return keep(self._seconds, text, int(text) * 1_000_000_000)
