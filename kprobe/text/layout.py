@@ -19,8 +19,8 @@ STANDARD: Final = re.compile(
     rb"((?s:.{16})-\d[\d ]{4,20}+(?:\([ \d-]{5,20}+\) )?\[\d{3,9}\](?: [^ \n]++)?) "
     rb"(?: *+(\d{1,20}+)\.(\d{6})|(?=[ \d]{12})( *\d{1,20})): " + _BODY
 )
-# The same for what most lines are, a probe's event with a time, as far as that makes it faster: for text that was read as
-# Latin-1, without a newline in the comm. Of any other line all groups are empty.
+# The same for what most lines are, a probe's event with a time, as far as that makes it faster: for text that was read
+# as Latin-1, without a newline in the comm. Of any other line all groups are empty.
 USUAL: Final = re.compile(
     r"(?:(.{16}-[0-9][0-9 ]{4,20}+(?:\([ 0-9-]{5,20}+\) )?\[[0-9]{3,9}\](?: [^ \n]++)?) ++([0-9]{1,20}+)\.([0-9]{6}): "
     r"([0-9A-Za-z_]++: \([^()\n]*+\))(.*+)|.*+)\n",

@@ -93,7 +93,7 @@ class Usual:
                 if not at:
                     break
                 place = self._place(at)
-            name, address, caller, read, known, site = place
+            name, address, caller, read, known, _ = place
             found = known.get(rest)
             if found is not None:
                 fields, complete, guessed = found
@@ -105,15 +105,10 @@ class Usual:
                     known[rest] = plain.copy(), True, NONE
             else:
                 # what follows must be known before anything is learned of the line
-                if address is None or index + 1 == len(rows) or not rows[index + 1][3]:
-                    break
-                found = self._lines.arguments(site, context.encode("latin-1"), rest.encode("latin-1"))
-                if found is None:
+                is_followed = index + 1 < len(rows) and rows[index + 1][3]
+                if not is_followed or (found := self._arguments(place, context, rest)) is None:
                     break
                 fields, complete, guessed = found
-                if self._room and len(rest) < _LENGTH and self._lines.settled(site, context.encode("latin-1")):
-                    self._room -= 1
-                    known[rest] = fields.copy(), complete, guessed
             task, pid, tgid, cpu, flags = columns.get(context) or self._context(context)
             stamp = (seconds.get(second) or self._second(second)) + int(fraction) * 1000
             index += 1
@@ -138,6 +133,18 @@ class Usual:
             records.pop()
             return False
         return index == stop
+
+    def _arguments(self, place: _Place, context: str, rest: str) -> Known | None:
+        """Read arguments of which more is to be known than their types; None if they can't be read to the end."""
+        _, address, _, _, known, site = place
+        if address is None:
+            return None
+        columns = context.encode("latin-1")
+        found = self._lines.arguments(site, columns, rest.encode("latin-1"))
+        if found is not None and self._room and len(rest) < _LENGTH and self._lines.settled(site, columns):
+            self._room -= 1
+            known[rest] = found[0].copy(), found[1], found[2]
+        return found
 
     def _place(self, text: str) -> _Place:
         site = self._lines.site(text.encode("latin-1"))
