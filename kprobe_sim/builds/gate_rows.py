@@ -37,6 +37,14 @@ def _since(name: str, version: Version, source: str) -> Gate:
 
 
 ROWS: tuple[Gate, ...] = (
+    Gate(
+        "first_language",
+        ((_START, True), ((2, 6, 33), False)),
+        "kprobe_sim/seeds: tracer-2009 and lwn-2009 against wind-river; commits 413d37d1eb69, 52a11f354970",
+    ),
+    _since("first_names", (2, 6, 32), "kprobe_sim/seeds: lwn-2009 (revision 13), tracer-2009; commit eca0d916f642"),
+    Gate("pid_width", ((_START, 5), ((5, 10, 0), 7)), "recorded traces 4.19 and 5.10"),
+    Gate("counts_in_header", ((_START, False), ((3, 3, 0), True)), "recorded traces 3.2 and 3.13: 01_types"),
     _since("sort_takes_two", (6, 11, 0), "lib/sort.c 6.12: sort_r()"),
     _since("delete_is_raw", (5, 12, 0), "commit d262271d0483; definitions 5.10 and 6.1: ' -:foo'"),
     _since("delete_group", (6, 0, 0), "commit 95c104c378dc; definitions 6.1: '-:kprobes/'"),

@@ -26,6 +26,9 @@ class Gates(NamedTuple):
     """The answers of one kernel; every attribute is a row of `ROWS`."""
 
     version: Version
+    # the patch of 2009
+    first_language: bool  # arguments are aN, sN, sa, rv, ra; events have no group, and are enabled as they are made
+    first_names: bool  # arguments have names there: NAME=, and NAME=VALUE in the trace
     # the line
     delete_is_raw: bool  # a delete needs "-" as the very first byte (else blanks may stand before it)
     delete_group: bool  # -:GRP/ deletes a group
@@ -74,6 +77,8 @@ class Gates(NamedTuple):
     empty_user_string_is_fault: bool
     lone_quote_is_empty: bool  # \" alone is the empty string
     # what is shown
+    pid_width: int  # of the column of pids
+    counts_in_header: bool  # the header of trace says how many entries there are, and on how many CPUs
     array_length_in_format: bool  # format shows u8 a[4], not u8 a[]
     error_log_command_size: int | None
     context_letters: int  # of the irq-info column

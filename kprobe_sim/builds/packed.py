@@ -131,7 +131,8 @@ class NamedTexts:
 
     def _index(self) -> dict[str, int]:
         if not self._numbers:
-            names = self._texts[0].decode().split("\n")
+            text = self._texts[0].decode()
+            names = text.split("\n") if text else []
             self._numbers = dict(zip(names, range(1, len(names) + 1), strict=True))
         return self._numbers
 

@@ -27,7 +27,9 @@ from kprobe_sim.builds.recorded_tracefs import RecordedTracefs
 from kprobe_sim.builds.symbols import SymbolTable
 
 PROFILES = Path(__file__).parents[1] / "profiles"
+DOCUMENTS = Path(__file__).parents[1] / "documents"  # profiles of kernels that only documents tell of
 VARIABLE = "KPROBE_SIM_PROFILES"  # directories of profiles, which are looked into first
+_YEAR = re.compile(r"20\d\d(?:-|\Z)")
 SUFFIX = ".kprofile"  # of a profile that is one file
 
 
@@ -279,14 +281,17 @@ def load(spec: str = "") -> Profile:
     """Return the newest profile of a series ("6.1"), the one of a release, or without spec the package's newest.
 
     They are looked for among the user's and the package's; of a release that is there more than once the first counts,
-    in the order of `places`, the package's last.  Where none of these fits, those of other installed distributions are
-    looked for as well.  A spec with a slash or the suffix of profile files is a path.
+    in the order of `places`, the package's last.  A year, "2009", is a kernel's that only a document tells of, and that
+    isn't listed.  Where none of these fits, those of other installed distributions are looked for as well.  A spec with
+    a slash or the suffix of profile files is a path.
 
     Raises ValueError, listing what there is, for a spec that nothing fits, or with the reason for a profile that can't
     be used.
     """
     if "/" in spec or spec.endswith(SUFFIX):
         return _elsewhere(Path(spec))
+    if _YEAR.match(spec) and (documented := fitting(spec, _documented())):
+        return _opened((DOCUMENTS, documented, 0))
     packaged = tuple(available())
     own = _own(_user_places()) if spec else {}
     names = ordered((*own, *(release for release in packaged if release not in own))) if own else packaged
@@ -295,6 +300,12 @@ def load(spec: str = "") -> Profile:
         own = _installed() | own
         release = chosen(spec, ordered((*own, *(release for release in packaged if release not in own))))
     return _elsewhere(own[release]) if release in own else _opened((PROFILES, release, 0))
+
+
+@lru_cache(maxsize=1)
+def _documented() -> tuple[str, ...]:
+    """Return the releases that only documents tell of."""
+    return ordered(tuple(path.name for path in DOCUMENTS.iterdir() if (path / "profile.json").is_file()))
 
 
 def _own(places: Sequence[tuple[str, Path]]) -> dict[str, Path]:
@@ -353,8 +364,12 @@ def fitting(spec: str, releases: tuple[str, ...]) -> str | None:
 def _in_series(release: str, spec: str) -> bool:
     """Return whether a release is of a series: "6.1" fits 6.1.0-54-cloud-amd64 and not 6.12, "6" fits none.
 
+    A kernel that only documents tell of goes by its year: "2009" fits 2.6.32-2009.
+
     A series may have a flavour: "6.12-rt-amd64" fits 6.12.117+deb13-rt-amd64.
     """
+    if _YEAR.match(spec):
+        return release.partition("-")[2] == spec
     series, dash, flavour = spec.partition("-")
     if dash and (build := re.fullmatch(r"([0-9.]+(?:[-+][a-z]*[0-9]+)*)" + re.escape("-" + flavour), release)):
         release, spec = build[1], series

@@ -94,6 +94,10 @@ class EventHost(Protocol):
         """Let an event go, with the traces of the instances where it was ever enabled."""
         ...
 
+    def enable_event(self, event: DynamicEvent, on: bool) -> None:
+        """Enable or disable an event at the top, as the patch of 2009 does by itself."""
+        ...
+
     def is_busy(self, event: DynamicEvent) -> bool:
         """True when the event is enabled anywhere, softly too, or something refers to it."""
         ...

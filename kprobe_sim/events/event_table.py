@@ -15,10 +15,11 @@ class EventTable:
     """All events of a kernel, by id and by name, and the handing out of ids.
 
     `named` are the dynamic events by system and name, oldest first: one that came under a name in use isn't among them.
+    With `keeps_removed` the records of those that are gone are shown as before.
     `came` numbers them all as they come; `version` is another whenever a line of dynamic_events comes or goes.
     """
 
-    def __init__(self, static: StaticEvents, first_id: int, reuse_ids: bool) -> None:
+    def __init__(self, static: StaticEvents, first_id: int, reuse_ids: bool, *, keeps_removed: bool = False) -> None:
         self.static: StaticEvents = static
         self.named: dict[tuple[str, str], DynamicEvent] = {}
         self.came: int = 0
@@ -30,6 +31,7 @@ class EventTable:
         self._later: dict[tuple[str, str], list[DynamicEvent]] = {}  # those that came under a name in use
         self._next = first_id
         self._reuse_ids = reuse_ids  # 6.12 and later hand out the lowest free id; before, ids only grow
+        self._keeps = keeps_removed
         self._free: list[int] = []  # ids of events that are gone, as a heap
         self._available: list[bytes] | None = None  # the lines of available_events, if nothing came or went since
 
@@ -51,7 +53,9 @@ class EventTable:
 
     def remove(self, event: DynamicEvent) -> None:
         """Forget an event; its id is free where the kernel reuses ids."""
-        del self._dynamic[event.id], self._numbers[event]
+        if not self._keeps:
+            del self._dynamic[event.id]
+        del self._numbers[event]
         for index, key in ((self._systems, event.system), (self._names, event.name)):
             del index[key][event]
             if not index[key]:

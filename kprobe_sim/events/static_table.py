@@ -87,12 +87,13 @@ class StaticEvents:
             order = list(dict.fromkeys(system for system, _ in readdir))
             made = [key for key in self.all() if key[0] != "ftrace"]
             of_ftrace = [key for key in readdir if key[0] == "ftrace"]
-            if order[0] != made[0][0]:  # the newest stands first
+            if made and order[0] != made[0][0]:  # the newest stands first
                 order.reverse()
                 of_ftrace.reverse()
-            following = order[order.index("ftrace") + 1]
-            place = next(index for index, (system, _) in enumerate(made) if system == following)
-            made[place:place] = of_ftrace
+            if of_ftrace:  # a kernel that only a document tells of has no static events
+                following = order[order.index("ftrace") + 1]
+                place = next(index for index, (system, _) in enumerate(made) if system == following)
+                made[place:place] = of_ftrace
             self._systems = (_by_system(made), _by_system(made[::-1]))
         return self._systems[backwards]
 

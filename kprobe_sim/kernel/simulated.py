@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kprobe_sim.builds.gates import Gates
 from kprobe_sim.builds.profile import Profile
 from kprobe_sim.builds.profile import load as load_profile
 from kprobe_sim.builds.symbol import Symbol
@@ -22,6 +23,8 @@ from kprobe_sim.hits.call import Call
 from kprobe_sim.hits.hits import Hits
 from kprobe_sim.machine.simulated import INIT, SimulatedMachine
 from kprobe_sim.machine.task import Task
+from kprobe_sim.probes.kprobes import Kprobes
+from kprobe_sim.probes.probe_kind import DynEventList
 from kprobe_sim.probes.registry import ProbeRegistry
 from kprobe_sim.tree.modes import Modes
 from kprobe_sim.tree.tree import InstanceDir
@@ -58,11 +61,16 @@ class SimulatedKernel:
         self.memory = machine.memory
         self.tasks = machine.tasks
         self.files = machine.files
-        self.events = EventTable(StaticEvents.of(self.profile), self.profile.first_dynamic_id, self.profile.reuses_ids)
+        self.events = EventTable(
+            StaticEvents.of(profile),
+            profile.first_dynamic_id,
+            profile.reuses_ids,
+            keeps_removed=self.gates.first_language,
+        )
         tracing = Tracing(machine, self.events)
         self.instances = Instances(tracing)
         self.top = self.instances.top
-        self.probes = ProbeRegistry(machine, self.events, self, self.top.error_log)
+        self.probes = ProbeRegistry(machine, self.events, self, self.top.error_log, _kprobes(self.gates))
         self._recorder = Recorder(tracing)
         self.hits = Hits(self.instances, self.probes, self._recorder)
         parts = TreeParts(Modes.of(self.profile), self.instances, self.probes, lambda: self.hists)
@@ -301,6 +309,20 @@ class SimulatedKernel:
         """Take a probe event out of every instance; where it was ever enabled the trace is lost."""
         self.instances.remove_event(event)
 
+    def enable_event(self, event: DynamicEvent, on: bool) -> None:
+        """Enable or disable an event at the top, as the patch of 2009 does by itself."""
+        self.top.expand()
+        self.top.file(event).enable(on)
+
     def is_busy(self, event: DynamicEvent) -> bool:
         """True if the event is enabled in some instance."""
         return bool(self.instances.enabled(event))
+
+
+def _kprobes(gates: Gates) -> Callable[[DynEventList], Kprobes]:
+    """Return what makes the kprobes of a kernel."""
+    if not gates.first_language:
+        return Kprobes
+    from kprobe_sim.first.kprobes import FirstKprobes
+
+    return FirstKprobes

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kprobe_sim.probes.uprobes import Uprobes
 
 _WINDOW = 4095  # bytes of a write that are looked at together; a line has to end within them
+_FIRST_WINDOW = 127  # those of the patch of 2009
 
 
 class ProbeRegistry:
@@ -39,12 +40,19 @@ class ProbeRegistry:
     The modules of kinds that few kernels get are imported with the first line for them.
     """
 
-    def __init__(self, machine: SimulatedMachine, table: EventTable, host: EventHost, errlog: ErrorLog) -> None:
+    def __init__(
+        self,
+        machine: SimulatedMachine,
+        table: EventTable,
+        host: EventHost,
+        errlog: ErrorLog,
+        kprobes: Callable[[DynEventList], Kprobes] = Kprobes,
+    ) -> None:
         profile = machine.profile
         points = ProbePoints(machine.symbols, machine.gates, lambda: profile.types, profile.thread_size)
         self._dyn_events = DynEventList(machine, points, host, errlog, table)
         self._listed: tuple[object, bytes] = (None, b"")  # the text listed last, and what it was made from
-        self.kprobes: Kprobes = Kprobes(self._dyn_events)
+        self.kprobes: Kprobes = kprobes(self._dyn_events)
         self.fprobes: Fprobes = Fprobes(self._dyn_events)
 
     @cached_property
@@ -103,11 +111,12 @@ class ProbeRegistry:
 
     def write_to(self, kind: Operations | None, data: bytes) -> int:
         """Take one write(2) to the file of a kind; None stands for dynamic_events."""
-        return _take(data, lambda line: self._run(line, kind))
+        longest = _FIRST_WINDOW if self._dyn_events.gates.first_language else _WINDOW
+        return _take(data, lambda line: self._run(line, kind), longest)
 
     def write_synthetic(self, data: bytes) -> int:
         """Take one write(2) to synthetic_events."""
-        return _take(data, self.synthetic.take)
+        return _take(data, self.synthetic.take, _WINDOW)
 
     def truncate(self, kind: Operations | None = None) -> None:
         """Remove all events of a kind, or all, as opening with O_TRUNC does.
@@ -132,6 +141,8 @@ class ProbeRegistry:
     def _run(self, line: str, kind: Operations | None) -> None:
         words = tokens(line)
         marks = "-!" if kind is None else "-"
+        if self._dyn_events.gates.first_language:
+            marks = ""
         head = line if self._dyn_events.gates.delete_is_raw else "".join(words[:1])
         if head[:1] and head[0] in marks:
             self._delete(words, kind)
@@ -177,11 +188,11 @@ class ProbeRegistry:
             entry.kind.free(entry)
 
 
-def _take(data: bytes, run: Callable[[str], None]) -> int:
+def _take(data: bytes, run: Callable[[str], None], longest: int) -> int:
     """Run the lines of one write; return its length (trace_parse_run_command)."""
     done = 0
     while done < len(data):
-        window = data[done : done + _WINDOW]
+        window = data[done : done + longest]
         at = 0
         while True:
             end = window.find(b"\0", at)

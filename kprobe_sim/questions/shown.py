@@ -195,4 +195,7 @@ QUESTIONS = (
     ),
 )
 
-UNASKED: tuple[Unasked, ...] = ()
+UNASKED: tuple[Unasked, ...] = tuple(
+    Unasked(row, "only kernels differ in it that are too old to be asked")
+    for row in ("first_language", "first_names", "pid_width", "counts_in_header")
+)

@@ -64,6 +64,13 @@ _LEGENDS = {
 }
 
 
+# before 3.3
+_EARLY = b"""\
+#           TASK-PID    CPU#    TIMESTAMP  FUNCTION
+#              | |       |          |         |
+"""
+
+
 def header(instance: Instance, latency: bool, buffer: RingBuffer | None = None) -> bytes:
     """Return the header of `trace` (or of `snapshot`, which has another buffer), as the options have it now."""
     buffer = buffer or instance.buffer
@@ -75,6 +82,8 @@ def header(instance: Instance, latency: bool, buffer: RingBuffer | None = None) 
         return text + (b"" if buffer.is_empty() else _latency(instance, options["verbose"], buffer))
     if options["verbose"]:
         return text
+    if not instance.machine.gates.counts_in_header:
+        return text + _EARLY
     entries, written = buffer.counts()
     text += b"# entries-in-buffer/entries-written: %d/%d   #P:%d\n#\n" % (entries, written, instance.cpus)
     tgid = options["record-tgid"]

@@ -101,6 +101,10 @@ class Renderer:
         self._latency = latency
         self.start = start
         self._flags: dict[int, bytes] = {}
+        gates = instance.machine.gates
+        self._pid_width = gates.pid_width
+        self._shown_time = b" %5d.%06d: " if gates.counts_in_header else b"%5d.%06d: "
+        self._is_early = not gates.counts_in_header
         self._size = instance.machine.gates.trace_seq_size
         self._raw_kind = instance.machine.gates.raw_data_type.to_bytes(2, "little")
         self._bodies = Bodies(instance)
@@ -125,7 +129,7 @@ class Renderer:
         self._context_state = context_state
         special = ("bin", "hex", "raw", "printk-msg-only")
         self._in_ns = instance.clock.in_ns
-        is_special = self._latency or any(options[name] for name in special)
+        is_special = self._latency or self._is_early or any(options[name] for name in special)
         self._is_plain = self._in_ns and options["context-info"] and not is_special
         self._contexts = [
             TextCache(partial(self._context, cpu) if options["context-info"] else _nothing, _CONTEXTS)
@@ -234,14 +238,14 @@ class Renderer:
 
     def _time(self, stamp: int) -> bytes:
         if self._in_ns:
-            return b" %5d.%06d: " % divmod(ns2usecs(stamp), 1_000_000)
+            return self._shown_time % divmod(ns2usecs(stamp), 1_000_000)
         return b" %12d: " % stamp
 
     def _context(self, cpu: int, head: bytes) -> bytes:
         """Return what stands before the time: by the first bytes of a record, up to the pid."""
         _, flags, preempt_count, pid = _HEADER.unpack(head)
         options, cmdlines = self._instance.options, self._instance.cmdlines
-        text = b"%16s-%-7d " % (cmdlines.find(pid), pid)
+        text = b"%16s-%-*d " % (cmdlines.find(pid), self._pid_width, pid)
         if options["record-tgid"]:
             tgid = cmdlines.tgid(pid)
             text += b"(%7d) " % tgid if tgid else b"(-------) "

@@ -80,6 +80,8 @@ class EventsDir(EventsNode):
 
     def _file(self, name: str) -> Node | None:
         instance, modes = self._instance, self._modes
+        if name not in instance.machine.profile.tracefs.directory("events"):
+            return None
         if name == "enable":
             return modes.node(
                 instance,
@@ -102,7 +104,8 @@ class EventsDir(EventsNode):
         if self.is_gone:
             return []
         recorded = self._instance.machine.profile.tracefs.directory("events")
-        systems = [as_file(name) for name in self._instance.event_names() if self._modes.eventfs or name not in _FILES]
+        names = filter(None, self._instance.event_names())  # events without a name have no directory
+        systems = [as_file(name) for name in names if self._modes.eventfs or name not in _FILES]
         return self._listed(systems, (name for name in recorded if name in _FILES))
 
 
@@ -134,7 +137,8 @@ class SystemDir(EventsNode):
     def _own(self) -> Sequence[str]:
         """The names of its files, in readdir order."""
         directory = "events/ftrace" if self._system == "ftrace" else "events/sched"
-        there = self._instance.machine.profile.tracefs.directory(directory)
+        tracefs = self._instance.machine.profile.tracefs
+        there = tracefs.directory(directory if tracefs.has_system("ftrace") else "events/*")
         return [name for name in there if name in _SYSTEM_FILES]
 
     def _own_file(self, name: str) -> Node:
@@ -204,7 +208,7 @@ class EventDir(EventsNode):
         """Return the mode of a file and what opens it; None if the event has no such file."""
         event, modes = self._file.event, self._modes
         match name:
-            case "enable" if event.can_enable:
+            case "enable" | "enabled" if event.can_enable and name in self._recorded():
                 return modes.write, self._open_enable
             case "filter" if event.can_enable:
                 return modes.write, self._open_filter

@@ -33,13 +33,13 @@ class Modes(NamedTuple):
         event = profile.tracefs.directory("events/*/*")
         return Modes(
             profile.root_mode,
-            top["instances"],
+            top.get("instances", top["events"]),
             top["events"],
             top["kprobe_events"],
-            top["README"],
+            top["kprobe_profile"],
             tuple(event),
             gates_of(profile).eventfs,
-            profile.tracefs.text("events/*/*/trigger"),
+            profile.tracefs.text("events/*/*/trigger") if "trigger" in event else b"",
         )
 
     def node(

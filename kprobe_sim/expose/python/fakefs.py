@@ -23,6 +23,7 @@ _PROFILES = str(PROFILES)
 LATE = (  # what a kernel imports when it needs it
     "builds.portable.cache",
     "builds.portable.installed",
+    "first.kprobes",
     "hist.files",
     "hist.synthetic",
     "probes.eprobes",

@@ -1,0 +1,121 @@
+"""Write the profiles of kernels that only documents tell of: kprobe_sim/documents, from what the documents say.
+
+    tools/document_profiles.py [DIRECTORY]
+
+Such a profile holds what a document of kprobe_sim/seeds shows or names, and what the simulator can't do without; which
+is which is said in its facts: `document`, `made_up`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kprobe_vm.recording import profilefile
+from kprobe_vm.recording.instructions import Text
+from kprobe_vm.recording.symboltable import HIGH, KallsymsEntry, build
+
+DOCUMENTS = Path(__file__).parents[1] / "kprobe_sim" / "documents"
+_IMAGE = (0xFFFFFFFF81000000, 0xFFFFFFFF81400000)
+_TRAMPOLINE = 0xFFFFFFFF81367A3A  # what `ra` is in the listings
+# name, address, size in bytes, and the offsets at which instructions are known to begin
+_FUNCTIONS = (
+    ("do_sys_open", 0xFFFFFFFF810E5000, 0xD6, (0,)),
+    ("sys_open", 0xFFFFFFFF810E50D6, 0x1D, (0, 0x1B)),
+    ("sys_openat", 0xFFFFFFFF810E50F3, 0xE, (0, 0xC)),
+    ("kretprobe_trampoline", _TRAMPOLINE, 0x40, (0,)),
+)
+_DIR, _WRITE, _READ = 0o040755, 0o100644, 0o100444
+_TOP = {
+    "current_tracer": _WRITE,
+    "kprobe_events": _WRITE,
+    "kprobe_profile": _READ,
+    "trace": _WRITE,
+    "trace_pipe": _READ,
+    "tracing_on": _WRITE,
+    "events": _DIR,
+}
+_EVENT = {"enabled": _WRITE, "filter": _WRITE, "format": _READ, "id": _READ}
+_MADE_UP = (
+    "addresses of functions, but for the trampoline of return probes, and what isn't named in the documents",
+    "where instructions begin, but for entries and the places that the documents' calls return to",
+    "the files trace_pipe and tracing_on, and the modes of all: as 3.2 has them",
+    "the columns of kprobe_profile: as 3.2 has them",
+    "tasks, the size of the buffer, the number of CPUs",
+)
+# by the name of the profile: the version that the patch was for, and of which document it is
+_PROFILES: Mapping[str, tuple[str, str]] = {
+    "2.6.32-2009": ("2.6.32", "tracer-2009"),
+    "2.6.31-2009-v13": ("2.6.31", "lwn-2009"),
+}
+
+
+def _entries(files: Mapping[str, int]) -> list[list[Any]]:
+    return [[name, mode, 0, 0, 1 if mode != _DIR else 2] for name, mode in files.items()]
+
+
+def _symbols() -> bytes:
+    entries = [KallsymsEntry(_IMAGE[0], "T", "_stext", "")]
+    texts = []
+    for name, address, size, begins in _FUNCTIONS:
+        entries.append(KallsymsEntry(address, "T", name, ""))
+        entries.append(KallsymsEntry(address + size, "t", f"after_{name}", ""))
+        bits = bytearray(-(-size // 8))
+        for offset in begins:
+            bits[offset >> 3] |= 1 << (offset & 7)
+        texts.append(Text(address, bytes(size), bits))
+    entries = [one for one in entries if one.name == "_stext" or not _is_within(one)]
+    entries.append(KallsymsEntry(_IMAGE[1] - 16, "B", "_end", ""))
+    entries.sort(key=lambda one: one.address)
+    traced = [address for _, address, _, _ in _FUNCTIONS[:3]]
+    assert all(one.address >= HIGH for one in entries)
+    return build(entries, _IMAGE, [], texts, [], [(_TRAMPOLINE, _TRAMPOLINE + 0x40)], traced)
+
+
+def _is_within(entry: KallsymsEntry) -> bool:
+    """Return whether what follows a function is another one, which has a name."""
+    return entry.name.startswith("after_") and entry.address in {address for _, address, _, _ in _FUNCTIONS}
+
+
+def write(directory: Path) -> None:
+    """Write all of them below a directory."""
+    for release, (version, document) in _PROFILES.items():
+        place = directory / release
+        place.mkdir(parents=True, exist_ok=True)
+        facts = {
+            "release": release,
+            "version": version,
+            "banner": f"Linux version {release} (unknown) (unknown) #1 SMP",
+            "document": document,
+            "made_up": list(_MADE_UP),
+            "cpus": 2,
+            "page_size": 4096,
+            "first_dynamic_id": 75,
+            "second_dynamic_id": 76,
+            "options": [["context-info", True], ["record-cmd", True]],
+            "clocks": ["local"],
+            "default_clock": "local",
+            "tracers": ["nop"],
+            "buffer_size_kb": "1408\n",
+            "buffer_size_kb_expanded": 1408,
+            "buffer_total_size_kb_expanded": 2816,
+            "saved_cmdlines_size": 128,
+            "preempt_model": "server",
+            "chains": {},
+            "modules": [],
+            "tasks": [[1, "init"]],
+            "config": None,
+            "root_mode": 0o755,
+            "answers": {},
+            "errors": {},
+        }
+        tree = {"": _entries(_TOP), "events": [], "events/*": [], "events/*/*": _entries(_EVENT)}
+        (place / "profile.json").write_bytes(profilefile.json_bytes(facts) + b"\n")
+        (place / "tracefs.bin").write_bytes(profilefile.pristine_tracefs({}, tree, {}))
+        (place / "symbols.bin").write_bytes(_symbols())
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]) if len(sys.argv) > 1 else DOCUMENTS)
