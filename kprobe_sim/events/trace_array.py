@@ -194,7 +194,7 @@ class TraceArray:
     def clear(self, cpu: int | None = None) -> None:
         """Empty the buffer of one CPU, or of all."""
         self.buffer.reset(cpu)
-        self.started = self.machine.clock()
+        self.started = self.clock.stamp()
 
     def resize(self, size: int, cpu: int | None = None) -> None:
         """Give the buffer `size` bytes a CPU, in whole pages and at least two; the snapshot's too.
@@ -288,6 +288,8 @@ class TraceArray:
         self.clock = TraceClock(self.machine.clock, name, self.machine.profile.hz)
         self.clear()
         self.spare.reset()
+        if name == "counter":
+            self.clock.stamp()  # when the spare buffer was reset: that counts, too
 
 
 def _pages(size: int) -> int:

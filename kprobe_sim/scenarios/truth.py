@@ -40,6 +40,8 @@ class Truth:
         self._instance = instance
         self._options = instance.options
         self._events = kernel.events
+        gates, user_stack = kernel.gates, instance.tracing.user_stack_type
+        self._builtin = (TRACE_PRINT, TRACE_STACK, gates.raw_data_type, user_stack)
         self._arguments: dict[int, Sequence[FetchArg]] = {probe.event.id: probe.arguments for probe in probes}
 
     def records(self, entries: Sequence[RingEntry], *, of_pipe: bool) -> list[dict[str, Any]]:
@@ -65,7 +67,7 @@ class Truth:
         if any(options[name] for name in _CODED):
             return self._coded(entry, kind, pid)
         context = self._context(entry, flags, depth, pid) if options["context-info"] else {}
-        if options["fields"] and self._events.dynamic(kind) is None and self._events.static.by_id(kind) is None:
+        if options["fields"] and kind in self._builtin:
             return {"type": "unparsed"}  # UNKNOWN TYPE and a number
         if kind == TRACE_PRINT:
             return {"type": "marker", "text": _decoded(_mark(data)), **context}
@@ -121,6 +123,9 @@ class Truth:
         event = self._events.by_id(kind)
         assert event is not None
         found: dict[str, Any] = {"type": "event", "name": event.name, **context}
+        if event.system == "syscalls" and not self._options["fields"]:
+            del found["name"]  # a text of its own: sys_openat(dfd: ...
+            return found
         if isinstance(event, ProbeEvent):
             if not self._options["fields"]:
                 found |= self._places(event, data)
@@ -159,7 +164,7 @@ class Truth:
         if kind.is_string:
             return _decoded(data[number & 0xFFFF :].partition(b"\0")[0]) if number >> 16 else None
         if kind.name == "symbol":
-            return symbol_text(self._machine.symbols, number)
+            return symbol_text(symbols, number) if (symbols := self._machine.symbols).at(number) else number
         return chr(number) if kind.name == "char" else number
 
     def _place(self, address: int, offset: bool) -> str:
