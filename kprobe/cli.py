@@ -165,6 +165,7 @@ def _use(request: CommandLine, probe: Probe, tracefs: Tracefs, signals: Signals)
         duration=request.duration,
         top_level=request.top_level,
         follow=request.follow,
+        raw=request.raw,
     )
     try:
         signals.end_by(trace.stop)  # from here on nothing is cut short
@@ -186,15 +187,23 @@ def _use(request: CommandLine, probe: Probe, tracefs: Tracefs, signals: Signals)
 def _trace(request: CommandLine, trace: Trace, output: Output) -> None:
     from .output import say
 
+    if request.raw:
+        from .parse.raw import Records
+
     for notice in trace.notices:
         say(f"WARNING: {notice}")
     name = trace.probe.name
-    if request.duration is None:
+    if request.raw:
+        how = "" if request.duration is None else f" for {request.duration_text} seconds (buffered)"
+        say(f"Tracing kprobe {name}{how}, raw pages.{' Ctrl-C to end.' if not how else ''}")
+        _play(trace)
+        _stream(trace, output, Records(trace).read)
+    elif request.duration is None:
         say(f"Tracing kprobe {name}. Ctrl-C to end.")
         if request.headers:
             output.write(trace.header(), lambda: trace.is_stopped)
         _play(trace)
-        _stream(trace, output)
+        _stream(trace, output, trace.read)
     else:
         say(f"Tracing kprobe {name} for {request.duration_text} seconds (buffered)...")
         _play(trace)
@@ -210,13 +219,13 @@ def _trace(request: CommandLine, trace: Trace, output: Output) -> None:
         say(f"WARNING: the kernel missed {missed} hits of {name}{more}")
 
 
-def _stream(trace: Trace, output: Output) -> None:
+def _stream(trace: Trace, output: Output, read: Callable[[float], bytes]) -> None:
     from .output import say
 
     silent = 0.0
     while True:
         try:
-            data = trace.read(TICK)
+            data = read(TICK)
         except TimeoutError:
             if output.is_broken():
                 raise BrokenPipeError from None

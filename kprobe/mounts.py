@@ -69,6 +69,17 @@ def _table(mounts: str) -> list[tuple[str, str]]:
     return rows
 
 
+def is_tracefs(path: str, mounts: str = MOUNTS) -> bool:
+    """Return whether the kernel's own tracefs is at `path`, by the mount table: a simulated one can be mounted, too."""
+    try:
+        table = _table(mounts)
+    except OSError:
+        return False
+    path = os.path.realpath(path)
+    around = [(len(point), kind) for kind, point in table if f"{path}/".startswith(f"{point.rstrip('/')}/")]
+    return bool(around) and max(around)[1] in ("tracefs", "debugfs")
+
+
 def _unescape(text: str) -> str:
     """Undo the kernel's octal escapes of blank, tab, newline and backslash."""
     for escape, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 SHORT = "Fd:hHp:L:sv"  # as in getopt(3): a colon after those that take a value
-LONG = ("help", "version", "tracefs=", "top-level", "follow", "dry-run")
+LONG = ("help", "version", "tracefs=", "top-level", "follow", "raw", "dry-run")
 # What else the first word can be, as a definition has a colon, or is p or r -> the module below kprobe whose `main`
 # reads the words after it; "" where they are read here
 VERBS = {"clean": "", "check": "check.command", "parse": "parse.command", "corpus": "corpus.command"}
@@ -18,6 +18,7 @@ SWITCHES = {  # options without a value -> what of the request they set
     "--version": "version",
     "--top-level": "top_level",
     "--follow": "follow",
+    "--raw": "raw",
     "--dry-run": "dry_run",
 }
 
@@ -46,6 +47,7 @@ Trace one kernel probe, print what the kernel records, and leave nothing behind.
   --tracefs SPEC   where: local (the machine's own), local:DIR, sim:6.1 (simulated), vm:6.1 (a guest);
                    the default is $KPROBE_TRACEFS, else local
   --follow         with -p: also what the process forks
+  --raw            read raw pages in place of text: exact, whatever strings hold; printed as kprobe parse prints
   --top-level      don't make an instance of its own below instances/
   --version        the version
 
@@ -98,6 +100,7 @@ class CommandLine:
         self.view = False
         self.top_level = False
         self.follow = False
+        self.raw = False
         self.help = False
         self.version = False
 
@@ -153,6 +156,8 @@ def _check_trace(request: CommandLine) -> None:
         raise UsageError("use at most one of -p and -L.")
     if request.duration is not None and request.view:
         raise UsageError("use either -d or -v.")
+    if request.raw and (request.headers or request.view):
+        raise UsageError(f"--raw has no text of the kernel: leave {'-H' if request.headers else '-v'} out")
     if request.follow and request.pid is None:
         raise UsageError("--follow needs -p.")
 

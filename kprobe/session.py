@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
+    from .pages.live import RawPipe
     from .registration import Registration
     from .text import Record
     from .tracefs import Stream, Tracefs
@@ -60,20 +61,22 @@ class Tracer:
         duration: float | None = None,
         top_level: bool = False,
         follow: bool = False,
+        raw: bool = False,
     ) -> Trace:
         """Return the trace of one probe; it begins with `with`, or with iteration.
 
         `filter` is the kernel's event filter; `pid` and `tid` pick one process (all its threads) or one thread,
         together with the filter.  `follow` takes in what the process forks, too.  `stacktrace` has the kernel stack
         recorded after every event.  With a `duration` (seconds) events stay in the kernel's buffer until it is over.
-        `top_level` works without an instance of its own.
+        `top_level` works without an instance of its own.  `raw` reads the kernel's raw pages in place of its text: the
+        same records by iteration, exact whatever their strings hold, and no text.
 
         Raise `DefinitionError`; what the kernel refuses is raised when the trace begins.
         """
         if pid is not None and tid is not None:
             raise ValueError("pid or tid, not both")
         probe = definition if isinstance(definition, Probe) else parse(definition)
-        return Trace(self, probe, filter or "", pid, tid, stacktrace, duration, top_level, follow)
+        return Trace(self, probe, filter or "", pid, tid, stacktrace, duration, top_level, follow, raw)
 
     def format(self, definition: str | Probe) -> bytes:
         """Return the `format` file that the probe's event would have; add the probe for that long only."""
@@ -114,6 +117,7 @@ class Trace:
         duration: float | None,
         top_level: bool,
         follow: bool,
+        raw: bool = False,
     ) -> None:
         self.tracefs = tracer.tracefs
         self.probe = probe
@@ -126,6 +130,8 @@ class Trace:
         self._duration = duration
         self._top_level = top_level
         self._follow = follow
+        self._is_raw = raw
+        self._raw: RawPipe | None = None
         self._undo = Undo()
         self._registration: Registration | None = None
         self._enabled: Step | None = None
@@ -176,7 +182,8 @@ class Trace:
         Raise `TimeoutError` after `timeout` seconds with none.  After `stop`, return what the kernel still holds.
         """
         if self._stream is None:
-            raise ValueError("a trace with a duration is read with read_buffer()")
+            other = "iteration" if self._is_raw else "read_buffer()"
+            raise ValueError(f"a trace that is raw or has a duration has no stream of text: use {other}")
         clock = self._tracer.clock
         deadline = None if timeout is None else clock() + timeout
         while not self._is_stopped:
@@ -192,6 +199,28 @@ class Trace:
             return self._stream.read(0)
         except TimeoutError:
             return b""
+
+    def read_records(self, timeout: float | None = None) -> list[Record]:
+        """Return the next records of a raw trace; an empty list at its end, which a duration has, and `stop`.
+
+        Raise `TimeoutError` after `timeout` seconds without any.
+        """
+        if self._raw is None:
+            raise ValueError("this trace has ended" if self._is_raw else "a trace of text is read with read()")
+        clock = self._tracer.clock
+        deadline = None if timeout is None else clock() + timeout
+        if self._duration is not None:
+            self.wait()
+        while not self._is_stopped and self._duration is None:
+            self._look_for_threads()
+            wait = TICK if deadline is None else max(0.0, min(TICK, deadline - clock()))
+            try:
+                return self._raw.read(wait)
+            except TimeoutError:
+                if deadline is not None and clock() >= deadline:
+                    raise
+        self._disable()
+        return self._raw.drain()
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the kernel's text unchanged: as it comes or, with a duration, the whole buffer at its end."""
@@ -233,6 +262,10 @@ class Trace:
         """Return the column headings: the lines at the start of `trace` that begin with "#"."""
         return split_header(self.read_buffer())[0]
 
+    def problems(self) -> list[str]:
+        """Return sentences on what of a raw trace isn't understood."""
+        return [] if self._raw is None else self._raw.problems
+
     def missed(self) -> int:
         """Return how many hits of the probe the kernel missed (a return probe needs a higher maxactive then)."""
         return missed(self.tracefs, self.probe)
@@ -265,13 +298,24 @@ class Trace:
         self._registration = add_probe(tracefs, self._undo, self.probe)
         if text:
             self._set_filter(text)
-        if self._duration is None:
+        if self._is_raw:
+            self._open_raw()
+        elif self._duration is None:
             path = self.instance.path("trace_pipe")
             self._stream = tracefs.stream(path)
             self._undo.push(f"close {path}", self._stream.close, is_left=lambda: True, frees=True)
         self._enable()
         self._registration.verify()  # who came in between would have been given our hits, and we his
         self._began = self._looked = self._tracer.clock()
+
+    def _open_raw(self) -> None:
+        from .pages.live import RawPipe
+
+        try:
+            self._raw = RawPipe(self.tracefs, self.instance.prefix, events=(str(self.probe.event),))
+        except ValueError as error:
+            raise Unsupported("page layout that is understood", str(error)) from error
+        self._undo.push("close trace_pipe_raw", self._raw.close, is_left=lambda: True, frees=True)
 
     def _set_filter(self, text: str) -> None:
         path = self.instance.path(f"events/{self.probe.event}/filter")
@@ -315,6 +359,10 @@ class Trace:
         self._known_threads |= new
 
     def _records(self) -> Iterator[Record]:
+        if self._is_raw:
+            while records := self.read_records():
+                yield from records
+            return
         from .text import Parser
 
         path = self.instance.path(f"events/{self.probe.event}/format")

@@ -9,7 +9,7 @@ import time
 from _thread import RLock  # threading's own, without the import of threading
 
 from .errors import NotPermitted, TracefsMissing
-from .mounts import find_tracefs
+from .mounts import find_tracefs, is_tracefs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,6 +131,16 @@ class LocalTracefs:
 
     def stream(self, path: str) -> LocalStream:
         return LocalStream(self.full(path))
+
+    def kallsyms(self) -> bytes:
+        """Return this machine's /proc/kallsyms, b"" if that isn't the traced kernel's or can't be read."""
+        if not is_tracefs(self.root):
+            return b""
+        try:
+            with open("/proc/kallsyms", "rb") as file:
+                return file.read()
+        except OSError:
+            return b""
 
 
 class LocalHandle:

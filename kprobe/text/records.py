@@ -108,12 +108,14 @@ class Event(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What stands after the event's name."""
+        """What stands after the event's name; empty for an event of a raw page, which has no text."""
         mark = self.name.encode("utf-8", "surrogateescape") + b": "
         # a comm can contain the mark, so search after it
         start = 9 if self.clock.startswith("elapsed") else 17
         at = self.raw.find(mark, start)
-        at = self.raw.index(b": ") if at < 0 else at
+        at = self.raw.find(b": ") if at < 0 else at
+        if at < 0:
+            return ""
         body = self.raw[at + len(mark) :]
         return body.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
 

@@ -17,6 +17,10 @@ _CHUNK = 1 << 16
 _CHECKED = os.O_CREAT | os.O_DIRECTORY
 
 
+class _Symbols(Protocol):
+    def kallsyms(self) -> bytes: ...
+
+
 class Kernel(Protocol):
     """What the tracefs needs of the kernel that it is of."""
 
@@ -25,6 +29,9 @@ class Kernel(Protocol):
 
     @property
     def root(self) -> DirNode: ...
+
+    @property
+    def symbols(self) -> _Symbols: ...
 
     def threads(self, pid: int) -> list[int]: ...
 
@@ -271,6 +278,10 @@ class SimTracefs(Generic[K]):
         if not threads:
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), f"/proc/{pid}/task")
         return threads
+
+    def kallsyms(self) -> bytes:
+        """Return the text of the simulated machine's /proc/kallsyms."""
+        return self.kernel.symbols.kallsyms()
 
     def _node(self, path: str) -> Node:
         node: Node = self.kernel.root

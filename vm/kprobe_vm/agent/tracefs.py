@@ -271,6 +271,10 @@ class GuestTracefs:
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH), f"/proc/{pid}") from None
         return sorted(int(name) for name in names)
 
+    def kallsyms(self) -> bytes:
+        """Return the guest's /proc/kallsyms."""
+        return GuestTracefs(self._channel, "/proc", deadline=self._deadline).read("kallsyms")
+
     def ping(self) -> float:
         """Return the seconds of a round trip to the agent."""
         start = time.perf_counter()

@@ -1,0 +1,77 @@
+"""The events of a kernel by number: what reads each, and which kind of record it becomes."""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple, TypeAlias
+
+from kprobe.pages.fields import Compiled, compiled
+from kprobe.pages.layout import event_layout
+from kprobe.text.records import Value
+
+Format: TypeAlias = tuple[str, str | bytes]
+"""The group of an event, and the text of its format file."""
+
+# Events of tracers and of trace_marker, which have records of their own; all others are hits of events.
+SPECIAL: Final = ("print", "raw_data", "kernel_stack", "user_stack", "function")
+_NUMBER: Final = re.compile(rb"^ID: (\d{1,9})\s*$", re.M)
+
+
+class Known(NamedTuple):
+    """An event whose format is known; ``special`` is its name where its hits aren't Event records, else empty."""
+
+    name: str
+    group: str
+    special: str
+    reader: Compiled
+
+
+class Events(dict[int, Known | None]):
+    """Events by number, each compiled when it is met first; None for a number without a format.
+
+    ``more`` is asked for the format of a number that ``formats`` don't have.  ``problems`` are sentences on formats
+    that can't be used, and on numbers without one.
+    """
+
+    def __init__(
+        self,
+        formats: Iterable[Format],
+        order: str,
+        symbol: Callable[[int], Value],
+        *,
+        long: int = 8,
+        more: Callable[[int], Format | None] | None = None,
+    ) -> None:
+        super().__init__()
+        self._order, self._symbol, self._long, self._more = order, symbol, long, more
+        self._texts: dict[int, Format] = {}
+        self.problems: list[str] = []
+        for group, text in formats:
+            data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
+            if (number := _NUMBER.search(data)) is None:
+                raise ValueError(f"a format file of group {group!r} without an ID: {data[:60]!r}")
+            self._texts.setdefault(int(number[1]), (group, data))
+
+    def __missing__(self, number: int) -> Known | None:
+        self[number] = found = self._compile(number)
+        return found
+
+    def common(self) -> Compiled | None:
+        """Return what reads the fields that all events have, from any event; None if there is no usable format."""
+        return next((known.reader for number in self._texts if (known := self[number]) is not None), None)
+
+    def _compile(self, number: int) -> Known | None:
+        found = self._texts.get(number)
+        if found is None and self._more is not None:
+            found = self._more(number)
+        if found is None:
+            self.problems.append(f"event {number} has no format: its records are shown as unnamed, with their bytes")
+            return None
+        group, text = found
+        try:
+            layout = event_layout(text, long=self._long)
+            reader = compiled(layout, self._order, self._symbol)
+        except ValueError as error:
+            self.problems.append(f"event {number}: {error}; its records are shown as unnamed, with their bytes")
+            return None
+        special = layout.name if group == "ftrace" and layout.name in SPECIAL else ""
+        return Known(layout.name, group, special, reader)

@@ -1,0 +1,63 @@
+"""How a page of the ring buffer begins, by the files events/header_page and events/header_event."""
+
+import re
+from typing import Final, Literal, NamedTuple
+
+_FIELD: Final = re.compile(r"\s*field:[^;]*?(\w+);\s*offset:(\d{1,9});\s*size:(\d{1,9});")
+_BITS: Final = re.compile(r"^\s*(type_len|time_delta|array)\s*:\s*(\d+) bits", re.M)
+_KINDS: Final = re.compile(r"^\s*(padding|time_extend|time_stamp)\s*: type == (\d+)", re.M)
+_MOST: Final = re.compile(r"^\s*data max type_len\s*== (\d+)", re.M)
+_SIZES: Final = (4, 8)
+LARGEST: Final = 1 << 27  # bytes; the commit has 27 bits for a length
+
+
+class PageHeader(NamedTuple):
+    """Where a page has its time stamp, the length of its data, and the data; offsets and sizes in bytes.
+
+    ``long`` is the size of the kernel's long, that of the commit.  ``size`` is that of a whole page.
+    """
+
+    stamp: int
+    commit: int
+    long: int
+    data: int
+    size: int
+    order: Literal["little", "big"]
+
+    def of_size(self, size: int) -> "PageHeader":
+        """Return the header of larger or smaller pages, as buffer_subbuf_size_kb makes them."""
+        return self._replace(size=size)
+
+
+def page_header(text: str | bytes, *, order: Literal["little", "big"] = "little") -> PageHeader:
+    """Read the text of events/header_page; ``order`` is the byte order of the kernel.
+
+    Raises ValueError if it lacks a field, or has one that can't be.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogateescape")
+    fields = {name: (int(offset), int(size)) for name, offset, size in _FIELD.findall(text)}
+    missing = [name for name in ("timestamp", "commit", "data") if name not in fields]
+    if missing:
+        raise ValueError(f"not a header_page: it has no field {missing[0]}")
+    (stamp, stamp_size), (commit, long), (data, size) = fields["timestamp"], fields["commit"], fields["data"]
+    if stamp_size != 8 or long not in _SIZES or max(stamp + 8, commit + long) > data or not 0 < size < LARGEST:
+        raise ValueError(
+            f"a header_page that isn't understood: timestamp at {stamp} of {stamp_size} bytes, commit at {commit} of "
+            f"{long}, data at {data} of {size}"
+        )
+    return PageHeader(stamp, commit, long, data, data + size, order)
+
+
+def check_event_header(text: str | bytes) -> None:
+    """Raise ValueError if events/header_event says anything else than what all kernels up to 7.3 say."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogateescape")
+    said = {name: int(number) for name, number in _BITS.findall(text) + _KINDS.findall(text)}
+    said["data"] = int(most[1]) if (most := _MOST.search(text)) else 28
+    known = {"type_len": 5, "time_delta": 27, "array": 32, "padding": 29, "time_extend": 30, "time_stamp": 31}
+    for name, number in said.items():
+        if number != known.get(name, 28):
+            raise ValueError(f"a header_event that isn't understood: {name} is {number}, not {known.get(name, 28)}")
+    if "type_len" not in said:
+        raise ValueError("not a header_event: it doesn't say how long type_len is")

@@ -1,0 +1,199 @@
+"""The records of a tracefs as they come, from per_cpu/cpuN/trace_pipe_raw."""
+
+import errno
+import re
+from typing import TYPE_CHECKING, Final
+
+from kprobe.pages.events import SPECIAL, Events, Format
+from kprobe.pages.header import PageHeader, check_event_header, page_header
+from kprobe.pages.kallsyms import Kallsyms
+from kprobe.pages.merging import Holding
+from kprobe.pages.page import Pages, Stamped
+from kprobe.pages.tasks import Tasks, tgids
+from kprobe.text.records import Clock, Record
+
+if TYPE_CHECKING:
+    from kprobe.tracefs import Stream, Tracefs
+
+# Clocks that don't count nanoseconds (kernel/trace/trace.c: trace_clocks).
+COUNTS: Final = frozenset({"counter", "uptime", "x86-tsc", "ppc-tb"})
+_CPU: Final = re.compile(r"cpu(\d{1,6})")
+_AT_ONCE: Final = 1 << 20  # bytes that are read of one CPU before the others have their turn
+_SLICE: Final = 0.05  # seconds that one of several CPUs is waited for
+
+
+class RawPipe:
+    """Reads the raw pages of all CPUs of an instance, merged by time; what it has read is gone from the kernel.
+
+    ``prefix`` is that of the instance, as ``instances/NAME/``, ``events`` are those whose formats are looked up first,
+    as GROUP/NAME.  Raises OSError of the files, ValueError if the kernel's description of them isn't understood.
+    """
+
+    def __init__(self, tracefs: "Tracefs", prefix: str = "", *, events: tuple[str, ...] = ()) -> None:
+        self._tracefs = tracefs
+        self._prefix = prefix
+        self._header = self._page_header()
+        check_event_header(tracefs.read("events/header_event"))
+        wanted = (*events, *(f"ftrace/{name}" for name in SPECIAL))
+        formats = [found for name in wanted if (found := self._format(name)) is not None]
+        kallsyms = Kallsyms(getattr(tracefs, "kallsyms", None), long=self._header.long)
+        order = "<" if self._header.order == "little" else ">"
+        self._events = Events(formats, order, kallsyms.symbol, long=self._header.long, more=self._look_up)
+        self._pages = Pages(
+            self._header, self._events, kallsyms, tasks=Tasks(), clock=self._clock(),
+            has_migrate_disable=self._has_migrate_disable(),
+        )  # fmt: skip
+        names = [name for name in tracefs.listdir(f"{prefix}per_cpu") if _CPU.fullmatch(name)]
+        self._cpus = sorted(int(name[3:]) for name in names)
+        self._streams: dict[int, Stream] = {}
+        self._rests: dict[int, bytes] = dict.fromkeys(self._cpus, b"")
+        self._offsets = dict.fromkeys(self._cpus, 0)
+        self._holding = Holding(len(self._cpus))
+        self._next = 0
+        try:
+            for cpu in self._cpus:
+                self._streams[cpu] = tracefs.stream(self._path(cpu, "trace_pipe_raw"))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def problems(self) -> list[str]:
+        """Sentences on what isn't understood."""
+        return self._events.problems + self._pages.problems
+
+    def read(self, timeout: float | None = None) -> list[Record]:
+        """Return the next records, waiting for the first of them; an empty list after `close`.
+
+        Raise `TimeoutError` when `timeout` seconds pass without any (0 only looks; None waits for ever).
+        """
+        left = timeout
+        while self._streams:
+            came, undrained = [], []
+            for cpu in self._cpus:
+                pages, last = self._take(cpu)
+                came.append(pages)
+                if last is not None:
+                    undrained.append(last)
+            if records := self._holding.round(came, undrained):
+                return records
+            if any(came):
+                continue
+            if left is not None and left <= 0:
+                raise TimeoutError(errno.ETIMEDOUT, "no data", self._path(self._cpus[0], "trace_pipe_raw"))
+            slice_ = 0.2 if len(self._cpus) == 1 else _SLICE
+            wait = slice_ if left is None else min(slice_, left)
+            left = self._wait(wait, left)
+        return []
+
+    def drain(self) -> list[Record]:
+        """Return all that the kernel holds now, when nothing more is recorded."""
+        found: list[Record] = []
+        while True:
+            # what the kernel no longer holds may still be on its way from a guest
+            is_last = all(self._is_empty(cpu) for cpu in self._cpus)
+            try:
+                while records := self.read(0.1 if is_last else 0):
+                    found += records
+            except TimeoutError:
+                if is_last:
+                    return found
+            else:
+                return found
+
+    def close(self) -> None:
+        """Close the files, from any thread; a read that waits returns an empty list."""
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            stream.close()
+
+    def _take(self, cpu: int) -> tuple[list[Stamped], int | None]:
+        """Read what a CPU has; return its records and, if it may have more, the time of the last of them."""
+        stream = self._streams.get(cpu)
+        pieces, length, is_drained = [self._rests[cpu]], 0, False
+        while stream is not None and length < _AT_ONCE and not is_drained:
+            try:
+                pieces.append(stream.read(0))
+            except TimeoutError:
+                is_drained = True
+            else:
+                length += len(pieces[-1])
+                is_drained = not pieces[-1]
+        data = b"".join(pieces)
+        size = self._header.size
+        whole = len(data) - len(data) % size
+        self._rests[cpu] = data[whole:]
+        if not whole:
+            return [], None
+        self._look_at_tasks()
+        found: list[Stamped] = []
+        for at in range(0, whole, size):
+            found += self._pages.read(data[at : at + size], cpu, offset=self._offsets[cpu] + at)
+        self._offsets[cpu] += whole
+        return found, None if is_drained or not found else found[-1][0]
+
+    def _wait(self, seconds: float, left: float | None) -> float | None:
+        """Wait for one CPU, another each time; return what is left of the time."""
+        cpu = self._cpus[self._next % len(self._cpus)]
+        self._next += 1
+        stream = self._streams.get(cpu)
+        if stream is not None:
+            try:
+                piece = stream.read(seconds)
+            except TimeoutError:
+                return None if left is None else left - seconds
+            if piece or not self._streams:
+                self._rests[cpu] += piece
+                return left
+            # a read that meets a writer gives nothing, once (tracing_buffers_read), which ends a stream
+            stream.close()
+            self._streams[cpu] = self._tracefs.stream(self._path(cpu, "trace_pipe_raw"))
+        return None if left is None else left - seconds
+
+    def _look_at_tasks(self) -> None:
+        # the kernel names a task when its text is read, so later is as good
+        self._pages.tasks.read(self._text("saved_cmdlines"))
+        self._pages.tgids = tgids(self._text("saved_tgids"))
+
+    def _is_empty(self, cpu: int) -> bool:
+        return b"entries: 0\n" in self._text(self._path(cpu, "stats"))
+
+    def _path(self, cpu: int, name: str) -> str:
+        return f"{self._prefix}per_cpu/cpu{cpu}/{name}"
+
+    def _text(self, path: str) -> bytes:
+        try:
+            return self._tracefs.read(path)
+        except OSError:
+            return b""
+
+    def _page_header(self) -> PageHeader:
+        header = page_header(self._tracefs.read("events/header_page"))
+        # since 6.8 each instance has pages of its own size, and that file speaks of the top one's
+        size = self._text(f"{self._prefix}buffer_subbuf_size_kb").strip()
+        return header.of_size(int(size) * 1024) if size.isdigit() and int(size) else header
+
+    def _clock(self) -> Clock:
+        chosen = re.search(rb"\[([^\]]+)\]", self._text(f"{self._prefix}trace_clock"))
+        return "count" if chosen is not None and chosen[1].decode(errors="replace") in COUNTS else "time"
+
+    def _has_migrate_disable(self) -> bool:
+        """Say whether the kernel prints a fifth flag; at the top level that file has everybody's trace."""
+        return not self._prefix or b"migrate-disable" in self._text(f"{self._prefix}trace")
+
+    def _format(self, event: str) -> Format | None:
+        text = self._text(f"events/{event}/format")
+        return (event.partition("/")[0], text) if text else None
+
+    def _look_up(self, number: int) -> Format | None:
+        """Find the format of an event that somebody else has enabled."""
+        wanted = str(number).encode()
+        for group in self._tracefs.listdir("events"):
+            try:
+                names = self._tracefs.listdir(f"events/{group}")
+            except OSError:
+                continue  # a file
+            for name in names:
+                if self._text(f"events/{group}/{name}/id").strip() == wanted:
+                    return self._format(f"{group}/{name}")
+        return None

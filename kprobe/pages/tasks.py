@@ -1,0 +1,30 @@
+"""The names of tasks, which no record has: pids -> comms, by saved_cmdlines."""
+
+import re
+from typing import Final
+
+IDLE: Final = "<idle>"
+FORGOTTEN: Final = "<...>"  # as the kernel prints a task whose name it no longer has
+
+# A comm can hold a newline, so a line that doesn't begin with a pid goes on with the one before.
+_LINE: Final = re.compile(rb"^(\d{1,10}) ((?:(?!\n\d{1,10} ).){0,16})", re.M | re.S)
+
+
+class Tasks(dict[int, str]):
+    """Comms by pid: ``<idle>`` for 0, ``<...>`` for those that aren't known."""
+
+    def __missing__(self, pid: int) -> str:
+        return FORGOTTEN if pid else IDLE
+
+    def read(self, text: bytes) -> None:
+        """Take in the text of saved_cmdlines; a later one has the last word on a pid."""
+        for pid, comm in _LINE.findall(text):
+            name = comm.decode("utf-8", "surrogateescape")
+            self[int(pid)] = name.removesuffix("\n")
+        self.pop(0, None)
+
+
+def tgids(text: bytes) -> dict[int, int]:
+    """Read the text of saved_tgids: process ids by thread id."""
+    pairs = (line.split() for line in text.splitlines())
+    return {int(pair[0]): int(pair[1]) for pair in pairs if len(pair) == 2 and pair[0].isdigit() and pair[1].isdigit()}

@@ -1,0 +1,46 @@
+"""The records of a raw trace as lines, for `kprobe --raw`."""
+
+from __future__ import annotations
+
+from kprobe.output import say
+from kprobe.parse.shape import Counts, text
+from kprobe.text import Header
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kprobe.session import Trace
+
+
+class Records:
+    """Reads a raw trace as text: the lines that `kprobe parse` prints."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._counts = Counts()
+        self._said = 0
+
+    def read(self, timeout: float | None = None) -> bytes:
+        """Return the next lines; b"" at the end, after a word on what isn't as a reader may expect.
+
+        Raise `TimeoutError` after `timeout` seconds without any.
+        """
+        while True:
+            records = self._trace.read_records(timeout)
+            self._complain()
+            if not records:
+                if words := self._counts.words():
+                    say(f"NOTE: {words}")
+                return b""
+            lines = []
+            for record in records:
+                if not isinstance(record, Header):
+                    self._counts.add(record)
+                    lines.append(text(record, ""))
+            if lines:
+                return "".join(lines).encode("utf-8", "surrogateescape")
+
+    def _complain(self) -> None:
+        problems = self._trace.problems()
+        for words in problems[self._said :]:
+            say(f"WARNING: {words}")
+        self._said = len(problems)

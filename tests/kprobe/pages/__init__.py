@@ -1,0 +1,1 @@
+"""Tests of raw pages and trace.dat."""
