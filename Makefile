@@ -1,6 +1,6 @@
 # make without an argument tells what there is
 .DEFAULT_GOAL := help
-.PHONY: help demo test vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-held changes profiles distribution corpus playground playground-test check format bench growth bench-check bench-vm clean
+.PHONY: help demo test vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-held changes profiles distribution corpus playground playground-test bulk-test check format bench growth bench-check bench-vm clean
 KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
@@ -27,6 +27,7 @@ help:
 	@echo 'make corpus               make the archives of distributions/kprobe-corpus anew (ONLY=recorded)'
 	@echo 'make playground           assemble the page on which simulated kernels answer into build/playground, for any file server'
 	@echo 'make playground-test      the same, and its tests in Chromium'
+	@echo 'make bulk-test            query tables of traces by DuckDB and Dask, as docs/bulk.md does; installs them'
 	@echo 'make check                lint, format, types'
 	@echo 'make format               put the code into its format'
 	@echo 'make bench [BEFORE=DIR]   benchmarks, as ratios measured side by side; of an older checkout, too; ONLY=hit, RECORD=1'
@@ -110,6 +111,13 @@ playground: $(VENV)/.playground
 
 playground-test: playground
 	$(PY) -m pytest -q -m browser tests/playground
+
+# the engines of docs/bulk.md, which nothing else needs
+$(VENV)/.engines: $(VENV)/.dev
+	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[engines]' && touch $@
+
+bulk-test: $(VENV)/.engines
+	$(PY) -m pytest -q -m engines tests/kprobe/bulk
 
 check: $(VENV)/.dev
 	$(PY) -m ruff check $(SOURCES)

@@ -16,16 +16,20 @@ if TYPE_CHECKING:
     from kprobe.signals import Signals
 
 DONE, UNREAD, USAGE_ERROR = 0, 1, 2  # exit status
+COLUMNAR = ("parquet", "arrow")  # as kprobe.bulk has them, which isn't imported unless it is needed
 
 HELP = """\
-USAGE: kprobe parse [--format FORMAT] [--schema PATH] ... [FILE ...]
+USAGE: kprobe parse [--format FORMAT] [--schema PATH] ... [-o DIR] [FILE ...]
 
 Read trace text and print its records, each as one line, as soon as it is there. Nothing is left out: what isn't
 understood is shown as it is, what is a guess says so, and the sum of both is told at the end.
 
   FILE             text of trace or trace_pipe of any kernel, function_graph, trace-cmd report or perf script; also
-                   packed by gzip; - and no FILE are standard input
-  --format FORMAT  text (the default), ndjson (an object a line), csv (arguments as JSON in the column "fields")
+                   packed by gzip or zstd; - and no FILE are standard input
+  --format FORMAT  text (the default), ndjson (an object a line), csv (arguments as JSON in the column "fields");
+                   parquet, arrow: a file for each event, in DIR, for DuckDB, pandas, Dask (needs kprobe-sim[bulk])
+  -o DIR           where to: a directory that is empty or isn't there
+  --jobs N         processors to use: 1, or 2 (the default, where there are two), one of which packs what was read
   --schema PATH    what the events' arguments are: an event's format file, a directory of them such as events/kprobes,
                    or a list of definitions such as kprobe_events. With it all types are exact; several add up
   -h, --help       this text
@@ -45,6 +49,8 @@ class _Asked:
         self.schemas: list[str] = []
         self.files: list[str] = []
         self.help = False
+        self.directory = ""
+        self.jobs = ""
 
 
 def main(argv: list[str], output: Output, signals: Signals) -> int:
@@ -62,6 +68,12 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
         say(f"ERROR: {error.filename}: {error.strerror}")
         return USAGE_ERROR
     files = request.files or ["-"]
+    if request.format in COLUMNAR:
+        from kprobe.parse.columnar import write
+
+        return write(
+            files, request.format, request.directory, schema, signals, jobs=int(request.jobs) if request.jobs else None
+        )
     status, counts = DONE, Counts()
     output.write(title(request.format).encode(), lambda: bool(signals.received))
     for file in files:
@@ -106,12 +118,19 @@ def _parse(file: str, form: str, schema: Schema, label: str, counts: Counts, out
 
 def _read(argv: list[str]) -> _Asked:
     request = _Asked()
-    options, request.files = verb_options(argv, (), {"--format": SHAPES, "--schema": ()})
+    choices = {"--format": (*SHAPES, *COLUMNAR), "--schema": (), "-o": (), "--jobs": ("1", "2")}
+    options, request.files = verb_options(argv, (), choices)
     for name, value in options:
         if name in HELP_WORDS:
             request.help = True
         elif name == "--schema":
             request.schemas.append(value)
+        elif name == "-o":
+            request.directory = value
+        elif name == "--jobs":
+            request.jobs = value
         else:
             request.format = value
+    if not request.help and (request.format in COLUMNAR) != bool(request.directory):
+        raise UsageError(f"--format {' or '.join(COLUMNAR)} and -o DIR go together")
     return request

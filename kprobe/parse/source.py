@@ -1,4 +1,4 @@
-"""Where trace text comes from: files, standard input, either of them packed by gzip."""
+"""Where trace text comes from: files, standard input, either of them packed by gzip or zstd."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 PIECE = 1 << 16  # bytes that are read at once, at most
 GZIP = b"\x1f\x8b"
+ZSTD = b"\x28\xb5\x2f\xfd"
+STEP = 4096  # bytes that are unpacked at once: zstd can make a thousand times as many of them
 OTHERS = {  # what isn't text -> what to do with it
     b"\x17\x08\x44tracing": "is a trace.dat: trace-cmd report FILE | kprobe parse",
     b"PERFILE2": "is a perf.data: perf script -i FILE | kprobe parse",
-    b"\x28\xb5\x2f\xfd": "is packed by zstd: zstdcat FILE | kprobe parse",
     b"\xfd7zXZ": "is packed by xz: xzcat FILE | kprobe parse",
 }
 
@@ -34,7 +35,19 @@ class Source:
     def __init__(self, name: str) -> None:
         self.name = name
         self._descriptor = sys.stdin.fileno() if name == "-" else os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        self._took = 0
         self.is_live = not stat.S_ISREG(os.fstat(self._descriptor).st_mode)
+
+    @property
+    def took(self) -> int:
+        """How many bytes were read of the file since this was asked last."""
+        took, self._took = self._took, 0
+        return took
+
+    def _read(self) -> bytes:
+        piece = os.read(self._descriptor, PIECE)
+        self._took += len(piece)
+        return piece
 
     def close(self) -> None:
         """Close the file."""
@@ -44,16 +57,19 @@ class Source:
     def pieces(self) -> Iterator[bytes]:
         """Yield the text as it comes; raise `NotText`, also where packed text breaks off, and `OSError`."""
         try:
-            first = os.read(self._descriptor, PIECE)
+            first = self._read()
             for magic, words in OTHERS.items():
                 if first.startswith(magic):
                     raise NotText(f"{self.name} {words}")
             if first[:2] == GZIP:
                 yield from self._unpacked(first)
                 return
+            if first[:4] == ZSTD:
+                yield from self._expanded(first)
+                return
             while first:
                 yield first
-                first = os.read(self._descriptor, PIECE)
+                first = self._read()
         except OSError as error:
             raise OSError(error.errno, error.strerror, self.name) from error
 
@@ -65,8 +81,28 @@ class Source:
                     unpacker = zlib.decompressobj(31)
                 if piece := unpacker.decompress(packed, PIECE):
                     yield piece
-                packed = unpacker.unconsumed_tail or unpacker.unused_data or os.read(self._descriptor, PIECE)
+                packed = unpacker.unconsumed_tail or unpacker.unused_data or self._read()
         except zlib.error as error:
             raise NotText(f"{self.name} isn't whole gzip: {error}") from error
         if not unpacker.eof:
             raise NotText(f"{self.name} breaks off: its gzip has no end")
+
+    def _expanded(self, packed: bytes) -> Iterator[bytes]:
+        try:
+            import zstandard
+        except ImportError:
+            raise NotText(
+                f"{self.name} is packed by zstd: zstdcat {self.name} | kprobe parse, or pip install 'kprobe-sim[bulk]'"
+            ) from None
+        unpacker = zstandard.ZstdDecompressor().decompressobj()
+        try:
+            while packed:
+                if unpacker.eof:  # another frame follows
+                    unpacker = zstandard.ZstdDecompressor().decompressobj()
+                if piece := unpacker.decompress(packed[:STEP]):
+                    yield piece
+                packed = unpacker.unused_data + packed[STEP:] or self._read()
+        except zstandard.ZstdError as error:
+            raise NotText(f"{self.name} isn't whole zstd: {error}") from error
+        if not unpacker.eof:
+            raise NotText(f"{self.name} breaks off: its zstd has no end")

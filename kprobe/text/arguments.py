@@ -207,6 +207,11 @@ class Arguments:
         """Read the arguments; None if the text isn't theirs, whole."""
         return self.read_text(body.decode("latin-1"))
 
+    @property
+    def items(self) -> tuple[tuple[str, str], ...]:
+        """The arguments in their order: the name of each and how it is printed."""
+        return tuple(self._items)
+
     def guessed(self, body: bytes) -> frozenset[str]:
         """Name the arguments that may be others: those between two strings of which the first could end elsewhere."""
         for i, end in zip(self._texts, self.ends, strict=False):

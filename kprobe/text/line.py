@@ -80,6 +80,11 @@ class Lines:
         self._prefixed = False  # a number had 0x, so those without are decimal
         self._old = False  # one that would have it had none, so those without are hexadecimal
 
+    @property
+    def is_decimal(self) -> bool:
+        """Whether numbers without ``0x`` are known to be decimal."""
+        return self._prefixed
+
     def record(self, line: re.Match[bytes], rest: bytes, raw: bytes) -> Record | None:
         """Build the record of a matched line; ``rest`` is what follows its site, over all lines of the record.
 

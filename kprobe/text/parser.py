@@ -112,6 +112,21 @@ class Parser:
         self._begin()
         return records
 
+    def take_back(self) -> bytes:
+        """Give back the text that no record was made of yet, as if it had not been fed."""
+        text, self._buffer, self._scanned = self._buffer, b"", 0
+        return text
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether the text has the usual columns, so that a probe's line followed by another is a record."""
+        return self._settled and self._layout is STANDARD
+
+    @property
+    def is_decimal(self) -> bool:
+        """Whether numbers without ``0x`` are known to be decimal, whatever the width of the columns."""
+        return self._lines.is_decimal
+
     def _read(self, *, final: bool) -> list[Record]:
         text = self._buffer
         limit = text.rfind(b"\n") + 1

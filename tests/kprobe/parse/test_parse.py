@@ -140,7 +140,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--format", "xml"], "--format is one of text, ndjson, csv, not 'xml'"),
+        (["--format", "xml"], "--format is one of text, ndjson, csv, parquet, arrow, not 'xml'"),
         (["--schema"], "--schema takes a value"),
         (["-x"], "unknown option -x"), (["--what"], "unknown option --what"),
         (["--schema", "/dev/null/x"], "/dev/null/x: Not a directory"),
@@ -169,5 +169,5 @@ def test_a_record_is_out_as_soon_as_its_line_is() -> None:
 
 def test_help() -> None:
     assert kprobe_parse("--help")[0].startswith(
-        "USAGE: kprobe parse [--format FORMAT] [--schema PATH] ... [FILE ...]\n"
+        "USAGE: kprobe parse [--format FORMAT] [--schema PATH] ... [-o DIR] [FILE ...]\n"
     )

@@ -1,0 +1,187 @@
+"""What the compiled pass knows of the trace: the places of probes, and the arguments of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from kprobe.bulk import kernel
+from kprobe.text import Event, defined_name, parse_format
+from kprobe.text.arguments import Arguments, arguments_of
+from kprobe.text.defined import definition_of
+from kprobe.text.line import Formats
+
+_SITES: Final = 2048  # so many have a row; the others are read without the compiled pass
+_PLANS: Final = 1024
+_ROWS: Final = 8192
+_POOL: Final = 1 << 18
+_RETRIES: Final = 4  # how often a place's arguments may turn out to be others, without a schema
+
+_KINDS: Final = {'"%s"': kernel.STRING, "%pS": kernel.SYMBOL, "%n": kernel.EITHER}
+NO_SCHEMA, DEFINED, FORMAT = 0, 1, 2
+
+
+class Plan(NamedTuple):
+    """The arguments of an event, in order; two events of one name can have different ones."""
+
+    event: str
+    names: tuple[str, ...]
+    kinds: tuple[tuple[int, int], ...]  # how each is printed, and of how many elements; -1: not an array
+    schema: int
+
+
+class Sites:
+    """Tables of places and plans, in the form that `kernel.scan` reads."""
+
+    def __init__(self, formats: Formats | None, definitions: Iterable[str]) -> None:
+        self._formats = formats
+        self._definitions = {defined_name(text): text for text in definitions}
+        self._hashes = np.zeros(2 * _SITES, np.uint64)
+        self._rows = np.full((2 * _SITES, 3), -1, np.int64)
+        self._pool = np.zeros(_POOL, np.uint8)
+        self._site_plan = np.zeros(_SITES, np.int64)
+        self._plan_rows = np.zeros((_PLANS, 2), np.int64)
+        self._has_schema = np.zeros(_PLANS, np.int64)
+        self._arguments = np.zeros((_ROWS, 4), np.int64)
+        self._used = 0
+        self._filled = 0
+        self._known: dict[bytes, int] = {}
+        self._retries: dict[bytes, int] = {}
+        self._plans: dict[Plan, int] = {}
+        self.plans: list[Plan] = []
+        self.addresses: list[str] = []
+        self.callers: list[str | None] = []
+
+    @property
+    def sites(self) -> tuple[Any, ...]:
+        """The places, for the pass."""
+        return self._hashes, self._rows, self._pool
+
+    @property
+    def by_site(self) -> Any:
+        """The number of each place's plan."""
+        return self._site_plan
+
+    @property
+    def tables(self) -> tuple[Any, ...]:
+        """The plans, for the pass."""
+        return self._site_plan, self._plan_rows, self._has_schema
+
+    @property
+    def names(self) -> tuple[Any, ...]:
+        """The arguments of the plans and their names, for the pass."""
+        return self._arguments, self._pool
+
+    def learn(self, event: Event) -> bool:
+        """Take an event's place and arguments as those of lines to come; say whether that was new."""
+        address, caller = event.address, event.caller
+        if address is None or not event.complete or event.guessed or event.clock != "time":
+            return False
+        shown = address.text if caller is None else f"{caller.text} <- {address.text}"
+        key = f"{event.name}: ({shown})".encode("utf-8", "surrogateescape")
+        if not key.isascii() or b"\n" in key:
+            return False
+        site = self._known.get(key)
+        if site is not None and (
+            self.plans[self._site_plan[site]].schema or self.plans[self._site_plan[site]].names == tuple(event.fields)
+        ):
+            return False
+        if site is not None and self._retries.setdefault(key, 0) >= _RETRIES:
+            return False
+        plan = self._plan(event)
+        number = None if plan is None else self._number(plan)
+        if number is None:
+            return False
+        if site is not None:
+            self._retries[key] += 1
+            self._site_plan[site] = number
+            return True
+        return self._put(key, number, address.text, None if caller is None else caller.text)
+
+    def _put(self, key: bytes, plan: int, address: str, caller: str | None) -> bool:
+        site = len(self.addresses)
+        if site >= _SITES or self._filled + len(key) > _POOL:
+            return False
+        start = self._text(key)
+        value = kernel.hashed(self._pool, start, start + len(key))
+        row = int(value) % len(self._hashes)
+        while self._rows[row, 0] >= 0:
+            row = (row + 1) % len(self._hashes)
+        self._hashes[row] = value
+        self._rows[row] = site, start, len(key)
+        self._site_plan[site] = plan
+        self._known[key] = site
+        self.addresses.append(address)
+        self.callers.append(caller)
+        return True
+
+    def _text(self, text: bytes) -> int:
+        start = self._filled
+        self._pool[start : start + len(text)] = np.frombuffer(text, np.uint8)
+        self._filled += len(text)
+        return start
+
+    def _number(self, plan: Plan) -> int | None:
+        if (known := self._plans.get(plan)) is not None:
+            return known
+        labels = [f" {name}=".encode() for name in plan.names]
+        count = len(labels)
+        if count > 128 or len(self.plans) >= _PLANS or self._used + count > _ROWS:
+            return None
+        if self._filled + sum(map(len, labels)) > _POOL:
+            return None
+        number = len(self.plans)
+        self._plan_rows[number] = self._used, self._used + count
+        self._has_schema[number] = plan.schema
+        for label, (kind, elements) in zip(labels, plan.kinds, strict=True):
+            self._arguments[self._used] = kind, self._text(label), len(label), elements
+            self._used += 1
+        self.plans.append(plan)
+        self._plans[plan] = number
+        return number
+
+    def _plan(self, event: Event) -> Plan | None:
+        """Say how an event's arguments are printed; None if the pass can't read them."""
+        arguments, schema = self._schema(event.name)
+        if arguments is None:
+            names = tuple(event.fields)
+            return Plan(event.name, names, ((kernel.ANY, -1),) * len(names), NO_SCHEMA)
+        kinds = [_kind(printed) for _, printed in arguments.items]
+        if any(kind is None for kind in kinds):
+            return None
+        return Plan(event.name, tuple(name for name, _ in arguments.items), tuple(k for k in kinds if k), schema)
+
+    def _schema(self, name: str) -> tuple[Arguments | None, int]:
+        if (text := text_of(self._formats, name)) is not None:
+            try:
+                arguments = arguments_of(parse_format(text).print_fmt)
+            except ValueError:
+                arguments = None
+            if arguments is not None:
+                return arguments, FORMAT
+        defined = self._definitions.get(name)
+        definition = definition_of(defined) if defined is not None else None
+        return (definition.wide, DEFINED) if definition is not None else (None, NO_SCHEMA)
+
+
+def text_of(formats: Formats | None, name: str) -> str | bytes | None:
+    """Give the text of an event's format file."""
+    if formats is None:
+        return None
+    return formats(name) if callable(formats) else formats.get(name)
+
+
+def _kind(printed: str) -> tuple[int, int] | None:
+    array = printed.startswith("{")
+    count = printed.count(",") + 1 if array else -1
+    one = printed.strip("{}").partition(",")[0]
+    kind = _KINDS.get(one)
+    if kind is None:
+        if one == "'%c'":
+            return None
+        kind = kernel.DECIMAL if one[-1] in "du" else kernel.PREFIXED if one.startswith("0x") else kernel.BARE
+    if array and kind in (kernel.STRING, kernel.SYMBOL):
+        return None
+    return kind + kernel.ARRAY * array, count

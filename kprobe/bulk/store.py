@@ -1,0 +1,179 @@
+"""Tables into a directory: a file for each event, which grows as the text is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kprobe.bulk.columns import EVENT, LABEL, as_type, has_negative
+from kprobe.bulk.merge import conformed, unified
+
+FORMATS: Final = ("parquet", "arrow")
+_HELD: Final = 1 << 24  # bytes of tables that wait to be written, of all files
+_GROUP: Final = 1 << 17  # rows of a file that are written together, at most
+_COUNTED: Final = frozenset({"offset", "timestamp"})
+
+
+class NotEmpty(Exception):
+    """The directory has files already; the text says what to do."""
+
+
+class Store:
+    """Writes tables into a directory that is empty or isn't there; raise `NotEmpty` and `OSError`.
+
+    A file has its name once it is whole: until then it begins with a dot.  If the type of a column changes after rows
+    were written, the file is written anew with the type that holds both.
+    """
+
+    def __init__(self, directory: str, form: str) -> None:
+        os.makedirs(directory, exist_ok=True)
+        if there := sorted(os.listdir(directory)):
+            raise NotEmpty(f"{directory} isn't empty ({there[0]}): name another directory, or empty it")
+        self._directory = directory
+        self._form = form
+        self._files: dict[str, _File] = {}
+        self.rows = 0
+
+    def add(self, tables: Mapping[str, pa.Table]) -> None:
+        """Take tables by name, each with the rows that follow those it was given before."""
+        for name, table in tables.items():
+            file = self._files.get(name)
+            if file is None:
+                file = self._files[name] = _File(os.path.join(self._directory, name), self._form)
+            file.add(table)
+            self.rows += len(table)
+        held = sum(file.held for file in self._files.values())
+        for file in sorted(self._files.values(), key=lambda file: -file.held):
+            if held <= _HELD and file.rows < _GROUP:
+                continue
+            held -= file.held
+            file.flush()
+
+    def close(self) -> list[str]:
+        """Write what is left, and return the names of the files."""
+        return sorted(file.close() for file in self._files.values())
+
+    def abandon(self) -> None:
+        """Take away the files that aren't whole, after an error."""
+        for file in self._files.values():
+            file.abandon()
+
+
+class _File:
+    """One file."""
+
+    def __init__(self, path: str, form: str) -> None:
+        self._form = form
+        directory, name = os.path.split(path)
+        self._path = f"{path}.{form}"
+        self._parts = [os.path.join(directory, f".{name}.{part}") for part in (0, 1)]
+        self._writer: Any = None
+        self._schema = pa.schema([])
+        self._negative: set[str] = set()
+        self._tables: list[pa.Table] = []
+        self.rows = 0
+        self.held = 0
+
+    def add(self, table: pa.Table) -> None:
+        self._tables.append(table)
+        self.rows += len(table)
+        self.held += table.nbytes
+
+    def flush(self) -> None:
+        if not self._tables:
+            return
+        schema = self._unified()
+        if self._writer is not None and schema != self._schema:
+            self._rewrite(schema)
+        self._schema = schema
+        if self._writer is None:
+            self._writer = self._open(self._parts[0])
+        self._write(pa.concat_tables([conformed(table, schema) for table in self._tables]))
+        self._tables, self.rows, self.held = [], 0, 0
+
+    def _unified(self) -> pa.Schema:
+        fields = {field.name: field.type for field in self._schema}
+        for table in self._tables:
+            for field, column in zip(table.schema, table.columns, strict=True):
+                if field.name not in EVENT.names and has_negative(column):
+                    self._negative.add(field.name)
+                known = fields.get(field.name, field.type)
+                fields[field.name] = unified(known, field.type, negative=field.name in self._negative)
+        return pa.schema(list(fields.items()))
+
+    def _open(self, path: str) -> Any:
+        if self._form == "arrow":
+            return pa.ipc.new_file(path, _unlabelled(self._schema))
+        from pyarrow import parquet
+
+        return parquet.ParquetWriter(
+            path,
+            self._schema,
+            compression="zstd",
+            compression_level=1,
+            # what repeats is stored once; what counts up as differences
+            use_dictionary=[name for name in self._schema.names if name not in _COUNTED],
+            column_encoding={name: "DELTA_BINARY_PACKED" for name in self._schema.names if name in _COUNTED},
+            store_schema=False,  # or readers in Python would make categories of texts
+        )
+
+    def _write(self, table: pa.Table) -> None:
+        if self._form == "arrow":
+            schema = _unlabelled(table.schema)
+            columns = [_cast(column, field.type) for column, field in zip(table.columns, schema, strict=True)]
+            self._writer.write_table(pa.table(columns, schema=schema), _GROUP)
+            return
+        self._writer.write_table(table.unify_dictionaries(), row_group_size=_GROUP)
+
+    def _rewrite(self, schema: pa.Schema) -> None:
+        """Copy what was written into a file of another schema, a group of rows at a time."""
+        self._writer.close()
+        self._schema = schema
+        old = self._parts[0]
+        self._parts.reverse()
+        self._writer = self._open(self._parts[0])
+        for table in _groups(old, self._form):
+            self._write(conformed(table, schema))
+        os.remove(old)
+
+    def close(self) -> str:
+        self.flush()
+        self._writer.close()
+        os.rename(self._parts[0], self._path)
+        return os.path.basename(self._path)
+
+    def abandon(self) -> None:
+        try:
+            if self._writer is not None:
+                self._writer.close()
+        except (OSError, pa.ArrowException):
+            pass  # what stopped the writing stops this too
+        for path in self._parts:
+            if os.path.exists(path):
+                os.remove(path)
+
+
+def _cast(column: Any, kind: pa.DataType) -> Any:
+    """Give a column of chunks another type."""
+    return pa.chunked_array([as_type(chunk, kind) for chunk in column.chunks], kind)
+
+
+def _unlabelled(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([(field.name, pa.string() if field.type == LABEL else field.type) for field in schema])
+
+
+def _groups(path: str, form: str) -> Any:
+    if form == "arrow":
+        with pa.OSFile(path) as source:
+            reader = pa.ipc.open_file(source)
+            for number in range(reader.num_record_batches):
+                yield pa.Table.from_batches([reader.get_batch(number)])
+        return
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        for number in range(file.num_row_groups):
+            yield file.read_row_group(number)

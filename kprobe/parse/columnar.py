@@ -1,0 +1,120 @@
+"""`kprobe parse --format parquet`: all that the files say into a directory, a file for each event."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from kprobe.output import Progress, say
+from kprobe.parse.source import NotText, Source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from kprobe.parse.schema import Schema
+    from kprobe.signals import Signals
+
+MISSING = "needs pyarrow, which isn't installed ({}): pip install 'kprobe-sim[bulk]', or take --format ndjson or csv"
+DONE, FAILED, USAGE_ERROR = 0, 1, 2
+
+
+class _Meter:
+    """Shows how far the reading is: a bar on a terminal, elsewhere a line every few seconds."""
+
+    def __init__(self, files: list[str]) -> None:
+        sizes = [os.path.getsize(file) for file in files if os.path.isfile(file)]
+        self._bar: Any = None
+        self._lines: Progress | None = None
+        if sys.stderr is not None and sys.stderr.isatty():
+            try:
+                from tqdm import tqdm
+            except ImportError:
+                pass
+            else:
+                total = sum(sizes) if len(sizes) == len(files) else None
+                self._bar = tqdm(total=total, unit="B", unit_scale=True, unit_divisor=1024, leave=False)
+                return
+        self._lines = Progress("reading").__enter__()
+
+    def add(self, count: int) -> None:
+        """Take note of bytes that were read."""
+        if self._bar is not None:
+            self._bar.update(count)
+
+    def close(self) -> None:
+        """Show nothing any more."""
+        if self._bar is not None:
+            self._bar.close()
+        if self._lines is not None:
+            self._lines.__exit__()
+
+
+def write(
+    files: list[str], form: str, directory: str, schema: Schema, signals: Signals, *, jobs: int | None = None
+) -> int:
+    """Read files into a directory and return the exit status."""
+    try:
+        from kprobe.bulk import NotEmpty, Store, Writer
+    except ImportError as error:
+        say(f"ERROR: --format {form} {MISSING.format(error.name or error)}")
+        return USAGE_ERROR
+    try:
+        store = Store(directory, form)
+    except NotEmpty as error:
+        say(f"ERROR: {error}")
+        return USAGE_ERROR
+    except OSError as error:
+        say(f"ERROR: {directory}: {error.strerror}")
+        return USAGE_ERROR
+    writer = Writer(store, len(os.sched_getaffinity(0)) if jobs is None else jobs)
+    meter = _Meter(files)
+    try:
+        status = _read(files, schema, writer, meter, signals)
+        names = writer.close()
+    except OSError as error:  # of the store: those of the files are told where they are read
+        writer.abandon()
+        say(f"ERROR: {directory}: {error.strerror or error}: nothing is written; make room, or name another directory")
+        return FAILED
+    except BaseException:
+        writer.abandon()
+        raise
+    finally:
+        meter.close()
+    say(f"NOTE: {store.rows} rows in {len(names)} files: {' '.join(names[:8])}{' …' if len(names) > 8 else ''}")
+    return status
+
+
+def _read(files: list[str], schema: Schema, writer: Any, meter: _Meter, signals: Signals) -> int:
+    from kprobe.bulk import Reading
+
+    status = DONE
+    for file in files:
+        reading = Reading(schema.formats, schema.definitions, file=file)
+        problems: list[str] = []
+        for tables in reading.tables(_pieces(file, meter, signals, problems)):
+            writer.add(tables)
+        for problem in problems:
+            say(f"ERROR: {problem}; what stands before is written")
+            status = FAILED
+    return status
+
+
+def _pieces(file: str, meter: _Meter, signals: Signals, problems: list[str]) -> Iterator[bytes]:
+    """Yield the text of a file as far as it can be read; `problems` gets why that isn't all of it."""
+    try:
+        source = Source(file)
+        try:
+            for piece in source.pieces():
+                meter.add(source.took)
+                yield piece
+                if signals.received:
+                    problems.append(f"{file}: stopped by a signal")
+                    return
+        finally:
+            source.close()
+    except NotText as error:
+        problems.append(str(error))
+    except OSError as error:
+        problems.append(f"{error.filename}: {error.strerror}")
