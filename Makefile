@@ -1,6 +1,6 @@
 # make without an argument tells what there is
 .DEFAULT_GOAL := help
-.PHONY: help demo test vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-held changes profiles distribution corpus playground playground-test bulk-test check format bench growth bench-check bench-vm clean
+.PHONY: help demo test documents vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-held changes profiles distribution corpus playground playground-test bulk-test check format bench growth bench-check bench-vm clean
 KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
@@ -32,6 +32,7 @@ help:
 	@echo 'make format               put the code into its format'
 	@echo 'make bench [BEFORE=DIR]   benchmarks, as ratios measured side by side; of an older checkout, too; ONLY=hit, RECORD=1'
 	@echo 'make bench-check          a short run, compared with the last recorded figures; it warns and never fails'
+	@echo 'make documents DIRECTORY=…  look in the five documents for what the list of items and the replays leave out'
 	@echo 'make growth               what operations cost with many probes, instances and events; writes docs/growth.md'
 	@echo 'make bench-vm [KERNEL=…]  those of the guests: boot, clone, requests, streams, the suite'
 	@echo 'make clean                remove the virtual environment and caches'
@@ -48,6 +49,10 @@ demo: $(VENV)/.bare
 
 # Hundreds of tests start a command; without bytecode each of them compiles all that it imports.
 test vm-test: export PYTHONDONTWRITEBYTECODE :=
+
+# by rule, from the documents' texts, which aren't part of the project
+documents: $(VENV)/.dev
+	@$(PY) tools/document_listings.py $(DIRECTORY)
 
 # on the newest kernel, and on the one that vm-test is held to by default
 test: $(VENV)/.dev

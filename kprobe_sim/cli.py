@@ -49,6 +49,13 @@ def _command(argv: list[str], loaded: Callable[[], None]) -> int:
         from kprobe_sim.scenarios.command import run as run_text
 
         return run_text(parser, arguments)
+    if verb == "replay":
+        from kprobe_sim.replays.command import replay
+
+        document = None if arguments.list else arguments.document
+        if document is None and not arguments.list:
+            parser.error("replay: a DOCUMENT is needed: kprobe-sim replay --list")
+        return replay(document, arguments.listing, is_fast=arguments.fast)
     if verb == "record-local":
         from kprobe_sim.own_kernel import record_local
 
@@ -147,6 +154,16 @@ def _parser() -> argparse.ArgumentParser:
         "--fetch", metavar="SOURCE", help="copy profiles from a file, directory or URL to the user's own"
     )
     profiles.add_argument("names", nargs="*", metavar="NAME", help="of the source, these releases or series")
+    shown = verbs.add_parser(
+        "replay",
+        help="show the listings of five well-known documents: what was typed, and what was printed",
+        description="Replay the listings of a document on the kernels of its time, at the pace of their times.",
+        formatter_class=_Help,
+    )
+    shown.add_argument("--list", action="store_true", help="list documents and listings")
+    shown.add_argument("--fast", action="store_true", help="at once")
+    shown.add_argument("document", nargs="?", metavar="DOCUMENT", help="its name")
+    shown.add_argument("listing", nargs="?", metavar="LISTING", help="its name or number (default: all)")
     local = verbs.add_parser(
         "record-local",
         help="record the kernel of this machine; needs root",

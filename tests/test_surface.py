@@ -143,12 +143,12 @@ def test_call() -> None:
     """What a simulated machine can be made to do."""
     assert list(inspect.signature(kprobe_sim.SimulatedKernel.call).parameters) == [
         "self", "function", "task", "args", "returns", "caller", "registers", "memory", "stack", "offset", "cpu", "at",
-        "duration", "within", "context",
+        "duration", "within", "context", "unwinding",
     ]  # fmt: skip
     assert list(inspect.signature(kprobe_sim.SimulatedKernel.calls).parameters) == ["self", "batch"]
     assert list(inspect.signature(kprobe_sim.Call).parameters) == [
         "function", "task", "args", "returns", "caller", "registers", "memory", "stack", "offset", "cpu", "at",
-        "duration", "returned", "context",
+        "duration", "returned", "context", "unwinding",
     ]  # fmt: skip
 
 

@@ -105,8 +105,11 @@ class Recorder:
     def remember(self, task: Task, instance: TraceArray) -> None:
         """Remember the task's name and thread group, as the options say."""
         options = instance.options
-        if options.names_tasks and task is not self._cmdlines.newest and task.known:
-            self._cmdlines.save(task)
+        if options.names_tasks and task is not self._cmdlines.newest:
+            if task.known:
+                self._cmdlines.save(task)
+            else:
+                self._cmdlines.forget(task)
         if options.groups_tasks:
             self._cmdlines.save_tgid(task)
 

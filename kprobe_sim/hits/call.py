@@ -38,7 +38,8 @@ class Call(NamedTuple):
     """The arguments of `SimulatedKernel.call`, for one of `SimulatedKernel.calls`.
 
     `returned` are the registers that are known at the return; None: those that `registers` sets.  `context` is what the
-    records have as flags and preemption depth; None: what a task's plain context gives.
+    records have as flags and preemption depth; None: what a task's plain context gives.  `unwinding` is the time in ns
+    from the record to that of its stack.
     """
 
     function: str
@@ -55,6 +56,7 @@ class Call(NamedTuple):
     duration: int | None = None
     returned: Mapping[str, int] | None = None
     context: tuple[int, int] | None = None
+    unwinding: int = 0
 
 
 class Callee(NamedTuple):

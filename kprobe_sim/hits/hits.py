@@ -255,7 +255,8 @@ class Hits:
             if file.triggers or file.soft_disabled:
                 self._trigger(one, file, call, comm, record, ip, context, chain, at, func)
             elif recorder.record(file, task, record, cpu, comm, at):
-                recorder.stacks(file.instance, task, record, cpu, self._stack(one, ip, chain, func), at)
+                after = at if at is None else at + call.unwinding
+                recorder.stacks(file.instance, task, record, cpu, self._stack(one, ip, chain, func), after)
 
     def _record(
         self, one: Armed, call: Call, site: Site, comm: bytes, chain: tuple[int, ...], head: tuple[int, ...]

@@ -59,6 +59,7 @@ _CALL_KEYS = frozenset(
         "times",
         "offset",
         "duration",
+        "unwinding",
     ]
 )
 _EVENT_KEYS = frozenset(["event", "task", "fields", "cpu", "known", "at", "after", "times"])
@@ -215,7 +216,7 @@ def _steps(entry: Mapping[str, Any]) -> Iterator[Step]:
             "memory": {int(address, 0): bytes.fromhex(data) for address, data in entry.get("memory", {}).items()},
             "offset": int(entry.get("offset", 0)),
         }
-    for key in ("at", "duration"):
+    for key in ("at", "duration", "unwinding"):
         if key in entry:
             options[key] = round(float(entry[key]) * 1_000_000_000)
     for _ in range(int(entry.get("times", 1))):

@@ -130,6 +130,7 @@ class SimulatedKernel:
         duration: int | None = None,
         within: Callable[[], None] | None = None,
         context: tuple[int, int] | None = None,
+        unwinding: int = 0,
     ) -> None:
         """Let a task call a function, and return from it.
 
@@ -139,7 +140,8 @@ class SimulatedKernel:
         `caller` its first ("__x64_sys_openat" alone: where this build calls from there); `offset` lets the task hit
         that instruction instead of the entry.  `returns` None: it doesn't return.  `at` is the time of the entry in ns,
         `duration` the ns until the return; `within` is called between the two: what the function does.
-        `context` is common_flags and common_preempt_count of the records (default: those of a task's plain context).
+        `context` is common_flags and common_preempt_count of the records (default: those of a task's plain context),
+        `unwinding` the ns until the record of a stack, where `at` is given.
 
         At the return, ax is what is returned and the registers that a function keeps (bx, bp, r12 to r15) are as
         they were.  The others hold made-up numbers that are no addresses, unless `registers` sets
@@ -163,6 +165,7 @@ class SimulatedKernel:
             duration,
             None,
             context,
+            unwinding,
         )
         self.perform(tuple.__new__(Call, words), within)
 

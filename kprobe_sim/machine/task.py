@@ -14,7 +14,8 @@ class Task(NamedTuple):
 
     `user_stack` is where it is in its program, the innermost address first, as the option userstacktrace shows it; a
     kernel thread is nowhere.
-    `known` False: the task never went through the scheduler while traced, so its lines print `<...>`.
+    `known` False: the tracer doesn't know its name, as it never went through the scheduler while traced or as that of
+    another took its place: its lines print `<...>`.
     """
 
     pid: int
@@ -55,6 +56,14 @@ class SavedCmdlines:
             self._slots.popitem(last=False)
         self._slots[key] = task.pid, task.name, task
         self.version += 1
+
+    def forget(self, task: Task) -> None:
+        """Forget a task's name, as when that of another took its place."""
+        known = self._slots.get(task.pid & 0x7FFF)
+        if known is not None and known[0] == task.pid:
+            del self._slots[task.pid & 0x7FFF]
+            self.newest = None
+            self.version += 1
 
     def save_tgid(self, task: Task) -> None:
         """Remember a task's thread group."""

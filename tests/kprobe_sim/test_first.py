@@ -11,6 +11,7 @@ import pytest
 
 from kprobe_sim import SimulatedKernel, Task
 from kprobe_sim.builds import profile
+from kprobe_sim.first.arguments import read_first_arguments
 
 ROOT = Path(__file__).parents[2]
 NAMED = b"p:myprobe do_sys_open dfd=a0 filename=a1 flags=a2 mode=a3\n"
@@ -201,3 +202,32 @@ def test_the_profiles_are_what_the_tool_writes(loaded: Callable[[Path], ModuleTy
     for release in ("2.6.31-2009-v13", "2.6.32-2009"):
         for path in (tmp_path / release).iterdir():
             assert ((profile.DOCUMENTS / release) / path.name).read_bytes() == path.read_bytes()
+
+
+def test_more_than_128_arguments_are_dropped() -> None:
+    words = ["a0"] * 130
+    assert len(read_first_arguments(words, is_return=False, named=True)) == 128
+
+
+def test_values_of_the_stack(kernel: SimulatedKernel) -> None:
+    kernel.tracefs.write("kprobe_events", b"p:x do_sys_open s0 s1 at=+0(sa)\n")
+    kernel.call("do_sys_open", task=TASK, args=(0, 0, 0, 0, 0, 0, 0x77), caller="sys_open+0x1b", at=10**9)
+    assert kernel.tracefs.read("trace").decode().splitlines()[-1] == (
+        "           <...>-1447  [000]     1.000000: do_sys_open+0x0/0xd6: s0=ffffffff810e50f1 s1=77 at=ffffffff810e50f1"
+    )
+
+
+def test_arguments_inside_a_function_are_registers(kernel: SimulatedKernel) -> None:
+    kernel.tracefs.write("kprobe_events", b"p:x sys_open+0x1b a0 a1\n")
+    kernel.call("sys_open", task=TASK, registers={"di": 5, "si": 6}, offset=0x1B, at=10**9)
+    assert kernel.tracefs.read("trace").decode().splitlines()[-1] == (
+        "           <...>-1447  [000]     1.000000: sys_open+0x1b/0x1d: a0=5 a1=6"
+    )
+
+
+def test_a_place_before_a_symbol(kernel: SimulatedKernel) -> None:
+    assert refusal(kernel, "p:x sys_openat-3") == errno.EINVAL  # within sys_open, and no instruction that is known
+    assert refusal(kernel, "p:x sys_open-0xd6") is None
+    assert kernel.tracefs.read("kprobe_events") == b"p:x sys_open-214\n"
+    work(kernel)
+    assert kernel.tracefs.read("trace").decode().splitlines()[-1].endswith(": do_sys_open+0x0/0xd6:")

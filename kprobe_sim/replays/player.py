@@ -1,0 +1,102 @@
+"""A listing played: its commands run on its machine, and what a terminal would show of that."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from kprobe_sim.replays.listing import CUT, Listing
+from kprobe_sim.replays.machine import ListingTracefs
+from kprobe_sim.replays.shell import Command, Shell
+
+_INTERRUPT = b"^C"  # as a terminal echoes it
+
+
+class Screen(io.RawIOBase):
+    """What a terminal shows: everything that is written, between a listing's first line and its last.
+
+    `unseen` counts the lines after that.
+    """
+
+    def __init__(self, listing: Listing, write: Callable[[bytes], None]) -> None:
+        self._write = write
+        self._skip = listing.skip
+        body = listing.expected.removesuffix(CUT)
+        self._left = body.count("\n") if listing.ends == "cut" else None
+        self._says_cut = body != listing.expected
+        self._rest = b""
+        self.is_over = False
+        self.unseen = 0
+
+    def writable(self) -> bool:
+        """True."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Show bytes."""
+        text = bytes(data)
+        if self.is_over:
+            return len(text)
+        if self._left is None and not self._skip:
+            self._write(text)
+            return len(text)
+        *lines, self._rest = (self._rest + text).split(b"\n")
+        for line in lines:
+            self._line(line + b"\n")
+        return len(text)
+
+    def _line(self, line: bytes) -> None:
+        if self._skip:
+            self._skip -= 1
+        elif self._left is None:
+            self._write(line)
+        elif self._left:
+            self._left -= 1
+            self._write(line)
+            if not self._left and self._says_cut:
+                self._write(CUT.encode())
+        else:
+            self.unseen += 1
+
+
+def play(listing: Listing, write: Callable[[bytes], None], *, is_fast: bool = True) -> int:
+    """Play a listing; `write` is given what its terminal shows.  Return how many lines came after its end.
+
+    It plays at the pace of the listing's times, or at once.  Raises ValueError where its kernel can't be simulated.
+    """
+    screen = Screen(listing, write)
+    interrupts = listing.run[-1].startswith("./kprobe")
+
+    def end() -> None:
+        if listing.ends == "^C":
+            screen.write(_INTERRUPT)
+        elif listing.ends == "cut":
+            screen.is_over = True
+        if listing.ends and interrupts:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    tracefs = ListingTracefs(listing, end, is_fast=is_fast)
+    shell = Shell(tracefs, screen.write, _kprobe, listing.made)
+    buffer: Any = screen  # as good as any for a wrapper that writes through
+    output = io.TextIOWrapper(buffer, "utf-8", "surrogateescape", write_through=True)
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        for number, line in enumerate(listing.run, 1):
+            shell.run(line)
+            if number == listing.plays:
+                while tracefs.go_on():
+                    pass
+    return screen.unseen
+
+
+def _kprobe() -> Command:
+    """Return the command kprobe of this installation.  Raises ValueError if there is none."""
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group="console_scripts", name="kprobe"):
+        found: Command = point.load()
+        return found
+    raise ValueError("the command kprobe isn't installed")

@@ -1,0 +1,109 @@
+"""The list of the documents' items: none is without what shows it, and none is missing."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from kprobe_sim import SimulatedKernel
+from kprobe_sim.replays.listing import documents, find, listings
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def tool(loaded: Callable[[Path], ModuleType]) -> ModuleType:
+    return loaded(ROOT / "tools" / "document_listings.py")
+
+
+def names_in(path: Path) -> set[str]:
+    return {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
+
+
+def test_every_item_names_what_shows_it(tool: ModuleType) -> None:
+    items = tool.items()
+    assert [item["number"] for item in items] == list(range(1, len(items) + 1))
+    wrong = []
+    for item in items:
+        assert item["says"]
+        assert item["shown"] or item["missing"]
+        for shown in item["shown"]:
+            kind, _, listing = shown.partition("replay:")
+            if not kind:
+                find(*listing.split("/"))
+                continue
+            path, _, name = shown.partition("::")
+            if not (ROOT / path).is_file() or (name and name not in names_in(ROOT / path)):
+                wrong.append((item["number"], shown))
+    assert wrong == []
+
+
+def test_every_listing_is_an_item(tool: ModuleType) -> None:
+    named = {shown.removeprefix("replay:") for item in tool.items() for shown in item["shown"]}
+    assert {one.path for document in documents() for one in listings(document)} <= named
+
+
+def test_none_is_missing(tool: ModuleType) -> None:
+    known = tool.documents()
+    assert sorted(known) == documents()
+    count = Counter(item["document"] for item in tool.items())
+    assert {name: facts["items"] for name, facts in known.items()} == count
+    assert count.total() == 162
+    assert {name: facts["listings"] for name, facts in known.items()} == {
+        name: len(listings(name)) for name in documents()
+    }
+    lines = {name: len(tool.expected_lines(name)) for name in documents()}
+    assert {name: facts["trace_lines"] for name, facts in known.items()} == lines
+    assert sum(lines.values()) == 207
+
+
+def test_what_can_not_be_shown_yet(tool: ModuleType) -> None:
+    """With the reasons; an entry here goes when its item is shown."""
+    assert {item["number"]: item["missing"] for item in tool.items() if "missing" in item} == {}
+
+
+def test_what_the_documents_have_is_there(tool: ModuleType) -> None:
+    """By rule, from their texts: for who has them."""
+    place = os.environ.get("KPROBE_DOCUMENTS")
+    if place is None:
+        pytest.skip("the documents aren't part of the project; $KPROBE_DOCUMENTS says where they are")
+    assert tool.main(Path(place)) == 0
+
+
+def test_commands_and_trace_lines_are_found_by_rule(tool: ModuleType) -> None:
+    text = "See:\n# ./kprobe 'p:x y' \nroot@d610> cat a/b\n  echo 'p:x \\\n    y' >> z\n"
+    text += "  sh-1  [000] d... 12.345678: x: (y+0x0/0x1)\n"
+    assert tool.commands(text) == ["./kprobe 'p:x y'", "cat a/b", "echo 'p:x y' >> z"]
+    assert tool.trace_lines(text) == ["sh-1 [000] d... 12.345678: x: (y+0x0/0x1)"]
+    joined = (
+        "See: # ./kprobe p:x Tracing kprobe x. sh-1 [000] d... 12.345678: x: (y) <...>-2 [001] 12.345679: x: (z) [...]"
+    )
+    assert tool.commands(joined) == ["./kprobe p:x"]
+    assert tool.trace_lines(joined) == ["sh-1 [000] d... 12.345678: x: (y)", "<...>-2 [001] 12.345679: x: (z) [...]"]
+
+
+def test_the_examples_of_wind_river_are_taken() -> None:
+    kernel = SimulatedKernel("5.10")
+    for name in ("_do_fork", "do_sys_open", "do_dentry_open"):
+        kernel.add_function(name, 0x200)
+    lines = [
+        "p:myprobe do_sys_open dfd=%ax filename=%dx flags=%cx mode=+4($stack)",
+        "r:myretprobe do_sys_open $retval",
+        "r:fork_retprobe _do_fork $retval",
+        "r:do_dentry_openprobe do_dentry_open $retval",
+    ]
+    kernel.tracefs.write("kprobe_events", f"{lines[0]}\n".encode(), truncate=True)
+    for line in lines[1:]:
+        kernel.tracefs.write("kprobe_events", f"{line}\n".encode())
+    assert kernel.tracefs.read("kprobe_events").decode().splitlines() == [
+        "p:kprobes/myprobe do_sys_open dfd=%ax filename=%dx flags=%cx mode=+4($stack)",
+        "r1:kprobes/myretprobe do_sys_open arg1=$retval",
+        "r1:kprobes/fork_retprobe _do_fork arg1=$retval",
+        "r1:kprobes/do_dentry_openprobe do_dentry_open arg1=$retval",
+    ]

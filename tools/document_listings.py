@@ -1,0 +1,93 @@
+"""Look in the five documents for what the list of items and the replays leave out.
+
+    tools/document_listings.py DIRECTORY    the documents' texts, *.txt
+
+By rule: a command is what follows a prompt or begins a line with echo, cat, ls or mount; a trace line is what has a
+task, a CPU and a time.  Each command must be an item's or a listing's, each trace line one of a listing's expected
+text, in the same number.  Which text is which document is known by its checksum: fixtures/seeds/documents.toml.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kprobe_sim.replays.listing import folded, listings
+
+SEEDS = Path(__file__).parents[1] / "fixtures" / "seeds"
+_STAMP = re.compile(r"(?:(?<=\s)|^)\S+-\d+\s+\[\d{3}\]\s+(?:[a-zA-Z.0-9]{4}\s+)?\d+\.\d{6}: ")
+_OF_A_LINE = re.compile(r"^(?:root@d610>)?[ #]*((?:\./kprobe|echo|cat|ls|mount) .*)$", re.MULTILINE)
+_WITHIN = re.compile(r"# (\./kprobe .*?) (?:Tracing kprobe|name: |USAGE|You can)")
+_GOES_ON = re.compile(r"\\\n\s*")
+LOST = " <stack trace>"  # what the page of one document took for a tag
+
+
+def documents() -> dict[str, dict[str, Any]]:
+    """Return what is known of each document, by its name."""
+    return tomllib.loads((SEEDS / "documents.toml").read_text("utf-8"))
+
+
+def items() -> list[dict[str, Any]]:
+    """Return the list of items."""
+    found: list[dict[str, Any]] = tomllib.loads((SEEDS / "items.toml").read_text("utf-8"))["item"]
+    return found
+
+
+def commands(text: str) -> list[str]:
+    """Return the commands in a text, blanks folded."""
+    text = _GOES_ON.sub(" ", text)
+    found = (_WITHIN if "\n" not in text.strip() else _OF_A_LINE).findall(text)
+    return [folded(command) for command in found]
+
+
+def trace_lines(text: str) -> list[str]:
+    """Return the trace lines in a text, blanks folded, each with what follows it up to the next."""
+    places = [match.start() for match in _STAMP.finditer(text)]
+    return [folded(text[start:end]) for start, end in zip(places, [*places[1:], len(text)], strict=True)]
+
+
+def expected_lines(document: str) -> list[str]:
+    """Return the trace lines that the replays of a document are to show, blanks folded."""
+    return [
+        folded(line.replace(LOST, ""))
+        for listing in listings(document)
+        for line in listing.expected.splitlines()
+        if _STAMP.search(line)
+    ]
+
+
+def left_out(name: str, text: str) -> Iterator[str]:
+    """Say what of a document's text neither an item nor a listing has."""
+    known = {folded(item["fact"]) for item in items() if item["document"] == name and "fact" in item}
+    known |= {folded(command) for listing in listings(name) for command in (*listing.commands, *listing.run)}
+    for command in commands(text):
+        if not any(command == one or (len(one) > 12 and one in command) for one in known):
+            yield f"{name}: command: {command}"
+    shown, there = expected_lines(name), trace_lines(text)
+    if len(shown) != len(there):
+        yield f"{name}: {len(there)} trace lines, {len(shown)} in listings"
+    for line, expected in zip(there, shown, strict=False):
+        if not line.startswith(expected):
+            yield f"{name}: trace line: {line[:100]}"
+
+
+def main(directory: Path) -> int:
+    """Look at all texts in a directory; return 1 if something is left out or a document isn't there."""
+    texts = {hashlib.sha256(path.read_bytes()).hexdigest(): path.read_text("utf-8") for path in directory.glob("*.txt")}
+    wrong = []
+    for name, facts in documents().items():
+        text = texts.get(facts["sha256"])
+        wrong += [f"{name}: not in {directory}"] if text is None else list(left_out(name, text))
+        if text is not None:
+            print(f"{name}: {len(commands(text))} commands, {len(trace_lines(text))} trace lines")
+    print(*wrong, sep="\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
