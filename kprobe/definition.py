@@ -108,6 +108,10 @@ class Probe:
         """The event's directory below events/: "kprobes/myopen"."""
         return f"{self.group}/{self.name}"
 
+    def in_group(self, group: str) -> Probe:
+        """Return the same probe with its event in another group."""
+        return Probe(self.kind, self.name, self.place, self.args, group, self.maxactive)
+
     @property
     def is_return(self) -> bool:
         """True if the probe fires when the function returns."""

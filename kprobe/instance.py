@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from .owners import Owner
     from .tracefs import Tracefs
     from .undo import Undo
 
@@ -26,14 +27,22 @@ TOP_NOTICE = "working at the top level, whose buffer and options are everybody's
 class Instance:
     """A buffer with its events and options; `prefix` is "" at the top level, else "instances/NAME/".
 
+    `session` is the name of the session that works here, also of its own instance and of its events' group;
     `reason` says why it is the top level; "" if that was asked for.  `doubts` are notices from its making.
     """
 
     def __init__(
-        self, tracefs: Tracefs, undo: Undo, prefix: str = "", reason: str = "", doubts: tuple[str, ...] = ()
+        self,
+        tracefs: Tracefs,
+        undo: Undo,
+        session: str,
+        prefix: str = "",
+        reason: str = "",
+        doubts: tuple[str, ...] = (),
     ) -> None:
         self._tracefs = tracefs
         self._undo = undo
+        self.session = session
         self.prefix = prefix
         self.reason = reason
         self.doubts = doubts
@@ -120,23 +129,34 @@ class Instance:
         return found
 
 
-def open_instance(tracefs: Tracefs, undo: Undo, owner: int, *, top_level: bool = False) -> Instance:
-    """Make an instance of our own, instances/kprobe_OWNER_N; where there are none, use the top level.
+def new_session(tracefs: Tracefs, owner: Owner, *, is_named: bool = False, after: int = -1) -> tuple[str, int]:
+    """Return the name of the owner's next session that neither an instance nor a group has, and its number."""
+    number = after + 1
+    while True:
+        name = owner.session(number, is_named=is_named)
+        if not tracefs.exists(f"{ROOM}/{name}") and not tracefs.exists(f"events/{name}"):
+            return name, number
+        number += 1
 
-    That is so where the kernel has no instances, or doesn't permit them to us.  Raise `Refused` for any other failure:
-    the top level is everybody's, and not taken because an instance can't be had at the moment.
+
+def open_instance(
+    tracefs: Tracefs, undo: Undo, owner: Owner, *, top_level: bool = False, is_named: bool = False
+) -> Instance:
+    """Make an instance of our own, called as the session is; where there are none, use the top level.
+
+    `is_named`: the user named the group of its events.  It is the top level where the kernel has no instances, or
+    doesn't permit them to us.  Raise `Refused` for any other failure: the top level is everybody's, and not taken
+    because an instance can't be had at the moment.
     """
-    if top_level:
-        return Instance(tracefs, undo)
-    if not tracefs.exists(ROOM):
-        return Instance(tracefs, undo, reason="this kernel has no instances")
-    number = 0
+    number = -1
     doubts: list[str] = []
     while True:
-        directory = f"{ROOM}/kprobe_{owner}_{number}"
-        number += 1
-        if tracefs.exists(directory):
-            continue
+        name, number = new_session(tracefs, owner, is_named=is_named, after=number)
+        if top_level:
+            return Instance(tracefs, undo, name)
+        if not tracefs.exists(ROOM):
+            return Instance(tracefs, undo, name, reason="this kernel has no instances")
+        directory = f"{ROOM}/{name}"
         command = f"rmdir {full(tracefs, directory)}"
         step = undo.push(
             f"remove {directory}",
@@ -156,9 +176,9 @@ def open_instance(tracefs: Tracefs, undo: Undo, owner: int, *, top_level: bool =
             if not _is_there(tracefs, directory):
                 undo.drop(step)
                 if isinstance(refused, NotPermitted):
-                    return Instance(tracefs, undo, reason=f"{directory}: {error.strerror}")
+                    return Instance(tracefs, undo, name, reason=f"{directory}: {error.strerror}")
             raise refused from error
-        return Instance(tracefs, undo, directory + "/", doubts=tuple(doubts))
+        return Instance(tracefs, undo, name, directory + "/", doubts=tuple(doubts))
 
 
 def _remove(tracefs: Tracefs, directory: str) -> None:

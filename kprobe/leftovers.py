@@ -1,8 +1,6 @@
-"""What kprobes left in a tracefs that were killed: instances of owners that are gone, and the events enabled there."""
+"""Sessions in a tracefs, and what is left of those whose owners were killed: their instances and events."""
 
 from __future__ import annotations
-
-import os
 
 from . import owners
 from .denial import denied
@@ -12,45 +10,55 @@ from .processes import PROC, threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from .owners import Owner
     from .tracefs import Tracefs
 
 
 class Leftover:
-    """An instance that a kprobe made, instances/kprobe_PID_N.
+    """What there is of a session: its events and its instance, by the name that `owners.Owner.session` gave it.
 
-    `holder` says which process may still use it, "" if its maker is dead; `events` are the kprobe events, GROUP/NAME,
-    that are enabled there or have a filter there: those that its maker added.
+    `directory` is the instance, "" if there is none.  `holder` says which process may still use it, "" if its owner is
+    dead.  `events` are the session's, GROUP/NAME: those of its group or, where the user named the group (`is_named`),
+    those that are enabled or have a filter in its instance.
     """
 
-    __slots__ = ("directory", "events", "holder", "pid")
+    __slots__ = ("directory", "events", "holder", "is_named", "name", "pid")
 
-    def __init__(self, directory: str, pid: int, holder: str, events: tuple[str, ...]) -> None:
+    def __init__(
+        self, name: str, directory: str, pid: int, holder: str, events: tuple[str, ...], is_named: bool
+    ) -> None:
+        self.name = name
         self.directory = directory
         self.pid = pid
         self.holder = holder
         self.events = events
+        self.is_named = is_named
 
 
 def find(tracefs: Tracefs, proc: str = PROC) -> list[Leftover]:
-    """Return the instances that kprobes made, with what is known of their makers.
+    """Return the sessions that there are, with what is known of their owners.
 
     Raise `NotPermitted` or `Refused` if the tracefs can't be read.
     """
-    if not tracefs.exists(ROOM):
-        return []
-    try:
-        names = sorted(tracefs.listdir(ROOM))
-    except OSError as error:
-        raise denied(tracefs, ROOM, error) from error
-    pids = {name: pid for name in names if (pid := _pid(name))}
-    events = list(probes(tracefs)) if pids else []
+    instances: list[str] = []
+    if tracefs.exists(ROOM):
+        try:
+            instances = tracefs.listdir(ROOM)
+        except OSError as error:
+            raise denied(tracefs, ROOM, error) from error
+    events = list(probes(tracefs)) if tracefs.exists(PATH) else []
     found = []
-    for name, pid in pids.items():
-        directory = f"{ROOM}/{name}"
-        used = tuple(event for event in events if uses(tracefs, f"{directory}/", event))
-        found.append(Leftover(directory, pid, _holder(tracefs, directory, pid, proc), used))
+    for name in sorted({*instances, *(event.partition("/")[0] for event in events)}):
+        session = owners.read_session(name)
+        if session is None:
+            continue
+        directory = f"{ROOM}/{name}" if name in instances else ""
+        if session.is_named:
+            own = [event for event in events if uses(tracefs, f"{directory}/", event)]
+        else:
+            own = [event for event in events if event.startswith(f"{name}/")]
+        holder = _holder(tracefs, session.owner, proc)
+        found.append(Leftover(name, directory, session.owner.pid, holder, tuple(own), session.is_named))
     return found
 
 
@@ -94,38 +102,18 @@ def whose(tracefs: Tracefs, event: str, proc: str = PROC) -> str:
     )
 
 
-def _pid(name: str) -> int:
-    """Return the pid of a name as `open_instance` gives it, 0 of any other."""
-    words = name.split("_")
-    if len(words) != 3 or words[0] != "kprobe" or any(not word.isascii() or not word.isdigit() for word in words[1:]):
-        return 0
-    return int(words[1]) if all(word == str(int(word)) for word in words[1:]) and len(words[1]) < 10 else 0
-
-
-def _holder(tracefs: Tracefs, directory: str, pid: int, proc: str) -> str:
+def _holder(tracefs: Tracefs, owner: Owner, proc: str) -> str:
     own = getattr(tracefs, "threads", None)
-    if own is not None:  # another machine's, where the maker may have run as well as here
+    if own is not None:  # another machine's, where the owner may have run as well as here
         from .errors import NoSuchProcess
 
         try:
-            threads(tracefs, pid, proc)
+            threads(tracefs, owner.pid, proc)
         except NoSuchProcess:
             pass
         else:
-            return f"process {pid} there"
-    return owners.holder(pid, _made(tracefs, directory), proc)
-
-
-def _made(tracefs: Tracefs, directory: str) -> float | None:
-    """Return when a directory was made; None where it isn't known."""
-    full: Callable[[str], str] | None = getattr(tracefs, "full", None)
-    if full is None:
-        return None
-    try:
-        made, mounted = os.stat(full(directory)).st_ctime, os.stat(full("")).st_ctime
-    except OSError:
-        return None
-    return None if made <= mounted else made  # a mount that keeps no times has the same for all
+            return f"process {owner.pid} there"
+    return owners.holder(owner, proc)
 
 
 def _state(tracefs: Tracefs, path: str, default: str) -> str:

@@ -51,8 +51,8 @@ Trace one kernel probe, print what the kernel records, and leave nothing behind.
   --top-level      don't make an instance of its own below instances/
   --version        the version
 
-  clean            remove what kprobes left that were killed (kill -9): instances/kprobe_PID_N whose process PID is
-                   gone, and the events that were enabled there; nothing else
+  clean            remove what kprobes left that were killed (kill -9), as every kprobe does before it begins: events
+                   and instances that are called after a process that is gone; nothing else
   --dry-run        with clean: only say what there is
   check            what every simulated kernel makes of definitions, filters and triggers, and what all take instead:
                    kprobe check -h

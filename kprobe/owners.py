@@ -1,59 +1,167 @@
-"""Is the process that made an instance still there?  Its pid may be another's by now."""
+"""Whose is a session's group of events or its instance, by its name; and is that process still there?"""
 
 from __future__ import annotations
 
 import os
-import time
 
 from .processes import PROC
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD, in the flags of /proc/PID/stat
 DEAD = "ZX"  # states of a process that runs no more
-MARGIN = 2.0  # seconds by which two clocks may differ
+FIRST_NAMESPACE = 0xEFFFFFFC  # inode of the first pid namespace (PROC_PID_INIT_INO)
+PREFIX = "kprobe"
+NAMED = "named"
 
 
-def holder(pid: int, made: float | None = None, proc: str = PROC) -> str:
-    """Return who may have made an instance that carries `pid`, as "process 812 (python3)"; "" if that process is dead.
+class Owner:
+    """A process that traces, as names of sessions tell it.
 
-    `made` is when the instance was made, in seconds of the wall clock, None if that isn't known.  A process that can't
-    have made it doesn't count: one that started later, a thread of the kernel, one that is dead and not reaped.  Where
-    that isn't sure the process counts.  Processes of containers count by the pids that they have there.
+    `started` is when it started, in clock ticks since the boot (field 22 of /proc/PID/stat); 0 if that isn't known.
+    `namespace` is the inode of its pid namespace, 0 for the first one, in which all processes have a pid.
     """
-    for number in _numbers(pid, proc):
+
+    __slots__ = ("namespace", "pid", "started")
+
+    def __init__(self, pid: int, started: int = 0, namespace: int = 0) -> None:
+        self.pid = pid
+        self.started = started
+        self.namespace = namespace
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Owner) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"Owner{self._key()}"
+
+    def _key(self) -> tuple[int, int, int]:
+        return (self.pid, self.started, self.namespace)
+
+    def session(self, number: int, *, is_named: bool = False) -> str:
+        """Return the name of its session `number`: kprobe_PID_STARTED_NUMBER.
+
+        `is_named` marks that the user named the group of the events, which isn't this name then.
+        """
+        name = f"{PREFIX}_{self.pid}_{self.started}_{number}"
+        if self.namespace:
+            name += f"_ns{self.namespace}"
+        return f"{name}_{NAMED}" if is_named else name
+
+
+class Session:
+    """What the name of a session says: its owner, and whether the user named the group of its events."""
+
+    __slots__ = ("is_named", "owner")
+
+    def __init__(self, owner: Owner, is_named: bool) -> None:
+        self.owner = owner
+        self.is_named = is_named
+
+
+def read_session(name: str) -> Session | None:
+    """Return what the name of a group or an instance says; None if it isn't one that `Owner.session` gives."""
+    prefix, *words = name.split("_")
+    is_named = words[3:] != [] and words[-1] == NAMED
+    if is_named:
+        words.pop()
+    namespace = words.pop()[2:] if len(words) == 4 and words[3].startswith("ns") else "0"
+    numbers = [_number(word) for word in (*words, namespace)]
+    if prefix != PREFIX or len(numbers) != 4 or None in numbers or not numbers[0]:
+        return None
+    pid, started, number, inside = (value or 0 for value in numbers)
+    owner = Owner(pid, started, inside)
+    return Session(owner, is_named) if owner.session(number, is_named=is_named) == name else None
+
+
+def this_process(proc: str = PROC, pid: int | None = None) -> Owner:
+    """Return this process as an owner."""
+    pid = os.getpid() if pid is None else pid
+    try:
+        started = _Process(proc, pid).started
+    except (OSError, ValueError, IndexError):
+        started = 0
+    return Owner(pid, started, _namespace(proc, "self") or 0)
+
+
+def holder(owner: Owner, proc: str = PROC) -> str:
+    """Return who the owner is, as "process 812 (python3)"; "" if that process is dead.
+
+    A process that can't be it doesn't count: one that started at another time, a thread of the kernel, one that is dead
+    and not reaped.  Where that isn't sure the process counts.
+    """
+    own = _namespace(proc, "self") or 0
+    if own and own != owner.namespace:
+        return f"process {owner.pid} of another container"  # whose processes can't be seen from here
+    for number in _numbers(owner, own, proc):
         try:
-            with open(f"{proc}/{number}/stat", encoding="utf-8", errors="replace") as file:
-                text = file.read()
-            comm, fields = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 1 :].split()
-            state, flags, threads, started = fields[0], int(fields[6]), int(fields[17]), int(fields[19])
+            process = _Process(proc, number)
         except FileNotFoundError:
             continue
         except (OSError, ValueError, IndexError):  # it may be the one
             return f"process {number}"
-        if flags & KERNEL_THREAD or (state in DEAD and threads <= 1):
+        if process.is_dead or (owner.started and process.started != owner.started and _has_our_time(proc, number)):
             continue
-        if made is not None and _wall(started) > made + MARGIN:
-            continue
-        return f"process {number} ({comm})"
+        return f"process {number} ({process.comm})"
     return ""
 
 
-def _numbers(pid: int, proc: str) -> list[int]:
-    """Return the processes that have this pid, here or in a pid namespace below."""
-    found = [pid] if os.path.exists(f"{proc}/{pid}") else []
+class _Process:
+    """What /proc/PID/stat says.  Raise `OSError`, `ValueError` or `IndexError` if it can't be read."""
+
+    __slots__ = ("comm", "is_dead", "started")
+
+    def __init__(self, proc: str, pid: int) -> None:
+        with open(f"{proc}/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            text = file.read()
+        fields = text[text.rindex(")") + 1 :].split()
+        self.comm = text[text.index("(") + 1 : text.rindex(")")]
+        self.is_dead = bool(int(fields[6]) & KERNEL_THREAD) or (fields[0] in DEAD and int(fields[17]) <= 1)
+        self.started = int(fields[19])
+
+
+def _numbers(owner: Owner, own: int, proc: str) -> Iterator[int]:
+    """Yield the pids that a process has here which has the owner's pid in the owner's namespace."""
+    if owner.namespace == own:
+        if os.path.exists(f"{proc}/{owner.pid}"):
+            yield owner.pid
+        return
     for name in os.listdir(proc):
-        if not name.isdigit() or int(name) == pid:
+        if not name.isdigit():
             continue
         try:
             with open(f"{proc}/{name}/status", encoding="utf-8", errors="replace") as file:
                 inner = next((line.split()[2:] for line in file if line.startswith("NSpid:")), [])
         except OSError:
             continue
-        if str(pid) in inner:
-            found.append(int(name))
-    return found
+        if str(owner.pid) in inner and _namespace(proc, name) in (owner.namespace, None):
+            yield int(name)
 
 
-def _wall(ticks: int) -> float:
-    """Return the time of the wall clock at which a process started, from its start in ticks since the boot."""
-    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-    return booted + ticks / os.sysconf("SC_CLK_TCK")
+def _namespace(proc: str, process: str) -> int | None:
+    """Return the inode of a process's pid namespace, 0 for the first one; None if that can't be seen."""
+    try:
+        inode = os.stat(f"{proc}/{process}/ns/pid").st_ino
+    except OSError:
+        return None
+    return 0 if inode == FIRST_NAMESPACE else inode
+
+
+def _has_our_time(proc: str, pid: int) -> bool:
+    """True if a process counts its start from the same moment as we do; False if it may be in a time namespace."""
+    try:
+        return os.stat(f"{proc}/{pid}/ns/time").st_ino == os.stat(f"{proc}/self/ns/time").st_ino
+    except FileNotFoundError:
+        return True  # Linux before 5.6 has no such namespaces
+    except OSError:
+        return False
+
+
+def _number(word: str) -> int | None:
+    """Return a number as `Owner.session` writes it; None for any other word."""
+    return int(word) if word.isascii() and word.isdigit() and len(word) < 21 and word == str(int(word)) else None

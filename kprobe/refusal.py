@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 from . import symbols
+from .definition import GROUP
 from .denial import DENIED, denied
 from .errorlog import explain, parse_filter_error, read_log
 from .errors import (
@@ -18,6 +19,7 @@ from .errors import (
     UnknownSymbol,
 )
 from .leftovers import whose
+from .owners import read_session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,9 +61,17 @@ def probe_refused(tracefs: Tracefs, path: str, probe: Probe, error: OSError, log
     number = error.errno or errno.EIO
     if number in DENIED:
         return denied(tracefs, path, error)
-    command = str(probe)
-    entry = explain(log_before, read_log(tracefs), command)
+    written = str(probe)
+    entry = explain(log_before, read_log(tracefs), written)
     says = entry.text if entry else ""
+    shown, column = (entry.command, entry.column) if entry else ("", None)
+    command = written
+    if read_session(probe.group) is not None:  # the user sees his own words: the group is none of them
+        command, before = str(probe.in_group(GROUP)), f"{probe.group}/"
+        at = shown.find(before)
+        if at >= 0:
+            shown = shown.replace(before, "", 1)
+            column = column if column is None or column <= at else max(at, column - len(before))
     kind = BY_SENTENCE.get(says) or BY_ERRNO.get(number)
     if kind is None:
         kind = UnknownSymbol if number == errno.ENOENT and not says else Refused
@@ -71,8 +81,8 @@ def probe_refused(tracefs: Tracefs, path: str, probe: Probe, error: OSError, log
         number,
         says=says,
         source=entry.source if entry else "",
-        shown=entry.command if entry else "",
-        column=entry.column if entry else None,
+        shown=shown,
+        column=column,
         hint=HINTS.get(says) or _place_hint(tracefs, probe, kind, says),
     )
 

@@ -10,6 +10,7 @@ from .errorlog import explain, read_log
 from .errors import AlreadyExists, Unsupported
 from .leftovers import whose
 from .listing import PATH, Line, delete, find, guess, read_lines
+from .owners import read_session
 from .turn import Turn
 from .undo import full
 
@@ -147,13 +148,20 @@ def add_probe(tracefs: Tracefs, undo: Undo, probe: Probe) -> Registration:
 
 
 def missed(tracefs: Tracefs, probe: Probe) -> int:
-    """Return how many hits the kernel could not record, by kprobe_profile; 0 if that can't be read."""
+    """Return how many hits the kernel could not record, by kprobe_profile; 0 if that can't be read.
+
+    Its rows have no groups, but are in the order of kprobe_events.  If that changes meanwhile, all events of that name
+    count.
+    """
     try:
-        rows = tracefs.read("kprobe_profile").decode(errors="replace").splitlines()
+        text = tracefs.read("kprobe_profile").decode(errors="replace")
+        events = [line.event for line in _read(tracefs)]
     except OSError:
         return 0
-    words = [row.split() for row in rows]
-    return sum(int(row[2]) for row in words if len(row) == 3 and row[0] == probe.name and row[2].isdigit())
+    rows = [row for row in (line.split() for line in text.splitlines()) if len(row) == 3 and row[2].isdigit()]
+    if [row[0] for row in rows] == [event.rpartition("/")[2] for event in events]:
+        return sum(int(row[2]) for row, event in zip(rows, events, strict=True) if event == probe.event)
+    return sum(int(row[2]) for row in rows if row[0] == probe.name)
 
 
 def _refused(
@@ -161,8 +169,8 @@ def _refused(
 ) -> Exception:
     """Return the error for a write that reported one, and forget the undo only if the write had no effect.
 
-    It had none if the kernel logged a refusal, or if the list shows nothing of ours.  A line like ours after EEXIST may
-    be that of somebody who was faster: it stays, and the error says so.
+    It had none if the kernel logged a refusal, or if the list shows nothing of ours.  In a group that the user named a
+    line like ours after EEXIST may be that of somebody who was faster: it stays, and the error says so.
     """
     refused = refusal.probe_refused(tracefs, PATH, probe, error, log)
     try:
@@ -170,7 +178,7 @@ def _refused(
     except OSError:
         there = None
     is_logged = explain(log, read_log(tracefs), str(probe)) is not None
-    if error.errno == errno.EEXIST:
+    if error.errno == errno.EEXIST and read_session(probe.group) is None:  # in a session's group all is its own
         undo.drop(registration.step)
         if there and isinstance(refused, AlreadyExists):
             hint = _owned_by_others(tracefs, probe, [line.text for line in there])

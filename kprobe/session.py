@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from . import denial, refusal
-from .definition import Probe, parse
+from .cleaning import clear
+from .definition import GROUP, Probe, parse
 from .errors import Unsupported
-from .instance import Instance, open_instance, pick
-from .processes import PROC, check_thread, threads
+from .instance import Instance, new_session, open_instance, pick
+from .owners import this_process
+from .picked import Picked
+from .processes import PROC
 from .registration import add_probe, missed
 from .undo import Undo, full
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
+    from .owners import Owner
     from .pages.live import RawPipe
     from .registration import Registration
     from .text import Record
@@ -25,14 +28,13 @@ if TYPE_CHECKING:
     from .undo import Step
 
 TICK = 0.1  # seconds; how soon a `stop` is noticed
-THREADS_EVERY = 1.0  # seconds between two looks for new threads
 
 
 class Tracer:
     """Traces with one tracefs.
 
-    `proc` is where this machine's processes are listed, `owner` the id that our instances carry (by default, of this
-    process), `clock` gives seconds and `sleep` waits for them.
+    `proc` is where this machine's processes are listed, `owner` whose name our sessions carry (by default, this
+    process's), `clock` gives seconds and `sleep` waits for them.
     """
 
     def __init__(
@@ -40,13 +42,13 @@ class Tracer:
         tracefs: Tracefs,
         *,
         proc: str = PROC,
-        owner: int | None = None,
+        owner: Owner | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.tracefs = tracefs
         self.proc = proc
-        self.owner = os.getpid() if owner is None else owner
+        self.owner = this_process(proc) if owner is None else owner
         self.clock = clock
         self.sleep = sleep
 
@@ -82,6 +84,8 @@ class Tracer:
         """Return the `format` file that the probe's event would have; add the probe for that long only."""
         probe = definition if isinstance(definition, Probe) else parse(definition)
         undo = Undo()
+        if probe.group == GROUP:
+            probe = probe.in_group(new_session(self.tracefs, self.owner)[0])
         path = f"events/{probe.event}/format"
         try:
             add_probe(self.tracefs, undo, probe)
@@ -100,7 +104,8 @@ class Tracer:
 class Trace:
     """One trace, from the adding of its probe to the last undo.
 
-    `probe` is what is traced, `instance` where.  `notices` are sentences for the user, ours, about what may surprise;
+    `probe` is what is traced, `instance` where; once it has begun the probe's event is in a group of the session's own,
+    unless the user named another.  `notices` are sentences for the user, ours, about what may surprise;
     `undo_failures`, after the end, the steps that could not be undone.
     """
 
@@ -125,7 +130,7 @@ class Trace:
         self._tracer = tracer
         self._filter = filter
         self._pid = pid
-        self._tid = tid
+        self._picked = Picked(tracer.tracefs, pid, tid, tracer.proc, tracer.clock)
         self._stacktrace = stacktrace
         self._duration = duration
         self._top_level = top_level
@@ -139,9 +144,6 @@ class Trace:
         self._began = 0.0
         self._is_open = False
         self._is_stopped = False
-        self._known_threads: set[int] = set()
-        self._looks_for_threads = False
-        self._looked = 0.0
 
     def __enter__(self) -> Trace:
         if self._is_open:
@@ -187,7 +189,7 @@ class Trace:
         clock = self._tracer.clock
         deadline = None if timeout is None else clock() + timeout
         while not self._is_stopped:
-            self._look_for_threads()
+            self._picked.look()
             wait = TICK if deadline is None else max(0.0, min(TICK, deadline - clock()))
             try:
                 return self._stream.read(wait)
@@ -212,7 +214,7 @@ class Trace:
         if self._duration is not None:
             self.wait()
         while not self._is_stopped and self._duration is None:
-            self._look_for_threads()
+            self._picked.look()
             wait = TICK if deadline is None else max(0.0, min(TICK, deadline - clock()))
             try:
                 return self._raw.read(wait)
@@ -246,7 +248,7 @@ class Trace:
         if self._duration is not None:
             end = self._began + self._duration
             while not self._is_stopped and (left := end - self._tracer.clock()) > 0:
-                self._look_for_threads()
+                self._picked.look()
                 self._tracer.sleep(min(TICK, left))
         self._disable()
 
@@ -280,11 +282,17 @@ class Trace:
         return self._is_stopped
 
     def _begin(self) -> None:
-        tracefs, tids = self.tracefs, self._threads()
-        self.instance = open_instance(tracefs, self._undo, self._tracer.owner, top_level=self._top_level)
+        tracefs, tids = self.tracefs, self._picked.find()
+        self.notices += clear(tracefs, self._tracer.proc)
+        is_named = self.probe.group != GROUP
+        self.instance = open_instance(
+            tracefs, self._undo, self._tracer.owner, top_level=self._top_level, is_named=is_named
+        )
+        if not is_named:
+            self.probe = self.probe.in_group(self.instance.session)
         text, by_filter = pick(self.instance, tids, self._filter)
-        self._known_threads = set(tids)
-        self._looks_for_threads = self._pid is not None and not by_filter
+        if not by_filter:
+            self._picked.watch(self.instance, tids)
         if self._follow:
             if by_filter or not tids:
                 raise Unsupported("way to follow forks here", "it needs pid, and an instance with set_event_pid")
@@ -294,7 +302,7 @@ class Trace:
         self.notices += self.instance.notices()
         if by_filter and self._pid is not None:
             self.notices.append("threads that the process starts from now on are not seen")
-        # late, as nothing tells whose it is, if we are killed, before it has a filter or is enabled in the instance
+        # late, as nothing tells whose an event in the user's group is, if we are killed, before it is enabled
         self._registration = add_probe(tracefs, self._undo, self.probe)
         if text:
             self._set_filter(text)
@@ -306,7 +314,7 @@ class Trace:
             self._undo.push(f"close {path}", self._stream.close, is_left=lambda: True, frees=True)
         self._enable()
         self._registration.verify()  # who came in between would have been given our hits, and we his
-        self._began = self._looked = self._tracer.clock()
+        self._began = self._tracer.clock()
 
     def _open_raw(self) -> None:
         from .pages.live import RawPipe
@@ -338,25 +346,6 @@ class Trace:
     def _disable(self) -> None:
         if self._enabled is not None:
             self._undo.now(self._enabled)
-
-    def _threads(self) -> list[int]:
-        if self._tid is not None:
-            check_thread(self.tracefs, self._tid, self._tracer.proc)
-            return [self._tid]
-        return [] if self._pid is None else threads(self.tracefs, self._pid, self._tracer.proc)
-
-    def _look_for_threads(self) -> None:
-        """Let in the threads that the process has started since."""
-        if not self._looks_for_threads or self._tracer.clock() < self._looked + THREADS_EVERY:
-            return
-        self._looked = self._tracer.clock()
-        try:
-            new = set(self._threads()) - self._known_threads
-        except Exception:  # the process is gone, or its machine; the reader will see
-            self._looks_for_threads = False
-            return
-        self.instance.add_threads(new)
-        self._known_threads |= new
 
     def _records(self) -> Iterator[Record]:
         if self._is_raw:

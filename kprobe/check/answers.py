@@ -17,6 +17,7 @@ from kprobe.undo import Undo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from kprobe.owners import Owner
     from kprobe.tracefs import Tracefs
 
 LIST = "dynamic_events"
@@ -54,7 +55,7 @@ class Asked:
     Raises `KprobeError` where asking isn't permitted.
     """
 
-    def __init__(self, tracefs: Tracefs, owner: int) -> None:
+    def __init__(self, tracefs: Tracefs, owner: Owner) -> None:
         self._tracefs = tracefs
         self._owner = owner
         self._undo = Undo()
@@ -155,7 +156,7 @@ class Asked:
 
     def _place(self) -> str:
         if not self._prefix:
-            self._prefix = open_instance(self._tracefs, self._undo, self._owner).prefix
+            self._prefix = open_instance(self._tracefs, self._undo, self._owner, is_named=True).prefix
         return self._prefix
 
     # ------------------------------------------------------------------------------------------------- refusals

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 from kprobe.backends import open_tracefs
@@ -12,6 +11,7 @@ from kprobe.check.statements import Position, Statement, linked
 from kprobe.check.suggestions import Suggestion, Trial
 from kprobe.errors import KprobeError
 from kprobe.kernels import ALL, Kernel, chosen
+from kprobe.owners import this_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _open(kernel: Kernel) -> tuple[Asked, Callable[[], None]]:
         tracefs = open_tracefs(kernel.spec)
         close: Callable[[], None] = getattr(tracefs, "close", lambda: None)
         try:
-            return Asked(tracefs, os.getpid()), close
+            return Asked(tracefs, this_process()), close
         except BaseException:
             close()
             raise

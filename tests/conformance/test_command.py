@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kprobe.cli import main
+from kprobe.owners import this_process
 
 from .builds import Build
 
@@ -71,7 +72,7 @@ def test_it_prints_until_a_signal_and_tidies_up(
     filter_ = f'filename ~ "*host*" && common_pid == {workload.pid}'
     assert main(["-F", DEFINITION, filter_], tracefs=Working()) == status
     out, err = capfdbinary.readouterr()
-    assert seen == [b"p:kprobes/myopen do_sys_openat2 filename=+0(%si):string\n"]
+    assert seen == [f"p:{this_process().session(0)}/myopen do_sys_openat2 filename=+0(%si):string\n".encode()]
     assert [line.partition(b": myopen: ")[2] for line in out.splitlines()] == [
         f'({build.openat2}) filename="/etc/hostname"'.encode(),
         f'({build.openat2}) filename="/no/host"'.encode(),

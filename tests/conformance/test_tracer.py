@@ -166,10 +166,10 @@ LONG = "aaaaaaaaaabbbbbbbbbbcccccccccc12=+0(+0(+0(+0(+0(+0(+0(+0(%di)))))))):u64
 @pytest.mark.parametrize(
     ("ours", "theirs", "shown"),
     [
-        ("p:same do_sys_openat2", "p:same vfs_read", "p:kprobes/same vfs_read"),
-        ("p:same do_sys_openat2 %di", "p:same do_sys_openat2 %si", "p:kprobes/same do_sys_openat2 arg1=%si"),
+        ("p:h/same do_sys_openat2", "p:h/same vfs_read", "p:h/same vfs_read"),
+        ("p:h/same do_sys_openat2 %di", "p:h/same do_sys_openat2 %si", "p:h/same do_sys_openat2 arg1=%si"),
         ("p:g/same do_sys_openat2+SECOND a=%di", "p:g/same do_sys_openat2 a=%di", "p:g/same do_sys_openat2 a=%di"),
-        (f"p:same vfs_read {LONG}", f"p:same vfs_write {LONG}", f"p:kprobes/same vfs_write {LONG}"),
+        (f"p:h/same vfs_read {LONG}", f"p:h/same vfs_write {LONG}", f"p:h/same vfs_write {LONG}"),
     ],
 )
 @pytest.mark.parametrize(
@@ -188,11 +188,11 @@ def test_who_comes_at_the_same_moment_is_told_and_left_alone(
 
 
 def test_who_joins_a_trace_is_told_and_left_alone(tracefs: Any) -> None:
-    trace = Tracer(tracefs).trace("p:same do_sys_openat2")
+    trace = Tracer(tracefs).trace("p:h/same do_sys_openat2")
     with trace:
-        define(tracefs, "p:same vfs_read")
-    assert trace.notices == ["hits of others' probes came, too: p:kprobes/same vfs_read joined kprobes/same"]
-    assert probes(tracefs) == ["p:kprobes/same vfs_read"]
+        define(tracefs, "p:h/same vfs_read")
+    assert trace.notices == ["hits of others' probes came, too: p:h/same vfs_read joined h/same"]
+    assert probes(tracefs) == ["p:h/same vfs_read"]
 
 
 @pytest.mark.parametrize("theirs", ["p:same vfs_read", "p:other vfs_read"])

@@ -115,7 +115,7 @@ class ScriptedTracefs:
         return [path + "/" for path in self.directories if path.startswith("instances/")]
 
     def listdir(self, path: str) -> list[str]:
-        raise NotImplementedError
+        return sorted(name.rpartition("/")[2] for name in self.directories if name.rpartition("/")[0] == path)
 
     def exists(self, path: str) -> bool:
         return path in self.files or path in self.directories

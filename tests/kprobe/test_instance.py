@@ -9,6 +9,7 @@ import pytest
 
 from kprobe.errors import UndoFailed
 from kprobe.instance import open_instance
+from kprobe.owners import Owner
 from kprobe.undo import Undo
 
 
@@ -35,8 +36,8 @@ class Looked:
 
 def made(tracefs: Any) -> Undo:
     undo = Undo()
-    open_instance(tracefs, undo, 42)
-    assert tracefs.there == {"instances", "instances/kprobe_42_0"}
+    open_instance(tracefs, undo, Owner(42, 5))
+    assert tracefs.there == {"instances", "instances/kprobe_42_5_0"}
     return undo
 
 
@@ -48,7 +49,7 @@ def test_an_instance_that_somebody_looks_at_is_removed_afterwards() -> None:
 
 def test_one_that_stays_busy_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kprobe.instance.PATIENCE", 0.02)
-    with pytest.raises(UndoFailed, match="remove instances/kprobe_42_0"):
+    with pytest.raises(UndoFailed, match="remove instances/kprobe_42_5_0"):
         made(Looked(1_000_000)).finish(None)
 
 

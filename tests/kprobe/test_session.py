@@ -20,11 +20,14 @@ from kprobe.errors import (
     UnknownSymbol,
     Unsupported,
 )
+from kprobe.owners import Owner
 from kprobe.session import Trace, Tracer, split_header
 
 LINE = b"             cat-2841    [000] .....  2148.505110: myopen: (do_sys_openat2+0x0/0x170)\n"
-ME = "instances/kprobe_77_0"
-EVENT = f"{ME}/events/kprobes/myopen"
+MINE = "kprobe_77_5000_0"  # the session: process 77 that started 5,000 ticks after the boot
+ME = f"instances/{MINE}"
+OWN = f"events/{MINE}/myopen"
+EVENT = f"{ME}/{OWN}"
 
 
 class Clock:
@@ -53,7 +56,8 @@ def trace(scripted: Any, clock: Clock, fs: Any) -> Callable[..., Trace]:
     for tid in (42, 43):
         fs.create_dir(f"/proc/42/task/{tid}")
         fs.makedirs(f"/proc/{tid}", exist_ok=True)
-    tracer = Tracer(scripted, owner=77, clock=clock, sleep=clock.sleep)
+    fs.create_file("/proc/77/stat", contents="77 (kprobe) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5000 0 0 0\n")
+    tracer = Tracer(scripted, owner=Owner(77, 5000), clock=clock, sleep=clock.sleep)
 
     def make(definition: str = "p:myopen do_sys_openat2", **options: Any) -> Trace:
         return tracer.trace(definition, **options)
@@ -72,12 +76,12 @@ def test_a_plain_trace(scripted: Any, trace: Callable[..., Trace]) -> None:
         assert list(running.lines()) == [LINE, LINE]
     assert scripted.log == [
         f"mkdir {ME}",
-        "write kprobe_events p:myopen do_sys_openat2",
+        f"write kprobe_events p:{MINE}/myopen do_sys_openat2",
         f"stream {ME}/trace_pipe",
         f"write {EVENT}/enable 1",
         f"write {EVENT}/enable 0",
         f"close {ME}/trace_pipe",
-        "write kprobe_events -:kprobes/myopen",
+        f"write kprobe_events -:{MINE}/myopen",
         f"rmdir {ME}",
     ]
     assert state(scripted) == before
@@ -103,11 +107,13 @@ def test_a_new_instance_does_not_keep_the_top_levels_stacktrace(scripted: Any, t
     assert scripted.files["options/stacktrace"] == b"1\n"
 
 
-def test_the_next_number_if_the_instance_is_taken(scripted: Any, trace: Callable[..., Trace]) -> None:
-    scripted.directories.add(ME)
+@pytest.mark.parametrize("taken", [ME, f"events/{MINE}"])
+def test_the_next_number_if_one_is_taken(scripted: Any, trace: Callable[..., Trace], taken: str) -> None:
+    scripted.directories.add(taken)
     with trace() as running:
-        assert running.instance.prefix == "instances/kprobe_77_1/"
-    assert ME in scripted.directories
+        assert running.instance.prefix == "instances/kprobe_77_5000_1/"
+        assert running.probe.event == "kprobe_77_5000_1/myopen"
+    assert taken in scripted.directories
 
 
 @pytest.mark.parametrize("way", ["asked for", "no instances", "not permitted"])
@@ -120,9 +126,7 @@ def test_at_the_top_level_all_is_put_back(scripted: Any, trace: Callable[..., Tr
     with trace(pid=42, filter="a == 1 || b == 2", stacktrace=True, top_level=way == "asked for") as running:
         assert scripted.files["options/stacktrace"] == b"1\n"
         assert scripted.files["set_event_pid"] == b""
-        assert scripted.files["events/kprobes/myopen/filter"] == (
-            b"(a == 1 || b == 2) && (common_pid == 42 || common_pid == 43)\n"
-        )
+        assert scripted.files[f"{OWN}/filter"] == (b"(a == 1 || b == 2) && (common_pid == 42 || common_pid == 43)\n")
     assert state(scripted) == before
     reason = {"asked for": "", "no instances": "no instances", "not permitted": "Operation not permitted"}[way]
     assert any(reason in notice for notice in running.notices) == bool(running.notices)
@@ -290,7 +294,7 @@ def test_a_failing_undo_stops_no_other_and_is_reported(scripted: Any, trace: Cal
         scripted.refuse["write kprobe_events"] = errno.EBUSY
     assert caught.value.failures == running.undo_failures
     assert [(step, error.errno) for step, error in running.undo_failures] == [
-        ("remove kprobes/myopen from kprobe_events", errno.EBUSY)
+        (f"remove {MINE}/myopen from kprobe_events", errno.EBUSY)
     ]
     assert ME not in scripted.directories
 
@@ -302,27 +306,35 @@ def test_a_failing_undo_does_not_hide_the_error(scripted: Any, trace: Callable[.
 
     with pytest.raises(LookupError) as caught, trace():
         fail()
-    assert "remove kprobes/myopen from kprobe_events" in caught.value.__notes__[0]
+    assert f"remove {MINE}/myopen from kprobe_events" in caught.value.__notes__[0]
 
 
-def test_an_event_of_that_name_is_left_alone(scripted: Any, trace: Callable[..., Trace]) -> None:
+def test_an_event_of_that_name_in_another_group_is_no_matter(scripted: Any, trace: Callable[..., Trace]) -> None:
     scripted.write("kprobe_events", b"p:myopen vfs_read\n")
     before = state(scripted)
-    with pytest.raises(AlreadyExists) as caught, trace():
+    with trace() as one, trace() as two:
+        assert (one.probe.event, two.probe.event) == (f"{MINE}/myopen", "kprobe_77_5000_1/myopen")
+    assert state(scripted) == before
+
+
+def test_an_event_of_a_group_that_the_user_named_is_left_alone(scripted: Any, trace: Callable[..., Trace]) -> None:
+    scripted.write("kprobe_events", b"p:group/myopen vfs_read\n")
+    before = state(scripted)
+    with pytest.raises(AlreadyExists) as caught, trace("p:group/myopen do_sys_openat2"):
         pass
     assert caught.value.errno == errno.EEXIST
     assert "choose another name" in caught.value.hint
     assert state(scripted) == before
-    assert "write kprobe_events p:myopen do_sys_openat2" not in scripted.log
+    assert scripted.log[1:] == ["mkdir instances/kprobe_77_5000_0_named", "rmdir instances/kprobe_77_5000_0_named"]
 
 
 def test_an_event_that_exists_is_told_with_its_probes(scripted: Any, trace: Callable[..., Trace]) -> None:
-    scripted.write("kprobe_events", b"p:myopen vfs_read\n")
-    with pytest.raises(AlreadyExists) as caught, trace():
+    scripted.write("kprobe_events", b"p:group/myopen vfs_read\n")
+    with pytest.raises(AlreadyExists) as caught, trace("p:group/myopen do_sys_openat2"):
         pass
     assert caught.value.hint == (
-        "p:kprobes/myopen vfs_read is somebody's; choose another name, or remove it: "
-        "echo '-:kprobes/myopen' >> kprobe_events"
+        "p:group/myopen vfs_read is somebody's; choose another name, or remove it: "
+        "echo '-:group/myopen' >> kprobe_events"
     )
 
 
@@ -334,10 +346,11 @@ def test_an_event_that_appears_meanwhile_is_left_alone(scripted: Any, trace: Cal
 
 
 def test_a_refusal_carries_the_kernels_words_for_this_command(scripted: Any, trace: Callable[..., Trace]) -> None:
-    old = b"[    1.000000] trace_kprobe: error: Old news\n  Command: p:myopen do_sys_opn\n           ^\n"
+    written = f"p:{MINE}/myopen do_sys_opn"
+    old = f"[    1.000000] trace_kprobe: error: Old news\n  Command: {written}\n           ^\n".encode()
     new = (
         b"[    2.000000] trace_kprobe: error: Invalid probed address or symbol\n"
-        b"  Command: p:myopen do_sys_opn\n                    ^\n"
+        b"  Command: " + written.encode() + b"\n           " + b" " * (9 + len(MINE) + 1) + b"^\n"
         b"[    2.000001] trace_kprobe: error: Somebody else's\n  Command: p:x y\n           ^\n"
     )
     scripted.files["error_log"] = old
@@ -395,13 +408,13 @@ def test_a_kernel_that_takes_a_definition_for_another(scripted: Any, trace: Call
     def rename(_: bytes) -> None:
         scripted.on_write.clear()
         scripted._define(b"p:r_do_sys_openat2_0 do_sys_openat2\n")
-        scripted.exists = lambda path, real=scripted.exists: path != "events/kprobes/myopen" and real(path)
+        scripted.exists = lambda path, real=scripted.exists: path != OWN and real(path)
         scripted._define = lambda data, real=scripted._define: real(data) if data.startswith(b"-") else None
 
     scripted.on_write["kprobe_events"] = rename
     with pytest.raises(Unsupported) as caught, trace("r10:myopen do_sys_openat2"):
         pass
-    assert caught.value.evidence == "r10:myopen do_sys_openat2 made kprobes/r_do_sys_openat2_0 instead"
+    assert caught.value.evidence == f"r10:{MINE}/myopen do_sys_openat2 made kprobes/r_do_sys_openat2_0 instead"
     assert scripted.files["kprobe_events"] == b""
 
 
@@ -464,6 +477,13 @@ def test_header_and_missed(scripted: Any, trace: Callable[..., Trace]) -> None:
         assert running.missed() == 3
 
 
+def test_missed_of_events_with_one_name(scripted: Any, trace: Callable[..., Trace]) -> None:
+    scripted.write("kprobe_events", b"p:other/myopen vfs_read\n")
+    with trace() as running:
+        scripted.files["kprobe_profile"] = b"  myopen     20      3\n  myopen     9      4\n"
+        assert running.missed() == 4
+
+
 def test_split_header() -> None:
     assert split_header(b"# a\n#\nline\n# b\n") == (b"# a\n#\n", b"line\n# b\n")
     assert split_header(b"# a") == (b"# a", b"")
@@ -472,11 +492,11 @@ def test_split_header() -> None:
 
 def test_format_adds_the_probe_for_a_moment(scripted: Any) -> None:
     before = state(scripted)
-    assert Tracer(scripted).format("p:myopen do_sys_openat2") == b"name: x\nformat:\n"
+    assert Tracer(scripted, owner=Owner(77, 5000)).format("p:myopen do_sys_openat2") == b"name: x\nformat:\n"
     assert state(scripted) == before
     assert scripted.log == [
-        "write kprobe_events p:myopen do_sys_openat2",
-        "write kprobe_events -:kprobes/myopen",
+        f"write kprobe_events p:{MINE}/myopen do_sys_openat2",
+        f"write kprobe_events -:{MINE}/myopen",
     ]
 
 
@@ -498,7 +518,7 @@ def shown_otherwise(scripted: Any, *others: bytes) -> None:
     def defined(data: bytes) -> None:
         define(data)
         if not data.startswith(b"-"):
-            scripted.files["kprobe_events"] = b"".join([b"p:kprobes/myopen somewhere\n", *others])
+            scripted.files["kprobe_events"] = b"".join([f"p:{MINE}/myopen somewhere\n".encode(), *others])
 
     scripted._define = defined
 
@@ -511,9 +531,9 @@ def test_a_probe_that_is_shown_otherwise(scripted: Any, trace: Callable[..., Tra
 
 
 def test_a_probe_that_can_not_be_told_from_others_is_told(scripted: Any, trace: Callable[..., Trace]) -> None:
-    shown_otherwise(scripted, b"p:kprobes/myopen elsewhere\n")
+    shown_otherwise(scripted, f"p:{MINE}/myopen elsewhere\n".encode())
     with pytest.raises(AlreadyExists) as caught, trace():
         pass
-    assert "p:kprobes/myopen somewhere; p:kprobes/myopen elsewhere" in str(caught.value)
+    assert f"p:{MINE}/myopen somewhere; p:{MINE}/myopen elsewhere" in str(caught.value)
     assert "others' probes feed the event, too, and can't be told from ours" in caught.value.__notes__[0]
-    assert "-:kprobes/myopen" not in " ".join(scripted.log)
+    assert f"-:{MINE}/myopen" not in " ".join(scripted.log)

@@ -21,6 +21,7 @@ from kprobe import (
     UnknownSymbol,
 )
 from kprobe.cli import main
+from kprobe.owners import this_process
 from kprobe.tracefs import Tracefs
 from kprobe_sim import SimulatedKernel, Task
 
@@ -145,10 +146,10 @@ def test_other_peoples_settings_stay(kernel: SimulatedKernel) -> None:
     assert tracefs.read("events/kprobes/theirs/enable") == b"1\n"
 
 
-def test_an_event_of_that_name_is_left_alone(kernel: SimulatedKernel) -> None:
-    kernel.tracefs.write("kprobe_events", b"p:myopen vfs_read\n")
+def test_an_event_in_a_group_that_the_user_named_is_left_alone(kernel: SimulatedKernel) -> None:
+    kernel.tracefs.write("kprobe_events", b"p:group/myopen vfs_read\n")
     before = state(kernel)
-    with pytest.raises(AlreadyExists), Tracer(kernel.tracefs).trace(OPEN):
+    with pytest.raises(AlreadyExists), Tracer(kernel.tracefs).trace("p:group/myopen do_sys_openat2"):
         pass
     assert state(kernel) == before
 
@@ -250,11 +251,11 @@ def test_the_command_shows_a_refusal_with_its_caret(kernel: SimulatedKernel, cap
 
 
 def test_the_command_tells_who_joined(kernel: SimulatedKernel, capfd: Any) -> None:
-    tracefs = Playing(kernel, lambda: kernel.tracefs.write("kprobe_events", b"p:same vfs_read\n"))
-    assert main(["p:same do_sys_openat2"], tracefs=tracefs) == 0
-    said = "WARNING: hits of others' probes came, too: p:kprobes/same vfs_read joined kprobes/same\n"
+    tracefs = Playing(kernel, lambda: kernel.tracefs.write("kprobe_events", b"p:group/same vfs_read\n"))
+    assert main(["p:group/same do_sys_openat2"], tracefs=tracefs) == 0
+    said = "WARNING: hits of others' probes came, too: p:group/same vfs_read joined group/same\n"
     assert capfd.readouterr().err.endswith(f"Ending tracing...\n{said}")
-    assert kernel.tracefs.read("kprobe_events") == b"p:kprobes/same vfs_read\n"
+    assert kernel.tracefs.read("kprobe_events") == b"p:group/same vfs_read\n"
 
 
 def test_the_command_tells_what_is_left_and_how_to_remove_it(
@@ -269,10 +270,11 @@ def test_the_command_tells_what_is_left_and_how_to_remove_it(
 
     tracefs = Playing(kernel, lambda: monkeypatch.setattr(kernel.tracefs, "write", refusing))
     assert main(["p:mine do_sys_openat2"], tracefs=tracefs) == 4
+    event = f"{this_process().session(0)}/mine"
     assert capfd.readouterr().err.endswith(
         "ERROR: left behind, because undoing it failed:\n"
-        "  remove kprobes/mine from kprobe_events: [Errno 5] Input/output error: 'kprobe_events'\n"
-        "    by hand: echo '-:kprobes/mine' >> kprobe_events\n"
+        f"  remove {event} from kprobe_events: [Errno 5] Input/output error: 'kprobe_events'\n"
+        f"    by hand: echo '-:{event}' >> kprobe_events\n"
     )
     assert kernel.tracefs.listdir("instances") == []
 
