@@ -1,6 +1,6 @@
 # make without an argument tells what there is
 .DEFAULT_GOAL := help
-.PHONY: help demo test documents vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-held changes profiles distribution corpus playground playground-test bulk-test check format bench growth bench-check bench-vm clean
+.PHONY: help demo test documents vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-held changes profiles distribution corpus playground playground-test bulk-test check format bench growth fuzz bench-check bench-vm clean
 KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
@@ -34,6 +34,7 @@ help:
 	@echo 'make bench-check          a short run, compared with the last recorded figures; it warns and never fails'
 	@echo 'make documents DIRECTORY=…  look in the five documents for what the list of items and the replays leave out'
 	@echo 'make growth               what operations cost with many probes, instances and events; writes docs/growth.md'
+	@echo 'make fuzz [ONLY=text]     throw bytes at what reads files of others, SECONDS=600 for each of them and by each engine'
 	@echo 'make bench-vm [KERNEL=…]  those of the guests: boot, clone, requests, streams, the suite'
 	@echo 'make clean                remove the virtual environment and caches'
 
@@ -142,6 +143,14 @@ growth: $(VENV)/.dev
 
 bench-check: $(VENV)/.dev
 	$(PY) tools/bench.py --check
+
+# atheris looks for bytes that run new code; it has no place in .[dev], as it comes for few machines
+$(VENV)/.fuzz: $(VENV)/.dev
+	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[fuzz]' && touch $@
+
+SECONDS ?= 600
+fuzz: $(VENV)/.fuzz
+	nice $(PY) tools/fuzz.py $(ONLY) --seconds $(SECONDS)
 
 bench-vm: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check

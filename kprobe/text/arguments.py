@@ -102,6 +102,19 @@ def _array(specs: list[str]) -> tuple[str, Convert]:
     return r"\{(" + ",".join([pattern] * len(specs)) + r")\}", _numbers(convert)
 
 
+def _following(items: list[tuple[str, str]]) -> str:
+    """Give the pattern of what stands after a string, as far as the next."""
+    pattern = ""
+    for name, spec in items:
+        pattern += f" {name}=".encode().decode("latin-1")
+        if spec == '"%s"':
+            return pattern + r'(?:"|\(fault\))'
+        if spec[0] == "{":
+            return pattern + r"\{"
+        pattern += _scalar(spec)[0].replace("(", "(?:", 1)
+    return pattern
+
+
 def _reader(pattern: str, plain: str, names: list[str], converts: list[Convert]) -> Reader:
     """Write the function that reads a text into a dict: spelled out, it takes a third of the time of a loop.
 
@@ -177,12 +190,9 @@ class Arguments:
                 plain += '(?:"([^"]*+)"|\\(fault\\))'
                 if i == strings[-1]:
                     pattern += r'(?:"(.*)"|\(fault\))'
-                elif len(strings) < 3:
-                    pattern += r'(?:"(.*?)"|\(fault\))'
                 else:
-                    # no way back into a string: with many of them, trying all ends has no bound worth having
-                    follow = f" {items[i + 1][0]}=".encode().decode("latin-1")
-                    pattern += r'(?>"(.*?)"(?=' + follow + r")|\(fault\))"
+                    # no way back into a string: trying all ends of each has no bound worth having
+                    pattern += r'(?>"(.*?)"(?=' + _following(items[i + 1 :]) + r")|\(fault\))"
                 converts.append(_text)
                 continue
             part, convert = _array(_ELEMENT.findall(spec)) if spec[0] == "{" else _scalar(spec)

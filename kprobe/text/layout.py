@@ -83,7 +83,7 @@ PERF: Final = re.compile(
     rb" *+([^\n]{1,16}?) ++(\d{1,10})(?:/(\d{1,10}))? ++\[(\d{3,9})\] (?:([^\s\d]\S{1,7}) )? *+"
     rb"(\d{1,20})\.(\d{6}(?:\d{3})?): ++(?:\d{1,20} ++)?(?:([\w-]++):(?=\w))?" + _PADDED
 )
-PERF_FRAME: Final = re.compile(rb"\t *([0-9a-f]{1,16}) ([^\n]*?)(?: \([^\n]*\))?\r?\n")
+PERF_FRAME: Final = re.compile(rb"\t *+([0-9a-f]{1,16}) ([^\n]*+)\n")
 
 # Columns that lost their width, as in mail and on pages.
 LOOSE: Final = re.compile(

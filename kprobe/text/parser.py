@@ -46,8 +46,15 @@ _LONGEST_LINE: Final = 1 << 20
 # The longest comm and a newline: so little text may be the beginning of a comm with a newline in it.
 _COMM: Final = 17
 
-# How many records of a format may turn out to be broken off before such records are no longer waited for.
+# How many records of an event may turn out to be broken off before such records are no longer waited for, and of all.
 _PATIENCE: Final = 3
+_PATIENCE_ALL: Final = 64
+
+# How many bytes may be read again to find the end of a record among lines that look like records.
+_AGAIN: Final = 16384
+
+# A line with which a record can end whose string began in an earlier one: the last quote is followed by arguments.
+_ENDS = re.compile(rb"[^\n]*[\"'}](?:\Z|(?= [^\"'}]*\Z))")
 
 _NAME = re.compile(rb" \w+=")
 
@@ -228,7 +235,10 @@ class Parser:
         end = position
         frames = []
         while end < limit and (line := PERF_FRAME.match(text, end, limit)) is not None:
-            frames.append(frame(line[2].decode("utf-8", "surrogateescape") + f" <{line[1].decode()}>"))
+            shown = line[2].removesuffix(b"\r").decode("utf-8", "surrogateescape")
+            if shown.endswith(")"):
+                shown = shown.partition(" (")[0]  # where the code is from
+            frames.append(frame(shown + f" <{line[1].decode()}>"))
             end = line.end()
         if end == limit and not whole:
             return wait
@@ -295,20 +305,23 @@ class Parser:
             record = self._lines.record(line, text[body : end - 1], text[start:end])
             if isinstance(record, Event) and record.complete and record.address is not None:
                 return record
-        joined = 0  # where the first line ends that was joined although it looks like a record
-        while end < limit and end - start < _LONGEST:
+        joined = again = 0  # where the first line ends that was joined although it looks like a record
+        last = start
+        while end < limit and end - start < _LONGEST and again < _AGAIN:
             if self._starts(text, end, limit):
-                if self._reads(line, text[body : end - 1]):
-                    break
+                if not joined or _ENDS.match(text, last, end - 1 - (text[end - 2 : end - 1] == b"\r")):
+                    again += end - body if joined else 0
+                    if self._reads(line, text[body : end - 1]):
+                        break
                 if not joined:
                     if (torn := self._torn(line, text, end)) > 0:
                         return self._lines.uncertain(line, text[body:torn], text[start:torn])
-                    if self._broken.get(site, 0) >= _PATIENCE or not self._lines.opens(line, text[body : end - 1]):
+                    if not self._is_patient(site) or not self._lines.opens(line, text[body : end - 1]):
                         break
                     joined = end
-            end = text.index(b"\n", end) + 1
+            last, end = end, text.index(b"\n", end) + 1
         # whether all that there is belongs to the record, so that more may
-        open_end = end == limit and end - start < _LONGEST and not final
+        open_end = end == limit and end - start < _LONGEST and again < _AGAIN and not final
         if open_end and not whole:
             return None
         if not self._reads(line, text[body : end - 1]):
@@ -322,6 +335,10 @@ class Parser:
             elif open_end and self._lines.opens(line, text[body : end - 1]):
                 return None
         return self._longest(line, text, body, end)
+
+    def _is_patient(self, site: bytes) -> bool:
+        """Say whether a record of an event is waited for whose string has no end yet."""
+        return self._broken.get(site, 0) < _PATIENCE and sum(self._broken.values()) < _PATIENCE_ALL
 
     def _reads(self, line: Match, rest: bytes) -> bool:
         return self._lines.record(line, rest, b"") is not None

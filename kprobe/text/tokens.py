@@ -26,8 +26,10 @@ _BETWEEN: Final = (b" ", b", ", b" ==> ", b", ==> ", b",")
 _BOTH = re.compile(rb"(0x[0-9a-f]{1,16}) \((-?\d{1,20})\)")
 _FAULT = b"(fault)"
 
-# How often the end of a string may be moved before the arguments are given up: a hostile string can offer many ends.
-_TRIES = 100
+# How often the end of a string may be moved before the arguments are given up, and how many arguments may be read again
+# for that: a hostile string can offer many ends.
+_TRIES: Final = 100
+_AGAIN: Final = 300
 
 # How sure a value is: it can be no other; it may be another; it is nothing that a kernel prints, and its text is kept.
 _SURE: Final = 0
@@ -119,7 +121,7 @@ def probe_arguments(body: bytes, *, decimal: bool = False) -> Reading:
     best: list[_Argument] | None = None
     opens = False
     end = len(body) - (body[-1:] == b"\r")
-    position = 0
+    position = again = 0
     for _ in range(_TRIES):
         while position < end and (name := _NAME.match(body, position)) is not None:
             label, start = name[1].decode(), name.end()
@@ -143,7 +145,8 @@ def probe_arguments(body: bytes, *, decimal: bool = False) -> Reading:
             return _reading(body, found, whole=True, opens=False)
         if best is None:
             best = list(found)
-        moved = _moved(body, found)
+        again += len(found)
+        moved = _moved(body, found) if again < _AGAIN else None
         if moved is None:
             break
         names = {argument[0] for argument in found}

@@ -1,0 +1,75 @@
+"""Text made to be slow to read: no line costs much more than `make fuzz` allows, a millisecond for each KiB of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from kprobe.text import Event, Parser, StackTrace, parse
+
+HEAD = b"            bash-42      [001] .....    11.791146: "
+RETURN = HEAD + b"ret: (f+0x0/0x1) ret=3\n"
+# what the fuzzer allows is held on a machine that does nothing else; what it found were factors of 10 to 40
+SLACK = 5
+
+
+@pytest.fixture(scope="module")
+def fuzz(loaded: Callable[[Path], ModuleType]) -> ModuleType:
+    return loaded(Path(__file__).parents[3] / "tools" / "fuzz.py")
+
+
+@pytest.mark.parametrize(
+    ("known", "text"),
+    [
+        # two strings, of which the first could end anywhere: all its ends were tried with all ends of the second
+        (1, HEAD + b'e: (f+0x0/0x1) s="' + b'" a=1 t="' * 400 + b"\n"),
+        (1, HEAD + b'e: (f+0x0/0x1) s="' + b'" a=1 t="x" c=' * 250 + b"\n"),
+        # records that are broken off, each of another event: 16 KiB were read for each line after each
+        (0, b"# tracer: nop\n" + b"".join(b'e%d: (f) s="x\n' % i for i in range(200))),
+        (0, b"".join(HEAD + b'e%d: (f+0x0/0x1) s="x" s="\n' % i for i in range(200))),
+        # a hundred times 500 arguments
+        (0, HEAD + b"e: (f+0x0/0x1)" + b"".join(b' a%d="x"' % i for i in range(500)) + b" %\n"),
+        # a call chain of perf script with many parentheses
+        (0, b"qemu 1/2 [000] 22275.020343: p:e: (ffffffff813485a0)\n\tff " + b" (" * 1400 + b"\n"),
+        (0, HEAD + b'e: (f) s="' + b'" a="' * 800 + b"\n"),
+        (0, (RETURN + b"\n" * 50) * 80),
+        (0, HEAD + b"<stack trace>\n" + b"".join(b" => f%d+0x1/0x2\n" % i for i in range(300))),
+    ],
+)
+def test_no_line_takes_long(fuzz: ModuleType, known: int, text: bytes) -> None:
+    formats, definitions = fuzz.KNOWN[known]
+    parser = Parser(formats, definitions=definitions)
+    parser.feed(b"".join(HEAD + name + b": (f+0x0/0x1)\n" for name in fuzz.EVENTS) * 2)
+    parser.close()
+    times = fuzz.slow(lambda: (parser.feed(text), parser.close()), text.count(b"\n"), len(text))
+    assert times < SLACK
+
+
+def test_the_fuzzer_tells_a_slow_text_and_checks_its_seeds(fuzz: ModuleType) -> None:
+    assert fuzz.slow(lambda: sum(range(2_000_000)), 1, 50) > 2
+    assert fuzz.slow(lambda: None, 1, 50) == 0
+    for target in fuzz.TARGETS.values():
+        seeds = list(target.seeds())
+        assert len(seeds) > 20
+        target.check(seeds[0])
+        target.check(seeds[-1])
+
+
+def test_a_string_with_many_records_in_it_is_still_one() -> None:
+    """What is read again to find its end is bounded, which lines that can't be the end don't count for."""
+    forged = (b"\n" + RETURN.removesuffix(b"\n")) * 60
+    text = HEAD + b'ent: (f+0x0/0x1) s="' + forged + b'" a=0x1\n' + RETURN
+    event, following = parse(text, definitions=["p:ent f s=+0(%si):string a=%di"])
+    assert isinstance(event, Event)
+    assert event.fields == {"s": forged.decode(), "a": 1}
+    assert following.raw == RETURN
+
+
+def test_a_frame_of_perf_script_with_parentheses() -> None:
+    head = b"qemu 1/2 [000] 22275.020343: p:e: (ffffffff813485a0)\n"
+    _, stack = parse(head + b"\tff f (a) (b)\n\tfe g (x\n\tfd h+0x1/0x2 (/lib/a b.so)\r\n\n")
+    assert isinstance(stack, StackTrace)
+    assert [frame.text for frame in stack.frames] == ["f <ff>", "g (x <fe>", "h+0x1/0x2 <fd>"]
