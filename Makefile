@@ -24,7 +24,7 @@ help:
 	@echo 'make vm-held              hold every locked kernel to its guest; writes docs/held.md; minutes each (ONLY="6.16 7.1")'
 	@echo 'make profiles             record every locked kernel into files (DIRECTORY=profiles ONLY="6.12 7.2"); minutes'
 	@echo 'make distribution         record the kernels of distributions/kprobe-sim-profiles anew (ONLY="6.16 7.1"); minutes'
-	@echo 'make corpus               make the archives of distributions/kprobe-corpus anew (ONLY=recorded)'
+	@echo 'make corpus               make the archives of distributions/kprobe-corpus anew, and docs/corpus-table.md (ONLY="recorded 7.3")'
 	@echo 'make playground           assemble the page on which simulated kernels answer into build/playground, for any file server'
 	@echo 'make playground-test      the same, and its tests in Chromium'
 	@echo 'make bulk-test            query tables of traces by DuckDB and Dask, as docs/bulk.md does; installs them'
@@ -105,8 +105,10 @@ distribution: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
 	$(PY) tools/profiles.py --distribution $(ONLY)
 
+# ONLY="recorded documents 7.3"; the kernels need guests, a minute each
 corpus: $(VENV)/.dev
 	$(PY) tools/corpus.py $(ONLY)
+	$(PY) tools/corpus_table.py
 
 # node and npm for what is built, and what drives Chromium: a hundred megabytes that nothing else needs
 $(VENV)/.playground: $(VENV)/.dev

@@ -1,42 +1,64 @@
 """Make the archives of distributions/kprobe-corpus, and the index of their checksums.
 
-Usage: corpus.py [ARCHIVE ...]; an ARCHIVE is recorded (the traces in fixtures/text) or documents (the lines in
-fixtures/documents); without one it is all.
+Usage: corpus.py [ARCHIVE ...]; an ARCHIVE is recorded (the traces in fixtures/text), documents (the lines in
+fixtures/documents) or a KERNEL, whose guest is booted and recorded; KERNEL=DIRECTORY takes what was recorded before
+into DIRECTORY/KERNEL.  Without one it is all, with the cloud kernels of the lock that comes with kprobe-vm.  A kernel
+that fails is named at the end, and the others go on; what is there of an earlier run is replaced.
 """
 
 from __future__ import annotations
 
 import hashlib
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from corpus_documents import documented
 from corpus_recorded import recorded
 
-from kprobe.corpus.entry import Entry
+from kprobe.corpus.corpora import entries
+from kprobe.corpus.entry import CorpusError, Entry
 from kprobe.corpus.writing import packed
+from kprobe_vm.debian.lock import shipped
+from kprobe_vm.errors import MachineError
+from kprobe_vm.host.progress import ProgressPrinter
+from kprobe_vm.texts import corpus
 
 DISTRIBUTION = Path(__file__).resolve().parent.parent / "distributions" / "kprobe-corpus" / "src" / "kprobe_corpus"
 INDEX = "SHA256SUMS"
 SUFFIX = ".tar.xz"
 
-ARCHIVES: dict[str, Callable[[], list[Entry]]] = {"recorded": recorded, "documents": documented}
+MADE: dict[str, Callable[[], list[Entry]]] = {"recorded": recorded, "documents": documented}
 
 
 def main(words: Sequence[str]) -> int:
-    """Make what is named, and write the index; return 2 for a name that isn't one."""
-    unknown = [word for word in words if word not in ARCHIVES]
-    if unknown:
-        print(f"no archive {' '.join(unknown)}; there are {', '.join(ARCHIVES)}", file=sys.stderr)
-        return 2
-    for name in words or ARCHIVES:
-        entries = ARCHIVES[name]()
+    """Make what is named, and write the index; return 1 if a kernel failed."""
+    failed = []
+    for word in words or [*MADE, *(kernel for kernel in shipped().kernels if not kernel.endswith("amd64"))]:
+        try:
+            name, made = (word, MADE[word]()) if word in MADE else of_guest(word)
+        except (MachineError, CorpusError, OSError) as error:
+            failed.append(word)
+            print(f"{word} failed: {error}", file=sys.stderr)
+            continue
         path = DISTRIBUTION / f"{name}{SUFFIX}"
-        path.write_bytes(packed(entries))
-        print(f"{path.name}: {len(entries)} traces, {path.stat().st_size / 1000:.0f} kB", flush=True)
+        path.write_bytes(packed(made))
+        print(f"{path.name}: {len(made)} traces, {path.stat().st_size / 1000:.0f} kB", flush=True)
     write_index(DISTRIBUTION)
-    return 0
+    if failed:
+        print(f"failed: {' '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def of_guest(word: str) -> tuple[str, list[Entry]]:
+    """Return the name of a kernel's archive, and its entries."""
+    kernel, _, directory = word.partition("=")
+    if directory:
+        return f"guest-{kernel}", entries([kernel], directory=directory)
+    with tempfile.TemporaryDirectory() as place:
+        corpus.write_down(kernel, Path(place), ProgressPrinter())
+        return f"guest-{kernel}", entries(directory=place)
 
 
 def write_index(directory: Path) -> None:

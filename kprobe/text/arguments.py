@@ -174,7 +174,7 @@ class Arguments:
     ones before the last end at the first place where the rest still fits; if there is another, they are guesses.
     """
 
-    __slots__ = ("_items", "_names", "_opening", "_parts", "_texts", "ends", "read_text")
+    __slots__ = ("_items", "_opening", "_parts", "_texts", "ends", "names", "read_text")
 
     def __init__(self, items: list[tuple[str, str]]) -> None:
         strings = [i for i, (_, spec) in enumerate(items) if spec == '"%s"']
@@ -205,7 +205,7 @@ class Arguments:
         """Reads the arguments in a text that was read as Latin-1; None if the text isn't theirs, whole."""
         self._opening = re.compile(opening.encode("latin-1"), re.S).match if opening else None
         self._items = items
-        self._names = [name for name, _ in items]
+        self.names = [name for name, _ in items]
         self._texts = [i for i, (_, spec) in enumerate(items) if '"%s"' in spec]
         # how each string ends but the last
         self.ends = tuple(
@@ -226,7 +226,7 @@ class Arguments:
         """Name the arguments that may be others: those between two strings of which the first could end elsewhere."""
         for i, end in zip(self._texts, self.ends, strict=False):
             if body.count(end) > 1:
-                return frozenset(self._names[i : self._texts[-1] + 1])
+                return frozenset(self.names[i : self._texts[-1] + 1])
         return NONE
 
     def partly(self, body: bytes) -> tuple[dict[str, Value], frozenset[str]]:
@@ -241,7 +241,7 @@ class Arguments:
         beginnings, single = self._parts
         whole = _UNNAMED.sub(b"", body)
         for shorter in beginnings:
-            following = b" " + self._names[len(shorter._items)].encode() + b"="
+            following = b" " + self.names[len(shorter._items)].encode() + b"="
             if following not in whole and (found := shorter.read(whole)) is not None:
                 return found, shorter.guessed(whole)
         cuts = self._cuts(body)
@@ -249,7 +249,7 @@ class Arguments:
         guessed: set[str] = set()
         ends = [at for _, at, _ in cuts[1:]] + [len(body)]
         for (i, _, start), end in zip(cuts, ends, strict=False):
-            name, text = self._names[i], body[start:end]
+            name, text = self.names[i], body[start:end]
             if not text and end == len(body):
                 break  # the kernel broke off after the name
             read = single[i].read(b" " + name.encode() + b"=" + text)
@@ -262,7 +262,7 @@ class Arguments:
         """Say where the arguments are: their numbers, where each begins and where its value does."""
         cuts: list[tuple[int, int, int]] = []
         position = 0
-        for i, name in enumerate(self._names):
+        for i, name in enumerate(self.names):
             label = b" " + name.encode() + b"="
             at = body.find(label, position)
             if cuts and body[cuts[-1][2] : cuts[-1][2] + 1] == b'"':

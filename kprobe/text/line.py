@@ -199,6 +199,8 @@ class Lines:
         if (other := self._other(line, site, shown, text, raw)) is not None:
             return other
         fields, complete = pairs(shown.lstrip(b" "), site.texts, site.signed)
+        if site.arguments is not None and not fields.keys() >= set(site.arguments.names):
+            complete = False  # such as after a newline in a string, which stands there without quotes
         # option fields prints the place as two fields more
         address, caller = _place(fields, "__probe_ip"), None
         if address is None:

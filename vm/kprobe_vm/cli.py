@@ -166,6 +166,8 @@ def _shell(options: argparse.Namespace) -> int:
 
 
 def _record(options: argparse.Namespace) -> int:
+    if options.text or options.check:
+        return _record_text(options)
     from kprobe_vm.recording.booted import record_answers, record_kernel  # which takes the extra [vm]
     from kprobe_vm.recording.onefile import record_file
 
@@ -180,6 +182,27 @@ def _record(options: argparse.Namespace) -> int:
     )
     print(record(options.into) if options.into else record_file(record, options.output))
     return 0
+
+
+def _record_text(options: argparse.Namespace) -> int:
+    """Record text for the corpus, or say what of it changed: 1 if anything did."""
+    from kprobe_vm.texts import check, corpus  # which takes the extra [vm]
+
+    into = options.output or options.into
+    if not options.text or options.answers or (options.output and options.into) or not (into or options.check):
+        print("kprobe-vm record: --text takes -o DIRECTORY, --text --check at most a DIRECTORY", file=sys.stderr)
+        return 2
+    if not options.check:
+        for name in corpus.write_down(options.kernel, into, options.progress, modules=options.modules):
+            print(into / options.kernel / name)
+        return 0
+    before = check.model(corpus.found(into), options.kernel)
+    after = list(corpus.recorded(options.kernel, options.progress, modules=options.modules))
+    told = list(check.changes(before, after))
+    was = before[0]
+    print(f"{after[0].about['release']} against {was.about['release']} of the corpus: {len(after)} texts")
+    print("\n".join(told) if told else "nothing changed")
+    return 1 if told else 0
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -287,6 +310,12 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("into", nargs="?", type=Path, metavar="DIRECTORY", help="where its directory is to be")
     verb.add_argument(*("-o", "--output"), type=Path, metavar="FILE", help="write one file (RELEASE.kprofile) instead")
     verb.add_argument("--config", type=Path, metavar="FILE", help="the kernel's configuration file")
+    verb.add_argument(
+        "--text", action="store_true", help="record trace text with its truth, below DIRECTORY/KERNEL, for the corpus"
+    )
+    verb.add_argument(
+        "--check", action="store_true", help="with --text: say what changed against the corpus, or that in DIRECTORY"
+    )
     verb.add_argument(
         "--answers", action="store_true", help="only ask again how it differs, for a profile that is there"
     )

@@ -1,0 +1,74 @@
+"""The truth that the raw pages give, held to the account of what the tasks did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kprobe_vm.errors import MachineError
+from kprobe_vm.guest.workload import OPENAT
+from kprobe_vm.texts.activity import BEGIN, Done, arguments
+
+__all__ = ["Disagreement", "held"]
+
+Truth = dict[str, Any]
+
+
+class Disagreement(MachineError):
+    """The raw pages of a guest say something else than what its tasks did."""
+
+
+def held(truth: Sequence[Truth], done: Sequence[Done], *, whole: bool = True) -> int:
+    """Return how many events the account settles: task, CPU, function's arguments, result; raise `Disagreement`.
+
+    With ``whole`` each call has its events; without, the first may have been overwritten.
+    """
+    waiting: dict[int, list[Done]] = {}
+    for one in done:
+        waiting.setdefault(one.pid, []).append(one)
+    count = 0
+    at: dict[tuple[int, str], int] = {}
+    for event in truth if whole else reversed(truth):
+        name = event.get("name")
+        acts = waiting.get(event.get("pid", -1), [])
+        acts = [one for one in acts if (one.act.number == OPENAT) == (name in ("ent", "ret"))]
+        if event["type"] != "event" or not acts or not (name in ("ent", "ret") or str(name).startswith("t_")):
+            continue
+        number = at.get((event["pid"], str(name)), 0)
+        at[event["pid"], str(name)] = number + 1
+        if number >= len(acts):
+            raise Disagreement(f"{event}: it is more than the {len(acts)} calls of its task")
+        _same(event, acts[number if whole else -1 - number])
+        count += 1
+    expected = sum(1 for one in done if one.act.number == OPENAT)
+    found = sum(number for (_, name), number in at.items() if name == "ent")
+    if whole and found != expected:
+        raise Disagreement(f"{expected} calls of openat left {found} events")
+    return count
+
+
+def _same(event: Truth, one: Done) -> None:
+    """Hold an event to its call; raise `Disagreement`."""
+    comm = one.task.comm.decode("utf-8", "surrogateescape")
+    short = one.task.comm[:8].decode("utf-8", "surrogateescape")  # as latency-format has it
+    said: Truth = {"task": short if event.get("task") == short else comm, "pid": one.pid}
+    if one.act is not BEGIN:
+        said["cpu"] = one.task.cpu
+    fields: Truth = {}
+    if event["name"] == "ent":
+        path = None if one.act.path is None else one.act.path.decode("utf-8", "surrogateescape")
+        fields = {"dfd": one.act.arguments[0], "s": path}
+        if path == "" and event["fields"]["s"] is None:
+            fields["s"] = None  # 5.10 to 6.12 keep nothing of an empty string, and print (fault)
+    elif event["name"] == "ret":
+        fields = {"ret": one.result} if one.result is not None else {}
+    elif event["name"] in ("t_numbers", "t_hex", "t_two", "t_last"):
+        known = arguments(one.act)
+        fields = {name: known[name] for name in event["fields"] if name in known}
+        for name in ("one", "two", "s"):
+            if fields.get(name) == "" and event["fields"][name] is None:
+                fields[name] = None
+    wrong = {name: value for name, value in said.items() if event.get(name, value) not in (value, "<...>")}
+    wrong |= {name: value for name, value in fields.items() if event["fields"].get(name, value) != value}
+    if wrong:
+        raise Disagreement(f"{event}: the account of its task has {wrong}")

@@ -1,0 +1,164 @@
+"""What the tasks of a recording do, and the probes that see it: fixed, so what its text says is known beforehand."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from kprobe_vm.guest.workload import AT_FDCWD, MEMORY, OPENAT, WorkloadTask
+
+__all__ = [
+    "LOST",
+    "NASTY",
+    "PLAIN",
+    "PROBES",
+    "TYPES",
+    "Act",
+    "Task",
+    "arguments",
+    "many",
+    "numbers",
+    "opens",
+    "perform",
+]
+
+PROBES = (
+    "p:ent do_sys_openat2 dfd=%di:s32 s=+0(%si):string how=%dx:x64",
+    "r:ret do_sys_openat2 ret=$retval:s32 raw=$retval:x64",
+)
+LOST = "p:lost/ent do_sys_openat2 dfd=%di:s32 s=+0(%si):string"
+"""Whose values a task's account gives all, for what nobody reads but as text."""
+_FADVISE = "ksys_fadvise64_64"
+# a kernel that refuses one of them is recorded without it
+TYPES = (
+    f"p:t_numbers {_FADVISE} a=%dx:u8 b=%dx:u16 c=%dx:u32 d=%dx:u64 e=%dx:s8 f=%dx:s16 g=%dx:s32 h=%dx:s64",
+    f"p:t_hex {_FADVISE} i=%dx:x8 j=%dx:x16 k=%dx:x32 l=%dx:x64 m=%dx n=%dx:b4@4/32 imm=\\42",
+    f"p:t_arrays {_FADVISE} u=+u0(%si):u8[4] s=+u0(%si):s16[2] x=+u0(%si):x32[2]",
+    f"p:t_two {_FADVISE} one=+u8(%si):ustring two=+u40(%si):ustring n=%cx:s32",
+    f"p:t_last {_FADVISE} n=%cx:s32 s=+u8(%si):ustring",
+    f"p:t_fault {_FADVISE} s=+u0(%cx):ustring n=%di:s32",
+    f"p:t_place {_FADVISE} p=$stack0:symbol comm=$comm n=%di:s32",
+    f"p:t_char {_FADVISE} c=+u0(%si):char cs=+u0(%si):char[4]",
+    f"p:t_none {_FADVISE}",
+    f"r:t_return {_FADVISE} $retval:s32",
+)
+
+# names of tasks, as programs have them and as somebody gives them who wants to be misread
+NASTY = (
+    b"plain", b"my app", b"a-b-1", b"x:y", b"(z)", b"a=b", b"<...>", b"[kw/0:1]", b"-", b"12345", b" lead", b"trail ",
+    b"fifteen-chars-x", b"a-1 [000]", b"a: b: (c+0x1/0x", b"q\"uote'", b"tab\there", b"uml\xc3\xa4ut", b"\xff\xfe",
+    b"back\\slash", b"=>", b"=> f+0x1/0x2", b"CPU:0 [LOST 5", b"#####", b"# tracer: nop", b"%s%n%p", b"a,b;c",
+    b"<idle>", b"sh-1-2-3", b"", b"new\nline", b"cr\rx", b"x-7  [000] d..1",
+)  # fmt: skip
+PLAIN = (b"plain", b"my app", b"a-b-1")
+_FORGED = b'             cat-1       [000] .....     1.000000: ent: (f+0x0/0x10) dfd=1 s="b'
+_PATHS: tuple[bytes | int, ...] = (
+    b"/tmp/with space", b'/tmp/q"uote\\', b"/tmp/new\nline", b"/tmp/\xc3\xa4\xff\x01", b"", b"/tmp/" + b"m" * 250,
+    b"/x how=0x1 dfd=7", b'/x" how=0x1', b'/x" ret=1 s="y', b"(fault)", b"/x\n" + _FORGED, b"/tmp/end\n", 0, 0x7000,
+)  # fmt: skip
+# of t_two and t_last: the first, the second; the last ones hold what stands between the two
+_STRINGS = (
+    (b"one", b"two"), (b"", b"x"), (b'q"uote', b"new\nline"), (b"a two=b", b"c n=1"), (b'x" two="y', b'z" two="w'),
+)  # fmt: skip
+_NUMBERS = (0, 1, 127, 128, 255, 32768, 2**31, 2**32 - 1, 2**63, 2**64 - 1, 0x123456789ABCDEF0)
+
+
+class Act(NamedTuple):
+    """A call that a task makes: the system call's number, its arguments, and the data put at MEMORY before it."""
+
+    number: int
+    arguments: tuple[int, ...]
+    data: bytes = b""
+    path: bytes | None = None  # what an open sees; None where it can't be read
+
+
+class Task(NamedTuple):
+    """A task with its name, the CPU that it runs on, and what it does."""
+
+    comm: bytes
+    cpu: int
+    acts: tuple[Act, ...]
+
+
+class Done(NamedTuple):
+    """An act that was done: by whom, and what came of it."""
+
+    pid: int
+    task: Task
+    act: Act
+    result: int | None
+
+
+BEGIN = Act(OPENAT, (AT_FDCWD,), path=b"/dev/null")
+"""What each task does before anybody asks it (guest/workload.c), on whichever CPU."""
+
+
+class Start(Protocol):
+    """Starts a task in the guest."""
+
+    def __call__(self) -> WorkloadTask: ...
+
+
+def _open(path: bytes | int, dfd: int = AT_FDCWD) -> Act:
+    if isinstance(path, int):
+        return Act(OPENAT, (dfd, path, 0, 0))
+    return Act(OPENAT, (dfd, MEMORY, 0, 0), path + b"\0", path)
+
+
+def opens(cpus: int, names: Sequence[bytes] = NASTY) -> list[Task]:
+    """Return tasks with these names, by turns on all CPUs: each opens files that are there or not."""
+    usual = (_open(b"/etc/hostname"), _open(b"/tmp/nonexistent"), _open(b"rel", -7))
+    nasty = tuple(_open(path) for path in _PATHS) if len(names) > len(PLAIN) else ()
+    some = usual if len(names) <= len(PLAIN) else usual[1:2]
+    return [Task(name, at % cpus, some if at else usual + nasty) for at, name in enumerate(names)]
+
+
+def many(cpus: int, count: int) -> list[Task]:
+    """Return a task for each CPU that opens so many files, none of which is there."""
+    return [
+        Task(f"par {cpu}".encode(), cpu, tuple(_open(f"/tmp/p{cpu}_{number}".encode()) for number in range(count)))
+        for cpu in range(cpus)
+    ]
+
+
+def numbers() -> Task:
+    """Return a task that calls fadvise64 with all kinds of numbers and strings, of no file."""
+    data = bytes([1, 255, 65, 34]) + struct.pack("<I", 0xFFFFFFFE)
+    acts = [Act(221, (-1, MEMORY, number, 99), data + b"s\0") for number in _NUMBERS]
+    for first, second in _STRINGS:
+        acts.append(Act(221, (-1, MEMORY, 0, 99), data + first.ljust(32, b"\0") + second + b"\0"))
+    return Task(b"numbers", 1, tuple(acts))
+
+
+def arguments(act: Act) -> dict[str, object]:
+    """Return what the arguments of TYPES are at a call of fadvise64, as far as the call says."""
+    length, data = act.arguments[2], act.data
+    first, second = data[8:40].partition(b"\0")[0], data[40:].partition(b"\0")[0]
+    text = {"one": first, "two": second, "s": first}
+    return {
+        **{name: length & (1 << bits) - 1 for name, bits in zip("abcd", (8, 16, 32, 64), strict=True)},
+        **{name: _signed(length, bits) for name, bits in zip("efgh", (8, 16, 32, 64), strict=True)},
+        **{name: length & (1 << bits) - 1 for name, bits in zip("ijkl", (8, 16, 32, 64), strict=True)},
+        **{name: value.decode("utf-8", "surrogateescape") for name, value in text.items()},
+    }
+
+
+def _signed(value: int, bits: int) -> int:
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def perform(start: Start, tasks: Sequence[Task]) -> list[Done]:
+    """Let tasks do what they do, one after another; return what was done."""
+    done = []
+    for task in tasks:
+        worker = start()
+        try:
+            worker.rename(task.comm)
+            worker.call(203, (0, 8, MEMORY), (1 << task.cpu).to_bytes(8, "little"))  # sched_setaffinity
+            done.append(Done(worker.pid, task, BEGIN, None))
+            done += [Done(worker.pid, task, act, worker.call(act.number, act.arguments, act.data)) for act in task.acts]
+        finally:
+            worker.close()
+    return done

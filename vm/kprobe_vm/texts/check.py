@@ -1,0 +1,71 @@
+"""What changed in the text of a kernel against a corpus: texts that are new or gone, and lines that look otherwise."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from kprobe_vm.debian.packages import version_key
+from kprobe_vm.errors import NotReady
+from kprobe_vm.texts.corpus import Entry
+
+__all__ = ["changes", "model", "shape"]
+
+SHOWN = 3  # lines of each text that differs
+
+# Numbers keep the width of their column, names of the kernel's functions have none of their own.
+_PID = re.compile(rb"-\d+ +(?=[\[(\d])")
+_STAMP = re.compile(rb" +\d+(?:\.\d+)?(?=: )")
+_FLAGS = re.compile(rb"(?<=\] )[^ \n]{4,8}(?= )")
+_LATENCY = re.compile(rb"( +\d+)[^ \d\n]{4,8} +\d+(?:us.)?(?=: )")
+_PLACE = re.compile(rb"[\w.]+\+0x[0-9a-f]+/0x[0-9a-f]+")
+_FRAME = re.compile(rb"(?<==> )[\w.]+$", re.M)
+_NUMBER = re.compile(rb"0x[0-9a-f]+|[0-9a-f]{8,}|-?\d+")
+
+
+def model(entries: Sequence[Entry], kernel: str) -> list[Entry]:
+    """Return the recorded guest's entries to compare a kernel with: its own, or those of the newest before it."""
+    guests = [entry for entry in entries if entry.about["source"] == "guest"]
+    known = sorted({entry.kernel for entry in guests}, key=version_key)
+    older = [name for name in known if version_key(name) <= version_key(kernel)] if kernel[:1].isdigit() else known
+    if not known:
+        raise NotReady("the corpus has no text of a guest: `kprobe-vm record --text -o DIRECTORY KERNEL` makes one")
+    chosen = kernel if kernel in known else (older or known)[-1]
+    return [entry for entry in guests if entry.kernel == chosen]
+
+
+def shape(text: bytes) -> list[bytes]:
+    """Return the lines of a text without what differs from run to run and from build to build, each once."""
+    shown = _PLACE.sub(b"SYMBOL+0x0/0x0", text)
+    shown = _FRAME.sub(b"SYMBOL", shown)
+    shown = _LATENCY.sub(lambda found: b"#" * len(found[1]) + b"FLAGS TIME", shown)
+    shown = _PID.sub(lambda found: b"-" + b"#" * (len(found[0]) - 1), shown)
+    shown = _FLAGS.sub(lambda found: b"f" * len(found[0]), shown)
+    shown = _STAMP.sub(lambda found: b"#" * len(found[0]), shown)
+    return list(dict.fromkeys(_NUMBER.sub(b"0", shown).splitlines()))
+
+
+def changes(before: Sequence[Entry], after: Sequence[Entry]) -> Iterator[str]:
+    """Yield lines that tell what differs; none if nothing does."""
+    old, new = ({entry.name: entry for entry in entries} for entries in (before, after))
+    for name in new.keys() - old.keys():
+        yield f"new: {name} ({_what(new[name])})"
+    for name in old.keys() - new.keys():
+        yield f"gone: {name} ({_what(old[name])})"
+    for name, entry in new.items():
+        if name in old and "bin" not in entry.about["options"]:
+            yield from _differing(name, shape(old[name].text), shape(entry.text))
+
+
+def _what(entry: Entry) -> str:
+    options = ",".join(entry.about["options"]) or "no options"
+    return f"{options}, clock {entry.about['clock']}"
+
+
+def _differing(name: str, old: list[bytes], new: list[bytes]) -> Iterator[str]:
+    less = [line for line in old if line not in new][:SHOWN]
+    more = [line for line in new if line not in old][:SHOWN]
+    if less or more:
+        yield f"differs: {name}"
+        yield from (f"  - {line.decode('utf-8', 'backslashreplace')[:160]}" for line in less)
+        yield from (f"  + {line.decode('utf-8', 'backslashreplace')[:160]}" for line in more)

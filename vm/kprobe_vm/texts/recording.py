@@ -1,0 +1,370 @@
+"""Boots a guest, lets it do what is known, and gives its text under all options and clocks, with the truth of each."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from kprobe_vm.guest.workload import GuestWorkload
+from kprobe_vm.host.progress import Progress
+from kprobe_vm.machine.machine import Machine as Guest
+from kprobe_vm.texts.account import held
+from kprobe_vm.texts.activity import LOST, NASTY, PLAIN, PROBES, TYPES, Done, many, numbers, opens, perform
+from kprobe_vm.texts.columns import Machine, Symbols
+from kprobe_vm.texts.pages import PAGE, Event, RawRecord, events, records
+from kprobe_vm.texts.truth import Truth, in_order, piped, started, truth_of
+
+__all__ = ["Text", "record"]
+
+CPUS = 4
+# options that change what is printed of records that are there, those of all names of tasks first; of those that a
+# kernel hasn't, no text is made
+OF_ALL = ("noirq-info", "nocontext-info", "latency-format", "latency-format,verbose", "record-tgid")
+OF_SOME = (
+    "verbose", "raw", "hex", "bin", "latency-format,noirq-info", "sym-offset", "sym-addr", "sym-offset,sym-addr",
+    "record-tgid,noirq-info", "nohash-ptr", "noannotate", "noprint-parent",
+)  # fmt: skip
+# not text options: they change what is recorded or when, or a reader's waiting
+APART = (
+    "block", "trace_printk", "trace_printk_dest", "copy_trace_marker", "markers", "event-fork", "pause-on-trace",
+    "function-trace", "function-fork", "display-graph", "stacktrace", "userstacktrace", "test_nop_accept", "overwrite",
+    "test_nop_refuse", "record-cmd", "disable_on_free", "printk-msg-only", "sym-userobj", "bitmask-list",
+)  # fmt: skip
+FTRACE = ("print", "kernel_stack", "user_stack", "raw_data", "function")
+STATIC = ("sched/sched_switch", "sched/sched_waking", "sched/sched_process_fork")
+MARKERS = (
+    b"hello\n", b"no newline", b"two\nlines\n", b'tab\there "q" \\ %s\n', b"\xc3\xa4\xff\x01x\n", b" blanks  \n",
+    b"   ent: (do_sys_openat2+0x0/0x10) fake\n", b"# tracer: nop\n", b"CPU:1 [LOST 5 EVENTS]\n", b"=> frame\n",
+    b" sh-1     [000] ....     1.000000: ent: (f+0x0/0x1) a=1\n", b"tracing_mark_write: twice\n", b"B|7|name\n",
+)  # fmt: skip
+RAW_MARKER = (7).to_bytes(4, "little") + b"abcdefgh"
+
+
+class Text(NamedTuple):
+    """A text and all that is known of it."""
+
+    name: str
+    options: tuple[str, ...]
+    clock: str
+    text: bytes
+    truth: list[Truth]
+    settled: int  # records that the account of the tasks settles
+    formats: dict[str, str]
+    definitions: list[str]
+    defects: tuple[str, ...]
+
+
+class Recorder:
+    """A guest whose ring buffer is filled and read."""
+
+    def __init__(self, guest: Guest) -> None:
+        self._guest = guest
+        self._files = guest.tracefs
+        self._symbols = Symbols(guest.files.read("proc/kallsyms").decode())
+        self._has = self._files.read("trace_options").decode().split()
+        self.clocks = self._files.read("trace_clock").decode().replace("[", "").replace("]", "").split()
+        self.definitions: list[str] = []
+        self._formats: dict[str, str] = {}
+        self._known: dict[int, Event] = {}
+        self._plain_functions = False
+
+    def define(self, definitions: Sequence[str]) -> None:
+        """Define probes; one that the kernel refuses is left out."""
+        for definition in definitions:
+            with contextlib.suppress(OSError):
+                self._files.write("kprobe_events", definition.encode() + b"\n")
+                self.definitions.append(definition)
+        self._formats = {path: self._read(path) for path in map(_path, self.definitions)}
+        others = [f"events/ftrace/{name}/format" for name in FTRACE] + [f"events/{name}/format" for name in STATIC]
+        self._known = events({**self._formats, **{path: self._read(path) for path in others}})
+
+    def has(self, option: str) -> bool:
+        """Whether the kernel has an option."""
+        bare = option.removeprefix("no") if option not in self._has and f"no{option}" not in self._has else option
+        return bare in self._has or f"no{bare}" in self._has
+
+    def unknown(self) -> list[str]:
+        """Return the options of the kernel that nothing is known of, as they aren't."""
+        known = {name.removeprefix("no") for option in (*OF_ALL, *OF_SOME) for name in option.split(",")}
+        known |= {*APART, "fields", "context-info", "irq-info", "hash-ptr", "annotate", "print-parent"}
+        return [
+            name.removeprefix("no") if name.startswith("no") else f"no{name}"
+            for name in self._has
+            if name not in known and name.removeprefix("no") not in known
+        ]
+
+    @contextlib.contextmanager
+    def set(self, options: Sequence[str]) -> Iterator[None]:
+        """Set options, and take them back."""
+        try:
+            for option in options:
+                self._files.write("trace_options", option.encode())
+            yield
+        finally:
+            for option in reversed(options):
+                self._files.write("trace_options", (option[2:] if option.startswith("no") else f"no{option}").encode())
+
+    def run(self, act: Callable[[], list[Done]], paths: Sequence[str]) -> list[Done]:
+        """Record what is done while events are enabled, from an empty buffer on."""
+        self._files.write("tracing_on", b"0")
+        self._files.write("trace", b"", truncate=True)
+        for path in paths:
+            self._files.write(f"events/{path}/enable", b"1")
+        self._files.write("tracing_on", b"1")
+        try:
+            return act()
+        finally:
+            self._files.write("tracing_on", b"0")
+            for path in paths:
+                self._files.write(f"events/{path}/enable", b"0")
+
+    def perform(self, names: Sequence[bytes] = PLAIN, *, types: bool = False) -> list[Done]:
+        """Let tasks of these names do what they do."""
+        tasks = opens(CPUS, names) + ([numbers()] if types else [])
+        return perform(lambda: GuestWorkload(self._guest), tasks)
+
+    def lose(self, count: int) -> list[Done]:
+        """Let a task on each CPU open so many files."""
+        return perform(lambda: GuestWorkload(self._guest), many(CPUS, count))
+
+    def keep(self, kilobytes: int) -> None:
+        """Give each CPU's buffer so much room."""
+        self._files.write("buffer_size_kb", str(kilobytes).encode())
+
+    def filter(self, path: str, text: str) -> None:
+        """Filter an event; an empty text: not."""
+        self._files.write(f"events/{path}/filter", (text or "0").encode())
+
+    def stats(self, cpu: int) -> dict[str, int]:
+        """Return the numbers of a CPU's buffer."""
+        text = self._read(f"per_cpu/cpu{cpu}/stats")
+        return {name: int(number) for name, number in re.findall(r"^([\w ]+): (\d+)$", text, re.M)}
+
+    def pipe(self) -> bytes:
+        """Read trace_pipe until it is empty."""
+        found = b""
+        with self._files.open("trace_pipe", os.O_RDONLY | os.O_NONBLOCK) as file, contextlib.suppress(BlockingIOError):
+            while piece := file.read(1 << 16):
+                found += piece
+        return found
+
+    def mark(self) -> list[Done]:
+        """Write markers."""
+        for text in MARKERS:
+            self._files.write("trace_marker", text)
+        if self._files.exists("trace_marker_raw"):
+            self._files.write("trace_marker_raw", RAW_MARKER)
+        return []
+
+    def trace(self, options: Sequence[str] = ()) -> bytes:
+        """Read the buffer as text, under options."""
+        with self.set(options):
+            return self._files.read("trace")
+
+    def pages(self) -> list[RawRecord]:
+        """Read the buffer as pages, which empties it."""
+        found: list[RawRecord] = []
+        for cpu in range(CPUS):
+            path = f"per_cpu/cpu{cpu}/trace_pipe_raw"
+            with self._files.open(path, os.O_RDONLY | os.O_NONBLOCK) as file, contextlib.suppress(BlockingIOError):
+                while page := file.read(PAGE):
+                    found += records(page, cpu)
+        return in_order(found)
+
+    def machine(self, done: Sequence[Done], text: bytes, clock: str) -> Machine:
+        """Return what the text depends on beside the records."""
+        comms = dict(_pairs(self._read("saved_cmdlines")))
+        comms |= {one.pid: one.task.comm.decode("utf-8", "surrogateescape") for one in done if one.pid in comms}
+        tgids = dict(_pairs(self._read("saved_tgids"))) if self._files.exists("saved_tgids") else {}
+        letters = 5 if b"migrate-disable" in text else 4
+        counts = clock in ("counter", "uptime", "x86-tsc")
+        groups = {pid: int(tgid) for pid, tgid in tgids.items()}
+        return Machine(self._symbols, comms, groups, letters, counts, self._plain_functions)
+
+    def text(
+        self, name: str, options: Sequence[str], text: bytes, raw: Sequence[RawRecord], machine: Machine,
+        done: Sequence[Done], clock: str = "local", defects: Sequence[str] = (), *, whole: bool = True,
+    ) -> Text:  # fmt: skip
+        """Make the text with its truth."""
+        truth = [] if "bin" in options else list(truth_of(raw, self._known, machine, options))
+        settled = 0
+        if truth and not {"raw", "hex", "nocontext-info"} & set(options):
+            settled = held(truth, done, whole=whole)
+        if not whole:
+            truth = started(truth)
+        used = {self._known[record.ident] for record in raw}
+        paths = {f"events/{event.group}/{event.name}/format" for event in used if event.group != "ftrace"}
+        formats = {path: self._read(path) for path in sorted(paths)}
+        definitions = [line for line in self.definitions if _path(line) in paths]
+        return Text(name, tuple(options), clock, text, truth, settled, formats, definitions, tuple(defects))
+
+    def piped(self, name: str, text: bytes, done: Sequence[Done], stats: Sequence[dict[str, int]]) -> Text:
+        """Make the text of trace_pipe with its truth, which the account alone gives: the pages are read by then."""
+        truth = piped(done, stats)
+        formats = {path: body for path, body in self._formats.items() if path == _path(LOST)}
+        events = sum(record["type"] == "event" for record in truth)
+        return Text(name, (), "local", text, truth, events, formats, [LOST], ("lost events",))
+
+    def look(self, shown: bytes) -> None:
+        """See in a text with sym-offset how this kernel prints the function that a return probe is on."""
+        self._plain_functions = b"<- do_sys_openat2)" in shown
+
+    def reset(self, clock: str) -> None:
+        """Set the clock, which empties the buffer."""
+        self._files.write("trace_clock", clock.encode())
+
+    def tracer(self, name: str) -> None:
+        """Set the tracer."""
+        self._files.write("current_tracer", name.encode())
+
+    def limit(self, function: str) -> None:
+        """Let the tracer see one function; none: all."""
+        self._files.write("set_ftrace_filter", function.encode(), truncate=True)
+
+    def _read(self, path: str) -> str:
+        return self._files.read(path).decode("utf-8", "surrogateescape")
+
+
+def _path(definition: str) -> str:
+    """Return the path of the format file of a definition's event."""
+    group, _, name = re.split(r"[: ]", definition)[1].rpartition("/")
+    return f"events/{group or 'kprobes'}/{name}/format"
+
+
+def _pairs(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the rows of saved_cmdlines; a name with a newline gives none, but that of its first line."""
+    for line in text.split("\n"):
+        pid, blank, comm = line.partition(" ")
+        if blank and pid.isdigit():
+            yield int(pid), comm
+
+
+def record(kernel: str, progress: Progress = lambda text: None, **machine: Any) -> Iterator[tuple[str, Text]]:
+    """Boot a kernel and yield its release with each text; raise `MachineError`."""
+    with Guest(kernel, cpus=CPUS, progress=progress, **machine) as guest:
+        recorder = Recorder(guest)
+        recorder.define([*PROBES, LOST, *TYPES])
+        probes = ["kprobes"]
+        for part in (_shown, _by_field, _by_clock, _stacks, _without_names, _mixed, _function, _lost):
+            progress(f"recording text of {guest.release}: {part.__name__.strip('_').replace('_', ' ')}")
+            for text in part(recorder, probes):
+                yield guest.release, text
+
+
+def _shown(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
+    """Yield a buffer with all names of tasks, and one with a few, under options that change how they are shown."""
+    defects = ["task names", "every type", "newline in a string", "quotes", "non-UTF-8", "faults", "forged events"]
+    yield from _under(recorder, probes, "opens", NASTY, OF_ALL, defects)
+    others = (*OF_SOME, *recorder.unknown())
+    yield from _under(recorder, probes, "types", PLAIN, others, ["every type", "newline in a string", "quotes"])
+
+
+def _under(
+    recorder: Recorder, probes: Sequence[str], scenario: str, names: Sequence[bytes], options: Sequence[str],
+    defects: Sequence[str],
+) -> Iterator[Text]:  # fmt: skip
+    with recorder.set(["record-tgid"] if recorder.has("record-tgid") else []):
+        done = recorder.run(lambda: recorder.perform(names, types=True), probes)
+    plain = recorder.trace()
+    recorder.look(recorder.trace(["sym-offset"]))
+    wanted = [option for option in options if all(recorder.has(name) for name in option.split(","))]
+    texts = {option: recorder.trace(option.split(",")) for option in wanted}
+    machine = recorder.machine(done, plain, "local")
+    raw = recorder.pages()
+    yield recorder.text(scenario, (), plain, raw, machine, done, defects=defects)
+    for option, text in texts.items():
+        yield recorder.text(f"{scenario}.{option}", option.split(","), text, raw, machine, done, defects=defects)
+
+
+def _by_field(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
+    """Yield a text with option fields, where strings have no quotes: a forged record in one would be one."""
+    if recorder.has("fields"):
+        done = recorder.run(lambda: recorder.perform(types=True), probes)
+        text = recorder.trace(["fields"])
+        machine, raw = recorder.machine(done, text, "local"), recorder.pages()
+        yield recorder.text("types.fields", ("fields",), text, raw, machine, done, defects=["values twice"])
+
+
+def _by_clock(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
+    """Yield a text for each clock, and that in latency-format."""
+    for clock in recorder.clocks:
+        recorder.reset(clock)
+        done = recorder.run(recorder.perform, probes)
+        text, latency = recorder.trace(), recorder.trace(["latency-format"])
+        machine, raw = recorder.machine(done, text, clock), recorder.pages()
+        yield recorder.text(f"clock.{clock}", (), text, raw, machine, done, clock, ["clock"])
+        options = ["latency-format"]
+        yield recorder.text(f"clock.{clock}.latency-format", options, latency, raw, machine, done, clock, ["clock"])
+    recorder.reset("local")
+
+
+def _stacks(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
+    """Yield stacks of the kernel and of programs."""
+    for kind in ("stacktrace", "userstacktrace"):
+        with recorder.set([kind]):
+            done = recorder.run(recorder.perform, probes)
+        shown = [()] if kind == "userstacktrace" else [(), ("sym-offset",), ("sym-addr",), ("latency-format",)]
+        texts = {options: recorder.trace(options) for options in shown}
+        machine, raw = recorder.machine(done, texts[()], "local"), recorder.pages()
+        for options, text in texts.items():
+            name = ".".join(["stacks" if kind == "stacktrace" else "user-stacks", *options])
+            yield recorder.text(name, (kind, *options), text, raw, machine, done, defects=["stacks"])
+
+
+def _without_names(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
+    """Yield a text whose tasks the kernel doesn't remember."""
+    with recorder.set(["norecord-cmd"]):
+        done = recorder.run(recorder.perform, probes)
+    text = recorder.trace()
+    machine, raw = recorder.machine(done, text, "local"), recorder.pages()
+    yield recorder.text("nameless", ("norecord-cmd",), text, raw, machine, done, defects=["forgotten task names"])
+
+
+def _mixed(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
+    """Yield markers, and static events beside probes."""
+    done = recorder.run(lambda: [*recorder.mark(), *recorder.perform()], ["kprobes/ent", "kprobes/ret"])
+    texts = {options: recorder.trace(options) for options in ((), ("latency-format",), ("noirq-info",))}
+    machine, raw = recorder.machine(done, texts[()], "local"), recorder.pages()
+    for options, text in texts.items():
+        name = ".".join(["markers", *options])
+        yield recorder.text(name, options, text, raw, machine, done, defects=["markers", "forged events"])
+    done = recorder.run(recorder.perform, [*probes, *STATIC])
+    texts = {options: recorder.trace(options) for options in ((), ("latency-format",))}
+    machine, raw = recorder.machine(done, texts[()], "local"), recorder.pages()
+    for options, text in texts.items():
+        name = ".".join(["static", *options])
+        yield recorder.text(name, options, text, raw, machine, done, defects=["static events beside probes"])
+
+
+def _function(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
+    """Yield the tracer function beside probes."""
+    recorder.limit("do_sys_openat2")
+    recorder.tracer("function")
+    try:
+        done = recorder.run(recorder.perform, probes)
+        text = recorder.trace()
+        machine, raw = recorder.machine(done, text, "local"), recorder.pages()
+        yield recorder.text("function", (), text, raw, machine, done, defects=["tracer function"])
+    finally:
+        recorder.tracer("nop")
+        recorder.limit("")
+
+
+def _lost(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
+    """Yield what is left of a buffer that was overwritten, as trace and as trace_pipe have it."""
+    recorder.keep(4)
+    recorder.filter("lost/ent", 's ~ "/tmp/p*"')
+    try:
+        done = recorder.run(lambda: recorder.lose(400), ["lost/ent"])
+        stats = [recorder.stats(cpu) for cpu in range(CPUS)]
+        yield recorder.piped("lost.trace_pipe", recorder.pipe(), done, stats)
+        done = recorder.run(lambda: recorder.lose(400), ["lost/ent"])
+        text = recorder.trace()
+        machine, raw = recorder.machine(done, text, "local"), recorder.pages()
+        yield recorder.text("lost", (), text, raw, machine, done, defects=["lost events"], whole=False)
+    finally:
+        recorder.filter("lost/ent", "")
+        recorder.keep(1408)
