@@ -12,8 +12,8 @@ from kprobe_vm.cli import main
 from kprobe_vm.errors import NotReady
 from kprobe_vm.texts import check
 from kprobe_vm.texts.account import Disagreement, held
-from kprobe_vm.texts.activity import BEGIN, Act, Done, Task, arguments, numbers, opens
-from kprobe_vm.texts.columns import Machine, Symbols, context, flags
+from kprobe_vm.texts.activity import BEGIN, Done, SystemCall, Task, arguments, numbers, opens
+from kprobe_vm.texts.columns import CodePlaces, Columns, context, flags
 from kprobe_vm.texts.pages import Event, RawRecord, events, records
 from kprobe_vm.texts.truth import in_order, piped, started, truth_of
 
@@ -43,8 +43,8 @@ ffffffff81823bd0 t after
 ffffffffc0000000 t inside\t[ext4]
 ffffffffc0000100 t last\t[ext4]
 """
-SYMBOLS = Symbols(KALLSYMS)
-GUEST = Machine(SYMBOLS, {115: "a b-1 [000]", 116: " lead"}, {115: 114}, 5, False, False)
+SYMBOLS = CodePlaces(KALLSYMS)
+GUEST = Columns(SYMBOLS, {115: "a b-1 [000]", 116: " lead"}, {115: 114}, 5, False, False)
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_the_activity_is_fixed() -> None:
     assert [said[name] for name in "abcdefgh"] == [255, 65535, 2**32 - 1, 2**32 - 1, -1, -1, -1, 2**32 - 1]
 
 
-DONE = Done(7, Task(b"cat", 1, ()), Act(257, (-100, 0, 0, 0), path=b"/x"), 3)
+DONE = Done(7, Task(b"cat", 1, ()), SystemCall(257, (-100, 0, 0, 0), path=b"/x"), 3)
 ENT = {"type": "event", "name": "ent", "task": "cat", "pid": 7, "cpu": 1, "fields": {"dfd": -100, "s": "/x", "how": 1}}
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from kprobe_vm.errors import MachineError
 from kprobe_vm.guest.workload import OPENAT
 from kprobe_vm.texts.activity import BEGIN, Done, arguments
+from kprobe_vm.texts.truth import Truth
 
 __all__ = ["Disagreement", "held"]
-
-Truth = dict[str, Any]
 
 
 class Disagreement(MachineError):

@@ -14,7 +14,7 @@ __all__ = [
     "PLAIN",
     "PROBES",
     "TYPES",
-    "Act",
+    "SystemCall",
     "Task",
     "arguments",
     "many",
@@ -64,7 +64,7 @@ _STRINGS = (
 _NUMBERS = (0, 1, 127, 128, 255, 32768, 2**31, 2**32 - 1, 2**63, 2**64 - 1, 0x123456789ABCDEF0)
 
 
-class Act(NamedTuple):
+class SystemCall(NamedTuple):
     """A call that a task makes: the system call's number, its arguments, and the data put at MEMORY before it."""
 
     number: int
@@ -78,7 +78,7 @@ class Task(NamedTuple):
 
     comm: bytes
     cpu: int
-    acts: tuple[Act, ...]
+    acts: tuple[SystemCall, ...]
 
 
 class Done(NamedTuple):
@@ -86,11 +86,11 @@ class Done(NamedTuple):
 
     pid: int
     task: Task
-    act: Act
+    act: SystemCall
     result: int | None
 
 
-BEGIN = Act(OPENAT, (AT_FDCWD,), path=b"/dev/null")
+BEGIN = SystemCall(OPENAT, (AT_FDCWD,), path=b"/dev/null")
 """What each task does before anybody asks it (guest/workload.c), on whichever CPU."""
 
 
@@ -100,10 +100,10 @@ class Start(Protocol):
     def __call__(self) -> WorkloadTask: ...
 
 
-def _open(path: bytes | int, dfd: int = AT_FDCWD) -> Act:
+def _open(path: bytes | int, dfd: int = AT_FDCWD) -> SystemCall:
     if isinstance(path, int):
-        return Act(OPENAT, (dfd, path, 0, 0))
-    return Act(OPENAT, (dfd, MEMORY, 0, 0), path + b"\0", path)
+        return SystemCall(OPENAT, (dfd, path, 0, 0))
+    return SystemCall(OPENAT, (dfd, MEMORY, 0, 0), path + b"\0", path)
 
 
 def opens(cpus: int, names: Sequence[bytes] = NASTY) -> list[Task]:
@@ -125,13 +125,13 @@ def many(cpus: int, count: int) -> list[Task]:
 def numbers() -> Task:
     """Return a task that calls fadvise64 with all kinds of numbers and strings, of no file."""
     data = bytes([1, 255, 65, 34]) + struct.pack("<I", 0xFFFFFFFE)
-    acts = [Act(221, (-1, MEMORY, number, 99), data + b"s\0") for number in _NUMBERS]
+    acts = [SystemCall(221, (-1, MEMORY, number, 99), data + b"s\0") for number in _NUMBERS]
     for first, second in _STRINGS:
-        acts.append(Act(221, (-1, MEMORY, 0, 99), data + first.ljust(32, b"\0") + second + b"\0"))
+        acts.append(SystemCall(221, (-1, MEMORY, 0, 99), data + first.ljust(32, b"\0") + second + b"\0"))
     return Task(b"numbers", 1, tuple(acts))
 
 
-def arguments(act: Act) -> dict[str, object]:
+def arguments(act: SystemCall) -> dict[str, object]:
     """Return what the arguments of TYPES are at a call of fadvise64, as far as the call says."""
     length, data = act.arguments[2], act.data
     first, second = data[8:40].partition(b"\0")[0], data[40:].partition(b"\0")[0]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from kprobe_vm.debian.packages import version_key
 from kprobe_vm.errors import NotReady
-from kprobe_vm.texts.corpus import Entry
+from kprobe_vm.texts.corpus import CorpusEntry
 
 __all__ = ["changes", "model", "shape"]
 
@@ -23,7 +23,7 @@ _FRAME = re.compile(rb"(?<==> )[\w.]+$", re.M)
 _NUMBER = re.compile(rb"0x[0-9a-f]+|[0-9a-f]{8,}|-?\d+")
 
 
-def model(entries: Sequence[Entry], kernel: str) -> list[Entry]:
+def model(entries: Sequence[CorpusEntry], kernel: str) -> list[CorpusEntry]:
     """Return the recorded guest's entries to compare a kernel with: its own, or those of the newest before it."""
     guests = [entry for entry in entries if entry.about["source"] == "guest"]
     known = sorted({entry.kernel for entry in guests}, key=version_key)
@@ -45,7 +45,7 @@ def shape(text: bytes) -> list[bytes]:
     return list(dict.fromkeys(_NUMBER.sub(b"0", shown).splitlines()))
 
 
-def changes(before: Sequence[Entry], after: Sequence[Entry]) -> Iterator[str]:
+def changes(before: Sequence[CorpusEntry], after: Sequence[CorpusEntry]) -> Iterator[str]:
     """Yield lines that tell what differs; none if nothing does."""
     old, new = ({entry.name: entry for entry in entries} for entries in (before, after))
     for name in new.keys() - old.keys():
@@ -57,7 +57,7 @@ def changes(before: Sequence[Entry], after: Sequence[Entry]) -> Iterator[str]:
             yield from _differing(name, shape(old[name].text), shape(entry.text))
 
 
-def _what(entry: Entry) -> str:
+def _what(entry: CorpusEntry) -> str:
     options = ",".join(entry.about["options"]) or "no options"
     return f"{options}, clock {entry.about['clock']}"
 

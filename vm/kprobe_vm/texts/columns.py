@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 from kprobe_vm.texts.pages import RawRecord
 
-__all__ = ["Machine", "Symbols", "context", "flags"]
+__all__ = ["CodePlaces", "Columns", "context", "flags"]
 
 _RESCHED = {0: ".", 4: "n", 32: "p", 36: "N", 2: "l", 6: "b", 34: "L", 38: "B"}
 _INTERRUPT = {0: ".", 8: "h", 16: "s", 24: "H"}
 
 
-class Symbols:
+class CodePlaces:
     """The places of a kernel's code by their addresses, from /proc/kallsyms."""
 
     def __init__(self, text: str) -> None:
@@ -49,10 +49,10 @@ class Symbols:
         return f"{shown} <{address:016x}>" if "sym-addr" in options else shown
 
 
-class Machine(NamedTuple):
+class Columns(NamedTuple):
     """What of a guest its text depends on: names and groups of tasks as they are when it is read, and its columns."""
 
-    symbols: Symbols
+    symbols: CodePlaces
     comms: Mapping[int, str]
     tgids: Mapping[int, int]
     letters: int  # of the flags: 4, 5 with migrate-disable
@@ -73,7 +73,7 @@ def flags(record: RawRecord, letters: int) -> str:
     return shown
 
 
-def context(record: RawRecord, guest: Machine, options: Collection[str]) -> dict[str, Any]:
+def context(record: RawRecord, guest: Columns, options: Collection[str]) -> dict[str, Any]:
     """Return who, when and where, as far as the text shows it under these options.
 
     In latency-format times count from the start of the buffer, which nothing but the text tells: they are left out.

@@ -9,14 +9,14 @@ from typing import Any, Protocol
 
 from kprobe_vm.errors import NotReady
 from kprobe_vm.host.progress import Progress
-from kprobe_vm.texts.recording import Text, record
+from kprobe_vm.texts.recording import GuestText, record
 
-__all__ = ["Entry", "found", "recorded", "write_down"]
+__all__ = ["CorpusEntry", "found", "recorded", "write_down"]
 
 GROUP = "kprobe.entries"
 
 
-class Entry(Protocol):
+class CorpusEntry(Protocol):
     """A trace with its truth."""
 
     @property
@@ -35,7 +35,7 @@ def _offered(name: str) -> Any:
     raise NotReady(f"nothing is installed as {name!r} in the entry points {GROUP}")
 
 
-def recorded(kernel: str, progress: Progress, *, modules: Path | None = None) -> Iterator[Entry]:
+def recorded(kernel: str, progress: Progress, *, modules: Path | None = None) -> Iterator[CorpusEntry]:
     """Boot a kernel and yield its texts as entries; raise `MachineError`."""
     made = _offered("made")
     for release, text in record(kernel, progress, modules=modules):
@@ -55,17 +55,17 @@ def write_down(kernel: str, into: Path, progress: Progress, *, modules: Path | N
     return names
 
 
-def found(directory: Path | None) -> list[Entry]:
+def found(directory: Path | None) -> list[CorpusEntry]:
     """Return the entries of the corpus that is installed, or of a directory; raise `NotReady`."""
     entries = _offered("entries")
     try:
-        read: list[Entry] = entries(directory=None if directory is None else str(directory))
+        read: list[CorpusEntry] = entries(directory=None if directory is None else str(directory))
     except Exception as error:  # what the other package raises is its own
         raise NotReady(str(error)) from error
     return read
 
 
-def _about(kernel: str, release: str, text: Text) -> dict[str, Any]:
+def _about(kernel: str, release: str, text: GuestText) -> dict[str, Any]:
     return {
         "kernel": kernel,
         "release": release,

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 from kprobe_vm.guest.workload import GuestWorkload
 from kprobe_vm.host.progress import Progress
-from kprobe_vm.machine.machine import Machine as Guest
+from kprobe_vm.machine.machine import Machine
 from kprobe_vm.texts.account import held
 from kprobe_vm.texts.activity import LOST, NASTY, PLAIN, PROBES, TYPES, Done, many, numbers, opens, perform
-from kprobe_vm.texts.columns import Machine, Symbols
+from kprobe_vm.texts.columns import CodePlaces, Columns
 from kprobe_vm.texts.pages import PAGE, Event, RawRecord, events, records
 from kprobe_vm.texts.truth import Truth, in_order, piped, started, truth_of
 
-__all__ = ["Text", "record"]
+__all__ = ["GuestText", "record"]
 
 CPUS = 4
 # options that change what is printed of records that are there, those of all names of tasks first; of those that a
@@ -43,7 +43,7 @@ MARKERS = (
 RAW_MARKER = (7).to_bytes(4, "little") + b"abcdefgh"
 
 
-class Text(NamedTuple):
+class GuestText(NamedTuple):
     """A text and all that is known of it."""
 
     name: str
@@ -60,10 +60,10 @@ class Text(NamedTuple):
 class Recorder:
     """A guest whose ring buffer is filled and read."""
 
-    def __init__(self, guest: Guest) -> None:
+    def __init__(self, guest: Machine) -> None:
         self._guest = guest
         self._files = guest.tracefs
-        self._symbols = Symbols(guest.files.read("proc/kallsyms").decode())
+        self._symbols = CodePlaces(guest.files.read("proc/kallsyms").decode())
         self._has = self._files.read("trace_options").decode().split()
         self.clocks = self._files.read("trace_clock").decode().replace("[", "").replace("]", "").split()
         self.definitions: list[str] = []
@@ -174,7 +174,7 @@ class Recorder:
                     found += records(page, cpu)
         return in_order(found)
 
-    def machine(self, done: Sequence[Done], text: bytes, clock: str) -> Machine:
+    def machine(self, done: Sequence[Done], text: bytes, clock: str) -> Columns:
         """Return what the text depends on beside the records."""
         comms = dict(_pairs(self._read("saved_cmdlines")))
         comms |= {one.pid: one.task.comm.decode("utf-8", "surrogateescape") for one in done if one.pid in comms}
@@ -182,12 +182,12 @@ class Recorder:
         letters = 5 if b"migrate-disable" in text else 4
         counts = clock in ("counter", "uptime", "x86-tsc")
         groups = {pid: int(tgid) for pid, tgid in tgids.items()}
-        return Machine(self._symbols, comms, groups, letters, counts, self._plain_functions)
+        return Columns(self._symbols, comms, groups, letters, counts, self._plain_functions)
 
     def text(
-        self, name: str, options: Sequence[str], text: bytes, raw: Sequence[RawRecord], machine: Machine,
+        self, name: str, options: Sequence[str], text: bytes, raw: Sequence[RawRecord], machine: Columns,
         done: Sequence[Done], clock: str = "local", defects: Sequence[str] = (), *, whole: bool = True,
-    ) -> Text:  # fmt: skip
+    ) -> GuestText:  # fmt: skip
         """Make the text with its truth."""
         truth = [] if "bin" in options else list(truth_of(raw, self._known, machine, options))
         settled = 0
@@ -199,14 +199,14 @@ class Recorder:
         paths = {f"events/{event.group}/{event.name}/format" for event in used if event.group != "ftrace"}
         formats = {path: self._read(path) for path in sorted(paths)}
         definitions = [line for line in self.definitions if _path(line) in paths]
-        return Text(name, tuple(options), clock, text, truth, settled, formats, definitions, tuple(defects))
+        return GuestText(name, tuple(options), clock, text, truth, settled, formats, definitions, tuple(defects))
 
-    def piped(self, name: str, text: bytes, done: Sequence[Done], stats: Sequence[dict[str, int]]) -> Text:
+    def piped(self, name: str, text: bytes, done: Sequence[Done], stats: Sequence[dict[str, int]]) -> GuestText:
         """Make the text of trace_pipe with its truth, which the account alone gives: the pages are read by then."""
         truth = piped(done, stats)
         formats = {path: body for path, body in self._formats.items() if path == _path(LOST)}
         events = sum(record["type"] == "event" for record in truth)
-        return Text(name, (), "local", text, truth, events, formats, [LOST], ("lost events",))
+        return GuestText(name, (), "local", text, truth, events, formats, [LOST], ("lost events",))
 
     def look(self, shown: bytes) -> None:
         """See in a text with sym-offset how this kernel prints the function that a return probe is on."""
@@ -242,9 +242,9 @@ def _pairs(text: str) -> Iterator[tuple[int, str]]:
             yield int(pid), comm
 
 
-def record(kernel: str, progress: Progress = lambda text: None, **machine: Any) -> Iterator[tuple[str, Text]]:
+def record(kernel: str, progress: Progress = lambda text: None, **machine: Any) -> Iterator[tuple[str, GuestText]]:
     """Boot a kernel and yield its release with each text; raise `MachineError`."""
-    with Guest(kernel, cpus=CPUS, progress=progress, **machine) as guest:
+    with Machine(kernel, cpus=CPUS, progress=progress, **machine) as guest:
         recorder = Recorder(guest)
         recorder.define([*PROBES, LOST, *TYPES])
         probes = ["kprobes"]
@@ -254,7 +254,7 @@ def record(kernel: str, progress: Progress = lambda text: None, **machine: Any) 
                 yield guest.release, text
 
 
-def _shown(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
+def _shown(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
     """Yield a buffer with all names of tasks, and one with a few, under options that change how they are shown."""
     defects = ["task names", "every type", "newline in a string", "quotes", "non-UTF-8", "faults", "forged events"]
     yield from _under(recorder, probes, "opens", NASTY, OF_ALL, defects)
@@ -265,7 +265,7 @@ def _shown(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
 def _under(
     recorder: Recorder, probes: Sequence[str], scenario: str, names: Sequence[bytes], options: Sequence[str],
     defects: Sequence[str],
-) -> Iterator[Text]:  # fmt: skip
+) -> Iterator[GuestText]:  # fmt: skip
     with recorder.set(["record-tgid"] if recorder.has("record-tgid") else []):
         done = recorder.run(lambda: recorder.perform(names, types=True), probes)
     plain = recorder.trace()
@@ -279,7 +279,7 @@ def _under(
         yield recorder.text(f"{scenario}.{option}", option.split(","), text, raw, machine, done, defects=defects)
 
 
-def _by_field(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
+def _by_field(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
     """Yield a text with option fields, where strings have no quotes: a forged record in one would be one."""
     if recorder.has("fields"):
         done = recorder.run(lambda: recorder.perform(types=True), probes)
@@ -288,7 +288,7 @@ def _by_field(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
         yield recorder.text("types.fields", ("fields",), text, raw, machine, done, defects=["values twice"])
 
 
-def _by_clock(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
+def _by_clock(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
     """Yield a text for each clock, and that in latency-format."""
     for clock in recorder.clocks:
         recorder.reset(clock)
@@ -301,7 +301,7 @@ def _by_clock(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
     recorder.reset("local")
 
 
-def _stacks(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
+def _stacks(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
     """Yield stacks of the kernel and of programs."""
     for kind in ("stacktrace", "userstacktrace"):
         with recorder.set([kind]):
@@ -314,7 +314,7 @@ def _stacks(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
             yield recorder.text(name, (kind, *options), text, raw, machine, done, defects=["stacks"])
 
 
-def _without_names(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
+def _without_names(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
     """Yield a text whose tasks the kernel doesn't remember."""
     with recorder.set(["norecord-cmd"]):
         done = recorder.run(recorder.perform, probes)
@@ -323,7 +323,7 @@ def _without_names(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
     yield recorder.text("nameless", ("norecord-cmd",), text, raw, machine, done, defects=["forgotten task names"])
 
 
-def _mixed(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
+def _mixed(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
     """Yield markers, and static events beside probes."""
     done = recorder.run(lambda: [*recorder.mark(), *recorder.perform()], ["kprobes/ent", "kprobes/ret"])
     texts = {options: recorder.trace(options) for options in ((), ("latency-format",), ("noirq-info",))}
@@ -339,7 +339,7 @@ def _mixed(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
         yield recorder.text(name, options, text, raw, machine, done, defects=["static events beside probes"])
 
 
-def _function(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
+def _function(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
     """Yield the tracer function beside probes."""
     recorder.limit("do_sys_openat2")
     recorder.tracer("function")
@@ -353,7 +353,7 @@ def _function(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
         recorder.limit("")
 
 
-def _lost(recorder: Recorder, probes: Sequence[str]) -> Iterator[Text]:
+def _lost(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
     """Yield what is left of a buffer that was overwritten, as trace and as trace_pipe have it."""
     recorder.keep(4)
     recorder.filter("lost/ent", 's ~ "/tmp/p*"')

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from kprobe_vm.texts.activity import BEGIN, Done
-from kprobe_vm.texts.columns import Machine, context
+from kprobe_vm.texts.columns import Columns, context
 from kprobe_vm.texts.pages import Event, RawRecord
 
 __all__ = ["Truth", "in_order", "piped", "started", "truth_of"]
@@ -28,7 +28,7 @@ def in_order(records: Iterable[RawRecord]) -> list[RawRecord]:
 
 
 def truth_of(
-    records: Iterable[RawRecord], known: Mapping[int, Event], guest: Machine, options: Collection[str]
+    records: Iterable[RawRecord], known: Mapping[int, Event], guest: Columns, options: Collection[str]
 ) -> Iterator[Truth]:
     """Yield what the text of records says under trace options."""
     for record in records:
@@ -72,7 +72,7 @@ def piped(done: Sequence[Done], stats: Sequence[Mapping[str, int]]) -> list[Trut
     return truth
 
 
-def _event(record: RawRecord, event: Event, guest: Machine, options: Collection[str]) -> Truth:
+def _event(record: RawRecord, event: Event, guest: Columns, options: Collection[str]) -> Truth:
     values = {field.name: field.value(record.data) for field in event.fields if not _COMMON.fullmatch(field.name)}
     shown: Truth = {"type": "event", "name": event.name, **context(record, guest, options)}
     # option fields prints places as numbers up to 7.0 and later as symbols: which, the text alone says
@@ -122,7 +122,7 @@ def _doubtful(values: Mapping[str, Any], event: Event) -> list[str]:
     return []
 
 
-def _of_ftrace(record: RawRecord, event: Event, guest: Machine, options: Collection[str]) -> Truth:
+def _of_ftrace(record: RawRecord, event: Event, guest: Columns, options: Collection[str]) -> Truth:
     """Return what a record of ftrace's own says: a stack, a marker, a call."""
     data = record.data
     fields = {field.name: field for field in event.fields}
