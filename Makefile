@@ -42,7 +42,7 @@ help:
 $(VENV)/.bare:
 	@python3 tools/environment.py && touch $@
 
-$(VENV)/.dev: pyproject.toml distributions/kprobe-sim-profiles/pyproject.toml distributions/kprobe-corpus/pyproject.toml tools/environment.py
+$(VENV)/.dev: pyproject.toml distributions/kprobe-sim-profiles/pyproject.toml distributions/kprobe-sim-profiles-old/pyproject.toml distributions/kprobe-corpus/pyproject.toml tools/environment.py
 	@python3 tools/environment.py --dev && touch $(VENV)/.bare $@
 
 demo: $(VENV)/.bare

@@ -53,7 +53,7 @@ def test_pip_can_take_it_back(tmp_path: Path) -> None:
     directory = tmp_path / "environment"
     make(directory, "", tmp_path)
     pip = [sys.executable, "-m", "pip", "--python", directory / "bin" / "python", "--disable-pip-version-check"]
-    names = ["kprobe-sim", "kprobe-sim-profiles", "kprobe-corpus"]
+    names = ["kprobe-sim", "kprobe-sim-profiles", "kprobe-sim-profiles-old", "kprobe-corpus"]
     done = subprocess.run([*pip, "uninstall", "-y", *names], capture_output=True, text=True, timeout=100)
     for name in names:
         assert f"Successfully uninstalled {name}-0" in done.stdout, done.stdout + done.stderr

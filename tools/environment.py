@@ -23,9 +23,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PROFILES = ROOT / "distributions" / "kprobe-sim-profiles"
-CORPUS = ROOT / "distributions" / "kprobe-corpus"
-PROJECTS = {ROOT: ("", "vm"), PROFILES: ("src",), CORPUS: ("src",)}  # and where in them packages are
+BROUGHT = [ROOT / "distributions" / name for name in ("kprobe-sim-profiles", "kprobe-sim-profiles-old", "kprobe-corpus")]
+PROJECTS = {ROOT: ("", "vm")} | dict.fromkeys(BROUGHT, ("src",))  # and where in them packages are
 NO_PIP = """\
 NOTE: {environment} has no pip, as this python3 has no ensurepip. The commands in it and the demo need none.
 To install more into it: on Debian `apt-get install python3-venv`, elsewhere your system's ensurepip, and
@@ -148,8 +147,7 @@ def main() -> None:
             "--quiet",
             "--disable-pip-version-check",
             *("-e", f"{ROOT}[dev]"),
-            *("-e", PROFILES),
-            *("-e", CORPUS),
+            *[word for directory in BROUGHT for word in ("-e", str(directory))],
         ],
         check=True,
     )

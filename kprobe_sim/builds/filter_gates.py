@@ -21,6 +21,10 @@ class FilterGates(NamedTuple):
     glob_bounded: bool = True  # a glob reads no further than the field
     glob_class_stops: bool = False  # [!x] doesn't take the end of the string for a character
     message_space: int = 4096  # bytes of the buffer in which the text of the filter file is made
+    early_filters: bool = False  # filters are read by rank of operators: docs of before 4.17
+    negation: bool = True  # !(...)
+    bits: bool = True  # the operator &
+    generic_fields: bool = True  # CPU, comm
     trigger_errors_logged: bool = False  # a refused filter of a trigger is in error_log too
 
 
@@ -36,6 +40,10 @@ class _Row(NamedTuple):
 NEVER = (999, 0, 0)
 
 GATES = (
+    _Row("early_filters", True, (4, 17, 0), False, {}, "recorded: filters of 4.4 and 4.19; commit 80765597bc58"),
+    _Row("negation", False, (3, 19, 0), True, {}, "recorded: 3.13 refuses !(...), 4.4 takes it"),
+    _Row("bits", False, (3, 3, 0), True, {}, "recorded: 3.2 refuses &, 3.13 takes it"),
+    _Row("generic_fields", False, (4, 3, 0), True, {}, "recorded: 3.13 knows no CPU and comm, 4.4 does"),
     _Row("ustring", False, (5, 17, 0), True, {(5, 10): 0}, "recorded: 4.19 refuses, 5.10.262 and later take it"),
     _Row("function", False, (6, 3, 0), True, {}, "recorded: 6.1.190 refuses, 6.12.117 takes; 6.3 from the change log"),
     _Row("cpulist", False, (6, 7, 0), True, {}, "recorded: 6.1.190 refuses, 6.12.117 takes; 6.7 from the change log"),
@@ -85,13 +93,12 @@ GATES = (
     ),
 )
 
+EARLY_FILTERS = ("early_filters", "negation", "bits", "generic_fields")  # rows of kernels before 5.10
+
 
 @lru_cache(maxsize=64)
 def filter_gates(version: Version) -> FilterGates:
-    """Return what the filters of kernel `version`, as (6, 1, 190), know.
-
-    4.17 and later: earlier kernels had another parser, with other messages.
-    """
+    """Return what the filters of kernel `version`, as (6, 1, 190), know."""
     known = {
         row.gate: row.after
         if version >= row.since or version[2] >= row.stable.get(version[:2], NEVER[0])

@@ -14,29 +14,16 @@ name (kprobe_sim/questions) settles a row where it can be asked, and the answer 
 from __future__ import annotations
 
 import errno
-from typing import Any
 
-from kprobe_sim.named_tuple import NamedTuple
+from kprobe_sim.builds.rows.early import EARLY
+from kprobe_sim.builds.rows.gate import START as _START
+from kprobe_sim.builds.rows.gate import Gate, Version
+from kprobe_sim.builds.rows.gate import since as _since
 
-Version = tuple[int, int, int]
-
-
-class Gate(NamedTuple):
-    """One feature: (first version, value) pairs in rising order, and where that is known from."""
-
-    name: str
-    values: tuple[tuple[Version, Any], ...]
-    source: str
-
-
-_START: Version = (0, 0, 0)
-
-
-def _since(name: str, version: Version, source: str) -> Gate:
-    return Gate(name, ((_START, False), (version, True)), source)
-
+__all__ = ["ROWS", "Gate", "Version"]
 
 ROWS: tuple[Gate, ...] = (
+    *EARLY,
     Gate(
         "first_language",
         ((_START, True), ((2, 6, 33), False)),

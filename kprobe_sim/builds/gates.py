@@ -29,6 +29,23 @@ class Gates(NamedTuple):
     # the patch of 2009
     first_language: bool  # arguments are aN, sN, sa, rv, ra; events have no group, and are enabled as they are made
     first_names: bool  # arguments have names there: NAME=, and NAME=VALUE in the trace
+    # before 4.20, when kprobes and uprobes had readers of their own
+    early: bool  # these read the lines: one probe an event, no error_log
+    early_maxactive: bool  # r<digits>:
+    address_or_symbol: bool  # what is no number is taken for a symbol, and names of events are sanitized
+    signed_offsets: bool  # SYM-OFFS
+    comm_variable: bool  # $comm
+    number_texts: str  # "bare" hexadecimal, "prefixed", or "decimal" with the types x8 to x64
+    uprobe_memory: bool  # uprobes can fetch more than registers
+    unplaceable_taken: bool  # a probe where none can stand is taken, and never hit
+    name_in_use: int | None  # errno where a file of the event's name is there; None: a second event has the name
+    pointers_hashed: bool  # addresses of places are hashed
+    unreadable_string: str  # a string that can't be read is "empty", or a "fault"
+    common_padding: bool  # formats have a field after the common ones
+    empty_count_refused: bool  # triggers: traceon: with nothing after it
+    hist_sym_offset: bool  # .sym-offset is taken: once its minus was an operator
+    hist_buckets: bool  # .buckets=N
+    printed_sources: bool  # lines in the kernel's log begin with what printed them
     # the line
     delete_is_raw: bool  # a delete needs "-" as the very first byte (else blanks may stand before it)
     delete_group: bool  # -:GRP/ deletes a group

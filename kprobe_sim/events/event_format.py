@@ -21,9 +21,21 @@ def field_line(field: Field, *, array_length: bool) -> str:
     return f"\tfield:{declaration};\toffset:{field.offset};\tsize:{field.size};\tsigned:{int(field.signed)};\n"
 
 
-def format_text(name: str, number: int, fields: Iterable[Field], print_fmt: str, *, array_length: bool) -> bytes:
-    """Return the whole file for an event with `fields` after the common ones."""
+_PADDING = Field("int", "common_padding", 8, 4, True)
+_PADDED = 8  # bytes by which it moves what follows
+
+
+def format_text(
+    name: str, number: int, fields: Iterable[Field], print_fmt: str, *, array_length: bool, padding: bool = False
+) -> bytes:
+    """Return the whole file for an event with `fields` after the common ones.
+
+    `padding`: there is a field after these that nobody uses, and that records here don't have.
+    """
     common = "".join(field_line(field, array_length=array_length) for field in COMMON_FIELDS)
+    if padding:
+        common += field_line(_PADDING, array_length=array_length)
+        fields = [field._replace(offset=field.offset + _PADDED) for field in fields]
     own = "".join(field_line(field, array_length=array_length) for field in fields)
     return f"name: {name}\nID: {number}\nformat:\n{common}\n{own}\nprint fmt: {print_fmt}\n".encode("latin-1")
 

@@ -48,7 +48,8 @@ class EventTable:
         self._systems.setdefault(event.system, {})[event] = self.came
         self._names.setdefault(event.name, {})[event] = self.came
         self._available = None
-        if self.named.setdefault((event.system, event.name), event) is not event:
+        is_used = self.static.find(event.system, event.name) is not None  # which only kernels before 4.20 take
+        if is_used or self.named.setdefault((event.system, event.name), event) is not event:
             self._later.setdefault((event.system, event.name), []).append(event)
 
     def remove(self, event: DynamicEvent) -> None:

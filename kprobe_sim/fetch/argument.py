@@ -21,7 +21,7 @@ MAX_ARGUMENTS = 128
 _MAX_NAME = 32
 _MAX_ARRAY = 64
 _MAX_EVENT_SIZE = 3072
-_RESERVED = frozenset(
+RESERVED = frozenset(
     {
         *("common_type", "common_flags", "common_preempt_count", "common_pid", "common_tgid"),
         *("__probe_ip", "__probe_ret_ip", "__probe_func"),
@@ -241,6 +241,6 @@ def compile_argument(token: str, position: int, offset: int, names: Collection[s
             name = variable
     if not is_name(name):
         raise Refusal("BAD_ARG_NAME")
-    if name in _RESERVED or name in names:
+    if name in RESERVED or name in names:
         raise Refusal("USED_ARG_NAME")
     return _compile_body(name, body, column, offset, scope)

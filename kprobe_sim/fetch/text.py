@@ -23,6 +23,7 @@ _FAULT = Put(b"(fault)")
 _SIGNED_CODES = {1: "b", 2: "h", 4: "i", 8: "q"}
 _UNSIGNED_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _TEMPLATES = {"%u": b"%d", "%Lu": b"%d", "%d": b"%d", "%Ld": b"%d", "0x%x": b"0x%x", "0x%Lx": b"0x%x"}
+_TEMPLATES |= {"%x": b"%x", "%lx": b"%x", "%llx": b"%x", "%ld": b"%d", "%lld": b"%d"}  # of 3.2 and 3.13
 
 
 def _string(record: bytes, location: int) -> bytes:

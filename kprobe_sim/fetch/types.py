@@ -5,6 +5,8 @@ Source: the recorded `format` files and definitions of each kernel (fixtures/def
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import kstrtoul
@@ -50,6 +52,37 @@ def _bitfield_base(text: str) -> FetchType | None:
     except OSError:
         return None
     return _TYPES[f"u{number}"] if number in (8, 16, 32, 64) else None
+
+
+_PRINTED: Mapping[str, Mapping[str, tuple[str, ...]]] = {  # print fmt of 8, 16, 32 and 64 bits
+    "bare": {"u": ("%x", "%x", "%lx", "%llx"), "s": ("%d", "%d", "%ld", "%lld")},
+    "prefixed": {"u": ("0x%x", "0x%x", "0x%x", "0x%Lx"), "s": ("%d", "%d", "%d", "%Ld")},
+    "decimal": {"u": ("%u", "%u", "%u", "%Lu"), "s": ("%d", "%d", "%d", "%Ld"), "x": ("0x%x", "0x%x", "0x%x", "0x%Lx")},
+}
+_EARLY: Mapping[str, Mapping[str, FetchType]] = {
+    how: {
+        f"{letter}{8 << place}": FetchType(
+            f"{letter}{8 << place}", f"{'s' if letter == 's' else 'u'}{8 << place}", 1 << place, letter == "s", text
+        )
+        for letter, texts in letters.items()
+        for place, text in enumerate(texts)
+    }
+    for how, letters in _PRINTED.items()
+}
+
+
+def early_type(text: str | None, gates: Gates) -> FetchType | None:
+    """Return the type written as `text` (None for no type) on a kernel before 4.20, None if there is no such."""
+    known = _EARLY[gates.number_texts]
+    if text is None:
+        text = "x64" if "x64" in known else "u64"
+    elif text.startswith("b"):
+        _, slash, bits = text.partition("/")
+        try:
+            text = f"u{kstrtoul(bits)}" if slash else ""
+        except OSError:
+            return None
+    return STRING_TYPE if text == "string" else known.get(text)
 
 
 def find_type(text: str | None, gates: Gates) -> FetchType | None:

@@ -34,6 +34,10 @@ class Fault(Enum):
     INVALID_FILTER = errno.EINVAL, "Meaningless filter expression"
     INVALID_CPULIST = errno.EINVAL, "Invalid cpulist"
     INVALID_VALUE = errno.EINVAL, "Invalid value (did you forget quotes)?"
+    UNBALANCED = errno.EINVAL, "Unbalanced parens"  # this and the next three before 4.17
+    TOO_MANY_OPERANDS = errno.EINVAL, "Too many operands"
+    NO_OPERAND = errno.EINVAL, "Missing field name and/or value"
+    ILLEGAL_NOT = errno.EINVAL, "Illegal use of '!'"
     NO_FUNCTION = errno.EINVAL, "Function not found"
     NO_FILTER = errno.EINVAL, "No filter found"
     NO_FIELD = errno.EPERM, None  # a term that starts with no name

@@ -14,6 +14,7 @@ from typing import Final
 
 from kprobe_sim.builds.filter_gates import FilterGates
 from kprobe_sim.filters.comparison import ReadString, Test
+from kprobe_sim.filters.early_predicate import compile_early
 from kprobe_sim.filters.errors import Fault, FilterRefused
 from kprobe_sim.filters.predicate_term import FilterContext, FunctionRange, TermError, read_term
 from kprobe_sim.records.field import COMMON_FIELDS, Field
@@ -93,6 +94,8 @@ def compile_filter(
     known = {field.name: field for field in (*COMMON_FIELDS, *fields)}
     context = FilterContext(gates, cpus, function_range, read_string)
     try:
+        if gates.early_filters:
+            return Predicate(stored, [(compile_early(stored, known, context), 2, 1)])
         _check_brackets(stored)
         return Predicate(stored, _Reader(stored, known, context).program())
     except TermError as error:

@@ -216,7 +216,7 @@ class ExpressionReader:
             return EXECNAME, 0
         if modifier == "stacktrace" and self._stack_names():
             return STACKTRACE, 0
-        if modifier.startswith("bucket"):
+        if modifier.startswith("bucket") and self._data.gates.hist_buckets:
             rest = modifier.removeprefix("bucket").removeprefix("s")
             if not rest.startswith("="):
                 raise refused(self._complain, HistFault.BAD_FIELD_MODIFIER, rest)

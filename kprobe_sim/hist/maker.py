@@ -71,7 +71,8 @@ class HistMaker:
         self._outer = outer
         self._command = f"hist:{rest}"
         parameter, self.condition = _split_condition(rest)
-        self._parameter = parameter.replace(".sym-offset", ".symXoffset")  # the minus would be an operator
+        is_operator = not file.instance.machine.gates.hist_sym_offset
+        self._parameter = parameter if is_operator else parameter.replace(".sym-offset", ".symXoffset")
         self.attributes = self._attributes()
         self.data = HistData(file, self.attributes, removes=removes)
         self._actions = [read_action(text, self.data, self.complain) for text in self.attributes.actions]

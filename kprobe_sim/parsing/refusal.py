@@ -29,5 +29,20 @@ class Refusal(Exception):
         self.before: Refusal | None = None
 
 
+class Printed(Refusal):
+    """A line is refused with lines in the kernel's log, as kernels without an error_log do.
+
+    `source` is what recent ones of these put before the line.
+    """
+
+    __slots__ = ("lines",)
+
+    def __init__(
+        self, number: int, line: str, *, source: str = "trace_kprobe", before: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        super().__init__("PRINTED", errno=number)
+        self.lines: tuple[tuple[str, str], ...] = (*before, (source, line))
+
+
 class Declined(Exception):
     """The line is no definition of this kind (the kernel's ECANCELED): another kind of event may take it."""

@@ -13,7 +13,9 @@ from kprobe_sim.events.dyn_event import DynEvent
 from kprobe_sim.fetch.direct import compile_direct
 from kprobe_sim.fetch.evaluate import compile_arguments
 from kprobe_sim.parsing.kstrto import ULONG_MAX
+from kprobe_sim.parsing.refusal import Printed
 from kprobe_sim.probes.command import Creation, read_creation
+from kprobe_sim.probes.early_command import early_failure, read_early
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind, not_registered
 from kprobe_sim.probes.probe_point import MAX_ERRNO, ProbeLocation, Spot
@@ -26,13 +28,14 @@ class Kprobe(Probe):
     `is_aggregated`: there is or was another at its address, and the kernel calls it by way of aggr_pre_handler().
     """
 
-    __slots__ = ("address", "is_aggregated", "maxactive", "spot")
+    __slots__ = ("_hides_maxactive", "address", "is_aggregated", "maxactive", "spot")
 
     def __init__(self, kind: Kprobes, event: ProbeEvent, creation: Creation, place_text: str) -> None:
         super().__init__(kind, event, place_text, creation.arguments)
         self.spot: Spot = creation.spot
         self.maxactive = creation.maxactive
         self.address: int | None = None
+        self._hides_maxactive = kind.dyn_events.gates.early
         self.is_aggregated = False
 
     @property
@@ -42,7 +45,8 @@ class Kprobe(Probe):
 
     @property
     def letters(self) -> str:
-        return f"r{self.maxactive or ''}" if self.event.is_return else "p"
+        shown = 0 if self._hides_maxactive else self.maxactive
+        return f"r{shown or ''}" if self.event.is_return else "p"
 
     def profile(self) -> str:
         """Return the probe's row of kprobe_profile, without newline."""
@@ -74,7 +78,8 @@ class Kprobes(ProbeKind[Kprobe]):
 
     def create(self, line: str, words: list[str]) -> None:
         dyn_events = self.dyn_events
-        creation = read_creation(words, dyn_events.points, self._pointer, dyn_events.gates)
+        read = read_early if dyn_events.gates.early else read_creation
+        creation = read(words, dyn_events.points, self._pointer, dyn_events.gates)
         event = ProbeEvent(
             creation.group,
             creation.event,
@@ -93,6 +98,9 @@ class Kprobes(ProbeKind[Kprobe]):
         except OSError as error:
             number = error.errno or errno.EINVAL
             symbol = probe.place.symbol
+            if dyn_events.gates.early:
+                self._not_placed(probe, number)
+                return
             waits = symbol is None or (":" in symbol and not dyn_events.points.module_is_loaded(symbol))
             if number == errno.ENOENT and waits:
                 return  # its module may come yet
@@ -109,10 +117,20 @@ class Kprobes(ProbeKind[Kprobe]):
             found.arguments, probe.event.start, dyn_events.symbols, dyn_events.gates, stack_size
         )
         probe.direct = None if is_return else compile_direct(found.arguments, probe.event.start)
-        if is_return and not probe.maxactive:
+        if is_return and not probe.maxactive and not dyn_events.gates.early:
             probe.maxactive = (
                 max(10, 2 * dyn_events.machine.cpus) if dyn_events.gates.maxactive_floor else dyn_events.machine.cpus
             )
+
+    def _not_placed(self, probe: Kprobe, number: int) -> None:
+        """Keep a probe that can't be put in place, or raise Printed, as kernels before 4.20 do."""
+        dyn_events, address = self.dyn_events, probe.spot.address or 0
+        there = dyn_events.symbols.at(address)  # a function that no symbol covers is none that ftrace knows
+        notrace = address != 0 and (there is None or dyn_events.symbols.is_notrace(address))
+        failure = early_failure(probe.place, number, self._pointer(address), dyn_events.gates, is_notrace=notrace)
+        if not failure.kept:
+            raise Printed(errno.EINVAL if number == errno.EILSEQ else number, "", before=failure.lines)
+        dyn_events.print(self.location, failure.lines)
 
     def free(self, entry: DynEvent) -> None:
         super().free(entry)
@@ -124,7 +142,8 @@ class Kprobes(ProbeKind[Kprobe]):
 
     def _pointer(self, address: int) -> str:
         """Return an address as 0x%p prints it: hashed, but error pointers as they are."""
-        shown = address if address > ULONG_MAX - MAX_ERRNO else self.dyn_events.machine.hashed_pointer(address)
+        bare = address > ULONG_MAX - MAX_ERRNO or not self.dyn_events.gates.pointers_hashed
+        shown = address if bare else self.dyn_events.machine.hashed_pointer(address)
         return f"0x{shown:016x}"
 
     def _place_text(self, place: ProbeLocation) -> str:

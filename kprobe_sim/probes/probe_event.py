@@ -97,6 +97,7 @@ class ProbeEvent:
 
     __slots__ = (
         "_array_length",
+        "_padding",
         "_switch",
         "args_text",
         "fields",
@@ -142,6 +143,7 @@ class ProbeEvent:
         self.label = self.name.encode("latin-1")
         self.args_text = ArgumentsText(arguments, self.start, symbols)
         self._array_length = gates.array_length_in_format
+        self._padding = gates.common_padding
 
     def switch(self, find: Find, on: bool) -> None:
         """Do what enabling or disabling it entails in the instance whose files `find` gives; may raise OSError."""
@@ -183,7 +185,9 @@ class ProbeEvent:
 
     def format(self) -> bytes:
         """Return the text of the `format` file."""
-        return format_text(self.name, self.id, self.fields, self.print_fmt, array_length=self._array_length)
+        return format_text(
+            self.name, self.id, self.fields, self.print_fmt, array_length=self._array_length, padding=self._padding
+        )
 
     def filter_fields(self) -> tuple[Field, ...]:
         """Return the fields a filter may name, the common ones excluded."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from operator import attrgetter
 from typing import ClassVar, Generic, TypeVar, cast
 
@@ -38,6 +38,7 @@ class DynEventList:
         "listeners",
         "machine",
         "points",
+        "printed",
         "table",
     )
 
@@ -50,6 +51,7 @@ class DynEventList:
         self.errlog = errlog
         self.table = table
         self.listeners: list[Callable[[DynEvent, bool], None]] = []
+        self.printed: list[str] = []  # lines in the kernel's log
         self._entries: dict[DynEvent, None] = {}  # the lines of dynamic_events, and the same by what they are asked by
         self._by_kind: dict[Operations, dict[DynEvent, None]] = {}
         self._by_event: dict[str, dict[DynEvent, None]] = {}
@@ -62,6 +64,14 @@ class DynEventList:
     @property
     def symbols(self) -> SymbolTable:
         return self.machine.symbols
+
+    def print(self, location: str, lines: Iterable[tuple[str, str]]) -> None:
+        """Put lines into the kernel's log, each with what prints it: what all kinds share at the kind's `location`."""
+        prefixed = self.gates.printed_sources
+        for source, line in lines:
+            own = location if source == "trace_kprobe" else source
+            if line:
+                self.printed.append(f"{own}: {line}" if prefixed else line)
 
     def has_event(self, system: str, name: str) -> bool:
         """True when an event of any kind has that name."""
@@ -143,6 +153,8 @@ def not_registered(number: int | None) -> Refusal:
     return Refusal(_REGISTRATION.get(number or 0, "FAIL_REG_PROBE"), 0, 1, errno=number)
 
 
+_FILES = ("enable", "filter")  # of an event's system
+
 P = TypeVar("P", bound=Probe)
 
 
@@ -183,11 +195,12 @@ class ProbeKind(Generic[P]):
     def admit(self, probe: P) -> None:
         """Give a probe its event: a new one, or the one of that name that this kind has.  Raises Refusal."""
         dyn_events, event = self.dyn_events, probe.event
+        if dyn_events.gates.early:
+            self._replace(event)
         known = dyn_events.event(event.system, event.name)
         siblings = None if known is None else self._events.get(known)
         if siblings is None:
-            if known is not None or dyn_events.has_event(event.system, event.name):
-                raise Refusal("EVENT_EXIST", 0, 0)
+            self._check_name(event)
             dyn_events.add_event(event)
             try:
                 self.register(probe)
@@ -205,6 +218,22 @@ class ProbeKind(Generic[P]):
         siblings[probe.identity] = probe
         probe.made = dyn_events.table.version + 1
         dyn_events.add(probe)
+
+    def _replace(self, event: Event) -> None:
+        """Remove the event of that name that this kind has, for another to take its place.  Raises OSError EBUSY."""
+        known = self.dyn_events.event(event.system, event.name)
+        for entry in self.of(known) if known is not None and known in self._events else ():
+            self.free(entry)
+
+    def _check_name(self, event: Event) -> None:
+        """Raise Refusal, or OSError, if an event can't have its name."""
+        dyn_events = self.dyn_events
+        exists = dyn_events.has_event(event.system, event.name)
+        if not dyn_events.gates.early:
+            if exists:
+                raise Refusal("EVENT_EXIST", 0, 0)
+        elif dyn_events.gates.name_in_use and (exists or event.name in _FILES):
+            raise refuse(dyn_events.gates.name_in_use)
 
     def check_sibling(self, probe: P, other: P) -> None:
         """Raise Refusal if a probe doesn't fit the event of another."""

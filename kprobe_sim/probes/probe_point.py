@@ -154,6 +154,13 @@ class ProbePoints:
         offset = address - symbol.address
         return 0 if offset in (0, self._entry_size(symbol.address)) else errno.EINVAL
 
+    def _not_an_entry(self, spot: Spot) -> int:
+        """Return why a return probe can't stand there, 0 if it can."""
+        number = self.check_entry(spot)
+        if not number or not self._gates.early:
+            return number
+        return errno.EINVAL if self._gates.address_or_symbol else 0  # whatever is wrong with the place, or none of it
+
     def resolve(self, argument: FetchArg) -> FetchArg:
         """Return the argument with @SYM replaced by its address.  Raises OSError: ENOENT, EINVAL or ERANGE."""
         source = argument.expression.source
@@ -161,21 +168,19 @@ class ProbePoints:
             return argument
         name, offset = split_offset(source.text)
         base = self.address_of(name)
-        if not base:
+        if not base and not self._gates.early:
             raise refuse(errno.ENOENT)
-        found = Source(From.IMMEDIATE, source.text, (base + offset) & ULONG_MAX)
+        found = Source(From.IMMEDIATE, source.text, (base + offset) & ULONG_MAX if base else 0)
         return argument._replace(expression=argument.expression._replace(source=found))
 
     def register(self, spot: Spot, arguments: tuple[FetchArg, ...], *, is_return: bool) -> Registered:
         """Do all checks of registration.  Raises OSError with the errno that registration gives inside the kernel."""
         place, _, address, symbol = spot
-        if address is not None and self._symbols.is_notrace(address):
+        if address is not None and not self._gates.early and self._symbols.is_notrace(address):
             raise refuse(errno.EINVAL)
         resolved = tuple([self.resolve(argument) for argument in arguments])
-        if is_return:
-            number = self.check_entry(spot)
-            if number:
-                raise refuse(number)
+        if is_return and (number := self._not_an_entry(spot)):
+            raise refuse(number)
         if address is None:
             raise refuse(errno.EINVAL if place.symbol is None else errno.ENOENT)
         if not self._gates.looks_up_address and address > ULONG_MAX - MAX_ERRNO:

@@ -18,8 +18,9 @@ from kprobe_sim.events.event_table import EventTable
 from kprobe_sim.machine.simulated import SimulatedMachine
 from kprobe_sim.parsing.errlog import ErrorLog
 from kprobe_sim.parsing.kstrto import tokens
-from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
+from kprobe_sim.parsing.refusal import Declined, Printed, Refusal, refuse
 from kprobe_sim.probes.command import read_deletion
+from kprobe_sim.probes.early_command import Nothing, early_deletion, read_head
 from kprobe_sim.probes.fprobes import Fprobes
 from kprobe_sim.probes.kprobes import Kprobes
 from kprobe_sim.probes.probe_kind import DynEventList
@@ -89,6 +90,11 @@ class ProbeRegistry:
             kinds.append(self.fprobes)
         return tuple(kinds)
 
+    @property
+    def printed(self) -> list[str]:
+        """The lines that refusals put into the kernel's log, where there is no error_log."""
+        return self._dyn_events.printed
+
     def listen(self, callback: Callable[[DynEvent, bool], None]) -> None:
         """Call `callback` with each line of dynamic_events that comes (True) or goes (False)."""
         self._dyn_events.listeners.append(callback)
@@ -112,11 +118,17 @@ class ProbeRegistry:
     def write_to(self, kind: Operations | None, data: bytes) -> int:
         """Take one write(2) to the file of a kind; None stands for dynamic_events."""
         longest = _FIRST_WINDOW if self._dyn_events.gates.first_language else _WINDOW
-        return _take(data, lambda line: self._run(line, kind), longest)
+        return _take(data, lambda line: self._run(line, kind), longest, self._too_long)
+
+    def _too_long(self) -> None:
+        if self._dyn_events.gates.early:
+            full = not self._dyn_events.gates.printed_sources
+            most = f"{_WINDOW + 1}." if full else f"{_WINDOW - 1}"
+            self.printed.append(f"Line length is too long: Should be less than {most}")
 
     def write_synthetic(self, data: bytes) -> int:
         """Take one write(2) to synthetic_events."""
-        return _take(data, self.synthetic.take, _WINDOW)
+        return _take(data, self.synthetic.take, _WINDOW, lambda: None)
 
     def truncate(self, kind: Operations | None = None) -> None:
         """Remove all events of a kind, or all, as opening with O_TRUNC does.
@@ -140,6 +152,9 @@ class ProbeRegistry:
 
     def _run(self, line: str, kind: Operations | None) -> None:
         words = tokens(line)
+        if self._dyn_events.gates.early:
+            self._run_early(line, words, kind)
+            return
         marks = "-!" if kind is None else "-"
         if self._dyn_events.gates.first_language:
             marks = ""
@@ -148,6 +163,28 @@ class ProbeRegistry:
             self._delete(words, kind)
         elif words:
             self._create(line, words, self._kinds if kind is None else (kind,), logged=kind is None)
+
+    def _run_early(self, line: str, words: list[str], kind: Operations | None) -> None:
+        if not words or kind is None:
+            return
+        group = "uprobes" if kind.location == "trace_uprobe" else "kprobes"
+        try:
+            head = read_head(words[0], self._dyn_events.gates, group)
+            if head.letter != "-":
+                kind.create(line, words)
+                return
+            deletion = early_deletion(head)
+            meant = [entry for entry in self._dyn_events.meant(deletion, kind) if entry.matches(deletion)]
+            if not meant:
+                raise Printed(errno.ENOENT, f"Event {deletion.group}/{deletion.event} doesn't exist.")
+        except Nothing as said:
+            self._dyn_events.print(kind.location, [("trace_kprobe", str(said))])
+            return
+        except Printed as refusal:
+            self._dyn_events.print(kind.location, refusal.lines)
+            raise refuse(refusal.errno or errno.EINVAL) from None
+        for entry in meant:
+            entry.kind.free(entry)
 
     def _create(self, line: str, words: list[str], kinds: tuple[Operations, ...], *, logged: bool) -> None:
         for kind in kinds:
@@ -188,8 +225,11 @@ class ProbeRegistry:
             entry.kind.free(entry)
 
 
-def _take(data: bytes, run: Callable[[str], None], longest: int) -> int:
-    """Run the lines of one write; return its length (trace_parse_run_command)."""
+def _take(data: bytes, run: Callable[[str], None], longest: int, too_long: Callable[[], None]) -> int:
+    """Run the lines of one write; return its length (trace_parse_run_command).
+
+    `too_long` is called before a line that is too long is refused.
+    """
     done = 0
     while done < len(data):
         window = data[done : done + longest]
@@ -202,6 +242,7 @@ def _take(data: bytes, run: Callable[[str], None], longest: int) -> int:
             if newline < 0 and done + size < len(data):
                 if at:
                     break  # the line goes on after this window: look at it from its start
+                too_long()
                 raise refuse(errno.EINVAL)
             done += size
             line = window[at : end if newline < 0 else newline]

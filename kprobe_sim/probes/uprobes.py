@@ -10,12 +10,14 @@ from typing import ClassVar
 
 from kprobe_sim.events.dyn_event import DynEvent
 from kprobe_sim.events.event import Find
+from kprobe_sim.fetch.early_argument import compile_all_early
 from kprobe_sim.fetch.expression import Deref, Expression, From, Scope, Source, read_expression
 from kprobe_sim.fetch.typecast import PER_CPU_POINTER, PER_CPU_READ
 from kprobe_sim.machine.machine_files import FileFacts
 from kprobe_sim.parsing.kstrto import is_digit, is_name, kstrtol, kstrtoul
-from kprobe_sim.parsing.refusal import Declined, Refusal, refuse
+from kprobe_sim.parsing.refusal import Declined, Printed, Refusal, refuse
 from kprobe_sim.probes.command import compile_all, counted, read_names, split_return
+from kprobe_sim.probes.early_command import check_names, read_head
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind
 from kprobe_sim.probes.probe_profile import ProbeProfile
@@ -103,6 +105,9 @@ class Uprobes(ProbeKind[Uprobe]):
 
     def create(self, line: str, words: list[str]) -> None:
         gates = self.dyn_events.gates
+        if gates.early:
+            self._create_early(words)
+            return
         head = words[0]
         if head[0] not in "pr" or len(words) < 2:
             raise Declined
@@ -130,6 +135,34 @@ class Uprobes(ProbeKind[Uprobe]):
         others = self._at.get(probe.site)
         if others and next(iter(others)).counter != counter:  # the others have the same
             raise Refusal("DIFF_REFCNT")
+        self.admit(probe)
+        self._at.setdefault(probe.site, {})[probe] = None
+
+    def _create_early(self, words: list[str]) -> None:
+        """Make what a line defines, as kernels before 4.20 read it.  Raises Printed."""
+        gates = self.dyn_events.gates
+        head = read_head(words[0], gates._replace(early_maxactive=False), _DEFAULT_GROUP)
+        if len(words) < 2:
+            raise Printed(errno.EINVAL, "Probe point is not specified.")
+        path, colon, rest = words[1].partition(":")
+        try:
+            file = self.dyn_events.machine.files.find(path) if colon else None
+            if file is None or not file.is_regular:
+                raise refuse(errno.EINVAL)
+            offset = kstrtoul(rest)
+        except OSError as error:
+            raise Printed(error.errno or errno.EINVAL, "Failed to parse address or file.") from None
+        name = _default_name(path, offset) if head.event is None else head.event
+        check_names(head.group, name, kind="trace_uprobe")
+        own = UserSources(rejects_symbols=True)
+        is_return = head.letter == "r"
+        scope = Scope(is_return, False, gates, own=own, stack_size=self.dyn_events.machine.profile.thread_size)
+        arguments = compile_all_early(words[2:], scope)
+        event = ProbeEvent(
+            head.group, name, arguments, self.dyn_events.symbols, gates, is_return=is_return, switch=self._switch
+        )
+        probe = Uprobe(self, event, path, file, offset, 0)
+        probe.arguments = arguments
         self.admit(probe)
         self._at.setdefault(probe.site, {})[probe] = None
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kprobe_sim.questions import definitions, files, kinds, shown, triggers
+from kprobe_sim.questions import definitions, early, files, kinds, shown, triggers
 from kprobe_sim.questions.question import Question, Unasked
 
-_PAGES = (definitions, shown, files, kinds, triggers)
+_PAGES = (definitions, shown, files, kinds, triggers, early)
 QUESTIONS: tuple[Question, ...] = tuple(question for page in _PAGES for question in page.QUESTIONS)
 UNASKED: tuple[Unasked, ...] = tuple(row for page in _PAGES for row in page.UNASKED)

@@ -33,7 +33,7 @@ class Modes(NamedTuple):
         event = profile.tracefs.directory("events/*/*")
         return Modes(
             profile.root_mode,
-            top.get("instances", top["events"]),
+            top["options"],
             top["events"],
             top["kprobe_events"],
             top["kprobe_profile"],

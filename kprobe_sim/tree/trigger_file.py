@@ -68,7 +68,7 @@ def put_trigger(file: EventFile, data: bytes, available: bytes, hists: Callable[
     if line.name not in available.decode("ascii").split()[3:]:
         raise refuse(errno.EINVAL)
     if line.name in _PLAIN:
-        _put_plain(file, line)
+        _put_plain(file, line, data)
     elif line.name in _SWITCHES:
         _put_switch(file, line)
     elif line.rest is None:
@@ -98,13 +98,15 @@ def _read(data: bytes) -> _Line:
     return _Line(name.removeprefix("!"), name.startswith("!"), rest)
 
 
-def _put_plain(file: EventFile, line: _Line) -> None:
+def _put_plain(file: EventFile, line: _Line, data: bytes) -> None:
     count, condition = None, line.rest
     if line.rest is not None and is_digit(line.rest, 0):
         count, condition = _split(line.rest)
     if line.removes:
         _remove(file, _PLAIN[line.name](file, line.name, None))
         return
+    if line.rest is None and data.rstrip().endswith(b":") and file.instance.machine.gates.empty_count_refused:
+        raise refuse(errno.EINVAL)
     trigger = _PLAIN[line.name](file, line.name, _count(count))
     set_filter(trigger, condition)
     trigger.prepare()

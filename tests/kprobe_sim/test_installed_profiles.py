@@ -73,7 +73,8 @@ def test_the_list_names_the_distribution(site: Site, capsys: pytest.CaptureFixtu
     site.install("5.4.1-toy", "5.5.1-toy")
     (site.place / "5.5.1-toy.kprofile").write_bytes(b"kprobe-sim profile 7\n\n")
     assert main(["profiles"]) == 0
-    assert capsys.readouterr().out.splitlines()[:3] == [
+    lines = [line for line in capsys.readouterr().out.splitlines() if "profiles-old" not in line]
+    assert lines[:3] == [
         "5.4.1-toy                    5.4.1      0.0 MB  some-kernels 1.2",
         "5.5.1-toy                    -          0.0 MB  some-kernels 1.2: "
         "a profile in format '7'; this kprobe-sim reads format 1",
@@ -92,7 +93,7 @@ def test_a_damaged_file_is_refused_by_its_name(site: Site) -> None:
 
 def test_what_there_is_is_named_where_nothing_fits(site: Site) -> None:
     site.install("6.8.12-toy")
-    with pytest.raises(ValueError, match=r"no profile of kernel '6\.9'; there are: 5\.10\.0.*, 6\.8\.12-toy, 6\.12"):
+    with pytest.raises(ValueError, match=r"no profile of kernel '6\.9'; there are: .*5\.10\.0.*, 6\.8\.12-toy, 6\.12"):
         SimulatedKernel("6.9")
 
 

@@ -26,6 +26,9 @@ from kprobe_sim.records.field import Field
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "filters"
 VERSIONS = {
+    "3.2": (3, 2, 4),
+    "3.13": (3, 13, 10),
+    "4.4": (4, 4, 11),
     "4.19": (4, 19, 108),
     "5.10": (5, 10, 262),
     "6.1": (6, 1, 190),
@@ -71,6 +74,7 @@ def outcome(row: Row, fields: list[Field], context: FilterContext) -> tuple[int,
 
 # ---- the recorded event and its records ------------------------------------------------------------------------
 
+EMPTY = ("3.2", "3.13", "4.4", "4.19", "7.2")  # an empty path is a string there
 SERIES = [series for series in VERSIONS if series != "7.3"]
 
 
@@ -100,6 +104,7 @@ def entry(fields: list[Field], series: str, path: str, dfd: int, flags: int) -> 
     """Lay out one record as the kernel did."""
     known = {
         "common_type": 1394,
+        "common_flags": int(VERSIONS[series] < (4, 10, 0)),  # interrupts are off at a probe
         "common_pid": 154,
         "__probe_ip": FUNCTIONS["do_sys_openat2"][0] + 4,
         "dfd": dfd,
@@ -114,7 +119,7 @@ def entry(fields: list[Field], series: str, path: str, dfd: int, flags: int) -> 
         "end": dfd & 0xFFFFFFFF,
     }
     # An empty path was a string of no bytes ("(fault)") on 5.10 to 6.12.
-    path_bytes = path.encode() + b"\0" if path or series in ("4.19", "7.2") else b""
+    path_bytes = path.encode() + b"\0" if path or series in EMPTY else b""
     strings = {"com": b"rec\0", "s": path_bytes}
     fixed = bytearray(max(field.offset + field.size for field in fields))
     payload = b""
@@ -138,7 +143,7 @@ def test_recorded_answer(every: Any, series: str) -> None:
         number, text, state = outcome(row, fields, context)
 
         assert (number, text) == (row["errno"], row["readback"])
-        if series == "4.19":  # no error_log yet
+        if VERSIONS[series] < (5, 0, 0):  # no error_log yet
             return
         log = ErrorLog(lambda: 0, command_size=256 if series == "5.10" else None)
         if state.refused:
@@ -150,7 +155,10 @@ def test_recorded_answer(every: Any, series: str) -> None:
     every(recorded(series), check, of=189)
 
 
-@pytest.mark.parametrize(("series", "count"), [("4.19", 104), ("5.10", 107), ("6.1", 107), ("6.12", 111), ("7.2", 112)])
+@pytest.mark.parametrize(
+    ("series", "count"),
+    [("3.2", 89), ("3.13", 95), ("4.4", 104), ("4.19", 104), ("5.10", 107), ("6.1", 107), ("6.12", 111), ("7.2", 112)],
+)
 def test_recorded_matches(every: Any, series: str, count: int) -> None:
     fields = fields_of((FIXTURES / f"{series}.format").read_text())
     context = FilterContext(filter_gates(VERSIONS[series]), cpus=2, function_range=function_range)
@@ -160,7 +168,7 @@ def test_recorded_matches(every: Any, series: str, count: int) -> None:
 
         def passed(cpu: int) -> list[str]:
             return [
-                path or ("" if series in ("4.19", "7.2") else "(fault)")
+                path or ("" if series in EMPTY else "(fault)")
                 for path, dfd, flags in CALLS
                 if state.predicate is None
                 or state.predicate.match(entry(fields, series, path, dfd, flags), cpu=cpu, comm=b"rec")

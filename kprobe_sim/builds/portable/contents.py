@@ -19,9 +19,10 @@ from kprobe_sim.builds.symbol import KINDS
 
 _DEEPEST, _LARGEST = 64, 4096  # of a type: pointers to arrays to typedefs, and anonymous members within each other
 _MOST = 1 << 31
-_TREE = ("", "events", "events/*/*", "instances/*", "instances/*/options", "options", "per_cpu/cpu0")
-_TOP = {"README", "events", "instances", "kprobe_events"}
-_FILES = ("README", "events/*/*/trigger", "events/header_event", "events/header_page")
+_TREE = ("", "events", "events/*/*", "options", "per_cpu/cpu0")
+_OF_INSTANCES = ("instances/*",)  # where there are instances: not before 3.10
+_TOP = {"README", "events", "kprobe_events"}
+_FILES = ("README", "events/header_event", "events/header_page")
 _KIND = re.compile(r"[A-Za-z?] (\d{1,4}) [0-3]")
 _NUMBER = r"(\d{1,9})"
 _TYPE = re.compile(  # a line of `types`; the number of what a type is made of comes first
@@ -184,9 +185,12 @@ def _tracefs(sections: Sections) -> None:
     tree = {path: _json(text) for path, text in _named(sections["tree"]).items()}
     for entries in tree.values():
         _entries(entries)
-    for path in _TREE:
+    top = {name for name, *_ in tree.get("", ())}
+    for path in (*_TREE, *(_OF_INSTANCES if "instances" in top else ())):
         _need(tree.get(path), f"there is nothing in directory {path!r}")
-    _need({name for name, *_ in tree[""]} >= _TOP, "the tracefs lacks files that all have")
+    _need(top >= _TOP, "the tracefs lacks files that all have")
+    has_triggers = any(name == "trigger" for name, *_ in tree["events/*/*"])
+    _need(not has_triggers or "events/*/*/trigger" in files, "it has no text of events/*/*/trigger")
     kinds = _json(b"".join(texts_of(sections["kinds"])))
     _need(isinstance(kinds, list), "kinds of events that are none")
     for kind in kinds:

@@ -191,8 +191,9 @@ def build(
     locations: Sequence[int],
     *,
     shows_lost: bool = False,
+    regions: Iterable[tuple[int, int]] = (),
 ) -> bytes:
-    """Return the bytes of a symbol table; `image` is [_stext, _end).
+    """Return the bytes of a symbol table; `image` is [_stext, _end), or the first of the `regions` that are known.
 
     `shows_lost`: available_filter_functions shows a lost (weak) function by the name of the one before it (until 6.0).
     """
@@ -214,10 +215,12 @@ def build(
         black = any(first <= entry.address < last for first, last in blacklist)
         line = f"{entry.type} {number[entry.module]} {entered | black << 1}"
         kind_of.append(kinds.setdefault(line, len(kinds)))
-    regions = array("I", [image[0] - HIGH, image[1] - HIGH, 0])
+    covered = array("I", [image[0] - HIGH, image[1] - HIGH, 0])
+    for first, last in regions:
+        covered.extend([first - HIGH, last - HIGH, 0])
     for module in modules:
         for first, last in module.areas:
-            regions.extend([first - HIGH, last - HIGH, number[module.name]])
+            covered.extend([first - HIGH, last - HIGH, number[module.name]])
     bits, text_table = bytearray(), array("I")
     for text in texts:
         text_table.extend([text.start - HIGH, len(text.code), len(bits)])
@@ -231,7 +234,7 @@ def build(
         "kinds": packed.texts(_chunks(bytes(kind_of))),
         "kindtab": "\n".join(kinds).encode(),
         "modules": "\n".join(module_names).encode(),
-        "regions": regions.tobytes(),
+        "regions": covered.tobytes(),
         "text": text_table.tobytes(),
         "bits": packed.texts(_chunks(bytes(bits))),
         "special": packed.ascending([entry.start - HIGH for entry in special]),

@@ -1,0 +1,39 @@
+"""Since when kernels before 5.10 have what: rows of the table of gates that no kernel of today tells apart.
+
+Such kernels can't be booted here.  In a source 'definitions 4.4' is fixtures/definitions/4.4.jsonl, what a real 4.4
+answered, and likewise 'triggers' and 'recorded traces'; between two recorded series a threshold is that of a change
+log, or of the newer one.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from kprobe_sim.builds.rows.gate import START, Gate, since
+
+EARLY: tuple[Gate, ...] = (
+    Gate("early", ((START, False), ((2, 6, 33), True), ((4, 20, 0), False)), "definitions 3.2 to 4.19; dynamic events came with 5.0"),
+    since("early_maxactive", (4, 12, 0), "commit 696ced4fb1d7; definitions 4.4 and 4.19: 'r10:x'"),
+    since("address_or_symbol", (4, 18, 0), "definitions 4.4 and 4.19: 'p:x 0xzz'"),
+    since("signed_offsets", (4, 17, 0), "definitions 4.4 and 4.19: 'p:x do_sys_open-4'"),
+    since("comm_variable", (4, 8, 0), "commit 35abb67de744; definitions 4.4 and 4.19: 'a=$comm'"),
+    Gate(
+        "number_texts",
+        ((START, "bare"), ((3, 15, 0), "prefixed"), ((4, 8, 0), "decimal")),
+        "recorded formats of 3.13, 4.4 and 4.19: 'f8=%x', 'f8=0x%x', 'f8=%u'",
+    ),
+    since("uprobe_memory", (3, 14, 0), "definitions 3.13 and 4.4: 'p:u /bin/busybox:0x1000 $stack0'"),
+    Gate("unplaceable_taken", ((START, True), ((3, 4, 0), False)), "definitions 3.2 and 3.13: 'p:x jiffies'"),
+    Gate(
+        "name_in_use",
+        ((START, errno.EPERM), ((3, 11, 0), None)),
+        "definitions 3.2 and 3.13: 'p:g/enable', 'p:sched/sched_switch'",
+    ),
+    since("pointers_hashed", (4, 15, 0), "commit ad67b74d2469; definitions 3.2: 'p:x 12345'"),
+    Gate("unreadable_string", ((START, "empty"), ((4, 3, 0), "fault")), "recorded traces 3.13 and 4.4: t_ustr"),
+    Gate("common_padding", ((START, True), ((3, 3, 0), False)), "recorded formats 3.2 and 3.13"),
+    Gate("empty_count_refused", ((START, True), ((4, 20, 0), False)), "triggers of 4.4, 4.19 and 5.10: 'traceon:'"),
+    since("hist_sym_offset", (4, 20, 0), "triggers of 4.19 and 6.1: 'hist:keys=ptr.sym-offset'"),
+    since("hist_buckets", (5, 14, 0), "triggers of 4.19 and 6.1: 'hist:keys=dfd.buckets=5'"),
+    since("printed_sources", (4, 17, 0), "definitions 4.4 and 4.19: the kernel's log"),
+)
