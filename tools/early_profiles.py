@@ -82,12 +82,15 @@ def known(recorded: Path) -> Known:
     symbols = _symbols(recorded)
     good = {place[0] for places in symbols.values() for place in places if place[2] in "tTwW"}
     bad: set[int] = set()
+    probed: set[int] = set()
     for row in _rows(recorded / "definitions.jsonl"):
         address, taken = _answer(row, symbols)
         if taken:
-            good.add(address)
+            probed.add(address)
         elif address in good:
             bad.add(address)
+    good |= probed
+    bad -= probed
     _without_address(recorded, symbols, good)
     for path in (recorded / "traces").glob("*.kprobe_events"):
         found = [match for line in _lines(path) if (match := _PLACED.match(line)) and match[1] in symbols]
@@ -105,7 +108,7 @@ def _answer(row: dict[str, Any], symbols: dict[str, list[tuple[int, int, str]]])
     if (number := re.match(r"p\S* (0x[0-9a-f]+)\n$", text)) and refused:
         return int(number[1], 16), False
     found = _PLACED.match(text)
-    if found is None or text.count("\n") > 1 or "=" in text or "$" in text or found[1] not in symbols:
+    if found is None or text.count("\n") > 1 or len(text.split()) > 2 or found[1] not in symbols:
         return -1, False
     address = symbols[found[1]][0][0] + _number(found[2] or "0")
     taken = bool(row.get("ok") and row["readback"] and "-" not in text)

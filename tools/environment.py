@@ -23,7 +23,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BROUGHT = [ROOT / "distributions" / name for name in ("kprobe-sim-profiles", "kprobe-sim-profiles-old", "kprobe-corpus")]
+BROUGHT = [
+    ROOT / "distributions" / name for name in ("kprobe-sim-profiles", "kprobe-sim-profiles-old", "kprobe-corpus")
+]
 PROJECTS = {ROOT: ("", "vm")} | dict.fromkeys(BROUGHT, ("src",))  # and where in them packages are
 NO_PIP = """\
 NOTE: {environment} has no pip, as this python3 has no ensurepip. The commands in it and the demo need none.

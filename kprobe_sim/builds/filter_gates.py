@@ -40,10 +40,6 @@ class _Row(NamedTuple):
 NEVER = (999, 0, 0)
 
 GATES = (
-    _Row("early_filters", True, (4, 17, 0), False, {}, "recorded: filters of 4.4 and 4.19; commit 80765597bc58"),
-    _Row("negation", False, (3, 19, 0), True, {}, "recorded: 3.13 refuses !(...), 4.4 takes it"),
-    _Row("bits", False, (3, 3, 0), True, {}, "recorded: 3.2 refuses &, 3.13 takes it"),
-    _Row("generic_fields", False, (4, 3, 0), True, {}, "recorded: 3.13 knows no CPU and comm, 4.4 does"),
     _Row("ustring", False, (5, 17, 0), True, {(5, 10): 0}, "recorded: 4.19 refuses, 5.10.262 and later take it"),
     _Row("function", False, (6, 3, 0), True, {}, "recorded: 6.1.190 refuses, 6.12.117 takes; 6.3 from the change log"),
     _Row("cpulist", False, (6, 7, 0), True, {}, "recorded: 6.1.190 refuses, 6.12.117 takes; 6.7 from the change log"),
@@ -83,6 +79,10 @@ GATES = (
         "docs/kernel/filters.md#length-of-a-filter: one of 3005 bytes is cut on 5.10 and 6.1, whole on 6.12 and later; "
         "include/linux/trace_seq.h of 6.12: 8192 less its own fields",
     ),
+    _Row("early_filters", True, (4, 17, 0), False, {}, "recorded: filters of 4.4 and 4.19; commit 80765597bc58"),
+    _Row("negation", False, (3, 19, 0), True, {}, "recorded: 3.13 refuses !(...), 4.4 takes it"),
+    _Row("bits", False, (3, 3, 0), True, {}, "recorded: 3.2 refuses &, 3.13 takes it"),
+    _Row("generic_fields", False, (4, 3, 0), True, {}, "recorded: 3.13 knows no CPU and comm, 4.4 does"),
     _Row(
         "trigger_errors_logged",
         False,

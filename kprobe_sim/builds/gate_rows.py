@@ -30,8 +30,6 @@ ROWS: tuple[Gate, ...] = (
         "kprobe_sim/seeds: tracer-2009 and lwn-2009 against wind-river; commits 413d37d1eb69, 52a11f354970",
     ),
     _since("first_names", (2, 6, 32), "kprobe_sim/seeds: lwn-2009 (revision 13), tracer-2009; commit eca0d916f642"),
-    Gate("pid_width", ((_START, 5), ((5, 10, 0), 7)), "recorded traces 4.19 and 5.10"),
-    Gate("counts_in_header", ((_START, False), ((3, 3, 0), True)), "recorded traces 3.2 and 3.13: 01_types"),
     _since("sort_takes_two", (6, 11, 0), "lib/sort.c 6.12: sort_r()"),
     _since("delete_is_raw", (5, 12, 0), "commit d262271d0483; definitions 5.10 and 6.1: ' -:foo'"),
     _since("delete_group", (6, 0, 0), "commit 95c104c378dc; definitions 6.1: '-:kprobes/'"),
@@ -198,8 +196,14 @@ ROWS: tuple[Gate, ...] = (
     Gate("plain_return", ((_START, (1, 0)), ((5, 15, 0), (0, 0))), "recorded traces 5.10 and 6.1: fr_schedule"),
     Gate(
         "breakpoint",
-        ((_START, (0x49, 0)), ((5, 15, 0), (0x48, 0xFF))),
-        "recorded traces 5.10 (d.Z.) and 6.1 (..Zff): 11_offsets",
+        (
+            (_START, (1, 0)),
+            ((4, 4, 0), (9, 0)),
+            ((4, 10, 0), (1, 0)),
+            ((5, 10, 0), (0x49, 0)),
+            ((5, 15, 0), (0x48, 0xFF)),
+        ),
+        "recorded traces 3.13 (d...), 4.4 (d.h.), 4.19 (d...), 5.10 (d.Z.) and 6.1 (..Zff): 11_offsets",
     ),
     _since("returns_unwound", (5, 15, 0), "recorded traces 5.10 and 6.1 with stacks; x86/unwind since 5.15"),
     _since("stops_are_hidden", (6, 12, 0), "conformance suite on 6.1 and 6.12: open readers"),
@@ -253,7 +257,9 @@ ROWS: tuple[Gate, ...] = (
         "trace.c: wait_pipe_cond(), commit 7af9ded0c2ca; conformance suite on 5.10, 6.1 and 6.12",
     ),
     Gate(
-        "marker_depth", ((_START, 0), ((6, 17, 0), 1)), "recorded traces 6.12 and 7.2: 07_marker; conformance on 6.19"
+        "marker_depth",
+        ((_START, 1), ((4, 4, 0), 0), ((6, 17, 0), 1)),
+        "recorded traces 3.13, 4.4, 6.12 and 7.2: 07_marker; conformance on 6.19",
     ),
     Gate(
         "marker_stack",

@@ -45,6 +45,13 @@ class Gates(NamedTuple):
     empty_count_refused: bool  # triggers: traceon: with nothing after it
     hist_sym_offset: bool  # .sym-offset is taken: once its minus was an operator
     hist_buckets: bool  # .buckets=N
+    pid_width: int  # of the pid's column
+    header: str  # of the trace: "bare" of counts and irq-info, "narrow", or "wide" as of 5.10
+    latency_blanks: bool  # the header of latency-format has more blanks at the ends of its last lines
+    long_delays: bool  # latency-format has marks for delays of more than 100 us
+    plain_entry: tuple[int, int]  # common_flags and common_preempt_count of a probe on a function's entry
+    removed_are_unknown: bool  # records of an event that was removed stay in the buffer, and are of unknown type
+    last_byte_unused: bool  # the text of an entry is a byte shorter than trace_seq_size
     printed_sources: bool  # lines in the kernel's log begin with what printed them
     # the line
     delete_is_raw: bool  # a delete needs "-" as the very first byte (else blanks may stand before it)
@@ -94,8 +101,6 @@ class Gates(NamedTuple):
     empty_user_string_is_fault: bool
     lone_quote_is_empty: bool  # \" alone is the empty string
     # what is shown
-    pid_width: int  # of the column of pids
-    counts_in_header: bool  # the header of trace says how many entries there are, and on how many CPUs
     array_length_in_format: bool  # format shows u8 a[4], not u8 a[]
     error_log_command_size: int | None
     context_letters: int  # of the irq-info column

@@ -142,7 +142,6 @@ REFUSALS: Mapping[str, tuple[Errno, Wording]] = MappingProxyType(
         "FAIL_REG_UNLOGGED": (None, None),
         "NEED_STRING_TYPE_UNLOGGED": (errno.EINVAL, None),
         "NO_SYMBOL": (None, None),
-        "PRINTED": (None, None),  # told in the kernel's log: before there was an error_log
         "TOO_MANY_ARGS_UNLOGGED": (errno.E2BIG, None),
         # synthetic events: the kernel's ids (trace_events_synth.c)
         "BAD_NAME": (errno.EINVAL, "Illegal name"),

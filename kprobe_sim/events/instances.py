@@ -55,7 +55,7 @@ class Instances:
         """An event is gone; an instance in which it was ever enabled loses its whole trace."""
         for file in self._files.remove_event(event):
             file.freed = True
-            if file.was_enabled and not file.instance.machine.gates.first_language:
+            if file.was_enabled and not self._tracing.machine.gates.removed_are_unknown:
                 file.instance.clear()
                 file.instance.spare.reset()
 

@@ -66,9 +66,10 @@ class ArgumentsText:
     or of many records in parts, with what `lead` makes of these addresses; or in the pieces that the kernel writes.
     """
 
-    __slots__ = ("_conversions", "_parts", "_strings", "_unpack", "fixed", "template")
+    __slots__ = ("_conversions", "_joined", "_parts", "_strings", "_unpack", "fixed", "template")
 
-    def __init__(self, arguments: Sequence[FetchArg], start: int, symbols: Covering) -> None:
+    def __init__(self, arguments: Sequence[FetchArg], start: int, symbols: Covering, *, joined: bool = False) -> None:
+        self._joined = joined  # a name and its value are one piece
         codes = [f"<{HEAD}x{start - HEAD}s"]
         parts: list[bytes] = []
         strings: set[int] = set()
@@ -133,4 +134,5 @@ class ArgumentsText:
     def pieces(self, record: bytes) -> list[bytes]:
         """Return the text of one record in the pieces that the kernel writes."""
         following = iter(self.values(record)[1:])
-        return [_filled(part, next(following)) if b"%" in part else part for part in self._parts]
+        found = [_filled(part, next(following)) if b"%" in part else part for part in self._parts]
+        return [b"".join(pair) for pair in zip(found[::2], found[1::2], strict=True)] if self._joined else found

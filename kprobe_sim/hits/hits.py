@@ -55,7 +55,8 @@ class Hits:
         self._breakpoint = HandlerContext(*machine.gates.breakpoint)
         self._returned = HandlerContext(*machine.gates.plain_return)
         self._users = FunctionUsers(instances, probes)
-        self._sites = Sites(instances, probes, self._resolver, self._users, self._breakpoint)
+        plain = HandlerContext(*machine.gates.plain_entry)
+        self._sites = Sites(instances, probes, self._resolver, self._users, plain, self._breakpoint)
         self._recorder = recorder
         self._frames = tracing.tracer_frames
         tracing.listen(self._rearm)

@@ -28,9 +28,6 @@ class HandlerContext(NamedTuple):
     preempt_count: int
 
 
-# Entries go through ftrace, in the task's own context; other places go through int3, which runs like an NMI, and
-# returns through a trampoline: their contexts are the kernel version's (see gates).
-_PLAIN = HandlerContext(0, 0)
 _NESTED = HandlerContext(0, 1)
 
 
@@ -73,6 +70,7 @@ class Sites:
         probes: ProbeRegistry,
         resolver: CallResolver,
         users: FunctionUsers,
+        plain: HandlerContext,
         breakpoint: HandlerContext,
     ) -> None:
         tracing = instances.top.tracing
@@ -80,6 +78,9 @@ class Sites:
         self._probes = probes
         self._resolver = resolver
         self._users = users
+        # Entries go through ftrace, from 4.10 on in the task's own context; other places go through int3, which runs
+        # like an NMI since 5.10, and returns through a trampoline.
+        self._plain = plain
         self._breakpoint = breakpoint
         self._events = tracing.events
         self._symbols = tracing.machine.symbols
@@ -130,7 +131,7 @@ class Sites:
         if not hits and not after and fprobes is NO_USERS:
             return Site(entry, here)
         if fprobes.is_shared:
-            hits = tuple([one._replace(context=_NESTED) if one.context is _PLAIN else one for one in hits])
+            hits = tuple([one._replace(context=_NESTED) if one.context is self._plain else one for one in hits])
         if fprobes.way is not Way.ALONE:
             hits = tuple([one._replace(way=fprobes.way) for one in hits])
         is_traceable = self._symbols.is_traceable(here)
@@ -153,7 +154,7 @@ class Sites:
         probes = self._wanted(address)
         if not probes:
             return ()
-        context = _PLAIN if self._symbols.is_traceable(address) else self._breakpoint
+        context = self._plain if self._symbols.is_traceable(address) else self._breakpoint
         enabled = self._instances.enabled
         return tuple(
             [Armed(one, one.event.is_return, tuple(enabled(one.event)), context, address) for one in reversed(probes)]

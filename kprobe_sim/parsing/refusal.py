@@ -40,7 +40,7 @@ class Printed(Refusal):
     def __init__(
         self, number: int, line: str, *, source: str = "trace_kprobe", before: tuple[tuple[str, str], ...] = ()
     ) -> None:
-        super().__init__("PRINTED", errno=number)
+        super().__init__("", errno=number)
         self.lines: tuple[tuple[str, str], ...] = (*before, (source, line))
 
 

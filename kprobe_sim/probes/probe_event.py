@@ -141,7 +141,7 @@ class ProbeEvent:
         self.fields: tuple[Field, ...] = (*head, *[argument_field(a, self.start) for a in arguments])
         self.print_fmt = print_format(arguments, head)
         self.label = self.name.encode("latin-1")
-        self.args_text = ArgumentsText(arguments, self.start, symbols)
+        self.args_text = ArgumentsText(arguments, self.start, symbols, joined=gates.early)
         self._array_length = gates.array_length_in_format
         self._padding = gates.common_padding
 

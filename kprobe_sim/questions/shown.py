@@ -59,7 +59,7 @@ QUESTIONS = (
         "breakpoint",
         ("first kprobe_events p:zz/q do_sys_openat2+{5|9}", _ON, _OPEN, *_SHOWN),
         _LETTERS,
-        {"d,Z.": (0x49, 0), ".,Zff": (0x48, 0xFF)},
+        {"d,..": (1, 0), "d,h.": (9, 0), "d,Z.": (0x49, 0), ".,Zff": (0x48, 0xFF)},
     ),
     Question(
         "nested_returns_know",
@@ -196,6 +196,5 @@ QUESTIONS = (
 )
 
 UNASKED: tuple[Unasked, ...] = tuple(
-    Unasked(row, "only kernels differ in it that are too old to be asked")
-    for row in ("first_language", "first_names", "pid_width", "counts_in_header")
+    Unasked(row, "only kernels differ in it that are too old to be asked") for row in ("first_language", "first_names")
 )

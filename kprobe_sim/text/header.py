@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kprobe_sim.events.instance import Instance
+from kprobe_sim.events.options import TraceOptions
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.records.ring import RingBuffer
 
@@ -64,11 +65,40 @@ _LEGENDS = {
 }
 
 
-# before 3.3
-_EARLY = b"""\
-#           TASK-PID    CPU#    TIMESTAMP  FUNCTION
-#              | |       |          |         |
-"""
+_NARROW_LATENCY = b"""\
+#                  _------=> CPU#            
+#                 / _-----=> irqs-off        
+#                | / _----=> need-resched    
+#                || / _---=> hardirq/softirq 
+#                ||| / _--=> preempt-depth   
+#                |||| /     delay            
+#  cmd     pid   ||||| time  |   caller      
+#     \\   /      |||||  \\    |   /         
+"""  # noqa: W291 - the kernel prints these trailing blanks
+_BARE = b"#           TASK-PID    CPU#    TIMESTAMP  FUNCTION\n#              | |       |          |         |\n"
+# what explains the columns while the pid's was five wide, by the column of the irq-info and that of the tgid
+_NARROW_COLUMNS = {
+    (True, False): (
+        b"#           TASK-PID   CPU#  ||||    TIMESTAMP  FUNCTION\n",
+        b"#              | |       |   ||||       |         |\n",
+    ),
+    (True, True): (
+        b"#           TASK-PID    TGID   CPU#  ||||    TIMESTAMP  FUNCTION\n",
+        b"#              | |        |      |   ||||       |         |\n",
+    ),
+    (False, False): (
+        b"#           TASK-PID     CPU#   TIMESTAMP  FUNCTION\n",
+        b"#              | |         |       |         |\n",
+    ),
+    (False, True): (
+        b"#           TASK-PID   TGID       CPU#   TIMESTAMP  FUNCTION\n",
+        b"#              | |       |          |       |         |\n",
+    ),
+}
+_BEFORE_TGID = (  # without irq-info, on kernels that have no record-tgid
+    b"#           TASK-PID   CPU#      TIMESTAMP  FUNCTION\n",
+    b"#              | |       |          |         |\n",
+)
 
 
 def header(instance: Instance, latency: bool, buffer: RingBuffer | None = None) -> bytes:
@@ -82,16 +112,33 @@ def header(instance: Instance, latency: bool, buffer: RingBuffer | None = None) 
         return text + (b"" if buffer.is_empty() else _latency(instance, options["verbose"], buffer))
     if options["verbose"]:
         return text
-    if not instance.machine.gates.counts_in_header:
-        return text + _EARLY
+    gates = instance.machine.gates
+    if gates.header == "bare":
+        return text + _BARE
     entries, written = buffer.counts()
     text += b"# entries-in-buffer/entries-written: %d/%d   #P:%d\n#\n" % (entries, written, instance.cpus)
     tgid = options["record-tgid"]
-    return text + (_irq_info(tgid, _legend(instance)) if options["irq-info"] else _plain(tgid))
+    if gates.header == "narrow":
+        return text + _narrow(options)
+    return text + (_irq_info(tgid, _LEGENDS[gates.context_letters]) if options["irq-info"] else _plain(tgid))
 
 
-def _legend(instance: Instance) -> _Legend:
-    return _LEGENDS[instance.machine.gates.context_letters]
+def _latency_legend(instance: Instance) -> bytes:
+    gates = instance.machine.gates
+    if gates.header == "wide":
+        return _LEGENDS[gates.context_letters].latency
+    if not gates.latency_blanks:
+        return _NARROW_LATENCY
+    return _NARROW_LATENCY.replace(b"delay ", b"delay  ").replace(b"   /         \n", b"   /           \n")
+
+
+def _narrow(options: TraceOptions) -> bytes:
+    """Return what explains the columns while the pid's was five wide: 4.19 and before."""
+    has_irqs, tgid = options["irq-info"], options["record-tgid"]
+    columns = _NARROW_COLUMNS[has_irqs, tgid] if has_irqs or "record-tgid" in options else _BEFORE_TGID
+    indent = b"#" + b" " * (36 if tgid else 28)
+    letters = [indent + line + b"\n" for line in _LEGENDS[4].letters] if has_irqs else []
+    return b"".join([*letters, *columns])
 
 
 def _plain(tgid: bool) -> bytes:
@@ -126,4 +173,4 @@ def _latency(instance: Instance, verbose: bool, buffer: RingBuffer) -> bytes:
         instance.cpus,
     )
     text += rule + b"#    | task: -0 (uid:0 nice:0 policy:0 rt_prio:0)\n" + rule + b"#\n"
-    return text if verbose else text + _legend(instance).latency
+    return text if verbose else text + _latency_legend(instance)

@@ -40,6 +40,7 @@ _FEW = 6  # so many are made sooner one by one
 UNSHOWN = frozenset({"function_graph", "mmiotrace"})  # tracers whose way to show a trace isn't simulated
 _STACKS = (b"<stack trace>\n", b"<user stack trace>\n")
 _MARKS = ((10**9, b"$"), (10**8, b"@"), (10**7, b"*"), (10**6, b"#"), (10**5, b"!"), (10**4, b"+"))
+_SHORT_MARKS = ((10**5, b"!"), (10**3, b"+"))
 
 
 _RESCHED = {
@@ -102,10 +103,11 @@ class Renderer:
         self.start = start
         self._flags: dict[int, bytes] = {}
         gates = instance.machine.gates
-        self._pid_width = gates.pid_width
-        self._shown_time = b" %5d.%06d: " if gates.counts_in_header else b"%5d.%06d: "
-        self._is_early = not gates.counts_in_header
-        self._size = instance.machine.gates.trace_seq_size
+        self._size = gates.trace_seq_size - gates.last_byte_unused
+        self._task = b"-%%-%dd " % gates.pid_width  # what follows a task's name
+        self._named_task = b"%%16s %%%dd %%3d %%d %%08x %%08x " % gates.pid_width
+        self._marks = _MARKS if gates.long_delays else _SHORT_MARKS
+        self._before_time = b"" if gates.header == "bare" else b" "
         self._raw_kind = instance.machine.gates.raw_data_type.to_bytes(2, "little")
         self._bodies = Bodies(instance)
         self._state: tuple[object, ...] = ()
@@ -129,7 +131,7 @@ class Renderer:
         self._context_state = context_state
         special = ("bin", "hex", "raw", "printk-msg-only")
         self._in_ns = instance.clock.in_ns
-        is_special = self._latency or self._is_early or any(options[name] for name in special)
+        is_special = self._latency or any(options[name] for name in special)
         self._is_plain = self._in_ns and options["context-info"] and not is_special
         self._contexts = [
             TextCache(partial(self._context, cpu) if options["context-info"] else _nothing, _CONTEXTS)
@@ -238,18 +240,19 @@ class Renderer:
 
     def _time(self, stamp: int) -> bytes:
         if self._in_ns:
-            return self._shown_time % divmod(ns2usecs(stamp), 1_000_000)
+            return b" %5d.%06d: " % divmod(ns2usecs(stamp), 1_000_000)
         return b" %12d: " % stamp
 
     def _context(self, cpu: int, head: bytes) -> bytes:
         """Return what stands before the time: by the first bytes of a record, up to the pid."""
         _, flags, preempt_count, pid = _HEADER.unpack(head)
         options, cmdlines = self._instance.options, self._instance.cmdlines
-        text = b"%16s-%-*d " % (cmdlines.find(pid), self._pid_width, pid)
+        text: bytes = b"%16s" % cmdlines.find(pid) + self._task % pid
         if options["record-tgid"]:
             tgid = cmdlines.tgid(pid)
-            text += b"(%7d) " % tgid if tgid else b"(-------) "
-        text += b"[%03d] " % cpu
+            width = self._instance.machine.gates.pid_width
+            text += b"(%*d) " % (width, tgid) if tgid else b"(" + b"-" * width + b") "
+        text += b"[%03d]" % cpu + self._before_time
         return text + self._letters(flags, preempt_count) if options["irq-info"] else text
 
     def _latency_context(
@@ -270,7 +273,7 @@ class Renderer:
         if in_ns:
             absolute, relative = ns2usecs(absolute), ns2usecs(relative)
         if instance.options["verbose"]:
-            text = b"%16s %7d %3d %d %08x %08x " % (comm, pid, entry.cpu, flags, preempt_count & 0xF, index)
+            text = self._named_task % (comm, pid, entry.cpu, flags, preempt_count & 0xF, index)
             if in_ns:
                 return text + b"[%08x] %d.%03dms (+%d.%03dms): " % (
                     ns2usecs(entry.stamp),
@@ -278,10 +281,10 @@ class Renderer:
                     *divmod(relative, 1000),
                 )
             return text + b"[%016x] %d (+%d): " % (entry.stamp, absolute, relative)
-        text = b"%8.8s-%-7d %3d" % (comm, pid, entry.cpu) + letters
+        text = b"%8.8s" % comm + self._task % pid + b"%3d" % entry.cpu + letters
         if not in_ns:
             return text + b" %4d: " % absolute
-        mark = next((mark for limit, mark in _MARKS if relative * 1000 > limit), b" ")
+        mark = next((mark for limit, mark in self._marks if relative * 1000 > limit), b" ")
         return text + b" %4dus%s: " % (absolute, mark)
 
     def _unformatted(self, entry: RingEntry, kind: int, pid: int) -> bytes:

@@ -127,7 +127,7 @@ def test_a_backend_that_cannot_run_is_an_error(run, tmp_path) -> None:  # type: 
     ("spec", "said"),
     [
         ("nosuch:1", "no tracefs backend 'nosuch'; known: local, sim, vm"),
-        ("sim:6.3", "no profile of kernel '6.3'; there are: 5.10.0-*"),
+        ("sim:6.3", "no profile of kernel '6.3'; there are: *5.10.0-*"),
         ("sim:6.1,colour=red", "sim: option 'colour=red': there are activity=NAME-OR-FILE and cpus=N"),
         ("sim:6.1,activity=nosuch", "no activity 'nosuch': give a TOML file, or one of idle, opens, perf-tools"),
         ("sim:6.1,activity=./nosuch", "activity ./nosuch: No such file or directory"),

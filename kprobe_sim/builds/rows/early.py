@@ -12,7 +12,11 @@ import errno
 from kprobe_sim.builds.rows.gate import START, Gate, since
 
 EARLY: tuple[Gate, ...] = (
-    Gate("early", ((START, False), ((2, 6, 33), True), ((4, 20, 0), False)), "definitions 3.2 to 4.19; dynamic events came with 5.0"),
+    Gate(
+        "early",
+        ((START, False), ((2, 6, 33), True), ((4, 20, 0), False)),
+        "definitions 3.2 to 4.19; dynamic events came with 5.0",
+    ),
     since("early_maxactive", (4, 12, 0), "commit 696ced4fb1d7; definitions 4.4 and 4.19: 'r10:x'"),
     since("address_or_symbol", (4, 18, 0), "definitions 4.4 and 4.19: 'p:x 0xzz'"),
     since("signed_offsets", (4, 17, 0), "definitions 4.4 and 4.19: 'p:x do_sys_open-4'"),
@@ -35,5 +39,16 @@ EARLY: tuple[Gate, ...] = (
     Gate("empty_count_refused", ((START, True), ((4, 20, 0), False)), "triggers of 4.4, 4.19 and 5.10: 'traceon:'"),
     since("hist_sym_offset", (4, 20, 0), "triggers of 4.19 and 6.1: 'hist:keys=ptr.sym-offset'"),
     since("hist_buckets", (5, 14, 0), "triggers of 4.19 and 6.1: 'hist:keys=dfd.buckets=5'"),
+    Gate("pid_width", ((START, 5), ((5, 10, 0), 7)), "recorded traces 4.19 and 5.10: 02_comms"),
+    Gate("header", ((START, "bare"), ((3, 13, 0), "narrow"), ((5, 10, 0), "wide")), "recorded traces: 02_comms"),
+    Gate("latency_blanks", ((START, True), ((4, 4, 0), False)), "recorded traces 3.13 and 4.4: 03_opt_latency-format"),
+    since("long_delays", (4, 4, 0), "recorded traces 3.13 and 4.4: 03_opt_latency-format"),
+    Gate("plain_entry", ((START, (1, 0)), ((4, 10, 0), (0, 0))), "recorded traces 4.4, 4.9 and 4.19: 02_comms"),
+    Gate(
+        "removed_are_unknown",
+        ((START, True), ((5, 0, 0), False)),
+        "recorded traces 4.19 and 5.10: 18_probes_removed",
+    ),
+    Gate("last_byte_unused", ((START, True), ((4, 4, 0), False)), "recorded traces 3.2 and 4.4: a path of 3,999 bytes"),
     since("printed_sources", (4, 17, 0), "definitions 4.4 and 4.19: the kernel's log"),
 )
