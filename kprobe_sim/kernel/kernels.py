@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kprobe_sim.builds import profile
 from kprobe_sim.builds.portable.envelope import HEAD_SIZE, read_head
-from kprobe_sim.builds.portable.installed import places
+from kprobe_sim.builds.portable.installed import whole as places
 from kprobe_sim.named_tuple import NamedTuple
 
 
@@ -24,6 +24,8 @@ class RecordedKernel(NamedTuple):
 
 def kernels() -> list[RecordedKernel]:
     """Return the kernels that there are profiles of, oldest first; of those that share a name the one that it means.
+
+    Kernels of which little was recorded aren't among them: what isn't known of these would pass for an answer.
 
     No profile is looked into further than needed: opening one that isn't sound raises ValueError.  A profile that
     doesn't even say of which kernel it is is left out.

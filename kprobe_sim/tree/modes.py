@@ -33,7 +33,7 @@ class Modes(NamedTuple):
         event = profile.tracefs.directory("events/*/*")
         return Modes(
             profile.root_mode,
-            top["options"],
+            top.get("options", top["events"]),
             top["events"],
             top["kprobe_events"],
             top["kprobe_profile"],

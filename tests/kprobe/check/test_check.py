@@ -285,7 +285,7 @@ def test_kernels_by_value_and_by_name() -> None:
 def test_a_kernel_that_is_not_there() -> None:
     with pytest.raises(UnknownKernel):
         check(["p:x vfs_read"], "6.11")
-    with pytest.raises(NoKernel, match=r"^sim:9\.9: no profile of kernel '9\.9'; there are: 5\.10"):
+    with pytest.raises(NoKernel, match=r"^sim:9\.9: no profile of kernel '9\.9'; there are: .*5\.10"):
         check(["p:x vfs_read"], "sim:9.9")
     with pytest.raises(NoKernel, match=r"^nothing:1: no tracefs backend 'nothing'"):
         check(["p:x vfs_read"], "nothing:1")
