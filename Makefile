@@ -1,11 +1,11 @@
 # make without an argument tells what there is
 .DEFAULT_GOAL := help
-.PHONY: help demo test documents vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-held changes profiles distribution corpus playground playground-test bulk-test check format bench growth fuzz bench-check bench-vm clean
+.PHONY: help demo test documents vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-held changes profiles distribution corpus readers playground playground-test bulk-test check format bench growth fuzz bench-check bench-vm clean
 KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
 PY := $(VENV)/bin/python
-SOURCES := kprobe kprobe_sim vm tests tools distributions docs/playground
+SOURCES := kprobe kprobe_sim vm tests tools distributions docs/playground docs/readers
 # processes that share the tests: three for two processors, as a third of a test is waiting; 0 is this one alone, as a
 # debugger wants it
 WORKERS ?= auto
@@ -25,6 +25,7 @@ help:
 	@echo 'make profiles             record every locked kernel into files (DIRECTORY=profiles ONLY="6.12 7.2"); minutes'
 	@echo 'make distribution         record the kernels of distributions/kprobe-sim-profiles anew (ONLY="6.16 7.1"); minutes'
 	@echo 'make corpus               make the archives of distributions/kprobe-corpus anew, and docs/corpus-table.md (ONLY="recorded 7.3")'
+	@echo 'make readers              five parsers held to the corpus, two from pip among them, and broken; writes docs/readers-table.md; minutes'
 	@echo 'make playground           assemble the page on which simulated kernels answer into build/playground, for any file server'
 	@echo 'make playground-test      the same, and its tests in Chromium'
 	@echo 'make bulk-test            query tables of traces by DuckDB and Dask, as docs/bulk.md does; installs them'
@@ -109,6 +110,10 @@ distribution: $(VENV)/.dev
 corpus: $(VENV)/.dev
 	$(PY) tools/corpus.py $(ONLY)
 	$(PY) tools/corpus_table.py
+
+# installs trappy and LISA into .readers, hundreds of megabytes that nothing else needs
+readers: $(VENV)/.dev
+	$(PY) tools/readers.py
 
 # node and npm for what is built, and what drives Chromium: a hundred megabytes that nothing else needs
 $(VENV)/.playground: $(VENV)/.dev

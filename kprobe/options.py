@@ -6,7 +6,13 @@ SHORT = "Fd:hHp:L:sv"  # as in getopt(3): a colon after those that take a value
 LONG = ("help", "version", "tracefs=", "top-level", "follow", "raw", "dry-run")
 # What else the first word can be, as a definition has a colon, or is p or r -> the module below kprobe whose `main`
 # reads the words after it; "" where they are read here
-VERBS = {"clean": "", "check": "check.command", "parse": "parse.command", "corpus": "corpus.command"}
+VERBS = {
+    "clean": "",
+    "check": "check.command",
+    "parse": "parse.command",
+    "corpus": "corpus.command",
+    "test-parser": "readers.command",
+}
 WITH_VERBS = ("-h", "--help", "--version", "--tracefs", "--dry-run")
 SWITCHES = {  # options without a value -> what of the request they set
     "-F": "force",
@@ -28,6 +34,7 @@ USAGE: kprobe [-FhHsv] [-d secs] [-p PID] [-L TID] [--tracefs SPEC] definition [
        kprobe check [--kernels LIST] [--format FORMAT] FILE|-|DEFINITION ...
        kprobe parse [--format FORMAT] [--schema PATH] ... [FILE ...]
        kprobe corpus list|check|export DIR [--kernels LIST] [--scenarios LIST]
+       kprobe test-parser [--break] [OPTION ...] -- CMD [ARGUMENT ...]
 """
 
 HELP = (
@@ -58,6 +65,7 @@ Trace one kernel probe, print what the kernel records, and leave nothing behind.
                    kprobe check -h
   parse            what the text of a trace says, as text, JSON lines or CSV: kprobe parse -h
   corpus           traces of many kernels, each with what it says, to test readers with: kprobe corpus -h
+  test-parser      hold any parser of trace text to these traces, or search what fools it: kprobe test-parser -h
 
 definition: p:FUNCTION or r:FUNCTION [ARGUMENT ...], or with a name of your own p:NAME FUNCTION [ARGUMENT ...];
   also rN:, p:GROUP/NAME, MODULE:FUNCTION+OFFSET, an address. p: is at the entry, r: at the return.

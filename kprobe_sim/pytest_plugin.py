@@ -13,6 +13,7 @@ with a table of the tests that differ.
 
 Fixtures: `tracefs` (pristine for each test), `tracer` (kprobe.Tracer on it), `workload` (a task that opens files and
 forks there), `kernel` (the SimulatedKernel; the test is skipped elsewhere: "simulator only").
+`trace_text`: each text of the corpus, for a parser (`--trace-kernels 6.*`, `--trace-scenarios`, `--trace-corpus`).
 `sys_kernel_tracing` and `simulated_machine`: for code that opens the paths itself, see `kprobe_sim.expose`.
 Markers: `needs("text", …)` (skipped where the kernel's README lacks a text), `vm` (only run if a guest was asked for),
 `own_guest`.
@@ -32,6 +33,7 @@ import pytest
 
 if TYPE_CHECKING:
     from kprobe import Tracer
+    from kprobe.readers.texts import TraceText
     from kprobe.tracefs import Tracefs
 
     from .kernel.simulated import SimulatedKernel
@@ -56,6 +58,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where tests that ask for a tracefs run; may be given several times: sim (the default), sim:6.1, "
         "vm:6.1 (a real kernel in QEMU), vm:/path/to/bzImage, local",
     )
+    group.addoption("--trace-corpus", metavar="DIR", help="texts for trace_text, instead of those that are installed")
+    for what in ("kernels", "scenarios"):
+        group.addoption(
+            f"--trace-{what}",
+            default="",
+            metavar="LIST",
+            help=f"only texts of these {what} for trace_text, with commas between; * stands for any text",
+        )
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -104,6 +114,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "trace_text" in metafunc.fixturenames:
+        metafunc.parametrize("trace_text", _trace_texts(metafunc.config), indirect=True)
     if "tracefs_backend" not in metafunc.fixturenames:
         return
     parameters = []
@@ -211,6 +223,13 @@ def kernel(tracefs: Tracefs) -> SimulatedKernel:
 
 
 @pytest.fixture
+def trace_text(request: pytest.FixtureRequest) -> TraceText:
+    """A text of the corpus; `trace_text.check(read)` holds a parser to it: docs/readers.md."""
+    found: TraceText = request.param
+    return found
+
+
+@pytest.fixture
 def sys_kernel_tracing() -> Iterator[SimulatedKernel]:
     """A fresh SimulatedKernel whose files code of this process finds at /sys/kernel/tracing, during the test."""
     from .expose import patched
@@ -242,6 +261,18 @@ def workload(tracefs: Tracefs, tracefs_backend: Backend) -> Iterator[Workload]:
     task: Workload = found.load()(tracefs_backend.opened or tracefs)
     yield task
     task.close()
+
+
+def _trace_texts(config: pytest.Config) -> list[Any]:
+    from kprobe.corpus import CorpusError
+    from kprobe.readers.texts import chosen
+
+    words = [config.getoption(f"trace_{what}") for what in ("kernels", "scenarios")]
+    try:
+        texts = chosen(config.getoption("trace_corpus"), *words)
+    except CorpusError as error:
+        raise pytest.UsageError(f"trace_text: {error}") from None
+    return [pytest.param(one, id=f"{one.entry.kernel}/{one.entry.name}") for one in texts]
 
 
 @contextlib.contextmanager

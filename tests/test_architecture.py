@@ -23,6 +23,7 @@ ALLOWED = [
     ("kprobe", "bulk/*.py", {"pyarrow", "numpy", "numba"}),  # imported by `kprobe parse` when it is asked for
     ("kprobe", "parse/columnar.py", {"tqdm"}),
     ("kprobe", "parse/source.py", {"zstandard"}),
+    ("kprobe", "readers/breaking.py", {"hypothesis"}),  # draws what a parser is tried on
     ("kprobe_sim", "pytest_plugin.py", {"pytest", "kprobe"}),
     ("kprobe_sim", "expose/python/*.py", {"pyfakefs"}),
     ("kprobe_vm", "machine/*.py", {"qemu", "pexpect"}),

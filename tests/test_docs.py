@@ -27,10 +27,19 @@ import pytest
 from kprobe.check.command import HELP as CHECK
 from kprobe.definition import parse
 from kprobe.options import HELP, read_options
+from kprobe.readers.command import HELP as TEST_PARSER
 from kprobe_sim.builds.profile import newest
 
 ROOT = Path(__file__).parent.parent
-GUIDES = ("README.md", "docs/tracer.md", "docs/check.md", "docs/simulator.md", "docs/guests.md", "docs/limits.md")
+GUIDES = (
+    "README.md",
+    "docs/tracer.md",
+    "docs/check.md",
+    "docs/simulator.md",
+    "docs/guests.md",
+    "docs/readers.md",
+    "docs/limits.md",
+)
 DOCUMENTS = (*GUIDES, "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")
 PAGES = tuple(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))
 README_WORDS = 1000
@@ -240,9 +249,10 @@ def test_script(block: Block, tmp_path: Path, environment: dict[str, str]) -> No
 def test_each_test_of_the_documents_alone_in_a_process(test: str, tmp_path: Path, environment: dict[str, str]) -> None:
     name = test.partition("::")[0]
     (tmp_path / name).write_text(TESTS[name].text, encoding="utf-8")
-    argv = [sys.executable, "-m", "pytest", "-q", test]
+    shown = [word for command in COMMANDS if name in command.line for word in shlex.split(command.line)]
+    argv = [sys.executable, "-m", "pytest", "-q", *(word for word in shown if word.startswith("--trace-")), test]
     done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=SECONDS)
-    assert done.stdout.splitlines()[-1].startswith("1 passed in "), done.stdout
+    assert re.match(r"\d+ passed in ", done.stdout.splitlines()[-1]), done.stdout
 
 
 def test_every_test_of_the_documents_is_run() -> None:
@@ -293,7 +303,7 @@ def test_verbs(capsys: pytest.CaptureFixture[str]) -> None:
 def test_options(capsys: pytest.CaptureFixture[str]) -> None:
     named = {option for name in DOCUMENTS for option in OPTION.findall(document(name))}
     sources = ("kprobe_sim/pytest_plugin.py", "tests/conftest.py", "tools/environment.py")
-    texts = [HELP, CHECK, *map(document, sources), *helps(capsys).values()]
+    texts = [HELP, CHECK, TEST_PARSER, *map(document, sources), *helps(capsys).values()]
     known = {option for text in texts for option in OPTION.findall(text)} | {"--strict"}  # mypy's
     assert "--tracefs" in named
     assert named - known == set()

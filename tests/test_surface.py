@@ -12,8 +12,10 @@ import pytest
 
 import kprobe
 import kprobe.check
+import kprobe.readers
 import kprobe_sim
 import kprobe_vm
+from kprobe.readers.texts import TraceText
 
 KPROBE = [
     "AlreadyExists", "AmbiguousSymbol", "Busy", "DefinitionError", "Event", "FilterRefused", "Handle", "KprobeError",
@@ -47,6 +49,15 @@ def test_kprobe_check() -> None:
         "Finding": ("statement", "verdicts", "suggestion"),
         "Verdict": ("kernel", "state", "answer", "because"),
     }
+
+
+def test_kprobe_readers() -> None:
+    assert kprobe.readers.__all__ == ["answer"]
+    assert str(inspect.signature(kprobe.readers.answer)) == "(read: 'Read') -> 'None'"
+    assert str(inspect.signature(TraceText.check)) == (
+        "(self, read: 'Callable[[bytes], Iterable[Mapping[str, Any]]]', *, "
+        "types: 'Collection[str]' = ('event',)) -> 'bool'"
+    )
 
 
 def test_kprobe_sim() -> None:

@@ -1,0 +1,84 @@
+"""A parser's answer: lines of JSON -> records.  What is no record is told with its line."""
+
+from __future__ import annotations
+
+import json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Record = dict[str, Any]
+
+EVENT = "event"
+UNPARSED = "unparsed"  # a parser says that it doesn't understand some text
+NO_RECORD = "no record"  # the type of an answer's line that isn't one; "why" says what is wrong, "line" which it is
+IGNORED = ("header", "crashed")  # types that are no records of the trace
+CLOCKS = ("time", "count", "elapsed", "elapsed count")
+LONGEST = 200  # characters of a bad line that are shown
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(part, str) for part in value)
+
+
+def _is_value(value: object) -> bool:
+    if isinstance(value, list):
+        return all(_is_value(part) for part in value)
+    return value is None or isinstance(value, str) or _is_number(value)
+
+
+def _are_fields(value: object) -> bool:
+    return isinstance(value, dict) and all(_is_value(part) for part in value.values())
+
+
+# what is checked of a key that has a meaning -> in words; as records.schema.json has it
+_KEYS: dict[str, tuple[Callable[[object], bool], str]] = {
+    **dict.fromkeys(("pid", "cpu", "timestamp"), (_is_number, "a whole number")),
+    **dict.fromkeys(("count", "tgid"), (lambda value: value is None or _is_number(value), "a whole number or null")),
+    **dict.fromkeys(("name", "task", "flags", "address", "caller", "text"), (_is_text, "a string")),
+    "clock": (lambda value: value in CLOCKS, f"one of {', '.join(CLOCKS)}"),
+    "fields": (_are_fields, "an object whose values are numbers, strings, null or lists of these"),
+    "frames": (_are_texts, "a list of strings"),
+    **dict.fromkeys(("guessed", "ambiguous"), (_are_texts, "a list of names")),
+    "complete": (lambda value: isinstance(value, bool), "true or false"),
+    "user": (lambda value: isinstance(value, bool), "true or false"),
+}
+
+
+def read(output: bytes) -> list[Record]:
+    """Return the records of an answer, in its order; a line that is none is one of the type "no record"."""
+    records = []
+    for number, line in enumerate(output.split(b"\n"), 1):
+        if line.strip():
+            record = record_of(line)
+            if record["type"] == NO_RECORD:
+                record["line"] = number
+            if record["type"] not in IGNORED:
+                records.append(record)
+    return records
+
+
+def record_of(line: bytes) -> Record:
+    """Return the record of one line of JSON."""
+    shown = line[:LONGEST].decode("utf-8", "backslashreplace")
+    try:
+        read_ = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return {"type": NO_RECORD, "why": f"it isn't JSON in UTF-8 ({error})", "text": shown}
+    if not isinstance(read_, dict) or not isinstance(read_.get("type"), str):
+        return {"type": NO_RECORD, "why": 'it isn\'t an object with a "type"', "text": shown}
+    for key, value in read_.items():
+        check = _KEYS.get(key)
+        if check is not None and not check[0](value):
+            return {"type": NO_RECORD, "why": f"{key!r} isn't {check[1]}", "text": shown}
+    return read_

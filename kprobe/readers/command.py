@@ -1,0 +1,214 @@
+"""`kprobe test-parser`: a parser's command, held to the texts of every kernel."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from kprobe.corpus import CorpusError, Entry, entries
+from kprobe.errors import KprobeError
+from kprobe.options import UsageError
+from kprobe.output import say
+from kprobe.readers import tables
+from kprobe.readers.running import NotStarted
+from kprobe.readers.tally import as_dict, tally
+from kprobe.readers.testing import Reader, ask_all
+from kprobe.verb_options import HELP_WORDS, verb_options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kprobe.output import Output
+    from kprobe.signals import Signals
+
+WELL, MISREAD, NOT_TESTED = 0, 1, 2  # exit status
+
+HELP = """\
+USAGE: kprobe test-parser [--break] [OPTION ...] -- CMD [ARGUMENT ...]
+
+Hold a parser of trace text to what is known to be true. CMD gets a text on its standard input and answers in JSON
+Lines, a record a line: docs/reader-schema.md. What a parser never says of any text (flags, stacks) isn't held against
+it, and told.
+
+  --corpus DIR      texts with their truth as kprobe corpus export writes them; the default is what is installed
+  --kernels LIST    texts of these kernels only, with commas between; * stands for any text (6.*,7.2)
+  --scenarios LIST  of these scenarios only, likewise (02_comms,04_clock_*)
+  --options LIST    with all of these trace options, with commas between (latency-format,noirq-info); plain: with none
+  --types LIST      compare these types of records (event,lost), whether the parser says any or not, and no others
+  --jobs N          so many commands at a time (default: as many as there are processors)
+  --stay            CMD stays: it gets a directory a line, reads trace.txt there, and ends each answer by an empty line
+  --limit SECONDS   for one text (default 30)
+  --json            the whole report as JSON
+  --break           don't read the corpus: search the shortest scenario that fools CMD, rule by rule, on the simulator,
+                    the last of --kernels first (default: all that can be simulated)
+  --seconds N       with --break: so long at most (default 120)
+  --rules LIST      with --break: these rules only, with commas between; * stands for any text (comm-*,string-quote)
+  --seed N          with --break: what the search begins with (default 0); the same finds the same
+  --confirm SPEC    with --break: do the shortest on a real kernel, too (vm:6.12)
+  -h, --help        this text
+
+CMD finds paths in KPROBE_TRACE (the text), KPROBE_FORMATS (format files, each after a line "== PATH") and KPROBE_EVENTS
+(definitions as in kprobe_events), words in KPROBE_KERNEL, KPROBE_OPTIONS and KPROBE_CLOCK.
+
+  kprobe test-parser -- kprobe parse --format ndjson
+  kprobe test-parser --break --confirm vm:6.12 -- mawk -f my_parser.awk
+  kprobe test-parser --kernels 6.12 --stay -- python3 -m kprobe.readers.adapter my_module:parse
+
+Exit status: 0 nothing was misread; 1 records are wrong, missing or invented, or CMD crashed or hung; 2 a wrong command
+line, no corpus, CMD can't be started, --break lacks something.
+"""
+LISTS = ("--kernels", "--scenarios", "--options", "--types", "--rules")
+SWITCHES = ("--stay", "--json", "--break")
+NUMBERS = ("--jobs", "--limit", "--seconds", "--seed")
+SEARCHES = ("--seconds", "--seed", "--confirm", "--rules")  # that go with --break
+TESTS = ("--corpus", "--scenarios", "--options", "--jobs")  # that don't
+TICK = 5.0  # seconds between two words on how far it is
+
+
+class _Demand:
+    """What the command line asks for."""
+
+    def __init__(self) -> None:
+        self.lists: dict[str, list[str]] = {name: [] for name in LISTS}
+        self.switches: set[str] = set()
+        self.numbers = {"--jobs": 0.0, "--limit": 30.0, "--seconds": 120.0, "--seed": 0.0}
+        self.corpus: str | None = None
+        self.confirm = ""
+        self.argv: list[str] = []
+        self.help = False
+
+
+def main(argv: list[str], output: Output, signals: Signals) -> int:
+    """Run the verb with the words that follow it, and return the exit status."""
+    try:
+        demand = _read(argv)
+    except UsageError as error:
+        say(f"ERROR: {error}\n{HELP.partition(chr(10))[0]}\nkprobe test-parser -h explains")
+        return NOT_TESTED
+    if demand.help:
+        output.write(HELP.encode(), lambda: bool(signals.received))
+        return WELL
+    try:
+        status, text = (_searched if "--break" in demand.switches else _tested)(demand)
+    except (CorpusError, NotStarted, KprobeError) as error:
+        say(f"ERROR: {error}")
+        return NOT_TESTED
+    output.write(text.encode("utf-8", "backslashreplace"), lambda: bool(signals.received))
+    output.finish(lambda: bool(signals.received))
+    return status
+
+
+def _tested(demand: _Demand) -> tuple[int, str]:
+    chosen = _with_options(
+        entries(demand.lists["--kernels"], demand.lists["--scenarios"], directory=demand.corpus),
+        demand.lists["--options"],
+    )
+    parser = _parser(demand)
+    begun = time.monotonic()
+    results = ask_all(parser, chosen, _Told(len(chosen)).done)
+    found = tally(results, parser.types, time.monotonic() - begun)
+    text = json.dumps(as_dict(found), indent=1) + "\n" if "--json" in demand.switches else tables.text(found)
+    return WELL if found.is_well else MISREAD, text
+
+
+def _searched(demand: _Demand) -> tuple[int, str]:
+    from kprobe.kernels import ALL, chosen
+    from kprobe.readers import findings
+    from kprobe.readers.breaking import confirm, search
+
+    kernels = [kernel.spec.removeprefix("sim:") for kernel in chosen(",".join(demand.lists["--kernels"]) or ALL)]
+    parser, names = _parser(demand), demand.lists["--rules"] or ("*",)
+    found = search(parser, kernels, demand.numbers["--seconds"], int(demand.numbers["--seed"]), say, names=names)
+    shortest = found.shortest
+    confirmation = confirm(parser, shortest, demand.confirm) if shortest is not None and demand.confirm else None
+    if "--json" in demand.switches:
+        text = json.dumps(findings.as_dict(found, confirmation), indent=1) + "\n"
+    else:
+        text = findings.text(found) + ("" if confirmation is None else "\n" + findings.confirmed(confirmation))
+    return WELL if shortest is None else MISREAD, text
+
+
+def _parser(demand: _Demand) -> Reader:
+    jobs = int(demand.numbers["--jobs"]) or _processors()
+    return Reader(demand.argv, jobs, demand.numbers["--limit"], "--stay" in demand.switches, demand.lists["--types"])
+
+
+def _with_options(found: list[Entry], options: list[str]) -> list[Entry]:
+    """Return the entries that have all of these options; "plain" is none."""
+    wanted = set() if options == ["plain"] else set(options)
+    chosen = [entry for entry in found if _fits(set(entry.about.get("options", ())), wanted, options)]
+    if not chosen:
+        known = sorted({option for entry in found for option in entry.about.get("options", ())})
+        raise CorpusError(f"no text has the options {','.join(options)}; there are: plain, {', '.join(known)}")
+    return chosen
+
+
+def _fits(has: set[str], wanted: set[str], options: list[str]) -> bool:
+    return wanted <= has if wanted or not options else not has
+
+
+class _Told:
+    """Says how far it is every few seconds: on a terminal in one line, elsewhere in lines."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._last = time.monotonic()
+
+    def done(self, number: int) -> None:
+        """Say it if it is time."""
+        now = time.monotonic()
+        if now - self._last >= TICK:
+            self._last = now
+            say(f"{number} of {self._number} texts")
+
+
+def _processors() -> int:
+    import os
+
+    return len(os.sched_getaffinity(0))
+
+
+def _read(argv: list[str]) -> _Demand:
+    demand = _Demand()
+    at = argv.index("--") if "--" in argv else len(argv)
+    takes = dict.fromkeys((*LISTS, *NUMBERS, "--corpus", "--confirm"), ())
+    options, words = verb_options(argv[:at], SWITCHES, takes)
+    for name, value in options:
+        _take(demand, name, value)
+    demand.argv = argv[at + 1 :]
+    if demand.help:
+        return demand
+    if words:
+        raise UsageError(f"the parser's command comes after --: -- {' '.join(words)}")
+    if not demand.argv:
+        raise UsageError("the parser's command is missing: it comes after --")
+    refused = TESTS if "--break" in demand.switches else SEARCHES
+    for name, _ in options:
+        if name in refused:
+            raise UsageError(f"{name} {'does not go' if refused is TESTS else 'goes'} with --break")
+    return demand
+
+
+def _take(demand: _Demand, name: str, value: str) -> None:
+    if name in HELP_WORDS:
+        demand.help = True
+    elif name in SWITCHES:
+        demand.switches.add(name)
+    elif name in LISTS:
+        demand.lists[name] += filter(None, value.split(","))
+    elif name == "--corpus":
+        demand.corpus = value
+    elif name == "--confirm":
+        demand.confirm = value
+    else:
+        demand.numbers[name] = _number(name, value)
+
+
+def _number(name: str, value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    least, is_whole = (0 if name == "--seed" else 1e-3), name in ("--jobs", "--seed")
+    if not least <= number < 2**31 or (is_whole and number != int(number)):
+        raise UsageError(f"{name} takes a {'whole ' if is_whole else ''}number, not {value!r}")
+    return number

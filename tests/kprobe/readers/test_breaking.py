@@ -1,0 +1,120 @@
+"""The search for what fools a parser: rules that a naive one breaks, each by its shortest scenario."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from kprobe.cli import main
+from kprobe.readers.breaking import EXAMPLES, PLAIN, Search, search
+from kprobe.readers.case import PLAINEST, toml
+from kprobe.readers.rules import rules
+from kprobe.readers.testing import Reader
+
+from .conftest import program
+
+NAMES = (
+    "comm-space",
+    "comm-dash",
+    "comm-colon",
+    "no-flags",
+    "no-context",
+    "string-[cnqs]*",
+    "return-probe",
+    "flags-digits",
+)
+
+
+def found(argv: list[str], seed: int = 0) -> Search:
+    return search(Reader(argv, stays=True), ["7.2"], 600, seed, names=NAMES)
+
+
+@pytest.fixture(scope="module")
+def naive(tmp_path_factory: pytest.TempPathFactory) -> Search:
+    return found(program(tmp_path_factory.mktemp("naive"), ""))
+
+
+def test_the_rules_that_a_parser_by_blanks_breaks(naive: Search) -> None:
+    broken = {one.rules[0].name: one.case.changes() for one in naive.found if len(one.rules) == 1}
+    assert broken["comm-space"] == {"kernel": "7.2", "comm": b"a a"}
+    assert broken["string-space"] == {"kernel": "7.2", "path": b" "}
+    assert broken["string-not-utf-8"] == {"kernel": "7.2", "path": b"\xff"}
+    assert broken["no-flags"] == {"kernel": "7.2", "options": ("noirq-info",)}
+    assert broken["return-probe"] == {"kernel": "7.2", "probe": "r", "arguments": "r=$retval:s32"}
+    assert not {"comm-dash", "comm-colon", "string-comma", "flags-digits"} & set(broken)
+
+
+def test_the_shortest_scenario_is_told_with_its_text_and_answer(naive: Search) -> None:
+    shortest = naive.shortest
+    assert shortest is not None
+    assert [rule.name for rule in shortest.rules] == ["no-context"]
+    assert shortest.result.entry.text == b'# tracer: nop\n#\nent: (do_sys_openat2+0x0/0xe0) s="/etc/passwd"\n'
+    assert shortest.result.state == "crashed"
+    assert shortest.result.words == "ValueError: not enough values to unpack (expected at least 6, got 3)"
+
+
+def test_the_same_seed_finds_the_same(naive: Search, tmp_path: Path) -> None:
+    again = found(program(tmp_path, ""))
+    assert [one.case for one in again.found] == [one.case for one in naive.found]
+    assert again.texts == naive.texts
+
+
+def test_a_parser_that_reads_nothing_is_fooled_by_the_plainest_text(tmp_path: Path) -> None:
+    nothing = search(Reader(program(tmp_path, "read = lambda text: []"), stays=True, types=("event",)), ["7.2"], 60, 0)
+    assert [one.rules for one in nothing.found] == [(PLAIN,)]
+    assert nothing.found[0].case == PLAINEST._replace(kernel="7.2")
+
+
+def test_what_there_was_no_time_for_is_told(tmp_path: Path) -> None:
+    none = search(Reader(program(tmp_path, ""), stays=True), ["7.2"], 1e-9, 0)
+    assert (none.tried, none.found) == ((), ())
+    assert [rule.name for rule in none.untried] == [rule.name for rule in rules(("7.2",))]
+
+
+def test_a_rule_that_isn_t_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["test-parser", "--break", "--rules", "comm-dot", "--", "true"]) == 2
+    assert capsys.readouterr().err.startswith("ERROR: no rule is called comm-dot; there are: comm-space, comm-dash, ")
+
+
+def test_a_scenario_is_whole_as_toml() -> None:
+    case = PLAINEST._replace(
+        comm=b'a"\\\n\xff', path="é\u2028\x7f".encode(), options=("stacktrace",), clock="counter", cpu=3, start=1.5,
+        context=(1, 2), is_known=False, beside=(("marker", "x"),),
+    )  # fmt: skip
+    assert tomllib.loads(toml(case.scenario())) == case.scenario()
+
+
+def test_each_rule_has_a_name_of_its_own_and_a_reason() -> None:
+    known = rules(("6.1", "7.2"))
+    assert len({rule.name for rule in known}) == len(known) >= 80
+    assert [rule.name for rule in known if not rule.says or not rule.why] == []
+    assert EXAMPLES > 10
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    extra = "old = read\ndef read(text):\n    return old(text) if b'[000]' in text else []"
+    argv = [
+        "--break",
+        "--kernels",
+        "7.2",
+        "--seconds",
+        "600",
+        "--stay",
+        "--json",
+        "--rules",
+        "no-*",
+        "--",
+        *program(tmp_path, extra),
+    ]
+    assert main(["test-parser", *argv]) == 1
+    said = json.loads(capsys.readouterr().out)
+    shortest = said["broken"][0]
+    assert [rule["name"] for rule in shortest["rules"]] == ["no-context"]
+    assert shortest["toml"].startswith(
+        'title = "found by kprobe test-parser --break"\ndefinitions = ["p:ent do_sys_openat2'
+    )
+    assert shortest["answer"] == []
+    assert shortest["truth"] == [
+        {"type": "event", "name": "ent", "address": "do_sys_openat2+0x0/0xe0", "fields": {"s": "/etc/passwd"}},
+    ]  # fmt: skip

@@ -1,0 +1,57 @@
+"""Commands that stay: one after another text, crashes that are told and those that aren't."""
+
+from pathlib import Path
+
+import pytest
+
+from kprobe.readers.running import NotStarted, StayingProgram
+
+from .conftest import program
+
+
+def directories(corpus: Path) -> list[str]:
+    return [str(corpus / name) for name in ("6.1/plain", "7.2/plain", "7.2/blank")]
+
+
+def test_a_command_is_started_once(corpus: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    argv = program(tmp_path, f"open({str(log)!r}, 'a').write('started\\n')")
+    with StayingProgram(argv, 30) as command:
+        answers = [command.ask(directory, {}) for directory in directories(corpus)]
+    assert [(one.state, one.output.count(b"\n")) for one in answers] == [
+        ("answered", 3),
+        ("answered", 2),
+        ("answered", 3),
+    ]
+    assert log.read_text() == "started\n"
+
+
+def test_what_a_function_raises_is_told_and_the_next_text_read(corpus: Path, tmp_path: Path) -> None:
+    argv = program(tmp_path, "old = read\ndef read(text):\n    assert b'/b\"' not in text\n    return old(text)")
+    with StayingProgram(argv, 30) as command:
+        answers = [command.ask(directory, {}) for directory in directories(corpus)]
+    assert [(one.state, one.words) for one in answers] == [
+        ("crashed", "AssertionError: "), ("answered", ""), ("answered", ""),
+    ]  # fmt: skip
+
+
+def test_a_command_that_ends_is_started_again(corpus: Path, tmp_path: Path) -> None:
+    extra = "old = read\ndef read(text):\n    if b'/b\"' in text: os._exit(3)\n    return old(text)"
+    with StayingProgram(program(tmp_path, extra), 30) as command:
+        answers = [command.ask(directory, {}) for directory in directories(corpus)]
+    assert [(one.state, one.words) for one in answers] == [
+        ("crashed", "exit status 3"), ("answered", ""), ("answered", ""),
+    ]  # fmt: skip
+
+
+def test_a_command_that_hangs_is_ended_and_started_again(corpus: Path, tmp_path: Path) -> None:
+    extra = "import time\nold = read\ndef read(text):\n    if b'/b\"' in text: time.sleep(600)\n    return old(text)"
+    with StayingProgram(program(tmp_path, extra), 1.5) as command:
+        answers = [command.ask(directory, {}) for directory in directories(corpus)[:2]]
+    assert [(one.state, one.words) for one in answers] == [("hung", "no end after 1.5 s"), ("answered", "")]
+
+
+def test_a_command_that_isn_t_there() -> None:
+    with StayingProgram(["/nonexistent"], 1) as command, pytest.raises(NotStarted) as caught:
+        command.ask("/", {})
+    assert str(caught.value) == "/nonexistent can't be started: No such file or directory"
