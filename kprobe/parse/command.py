@@ -1,4 +1,4 @@
-"""`kprobe parse`: reads trace text and prints what it says."""
+"""`kprobe parse`: reads trace text, or a trace.dat, and prints what it says."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from kprobe.verb_options import HELP_WORDS, verb_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kprobe.output import Output
     from kprobe.signals import Signals
 
 DONE, UNREAD, USAGE_ERROR = 0, 1, 2  # exit status
 COLUMNAR = ("parquet", "arrow")  # as kprobe.bulk has them, which isn't imported unless it is needed
+AT_ONCE = 1000  # records of a trace.dat that are printed together
+PROBLEMS = 20  # of a trace.dat that are told
 
 HELP = """\
 USAGE: kprobe parse [--format FORMAT] [--schema PATH] ... [-o DIR] [FILE ...]
@@ -25,7 +29,7 @@ Read trace text and print its records, each as one line, as soon as it is there.
 understood is shown as it is, what is a guess says so, and the sum of both is told at the end.
 
   FILE             text of trace or trace_pipe of any kernel, function_graph, trace-cmd report or perf script; also
-                   packed by gzip or zstd; - and no FILE are standard input
+                   packed by gzip or zstd; or a trace.dat of version 6 or 7; - and no FILE are standard input
   --format FORMAT  text (the default), ndjson (an object a line), csv (arguments as JSON in the column "fields");
                    parquet, arrow: a file for each event, in DIR, for DuckDB, pandas, Dask (needs kprobe-sim[bulk])
   -o DIR           where to: a directory that is empty or isn't there
@@ -95,7 +99,6 @@ def _parse(file: str, form: str, schema: Schema, label: str, counts: Counts, out
     shape = SHAPES[form]
     source = Source(file)
     try:
-        parser = Parser(schema.formats, definitions=schema.definitions, live=source.is_live)
 
         def show(records: list[Record]) -> None:
             lines = []
@@ -107,6 +110,10 @@ def _parse(file: str, form: str, schema: Schema, label: str, counts: Counts, out
             if lines:
                 output.write("".join(lines).encode("utf-8", "surrogateescape"), lambda: bool(signals.received))
 
+        if (data := source.trace_dat()) is not None:
+            _parse_dat(data, file, show)
+            return
+        parser = Parser(schema.formats, definitions=schema.definitions, live=source.is_live)
         try:
             for piece in source.pieces():
                 show(parser.feed(piece))
@@ -114,6 +121,26 @@ def _parse(file: str, form: str, schema: Schema, label: str, counts: Counts, out
             show(parser.close())
     finally:
         source.close()
+
+
+def _parse_dat(data: bytes | memoryview, file: str, show: Callable[[list[Record]], None]) -> None:
+    """Print the records of a trace.dat."""
+    from itertools import islice
+
+    from kprobe.pages.dat.file import NotTraceDat, TraceDat
+
+    try:
+        found = TraceDat(data, file)
+        records = found.records()
+        while some := list(islice(records, AT_ONCE)):
+            show(some)
+    except NotTraceDat as error:
+        raise NotText(str(error)) from error
+    problems = found.problems
+    for words in problems[:PROBLEMS]:
+        say(f"WARNING: {words}")
+    if len(problems) > PROBLEMS:
+        say(f"WARNING: and {len(problems) - PROBLEMS} more of that kind")
 
 
 def _read(argv: list[str]) -> _Asked:

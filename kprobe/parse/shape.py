@@ -6,7 +6,7 @@ import csv
 import io
 import json
 
-from kprobe.text import FAULT, Bare, BufferStarted, CodeAddress, Event, Header, Lost, Record, Unparsed
+from kprobe.text import FAULT, Bare, BufferStarted, CodeAddress, Event, Header, Lost, Record, Unnamed, Unparsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def as_dict(record: Record) -> dict[str, object]:
             shown[name] = value(read)
     if isinstance(record, (Event, Bare)) and not record.guessed:
         del shown["guessed"]
-    if not getattr(record, "complete", not isinstance(record, (Unparsed, Header))):
+    if not getattr(record, "complete", not isinstance(record, (Unparsed, Header, Unnamed))):
         shown["raw"] = _decoded(record.raw)
     return shown
 
@@ -111,7 +111,7 @@ class Counts:
     """What of the records isn't as a reader may expect."""
 
     def __init__(self) -> None:
-        self.incomplete = self.guessed = self.unread = self.lost = self.gaps = 0
+        self.incomplete = self.guessed = self.unread = self.unnamed = self.lost = self.gaps = 0
 
     def add(self, record: Record) -> None:
         """Count a record."""
@@ -120,6 +120,8 @@ class Counts:
             self.guessed += bool(record.guessed)
         elif isinstance(record, Unparsed):
             self.unread += 1
+        elif isinstance(record, Unnamed):
+            self.unnamed += 1
         elif isinstance(record, Lost):
             self.lost += record.count or 0
             self.gaps += record.count is None
@@ -130,6 +132,7 @@ class Counts:
         """Say it; empty if there is nothing to say."""
         said = [
             (self.unread, "line{} not understood"),
+            (self.unnamed, "event{} without a name"),
             (self.incomplete, "event{} not all understood"),
             (self.guessed, "event{} with guesses"),
             (self.lost, "event{} lost by the kernel"),

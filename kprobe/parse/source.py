@@ -1,4 +1,4 @@
-"""Where trace text comes from: files, standard input, either of them packed by gzip or zstd."""
+"""Where traces come from: files, standard input; as text, packed by gzip or zstd or not, or as a trace.dat."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ PIECE = 1 << 16  # bytes that are read at once, at most
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 STEP = 4096  # bytes that are unpacked at once: zstd can make a thousand times as many of them
+TRACE_DAT = b"\x17\x08\x44tracing"
 OTHERS = {  # what isn't text -> what to do with it
-    b"\x17\x08\x44tracing": "is a trace.dat: trace-cmd report FILE | kprobe parse",
+    TRACE_DAT: "is a trace.dat, which isn't written as tables: take --format text, ndjson or csv",
     b"PERFILE2": "is a perf.data: perf script -i FILE | kprobe parse",
     b"\xfd7zXZ": "is packed by xz: xzcat FILE | kprobe parse",
 }
@@ -37,6 +38,7 @@ class Source:
         self._descriptor = sys.stdin.fileno() if name == "-" else os.open(name, os.O_RDONLY | os.O_CLOEXEC)
         self._took = 0
         self.is_live = not stat.S_ISREG(os.fstat(self._descriptor).st_mode)
+        self._first: bytes | None = None
 
     @property
     def took(self) -> int:
@@ -54,10 +56,35 @@ class Source:
         if self.name != "-":
             os.close(self._descriptor)
 
+    def trace_dat(self) -> bytes | memoryview | None:
+        """Return the bytes of the file if it is a trace.dat, else None; raise `OSError`."""
+        first = self._opening()
+        if not first.startswith(TRACE_DAT):
+            return None
+        try:
+            if not self.is_live and os.lseek(self._descriptor, 0, os.SEEK_CUR) == len(first):
+                import mmap
+
+                return memoryview(mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ))
+            parts = [first]
+            while piece := self._read():
+                parts.append(piece)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self.name) from error
+        return b"".join(parts)
+
+    def _opening(self) -> bytes:
+        if self._first is None:
+            try:
+                self._first = self._read()
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, self.name) from error
+        return self._first
+
     def pieces(self) -> Iterator[bytes]:
         """Yield the text as it comes; raise `NotText`, also where packed text breaks off, and `OSError`."""
+        first = self._opening()
         try:
-            first = self._read()
             for magic, words in OTHERS.items():
                 if first.startswith(magic):
                     raise NotText(f"{self.name} {words}")

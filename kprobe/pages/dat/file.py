@@ -1,0 +1,151 @@
+"""The records of a trace.dat, of all its instances and CPUs, in the order of time."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from kprobe.pages.dat.compression import unpacker
+from kprobe.pages.dat.contents import MAGIC, Buffer, Contents, CpuData, opening
+from kprobe.pages.dat.cursor import Cursor, NotTraceDat
+from kprobe.pages.dat.version6 import contents as contents_of_6
+from kprobe.pages.dat.version7 import contents as contents_of_7
+from kprobe.pages.events import Events
+from kprobe.pages.header import check_event_header, page_header
+from kprobe.pages.kallsyms import Kallsyms
+from kprobe.pages.live import COUNTS
+from kprobe.pages.merging import merged
+from kprobe.pages.page import Pages, Stamped
+from kprobe.pages.tasks import Tasks
+from kprobe.text.parser import Parser
+from kprobe.text.records import Record
+
+__all__ = ["MAGIC", "NotTraceDat", "TraceDat"]
+
+_CLOCKS = (*COUNTS, "tsc2nsec")
+
+
+class TraceDat:
+    """A trace.dat of version 6 or 7, from its bytes, which may be a mapped file; they are read as records are.
+
+    ``problems`` has a sentence on all that isn't understood, when the records have been read.  Raises NotTraceDat if
+    its beginning isn't whole; where only pages are missing, those that are there are read, and the rest is a problem.
+    """
+
+    def __init__(self, data: "bytes | memoryview", name: str = "trace.dat") -> None:
+        data = memoryview(data)  # whose parts aren't copies
+        self._data = data
+        self._name = name
+        first = Cursor(data, "little", name)
+        begun = opening(first)
+        cursor = Cursor(data, begun.order, name, first.at)
+        self.contents: Contents = (contents_of_6 if begun.version == 6 else contents_of_7)(cursor, begun)
+        self._notes: list[str] = list(self.contents.notes)
+        self._pages: list[Pages] = []
+        self._check_places()
+        found = self.contents
+        try:
+            self._header = page_header(found.header_page, order=begun.order) if found.buffers else None
+            if found.buffers:
+                check_event_header(found.header_event)
+            long = self._header.long if self._header is not None else begun.long
+            self._kallsyms = Kallsyms(lambda: found.kallsyms, long=long)
+            order = "<" if begun.order == "little" else ">"
+            self._events = Events(found.formats, order, self._kallsyms.symbol, long=long)
+        except ValueError as error:
+            raise NotTraceDat(f"{name}: {error}") from error
+        self._tasks = Tasks()
+        self._tasks.read(found.cmdlines)
+
+    @property
+    def problems(self) -> list[str]:
+        """Sentences on what isn't understood, as far as the records have been read."""
+        found = [problem for pages in self._pages for problem in pages.problems]
+        return [f"{self._name}: {words}" for words in (*self._notes, *self._events.problems, *found)]
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records; traces that were saved as text come first."""
+        for text in self.contents.texts:
+            formats = {name: data for data in self._formats() if (name := _name(data))}
+            parser = Parser(formats)
+            for piece in self._pieces(CpuData(0, text.offset, text.size), is_packed=text.is_packed):
+                yield from parser.feed(piece)
+            yield from parser.close()
+        yield from merged([cpu for buffer in self.contents.buffers for cpu in self._cpus(buffer)])
+
+    def pages(self, buffer: Buffer, place: CpuData) -> Iterator[tuple[int, bytes]]:
+        """Yield the pages of a CPU, each with where it begins in the CPU's data."""
+        rest, at, size = b"", 0, buffer.page_size
+        for piece in self._pieces(place, is_packed=buffer.is_packed):
+            rest += piece
+            whole = len(rest) - len(rest) % size
+            for start in range(0, whole, size):
+                yield at + start, rest[start : start + size]
+            at, rest = at + whole, rest[whole:]
+        if rest:
+            yield at, rest
+
+    def _cpus(self, buffer: Buffer) -> list[Iterator[list[Stamped]]]:
+        assert self._header is not None
+        pages = Pages(
+            self._header.of_size(buffer.page_size), self._events, self._kallsyms, tasks=self._tasks,
+            clock="count" if buffer.clock in _CLOCKS else "time", instance=buffer.name,
+        )  # fmt: skip
+        self._pages.append(pages)
+
+        def read(place: CpuData) -> Iterator[list[Stamped]]:
+            added = self.contents.added
+            for at, page in self.pages(buffer, place):
+                found = pages.read(page, place.cpu, offset=at)
+                yield [_later(item, added) for item in found] if added else found
+
+        return [read(place) for place in buffer.cpus]
+
+    def _pieces(self, place: CpuData, *, is_packed: bool) -> Iterator[bytes]:
+        """Yield a CPU's data unpacked, some pages at a time; what isn't there, or can't be unpacked, is a problem."""
+        # of packed data the size is that without the number of its parts
+        after = place.offset + place.size + (4 if is_packed and place.size else 0)
+        end = min(after, len(self._data))
+        if end < after:
+            self._notes.append(
+                f"it breaks off at byte {len(self._data)}: CPU {place.cpu} has {after - place.offset} bytes from byte "
+                f"{place.offset} on, of which {max(end - place.offset, 0)} are there"
+            )
+        if not is_packed:
+            step = self.contents.opening.page_size * 16
+            for at in range(place.offset, end, step):
+                yield bytes(self._data[at : min(at + step, end)])
+            return
+        if end <= place.offset:
+            return
+        name = f"CPU {place.cpu}"
+        cursor = Cursor(self._data[:end], self.contents.opening.order, name, place.offset)
+        unpack = unpacker(self.contents.compression)
+        try:
+            for _ in range(cursor.number(4, "the number of packed parts")):
+                packed, size = cursor.number(4, "a packed size"), cursor.number(4, "an unpacked size")
+                yield unpack(cursor.take(packed, "a packed part"), size)
+        except NotTraceDat as error:
+            where = "" if str(error).startswith(name) else f"{name}, byte {cursor.at}: "
+            self._notes.append(f"{where}{error}; what follows of it is not understood")
+
+    def _formats(self) -> list[bytes]:
+        return [text if isinstance(text, bytes) else text.encode() for _, text in self.contents.formats]
+
+    def _check_places(self) -> None:
+        """Raise NotTraceDat if two CPUs have the same bytes: no trace-cmd writes that, and reading it would not end."""
+        places = [(cpu.offset, cpu.size) for buffer in self.contents.buffers for cpu in buffer.cpus if cpu.size]
+        places.sort()
+        for (offset, size), (later, _) in pairwise(places):
+            if later < offset + size:
+                raise NotTraceDat(f"{self._name}: the data at byte {later} is also that of another CPU, at {offset}")
+
+
+def _later(item: Stamped, added: int) -> Stamped:
+    stamp, record = item
+    if "timestamp" in record._fields:
+        record = record._replace(timestamp=stamp + added)  # type: ignore[call-arg]  # those that have it
+    return stamp + added, record
+
+
+def _name(data: bytes) -> str:
+    first = data.partition(b"\n")[0]
+    return first.removeprefix(b"name: ").decode("utf-8", "surrogateescape") if first.startswith(b"name: ") else ""

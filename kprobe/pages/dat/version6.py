@@ -1,0 +1,76 @@
+"""trace.dat of version 6: one part after the other (trace-cmd.dat.v6(5))."""
+
+from kprobe.pages.dat.contents import (
+    BUFFER,
+    CPUCOUNT,
+    TRACECLOCK,
+    UNAME,
+    VERSION,
+    Buffer,
+    Contents,
+    CpuData,
+    LatencyText,
+    Opening,
+    chosen_clock,
+    event_formats,
+    ftrace_formats,
+    header_info,
+    times,
+)
+from kprobe.pages.dat.cursor import Cursor
+
+
+def contents(cursor: Cursor, begun: Opening) -> Contents:
+    """Read what follows the opening; raises NotTraceDat."""
+    header_page, header_event = header_info(cursor)
+    formats = ftrace_formats(cursor) + event_formats(cursor)
+    kallsyms = cursor.take(cursor.number(4, "the size of kallsyms"), "kallsyms")
+    printk = cursor.take(cursor.number(4, "the size of printk_formats"), "printk_formats")
+    cmdlines = cursor.take(cursor.number(8, "the size of saved_cmdlines"), "saved_cmdlines")
+    cpus = cursor.number(4, "the number of CPUs")
+    mark = cursor.take(10, "the mark of what follows")
+    options: list[tuple[int, bytes]] = []
+    if mark == b"options  \0":
+        while number := cursor.number(2, "the number of an option"):
+            options.append((number, cursor.take(cursor.number(4, "the size of an option"), f"option {number}")))
+        mark = cursor.take(10, "the mark of the data")
+    said = dict(options)
+    counted = Cursor(said.get(CPUCOUNT, b""), cursor.order, "option CPUCOUNT")
+    counted_cpus = counted.number(4, "the number of CPUs") if CPUCOUNT in said else cpus
+    clock = chosen_clock(said.get(TRACECLOCK, b""))
+    buffers: list[Buffer] = []
+    texts: list[LatencyText] = []
+    if mark == b"flyrecord\0":
+        buffers.append(_buffer(cursor, "", clock, begun, cpus))
+    elif mark == b"latency  \0":
+        texts.append(LatencyText("", cursor.at, cursor.left, False))
+    else:
+        cursor.at -= 10
+        raise cursor.broken(f"options, flyrecord or latency should follow, not {mark!r}")
+    for number, data in options:
+        if number == BUFFER:
+            option = Cursor(data, cursor.order, "option BUFFER")
+            at = option.number(8, "the offset of a buffer")
+            name = option.string("the name of an instance")
+            place = cursor.at_byte(at, f"the data of instance {name}")
+            place.expect(b"flyrecord\0", f"the mark of the data of instance {name}")
+            buffers.append(_buffer(place, name, clock, begun, counted_cpus))
+    added, notes = times(options)
+    return Contents(
+        begun, "", header_page, header_event, tuple(formats), kallsyms, printk, cmdlines, _text(said.get(UNAME, b"")),
+        _text(said.get(VERSION, b"")), added, tuple(buffers), tuple(texts), tuple(notes),
+    )  # fmt: skip
+
+
+def _buffer(cursor: Cursor, name: str, clock: str, begun: Opening, cpus: int) -> Buffer:
+    if cpus * 16 > cursor.left:
+        raise cursor.broken(f"the places of {cpus} CPUs' data are not all there")
+    places = [
+        CpuData(cpu, cursor.number(8, "the offset of a CPU's data"), cursor.number(8, "its size"))
+        for cpu in range(cpus)
+    ]
+    return Buffer(name, clock, begun.page_size, tuple(places), False)
+
+
+def _text(data: bytes) -> str:
+    return data.partition(b"\0")[0].decode("utf-8", "surrogateescape")
