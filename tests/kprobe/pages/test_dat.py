@@ -234,7 +234,7 @@ def test_the_verb(tmp_path: Path) -> None:
 
 
 def test_no_tables_of_it(tmp_path: Path) -> None:
-    out, err = kprobe_parse("--format", "parquet", "-o", tmp_path / "out", DATA / "plain7.dat", status=1)
+    _, err = kprobe_parse("--format", "parquet", "-o", tmp_path / "out", DATA / "plain7.dat", status=1)
     assert "plain7.dat is a trace.dat, which isn't written as tables: take --format text, ndjson or csv" in err
 
 
