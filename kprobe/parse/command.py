@@ -23,7 +23,7 @@ AT_ONCE = 1000  # records of a trace.dat that are printed together
 PROBLEMS = 20  # of a trace.dat that are told
 
 HELP = """\
-USAGE: kprobe parse [--format FORMAT] [--schema PATH] ... [-o DIR] [FILE ...]
+USAGE: kprobe parse [--format FORMAT] [--schema PATH] ... [-o DIR] [--summary | --perfetto TRACE] [FILE ...]
 
 Read trace text and print its records, each as one line, as soon as it is there. Nothing is left out: what isn't
 understood is shown as it is, what is a guess says so, and the sum of both is told at the end.
@@ -36,6 +36,8 @@ understood is shown as it is, what is a guess says so, and the sum of both is to
   --jobs N         processors to use: 1, or 2 (the default, where there are two), one of which packs what was read
   --schema PATH    what the events' arguments are: an event's format file, a directory of them such as events/kprobes,
                    or a list of definitions such as kprobe_events. With it all types are exact; several add up
+  --summary        rates by event and task, histograms of numbers, times from entry to return, and what isn't sure
+  --perfetto TRACE write a trace for ui.perfetto.dev: calls as slices, all else as instants, a track for each task
   -h, --help       this text
 
   kprobe parse --format ndjson trace.txt.gz | jq .fields
@@ -55,6 +57,8 @@ class _Asked:
         self.help = False
         self.directory = ""
         self.jobs = ""
+        self.summary = False
+        self.perfetto = ""
 
 
 def main(argv: list[str], output: Output, signals: Signals) -> int:
@@ -78,6 +82,10 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
         return write(
             files, request.format, request.directory, schema, signals, jobs=int(request.jobs) if request.jobs else None
         )
+    if request.summary or request.perfetto:
+        from kprobe.parse.views import view
+
+        return view(files, request.perfetto, schema, output, signals)
     status, counts = DONE, Counts()
     output.write(title(request.format).encode(), lambda: bool(signals.received))
     for file in files:
@@ -145,8 +153,8 @@ def _parse_dat(data: bytes | memoryview, file: str, show: Callable[[list[Record]
 
 def _read(argv: list[str]) -> _Asked:
     request = _Asked()
-    choices = {"--format": (*SHAPES, *COLUMNAR), "--schema": (), "-o": (), "--jobs": ("1", "2")}
-    options, request.files = verb_options(argv, (), choices)
+    choices = {"--format": (*SHAPES, *COLUMNAR), "--schema": (), "-o": (), "--jobs": ("1", "2"), "--perfetto": ()}
+    options, request.files = verb_options(argv, ("--summary",), choices)
     for name, value in options:
         if name in HELP_WORDS:
             request.help = True
@@ -156,8 +164,14 @@ def _read(argv: list[str]) -> _Asked:
             request.directory = value
         elif name == "--jobs":
             request.jobs = value
+        elif name == "--summary":
+            request.summary = True
+        elif name == "--perfetto":
+            request.perfetto = value
         else:
             request.format = value
     if not request.help and (request.format in COLUMNAR) != bool(request.directory):
         raise UsageError(f"--format {' or '.join(COLUMNAR)} and -o DIR go together")
+    if sum((bool(request.summary), bool(request.perfetto), request.format != "text")) > 1:
+        raise UsageError("--summary, --perfetto and --format exclude each other")
     return request

@@ -80,16 +80,16 @@ def text(record: Record, file: str) -> str:
     if isinstance(stamp, int):
         words.append(f"{stamp // 10**9}.{stamp % 10**9:09d}" if clock in ("time", "elapsed") else str(stamp))
     if "task" in shown or "pid" in shown:
-        words.append(f"{_plain(str(shown.get('task', '')))}-{shown.get('pid')}")
+        words.append(f"{plain(str(shown.get('task', '')))}-{shown.get('pid')}")
     if "cpu" in shown:
         words.append(f"[{shown['cpu']:03d}]")
     words.append(str(shown.get("flags", "")))
     if isinstance(record, (Event, Bare)):
-        words.append(f"{_plain(record.name)}:" if record.name else "-:")
+        words.append(f"{plain(record.name)}:" if record.name else "-:")
         if record.address is not None:
-            caller = f" -> {_plain(record.caller.text)}" if record.caller is not None else ""
-            words.append(f"({_plain(record.address.text)}{caller})")
-        words += [f"{_plain(name)}={_shown(read)}" for name, read in record.fields.items()]
+            caller = f" -> {plain(record.caller.text)}" if record.caller is not None else ""
+            words.append(f"({plain(record.address.text)}{caller})")
+        words += [f"{plain(name)}={_shown(read)}" for name, read in record.fields.items()]
         words += [] if record.complete else [f"# not all understood: {_encode(_decoded(record.raw))}"]
         words += [f"# guessed: {' '.join(sorted(record.guessed))}"] if record.guessed else []
     else:
@@ -155,12 +155,12 @@ def _row(cells: list[object]) -> str:
     return out.getvalue()
 
 
-def _plain(words: str) -> str:
+def plain(words: str) -> str:
     """Show what would break the line, or steer a terminal, as JSON has it."""
     return words if words.isprintable() else _encode(words)[1:-1]
 
 
 def _shown(read: Value) -> str:
     if read is FAULT or isinstance(read, CodeAddress):
-        return _plain(str(read))
+        return plain(str(read))
     return _encode(value(read))
