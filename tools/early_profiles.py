@@ -199,6 +199,12 @@ def tree(recorded: Path) -> dict[str, list[list[Any]]]:
     return directories
 
 
+def _caller(recorded: Path) -> str:
+    """Return where the function was called that opens files, in openat(2) if that is told."""
+    text = (recorded / "traces/02_comms.trace").read_text("latin-1")
+    return re.search(r"ret: \((\S+?)/0x[0-9a-f]+ <- do_sys_open\)", text)[1]  # type: ignore[index]
+
+
 def facts(recorded: Path, texts: dict[str, str]) -> dict[str, Any]:
     """Return what profile.json says."""
     banner = next(line for line in _lines(recorded / "uname.txt") if line.startswith("Linux version"))
@@ -227,6 +233,7 @@ def facts(recorded: Path, texts: dict[str, str]) -> dict[str, Any]:
         "modules": [],
         "tasks": [[1, "init"]],
         "config": profilefile.parse_config(config),
+        "chains": {"do_sys_open": [_caller(recorded)]},
         "unrecorded": list(UNRECORDED),
         "answers": {},
     }

@@ -28,13 +28,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from kprobe_sim.kernel.opens import opens
+from kprobe_sim.kernel.opens import before_openat2, opens
 from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.machine.task import Task
 from kprobe_sim.named_tuple import NamedTuple
@@ -100,16 +100,30 @@ class Activity(NamedTuple):
             task = step.options["task"]
             kernel.tasks.setdefault(task.pid, task)
 
+    def on(self, kernel: SimulatedKernel) -> Sequence[Step]:
+        """Return the steps as the kernel has their functions: before 5.6 files are opened by do_sys_open()."""
+        lookup = kernel.machine.symbols.lookup
+        if lookup("do_sys_openat2") or not lookup("do_sys_open"):
+            return self.steps
+        (caller,) = kernel.profile.chains.get("do_sys_open", ("",))
+        return [
+            step._replace(name="do_sys_open", options=before_openat2(step.options, caller))
+            if step.name == "do_sys_openat2"
+            else step
+            for step in self.steps
+        ]
+
     def play(self, kernel: SimulatedKernel) -> None:
         """Make all calls at once, at the times that the file says."""
         self.prepare(kernel)
-        for step in self.steps:
+        for step in self.on(kernel):
             step.take(kernel, step.options)
 
     def play_live(self, kernel: SimulatedKernel, stop: threading.Event) -> None:
         """Make the calls in real time, now instead of at their times, until the end or until `stop` is set."""
+        steps = self.on(kernel)
         while not stop.is_set():
-            for step in self.steps:
+            for step in steps:
                 if stop.wait(step.after):
                     return
                 step.take(kernel, {key: value for key, value in step.options.items() if key != "at"})

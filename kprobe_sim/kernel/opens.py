@@ -5,6 +5,7 @@ It is Python, as loading what reads TOML takes longer than making a kernel, and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 _HERE = 0xFFFFFF9C  # AT_FDCWD
@@ -38,3 +39,10 @@ def _open(task: str, path: str, how: str, returns: int, after: float) -> dict[st
         "caller": "__x64_sys_openat",
         "after": after,
     }
+
+
+def before_openat2(options: Mapping[str, Any], caller: str) -> dict[str, Any]:
+    """Return arguments of do_sys_openat2() as those of do_sys_open(); `caller` is where that is called."""
+    dfd, path, how = options["args"]
+    flags, mode = (int.from_bytes(how[at : at + 8], "little") for at in (0, 8))
+    return {**options, "args": (dfd, path, flags, mode), "caller": caller}

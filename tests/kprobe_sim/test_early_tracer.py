@@ -1,0 +1,79 @@
+"""The tracer on kernels before 5.10: it looks at what is there, and shows what perf-tools' author saw."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from kprobe import Tracer
+from kprobe.errors import KprobeError
+from kprobe_sim import SimulatedKernel, Task
+from kprobe_sim.kernel.activity import load
+
+SERIES = ("3.2", "3.13", "4.4", "4.19")
+
+
+@pytest.mark.parametrize("series", SERIES)
+def test_opens_are_traced_with_a_filter(series: str) -> None:
+    kernel = SimulatedKernel(series)
+    definition = "p:myopen do_sys_open filename=+0(%si):string"
+    with Tracer(kernel.tracefs).trace(definition, filter='filename ~ "/etc/*"') as trace:
+        load("opens").play(kernel)
+        trace.stop()
+        events = list(trace)
+    assert [(event.task, event.pid, event.fields["filename"]) for event in events] == [
+        ("cat", 2841, "/etc/ld.so.cache"),
+        ("cat", 2841, "/etc/hostname"),
+        ("cron", 611, "/etc/crontab"),
+    ]
+    assert kernel.tracefs.read("kprobe_events") == b""
+
+
+@pytest.mark.parametrize(
+    ("series", "place", "value"),
+    [
+        ("3.2", "sys_openat+0x11/0x20 <- do_sys_open", "arg1=fffffffffffffffe"),
+        ("3.13", "system_call_fastpath+0x16/0x1b <- do_sys_open", "arg1=fffffffffffffffe"),
+        ("4.4", "entry_SYSCALL_64_fastpath+0x12/0x66 <- do_sys_open", "arg1=0xfffffffffffffffe"),
+        ("4.19", "__x64_sys_openat+0x20/0x30 <- do_sys_open", "arg1=0xfffffffffffffffe"),
+    ],
+)
+def test_a_return_shows_its_caller_and_the_number_as_the_kernel_prints_it(series: str, place: str, value: str) -> None:
+    kernel = SimulatedKernel(series)
+    kernel.tracefs.write("kprobe_events", b"r:myopen do_sys_open $retval\n")
+    kernel.tracefs.write("events/kprobes/myopen/enable", b"1")
+    load("opens").play(kernel)
+    last = kernel.tracefs.read("trace").decode().splitlines()[-1]
+    assert last.endswith(f": myopen: ({place}) {value}")
+    assert last.startswith("            cron-611   [000] ")
+
+
+@pytest.mark.parametrize("series", SERIES)
+def test_a_refusal_has_the_errno_and_the_kernels_log_has_the_reason(series: str) -> None:
+    kernel = SimulatedKernel(series)
+    with pytest.raises(KprobeError) as refused, Tracer(kernel.tracefs).trace("p:myopen do_sys_open a=%zz"):
+        pass
+    assert "EINVAL" in str(refused.value)
+    source = "trace_kprobe: " if series == "4.19" else ""
+    assert kernel.probes.printed == [f"{source}Parse error at argument[0]. ({-errno.EINVAL})"]
+
+
+@pytest.mark.parametrize("series", SERIES)
+def test_records_of_a_removed_probe_are_of_unknown_type(series: str) -> None:
+    kernel = SimulatedKernel(series)
+    kernel.tracefs.write("kprobe_events", b"p:e do_sys_open\n")
+    kernel.tracefs.write("events/kprobes/e/enable", b"1")
+    number = int(kernel.tracefs.read("events/kprobes/e/id"))
+    kernel.call("do_sys_open", task=Task(1, "init"))
+    kernel.tracefs.write("events/kprobes/e/enable", b"0")
+    kernel.tracefs.write("kprobe_events", b"-:e\n")
+    assert kernel.tracefs.read("trace").decode().endswith(f": Unknown type {number}\n")
+
+
+def test_there_are_no_instances_and_no_triggers_on_3_2() -> None:
+    tracefs = SimulatedKernel("3.2").tracefs
+    tracefs.write("kprobe_events", b"p:e do_sys_open\n")
+    assert not tracefs.exists("instances")
+    assert sorted(tracefs.listdir("events/kprobes/e")) == ["enable", "filter", "format", "id"]
+    assert tracefs.read("trace_clock") == b"[local] global counter\n"
