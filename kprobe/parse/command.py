@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from kprobe.options import UsageError
 from kprobe.output import say
+from kprobe.parse.reading import read
 from kprobe.parse.schema import BadSchema, Schema
 from kprobe.parse.shape import SHAPES, Counts, title
-from kprobe.parse.source import NotText, Source
-from kprobe.text import Header, Parser, Record
+from kprobe.parse.source import NotText
+from kprobe.text import Header
 from kprobe.verb_options import HELP_WORDS, verb_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kprobe.output import Output
     from kprobe.signals import Signals
+    from kprobe.text import Record
 
 DONE, UNREAD, USAGE_ERROR = 0, 1, 2  # exit status
 COLUMNAR = ("parquet", "arrow")  # as kprobe.bulk has them, which isn't imported unless it is needed
-AT_ONCE = 1000  # records of a trace.dat that are printed together
-PROBLEMS = 20  # of a trace.dat that are told
 
 HELP = """\
 USAGE: kprobe parse [--format FORMAT] [--schema PATH] ... [-o DIR] [--summary | --perfetto TRACE] [FILE ...]
@@ -85,7 +83,7 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
     if request.summary or request.perfetto:
         from kprobe.parse.views import view
 
-        return view(files, request.perfetto, schema, output, signals)
+        return view(files, request.perfetto, schema, output)
     status, counts = DONE, Counts()
     output.write(title(request.format).encode(), lambda: bool(signals.received))
     for file in files:
@@ -105,50 +103,18 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
 def _parse(file: str, form: str, schema: Schema, label: str, counts: Counts, output: Output, signals: Signals) -> None:
     """Print the records of one file."""
     shape = SHAPES[form]
-    source = Source(file)
-    try:
 
-        def show(records: list[Record]) -> None:
-            lines = []
-            for record in records:
-                if isinstance(record, Header):
-                    continue
-                counts.add(record)
-                lines.append(shape(record, label))
-            if lines:
-                output.write("".join(lines).encode("utf-8", "surrogateescape"), lambda: bool(signals.received))
+    def show(records: list[Record]) -> None:
+        lines = []
+        for record in records:
+            if isinstance(record, Header):
+                continue
+            counts.add(record)
+            lines.append(shape(record, label))
+        if lines:
+            output.write("".join(lines).encode("utf-8", "surrogateescape"), lambda: bool(signals.received))
 
-        if (data := source.trace_dat()) is not None:
-            _parse_dat(data, file, show)
-            return
-        parser = Parser(schema.formats, definitions=schema.definitions, live=source.is_live)
-        try:
-            for piece in source.pieces():
-                show(parser.feed(piece))
-        finally:
-            show(parser.close())
-    finally:
-        source.close()
-
-
-def _parse_dat(data: bytes | memoryview, file: str, show: Callable[[list[Record]], None]) -> None:
-    """Print the records of a trace.dat."""
-    from itertools import islice
-
-    from kprobe.pages.dat.file import NotTraceDat, TraceDat
-
-    try:
-        found = TraceDat(data, file)
-        records = found.records()
-        while some := list(islice(records, AT_ONCE)):
-            show(some)
-    except NotTraceDat as error:
-        raise NotText(str(error)) from error
-    problems = found.problems
-    for words in problems[:PROBLEMS]:
-        say(f"WARNING: {words}")
-    if len(problems) > PROBLEMS:
-        say(f"WARNING: and {len(problems) - PROBLEMS} more of that kind")
+    read(file, schema, show)
 
 
 def _read(argv: list[str]) -> _Asked:
