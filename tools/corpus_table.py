@@ -5,6 +5,7 @@ Usage: corpus_table.py [DIRECTORY], where the page is written; by default docs.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -71,7 +72,18 @@ def _shown(entry: Entry) -> str:
     return options if entry.about["clock"] == "local" else f"clock {entry.about['clock']}, {options}"
 
 
-def page(kernels: dict[str, Row], shown: dict[str, Row]) -> str:
+def ambiguous(chosen: Iterable[Entry]) -> Counter[str]:
+    """Count the values that no reader of their text can settle, by name and value."""
+    doubts: Counter[str] = Counter()
+    for entry in chosen:
+        for record in entry.truth() if b'"ambiguous"' in entry.truth_lines else ():
+            for name in record.get("ambiguous", ()):
+                value = record.get(name, record.get("fields", {}).get(name))
+                doubts[f"`{name}` of `{record.get('name', record['type'])}`: `{json.dumps(value)}`"] += 1
+    return doubts
+
+
+def page(kernels: dict[str, Row], shown: dict[str, Row], doubts: Counter[str]) -> str:
     """Return the text of the page."""
     text = (
         HEAD + "## By kernel\n\nWhat the truth of their records was made of: the account of the tasks (activity), the "
@@ -87,6 +99,12 @@ def page(kernels: dict[str, Row], shown: dict[str, Row]) -> str:
         total.texts, total.lines = total.texts + row.texts, total.lines + row.lines
     made = [f"{total.made[kind]:,}" for kind in ("activity", "raw pages", "read apart")]
     text += f"| all | | {' | '.join([*made, *total.cells()])} |\n"
+    text += (
+        "\n## What is ambiguous\n\nBlanks that a name begins with are also those of its column, and a string can hold "
+    )
+    text += "what stands between it and the next.\n\n| value | times |\n|---|---|\n"
+    for what, count in sorted(doubts.items()):
+        text += f"| {what} | {count} |\n"
     text += "\n## By options and clock\n\n" + _head("options")
     for name in sorted(shown):
         text += f"| {name} | {' | '.join(shown[name].cells())} |\n"
@@ -102,9 +120,10 @@ def _head(first: str) -> str:
 
 def main(words: Sequence[str]) -> int:
     """Write the page; return 1 if a value is wrong or silently incomplete."""
-    kernels, shown, bad = rows(entries())
+    chosen = entries()
+    kernels, shown, bad = rows(chosen)
     path = (Path(words[0]) if words else DOCS) / PAGE
-    path.write_text(page(kernels, shown), "utf-8")
+    path.write_text(page(kernels, shown, ambiguous(chosen)), "utf-8")
     for what in bad:
         print(what[:500], file=sys.stderr)
     return 1 if bad else 0

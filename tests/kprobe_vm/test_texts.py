@@ -208,6 +208,16 @@ def test_numbers_names_and_times_are_no_change() -> None:
     assert list(check.changes([entry("opens", LINE)], [entry("opens", other)])) == []
 
 
+def test_events_of_the_scheduler_are_of_any_task() -> None:
+    head = b"          <idle>-0       [003] d..2.     2.5: sched_switch: "
+    args = b"prev_comm=a b prev_pid=7 prev_state=S ==> next_comm=%s next_pid=%d\n"
+    other = b"   kworker/0:1-9       [000] .....     3.5: sched_switch: "
+    assert check.shape(head + args % (b"x y", 7)) == check.shape(other + args % (b"z", 123))
+    assert check.shape(head + args % (b"x", 7)) == [
+        b"sched_switch: prev_comm= prev_pid= prev_state= ==> next_comm= next_pid="
+    ]
+
+
 def test_what_a_new_kernel_changed_is_told() -> None:
     before = [entry("opens", LINE), entry("types.old", LINE, options=("old",))]
     after = [entry("opens", LINE.replace(b"]", b"] ")), entry("types.new", LINE, options=("new",))]

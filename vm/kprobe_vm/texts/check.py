@@ -20,6 +20,9 @@ _FLAGS = re.compile(rb"(?<=\] )[^ \n]{4,8}(?= )")
 _LATENCY = re.compile(rb"( +\d+)[^ \d\n]{4,8} +\d+(?:us.)?(?=: )")
 _PLACE = re.compile(rb"[\w.]+\+0x[0-9a-f]+/0x[0-9a-f]+")
 _FRAME = re.compile(rb"(?<==> )[\w.]+$", re.M)
+# of the scheduler's events, which are of any task, what they are called and their names
+_SCHEDULED = re.compile(rb"^.* (sched_\w+: )([^\n]*)$", re.M)
+_VALUE = re.compile(rb"(?<=\w=)[^\n]*?(?= \w+=| ==>|$)")
 _NUMBER = re.compile(rb"0x[0-9a-f]+|[0-9a-f]{8,}|-?\d+")
 
 
@@ -36,7 +39,8 @@ def model(entries: Sequence[CorpusEntry], kernel: str) -> list[CorpusEntry]:
 
 def shape(text: bytes) -> list[bytes]:
     """Return the lines of a text without what differs from run to run and from build to build, each once."""
-    shown = _PLACE.sub(b"SYMBOL+0x0/0x0", text)
+    shown = _SCHEDULED.sub(lambda found: found[1] + _VALUE.sub(b"", found[2]), text)
+    shown = _PLACE.sub(b"SYMBOL+0x0/0x0", shown)
     shown = _FRAME.sub(b"SYMBOL", shown)
     shown = _LATENCY.sub(lambda found: b"#" * len(found[1]) + b"FLAGS TIME", shown)
     shown = _PID.sub(lambda found: b"-" + b"#" * (len(found[0]) - 1), shown)
