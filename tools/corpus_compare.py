@@ -17,6 +17,8 @@ from kprobe.text import Header, parse
 # what isn't a value of the record
 APART = ("type", "complete", "guessed", "ambiguous", "fields", "raw", "clock")
 
+_NONE = object()
+
 
 def answer(entry: Entry) -> list[dict[str, Any]]:
     """Give what kprobe.text reads of an entry, with the schema that the entry has."""
@@ -54,17 +56,18 @@ def _record(truth: Mapping[str, Any], read: Mapping[str, Any]) -> Iterator[tuple
 
 def _fields(truth: Mapping[str, Any], read: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     said, complete = read.get("fields", {}), read.get("complete", True)
-    doubted = said if not complete else read.get("guessed", ())
+    guessed = read.get("guessed", ())
+    doubted = guessed if complete else said
     for name, value in truth.get("fields", {}).items():
-        where = f"{name} of {read}: the truth is {truth}"
-        if name in truth.get("ambiguous", ()):
-            yield "ambiguous", where
-        elif name not in said:
-            yield "silent" if complete else "marked", where
-        elif said[name] == value and name not in read.get("guessed", ()):
+        if name not in truth.get("ambiguous", ()) and said.get(name, _NONE) == value and name not in guessed:
             yield "right", name
-        else:
-            yield "marked" if name in doubted else "wrong", where
+            continue
+        kind = "marked" if name in doubted else "wrong"
+        if name in truth.get("ambiguous", ()):
+            kind = "ambiguous"
+        elif name not in said:
+            kind = "silent" if complete else "marked"
+        yield kind, f"{name} of {read}: the truth is {truth}"
     if complete and not truth.get("complete", True):
         yield "silent", f"{read}: the kernel broke it off"
     for name in set(said) - set(truth.get("fields", {})):

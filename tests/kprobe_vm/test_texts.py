@@ -208,6 +208,14 @@ def test_numbers_names_and_times_are_no_change() -> None:
     assert list(check.changes([entry("opens", LINE)], [entry("opens", other)])) == []
 
 
+def test_times_in_other_layouts_are_no_change() -> None:
+    short, long = b"     cat-117       2...1. 119147us*: e: (f)\n", b"     cat-9         0d..1. 3127us#: e: (f)\n"
+    assert check.shape(short) == check.shape(long) == [b"     cat############FLAGS TIME: e: (f)"]
+    verbose = b"             cat     117   2 %s 00000001 0000000a [%s] %sms (+0.004ms): e: (f)\n"
+    first = verbose % (b"0", b"00d9e2e3", b"29.375")
+    assert check.shape(first) == check.shape(verbose % (b"9", b"12345678", b"1029.375"))
+
+
 def test_events_of_the_scheduler_are_of_any_task() -> None:
     head = b"          <idle>-0       [003] d..2.     2.5: sched_switch: "
     args = b"prev_comm=a b prev_pid=7 prev_state=S ==> next_comm=%s next_pid=%d\n"

@@ -33,7 +33,7 @@ def test_the_schema_and_the_reader_agree(record: dict[str, Any]) -> None:
 
 
 def test_each_truth_of_the_corpus_fits_the_schema() -> None:
-    found = entries(kernels=["3.2", "7.2"])
+    found = entries(kernels=["3.2", "7.2"], scenarios=["[01]*"])
     assert len(found) == 87
     for entry in found:
         wrong = [(record, error.message) for record in entry.truth() for error in VALIDATOR.iter_errors(record)]

@@ -16,8 +16,8 @@ SHOWN = 3  # lines of each text that differs
 # Numbers keep the width of their column, names of the kernel's functions have none of their own.
 _PID = re.compile(rb"-\d+ +(?=[\[(\d])")
 _STAMP = re.compile(rb" +\d+(?:\.\d+)?(?=: )")
-_FLAGS = re.compile(rb"(?<=\] )[^ \n]{4,8}(?= )")
-_LATENCY = re.compile(rb"( +\d+)[^ \d\n]{4,8} +\d+(?:us.)?(?=: )")
+_FLAGS = re.compile(rb"(?<=\] )[^ \d\n][^ \n]{3,7}(?= )")
+_LATENCY = re.compile(rb"(-\d+ +\d+)[^ \d\n][^ \n]{3,7} +\d+(?:us.)?(?=: )")
 _PLACE = re.compile(rb"[\w.]+\+0x[0-9a-f]+/0x[0-9a-f]+")
 _FRAME = re.compile(rb"(?<==> )[\w.]+$", re.M)
 # of the scheduler's events, which are of any task, what they are called and their names
