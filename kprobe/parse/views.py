@@ -10,6 +10,7 @@ from kprobe.parse.reading import read
 from kprobe.parse.shape import Counts
 from kprobe.parse.source import NotText
 from kprobe.parse.summary import Summary
+from kprobe.signals import Signalled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,9 +27,11 @@ def view(files: list[str], trace: str, schema: Schema, output: Output) -> int:
     """Sum up files, or write them into a trace for Perfetto if its path isn't empty; return the exit status."""
     if not trace:
         summary = Summary()
-        status = _read(files, schema, summary.add, summary.end)
+        status, signalled = _read(files, schema, summary.add, summary.end)
         output.write(summary.text(bars=os.isatty(1)).encode("utf-8", "surrogateescape"), lambda: False)
         output.finish(lambda: False)
+        if signalled is not None:
+            raise signalled
         return status
     counts = Counts()
     try:
@@ -39,16 +42,21 @@ def view(files: list[str], trace: str, schema: Schema, output: Output) -> int:
                 counts.add(record)
                 perfetto.add(record)
 
-            status = _read(files, schema, add, perfetto.end)
+            status, signalled = _read(files, schema, add, perfetto.end)
     except OSError as error:
         say(f"ERROR: {trace}: {error.strerror}")
         return FAILED
     if said := counts.words():
         say(f"NOTE: {said}")
+    if signalled is not None:
+        raise signalled
     return status
 
 
-def _read(files: list[str], schema: Schema, add: Callable[[Record], None], end: Callable[[], None]) -> int:
+def _read(
+    files: list[str], schema: Schema, add: Callable[[Record], None], end: Callable[[], None]
+) -> tuple[int, Signalled | None]:
+    """Read all files, or as much as there is when a signal comes: Ctrl-C ends a trace_pipe, which has no end."""
     status = DONE
 
     def show(records: list[Record]) -> None:
@@ -66,5 +74,8 @@ def _read(files: list[str], schema: Schema, add: Callable[[Record], None], end: 
                 raise  # not in reading
             say(f"ERROR: {file}: {error.strerror}")
             status = FAILED
+        except Signalled as signal:
+            end()
+            return status, signal
         end()
-    return status
+    return status, None

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import signal
 import subprocess
 import sys
+import termios
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +116,28 @@ def test_rows_are_bounded() -> None:
     rows = paragraph(kprobe_parse("--summary", data=text)[0], "     COUNT")
     assert len(rows) == 1 + 1024 + 1
     assert rows[1].split()[::2] == ["76", "(others)"]
+
+
+def drained(pipe: int) -> None:
+    """Wait until all that was written into a pipe has been read."""
+    left = array("i", [1])
+    while left[0]:
+        os.sched_yield()
+        fcntl.ioctl(pipe, termios.FIONREAD, left)
+
+
+def test_an_interrupt_ends_a_pipe_and_gives_the_sum() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kprobe", "parse", "--summary"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    )
+    assert process.stdin is not None
+    for text in (CALLS, "\n"):  # once the second is taken, the first has been counted
+        process.stdin.write(text.encode())
+        drained(process.stdin.fileno())
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate()
+    assert out.startswith(b"11 events in 0.000090 s; ")
+    assert process.returncode == 130
 
 
 @pytest.fixture
