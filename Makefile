@@ -1,6 +1,6 @@
 # make without an argument tells what there is
 .DEFAULT_GOAL := help
-.PHONY: help demo test documents vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-held changes profiles distribution corpus readers playground playground-test bulk-test check format bench growth fuzz bench-check bench-vm clean
+.PHONY: help demo test documents vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-scenarios vm-held changes profiles distribution corpus readers playground playground-test bulk-test check format bench growth fuzz bench-check bench-vm clean
 KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
@@ -20,6 +20,7 @@ help:
 	@echo 'make vm-record-local      record a guest from within and from without, and compare; minutes (KERNEL=6.1)'
 	@echo 'make vm-ftracetest        all of the kernel'"'"'s ftracetest on the mount, against docs/ftracetest.md; minutes'
 	@echo 'make vm-programs          trace-cmd, libtracefs and perf on the mount and on a guest; writes docs/programs.md'
+	@echo 'make vm-scenarios         all scenarios with all options on guests, against the simulator; minutes each (ONLY="6.1 7.3")'
 	@echo 'make changes              ask all simulated kernels what changed from one to the next; writes docs/changes.md'
 	@echo 'make vm-held              hold every locked kernel to its guest; writes docs/held.md; minutes each (ONLY="6.16 7.1")'
 	@echo 'make profiles             record every locked kernel into files (DIRECTORY=profiles ONLY="6.12 7.2"); minutes'
@@ -88,6 +89,10 @@ vm-matrix: $(VENV)/.dev
 vm-programs: $(VENV)/.dev
 	@$(PY) -m kprobe_vm check
 	$(PY) tools/programs.py --write
+
+vm-scenarios: $(VENV)/.dev
+	@$(PY) -m kprobe_vm check
+	$(PY) tools/scenarios.py $(ONLY)
 
 changes: $(VENV)/.dev
 	$(PY) tools/changes.py

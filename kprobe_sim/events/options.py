@@ -35,7 +35,8 @@ class TraceOptions:
     """The option flags of one instance.
 
     What each record asks for stands by itself: `names_tasks` (record-cmd), `groups_tasks` (record-tgid), and
-    `has_stacks`, which is true if a stack of any kind follows each event.
+    `has_stacks`, which is true if a stack of any kind follows each event.  `annotates`: where a CPU's buffer begins is
+    said, which is only done between lines of text.
     """
 
     def __init__(self, state: Mapping[str, bool]) -> None:
@@ -105,4 +106,5 @@ class TraceOptions:
         get = self._state.get
         self.names_tasks = get("record-cmd", False)
         self.groups_tasks = get("record-tgid", False)
+        self.annotates = get("annotate", False) and not (get("raw") or get("hex") or get("bin"))
         self.has_stacks = get("stacktrace", False) or get("userstacktrace", False)

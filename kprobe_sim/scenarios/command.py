@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         parser.error("text: a SCENARIO is needed, or --list")
     try:
         table = load(arguments.scenario)
-        maker, source = _maker(arguments)
+        stage, source = _stage(arguments)
         traces = list(_traces(table, arguments))
     except (OSError, ValueError) as error:
         return _say(str(error), _USAGE_ERROR)
@@ -50,11 +51,19 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         return _say("no kernel has what is asked for", _REFUSED)
     if arguments.output is None and len(traces) > 1:
         parser.error(f"text: these are {len(traces)} texts: say where with -o DIR")
+    with stage as maker:
+        return _make(maker, source, table, traces, arguments)
+
+
+def _make(
+    maker: Render, source: str, table: dict[str, Any], traces: list[Wanted], arguments: argparse.Namespace
+) -> int:
+    """Make the texts, and print or write them; return the exit status."""
     status = _OK
     for trace in traces:
         try:
             rendering = maker(table, trace.kernel, trace.options, trace.clock)
-        except (OSError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             status = _say(f"{arguments.scenario}: {trace.kernel}: {error}", _REFUSED)
             continue
         if arguments.output is None:
@@ -95,17 +104,17 @@ def _traces(table: dict[str, Any], arguments: argparse.Namespace) -> Iterator[Wa
                     )
 
 
-def _maker(arguments: argparse.Namespace) -> tuple[Render, str]:
-    """Return what makes the texts, and the name that an entry has for it."""
+def _stage(arguments: argparse.Namespace) -> tuple[AbstractContextManager[Render], str]:
+    """Return what gives what makes the texts, for as long as it is entered, and the name that an entry has for it."""
     kind = arguments.tracefs.partition(":")[0]
     if kind in ("", "sim"):
-        return render, "simulator"
+        return nullcontext(render), "simulator"
     from importlib.metadata import entry_points
 
-    for point in entry_points(group=_GROUP, name=kind):
-        maker: Render = point.load()
-        return maker, "guest"
-    raise ValueError(f"nothing makes texts on {arguments.tracefs!r}: no {kind!r} in the entry points {_GROUP}")
+    for point in entry_points(group=_GROUP, name=f"{kind}-stage"):
+        stage: AbstractContextManager[Render] = point.load()()
+        return stage, "guest"
+    raise ValueError(f"nothing makes texts on {arguments.tracefs!r}: no '{kind}-stage' in the entry points {_GROUP}")
 
 
 def _say(text: str, status: int) -> int:

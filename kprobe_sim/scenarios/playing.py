@@ -104,13 +104,20 @@ class Playing:
                 flags, depth = step.context or (None, None)
                 kernel.emit(step.value, task=step.task, cpu=step.cpu, flags=flags, preempt_count=depth, **step.more)
             case "marker" | "raw_marker":
-                take = mark if step.what == "marker" else mark_raw
-                with kernel.condition:
-                    take(self.instance, step.value, step.task, step.cpu)
+                self._mark(step)
             case "write":
                 self._write(f"{self._prefix}{step.value}", step.more["data"])
             case "read":
                 self._read_pipe()
+
+    def _mark(self, step: ScenarioStep) -> None:
+        """Write a mark as programs do: what wasn't taken is written again."""
+        take, rest = (mark if step.what == "marker" else mark_raw), step.value
+        with self._kernel.condition:
+            while True:
+                rest = rest[take(self.instance, rest, step.task, step.cpu) :]
+                if not rest:
+                    return
 
     def _function(self, step: ScenarioStep) -> None:
         more = dict(step.more)

@@ -16,6 +16,8 @@ saved_cmdlines = 128                    # tasks whose names are kept
 instance = "mine"                       # absent: the top one
 reader = "trace_pipe"                   # absent: trace, and trace_pipe where a call reads it
 guest = "why no guest can do this"      # absent: one can
+unlike = { stacktrace = "why" }         # options with which a guest's text is another
+fresh = true                            # a guest has to be new for it
 [[function]]                            # as in an activity
 [[call]]                                # see `steps`
 """
@@ -31,7 +33,7 @@ from kprobe_sim.scenarios.steps import ScenarioStep, steps_of
 _TEXTS = ("title", "breaks", "link", "clock", "instance", "reader", "guest")
 _LISTS = ("definitions", "enable", "options", "defects")
 _NUMBERS = ("cpus", "buffer_kb", "saved_cmdlines")
-_OTHERS = ("filters", "function", "call", "start")
+_OTHERS = ("filters", "function", "call", "start", "fresh", "unlike")
 _READERS = ("", "trace", "trace_pipe")
 
 
@@ -53,7 +55,9 @@ class Scenario(NamedTuple):
     buffer_kb: int
     saved_cmdlines: int
     start: int
+    fresh: bool
     filters: Mapping[str, str]
+    unlike: Mapping[str, str]
     functions: tuple[tuple[str, int | None, str], ...]  # name, size, module
     steps: tuple[ScenarioStep, ...]
 
@@ -67,9 +71,11 @@ class Scenario(NamedTuple):
         """Whether the text is that of trace_pipe."""
         return self.reader == "trace_pipe" or any(step.what == "read" for step in self.steps)
 
-    @property
-    def unlike_a_guest(self) -> str:
-        """Why no guest can be made to do it; empty if one can."""
+    def unlike_a_guest(self, options: Sequence[str] = ()) -> str:
+        """Why no guest can be made to do it, or shows something else with some options; empty if neither."""
+        for option in (*self.options, *options):
+            if option in self.unlike:
+                return self.unlike[option]
         if self.guest:
             return self.guest
         for step in self.steps:
@@ -91,21 +97,20 @@ def scenario_of(table: Mapping[str, Any]) -> Scenario:
     title, breaks, link, clock, instance, reader, guest = (_text(table, key) for key in _TEXTS)
     definitions, enable, options, defects = (_list(table, key) for key in _LISTS)
     cpus, buffer_kb, saved_cmdlines = (_number(table, key) for key in _NUMBERS)
-    filters = table.get("filters", {})
-    if not isinstance(filters, dict) or not all(isinstance(one, str) for one in filters.values()):
-        raise ValueError("filters isn't a table of texts by event")
+    filters, unlike = (_texts(table, key) for key in ("filters", "unlike"))
     steps = tuple(steps_of(_tables(table, "call")))
     if not steps:
         raise ValueError("no calls")
     if reader not in _READERS:
         raise ValueError(f"reader {reader!r} is neither trace nor trace_pipe")
     start = round(float(table.get("start", 10)) * 1_000_000_000)
-    functions = tuple(_functions(table))
+    functions, fresh = tuple(_functions(table)), bool(table.get("fresh", False))
     return Scenario(
         *(title, breaks, link, clock, instance, reader, guest),
         *(definitions, enable, options, defects),
         *(cpus, buffer_kb, saved_cmdlines, start),
-        *(dict(filters), functions, steps),
+        fresh,
+        *(filters, unlike, functions, steps),
     )
 
 
@@ -114,6 +119,13 @@ def _text(table: Mapping[str, Any], key: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{key} isn't a text: {value!r}")
     return value
+
+
+def _texts(table: Mapping[str, Any], key: str) -> dict[str, str]:
+    value = table.get(key, {})
+    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+        raise ValueError(f"{key} isn't a table of texts: {value!r}")
+    return dict(value)
 
 
 def _list(table: Mapping[str, Any], key: str) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from kprobe_sim.named_tuple import NamedTuple
 ROOM = 1792  # bytes of text that a step may put into the task's memory
 AT_FDCWD = -100
 _AFTER = 0.0001  # seconds
+_IN_PROGRAM = (0x4013A9,)  # where a task is in its program
 _TASK = re.compile(r"(?P<comm>.*)-(?P<pid>[0-9]+)(?:/(?P<tgid>[0-9]+))?\Z", re.DOTALL)
 _ALWAYS = frozenset(["task", "cpu", "at", "after", "times", "known", "flags", "preempt_count", "duration"])
 _KEYS = {
@@ -103,7 +104,11 @@ def _step(entry: Mapping[str, Any]) -> ScenarioStep:
     return ScenarioStep(
         what,
         value,
-        task_of(entry.get("task", "workload-100"), bool(entry.get("known", True)), tuple(more.pop("user_stack", ()))),
+        task_of(
+            entry.get("task", "workload-100"),
+            bool(entry.get("known", True)),
+            tuple(more.pop("user_stack", _IN_PROGRAM)),
+        ),
         int(entry.get("cpu", 0)),
         _ns(entry["at"]) if "at" in entry else None,
         _ns(entry.get("after", _AFTER)),

@@ -10,7 +10,7 @@ from kprobe_sim.events.instance import Instance
 from kprobe_sim.records.columns import Part, Rows, Shown, texts_of
 from kprobe_sim.records.entry_type import TRACE_FN, TRACE_PRINT, TRACE_STACK
 from kprobe_sim.text.field_values import compile_fields
-from kprobe_sim.text.static_text import pointer_symbol, static_text
+from kprobe_sim.text.static_text import kernel_string, pointer_symbol, static_text
 
 _KNOWN = 1024  # records whose bodies are kept
 _ULONG_MAX = 2**64 - 1
@@ -131,7 +131,13 @@ class Bodies:
             return lambda data: b"Unknown type %d\n" % kind
         gates, name = machine.gates, event.name.encode("latin-1")
         symbol = partial(pointer_symbol, machine, offset=True) if gates.fields_as_symbols else None
-        return compile_fields(name, tuple(event.filter_fields()), symbol, strict=gates.fields_strings_in_hex)
+        return compile_fields(
+            name,
+            tuple(event.filter_fields()),
+            symbol,
+            strict=gates.fields_strings_in_hex,
+            pointed=lambda address: kernel_string(machine, address, self._look),
+        )
 
     def _static_body(self, kind: int) -> Callable[[bytes], bytes]:
         options = self._instance.options

@@ -11,26 +11,41 @@ _MAX_SMALL = 112
 
 
 def compile_fields(
-    name: bytes, fields: Sequence[Field], symbol: Callable[[int], bytes] | None, *, strict: bool
+    name: bytes,
+    fields: Sequence[Field],
+    symbol: Callable[[int], bytes] | None,
+    *,
+    strict: bool,
+    pointed: Callable[[int], bytes | None] = lambda address: None,
 ) -> Callable[[bytes], bytes]:
     """Return what shows the records of an event.
 
     `symbol` gives an address as %pS prints it, where the kernel shows 64-bit numbers that way; `strict` kernels show
-    strings with unprintable bytes as hexadecimal digits too.  Source: trace_output.c 6.12.117 and 7.2, print_fields().
+    strings with unprintable bytes as hexadecimal digits too; `pointed` gives the string of the kernel's memory that a
+    char pointer leads to, None where it can't be read.  Source: trace_output.c 6.12.117 and 7.2, print_fields(); guests
+    that played kprobe_sim/scenarios/shipped/static_beside.toml.
     """
 
     def shown(data: bytes) -> bytes:
         room = event_length(len(data)) - (8 if len(data) > _MAX_SMALL else 4)  # what the ring buffer says of its length
         whole = data.ljust(room, b"\0")
         values = [
-            b" %b=%b" % (field.name.encode("latin-1"), _value(field, whole, symbol, strict=strict)) for field in fields
+            b" %b=%b" % (field.name.encode("latin-1"), _value(field, whole, symbol, pointed, strict=strict))
+            for field in fields
         ]
         return name + b":" + (b"".join(values) if values else b"No fields found\n") + b"\n"
 
     return shown
 
 
-def _value(field: Field, data: bytes, symbol: Callable[[int], bytes] | None, *, strict: bool) -> bytes:
+def _value(
+    field: Field,
+    data: bytes,
+    symbol: Callable[[int], bytes] | None,
+    pointed: Callable[[int], bytes | None],
+    *,
+    strict: bool,
+) -> bytes:
     if field.offset + field.size > len(data):
         return b"<OVERFLOW>"
     content = data[field.offset : field.offset + field.size]
@@ -43,6 +58,10 @@ def _value(field: Field, data: bytes, symbol: Callable[[int], bytes] | None, *, 
         return content.partition(b"\0")[0]
     if field.size == 4 and "__data_loc" in kind:
         return _array(data, content)
+    if kind in ("char *", "const char *"):
+        address = int.from_bytes(content, "little")
+        text = pointed(address)
+        return b"(0x%016x)" % address if text is None else b"(0x%016x:%b)" % (address, text)
     return _number(content, symbol)
 
 

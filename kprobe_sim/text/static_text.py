@@ -34,7 +34,7 @@ def static_text(
     pointers = Pointers(
         lambda address, offset: pointer_symbol(machine, address, offset=offset),
         hashes,
-        lambda address: _string(machine, address, look),
+        lambda address: kernel_string(machine, address, look),
     )
     text = event.format().decode("latin-1")
     body = compile_print_fmt(print_fmt_of(text), event.filter_fields(), pointers)
@@ -52,7 +52,8 @@ def pointer_symbol(machine: SimulatedMachine, address: int, *, offset: bool) -> 
     return with_module(symbol.name, symbol.module).encode()
 
 
-def _string(machine: SimulatedMachine, address: int, look: Callable[[], None]) -> bytes | None:
+def kernel_string(machine: SimulatedMachine, address: int, look: Callable[[], None]) -> bytes | None:
+    """Return the string at an address of the kernel, None where nothing can be read; `look` is called for memory."""
     known = machine.strings.get(address)
     if known is not None:
         return known

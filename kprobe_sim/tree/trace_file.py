@@ -170,7 +170,7 @@ class Trace(Seq):
         known = self._known
         if known is None or known.state != state:
             entries = buffer.unread(self._cpu)
-            marks = self._marks(buffer, entries) if instance.options["annotate"] else {}
+            marks = self._marks(buffer, entries) if instance.options.annotates else {}
             renderer = self._renderer
             if renderer is None:
                 renderer = self._renderer = _renderer_of(instance, self._latency)
@@ -305,7 +305,7 @@ class TracePipe(OpenFile):
         used = 0
         # no more is looked at than is shown: a look at the next page passes the padding of this one
         while used < wanted and (entry := buffer.peek(self._cpu)) is not None:
-            line = renderer.line(entry, None, len(lines))
+            line = renderer.line(entry, None, len(lines) + 1)  # an entry has been counted when it is shown
             over = used + len(line) - size
             if lines and (isinstance(line, Cut) or over > 0 or (over == 0 and not renderer.ends_in_put(entry.data))):
                 break

@@ -78,7 +78,7 @@ def test_the_command_writes_entries(tmp_path: Path, capfd: pytest.CaptureFixture
         (["comm_spaces", "--kernels", "2.4"], 2, "2.4"),
         (["comm_spaces", "--kernels", "6.1", "--options", "fields"], 1, "has no option 'fields'"),
         (["comm_spaces", "--kernels", "6.1", "--tracefs", "sim:6.1"], 2, "either --kernels or --tracefs"),
-        (["comm_spaces", "--tracefs", "moon:6.1"], 2, "no 'moon' in the entry points kprobe.scenarios"),
+        (["comm_spaces", "--tracefs", "moon:6.1"], 2, "no 'moon-stage' in the entry points kprobe.scenarios"),
     ],
 )
 def test_what_cannot_be_given_is_said(

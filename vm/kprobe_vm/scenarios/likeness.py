@@ -1,0 +1,69 @@
+"""Two texts of one scenario without what differs by nature, so that all else can be held to be the same to the byte.
+
+docs/scenarios.md lists what that is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+__all__ = ["alike", "difference"]
+
+_NEED_RESCHED = 0x02 | 0x04 | 0x20  # of common_flags, the lazy one among them
+
+
+def _unhurried(match: re.Match[bytes]) -> bytes:
+    return match[1] + b"%d" % (int(match[2]) & ~_NEED_RESCHED)
+
+
+_ALIKE: tuple[tuple[re.Pattern[bytes], bytes | Callable[[re.Match[bytes]], bytes]], ...] = (
+    # times: of a line, of latency-format with the mark of a pause, of verbose, of raw, hex and bin
+    (re.compile(rb"(-\d+ +(?:\([ \d-]{7,}\) )?\[\d{3,}\] (?:[^ ]{4,5} )?) *\d+(?:\.\d{6})?: "), rb"\1TIME: "),
+    (re.compile(rb"(-\d+ +\d+[^ ]{4,5} ) *-?\d+(?:us[ +!#*@$])?: "), rb"\1TIME: "),
+    (
+        re.compile(
+            rb"( \d+ +\d+ \d+ [0-9a-f]{8} [0-9a-f]{8} )"
+            rb"\[[0-9a-f]+\] -?\d+(?:\.\d{3}ms)? \(\+-?\d+(?:\.\d{3}ms)?\): "
+        ),
+        rb"\1TIME: ",
+    ),
+    (re.compile(rb"(?m)^(\d+ \d+ )\d+ (?=type: |# |\d+ \?)"), rb"\1TIME "),
+    (re.compile(rb"(?m)^([0-9a-f]{8} [0-9a-f]{8} )[0-9a-f]{16} (?=type: )"), rb"\1TIME "),
+    (re.compile(rb"(?s)([\0-\xff]{3}\0[\0-\xff]{3}\0)[\0-\xff]{8}(?=type: )"), rb"\1TIME"),
+    # the number of an event, which counts those that were made before
+    (re.compile(rb"(?<=type: )\d{3,}"), rb"ID"),
+    # which CPU read the trace
+    (re.compile(rb"(?m)^(# latency: .*CPU#)\d+"), rb"\1N"),
+    # that somebody else wants the CPU
+    (re.compile(rb"(\[\d{3,}\] [.dDbX])[NnpBLbl]"), rb"\1."),
+    (re.compile(rb"(-\d+ +\d+[.dDbX])[NnpBLbl](?=[^ ]{2,3} )"), rb"\1."),
+    (re.compile(rb"( \d+ +\d+ )(\d+)(?= [0-9a-f]{8} [0-9a-f]{8} TIME: )"), _unhurried),
+    # where a program is, and where ftrace put code of its own
+    (re.compile(rb"(?m)^ =>  <[0-9a-f]{16}>$"), rb" =>  <USER>"),
+    (re.compile(rb"(?m)^( => )(?:0x)?ffffffffc0[0-9a-f]{6}\b.*$"), rb"\1MADE CODE"),
+    # where a record lay, which option fields shows in place of a char pointer from 6.16 on
+    (re.compile(rb"(?<==)\(0x[0-9a-f]{16}\)"), rb"(ADDRESS)"),
+    # the bytes behind a raw mark are what the buffer held before
+    (re.compile(rb"(?m)(# [0-9a-f]+ buf:)((?: [0-9a-f]{2})+)$"), rb"\1 BYTES"),
+)  # fmt: skip
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
+_STACK = re.compile(rb"(?m)(?:^ =>  <USER>\n)+")
+
+
+def alike(text: bytes) -> bytes:
+    """Return a text without what differs by nature."""
+    for pattern, instead in _ALIKE:
+        text = pattern.sub(instead, text)
+    return _STACK.sub(b" =>  <USER>\n", text)
+
+
+def difference(ours: bytes, theirs: bytes) -> str:
+    """Say where two texts differ that ought to be alike; empty if they are."""
+    left, right = _LINE.findall(alike(ours)), _LINE.findall(alike(theirs))
+    for number, (one, other) in enumerate(zip(left, right, strict=False), 1):
+        if one != other:
+            return f"line {number}: simulator {one!r}, guest {other!r}"
+    if len(left) != len(right):
+        return f"the simulator's text has {len(left)} lines, the guest's {len(right)}"
+    return ""
