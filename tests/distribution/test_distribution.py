@@ -260,12 +260,23 @@ def test_a_trace_on_the_simulator(environment: Path, outside: Path) -> None:
 
 @pytest.fixture(scope="module")
 def profiles(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the wheel of the profiles that the package lacks, built from a copy."""
-    tree, out = tmp_path_factory.mktemp("profiles"), tmp_path_factory.mktemp("wheel")
-    for name in (name for name in files() if name.startswith("distributions/kprobe-sim-profiles/")):
+    """Give the wheel of the profiles that the package lacks."""
+    return further_wheel("kprobe-sim-profiles", tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the wheel of the corpus."""
+    return further_wheel("kprobe-corpus", tmp_path_factory)
+
+
+def further_wheel(distribution: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel of a distribution of its own, from a copy."""
+    tree, out = tmp_path_factory.mktemp(distribution), tmp_path_factory.mktemp("wheel")
+    for name in (name for name in files() if name.startswith(f"distributions/{distribution}/")):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tree / name)
-    project = tree / "distributions" / "kprobe-sim-profiles"
+    project = tree / "distributions" / distribution
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, project)
     (wheel,) = out.glob("*.whl")
     return wheel
@@ -288,6 +299,20 @@ def test_the_distribution_of_profiles(environment: Path, profiles: Path, pip: Pa
     damaged.write_bytes(damaged.read_bytes()[:-1])
     said = run(*python, "-c", open_one, "7.1", cwd=outside, status=1)
     assert re.search(rf"ValueError: {re.escape(str(damaged))}: truncated: it has \d+ of \d+ bytes", said)
+
+
+def test_the_distribution_of_the_corpus(environment: Path, corpus: Path, pip: Path, outside: Path) -> None:
+    """It is there as soon as it is installed; without it that is said, and a damaged archive is told by its name."""
+    said = run(environment / "kprobe", "corpus", "list", cwd=outside, status=1)
+    assert said.startswith("ERROR: no corpus is installed: it is the distribution kprobe-corpus; ")
+    options = ("--quiet", "--no-index", "--no-compile", "--disable-pip-version-check")
+    run(environment / "python", pip, "install", *options, corpus)
+    said = run(environment / "kprobe", "corpus", "check", cwd=outside)
+    assert re.fullmatch(r"kprobe-corpus 0\.1\.0: 1065 traces of 17 kernels, \d+ lines, \d+ records: whole\n", said)
+    (damaged,) = environment.parent.rglob("kprobe_corpus/guest-7.3.tar.xz")
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    said = run(environment / "kprobe", "corpus", "list", cwd=outside, status=1)
+    assert said.startswith(f"ERROR: {damaged} is damaged: its SHA-256 is ")
 
 
 def test_a_run_of_pytest(environment: Path, outside: Path) -> None:
