@@ -67,7 +67,21 @@ def _symbols(recorded: Path) -> dict[str, list[tuple[int, int, str]]]:
         if path.suffix == ".trace":
             for name, offset, size, address in _SHOWN.findall(path.read_text("latin-1")):
                 found.setdefault(name, [(int(address, 16) - int(offset, 16), int(size, 16), "T")])
+    for name, start, length in _of_stacks(recorded / "traces"):
+        found.setdefault(name, [(start, length, "t")])
     return {name: sorted(set(places)) for name, places in found.items()}
+
+
+def _of_stacks(traces: Path) -> Iterator[tuple[str, int, int]]:
+    """Yield the functions of the stacks that were recorded twice, with addresses and with offsets: where, how long."""
+    addresses = (traces / "03_opt_stacktrace,sym-addr.trace").read_text("latin-1")
+    offsets = (traces / "03_opt_stacktrace,sym-offset.trace").read_text("latin-1")
+    told = re.findall(r"^ => (\S+)\+0x([0-9a-f]+)/0x([0-9a-f]+)$", offsets, re.MULTILINE)
+    for name, address in re.findall(r"^ => (\S+) <([0-9a-f]{16})>$", addresses, re.MULTILINE):
+        name = "kretprobe_trampoline" if name.startswith("[unknown") else name
+        for function, offset, size in told:
+            if function == name:
+                yield name, int(address, 16) - int(offset, 16), int(size, 16)
 
 
 def _number(text: str) -> int:
@@ -139,6 +153,7 @@ def _without_address(recorded: Path, symbols: dict[str, list[tuple[int, int, str
             if not row["errname"] and row["readback"]:
                 good.add(place)
             place += 16
+    symbols.setdefault("tracing_mark_write", [(place, 16, "t")])  # which the records of marks name
 
 
 def symbol_table(recorded: Path) -> bytes:
@@ -232,7 +247,8 @@ def facts(recorded: Path, texts: dict[str, str]) -> dict[str, Any]:
         "preempt_model": model[1] if model else "server",
         "modules": [],
         "tasks": [[1, "init"]],
-        "config": profilefile.parse_config(config),
+        "config": profilefile.parse_config(config)
+        | ({"FRAME_POINTER": "y"} if "CONFIG_FRAME_POINTER=y" in config else {}),
         "chains": {"do_sys_open": [_caller(recorded)]},
         "unrecorded": list(UNRECORDED),
         "answers": {},
@@ -259,8 +275,8 @@ def write(recorded: Path, directory: Path) -> None:
     directories["events/*"] = [entry for entry in directories.pop("events/kprobes") if entry[0] != "lsprobe"]
     own = directories["events/sched"]
     systems: dict[str, list[str]] = {}
-    for path in sorted(formats, key=lambda path: _id(formats[path]), reverse=True):
-        systems.setdefault(path.split("/")[1], []).append(path.split("/")[2])
+    for event in sorted(formats, key=lambda event: _id(formats[event]), reverse=True):
+        systems.setdefault(event.split("/")[1], []).append(event.split("/")[2])
     of_ftrace = systems.pop("ftrace")
     newest, *older = systems
     ordered = {newest: systems[newest], "ftrace": of_ftrace} | {name: systems[name] for name in older}

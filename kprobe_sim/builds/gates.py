@@ -51,6 +51,8 @@ class Gates(NamedTuple):
     long_delays: bool  # latency-format has marks for delays of more than 100 us
     plain_entry: tuple[int, int]  # common_flags and common_preempt_count of a probe on a function's entry
     removed_are_unknown: bool  # records of an event that was removed stay in the buffer, and are of unknown type
+    entry_stack: str  # at an entry it begins with the "function", or with its "callers"
+    return_stack: str  # at a return it is what is "above" the caller, "both" the trampoline and that, or "usual"
     last_byte_unused: bool  # the text of an entry is a byte shorter than trace_seq_size
     printed_sources: bool  # lines in the kernel's log begin with what printed them
     # the line

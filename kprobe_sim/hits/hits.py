@@ -57,6 +57,7 @@ class Hits:
         self._users = FunctionUsers(instances, probes)
         plain = HandlerContext(*machine.gates.plain_entry)
         self._sites = Sites(instances, probes, self._resolver, self._users, plain, self._breakpoint)
+        self._skips_caller = "FRAME_POINTER" in machine.profile.config
         self._recorder = recorder
         self._frames = tracing.tracer_frames
         tracing.listen(self._rearm)
@@ -198,7 +199,7 @@ class Hits:
         )
         # the one that was armed last returns first, and only the one that was armed first knows the true caller
         machine, here = self._machine, site.here
-        chain = entered.chain if machine.gates.returns_unwound else (machine.return_trampoline,)
+        chain = self._left(entered.chain)
 
         def leave(some: Sequence[Attached], ip: int) -> None:
             for attached in some:
@@ -215,6 +216,13 @@ class Hits:
                 ip = machine.return_trampoline
             self._hit(one, call, state, state.comm, ip, self._returned, chain, at, func=one.address)
         leave(fprobes.last_returns, caller)
+
+    def _left(self, chain: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the stack at a return, whose caller's address a probe has replaced."""
+        gates, trampoline = self._machine.gates, self._machine.return_trampoline
+        if gates.return_stack == "usual":
+            return chain if gates.returns_unwound else (trampoline,)
+        return (trampoline, *chain[1:]) if gates.return_stack == "both" else chain[1:]
 
     def _name(self, task: Task) -> bytes:
         last, name = self._named
@@ -306,13 +314,19 @@ class Hits:
     def _stack(self, one: Armed, ip: int, chain: Sequence[int], func: int | None) -> list[int]:
         """Return the stack that the option stacktrace records."""
         if not isinstance(one.probe, Fprobe):
-            return list(chain) if func is not None else [ip + 1, *chain]
+            return list(chain) if func is not None else self._entered(ip, chain)
         gates = self._machine.gates
         if func is not None:
             return list(chain) if gates.fprobe_returns_unwound else [ip]
         if gates.fprobe_stacks_whole and one.way is not Way.LISTED:
             return self._frames.fentry(ip, one.way, chain)
         return [ip + FENTRY_SIZE, *chain]
+
+    def _entered(self, ip: int, chain: Sequence[int]) -> list[int]:
+        """Return the stack at an entry; without a frame of its own yet, frame pointers lead past the caller."""
+        if self._skips_caller:
+            chain = chain[1:]
+        return [ip + 1, *chain] if self._machine.gates.entry_stack == "function" else list(chain)
 
 
 def _enabled(hits: Sequence[_Hit]) -> tuple[_Hit, ...]:

@@ -13,9 +13,14 @@ from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.records.entry_type import TRACE_PRINT
 
 
+def _is_off(instance: Instance) -> bool:
+    """Return whether marks are refused; kernels without the option (3.2) always take them."""
+    return "markers" in instance.options and not instance.options["markers"]
+
+
 def mark(instance: Instance, text: bytes, task: Task, cpu: int = 0) -> int:
     """Take one write to trace_marker; return the bytes consumed (at most 1024 up to 6.7)."""
-    if not instance.options["markers"]:
+    if _is_off(instance):
         raise refuse(errno.EINVAL)
     return [_mark(one, text, task, cpu) for one in _marked(instance)][-1]
 
@@ -60,7 +65,7 @@ def _mark(instance: Instance, text: bytes, task: Task, cpu: int) -> int:
 def mark_raw(instance: Instance, blob: bytes, task: Task, cpu: int = 0) -> int:
     """Take one write to trace_marker_raw: a 4-byte id and data."""
     most, taken = instance.machine.gates.raw_mark_sizes
-    if not instance.options["markers"] or not 4 <= len(blob) <= most:
+    if _is_off(instance) or not 4 <= len(blob) <= most:
         raise refuse(errno.EINVAL)
     return [_mark_raw(one, blob[:taken], task, cpu) for one in _marked(instance)][-1]
 

@@ -42,7 +42,17 @@ class Call(NamedTuple):
     stack: tuple[int | str, ...]
 
 
-def calls(text: bytes) -> Iterator[Call]:
+def whole(series: str, rest: bytes, shown: list[int | str]) -> list[int | str]:
+    """Return the call chain of which a stack was shown, from the caller on."""
+    caller = re.match(rb"\((\S+) (?:<[0-9a-f]{16}> )?<- ", rest)
+    if series in ("3.13", "4.4") and caller is None:  # without frame pointers all that there is: the trampoline
+        return ["kretprobe_trampoline+0x0"]
+    if series == "4.19":  # the function, or at a return the trampoline, stands before what is above the caller
+        shown = shown[1:]
+    return ["do_sys_open+0x1" if caller is None else caller[1].decode(), *shown]
+
+
+def calls(text: bytes, series: str = "") -> Iterator[Call]:
     # the text of a path that is too long for the kernel's buffer lacks what follows it, its newline included
     text = re.sub(rb"(s=\"/tmp/L+\")( {11}plain-)", rb"\1 flags=8000\n\2", text)
     lines = re.sub(rb"(s=\"[^\"\n]*)\n(?=[^\"\n]*\" flags)", rb"\1\0", text).split(b"\n")
@@ -62,12 +72,13 @@ def calls(text: bytes) -> Iterator[Call]:
                 break
             address = re.search(rb"<([0-9a-f]{16})>", follower)
             stack.append(int(address[1], 16) if address else follower[4:].decode())
+        stack = whole(series, match["rest"], stack) if b" => " in text or b"<stack trace>" in text else stack
         task = Task(int(facts.get("pid") or 1), (facts.get("comm") or b"init").lstrip(b" "))
         yield Call(match["event"], task, int(facts.get("cpu") or 0), micros * 1000, match["rest"], tuple(stack))
 
 
 def replay(kernel: SimulatedKernel, text: bytes) -> None:
-    for call in calls(text):
+    for call in calls(text, kernel.profile.series):
         values = dict(ARGUMENT.findall(call.rest))
         entry = call.event == b"ent"
         for name in ("ent", "ret"):
@@ -200,3 +211,45 @@ def test_unformatted_entries_but_for_ids(options: str, series: str) -> None:
         kernel.call("do_sys_open", task=Task(pid, "any"), returns=None, cpu=cpu, at=stamp)
     shown = re.sub(rb"type: \d+", b"type: N", kernel.tracefs.read("trace"))
     assert plain(shown.rstrip(b"\n")) == plain(re.sub(rb"type: \d+", b"type: N", text).rstrip(b"\n"))
+
+
+@pytest.mark.parametrize("series", SERIES)
+@pytest.mark.parametrize("options", ["stacktrace", "stacktrace,sym-addr", "stacktrace,sym-offset"])
+def test_stacks(options: str, series: str) -> None:
+    text = recorded(series, f"03_opt_{options}")
+    text = text[: text.rindex(b"ent: ")]
+    text = text[: text.rindex(b"\n") + 1]  # the last event may lack its end
+    kernel = traced(series, options.split(","))
+    replay(kernel, text)
+
+    def unstamped(shown: bytes) -> list[bytes]:
+        return plain(re.sub(rb"[0-9]+\.[0-9]+: <stack trace>", b"<stack trace>", shown))
+
+    assert unstamped(kernel.tracefs.read("trace")) == unstamped(text)
+
+
+@pytest.mark.parametrize(("series", "count"), [("3.2", 18), ("3.13", 18), ("4.4", 18), ("4.19", 24)])
+def test_the_formats_of_all_types(series: str, count: int) -> None:
+    kernel = SimulatedKernel(series)
+    kernel.tracefs.write("kprobe_events", (TEXTS / series / "01_types.kprobe_events").read_bytes())
+    assert kernel.tracefs.read("kprobe_events") == (TEXTS / series / "01_types.kprobe_events").read_bytes()
+    found = re.findall(rb"== (\S+)\n(.*?)(?=== |\Z)", (TEXTS / series / "01_types.formats").read_bytes(), re.DOTALL)
+    assert len(found) == count
+    for path, text in found:
+        shown = re.sub(rb"ID: \d+", b"ID: N", kernel.tracefs.read(path.decode()))
+        assert shown == re.sub(rb"ID: \d+", b"ID: N", text)
+
+
+@pytest.mark.parametrize("series", SERIES)
+def test_a_mark(series: str) -> None:
+    text = recorded(series, "07_marker")
+    line = next(line for line in text.splitlines() if line.endswith(b"tracing_mark_write: hello"))
+    kernel = SimulatedKernel(series)
+    kernel.tasks[1] = Task(1, "init")
+    kernel.tracefs.write("trace_marker", b"hello")
+    shown = kernel.tracefs.read("trace").splitlines()[-1]
+
+    def timeless(mark: bytes) -> bytes:
+        return re.sub(rb"^ *\S+-\d+ +\[\d+\]| +[0-9.]+:", b"", mark)
+
+    assert timeless(shown) == timeless(line)

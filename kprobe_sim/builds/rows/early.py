@@ -49,6 +49,12 @@ EARLY: tuple[Gate, ...] = (
         ((START, True), ((5, 0, 0), False)),
         "recorded traces 4.19 and 5.10: 18_probes_removed",
     ),
+    Gate("entry_stack", ((START, "callers"), ((4, 10, 0), "function")), "recorded traces 4.4 and 4.19: stacktrace"),
+    Gate(
+        "return_stack",
+        ((START, "above"), ((4, 10, 0), "both"), ((5, 10, 0), "usual")),
+        "recorded traces 3.2 to 5.10: stacktrace",
+    ),
     Gate("last_byte_unused", ((START, True), ((4, 4, 0), False)), "recorded traces 3.2 and 4.4: a path of 3,999 bytes"),
     since("printed_sources", (4, 17, 0), "definitions 4.4 and 4.19: the kernel's log"),
 )
