@@ -83,6 +83,8 @@ def _scalar(spec: str) -> tuple[str, Convert]:
         return r"'(.)'", _text
     if spec == "%pS":
         return r"([^\s,{}]+(?: \[[^\]\s]+\])?)", _symbol
+    if spec[0] == "=":  # one number, in each way to print it (see defined)
+        return f"({spec[1:]})", _number
     if spec == "%n":
         return r"(0x[0-9a-f]++|-?(?:0|[1-9][0-9]{0,19}+))", _number
     if spec[-1] == "x":

@@ -13,6 +13,8 @@ from kprobe.text.arguments import Arguments
 _EVENT = re.compile(r"([a-z])\d*(?::(?:[\w.-]+/)?(\w*))?")
 _ARGUMENT = re.compile(r"(?:([A-Za-z_]\w*)=)?(.+?)(?::([a-z]\w*|%p[dD]|b\d+@\d+/\d+)(?:\[(\d{1,3})\])?)?")
 _PLACE = re.compile(r"(?:\w+:)?([A-Za-z_][\w.]*)(?:\+(\d+|0x[0-9a-f]+))?(%return)?")
+_IMMEDIATE = re.compile(r"\\(-?(?:0x[0-9a-f]+|[1-9][0-9]*|0))")
+_SIZED = re.compile(r"([sux])(8|16|32|64)")
 _STRINGS: Final = ("string", "ustring", "symstr", "%pd", "%pD")
 
 # how an argument without a type is printed, and one that is unsigned, in each of the dialects
@@ -52,6 +54,8 @@ def defined_name(definition: str) -> str:
 
 def _conversion(text: str, kind: str, count: str) -> str | None:
     """Give the conversion of one argument, with a letter in place of what differs between dialects; None if unknown."""
+    if not count and (immediate := _IMMEDIATE.fullmatch(text)) is not None and (not kind or _SIZED.fullmatch(kind)):
+        return _sealed(int(immediate[1], 0), int(kind[1:] or 64))
     if not kind:
         # what isn't said comes from the source, which only for these two is a string
         one = '"%s"' if text in ("$comm", "$COMM") or text.startswith('\\"') else "<>"
@@ -61,13 +65,23 @@ def _conversion(text: str, kind: str, count: str) -> str | None:
         one = "'%c'"
     elif kind == "symbol":
         one = "%pS"
-    elif (sized := re.fullmatch(r"([sux])(?:8|16|32|64)", kind)) is not None:
+    elif (sized := _SIZED.fullmatch(kind)) is not None:
         one = {"s": "%d", "u": "<u>", "x": "0x%x"}[sized[1]]
     elif kind.startswith("b") and "@" in kind:
         one = "<u>"
     else:
         return None
     return "{" + ",".join([one] * int(count)) + "}" if count else one
+
+
+def _sealed(number: int, bits: int) -> str:
+    """Give the conversion of a number that the definition itself says: no other text is its value.
+
+    So a string before it can't imitate the end of its record, unless whoever wrote the string knows the number.
+    """
+    unsigned = number % (1 << bits)
+    signed = unsigned - (1 << bits) if unsigned >> (bits - 1) else unsigned
+    return f"=0x{unsigned:x}|{unsigned}|{signed}"
 
 
 def definition_of(text: str) -> Definition | None:
@@ -86,5 +100,6 @@ def definition_of(text: str) -> Definition | None:
         return Arguments([(n, c.replace("<u>", dialect["u"]).replace("<>", dialect[""])) for n, c in shown])
 
     unsigned = frozenset(name for name, conversion in shown if "<u>" in conversion)
-    settles = any("<>" in conversion for _, conversion in shown)
+    # kernels that take numbers in definitions print 0x
+    settles = any("<>" in conversion or conversion[0] == "=" for _, conversion in shown)
     return Definition(reader(_WIDE), reader(_NARROW), reader(_OLD), unsigned, settles)

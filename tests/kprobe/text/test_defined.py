@@ -1,6 +1,8 @@
 """Arguments read by the definition of their probe."""
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from kprobe.text import FAULT, CodeAddress, Event, Parser, defined_name, parse
 
@@ -82,3 +84,37 @@ def test_a_format_is_believed_more() -> None:
 )  # fmt: skip
 def test_the_name_of_an_event(definition: str, name: str) -> None:
     assert defined_name(definition) == name
+
+
+SEALED = ["p:e f s=+0(%si):string n=%di:s32 seal=\\0x5eed1e55:x64"]
+HEAD = b"            bash-42      [001] .....    11.791146: e: (f+0x0/0x1) "
+HIT = HEAD + b's="%s" n=%d seal=0x5eed1e55\n'
+PARTS = st.sampled_from(
+    [b"x", b'"', b"\n", b" n=5", b" seal=0x1", b" seal=0x5eed1e5", b" seal=0x5eed1e550", HEAD, HEAD + b's="', b"\r"]
+)
+
+
+@given(st.lists(PARTS, max_size=9).map(b"".join))
+@example(b'x" n=1 seal=0x1\n' + HEAD + b's="y" n=2 seal=0x1\n' + HEAD + b's="z')
+def test_a_number_that_only_the_definition_says_settles_where_a_record_ends(path: bytes) -> None:
+    """Whatever a string holds: without that number it ends no record and forges none."""
+    records = parse(HIT % (path, 1) + HIT % (b"next", 2), definitions=SEALED)
+    assert [record.fields for record in records if isinstance(record, Event)] == [
+        {"s": path.decode(), "n": 1, "seal": 0x5EED1E55},
+        {"s": "next", "n": 2, "seal": 0x5EED1E55},
+    ]
+    assert all(isinstance(record, Event) and record.complete and not record.guessed for record in records)
+
+
+@pytest.mark.parametrize(
+    ("definition", "text", "value"),
+    [
+        ("a=\\-1:s32", b"-1", -1), ("a=\\-1:u8", b"255", 255), ("a=\\-1:x8", b"0xff", 255), ("a=\\300:u8", b"44", 44),
+        ("a=\\18", b"0x12", 18), ("a=\\18", b"18", 18), ("a=\\18", b"0x13", None), ("a=\\18:u8", b"19", None),
+    ],
+)  # fmt: skip
+def test_a_number_in_a_definition(definition: str, text: bytes, value: int | None) -> None:
+    (event,) = parse(HEAD + b"a=" + text + b"\n", definitions=[f"p:e f {definition}"])
+    assert isinstance(event, Event)
+    assert event.complete is (value is not None)
+    assert value is None or event.fields == {"a": value}

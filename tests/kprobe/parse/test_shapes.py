@@ -1,0 +1,46 @@
+"""Any text in each format: as many lines or rows as there are records, whose bytes are those of the text."""
+
+import csv
+import io
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kprobe.parse.shape import COLUMNS, SHAPES
+from kprobe.text import Parser
+
+HEAD = b"            b\xffsh-42      [001] .....    11.791146: "
+PARTS = st.one_of(
+    st.sampled_from(
+        [
+            HEAD + b'e: (f+0x0/0x1) s="a\nb" n=1\n', HEAD + b"e: (f+0x0/0x1) n=1\n", HEAD + b"<stack trace>\n => f\n",
+            HEAD + b"e: (f+0x0/0x1) s=", b'"', b"\n", b"\r\n", b",", b"# tracer: nop\n", b"CPU:1 [LOST 5 EVENTS]\n",
+            HEAD + b"tracing_mark_write: two\nlines\n", b"odd\n", b"\xff\x00\x1b[2J", "\u2028ü".encode(),
+        ]
+    ),
+    st.binary(max_size=30),
+)  # fmt: skip
+
+
+@given(st.lists(PARTS, max_size=12).map(b"".join), st.lists(st.integers(1, 80), min_size=1, max_size=8))
+def test_every_byte_and_every_record_in_each_format(text: bytes, sizes: list[int]) -> None:
+    parser, records, position, turn = Parser(), [], 0, 0
+    while position < len(text):
+        records += parser.feed(text[position : position + sizes[turn % len(sizes)]])
+        position += sizes[turn % len(sizes)]
+        turn += 1
+    records += parser.close()
+    assert sum(len(record.raw) for record in records) == len(text)
+    assert b"".join(record.raw for record in records) == text
+    for shape in ("text", "ndjson"):
+        lines = [SHAPES[shape](record, "") for record in records]
+        assert all(line.endswith("\n") and line.count("\n") == 1 for line in lines)
+        assert "".join(lines).encode("utf-8", "surrogateescape").count(b"\n") == len(records)
+    for record in records:
+        shown = json.loads(SHAPES["ndjson"](record, ""))
+        # what wasn't understood is there as it was
+        assert "raw" not in shown or shown["raw"].encode("utf-8", "surrogateescape") == record.raw
+        assert "raw" in shown or shown["type"] != "unparsed"
+    rows = list(csv.reader(io.StringIO("".join(SHAPES["csv"](record, "x") for record in records), newline="")))
+    assert [len(row) for row in rows] == [len(COLUMNS)] * len(records)
