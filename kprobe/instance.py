@@ -117,7 +117,7 @@ class Instance:
             found.append(f"tracing is off (tracing_on is 0 in {where}): nothing will be recorded")
         if self.is_own:
             return found
-        if self.reason:
+        if self.reason and self._tracefs.exists(ROOM):  # a kernel without instances leaves no choice
             found.append(f"{TOP_NOTICE} ({self.reason})")
         tracer = self.state("current_tracer")
         if tracer not in ("", "nop"):

@@ -7,7 +7,7 @@ Source: kernel 6.12, trace_kprobe_show(), trace_kprobe_match(), trace_probe_matc
 
 from __future__ import annotations
 
-from .definition import RETURN
+from .definition import GROUP, RETURN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ class Line:
     def __init__(self, text: str) -> None:
         head, *rest = text.split(" ")
         self.text = text
-        self.event = head.partition(":")[2]
+        event = head.partition(":")[2]
+        self.event = event if "/" in event or not event else f"{GROUP}/{event}"  # the patch of 2009 has no groups
         self.place = rest[0] if rest else ""
         self.args = tuple(rest[1:])
 

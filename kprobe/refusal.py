@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from . import symbols
+from . import dialect, symbols
 from .definition import GROUP
 from .denial import DENIED, denied
 from .errorlog import explain, parse_filter_error, read_log
@@ -83,7 +83,7 @@ def probe_refused(tracefs: Tracefs, path: str, probe: Probe, error: OSError, log
         source=entry.source if entry else "",
         shown=shown,
         column=column,
-        hint=HINTS.get(says) or _place_hint(tracefs, probe, kind, says),
+        hint=dialect.hint(tracefs, probe.args) or HINTS.get(says) or _place_hint(tracefs, probe, kind, says),
     )
 
 

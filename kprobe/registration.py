@@ -6,6 +6,7 @@ import errno
 
 from . import refusal
 from .definition import GROUP
+from .dialect import switch
 from .errorlog import explain, read_log
 from .errors import AlreadyExists, Unsupported
 from .leftovers import whose
@@ -81,10 +82,24 @@ class Registration:
             ours = self._ours(lines) or self.renamed()
             if not ours and not self._is_among(lines):
                 return
+            if switch(self._tracefs, self._probe.event) == "enabled":
+                self._clear()
+                return
             self.joined = tuple(line.text for line in lines if line not in ours[:1]) or self.joined
             command = self._delete(ours, lines)
         self._command = command
         self._tracefs.write(PATH, f"{command}\n".encode(errors="surrogateescape"))
+
+    def _clear(self) -> None:
+        """Remove our probe from a kernel that can only remove all: if there are no others.  Raise `OSError`."""
+        others = [line.text for line in _read(self._tracefs) if line.event != self._probe.event]
+        self._command = f"echo > {full(self._tracefs, PATH)}"
+        if others:
+            self._tracefs.write(f"events/{self._probe.event}/enabled", b"0\n")
+            raise OSError(
+                errno.EBUSY, f"this kernel can only remove all probes, and has others: {'; '.join(others)}", PATH
+            )
+        self._tracefs.write(PATH, b"\n", truncate=True)
 
     def renamed(self) -> list[Line]:
         """Return the lines of ours under a name that the kernel made: before Linux 4.12, of `r10:name`.

@@ -7,6 +7,7 @@ import time
 from . import denial, refusal
 from .cleaning import clear
 from .definition import GROUP, Probe, parse
+from .dialect import has_groups, switch
 from .errors import Unsupported
 from .instance import Instance, new_session, open_instance, pick
 from .owners import this_process
@@ -84,7 +85,7 @@ class Tracer:
         """Return the `format` file that the probe's event would have; add the probe for that long only."""
         probe = definition if isinstance(definition, Probe) else parse(definition)
         undo = Undo()
-        if probe.group == GROUP:
+        if probe.group == GROUP and has_groups(self.tracefs):
             probe = probe.in_group(new_session(self.tracefs, self.owner)[0])
         path = f"events/{probe.event}/format"
         try:
@@ -288,7 +289,7 @@ class Trace:
         self.instance = open_instance(
             tracefs, self._undo, self._tracer.owner, top_level=self._top_level, is_named=is_named
         )
-        if not is_named:
+        if not is_named and has_groups(tracefs):
             self.probe = self.probe.in_group(self.instance.session)
         text, by_filter = pick(self.instance, tids, self._filter)
         if not by_filter:
@@ -333,7 +334,7 @@ class Trace:
             raise refusal.filter_refused(self.tracefs, path, text, error) from error
 
     def _enable(self) -> None:
-        path = self.instance.path(f"events/{self.probe.event}/enable")
+        path = self.instance.path(f"events/{self.probe.event}/{switch(self.tracefs, self.probe.event)}")
         self._enabled = self._undo.push(
             f"disable {self.probe.event}",
             lambda: self.tracefs.write(path, b"0\n"),

@@ -1,0 +1,99 @@
+"""The tracer on the kernels of the documents, in a real terminal: what it does there that it does nowhere else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import pexpect
+import pytest
+
+from kprobe.cli import main
+from kprobe.session import Tracer
+from kprobe_sim import SimulatedKernel
+
+LINE = r"\s+\S+-\d+ +\[\d{3}\] +\d+\.\d{6}: "
+
+
+def session(*arguments: str) -> pexpect.spawn[str]:
+    return pexpect.spawn(
+        sys.executable, ["-m", "kprobe", *arguments], encoding="utf-8", timeout=30, dimensions=(40, 200)
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "definition", "line"),
+    [
+        (
+            "sim:2009",
+            "p:myprobe do_sys_open dfd=a0 filename=a1 flags=a2 mode=a3",
+            r"do_sys_open\+0x0/0xd6: dfd=ffffff9c filename=[0-9a-f]+ flags=[0-9a-f]+ mode=[0-9a-f]+\r\n",
+        ),
+        (
+            "sim:2009",
+            "r:myretprobe do_sys_open rv ra",
+            r"sys_open\+0x1b/0x1d <- do_sys_open: rv=[0-9a-f]+ ra=ffffffff81367a3a\r\n",
+        ),
+        (
+            "sim:2009-v13",
+            "p:myprobe do_sys_open a0 a1 a2 a3",
+            r"do_sys_open\+0x0/0xd6: 0xffffff9c 0x[0-9a-f]+ 0x[0-9a-f]+ 0x[0-9a-f]+\r\n",
+        ),
+    ],
+)
+def test_the_commands_of_2009_in_a_terminal(spec: str, definition: str, line: str) -> None:
+    child = session("--tracefs", spec, definition)
+    name = definition.split()[0].partition(":")[2]
+    child.expect_exact(f"Tracing kprobe {name}. Ctrl-C to end.\r\n")
+    for _ in range(3):
+        child.expect(LINE + line)
+    child.sendintr()
+    child.expect_exact("\r\nEnding tracing...\r\n")  # after ^C, where the terminal echoes that
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+
+
+def lists(kernel: SimulatedKernel) -> tuple[bytes, list[str]]:
+    return kernel.tracefs.read("kprobe_events"), kernel.tracefs.listdir("events")
+
+
+def test_it_leaves_nothing_where_only_all_probes_can_be_removed() -> None:
+    kernel = SimulatedKernel("2009")
+    with Tracer(kernel.tracefs).trace("p:myprobe do_sys_open dfd=a0", filter="dfd != 3") as trace:
+        assert trace.notices == []
+        assert lists(kernel) == (b"p:myprobe do_sys_open+0 dfd=a0\n", ["kprobes"])
+        assert kernel.tracefs.read("events/kprobes/myprobe/enabled") == b"1\n"
+    assert lists(kernel) == (b"", [])
+    assert trace.undo_failures == ()
+
+
+def test_it_leaves_the_probes_of_others_and_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+    kernel = SimulatedKernel("2009")
+    kernel.tracefs.write("kprobe_events", b"p:theirs sys_open\n")
+    assert main(["-v", "p:myprobe do_sys_open"], tracefs=kernel.tracefs) == 4
+    assert kernel.tracefs.read("kprobe_events") == b"p:theirs sys_open+0\np:myprobe do_sys_open+0\n"
+    assert kernel.tracefs.read("events/kprobes/myprobe/enabled") == b"0\n"
+    said = capfd.readouterr().err
+    assert "this kernel can only remove all probes, and has others: p:theirs sys_open+0" in said
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments", "hint"),
+    [
+        ("2009", ["p:x do_sys_open $arg1"], "$arg1 came later: this kernel has a0, which counts from 0"),
+        ("2009", ["r:x do_sys_open $retval"], "$retval came later: this kernel has rv"),
+        ("2009", ["p:x do_sys_open +8($stack2)"], "$stack2 came later: this kernel has s2"),
+        ("2009", ["p:x do_sys_open at=$stack"], "$stack came later: this kernel has sa"),
+        ("2009", ["p:x do_sys_open %si:u32"], "this kernel has no types: every value is an unsigned long"),
+        ("5.10", ["p:x vfs_read dfd=a0"], "a0 was for the patch of 2009: write $arg1, which counts from 1"),
+        ("6.1", ["p:x vfs_read +8(a1)"], "a1 was for the patch of 2009: write $arg2, which counts from 1"),
+        ("7.3", ["r:x vfs_read rv"], "rv was for the patch of 2009: write $retval"),
+        ("6.12", ["p:x vfs_read s2"], "s2 was for the patch of 2009: write $stack2"),
+    ],
+)
+def test_an_argument_of_the_other_language_is_explained(
+    kernel: str, arguments: Sequence[str], hint: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(list(arguments), tracefs=SimulatedKernel(kernel).tracefs) == 1
+    assert f"hint: {hint}\n" in capfd.readouterr().err
