@@ -103,7 +103,7 @@ def write(directory: Path) -> None:
             "buffer_total_size_kb_expanded": 2816,
             "saved_cmdlines_size": 128,
             "preempt_model": "server",
-            "chains": {},
+            "chains": {"do_sys_open": ["sys_open+0x1b"]},
             "modules": [],
             "tasks": [[1, "init"]],
             "config": None,

@@ -192,9 +192,10 @@ class SymbolTable:
     def declare(self, name: str, size: int | None = None, module: str = "") -> Symbol:
         """Have a function of that name with that size in bytes; return its symbol.
 
-        A function that is recorded keeps its address, unless it is to be larger than the room up to the next one: then
-        it lies among the added ones, and nothing is at its place.  Without `size` it stays as it
-        is, and a new one has 256 bytes.  `module` is a new one's, or tells which of that name is meant.
+        A function that is recorded keeps its address, unless it is to be larger than the room up to the next one, or
+        another name of that address is the one that is shown: then it lies among the added ones, and nothing is at its
+        place.  Without `size` it stays as it is, and a new one has 256 bytes.  `module` is a new one's, or tells which
+        of that name is meant.
 
         Raises ValueError for a size that isn't positive.
         """
@@ -203,7 +204,9 @@ class SymbolTable:
         known = next((one for one in self.lookup(name) if _is_meant(one, module)), None)
         if known is None:
             return self.add(name, size=_FUNCTION_SIZE if size is None else size, module=module)
-        if size is None or size == known.size:
+        shown = self.at(known.address)
+        is_alias = shown is not None and shown.name != name
+        if size is None or (size == known.size and not is_alias):
             return known
         call = ENDBR if self.has_endbr(known.address) else 0
         traceable, blacklisted = not self.is_notrace(known.address), self.is_blacklisted(known.address)
@@ -211,7 +214,7 @@ class SymbolTable:
         self.version += 1
         if position is not None:
             offset = self.recorded.addresses[position]
-            if size <= self.recorded.end(position) - offset:
+            if size <= self.recorded.end(position) - offset and not is_alias:
                 self._sizes[offset] = size
                 return self._symbol(position)
         if position is None:

@@ -118,7 +118,8 @@ class OptionsDir(OfInstance):
     """options/: one file per trace option."""
 
     def __init__(self, instance: Instance, modes: Modes) -> None:
-        recorded = instance.machine.profile.tracefs.directory("instances/*/options" if instance.name else "options")
+        tracefs = instance.machine.profile.tracefs
+        recorded = (instance.name and tracefs.directory("instances/*/options")) or tracefs.directory("options")
         super().__init__(modes.directory, instance, recorded)
         self._modes = modes
 
