@@ -12,6 +12,7 @@ import pytest
 
 import kprobe
 import kprobe.check
+import kprobe.corpus
 import kprobe.readers
 import kprobe_sim
 import kprobe_vm
@@ -58,6 +59,19 @@ def test_kprobe_readers() -> None:
         "(self, read: 'Callable[[bytes], Iterable[Mapping[str, Any]]]', *, "
         "types: 'Collection[str]' = ('event',)) -> 'bool'"
     )
+
+
+def test_kprobe_corpus() -> None:
+    assert sorted(kprobe.corpus.__all__) == ["Corpus", "CorpusError", "Entry", "corpora", "entries"]
+    assert str(inspect.signature(kprobe.corpus.entries)) == (
+        "(kernels: 'Iterable[str]' = (), scenarios: 'Iterable[str]' = (), *, directory: 'str | None' = None)"
+        " -> 'list[Entry]'"
+    )
+    offered = {name for name in vars(kprobe.corpus.Entry) if not name.startswith("_")}
+    assert offered == {
+        "about", "definitions", "files", "format_files", "formats", "kernel", "name", "place", "text", "truth",
+        "truth_lines",
+    }  # fmt: skip
 
 
 def test_kprobe_sim() -> None:
