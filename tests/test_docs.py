@@ -338,6 +338,12 @@ def test_the_readme_is_short() -> None:
     assert len(document("README.md").split()) <= README_WORDS
 
 
+def test_the_readme_s_parsers_are_broken_as_was_measured() -> None:
+    example = document("docs/readers-table.md").partition("README.md's example:\n\n")[2]
+    assert len(example.splitlines()) == 4
+    assert example in document("README.md")
+
+
 def test_the_readme_leads_to_every_document() -> None:
     pages = {page for page in PAGES if not page.startswith("docs/kernel/")} | {"docs/kernel/README.md"}
     assert pages - set(SPAN.findall(document("README.md"))) == set()

@@ -113,9 +113,11 @@ def _tested(demand: _Demand) -> tuple[int, str]:
 def _searched(demand: _Demand) -> tuple[int, str]:
     from kprobe.kernels import ALL, chosen
     from kprobe.readers import findings
-    from kprobe.readers.breaking import confirm, search
+    from kprobe.readers.breaking import confirm, renderer, search
 
     kernels = [kernel.spec.removeprefix("sim:") for kernel in chosen(",".join(demand.lists["--kernels"]) or ALL)]
+    if demand.confirm:
+        renderer(demand.confirm.partition(":")[0])  # what can't be confirmed in the end is told at the beginning
     parser, names = _parser(demand), demand.lists["--rules"] or ("*",)
     found = search(parser, kernels, demand.numbers["--seconds"], int(demand.numbers["--seed"]), say, names=names)
     shortest = found.shortest

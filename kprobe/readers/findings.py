@@ -53,8 +53,9 @@ def _short(value: object) -> str:
     if isinstance(value, bytes):
         return json.dumps(value.decode("utf-8", "surrogateescape"))
     if isinstance(value, tuple):
-        return "+".join(_short(part) if isinstance(part, tuple) else str(part) for part in value)
-    return str(value)
+        return "+".join(_short(part) for part in value)
+    words = str(value)
+    return words if words.isprintable() else json.dumps(words)
 
 
 def in_full(one: Broken) -> str:

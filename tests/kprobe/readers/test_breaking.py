@@ -77,6 +77,21 @@ def test_a_rule_that_isn_t_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.startswith("ERROR: no rule is called comm-dot; there are: comm-space, comm-dash, ")
 
 
+def test_where_it_can_t_be_confirmed_is_told_before_the_search(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["test-parser", "--break", "--confirm", "xen:6.12", "--", "true"]) == 2
+    assert capsys.readouterr().err == (
+        "ERROR: nothing that is installed makes texts of scenarios on 'xen' (entry points kprobe.scenarios)\n"
+    )
+
+
+def test_a_scenario_is_confirmed_on_another_kernel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["--break", "--kernels", "7.2", "--stay", "--rules", "comm-space", "--confirm", "sim:6.1", "--"]
+    assert main(["test-parser", *argv, *program(tmp_path, "")]) == 1
+    out = capsys.readouterr().out
+    assert "confirmed on sim:6.1, whose text is:\n" in out
+    assert '             a a-2841    [000] .....    10.000102: ent: (do_sys_openat2+0x0/0x170) s="/etc/passwd"\n' in out
+
+
 def test_a_scenario_is_whole_as_toml() -> None:
     case = PLAINEST._replace(
         comm=b'a"\\\n\xff', path="é\u2028\x7f".encode(), options=("stacktrace",), clock="counter", cpu=3, start=1.5,
