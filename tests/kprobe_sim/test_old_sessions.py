@@ -54,6 +54,42 @@ def test_the_commands_of_2009_in_a_terminal(spec: str, definition: str, line: st
     assert child.exitstatus == 0
 
 
+@pytest.mark.parametrize(
+    ("spec", "arguments", "line"),
+    [
+        (
+            "sim:3.13,activity=perf-tools",
+            ["r:myopen do_sys_open $retval"],
+            r"kprobe-26386 \[001\] d\.\.\. +\d+\.\d{6}: myopen: \(SyS_open\+0x1e/0x20 <- do_sys_open\) arg1=3\r\n",
+        ),
+        (
+            "sim:4.4,activity=perf-tools",
+            ["r:myopen do_sys_open rval=$retval"],
+            r"kprobe-26386 \[001\] d\.\.\. +\d+\.\d{6}: myopen: \(SyS_open\+0x1e/0x20 <- do_sys_open\) rval=0x3\r\n",
+        ),
+        (
+            "sim:4.4,activity=perf-tools",
+            ["-s", "p:mytcp tcp_init_cwnd"],
+            r"sshd-5121  \[000\] d\.\.\. +\d+\.\d{6}: <stack trace>\r\n => tcp_write_xmit\r\n",
+        ),
+        (
+            "sim:3.2,activity=perf-tools",
+            ["p:myprobe bio_alloc ax=%ax"],
+            r"supervise-3055  \[000\] +\d+\.\d{6}: myprobe: \(bio_alloc\+0x0/0x30\) ax=ffff880064acc8d0\r\n",
+        ),
+    ],
+)
+def test_the_commands_of_perf_tools_in_a_terminal(spec: str, arguments: list[str], line: str) -> None:
+    child = session("--tracefs", spec, *arguments)
+    child.expect(r"Tracing kprobe my\w+\. Ctrl-C to end\.\r\n")
+    child.expect(line)
+    child.sendintr()
+    child.expect_exact("\r\nEnding tracing...\r\n")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+
+
 def lists(kernel: SimulatedKernel) -> tuple[bytes, list[str]]:
     return kernel.tracefs.read("kprobe_events"), kernel.tracefs.listdir("events")
 

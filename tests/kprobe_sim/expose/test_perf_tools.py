@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from kprobe_sim.replays.listing import find, folded
+
 from .conftest import Run, interrupt
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -43,12 +45,19 @@ def inside(kprobe: str, *arguments: str) -> list[str]:
     return ["sh", "-c", 'mount -t tmpfs none /var/tmp && exec "$@"', "sh", kprobe, *arguments]
 
 
-def traced(start: Start, kprobe: str, arguments: tuple[str, ...], count: int, wanted: Sequence[str] = ()) -> list[str]:
+def traced(
+    start: Start,
+    kprobe: str,
+    arguments: tuple[str, ...],
+    count: int,
+    wanted: Sequence[str] = (),
+    options: tuple[str, ...] = OPTIONS,
+) -> list[str]:
     """Return the first lines that the program prints, without times, and end it as Ctrl-C does.
 
     There are `count` of them, or as many as it takes to hear those `wanted`.
     """
-    child = start(inside(kprobe, *arguments), OPTIONS)
+    child = start(inside(kprobe, *arguments), options)
     assert child.stdout is not None
     lines: list[str] = []
     while len(lines) < count or not set(wanted) <= set(lines):
@@ -221,5 +230,34 @@ def test_nothing_is_left(run: Run, kprobe: str) -> None:
 
 
 def test_usage(run: Run, kprobe: str) -> None:
+    """As the document has it, which shows it in one line."""
     done = run(inside(kprobe, "-h"), OPTIONS)
     assert done.stderr.startswith("USAGE: kprobe [-FhHsv] [-d secs] [-p PID] [-L TID] kprobe_definition [filter]\n")
+    assert folded(done.stderr) == folded(find("perf-tools-examples", "17-usage").expected)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments", "line"),
+    [
+        (
+            "4.4",
+            ("r:myopen do_sys_open $retval",),
+            "          kprobe-26386 [001] d... STAMP: myopen: (SyS_open+0x1e/0x20 <- do_sys_open) arg1=0x3",
+        ),
+        (
+            "3.13",
+            ("p:myopen do_sys_open filename=+0(%si):string",),
+            '          kprobe-26386 [001] d... STAMP: myopen: (do_sys_open+0x0/0x220) filename="/etc/ld.so.cache"',
+        ),
+        (
+            "3.2",
+            ("p:myprobe bio_alloc ax=%ax",),
+            "       supervise-3055  [000] STAMP: myprobe: (bio_alloc+0x0/0x30) ax=ffff880064acc8d0",
+        ),
+    ],
+)
+def test_on_the_kernels_of_its_time(
+    start: Start, kprobe: str, kernel: str, arguments: tuple[str, ...], line: str
+) -> None:
+    options = ("--kernel", kernel, "--activity", "perf-tools")
+    assert line in traced(start, kprobe, arguments, 1, [line], options)
