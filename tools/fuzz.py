@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent
 TEXTS = ROOT / "fixtures" / "text"
@@ -31,8 +31,11 @@ A_LINE = 0.001
 A_LONG = 1 << 10
 TIMES = 5  # a text that took too long is read so often: others use the machine as well
 
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
+for place in (str(ROOT), str(ROOT / "tools")):
+    if place not in sys.path:
+        sys.path.insert(0, place)
+
+fuzz_pages: Any = importlib.import_module("fuzz_pages")
 
 
 class Target(NamedTuple):
@@ -45,6 +48,7 @@ class Target(NamedTuple):
     seeds: Callable[[], Iterable[bytes]]
     check: Callable[[bytes], None]
     modules: tuple[str, ...]
+    is_binary: bool = False
 
 
 def slow(read: Callable[[], object], lines: int, length: int) -> float:
@@ -160,9 +164,14 @@ def read_format(data: bytes) -> None:
     assert not times, f"{times:.1f} ms a line"
 
 
+PAGES = ("kprobe.pages.header", "kprobe.pages.events", "kprobe.pages.kallsyms", "kprobe.pages.page")
 TARGETS = {
     "text": Target(recorded, read_text, ("kprobe.text",)),
     "formats": Target(recorded_formats, read_format, ("kprobe.text.format", "kprobe.text.arguments")),
+    "pages": Target(fuzz_pages.page_seeds, functools.partial(fuzz_pages.read_pages, plain, slow), PAGES, True),
+    "dat": Target(
+        fuzz_pages.dat_seeds, functools.partial(fuzz_pages.read_dat, plain, slow), ("kprobe.pages.dat.file",), True
+    ),
 }
 
 # --- the two engines
@@ -197,13 +206,30 @@ def by_atheris(name: str, seconds: int) -> None:
     atheris.Fuzz()
 
 
-def by_hypothesis(name: str, seconds: int) -> None:
-    """Fuzz one target until the time is over; raises what is found, with the shortest text that shows it."""
-    from hypothesis import HealthCheck, given, seed, settings
+def damaged(seeds: list[bytes]) -> Any:
+    """Give a strategy: bytes in which parts are others, missing, or there twice."""
     from hypothesis import strategies as st
 
-    target = TARGETS[name]
-    seeds = list(target.seeds())
+    number = st.sampled_from([0, 1, 2, 3, 28, 29, 30, 31, 255, 1 << 16, 1 << 30, 1 << 31, 1 << 40, (1 << 64) - 1])
+    numbers = st.tuples(number, st.sampled_from([1, 2, 4, 8])).map(
+        lambda it: (it[0] & (1 << 8 * it[1]) - 1).to_bytes(it[1], "little")
+    )
+    edit = st.tuples(st.integers(0, LONGEST), st.sampled_from([0, 1, 2, 4, 8, 60]), st.binary(max_size=12) | numbers)
+
+    def apply(chosen: tuple[bytes, list[tuple[int, int, bytes]], bool]) -> bytes:
+        data = bytearray(chosen[0])
+        for at, length, put in chosen[1]:
+            start = at % (len(data) + 1)
+            data[start : start + (len(put) if chosen[2] else length)] = put
+        return bytes(data[:LONGEST])
+
+    return st.tuples(st.sampled_from(seeds), st.lists(edit, max_size=6), st.booleans()).map(apply)
+
+
+def joined(seeds: list[bytes]) -> Any:
+    """Give a strategy: parts of the seeds, and what is special in them, one after the other."""
+    from hypothesis import strategies as st
+
     lines = sorted({line for text in seeds for line in text[1:].splitlines(keepends=True)})
     tokens = [
         b"\n",
@@ -220,9 +246,18 @@ def by_hypothesis(name: str, seconds: int) -> None:
         lambda it: it[0][it[1] : it[2] + it[1]]
     )
     many = st.tuples(st.one_of(part, cut), st.integers(1, 1500)).map(lambda it: (it[0] * it[1])[: LONGEST // 2])
-    texts = st.tuples(st.binary(min_size=1, max_size=1), st.lists(st.one_of(part, cut, many), max_size=12)).map(
+    return st.tuples(st.binary(min_size=1, max_size=1), st.lists(st.one_of(part, cut, many), max_size=12)).map(
         lambda it: (it[0] + b"".join(it[1]))[:LONGEST]
     )
+
+
+def by_hypothesis(name: str, seconds: int) -> None:
+    """Fuzz one target until the time is over; raises what is found, with the shortest text that shows it."""
+    from hypothesis import HealthCheck, given, seed, settings
+
+    target = TARGETS[name]
+    seeds = list(target.seeds())
+    texts = damaged(seeds) if target.is_binary else joined(seeds)
     end, run = time.monotonic() + seconds, 0
     while time.monotonic() < end:
         run += 1
