@@ -114,6 +114,11 @@ def compiled(layout: EventLayout, order: str, symbol: Callable[[int], Value]) ->
         raise ValueError(
             f"the format of {layout.name} lacks a common field: {', '.join(sorted(common)) or 'all of them'}"
         )
+    for field in (common["common_type"], *leading, *places):
+        if field.kind != "int" or field.elements is not None or field.where != "inline":
+            raise ValueError(f"the format of {layout.name} says that {field.name} is no number")
+    if common["common_type"].size != 2:
+        raise ValueError(f"the format of {layout.name} says that common_type has {common['common_type'].size} bytes")
     single = {f.name: _one(f, order, symbol, is_probe=layout.is_probe) for f in (*leading, *places, *layout.fields)}
 
     def partly(data: bytes, start: int, end: int) -> tuple[Any, ...]:

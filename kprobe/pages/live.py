@@ -1,7 +1,9 @@
 """The records of a tracefs as they come, from per_cpu/cpuN/trace_pipe_raw."""
 
 import errno
+import os
 import re
+import time
 from typing import TYPE_CHECKING, Final
 
 from kprobe.pages.events import SPECIAL, Events, Format
@@ -13,12 +15,13 @@ from kprobe.pages.tasks import Tasks, tgids
 from kprobe.text.records import Clock, Record
 
 if TYPE_CHECKING:
-    from kprobe.tracefs import Stream, Tracefs
+    from kprobe.tracefs import Handle, Stream, Tracefs
 
 # Clocks that don't count nanoseconds (kernel/trace/trace.c: trace_clocks).
 COUNTS: Final = frozenset({"counter", "uptime", "x86-tsc", "ppc-tb"})
 _CPU: Final = re.compile(r"cpu(\d{1,6})")
 _AT_ONCE: Final = 1 << 20  # bytes that are read of one CPU before the others have their turn
+_SETTLED: Final = 0.03  # seconds after which what a CPU had has come, too
 _SLICE: Final = 0.05  # seconds that one of several CPUs is waited for
 
 
@@ -46,6 +49,8 @@ class RawPipe:
         names = [name for name in tracefs.listdir(f"{prefix}per_cpu") if _CPU.fullmatch(name)]
         self._cpus = sorted(int(name[3:]) for name in names)
         self._streams: dict[int, Stream] = {}
+        self._names = _Again(tracefs, "saved_cmdlines")
+        self._processes = _Again(tracefs, "saved_tgids")
         self._rests: dict[int, bytes] = dict.fromkeys(self._cpus, b"")
         self._offsets = dict.fromkeys(self._cpus, 0)
         self._holding = Holding(len(self._cpus))
@@ -78,6 +83,8 @@ class RawPipe:
             if records := self._holding.round(came, undrained):
                 return records
             if any(came):
+                # what another CPU had before may be on its way from a guest
+                time.sleep(_SETTLED)
                 continue
             if left is not None and left <= 0:
                 raise TimeoutError(errno.ETIMEDOUT, "no data", self._path(self._cpus[0], "trace_pipe_raw"))
@@ -106,6 +113,8 @@ class RawPipe:
         streams, self._streams = self._streams, {}
         for stream in streams.values():
             stream.close()
+        self._names.close()
+        self._processes.close()
 
     def _take(self, cpu: int) -> tuple[list[Stamped], int | None]:
         """Read what a CPU has; return its records and, if it may have more, the time of the last of them."""
@@ -118,7 +127,8 @@ class RawPipe:
                 is_drained = True
             else:
                 length += len(pieces[-1])
-                is_drained = not pieces[-1]
+                if is_drained := not pieces[-1]:
+                    self._reopen(cpu)
         data = b"".join(pieces)
         size = self._header.size
         whole = len(data) - len(data) % size
@@ -145,15 +155,19 @@ class RawPipe:
             if piece or not self._streams:
                 self._rests[cpu] += piece
                 return left
-            # a read that meets a writer gives nothing, once (tracing_buffers_read), which ends a stream
+            self._reopen(cpu)
+        return None if left is None else left - seconds
+
+    def _reopen(self, cpu: int) -> None:
+        """Go on where a stream has ended: a read that meets a writer gives nothing, once (tracing_buffers_read)."""
+        if stream := self._streams.get(cpu):
             stream.close()
             self._streams[cpu] = self._tracefs.stream(self._path(cpu, "trace_pipe_raw"))
-        return None if left is None else left - seconds
 
     def _look_at_tasks(self) -> None:
         # the kernel names a task when its text is read, so later is as good
-        self._pages.tasks.read(self._text("saved_cmdlines"))
-        self._pages.tgids = tgids(self._text("saved_tgids"))
+        self._pages.tasks.read(self._names.read())
+        self._pages.tgids = tgids(self._processes.read())
 
     def _is_empty(self, cpu: int) -> bool:
         return b"entries: 0\n" in self._text(self._path(cpu, "stats"))
@@ -197,3 +211,39 @@ class RawPipe:
                 if self._text(f"events/{group}/{name}/id").strip() == wanted:
                     return self._format(f"{group}/{name}")
         return None
+
+
+class _Again:
+    """A file that is read again and again through one open, which a probe of opens would see each time."""
+
+    def __init__(self, tracefs: "Tracefs", path: str) -> None:
+        self._tracefs, self._path = tracefs, path
+        self._handle: Handle | None = None
+        try:
+            # not all that is a tracefs has it
+            self._handle = tracefs.open(path, os.O_RDONLY) if hasattr(tracefs, "open") else None
+            self._is_there = self._handle is not None or tracefs.exists(path)
+        except OSError:
+            self._is_there = False
+
+    def read(self) -> bytes:
+        """Return the whole file; b"" if there is none."""
+        if not self._is_there:
+            return b""
+        try:
+            if self._handle is None:
+                return self._tracefs.read(self._path)
+            self._handle.lseek(0)
+            parts = []
+            while part := self._handle.read(1 << 16):
+                parts.append(part)
+        except OSError:
+            return b""
+        return b"".join(parts)
+
+    def close(self) -> None:
+        """Close the file."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.close()
+            self._is_there = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from kprobe.pages.live import RawPipe
 from kprobe.pages.merging import Holding, merged
 from kprobe.pages.tasks import Tasks, tgids
 from kprobe.text import Event, Header, Marker
-from kprobe.tracefs import LocalTracefs
+from kprobe.tracefs import LocalTracefs, Stream
 from kprobe_sim import SimulatedKernel, Task
 
 PROBE = b"p:myopen do_sys_openat2 path=+0(%si):string\n"
@@ -134,3 +135,40 @@ def test_no_exact_bytes_without_a_page_layout(capfd: pytest.CaptureFixture[str])
     )
     assert kernel.tracefs.read("kprobe_events") == before
     assert kernel.tracefs.listdir("instances") == []
+
+
+def test_a_read_of_nothing_isnt_the_end() -> None:
+    """The kernel gives none, once, to a read that meets a writer; and names are read through one open."""
+    kernel = SimulatedKernel("6.12", cpus=2)
+    opened: list[str] = []
+
+    class Meeting:
+        def __init__(self, stream: Stream) -> None:
+            self.stream = stream
+            self.close = stream.close
+
+        def read(self, timeout: float | None = None) -> bytes:
+            return b""
+
+    class Racing:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(kernel.tracefs, name)
+
+        def open(self, path: str, flags: int) -> Any:
+            opened.append(path)
+            return kernel.tracefs.open(path, flags)
+
+        def stream(self, path: str) -> Stream:
+            opened.append(path)
+            stream = kernel.tracefs.stream(path)
+            return Meeting(stream) if opened.count(path) == 1 else stream
+
+    racing: Any = Racing()
+    pipe = RawPipe(racing)
+    for text in (b"one", b"two"):
+        kernel.tracefs.write("trace_marker", text)
+        (found,) = [record for record in pipe.read(20) if isinstance(record, Marker)]
+        assert found.text == text.decode()
+    raw = [f"per_cpu/cpu{cpu}/trace_pipe_raw" for cpu in (0, 1)]
+    assert sorted(opened) == sorted([*raw, *raw, "saved_cmdlines", "saved_tgids"])
+    pipe.close()

@@ -206,7 +206,14 @@ def test_header_event() -> None:
 def test_formats_that_no_record_can_have() -> None:
     overlap = MYOPEN.replace("path;\toffset:20", "path;\toffset:18")
     far = MYOPEN.replace("path;\toffset:20", "path;\toffset:99999999")
-    for text, said in ((overlap, "path overlaps another field"), (far, "puts path at 99999999, out of every record")):
+    odd = MYOPEN.replace("common_flags;\toffset:2;\tsize:1", "common_flags;\toffset:2;\tsize:3")
+    wide = MYOPEN.replace("common_type;\toffset:0;\tsize:2", "common_type;\toffset:0;\tsize:1")
+    for text, said in (
+        (overlap, "path overlaps another field"),
+        (far, "puts path at 99999999, out of every record"),
+        (odd, "says that common_flags is no number"),  # found by a fuzzer
+        (wide, "says that common_type has 1 bytes"),
+    ):
         events = Events([("kprobes", text)], "<", Kallsyms(None).symbol)
         assert events[1500] is None
         assert said in events.problems[0]
