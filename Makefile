@@ -36,7 +36,7 @@ help:
 	@echo 'make bench-check          a short run, compared with the last recorded figures; it warns and never fails'
 	@echo 'make documents DIRECTORY=…  look in the five documents for what the list of items and the replays leave out'
 	@echo 'make growth               what operations cost with many probes, instances and events; writes docs/growth.md'
-	@echo 'make fuzz [ONLY=text]     throw bytes at what reads files of others, SECONDS=600 for each of them and by each engine'
+	@echo 'make fuzz [ONLY=pages]    throw bytes at what reads files of others, SECONDS=600 for each of them and by each engine'
 	@echo 'make bench-vm [KERNEL=…]  those of the guests: boot, clone, requests, streams, the suite'
 	@echo 'make clean                remove the virtual environment and caches'
 

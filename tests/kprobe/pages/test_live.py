@@ -121,7 +121,7 @@ def test_no_exact_bytes_without_a_page_layout(capfd: pytest.CaptureFixture[str])
     kernel = SimulatedKernel("6.12")
 
     class Strange:
-        def __getattr__(self, name: str) -> object:
+        def __getattr__(self, name: str) -> Any:
             return getattr(kernel.tracefs, name)
 
         def read(self, path: str) -> bytes:
