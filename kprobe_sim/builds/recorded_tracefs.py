@@ -96,6 +96,10 @@ class RecordedTracefs:
         """Return the text of a file; KeyError if it wasn't recorded."""
         return self._texts[path]
 
+    def has_text(self, path: str) -> bool:
+        """Return whether the text of a file was recorded; of kernels of which little was, few were."""
+        return path in self._texts
+
     def entries(self, path: str) -> list[FileEntry]:
         """Return a directory in readdir order; KeyError if there is none."""
         if path in self._tree:

@@ -251,10 +251,10 @@ class TraceArray:
             return
         if self.readers.consuming:
             raise refuse(errno.EBUSY)
-        there = self.machine.profile.tracefs.directory("options")
+        tracefs = self.machine.profile.tracefs
         old = OPTIONS_OF_TRACERS.get(self.current_tracer, ())
-        new = [option for option in OPTIONS_OF_TRACERS.get(name, ()) if option in there]
-        recorded = {option: self.machine.profile.tracefs.text(f"options/{option}") == b"1\n" for option in new}
+        paths = {option: f"options/{option}" for option in OPTIONS_OF_TRACERS.get(name, ())}
+        recorded = {option: tracefs.text(path) == b"1\n" for option, path in paths.items() if tracefs.has_text(path)}
         self.options.change_tracer(old, recorded)
         self.current_tracer = name
         self.clear()

@@ -48,7 +48,10 @@ class SnapshotFile(Trace):
 
 def _help(instance: Instance, cpu: int | None) -> bytes:
     path = "snapshot" if cpu is None else "per_cpu/cpu0/snapshot"
-    text = instance.machine.profile.tracefs.text(path)
+    tracefs = instance.machine.profile.tracefs
+    if not tracefs.has_text(path):
+        raise refuse(errno.ENOSYS)
+    text = tracefs.text(path)
     return text.replace(b"Snapshot is freed", b"Snapshot is allocated") if instance.has_snapshot else text
 
 
@@ -61,7 +64,7 @@ def _put_snapshot(instance: Instance, cpu: int | None, data: bytes) -> None:
         if instance.has_snapshot:
             instance.free_snapshot()
     elif value == 1:
-        if cpu is not None and b"Not supported" in instance.machine.profile.tracefs.text("per_cpu/cpu0/snapshot"):
+        if cpu is not None and b"Not supported" in _help(instance, cpu):
             raise refuse(errno.EINVAL)  # CONFIG_RING_BUFFER_ALLOW_SWAP is off
         if not instance.has_snapshot and instance.spare_readers.hold(cpu):
             raise refuse(errno.EBUSY)

@@ -62,7 +62,8 @@ def put_tracer(instance: Instance, data: bytes) -> None:
     if not instance.name:
         instance.expand()  # even if there is no such tracer
     name = data[:100].split(b"\0", 1)[0].strip(BLANKS).decode("latin-1")
-    available = instance.machine.profile.tracefs.text("instances/*/available_tracers") if instance.name else b""
+    tracefs, path = instance.machine.profile.tracefs, "instances/*/available_tracers"
+    available = tracefs.text(path) if instance.name and tracefs.has_text(path) else b""
     if name not in instance.machine.profile.tracers or (available and name.encode() not in available.split()):
         raise refuse(errno.EINVAL)
     instance.set_tracer(name)

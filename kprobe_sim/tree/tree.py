@@ -98,7 +98,9 @@ class InstanceDir(OfInstance):
             show, kind = knob
             put = partial(control.put_number, instance, name, show)
             return self._modes.node(
-                instance, mode, lambda flags: kind(flags, lambda: instance.knobs.get(name) or recorded(path), put)
+                instance,
+                mode,
+                lambda flags: kind(flags, lambda: instance.knobs.get(name) or _told(instance, path), put),
             )
         try:
             text = recorded(path)
@@ -108,6 +110,14 @@ class InstanceDir(OfInstance):
         if name in PLAIN:
             return self._modes.node(instance, mode, lambda flags: Generic(flags, lambda: text, refused))
         return self._modes.node(instance, mode, lambda flags: Seq(flags, lines(lambda: text), refused))
+
+
+def _told(instance: Instance, path: str) -> bytes:
+    """Return the recorded text of a file; OSError ENOSYS if there is none."""
+    tracefs = instance.machine.profile.tracefs
+    if not tracefs.has_text(path):
+        raise refuse(errno.ENOSYS)
+    return tracefs.text(path)
 
 
 def _unknown() -> Sequence[bytes]:
@@ -138,7 +148,7 @@ class OptionsDir(OfInstance):
     def _value(self, name: str) -> bytes:
         value = self._instance.options.of_tracer(name)
         if value is None:
-            return self._instance.machine.profile.tracefs.text(f"options/{name}")
+            return _told(self._instance, f"options/{name}")
         return b"1\n" if value else b"0\n"
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -77,3 +79,33 @@ def test_there_are_no_instances_and_no_triggers_on_3_2() -> None:
     assert not tracefs.exists("instances")
     assert sorted(tracefs.listdir("events/kprobes/e")) == ["enable", "filter", "format", "id"]
     assert tracefs.read("trace_clock") == b"[local] global counter\n"
+
+
+def walk(tracefs: Any, path: str = "") -> Iterator[str]:
+    for name in tracefs.listdir(path):
+        inner = f"{path}/{name}".lstrip("/")
+        try:
+            yield from walk(tracefs, inner)
+        except NotADirectoryError:
+            yield inner
+
+
+@pytest.mark.parametrize("series", SERIES)
+def test_every_file_can_be_read_or_refuses(series: str) -> None:
+    """What wasn't recorded has an errno that no kernel gives there, and never another exception."""
+    tracefs = SimulatedKernel(series).tracefs
+    tracefs.write("kprobe_events", b"p:e do_sys_open\n")
+    if tracefs.exists("instances"):
+        tracefs.mkdir("instances/one")
+    refused = {}
+    for path in walk(tracefs):
+        if "trace_pipe" not in path and "raw" not in path and not path.endswith(("trace_marker", "free_buffer")):
+            try:
+                tracefs.read(path)
+            except OSError as error:
+                refused[path] = error.errno
+    assert set(refused.values()) == {errno.ENOSYS}
+    assert "dyn_ftrace_total_info" in refused
+    assert not refused.keys() & {"README", "trace", "kprobe_events", "events/kprobes/e/format", "per_cpu/cpu1/stats"}
+    tracefs.write("current_tracer", b"function")
+    assert tracefs.read("current_tracer") == b"function\n"
