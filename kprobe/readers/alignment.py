@@ -103,6 +103,6 @@ def likeness(truth: Record, answer: Record) -> float:
     fields, said = truth.get("fields") or {}, answer.get("fields") or {}
     names = [*fields, *(name for name in said if name not in fields)]
     parts = [truth[key] == answer[key] for key in shared]
-    if names:
+    if names and "fields" in truth and "fields" in answer:
         parts.append(sum(name in fields and fields[name] == said.get(name, ...) for name in names) / len(names))
     return sum(parts) / len(parts) if parts else ALIKE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -94,3 +95,19 @@ def test_all_that_can_be_played_says_so() -> None:
         *("cpu_wide", "flags", "function_suffixes", "latency_pauses", "module_function", "names_forgotten"),
         *("place_wide", "raw_syscalls", "rt_columns", "sched_switch", "time_wide", "times_out_of_order", "workqueue"),
     ]
+
+
+@pytest.mark.vm
+def test_what_fools_a_parser_is_confirmed_on_a_guest(series: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from kprobe.cli import main
+
+    line = r"{\"type\":\"event\",\"name\":\"%s\",\"task\":\"%s\"}\n"
+    program = r"""/^ .*-[0-9]+ +\[/ { split($1, who, "-"); sub(":", "", $5); printf "LINE", $5, who[1] }"""
+    program = program.replace("LINE", line)
+    words = ["--break", "--kernels", "7.2", "--rules", "comm-dash", "--confirm", f"vm:{series}"]
+    assert main(["test-parser", *words, "--", "awk", program]) == 1
+    text = capsys.readouterr().out.partition(f"confirmed on vm:{series}, whose text is:\n")[2]
+    assert re.search(
+        r"^ +a-a-2841 +\[000\] .*: ent: \(do_sys_openat2\+0x0/0x[0-9a-f]+\) s=\"/etc/passwd\"$", text, re.M
+    )
+    assert '  task expected  "a-a"\n  task said      "a"\n' in text
