@@ -75,8 +75,13 @@ class Playing:
         """Return the events that are enabled, as GROUP/NAME."""
         if self._scenario.enable:
             return list(self._scenario.enable)
-        lines = self._kernel.tracefs.read("dynamic_events").decode("latin-1").splitlines()
-        return [line.split(" ")[0].partition(":")[2] for line in lines]
+        return [line.split(" ")[0].partition(":")[2] for line in self.definitions()]
+
+    def definitions(self) -> list[str]:
+        """Return the lines of dynamic_events, or of kprobe_events on a kernel without."""
+        tracefs = self._kernel.tracefs
+        name = "dynamic_events" if tracefs.exists("dynamic_events") else "kprobe_events"
+        return tracefs.read(name).decode("latin-1").splitlines()
 
     def play(self) -> None:
         """Do all steps, and read what they left."""
@@ -198,7 +203,9 @@ class Playing:
 
     def _refused(self, path: str, data: bytes, error: OSError) -> str:
         """Say what the kernel didn't take, with its own words where it has any."""
-        said = self._kernel.tracefs.read("error_log").decode("latin-1").split("\n")
+        tracefs = self._kernel.tracefs
+        log = tracefs.read("error_log") if tracefs.exists("error_log") else b""  # 5.2 and later have it
+        said = log.decode("latin-1").split("\n")
         reason = next((line.partition("error: ")[2] for line in reversed(said) if "error: " in line), "")
         shown = data.decode("utf-8", "surrogateescape")
         return f"{path} refuses {shown!r}: {errno.errorcode.get(error.errno or 0, '')} {reason or error.strerror}"

@@ -63,7 +63,7 @@ def rendered(scenario: Scenario, kernel: str, options: Sequence[str] = (), clock
     formats = {
         (path := f"events/{event}/format"): machine.tracefs.read(path).decode("latin-1") for event in playing.enabled()
     }
-    definitions = machine.tracefs.read("dynamic_events").decode("latin-1").splitlines()
+    definitions = playing.definitions()
     try:
         playing.play()
     finally:

@@ -140,6 +140,11 @@ def test_what_isnt_a_scenario_is_refused_with_a_reason(change: dict[str, Any], r
         render({**OPENS, **change}, "6.1")
 
 
+def test_a_kernel_without_error_log_refuses_with_its_errno() -> None:
+    with pytest.raises(ValueError, match=r"kprobe_events refuses 'p:ent do_sys_openat2 .*': ENOENT No such file"):
+        render(OPENS, "4.19")
+
+
 def test_the_entry_point_is_this() -> None:
     (point,) = entry_points(group="kprobe.scenarios", name="sim")
     assert point.load() is render
