@@ -53,7 +53,7 @@ def test_the_fuzzer_tells_a_slow_text_and_checks_its_seeds(fuzz: ModuleType) -> 
     assert fuzz.slow(lambda: None, 1, 50) == 0
     for target in fuzz.TARGETS.values():
         seeds = list(target.seeds())
-        assert len(seeds) > 5
+        assert seeds
         target.check(seeds[0])
         target.check(seeds[-1])
 
