@@ -153,10 +153,10 @@ def array(values: Sequence[Any], declared: pa.DataType | None = None) -> Any:
             return pa.array(values, declared)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             pass  # the format says another type than was printed
-    kind = natural(values)
-    if declared is not None and pa.types.is_string(declared) and _is_number(kind):
+    if declared is not None and pa.types.is_string(declared):
         # a place in code without a symbol is a number
-        return pa.array([None if value is None else hex(value) for value in values], declared)
+        return pa.array([hex(value) if isinstance(value, int) else _flat(value) for value in values], declared)
+    kind = natural(values)
     if _texts(kind):
         return pa.array([value if value is None else [_text(part) for part in value] for value in values], kind)
     return pa.array([_flat(value) for value in values] if pa.types.is_string(kind) else values, kind)

@@ -52,12 +52,13 @@ def stem(name: str) -> str:
 class Rows:
     """Gathers records, and gives them as tables.
 
-    `types` gives the types of an event's arguments that its format says.
+    `types` gives the types of an event's arguments that its format says; `is_text` that what records were read of is.
     """
 
-    def __init__(self, file: str, types: Types) -> None:
+    def __init__(self, file: str, types: Types, *, is_text: bool = True) -> None:
         self.file = escaped(file)
         self._types = types
+        self._is_text = is_text
         self._found: dict[str, list[tuple[int, Any]]] = {}
         self._arguments: dict[str, dict[str, None]] = {}
 
@@ -104,7 +105,9 @@ class Rows:
         records = [record for _, record in rows]
         schema = _SPECIAL.get(key, EVENT)
         columns = {"file": [self.file] * len(rows), "offset": offsets}
-        columns |= _described(records) if key == "_others" else _columns(schema.names[2:], records)
+        columns |= (
+            _described(records) if key == "_others" else _columns(schema.names[2:], records, is_text=self._is_text)
+        )
         names, arrays = list(schema.names), []
         for field in schema:
             values = pa.array(columns[field.name], field.type if field.type != _LABEL else pa.string())
@@ -152,15 +155,19 @@ def _value(record: Event | Bare, name: str) -> Any:
     return value if type(value) is int or value is None else plain(value)
 
 
-def _columns(names: list[str], records: list[Any]) -> dict[str, list[Any]]:
-    return {name: [_cell(record, name) for record in records] for name in names}
+def _columns(names: list[str], records: list[Any], *, is_text: bool) -> dict[str, list[Any]]:
+    columns = {name: [_cell(record, name) for record in records] for name in names if name != "raw"}
+    if "raw" in names:
+        is_escaped = _is_escaped if is_text else _has_escaped
+        columns["raw"] = [
+            record.raw if not getattr(record, "complete", False) or is_escaped(record) else None for record in records
+        ]
+    return columns
 
 
 def _cell(record: Any, name: str) -> Any:
     if name == "type":
         return "lost" if isinstance(record, Lost) else "started"
-    if name == "raw":
-        return record.raw if not getattr(record, "complete", False) or _is_escaped(record) else None
     if name == "guessed":
         return sorted(record.guessed)
     if name == "frames":
@@ -175,6 +182,12 @@ def _cell(record: Any, name: str) -> Any:
     if name == "tgid" or value is None or isinstance(value, (int, bytes)):
         return value
     return escaped(value if isinstance(value, str) else value.text)
+
+
+def _has_escaped(record: Any) -> bool:
+    """Say whether a text among a record's values isn't UTF-8."""
+    texts = [record.task or "", *(value for value in record.fields.values() if isinstance(value, str))]
+    return any(escaped(text) != text for text in texts)
 
 
 def _is_escaped(record: Any) -> bool:
