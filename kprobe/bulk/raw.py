@@ -312,8 +312,8 @@ def _different(values: Any) -> tuple[Any, Any]:
     table, known, which = np.empty(4096, np.int64), np.empty(1024, np.int64), np.empty(len(values), np.int32)
     if (count := coded(values, table, known, which)) >= 0:
         return known[:count], which
-    known, which = np.unique(values, return_inverse=True)
-    return known, which.astype(np.int32)
+    found, places = np.unique(values, return_inverse=True)
+    return found, places.astype(np.int32)
 
 
 def _mapped(values: Any, value: Callable[[int], int | None], kind: pa.DataType) -> Any:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MISSING = "needs pyarrow, which isn't installed ({}): pip install 'kprobe-sim[bulk]', or take --format ndjson or csv"
 DONE, FAILED, USAGE_ERROR = 0, 1, 2
+PROBLEMS = 20  # of a trace.dat that are told
 
 
 class _Meter:
@@ -87,13 +88,10 @@ def write(
 
 
 def _read(files: list[str], schema: Schema, writer: Any, meter: _Meter, signals: Signals) -> int:
-    from kprobe.bulk import Reading
-
     status = DONE
     for file in files:
-        reading = Reading(schema.formats, schema.definitions, file=file)
         problems: list[str] = []
-        for tables in reading.tables(_pieces(file, meter, signals, problems)):
+        for tables in _tables(file, schema, meter, signals, problems):
             writer.add(tables)
         for problem in problems:
             say(f"ERROR: {problem}; what stands before is written")
@@ -101,19 +99,53 @@ def _read(files: list[str], schema: Schema, writer: Any, meter: _Meter, signals:
     return status
 
 
-def _pieces(file: str, meter: _Meter, signals: Signals, problems: list[str]) -> Iterator[bytes]:
-    """Yield the text of a file as far as it can be read; `problems` gets why that isn't all of it."""
+def _tables(file: str, schema: Schema, meter: _Meter, signals: Signals, problems: list[str]) -> Iterator[Any]:
+    from kprobe.bulk import Reading
+
     try:
         source = Source(file)
         try:
-            for piece in source.pieces():
-                meter.add(source.took)
-                yield piece
-                if signals.received:
-                    problems.append(f"{file}: stopped by a signal")
-                    return
+            data = source.trace_dat()
+            if data is None:
+                reading = Reading(schema.formats, schema.definitions, file=file)
+                yield from reading.tables(_pieces(source, file, meter, signals, problems))
+            else:
+                yield from _of_dat(data, file, meter, signals, problems)
         finally:
             source.close()
+    except NotText as error:
+        problems.append(str(error))
+    except OSError as error:
+        problems.append(f"{error.filename}: {error.strerror}")
+
+
+def _of_dat(data: bytes | memoryview, file: str, meter: _Meter, signals: Signals, problems: list[str]) -> Iterator[Any]:
+    from kprobe.bulk.dat import AT_ONCE, tables_of
+    from kprobe.pages.dat.file import NotTraceDat, TraceDat
+
+    try:
+        found = TraceDat(data, file)
+        for tables in tables_of(found, file):
+            meter.add(AT_ONCE)
+            yield tables
+            if signals.received:
+                problems.append(f"{file}: stopped by a signal")
+                return
+    except NotTraceDat as error:
+        raise NotText(str(error)) from error
+    for words in found.problems[:PROBLEMS]:
+        say(f"WARNING: {words}")
+
+
+def _pieces(source: Source, file: str, meter: _Meter, signals: Signals, problems: list[str]) -> Iterator[bytes]:
+    """Yield the text of a file as far as it can be read; `problems` gets why that isn't all of it."""
+    try:
+        for piece in source.pieces():
+            meter.add(source.took)
+            yield piece
+            if signals.received:
+                problems.append(f"{file}: stopped by a signal")
+                return
     except NotText as error:
         problems.append(str(error))
     except OSError as error:

@@ -17,7 +17,6 @@ ZSTD = b"\x28\xb5\x2f\xfd"
 STEP = 4096  # bytes that are unpacked at once: zstd can make a thousand times as many of them
 TRACE_DAT = b"\x17\x08\x44tracing"
 OTHERS = {  # what isn't text -> what to do with it
-    TRACE_DAT: "is a trace.dat, which isn't written as tables: take --format text, ndjson or csv",
     b"PERFILE2": "is a perf.data: perf script -i FILE | kprobe parse",
     b"\xfd7zXZ": "is packed by xz: xzcat FILE | kprobe parse",
 }

@@ -61,6 +61,20 @@ class TraceDat:
         found = [problem for pages in self._pages for problem in pages.problems]
         return [f"{self._name}: {words}" for words in (*self._notes, *self._events.problems, *found)]
 
+    @property
+    def events(self) -> Events:
+        """The events, by number."""
+        return self._events
+
+    @property
+    def kallsyms(self) -> Kallsyms:
+        """The places in code."""
+        return self._kallsyms
+
+    def watch(self, pages: Pages) -> None:
+        """Take the problems of another reader of the pages as those of the file."""
+        self._pages.append(pages)
+
     def records(self) -> Iterator[Record]:
         """Yield the records; traces that were saved as text come first."""
         for text in self.contents.texts:

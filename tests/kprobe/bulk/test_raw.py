@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import random
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from kprobe.bulk.columns import escaped
-from kprobe.bulk.merge import merged
+from kprobe.bulk.dat import tables_of
+from kprobe.bulk.merge import conformed, merged, schema_of
 from kprobe.bulk.raw import RawReading
 from kprobe.bulk.rows import stem
+from kprobe.pages.dat.file import MAGIC, TraceDat
 from kprobe.pages.events import Events
 from kprobe.pages.header import PageHeader, page_header
 from kprobe.pages.kallsyms import Kallsyms
@@ -160,3 +164,36 @@ def test_bytes_that_are_no_pages() -> None:
             expected += sum(isinstance(record, Event) for _, record in records)
         tables = reading.tables(data, 0)
         assert sum(len(table) for name, table in tables.items() if not name.startswith("_")) == expected
+
+
+RECORDED = sorted((Path(__file__).parents[3] / "fixtures" / "dat").glob("*/*.dat*"))
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("compiled", [True, False])
+def test_recorded_trace_dat(path: Path, compiled: bool) -> None:
+    """Every event of the files that trace-cmd wrote, with all of its values."""
+    data = path.read_bytes()
+    if not data.startswith(MAGIC):
+        data = gzip.decompress(data)
+    expected: dict[str, list[Event]] = {}
+    for record in TraceDat(data).records():
+        if isinstance(record, Event):
+            expected.setdefault(stem(record.name), []).append(record)
+    parts: dict[str, list[pa.Table]] = {}
+    for tables in tables_of(TraceDat(data), compiled=compiled):
+        for name, table in tables.items():
+            parts.setdefault(name, []).append(table)
+    assert expected
+    assert expected.keys() == {name for name in parts if not name.startswith("_")}
+    for name, records in expected.items():
+        # in a file the rows of one CPU come before those of the next
+        table = pa.concat_tables([conformed(part, schema_of(parts[name])) for part in parts[name]])
+        rows = sorted(table.to_pylist(), key=lambda row: (row["timestamp"], row["cpu"], row["offset"]))
+        records.sort(key=lambda record: (record.timestamp, record.cpu))
+        assert len(rows) == len(records)
+        for row, record in zip(rows, records, strict=True):
+            for column in ("task", "pid", "cpu", "flags", "timestamp", "complete"):
+                assert row[column] == getattr(record, column)
+            for field, read in record.fields.items():
+                assert row["arg_" + field] == value(read, table.schema.field("arg_" + field).type), (record, field)

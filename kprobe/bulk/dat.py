@@ -1,0 +1,77 @@
+"""A trace.dat -> tables, one for each event; the rows of each CPU in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+import pyarrow as pa
+
+from kprobe.bulk.rows import Rows
+from kprobe.pages.dat.file import TraceDat
+from kprobe.pages.header import page_header
+from kprobe.pages.live import COUNTS
+from kprobe.pages.tasks import Tasks
+
+AT_ONCE = 1 << 20  # bytes of pages that are read at once
+_RECORDS = 10_000
+_CLOCKS = (*COUNTS, "tsc2nsec")
+
+
+def tables_of(found: TraceDat, file: str = "", *, compiled: bool = True) -> Iterator[dict[str, pa.Table]]:
+    """Yield tables by name; the values are those of `TraceDat.records`.
+
+    `offset` is where a record begins in the data of its CPU.  Without numba, or if not `compiled`, and of a file with
+    text in it or whose times are shifted, records are read one by one, those of all CPUs in the order of time; their
+    `offset` is where they would begin if they followed each other.
+    """
+    contents = found.contents
+    if compiled and not contents.texts and not contents.added:
+        try:
+            import numba  # noqa: F401 - whether it is there
+        except ImportError:
+            pass
+        else:
+            yield from _paged(found, file)
+            return
+    rows = Rows(file, lambda name: {}, is_text=False)
+    at = 0
+    records = found.records()
+    while some := list(islice(records, _RECORDS)):
+        for record in some:
+            rows.add(at, record)
+            at += len(record.raw)
+        yield rows.tables()
+
+
+def _paged(found: TraceDat, file: str) -> Iterator[dict[str, pa.Table]]:
+    from kprobe.bulk.raw import RawReading
+
+    contents = found.contents
+    if not contents.buffers:
+        return
+    header = page_header(contents.header_page, order=contents.opening.order)
+    tasks = Tasks()
+    tasks.read(contents.cmdlines)
+    for buffer in contents.buffers:
+        reading = RawReading(
+            header.of_size(buffer.page_size),
+            found.events,
+            found.kallsyms,
+            tasks=tasks,
+            instance=buffer.name,
+            file=file,
+            clock="count" if buffer.clock in _CLOCKS else "time",
+        )
+        found.watch(reading.pages)
+        for place in buffer.cpus:
+            held: list[bytes] = []
+            start = size = 0
+            for at, page in found.pages(buffer, place):
+                if size >= AT_ONCE:
+                    yield reading.tables(b"".join(held), place.cpu, start)
+                    held, start, size = [], at, 0
+                held.append(page)
+                size += len(page)
+            if held:
+                yield reading.tables(b"".join(held), place.cpu, start)
