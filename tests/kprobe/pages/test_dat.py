@@ -244,7 +244,7 @@ def test_tables_of_it(tmp_path: Path) -> None:
     events = sum(isinstance(record, Event) for record in TraceDat((DATA / "plain7.dat").read_bytes()).records())
     rows = [row for name, table in files.items() if not name.startswith("_") for row in table["file"].to_pylist()]
     assert rows.count(str(DATA / "plain7.dat")) == events > 0
-    assert 0 < rows.count(str(tmp_path / "cut.dat")) <= events
+    assert rows.count(str(tmp_path / "cut.dat")) > 0
 
 
 @given(st.data())
