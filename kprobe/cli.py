@@ -188,7 +188,7 @@ def _trace(request: CommandLine, trace: Trace, output: Output) -> None:
     from .output import say
 
     if request.raw:
-        from .parse.raw import Records
+        from .parsing.raw import Records
 
     for notice in trace.notices:
         say(f"WARNING: {notice}")

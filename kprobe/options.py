@@ -9,7 +9,7 @@ LONG = ("help", "version", "tracefs=", "top-level", "follow", "raw", "dry-run")
 VERBS = {
     "clean": "",
     "check": "check.command",
-    "parse": "parse.command",
+    "parse": "parsing.command",
     "corpus": "corpus.command",
     "test-parser": "readers.command",
 }

@@ -21,8 +21,8 @@ HOMES = {"kprobe": ROOT / "kprobe", "kprobe_sim": ROOT / "kprobe_sim", "kprobe_v
 # Beside the standard library and the package itself: (package, glob of files in it) -> what they may import.
 ALLOWED = [
     ("kprobe", "bulk/*.py", {"pyarrow", "numpy", "numba"}),  # imported by `kprobe parse` when it is asked for
-    ("kprobe", "parse/columnar.py", {"tqdm"}),
-    ("kprobe", "parse/source.py", {"zstandard"}),
+    ("kprobe", "parsing/columnar.py", {"tqdm"}),
+    ("kprobe", "parsing/source.py", {"zstandard"}),
     ("kprobe", "readers/breaking.py", {"hypothesis"}),  # draws what a parser is tried on
     ("kprobe_sim", "pytest_plugin.py", {"pytest", "kprobe"}),
     ("kprobe_sim", "expose/python/*.py", {"pyfakefs"}),

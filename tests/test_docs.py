@@ -27,6 +27,7 @@ import pytest
 from kprobe.check.command import HELP as CHECK
 from kprobe.definition import parse
 from kprobe.options import HELP, read_options
+from kprobe.parsing.command import HELP as PARSE
 from kprobe.readers.command import HELP as TEST_PARSER
 from kprobe_sim.builds.profile import newest
 
@@ -302,9 +303,8 @@ def test_verbs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_options(capsys: pytest.CaptureFixture[str]) -> None:
     named = {option for name in DOCUMENTS for option in OPTION.findall(document(name))}
-    # kprobe.parse isn't imported here: it is a function too
-    sources = ("kprobe_sim/pytest_plugin.py", "tests/conftest.py", "tools/environment.py", "kprobe/parse/command.py")
-    texts = [HELP, CHECK, TEST_PARSER, *map(document, sources), *helps(capsys).values()]
+    sources = ("kprobe_sim/pytest_plugin.py", "tests/conftest.py", "tools/environment.py")
+    texts = [HELP, CHECK, PARSE, TEST_PARSER, *map(document, sources), *helps(capsys).values()]
     known = {option for text in texts for option in OPTION.findall(text)} | {"--strict"}  # mypy's
     assert "--tracefs" in named
     assert named - known == set()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kprobe.corpus.entry import Entry
-from kprobe.parse.shape import as_dict
+from kprobe.parsing.shape import as_dict
 from kprobe.text import Header, parse
 
 # what isn't a value of the record

@@ -6,14 +6,14 @@ import os
 import sys
 
 from kprobe.output import Progress, say
-from kprobe.parse.source import NotText, Source
+from kprobe.parsing.source import NotText, Source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from kprobe.parse.schema import Schema
+    from kprobe.parsing.schema import Schema
     from kprobe.signals import Signals
 
 MISSING = "needs pyarrow, which isn't installed ({}): pip install 'kprobe-sim[bulk]', or take --format ndjson or csv"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 from kprobe.output import say
-from kprobe.parse.perfetto import Perfetto
-from kprobe.parse.reading import read
-from kprobe.parse.shape import Counts
-from kprobe.parse.source import NotText
-from kprobe.parse.summary import Summary
+from kprobe.parsing.perfetto import Perfetto
+from kprobe.parsing.reading import read
+from kprobe.parsing.shape import Counts
+from kprobe.parsing.source import NotText
+from kprobe.parsing.summary import Summary
 from kprobe.signals import Signalled
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kprobe.output import Output
-    from kprobe.parse.schema import Schema
+    from kprobe.parsing.schema import Schema
     from kprobe.text import Record
 
 DONE, FAILED = 0, 1

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from kprobe.output import say
-from kprobe.parse.source import NotText, Source
+from kprobe.parsing.source import NotText, Source
 from kprobe.text import Parser
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kprobe.parse.schema import Schema
+    from kprobe.parsing.schema import Schema
     from kprobe.text import Record
 
 AT_ONCE = 1000  # records of a trace.dat that are shown together

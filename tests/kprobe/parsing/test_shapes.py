@@ -3,17 +3,12 @@
 import csv
 import io
 import json
-import runpy
-from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kprobe.parsing.shape import COLUMNS, SHAPES
 from kprobe.text import Parser
-
-# not imported: the package kprobe.parse would take the place of the function
-SHAPE = runpy.run_path(str(Path(__file__).parents[3] / "kprobe" / "parse" / "shape.py"))
-SHAPES, COLUMNS = SHAPE["SHAPES"], SHAPE["COLUMNS"]
 
 HEAD = b"            b\xffsh-42      [001] .....    11.791146: "
 PARTS = st.one_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kprobe.output import say
-from kprobe.parse.shape import Counts, text
+from kprobe.parsing.shape import Counts, text
 from kprobe.text import Header
 
 TYPE_CHECKING = False

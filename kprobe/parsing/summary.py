@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kprobe.parse.pairs import Pairs
-from kprobe.parse.shape import Counts, plain
+from kprobe.parsing.pairs import Pairs
+from kprobe.parsing.shape import Counts, plain
 from kprobe.text import Event
 
 TYPE_CHECKING = False

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kprobe.options import UsageError
 from kprobe.output import say
-from kprobe.parse.reading import read
-from kprobe.parse.schema import BadSchema, Schema
-from kprobe.parse.shape import SHAPES, Counts, title
-from kprobe.parse.source import NotText
+from kprobe.parsing.reading import read
+from kprobe.parsing.schema import BadSchema, Schema
+from kprobe.parsing.shape import SHAPES, Counts, title
+from kprobe.parsing.source import NotText
 from kprobe.text import Header
 from kprobe.verb_options import HELP_WORDS, verb_options
 
@@ -75,13 +75,13 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
         return USAGE_ERROR
     files = request.files or ["-"]
     if request.format in COLUMNAR:
-        from kprobe.parse.columnar import write
+        from kprobe.parsing.columnar import write
 
         return write(
             files, request.format, request.directory, schema, signals, jobs=int(request.jobs) if request.jobs else None
         )
     if request.summary or request.perfetto:
-        from kprobe.parse.views import view
+        from kprobe.parsing.views import view
 
         return view(files, request.perfetto, schema, output)
     status, counts = DONE, Counts()
