@@ -9,6 +9,7 @@ from .processes import PROC
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .options import CommandLine
     from .output import Output
     from .signals import Signals
     from .tracefs import Tracefs
@@ -17,10 +18,10 @@ OK = 0
 LEFT_BEHIND = 4
 
 
-def run(tracefs: Tracefs, output: Output, signals: Signals, *, is_dry: bool = False, proc: str = PROC) -> int:
-    """Remove it, with `is_dry` only look; print a line for each instance and event, and return the exit status."""
+def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine, *, proc: str = PROC) -> int:
+    """Remove it, with --dry-run only look; print a line for each instance and event, and return the exit status."""
     signals.end_by(lambda: None)  # an instance without its events' removal would hide whose they are
-    cleaning = Cleaning(tracefs, is_dry)
+    cleaning = Cleaning(tracefs, request.dry_run)
     for leftover in leftovers.find(tracefs, proc):
         cleaning.take(leftover)
     for line in cleaning.lines:

@@ -116,10 +116,13 @@ def _run(request: CommandLine, tracefs: Tracefs | None, signals: Signals) -> int
 
 def _act(request: CommandLine, signals: Signals) -> Callable[[Tracefs], int]:
     """Return what is to be done with the tracefs."""
-    if request.verb == "clean":
-        from . import clean
+    if request.verb:
+        from importlib import import_module
 
-        return lambda tracefs: clean.run(tracefs, _output(), signals, is_dry=request.dry_run)
+        from .options import ACTS
+
+        module = import_module(f".{ACTS[request.verb][0]}", __package__)
+        return lambda tracefs: int(module.run(tracefs, _output(), signals, request))
     from .definition import parse
 
     probe = parse(request.definition)

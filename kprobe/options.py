@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 SHORT = "Fd:hHp:L:sv"  # as in getopt(3): a colon after those that take a value
-LONG = ("help", "version", "tracefs=", "top-level", "follow", "raw", "dry-run")
+LONG = ("help", "version", "tracefs=", "top-level", "follow", "raw", "dry-run", "json")
 # What else the first word can be, as a definition has a colon, or is p or r -> the module below kprobe whose `main`
 # reads the words after it; "" where they are read here
 VERBS = {
     "clean": "",
+    "list": "",
     "check": "check.command",
     "parse": "parsing.command",
     "corpus": "corpus.command",
     "test-parser": "readers.command",
 }
-WITH_VERBS = ("-h", "--help", "--version", "--tracefs", "--dry-run")
+WITH_VERBS = ("-h", "--help", "--version", "--tracefs")
+# Those that are read here -> the module whose `run` does it, the options, and how many words: at least, at most
+ACTS: dict[str, tuple[str, tuple[str, ...], int, int]] = {
+    "clean": ("clean", ("--dry-run",), 0, 0),
+    "list": ("probing.event_table", ("--json",), 0, 0),
+}
 SWITCHES = {  # options without a value -> what of the request they set
     "-F": "force",
     "-H": "headers",
@@ -26,11 +32,14 @@ SWITCHES = {  # options without a value -> what of the request they set
     "--follow": "follow",
     "--raw": "raw",
     "--dry-run": "dry_run",
+    "--json": "json",
 }
+FOR_TRACES = frozenset(SWITCHES) - {"--dry-run", "--json"} | {"-d", "-p", "-L"}
 
 USAGE = """\
 USAGE: kprobe [-FhHsv] [-d secs] [-p PID] [-L TID] [--tracefs SPEC] definition [filter]
        kprobe clean [--dry-run] [--tracefs SPEC]
+       kprobe list [--json] [--tracefs SPEC]
        kprobe check [--kernels LIST] [--format FORMAT] FILE|-|DEFINITION ...
        kprobe parse [--format FORMAT] [--schema PATH] ... [FILE ...]
        kprobe corpus list|check|export DIR [--kernels LIST] [--scenarios LIST]
@@ -61,6 +70,8 @@ Trace one kernel probe, print what the kernel records, and leave nothing behind.
   clean            remove what kprobes left that were killed (kill -9), as every kprobe does before it begins: events
                    and instances that are called after a process that is gone; nothing else
   --dry-run        with clean: only say what there is
+  list             every dynamic event: whose it is, where it is enabled, its hits and what the kernel missed
+  --json           with list: an object a line
   check            what every simulated kernel makes of definitions, filters and triggers, and what all take instead:
                    kprobe check -h
   parse            what the text of a trace says, as text, JSON lines or CSV: kprobe parse -h
@@ -94,7 +105,9 @@ class CommandLine:
 
     def __init__(self) -> None:
         self.verb = ""
+        self.words: tuple[str, ...] = ()  # of the verb
         self.dry_run = False
+        self.json = False
         self.definition = ""
         self.filter = ""
         self.duration: float | None = None
@@ -120,7 +133,8 @@ def read_options(argv: list[str]) -> CommandLine:
     if words and words[0] in VERBS:
         if VERBS[words[0]]:
             raise UsageError(f"{words[0]} comes first, before its options")
-        request.verb, (more, words) = words[0], _split(words[1:])
+        request.verb, words = words[0], words[1:]
+        more, words = _spread(words)
         options += more
     for option, value in options:
         _take(request, option, value)
@@ -128,9 +142,12 @@ def read_options(argv: list[str]) -> CommandLine:
         return request
     if request.verb:
         _check_verb(request.verb, options, words)
+        request.words = tuple(words)
         return request
-    if request.dry_run:
-        raise UsageError("--dry-run goes with clean")
+    for option, _ in options:
+        verbs = [verb for verb, act in ACTS.items() if option in act[1]]
+        if verbs and option not in FOR_TRACES:
+            raise UsageError(f"{option} goes with {' or '.join(verbs)}")
     request.definition, request.filter = _definition_and_filter(words)
     _check_trace(request)
     return request
@@ -150,12 +167,17 @@ def _take(request: CommandLine, option: str, value: str) -> None:
 
 
 def _check_verb(verb: str, options: list[tuple[str, str]], words: list[str]) -> None:
-    """Refuse what a verb doesn't take."""
+    """Refuse what a verb doesn't take, and that it lacks what it needs."""
+    _, own, least, most = ACTS[verb]
     for option, _ in options:
-        if option not in WITH_VERBS:
-            raise UsageError(f"{option} is for traces, not for {verb}")
-    if words:
-        raise UsageError(f"{verb} takes no {words[0]!r}")
+        if option not in (*WITH_VERBS, *own):
+            others = [other for other, act in ACTS.items() if option in act[1]]
+            where = "traces" if option in FOR_TRACES else " or ".join(others)
+            raise UsageError(f"{option} is for {where}, not for {verb}")
+    if len(words) > most:
+        raise UsageError(f"{verb} takes no {words[most]!r}")
+    if len(words) < least:
+        raise UsageError(f"{verb} takes a function's name")
 
 
 def _check_trace(request: CommandLine) -> None:
@@ -248,6 +270,20 @@ def _split(argv: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
                 break
             options.append((name, ""))
     return options, rest
+
+
+def _spread(argv: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    """Split the words after a verb into its options, wherever they stand, and the rest; `--` ends the options."""
+    options: list[tuple[str, str]] = []
+    words: list[str] = []
+    end = argv.index("--") if "--" in argv else len(argv)
+    rest, last = argv[:end], argv[end + 1 :]
+    while rest:
+        more, rest = _split(rest)
+        options += more
+        words += rest[:1]
+        rest = rest[1:]
+    return options, words + last
 
 
 def _value(name: str, rest: list[str]) -> str:

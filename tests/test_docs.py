@@ -35,6 +35,7 @@ ROOT = Path(__file__).parent.parent
 GUIDES = (
     "README.md",
     "docs/tracer.md",
+    "docs/probing.md",
     "docs/check.md",
     "docs/simulator.md",
     "docs/guests.md",

@@ -1,0 +1,51 @@
+"""`kprobe list`: every dynamic event, whose it is, where it is enabled, how often it was hit and missed."""
+
+from __future__ import annotations
+
+from kprobe.output import say
+from kprobe.probing.events import ALIVE, DEAD, OTHER, Overview
+from kprobe.probing.table import table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kprobe.options import CommandLine
+    from kprobe.output import Output
+    from kprobe.probing.events import DynamicEvent
+    from kprobe.signals import Signals
+    from kprobe.tracefs import Tracefs
+
+OK = 0
+HEAD = ("EVENT", "OWNER", "ENABLED", "HITS", "MISSED", "DEFINITION")
+
+
+def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine) -> int:
+    """Print the events, and what could not be read to stderr; return the exit status."""
+    found = Overview(tracefs)
+    text = "".join(map(_json, found.events)) if request.json else table([HEAD, *map(_row, found.events)])
+    output.write(text.encode(errors="surrogateescape"), lambda: bool(signals.received))
+    output.finish(lambda: bool(signals.received))
+    for note in found.notes:
+        say(f"NOTE: {note}")
+    return OK
+
+
+def _row(event: DynamicEvent) -> list[str]:
+    owner = {ALIVE: event.process, DEAD: f"process {event.pid}, dead", OTHER: "not kprobe's"}.get(event.owner, "?")
+    counts = ["-" if count is None else str(count) for count in (event.hits, event.missed)]
+    return [event.event, owner, ", ".join(event.enabled) or "-", *counts, event.definition]
+
+
+def _json(event: DynamicEvent) -> str:
+    import json
+
+    line = {
+        "event": event.event,
+        "owner": event.owner,
+        "pid": event.pid,
+        "process": event.process or None,
+        "enabled": event.enabled,
+        "hits": event.hits,
+        "missed": event.missed,
+        "definition": event.definition,
+    }
+    return json.dumps(line) + "\n"

@@ -1,0 +1,16 @@
+"""Plain columns for a terminal, a pipe, a file."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GAP = "  "
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Return the rows as lines of columns, two blanks between; the last column is as wide as it is."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "".join(line + "\n" for line in lines)
