@@ -6,8 +6,12 @@ no quote, no ``=``, no byte above 127: then there is one place where each can en
 
 import numba
 
-# what a line is: nothing known, one with the usual context, a probe's event that was read whole
-OTHER, CONTEXT, EVENT = 0, 1, 2
+from kprobe.bulk.frames import stack
+from kprobe.bulk.texts import decimal, hexadecimal
+
+# what a line is: nothing known, one with the usual context, a probe's event that was read whole, or a stack, which may
+# be several lines
+OTHER, CONTEXT, EVENT, STACK, SHORT_STACK = 0, 1, 2, 3, 4
 
 # what an argument is
 POSITIVE, NEGATIVE, BIG, TEXT, FAULT, PLACE, POSITIVES, NEGATIVES, BIGS = 1, 2, 3, 4, 5, 6, 7, 8, 9
@@ -15,52 +19,8 @@ POSITIVE, NEGATIVE, BIG, TEXT, FAULT, PLACE, POSITIVES, NEGATIVES, BIGS = 1, 2, 
 # how an argument is printed; an array of it has ARRAY more.  ANY is what shows itself, where no schema says it.
 ANY, DECIMAL, PREFIXED, BARE, EITHER, STRING, SYMBOL, ARRAY = 0, 1, 2, 3, 4, 5, 6, 16
 
+# what numba keeps of this file it doesn't compile anew when only `texts` or `frames` has changed
 _QUICK = {"cache": True, "nogil": True}
-
-
-@numba.njit(**_QUICK)
-def _decimal(buf, at):
-    """Read an unsigned decimal number of up to 20 digits; the place after it is -1 if there is none."""
-    value = 0
-    start = at
-    while at - start < 18 and 48 <= buf[at] <= 57:
-        value = value * 10 + (buf[at] - 48)
-        at += 1
-    if at == start:
-        return 0, -1, False
-    if at - start < 18 or not 48 <= buf[at] <= 57:
-        return value, at, False
-    more = numba.uint64(value)
-    while at - start < 20 and 48 <= buf[at] <= 57:
-        digit = numba.uint64(buf[at] - 48)
-        if at - start == 19 and (
-            more > numba.uint64(1844674407370955161) or (more == numba.uint64(1844674407370955161) and digit > 5)
-        ):
-            return 0, -1, False
-        more = more * numba.uint64(10) + digit
-        at += 1
-    if 48 <= buf[at] <= 57:
-        return 0, -1, False
-    return numba.int64(more), at, more >= numba.uint64(1) << numba.uint64(63)
-
-
-@numba.njit(**_QUICK)
-def _hexadecimal(buf, at):
-    value = numba.uint64(0)
-    start = at
-    while True:
-        c = buf[at]
-        if 48 <= c <= 57:
-            digit = c - 48
-        elif 97 <= c <= 102:
-            digit = c - 87
-        else:
-            break
-        if at - start == 16:
-            return 0, -1, False
-        value = (value << numba.uint64(4)) | numba.uint64(digit)
-        at += 1
-    return numba.int64(value), at if at > start else -1, value >= numba.uint64(1) << numba.uint64(63)
 
 
 @numba.njit(**_QUICK)
@@ -68,19 +28,19 @@ def _number(buf, at, kind):
     """Read a number printed as `kind`; say its value, where it ends (-1: it isn't one) and its sign or size."""
     prefixed = buf[at] == 48 and buf[at + 1] == 120
     if kind == BARE:
-        value, end, big = _hexadecimal(buf, at)
+        value, end, big = hexadecimal(buf, at)
         return value, end, BIG if big else POSITIVE
     if kind == PREFIXED or (prefixed and kind != DECIMAL):
         if not prefixed:
             return 0, -1, POSITIVE
-        value, end, big = _hexadecimal(buf, at + 2)
+        value, end, big = hexadecimal(buf, at + 2)
         return value, end, BIG if big else POSITIVE
     negative = buf[at] == 45
     if negative:
         at += 1
     if kind == EITHER and buf[at] == 48 and 48 <= buf[at + 1] <= 57:
         return 0, -1, POSITIVE
-    value, end, big = _decimal(buf, at)
+    value, end, big = decimal(buf, at)
     if negative:
         return -value, -1 if big else end, NEGATIVE
     return value, end, BIG if big else POSITIVE
@@ -101,10 +61,10 @@ def _place(buf, at):
         at += 1
     if at == start or buf[at] != 43 or buf[at + 1] != 48 or buf[at + 2] != 120:
         return -1
-    _, at, _ = _hexadecimal(buf, at + 3)
+    _, at, _ = hexadecimal(buf, at + 3)
     if at < 0 or buf[at] != 47 or buf[at + 1] != 48 or buf[at + 2] != 120:
         return -1
-    _, at, _ = _hexadecimal(buf, at + 3)
+    _, at, _ = hexadecimal(buf, at + 3)
     if at >= 0 and buf[at] == 32 and buf[at + 1] == 91:
         at += 2
         start = at
@@ -157,11 +117,11 @@ def _clock(buf, at):
     while buf[at] == 32:
         at += 1
     start = at
-    seconds, at, _ = _decimal(buf, at)
+    seconds, at, _ = decimal(buf, at)
     if at < 0 or at - start > 10 or seconds > 9000000000 or buf[at] != 46:
         return 0, -1
     start = at + 1
-    fraction, at, _ = _decimal(buf, start)
+    fraction, at, _ = decimal(buf, start)
     if at - start != 6 or buf[at] != 58 or buf[at + 1] != 32:
         return 0, -1
     return seconds * 1000000000 + fraction * 1000, at + 2
@@ -205,7 +165,7 @@ def _context(buf, at, tables, counts, head, i):  # noqa: C901 - one column after
     if buf[at + 16] != 45:
         return -1
     p = at + 17
-    pid, end, _ = _decimal(buf, p)
+    pid, end, _ = decimal(buf, p)
     if end < 0 or end - p > 9:
         return -1
     while buf[end] == 32:
@@ -222,14 +182,14 @@ def _context(buf, at, tables, counts, head, i):  # noqa: C901 - one column after
             while buf[end] == 45:
                 end += 1
         else:
-            tgid, end, _ = _decimal(buf, end)
+            tgid, end, _ = decimal(buf, end)
         if end < 0 or not 5 <= end - p <= 9 or buf[end] != 41 or buf[end + 1] != 32:
             return -1
         end += 2
     if buf[end] != 91:
         return -1
     p = end + 1
-    cpu, end, _ = _decimal(buf, p)
+    cpu, end, _ = decimal(buf, p)
     if end < 0 or not 3 <= end - p <= 9 or buf[end] != 93 or buf[end + 1] != 32:
         return -1
     p = end + 2
@@ -358,11 +318,14 @@ def _arguments(buf, at, plan, names, cells, values, cell, elements, used, tells)
 
 
 @numba.njit(**_QUICK)
-def scan(buf, start, limit, is_decimal, tables, counts, sites, plans, names, lines, head, cells, values, elements):
+def scan(  # noqa: C901 - what a line is shows step by step, each where the last has ended
+    buf, start, limit, is_decimal, tables, counts, sites, plans, names, lines, head, cells, values, elements
+):
     """Read lines from `start` to `limit`, which is behind a newline, until the tables are full.
 
-    `lines` gets for each: where it begins, what it is, the number of its site and its first cell.  Returns the number
-    of lines, and how far it came.  Behind `limit` there are 64 bytes of zeros.
+    `lines` gets for each: where it begins, what it is, the number of its site, or twice that of a stack's frames and 1
+    more if it is a program's, and its first cell.  Returns the number of lines, and how far it came.  Behind `limit`
+    there are 64 bytes of zeros.
     """
     site_plan, plan_rows, has_schema = plans
     at, n, cell, used = start, 0, 0, 0
@@ -390,6 +353,12 @@ def scan(buf, start, limit, is_decimal, tables, counts, sites, plans, names, lin
                             lines[n, 1], lines[n, 2] = EVENT, site
                             cell += last - first
                             used = more
+                elif buf[body] == 60 or buf[body] == 61:
+                    after, count, is_user, is_short = stack(buf, body, limit, cells, values, cell)
+                    if after >= 0:
+                        lines[n, 1], lines[n, 2] = SHORT_STACK if is_short else STACK, 2 * count + is_user
+                        cell += count
+                        end = after - 1
         if end < 0:
             end = at
             while buf[end] != 10:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from kprobe.bulk import kernel
-from kprobe.bulk.columns import ARGUMENT, EVENT, LABEL, array, as_type
+from kprobe.bulk.columns import ARGUMENT, EVENT, LABEL, STACK, array, as_type
 from kprobe.bulk.rows import Rows, Types, stem
 from kprobe.bulk.sites import Plan, Sites
 from kprobe.bulk.texts import gather
@@ -59,38 +59,61 @@ class Pass:
             self._sites.names, self._lines, self._head, self._cells, self._values, self._elements,
         )  # fmt: skip
         kinds = self._lines[:count, 1]
-        good = kinds == kernel.EVENT
-        good[:-1] &= kinds[1:] != kernel.OTHER
+        good = kinds >= kernel.EVENT
+        # frames end where there is none, all else where a record begins
+        good[:-1] &= (kinds[1:] != kernel.OTHER) | (kinds[:-1] == kernel.STACK)
         good[-1:] = False
         return self._lines[:count, 0], good, reached
 
     def tables(self, taken: Any, base: int, rows: Rows) -> list[tuple[str, pa.Table]]:
         """Give lines, by their numbers, as a table for each plan; the text begins at byte `base` of the file."""
-        plans = self._sites.by_site[self._lines[taken, 2]]
-        comms = _labels(self._interned[0], 16)
-        flags = _labels(self._interned[1], 8)
+        labels = _labels(self._interned[0], 16), _labels(self._interned[1], 8)
         found = []
+        is_event = self._lines[taken, 1] == kernel.EVENT
+        if not is_event.all():
+            found.append(("_stacks", self._stacks(taken[~is_event], base, rows, labels)))
+            taken = taken[is_event]
+        plans = self._sites.by_site[self._lines[taken, 2]]
         for number in np.unique(plans):
             plan = self._sites.plans[number]
-            found.append((stem(plan.event), self._table(plan, taken[plans == number], base, rows, (comms, flags))))
+            found.append((stem(plan.event), self._table(plan, taken[plans == number], base, rows, labels)))
         return found
+
+    def _context(self, taken: Any, base: int, rows: Rows, labels: tuple[Any, Any]) -> list[Any]:
+        zeros = np.zeros(len(taken), np.int32)
+        comms, pids, tgids, cpus, flags, stamps = self._head[:, taken]
+        return [
+            labelled(zeros, self._column((rows.file,))),
+            numbers(self._lines[taken, 0] + base),
+            labelled(comms.astype(np.int32), labels[0]),
+            numbers(pids),
+            numbers(tgids, tgids < 0),
+            numbers(cpus.astype(np.int32)),
+            labelled(flags.astype(np.int32), labels[1]),
+            numbers(stamps),
+            labelled(zeros, self._column(("time",))),
+        ]
+
+    def _stacks(self, taken: Any, base: int, rows: Rows, labels: tuple[Any, Any]) -> pa.Table:
+        shown, first = self._lines[taken, 2], self._lines[taken, 3]
+        counts = shown >> 1
+        offsets = np.zeros(len(taken) + 1, np.int32)
+        np.cumsum(counts, out=offsets[1:])
+        cells = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], counts)
+        frames = self._text(self._values[cells], self._cells[cells, 1], None)
+        columns = [
+            *self._context(taken, base, rows, labels),
+            pa.array((shown & 1).astype(bool)),
+            pa.ListArray.from_arrays(numbers(offsets), frames),
+        ]
+        return pa.table(columns, schema=STACK)
 
     def _table(self, plan: Plan, taken: Any, base: int, rows: Rows, labels: tuple[Any, Any]) -> pa.Table:
         count = len(taken)
-        head = self._head[:, taken]
         none = pa.nulls(count, LABEL)
-        zeros = np.zeros(count, np.int32)
         addresses, callers = self._places(self._lines[taken, 2])
         columns = [
-            labelled(zeros, self._column((rows.file,))),
-            numbers(self._lines[taken, 0] + base),
-            labelled(head[0].astype(np.int32), labels[0]),
-            numbers(head[1]),
-            numbers(head[2], head[2] < 0),
-            numbers(head[3].astype(np.int32)),
-            labelled(head[4].astype(np.int32), labels[1]),
-            numbers(head[5]),
-            labelled(zeros, self._column(("time",))),
+            *self._context(taken, base, rows, labels),
             addresses,
             callers,
             none,

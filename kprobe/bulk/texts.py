@@ -1,9 +1,11 @@
-"""Texts that stand apart, copied one after the other, compiled."""
+"""What compiled code does with texts: it reads the numbers in them, and copies those that stand apart."""
 
 import numba
 
+_QUICK = {"cache": True, "nogil": True}
 
-@numba.njit(cache=True, nogil=True)
+
+@numba.njit(**_QUICK)
 def gather(buf, starts, lengths, offsets, out):
     """Copy texts one after the other into `out`; `offsets` gets where each begins, and the end."""
     at = 0
@@ -14,3 +16,48 @@ def gather(buf, starts, lengths, offsets, out):
             out[at + k] = buf[start + k]
         at += lengths[i]
     offsets[len(starts)] = at
+
+
+@numba.njit(**_QUICK)
+def decimal(buf, at):
+    """Read an unsigned decimal number of up to 20 digits; the place after it is -1 if there is none."""
+    value = 0
+    start = at
+    while at - start < 18 and 48 <= buf[at] <= 57:
+        value = value * 10 + (buf[at] - 48)
+        at += 1
+    if at == start:
+        return 0, -1, False
+    if at - start < 18 or not 48 <= buf[at] <= 57:
+        return value, at, False
+    more = numba.uint64(value)
+    while at - start < 20 and 48 <= buf[at] <= 57:
+        digit = numba.uint64(buf[at] - 48)
+        if at - start == 19 and (
+            more > numba.uint64(1844674407370955161) or (more == numba.uint64(1844674407370955161) and digit > 5)
+        ):
+            return 0, -1, False
+        more = more * numba.uint64(10) + digit
+        at += 1
+    if 48 <= buf[at] <= 57:
+        return 0, -1, False
+    return numba.int64(more), at, more >= numba.uint64(1) << numba.uint64(63)
+
+
+@numba.njit(**_QUICK)
+def hexadecimal(buf, at):
+    value = numba.uint64(0)
+    start = at
+    while True:
+        c = buf[at]
+        if 48 <= c <= 57:
+            digit = c - 48
+        elif 97 <= c <= 102:
+            digit = c - 87
+        else:
+            break
+        if at - start == 16:
+            return 0, -1, False
+        value = (value << numba.uint64(4)) | numba.uint64(digit)
+        at += 1
+    return numba.int64(value), at if at > start else -1, value >= numba.uint64(1) << numba.uint64(63)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kprobe.bulk import Reading
+from kprobe.bulk import Reading, kernel
 from kprobe.bulk.merge import merged
 from kprobe.bulk.plain import Pass
 from kprobe.bulk.rows import stem
@@ -220,6 +221,26 @@ LINES = st.one_of(
     ),
 )  # fmt: skip
 TEXTS = st.lists(LINES, max_size=14).map(lambda lines: b"".join(lines))
+TITLES = [
+    b"<stack trace>",
+    b"<user stack trace>",
+    b"<stack trace> ",
+    b"<user stack trace>\r",
+    b"<stack trace> => f",
+    b"",
+]
+FRAMES = [
+    b" => f+0x1/0x2\n", b" => g\n", b" => g [m] <ffffffff81000000>\n", b" =>  g\n", b" => \n", b" =>\n", b" => g \n",
+    b" => g\r\n", b" => \xc3\xa4\n", b" => f => g\n", b"=> f => g\n", b"=> f =>  g => => h\n", b" => f\tg\n", b"\n",
+    b" => 0123456789ab-42      [001] .....    11.791146: e: (f+0x0/0x190)\n",
+]  # fmt: skip
+STACK_HEADS = HEADS.map(lambda head: head[: head.index(b": ") + 2])
+STACKS = st.builds(
+    lambda head, title, frames: head + title + b"\n" * (not frames or frames[0][:1] == b" ") + b"".join(frames),
+    STACK_HEADS,
+    st.sampled_from(TITLES),
+    st.lists(st.sampled_from(FRAMES), max_size=4),
+)
 SCHEMAS: list[dict[str, Any]] = [
     {},
     {"definitions": ["p:e f a=+0(%si):string b=%di:u8"]},
@@ -234,26 +255,60 @@ def test_any_text(text: bytes, schema: dict[str, Any], piece: int, times: int) -
     check(text * times, piece, **schema)
 
 
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.one_of(STACKS, STACKS, LINES), max_size=10).map(b"".join), st.integers(20, 700), st.integers(1, 3))
+def test_any_stacks(text: bytes, piece: int, times: int) -> None:
+    check(text * times, piece)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(LINES, st.binary(max_size=40)), max_size=12).map(b"".join), st.integers(1, 90))
 def test_any_bytes(text: bytes, piece: int) -> None:
     check(text, piece)
 
 
-def test_the_compiled_pass_reads_what_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or the tests above would say nothing of it."""
-    taken = 0
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
+    """Return how many records of each kind the compiled pass has read."""
+    found: Counter[int] = Counter()
     tables = Pass.tables
 
     def counted(self: Pass, rows: Any, *others: Any) -> Any:
-        nonlocal taken
-        taken += len(rows)
+        found.update(self._lines[rows, 1].tolist())
         return tables(self, rows, *others)
 
     monkeypatch.setattr(Pass, "tables", counted)
+    return found
+
+
+def test_the_compiled_pass_reads_what_is_plain(taken: Counter[int]) -> None:
+    """Or the tests above would say nothing of it."""
     head = b"            bash-42      [001] .....    11.791146: e: (f+0x0/0x190)"
     bodies: Iterable[bytes] = (b' a="x" b=-1', b" a=(fault) b=0x5", b' a="" b=7', b' a="/etc/x y" b=-0')
     text = b"".join(head + body + b"\n" for body in bodies) * 500
     check(text)
     # of the first line, which is learned from, and of the last, which no line follows, nothing can be said
-    assert 1900 < taken < 2000
+    assert 1900 < taken[kernel.EVENT] < 2000
+
+
+def test_the_compiled_pass_reads_stacks(taken: Counter[int]) -> None:
+    head = b"            bash-42      [001] .....    11.791146: "
+    event = head + b"e: (f+0x0/0x190) a=1\n"
+    kinds = (
+        b"<stack trace>\n => f+0x1/0x2\n => g [m]\n",
+        b"<user stack trace>\n => libc.so[+0x1234]\n",
+        b"<stack trace>\nCPU:1 [LOST 5 EVENTS]\n",
+        b"<user stack trace> => f+0x1/0x2 => g\n",
+        b"=> f+0x1/0x2 => 0xffffffffc02010de\n",
+    )
+    text = event * 2 + b"".join(head + kind for kind in kinds) * 200
+    check(text)
+    tables = tables_of(text)
+    assert tables["_stacks"].slice(495, 5).select(["user", "frames"]).to_pylist() == [
+        {"user": False, "frames": ["f+0x1/0x2", "g [m]"]},
+        {"user": True, "frames": ["libc.so[+0x1234]"]},
+        {"user": False, "frames": []},
+        {"user": True, "frames": ["f+0x1/0x2", "g"]},
+        {"user": False, "frames": ["f+0x1/0x2", "0xffffffffc02010de"]},
+    ]
+    assert (taken[kernel.STACK], taken[kernel.SHORT_STACK]) == (2 * 600, 2 * 399)
