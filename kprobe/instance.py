@@ -58,21 +58,26 @@ class Instance:
 
     def state(self, name: str) -> str:
         """Return the stripped text of one of its files; "" if it can't be read."""
-        try:
-            return self._tracefs.read(self.path(name)).decode(errors="replace").strip()
-        except OSError:
-            return ""
+        return _text(self._tracefs, self.path(name))
 
     def set_option(self, name: str, is_on: bool) -> None:
-        """Set an option; at the top level the undo puts the old value back."""
-        path = self.path(f"options/{name}")
+        """Set an option; at the top level the undo puts the old value back.
+
+        Instances before Linux 4.4 have no options: those of the top level hold for all, and are set there.
+        """
+        path, is_own = self.path(f"options/{name}"), self.is_own
         old = self.state(f"options/{name}")
+        if not old and is_own and not self._tracefs.exists(self.path("options")):
+            path, is_own = f"options/{name}", False
+            old = _text(self._tracefs, path)
         new = "1" if is_on else "0"
         if old == new:
             return
         if not old:
             raise Unsupported(f"option {name}", f"{path} can't be read")
-        if not self.is_own:
+        if self.is_own and not is_own:
+            self.doubts += (f"instances have no options on this kernel: {name} is set for everybody while this lasts",)
+        if not is_own:
             self._undo.push(
                 f"set {path} back to {old}",
                 lambda: self._put_back(path, old),
@@ -127,6 +132,13 @@ class Instance:
         if any(not line.startswith("#") for line in self.state("trace").splitlines()):
             found.append("the buffer already holds events of others: they come too")
         return found
+
+
+def _text(tracefs: Tracefs, path: str) -> str:
+    try:
+        return tracefs.read(path).decode(errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def new_session(tracefs: Tracefs, owner: Owner, *, is_named: bool = False, after: int = -1) -> tuple[str, int]:

@@ -8,8 +8,11 @@ from functools import partial
 from typing import NamedTuple
 
 from kprobe.check.statements import DEFINITION, FILTER, Statement
+from kprobe.definition import GROUP
 from kprobe.denial import denied
+from kprobe.dialect import has_groups
 from kprobe.errorlog import LoggedError, parse_error_log, parse_filter_error, read_log
+from kprobe.errors import Unsupported
 from kprobe.instance import open_instance
 from kprobe.listing import Line, delete, read_lines
 from kprobe.text.format import FormatField, parse_format
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from kprobe.tracefs import Tracefs
 
 LIST = "dynamic_events"
+OLD_LISTS = ("kprobe_events", "uprobe_events")  # what there is in its place before Linux 5.0
 NO_FILE = "Failed to find the given file"  # of a uprobe: that is the machine's answer, not its kernel's
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -52,12 +56,17 @@ class Answer(NamedTuple):
 class Asked:
     """A kernel that is asked: what is put to it is removed at once, filters and triggers are tried in an instance.
 
-    Raises `KprobeError` where asking isn't permitted.
+    Where there are no instances (Linux 3.2) what is set for an event of ours is set at the top level.
+
+    Raises `KprobeError` where asking isn't permitted, `Unsupported` where a probe can't be removed by itself.
     """
 
     def __init__(self, tracefs: Tracefs, owner: Owner) -> None:
+        if not has_groups(tracefs):
+            raise Unsupported("way to remove one probe of several", "so nothing can be tried on it")
         self._tracefs = tracefs
         self._owner = owner
+        self._lists = (LIST,) if tracefs.exists(LIST) else tuple(name for name in OLD_LISTS if tracefs.exists(name))
         self._undo = Undo()
         self._prefix = ""  # of the instance, once there is one
         self._logged: dict[str, frozenset[LoggedError]] = {}  # records that each error_log had before
@@ -113,6 +122,8 @@ class Asked:
         raise AssertionError("nothing on the stack holds exceptions back")
 
     def _define(self, statement: Statement, undo: ExitStack) -> Answer:
+        if LIST not in self._lists and self._is_others(statement.text):
+            return Answer(unasked="others have a probe of that name, which this kernel would replace")
         try:
             self._tracefs.write(statement.file, _bytes(statement.text))
         except OSError as error:
@@ -136,14 +147,28 @@ class Asked:
         command = f"-:{line.event}" if len(same) == 1 else delete(line, same)
         if command is None:
             raise OSError(errno.EEXIST, "others' probes feed the event, too, and can't be told from ours", line.event)
-        self._tracefs.write(LIST, f"{command}\n".encode(errors="surrogateescape"))
+        self._tracefs.write(self._list_of(line), f"{command}\n".encode(errors="surrogateescape"))
         self._present.discard(line.text)
+
+    def _is_others(self, definition: str) -> bool:
+        """Return whether there is an event that a definition makes: before Linux 5.4 it takes that one's place."""
+        return any(self._tracefs.exists(f"events/{event}") for event in _events(definition))
+
+    def _list_of(self, line: Line) -> str:
+        """Return the file that lists a line, and takes what removes its probe."""
+        return next(
+            (name for name in self._lists[:-1] if line.text in [one.text for one in self._listed(name)]),
+            self._lists[-1],
+        )
 
     def _set(self, file: str, statement: Statement, undo: ExitStack) -> Answer:
         """Set a filter or trigger in the instance, and take it back."""
+        group = "/".join(file.split("/")[1:3])
         path = self._place() + file
+        if not self._place() and group not in {line.event for line in self._list()}:
+            return Answer(unasked="this kernel has no instances to try it in, and the event is everybody's")
         if not self._tracefs.exists(path):
-            return Answer(errno.ENOENT, says=f"there is no event {'/'.join(file.split('/')[1:3])}")
+            return Answer(errno.ENOENT, says=self._missing(path, group))
         try:
             self._tracefs.write(path, _bytes(statement.text))
         except OSError as error:
@@ -153,6 +178,13 @@ class Asked:
         undone = "0" if statement.kind == FILTER else f"!{statement.text}"
         undo.callback(partial(self._tracefs.write, path, _bytes(undone)))
         return Answer()
+
+    def _missing(self, path: str, event: str) -> str:
+        """Return what of a path there isn't: the event, or its file."""
+        directory, _, name = path.rpartition("/")
+        if self._tracefs.exists(directory):
+            return f"this kernel's events have no {name}"
+        return f"there is no event {event}"
 
     def _place(self) -> str:
         if not self._prefix:
@@ -197,8 +229,32 @@ class Asked:
         return Answer(said.errno, text, "event filter parse error", statement.text, column)
 
     def _list(self) -> list[Line]:
-        return read_lines(self._tracefs.read(LIST))
+        return [line for name in self._lists for line in self._listed(name)]
+
+    def _listed(self, name: str) -> list[Line]:
+        return read_lines(self._tracefs.read(name))
 
 
 def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogateescape") + b"\n"
+
+
+def _events(definition: str) -> list[str]:
+    """Return the events, GROUP/NAME, that kernels before 5.4 may make of a definition.
+
+    One without a name has a name of its place, and so has one with a maxactive before Linux 4.12.
+    """
+    head, _, rest = definition.strip().partition(" ")
+    kind, _, name = head.partition(":")
+    place = (rest.split() or [""])[0]
+    path, _, inner = place.rpartition(":")
+    is_user = path.startswith("/")
+    symbol, _, offset = (path.rpartition("/")[2], "", inner) if is_user else inner.partition("+")
+    try:
+        number = int(offset or "0", 0)
+    except ValueError:
+        number = 0
+    made = f"{kind[:1]}_{symbol}_{f'0x{number:x}' if is_user else number}"
+    names = [name] if name and not kind[1:] else [name, made]
+    group = "uprobes" if is_user else GROUP
+    return [one if "/" in one else f"{group}/{one}" for one in names if one]

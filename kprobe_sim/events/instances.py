@@ -35,7 +35,10 @@ class Instances:
             raise refuse(errno.ENAMETOOLONG)
         if name in self.by_name:
             raise refuse(errno.EEXIST)
-        self.by_name[name] = Instance(self._tracing, name, self.top.options.inherited(), self._all, self._files)
+        instance = Instance(self._tracing, name, self.top.options.inherited(), self._all, self._files)
+        if "options" not in self._tracing.machine.profile.tracefs.directory("instances/*"):
+            instance.options = self.top.options  # before Linux 4.4 the top level's hold everywhere (trace_flags)
+        self.by_name[name] = instance
 
     def remove(self, name: str) -> None:
         """Remove an instance, with its triggers and what it had enabled."""

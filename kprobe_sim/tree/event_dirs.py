@@ -218,7 +218,7 @@ class EventDir(EventsNode):
                 return modes.read, lambda flags: Seq(flags, single(self._hist))
             case "id":
                 return modes.read, lambda flags: Simple(flags, lambda: b"%d\n" % event.id, None)
-            case "trigger" if event.can_enable or event.name == "print":
+            case "trigger" if (event.can_enable or event.name == "print") and name in self._recorded():
                 return modes.write, self._open_trigger
             case "btf_ids" if name in self._recorded():
                 return modes.read, lambda flags: Simple(flags, _unrecorded, None)

@@ -109,3 +109,46 @@ def test_every_file_can_be_read_or_refuses(series: str) -> None:
     assert not refused.keys() & {"README", "trace", "kprobe_events", "events/kprobes/e/format", "per_cpu/cpu1/stats"}
     tracefs.write("current_tracer", b"function")
     assert tracefs.read("current_tracer") == b"function\n"
+
+
+@pytest.mark.parametrize(
+    ("series", "notices", "caller"),
+    [
+        ("3.2", [], ""),
+        (
+            "3.13",
+            ["instances have no options on this kernel: stacktrace is set for everybody while this lasts"],
+            "system_call_fastpath",
+        ),
+        ("4.4", [], "entry_SYSCALL_64_fastpath"),
+        ("4.19", [], "do_sys_open"),
+    ],
+)
+def test_stacks_are_traced_and_the_option_is_put_back(series: str, notices: list[str], caller: str) -> None:
+    kernel = SimulatedKernel(series)
+    before = kernel.tracefs.read("trace_options")
+    with Tracer(kernel.tracefs).trace("p:myopen do_sys_open", stacktrace=True, duration=0) as trace:
+        load("opens").play(kernel)
+        lines = trace.read_buffer().decode().splitlines()
+        assert kernel.tracefs.read("options/stacktrace") == (b"1\n" if series in ("3.2", "3.13") else b"0\n")
+    assert trace.notices == notices
+    hits = sum(": myopen: (do_sys_open+" in line for line in lines)
+    assert sum(": <stack trace>" in line for line in lines) == hits > 0
+    assert ([line for line in lines if line.startswith(" => ")][:1] or [" => "]) == [f" => {caller}"]
+    assert kernel.tracefs.read("trace_options") == before
+
+
+def test_an_option_that_others_set_stays_set_on_a_kernel_whose_instances_have_none() -> None:
+    kernel = SimulatedKernel("3.13")
+    kernel.tracefs.write("trace_options", b"stacktrace")
+    with Tracer(kernel.tracefs).trace("p:myopen do_sys_open", stacktrace=True, duration=0) as trace:
+        pass
+    assert trace.notices == []
+    assert kernel.tracefs.read("options/stacktrace") == b"1\n"
+
+
+def test_an_event_has_no_files_but_those_that_are_listed() -> None:
+    tracefs = SimulatedKernel("3.13").tracefs
+    tracefs.write("kprobe_events", b"p:e do_sys_open\n")
+    with pytest.raises(FileNotFoundError):
+        tracefs.write("events/kprobes/e/trigger", b"traceoff")

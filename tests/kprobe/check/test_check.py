@@ -9,7 +9,9 @@ import pytest
 
 from kprobe import open_tracefs
 from kprobe.check import Finding, NoKernel, Statement, check
+from kprobe.check.answers import Asked
 from kprobe.kernels import Kernel, UnknownKernel, chosen
+from kprobe.owners import this_process
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.files.inprocess import SimTracefs
 
@@ -328,3 +330,86 @@ def test_a_kernel_that_does_not_permit_it(monkeypatch: pytest.MonkeyPatch) -> No
 
     with pytest.raises(NotPermitted, match="kprobe_events: Permission denied"):
         check(["p:x vfs_read"], [Kernel("sim:6.12")])
+
+
+ASKED_OF_OLD = (
+    "p:e do_sys_open name=+0(%si):string",
+    'filter: name ~ "*stat"',
+    "trigger: traceoff",
+    "p:x no_such_thing",
+    "p:y do_sys_open a=$arg1",
+    "e:z sched/sched_switch",
+    "sched/sched_switch filter: next_pid == 1",
+    "p:u /bin/busybox:0x1000",
+)
+
+
+@pytest.mark.parametrize(
+    ("series", "answers"),
+    [
+        (
+            "3.2",
+            [
+                *("", "", "ENOENT, this kernel's events have no trigger", "ENOENT", "EINVAL"),
+                "ENOENT, this kernel has no dynamic_events",
+                "this kernel has no instances to try it in, and the event is everybody's",
+                "ENOENT, this kernel has no uprobe_events",
+            ],
+        ),
+        (
+            "3.13",
+            [
+                *("", "", "ENOENT, this kernel's events have no trigger", "ENOENT", "EINVAL"),
+                *("ENOENT, this kernel has no dynamic_events", "", ""),
+            ],
+        ),
+        ("4.4", ["", "", "", "ENOENT", "EINVAL", "ENOENT, this kernel has no dynamic_events", "", ""]),
+        ("4.19", ["", "", "", "ENOENT", "EINVAL", "ENOENT, this kernel has no dynamic_events", "", ""]),
+    ],
+)
+def test_kernels_without_dynamic_events(series: str, answers: list[str]) -> None:
+    said = []
+    for finding in of(*ASKED_OF_OLD, kernels=f"sim:{series}"):
+        answer = finding.verdicts[0].answer
+        name = errno.errorcode[answer.errno] if answer.errno else ""
+        said.append(", ".join(filter(None, (name, answer.says, answer.unasked))))
+    assert said == answers
+
+
+def old(series: str, *lines: bytes) -> tuple[SimulatedKernel, Asked]:
+    kernel = SimulatedKernel(series)
+    for line in lines:
+        kernel.tracefs.write("kprobe_events" if b"/bin" not in line else "uprobe_events", line)
+    return kernel, Asked(kernel.tracefs, this_process())
+
+
+@pytest.mark.parametrize(
+    ("theirs", "definition"),
+    [
+        (b"p:kprobes/e do_sys_open\n", "p:e vfs_read"),
+        (b"p:kprobes/p_do_sys_open_5 do_sys_open+5\n", "p do_sys_open+0x5"),
+        (b"r:kprobes/r_do_sys_open_0 do_sys_open\n", "r10:mine do_sys_open"),  # which doesn't know maxactive
+        (b"p:sched/mine do_sys_open\n", "p:sched/mine vfs_read"),
+        (b"p:uprobes/p_busybox_0x1000 /bin/busybox:0x1000\n", "p /bin/busybox:0x1000"),
+    ],
+)
+def test_what_others_have_isnt_replaced_on_a_kernel_that_would(theirs: bytes, definition: str) -> None:
+    kernel, asked = old("3.13", theirs)
+    file = "uprobe_events" if "/bin" in definition else "kprobe_events"
+    before = kernel.tracefs.read(file)
+    assert before.split()[0] == theirs.split()[0]
+    answer = asked.ask(Statement("definition", definition, file))
+    assert answer.unasked == "others have a probe of that name, which this kernel would replace"
+    assert kernel.tracefs.read(file) == before
+
+
+def test_nothing_stays_on_an_old_kernel() -> None:
+    kernel, asked = old("3.2", b"p:theirs do_sys_open\n")
+    assert asked.ask(Statement("definition", "p:e do_sys_open", "kprobe_events")).is_taken
+    asked.close()
+    assert kernel.tracefs.read("kprobe_events") == b"p:kprobes/theirs do_sys_open\n"
+
+
+def test_a_kernel_that_can_only_remove_all_probes_isnt_asked() -> None:
+    with pytest.raises(NoKernel, match=r"sim:2009: this kernel has no way to remove one probe of several"):
+        of("p:e do_sys_open", kernels="sim:2009")
