@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kprobe.parsing.schema import Schema
     from kprobe.signals import Signals
 
-MISSING = "needs pyarrow, which isn't installed ({}): pip install 'kprobe-sim[bulk]', or take --format ndjson or csv"
+MISSING = "needs pyarrow, which isn't installed ({}): pip install pyarrow, or take --format ndjson or csv"
 DONE, FAILED, USAGE_ERROR = 0, 1, 2
 PROBLEMS = 20  # of a trace.dat that are told
 

@@ -118,7 +118,7 @@ class Source:
             import zstandard
         except ImportError:
             raise NotText(
-                f"{self.name} is packed by zstd: zstdcat {self.name} | kprobe parse, or pip install 'kprobe-sim[bulk]'"
+                f"{self.name} is packed by zstd: zstdcat {self.name} | kprobe parse, or pip install zstandard"
             ) from None
         unpacker = zstandard.ZstdDecompressor().decompressobj()
         try:
