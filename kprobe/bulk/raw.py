@@ -18,9 +18,8 @@ from kprobe.bulk.merge import merged
 from kprobe.bulk.plain import bits, labelled
 from kprobe.bulk.plain import numbers as column_of
 from kprobe.bulk.rows import Rows, stem
-from kprobe.bulk.texts import gather
 from kprobe.bulk.types import integer_of
-from kprobe.bulk.walk import coded, numbers, texts, walk
+from kprobe.bulk.walk import coded, copied, frames, numbers, sorted_by_event, texts, walk
 from kprobe.pages.events import Events, Known
 from kprobe.pages.flags import Flags
 from kprobe.pages.header import PageHeader
@@ -30,10 +29,9 @@ from kprobe.pages.page import Pages
 from kprobe.pages.tasks import Tasks
 from kprobe.text.records import Clock, Record
 
-AT_ONCE: Final = 1 << 20  # bytes of pages that are read at once
+AT_ONCE: Final = 1 << 21  # bytes of pages that are read at once
 _SHORT: Final = 4 * 28  # bytes of an event whose header has one word
 _SMALLEST: Final = 12  # bytes of an event with its header
-_STACK_ENDS: Final = (0, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)
 _COMMON: Final = ("common_flags", "common_preempt_count", "common_pid")
 
 
@@ -73,6 +71,8 @@ class RawReading:
         self._known: list[Known] = []
         self._asked: set[int] = set()
         self._buffer = np.zeros(0, np.uint8)
+        self._zeros = np.zeros(0, np.int32)
+        self._constants: dict[str, Any] = {}
 
     def _types(self, name: str) -> Mapping[str, pa.DataType]:
         known = next((one for one in self._known if one.name == name), None)
@@ -84,33 +84,40 @@ class RawReading:
         count = len(data) // size
         parts: dict[str, list[pa.Table]] = {}
         good = np.zeros(count, bool)
-        found = np.zeros((0, 6), np.int64)
         if self._header.order == "little" and count > 1 and not self._known:
             # what the first page has is known when the others are read
             parts = {name: [table] for name, table in self.tables(data[:size], cpu, offset).items()}
             data, offset, count = data[size:], offset + size, count - 1
             good = good[1:]
-        if self._header.order == "little" and self._known:
+        odd: list[list[int]] = []
+        if self._header.order == "little" and self._known and count:
             self._buffer = np.frombuffer(data + bytes(8), np.uint8)
-            found = self._walk(count, good)
-            self._check_texts(found, good)
-            found = found[good[found[:, 1]]]
-            for row in found[found[:, 0] < 0].tolist():
-                self._event(data, row, cpu, offset)
-            for slot in range(len(self._known)):
-                if not (found[:, 0] == slot).any():
-                    continue
-                known = self._known[slot]
-                make = self._stacks if known.special else self._table
-                name, table = make(known, found[found[:, 0] == slot], cpu, offset)
-                parts.setdefault(name, []).append(table)
-        for page in np.flatnonzero(~good).tolist():
-            self._page(data[page * size : (page + 1) * size], cpu, offset + page * size)
-        if rest := data[count * size :]:
-            self._page(rest, cpu, offset + count * size)
-        for name, table in self._rows.tables().items():
+            places, columns = self._walk(count, good)
+            odd = columns[:, : places[0]].T.tolist()
+            for slot in np.flatnonzero(np.diff(places)).tolist():
+                known, events = self._known[slot], columns[:, places[slot] : places[slot + 1]]
+                if not known.special:
+                    events, texts_of = self._texts(known, events, odd)
+                    name, table = stem(known.name), self._table(known, events, texts_of, cpu, offset)
+                else:
+                    name, table = "_stacks", self._stacks(known, events, cpu, offset)
+                if len(table):
+                    parts.setdefault(name, []).append(table)
+        odd += [[page * size] for page in np.flatnonzero(~good).tolist()]
+        if count * size < len(data):
+            odd.append([count * size])
+        for name, table in self._one_by_one(data, sorted(odd), cpu, offset).items():
             parts.setdefault(name, []).append(table)
         return {name: merged(tables) for name, tables in parts.items()}
+
+    def _one_by_one(self, data: bytes, odd: list[list[int]], cpu: int, offset: int) -> dict[str, pa.Table]:
+        """Leave pages, of which only the place is said, and events to `kprobe.pages`."""
+        for row in odd:
+            if len(row) == 1:
+                self._page(data[row[0] : row[0] + self._header.size], cpu, offset + row[0])
+            else:
+                self._event(data, row, cpu, offset)
+        return self._rows.tables()
 
     def _page(self, data: bytes, cpu: int, offset: int) -> None:
         self.pages.tasks, self.pages.tgids = self.tasks, self.tgids
@@ -122,7 +129,7 @@ class RawReading:
 
     def _event(self, data: bytes, row: list[int], cpu: int, offset: int) -> None:
         """Read an event that isn't plain, on a page that has nothing else."""
-        _, _, first, begin, end, stamp = row
+        first, begin, end, stamp = row
         header = self._header
         length = end - begin
         event = struct.pack("<I", length // 4) if 0 < length <= _SHORT else struct.pack("<II", 0, length + 4)
@@ -153,85 +160,95 @@ class RawReading:
             known.name, {field.name: None for field in known.reader.layout.fields}
         )
 
-    def _walk(self, count: int, good: Any) -> Any:
+    def _walk(self, count: int, good: Any) -> tuple[Any, Any]:
+        """Find the events; give where those of each kind end, first those that aren't plain, and their columns."""
         header = self._header
-        common = self._known[0].reader.layout.common if self._known else ()
-        type_at = next((field.offset for field in common if field.name == "common_type"), 0)
+        common = self._known[0].reader.layout.common
+        type_at = next(field.offset for field in common if field.name == "common_type")
         layout = header.stamp, header.commit, header.long, header.data, header.size, type_at
-        sizes = np.array([max(known.reader.layout.size, 8) for known in self._known] or [0], np.int64)
-        found = np.zeros((count * (header.size // _SMALLEST), 6), np.int64)
+        sizes = np.array([max(known.reader.layout.size, 8) for known in self._known], np.int64)
+        found = np.empty((count * (header.size // _SMALLEST), 6), np.int64)
         rows = walk(self._buffer, count, layout, self._slots, sizes, good, found)
-        return found[:rows]
-
-    def _check_texts(self, found: Any, good: Any) -> None:
-        """Leave events with a text that isn't plain to `kprobe.pages`, and all where a task's name isn't."""
         if any(escaped(name) != name for name in self.tasks.values()):
             good[:] = False
-        for slot, known in enumerate(self._known):
-            layout = known.reader.layout
-            fields = [field for field in layout.fields if field.kind == "string"]
-            rows = found[found[:, 0] == slot] if fields else found[:0]
-            places, lengths = np.empty(len(rows), np.int64), np.empty(len(rows), np.int32)
-            for field in fields if len(rows) else ():
-                texts(self._buffer, rows[:, 3], rows[:, 4], field.offset, layout.is_probe, places, lengths)
-                found[np.flatnonzero(found[:, 0] == slot)[lengths == -2], 0] = -1
-                rows = found[found[:, 0] == slot]
-                places, lengths = places[: len(rows)], lengths[: len(rows)]
+        columns = np.empty((4, rows), np.int64)
+        return sorted_by_event(found[:rows], good, len(self._known), columns), columns
 
-    def _context(self, known: Known, found: Any, cpu: int, offset: int) -> dict[str, Any]:
-        count, starts = len(found), found[:, 3]
+    def _texts(self, known: Known, events: Any, odd: list[list[int]]) -> tuple[Any, dict[str, Any]]:
+        """Give the columns that are texts; an event with one that isn't plain is put to the odd ones instead."""
+        fields = [field for field in known.reader.layout.fields if field.kind == "string"]
+        is_odd = np.zeros(events.shape[1], bool)
+        columns = {field.name: self._text(events, field, known.reader.layout.is_probe, is_odd) for field in fields}
+        if not is_odd.any():
+            return events, columns
+        odd += events[:, is_odd].T.tolist()
+        return self._texts(known, np.ascontiguousarray(events[:, ~is_odd]), odd)
+
+    def _text(self, events: Any, field: FieldLayout, is_probe: bool, is_odd: Any) -> Any:
+        _, starts, ends, _ = events
+        count = len(starts)
+        offsets, present = np.empty(count + 1, np.int32), np.empty(count, bool)
+        data = np.empty(int((ends - starts).sum()), np.uint8)
+        used = texts(self._buffer, starts, ends, field.offset, is_probe, offsets, present, is_odd, data)
+        shown = None if present.all() else bits(present)
+        return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data[:used]), shown)
+
+    def _constant(self, text: str, count: int) -> Any:
+        if len(self._zeros) < count:
+            self._zeros = np.zeros(count, np.int32)
+        if (names := self._constants.get(text)) is None:
+            names = self._constants[text] = pa.array([text])  # the library takes long for a single one
+        return labelled(self._zeros[:count], names)
+
+    def _context(self, known: Known, events: Any, cpu: int, offset: int) -> dict[str, Any]:
+        firsts, starts, _, stamps = events
+        count = len(starts)
         common = {field.name: field for field in known.reader.layout.common}
         flags, depths, pids = (self._numbers(starts, common[name]) for name in _COMMON)
-        constant = np.zeros(count, np.int32)
         return {
-            "file": labelled(constant, pa.array([self._rows.file])),
-            "offset": column_of(found[:, 2] + offset),
+            "file": self._constant(self._rows.file, count),
+            "offset": column_of(firsts + offset),
             "task": self._labels(pids, lambda pid: escaped(self.tasks[pid])),
             "pid": column_of(pids),
-            "tgid": _mapped(pids, self.tgids.get, pa.int64()),
+            "tgid": _mapped(pids, self.tgids.get, pa.int64()) if self.tgids else pa.nulls(count, pa.int64()),
             "cpu": column_of(np.full(count, cpu, np.int32)),
             "flags": self._labels(flags << 8 | depths, self._flags.__getitem__),
-            "timestamp": column_of(found[:, 5]),
-            "clock": labelled(constant, pa.array([str(self._clock)])),
+            "timestamp": column_of(stamps.copy()),
+            "clock": self._constant(str(self._clock), count),
         }
 
-    def _table(self, known: Known, found: Any, cpu: int, offset: int) -> tuple[str, pa.Table]:
+    def _table(self, known: Known, events: Any, texts_of: dict[str, Any], cpu: int, offset: int) -> pa.Table:
         layout = known.reader.layout
-        starts, ends, count = found[:, 3], found[:, 4], len(found)
-        constant = np.zeros(count, np.int32)
-        columns = self._context(known, found, cpu, offset) | {
+        starts = events[1]
+        count = len(starts)
+        columns = self._context(known, events, cpu, offset) | {
             "address": self._place(starts, layout.address),
             "caller": self._place(starts, layout.caller),
-            "group": labelled(constant, pa.array([known.group])) if known.group else pa.nulls(count, LABEL),
-            "instance": labelled(constant, pa.array([self._instance])) if self._instance else pa.nulls(count, LABEL),
+            "group": self._constant(known.group, count) if known.group else pa.nulls(count, LABEL),
+            "instance": self._constant(self._instance, count) if self._instance else pa.nulls(count, LABEL),
             "complete": pa.nulls(count, pa.bool_()).fill_null(True),
             "guessed": pa.ListArray.from_arrays(column_of(np.zeros(count + 1, np.int32)), pa.array([], pa.string())),
             "raw": pa.nulls(count, pa.binary()),
         }
         assert list(columns) == EVENT.names
         for field in layout.fields:
-            columns[ARGUMENT + field.name] = self._field(starts, ends, field, layout.is_probe)
-        return stem(known.name), pa.table(columns)
+            column = texts_of[field.name] if field.kind == "string" else self._field(starts, field)
+            columns[ARGUMENT + field.name] = column
+        return pa.table(columns)
 
-    def _stacks(self, known: Known, found: Any, cpu: int, offset: int) -> tuple[str, pa.Table]:
+    def _stacks(self, known: Known, events: Any, cpu: int, offset: int) -> pa.Table:
+        _, starts, ends, _ = events
+        count = len(starts)
         fields = {field.name: field for field in known.reader.layout.fields}
-        at = fields["caller"].offset
-        sizes = self._numbers(found[:, 3], fields["size"]) if "size" in fields else np.full(len(found), -1)
-        frames: list[str] = []
-        offsets = [0]
-        for begin, end, size in zip(found[:, 3].tolist(), found[:, 4].tolist(), sizes.tolist(), strict=True):
-            addresses = self._buffer[begin + at : begin + at + (end - begin - at) // 8 * 8].view("<u8").tolist()
-            for address in addresses[:size] if size >= 0 else addresses:
-                if address in _STACK_ENDS:
-                    break
-                frames.append(self._places[address].text)
-            offsets.append(len(frames))
-        texts_of = pa.array([escaped(frame) for frame in frames], pa.string())
-        columns = self._context(known, found, cpu, offset) | {
-            "user": pa.nulls(len(found), pa.bool_()).fill_null(known.special == "user_stack"),
-            "frames": pa.ListArray.from_arrays(column_of(np.array(offsets, np.int32)), texts_of),
+        counts = self._numbers(starts, fields["size"]) if "size" in fields else np.full(count, -1)
+        offsets, addresses = np.empty(count + 1, np.int32), np.empty(int((ends - starts).sum()) // 8, np.int64)
+        used = frames(self._buffer, starts, ends, fields["caller"].offset, counts, offsets, addresses)
+        shown = self._labels(addresses[:used].view(np.uint64), lambda address: escaped(self._places[address].text))
+        columns = self._context(known, events, cpu, offset) | {
+            "user": pa.nulls(count, pa.bool_()).fill_null(known.special == "user_stack"),
+            "frames": pa.ListArray.from_arrays(column_of(offsets), shown.cast(pa.string())),
         }
-        return "_stacks", pa.table(columns)
+        return pa.table(columns)
 
     def _numbers(self, starts: Any, field: FieldLayout, at: int = 0) -> Any:
         out = np.empty(len(starts), np.int64)
@@ -249,32 +266,26 @@ class RawReading:
         values = self._numbers(starts, field).view(np.uint64)
         return self._labels(values, lambda value: escaped(self._places[value].text))
 
-    def _field(self, starts: Any, ends: Any, field: FieldLayout, is_probe: bool) -> Any:
+    def _field(self, starts: Any, field: FieldLayout) -> Any:
         kind = _type(field)
-        if field.kind == "string":
-            return self._texts(starts, ends, field, is_probe)
         if field.kind == "symbol":
             known, which = _different(self._numbers(starts, field))
             known = known.view(np.uint64)
             shown = array([plain_value(self._places.symbol(value)) for value in known.tolist()], kind)
             return shown.take(pa.array(which))
+        width = field.elements or 1
+        one = kind if field.elements is None else kind.value_type
+        if one.bit_width == 8 * field.item:
+            data = np.empty(len(starts) * width * field.item, np.uint8)
+            copied(self._buffer, starts, field.offset, width * field.item, data)
+            values = pa.Array.from_buffers(one, len(starts) * width, [None, pa.py_buffer(data)])
+        else:
+            each = [self._numbers(starts, field, i * field.item) for i in range(width)]
+            values = column_of(np.column_stack(each).ravel())
         if field.elements is None:
-            return column_of(self._numbers(starts, field).astype(kind.to_pandas_dtype()))
-        width = field.elements
-        each = np.column_stack([self._numbers(starts, field, i * field.item) for i in range(width)])
-        offsets = np.arange(len(starts) + 1, dtype=np.int32) * width
-        values = each.ravel().astype(kind.value_type.to_pandas_dtype())
-        return pa.ListArray.from_arrays(column_of(offsets.astype(np.int32)), column_of(values))
-
-    def _texts(self, starts: Any, ends: Any, field: FieldLayout, is_probe: bool) -> Any:
-        places, lengths = np.empty(len(starts), np.int64), np.empty(len(starts), np.int32)
-        texts(self._buffer, starts, ends, field.offset, is_probe, places, lengths)
-        missing = lengths < 0
-        lengths = np.maximum(lengths, 0)
-        offsets, data = np.zeros(len(starts) + 1, np.int32), np.zeros(int(lengths.sum()), np.uint8)
-        gather(self._buffer, places, lengths, offsets, data)
-        present = bits(~missing) if missing.any() else None
-        return pa.StringArray.from_buffers(len(starts), pa.py_buffer(offsets), pa.py_buffer(data), present)
+            return values
+        offsets = np.arange(0, (len(starts) + 1) * width, width, dtype=np.int32)
+        return pa.ListArray.from_arrays(column_of(offsets), values)
 
 
 def _is_stack(known: Known) -> bool:

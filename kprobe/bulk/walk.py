@@ -1,12 +1,27 @@
 """The pages of a ring buffer, walked by compiled code: where the plain events are, and their numbers and texts."""
 
 import numba
+import numpy as np
 
 _QUICK = {"cache": True, "nogil": True}
 
 
 @numba.njit(**_QUICK)
+def _four(buf, at):
+    return (
+        numba.uint64(buf[at])
+        | numba.uint64(buf[at + 1]) << numba.uint64(8)
+        | numba.uint64(buf[at + 2]) << numba.uint64(16)
+        | numba.uint64(buf[at + 3]) << numba.uint64(24)
+    )
+
+
+@numba.njit(**_QUICK)
 def _at(buf, at, size):
+    if size == 4:
+        return _four(buf, at)
+    if size == 8:
+        return _four(buf, at) | _four(buf, at + 4) << numba.uint64(32)
     value = numba.uint64(0)
     for i in range(size):
         value |= numba.uint64(buf[at + i]) << numba.uint64(8 * i)
@@ -33,18 +48,18 @@ def walk(buf, count, layout, slots, sizes, good, found):  # noqa: C901 - one pag
         at = base + data
         is_plain = stop <= base + size and commit >> numba.uint64(27) == 0 and 0 <= stamp < 1 << 58
         while is_plain and at + 4 <= stop:
-            word = numba.int64(_at(buf, at, 4))
+            word = numba.int64(_four(buf, at))
             kind, delta = word & 31, word >> 5
             if kind == 29 and delta == 0:
                 at = stop
                 break
             if kind == 30 and at + 8 <= stop:
-                stamp += delta + (numba.int64(_at(buf, at + 4, 4)) << 27)
+                stamp += delta + (numba.int64(_four(buf, at + 4)) << 27)
                 at += 8
                 continue
             begin, end = at + 4, at + 4 + 4 * kind
             if kind == 0 or kind > 28:
-                begin, end = at + 8, at + 4 + numba.int64(_at(buf, at + 4, 4))
+                begin, end = at + 8, at + 4 + numba.int64(_four(buf, at + 4))
                 if kind > 29 or begin > stop or not begin <= end <= stop:
                     is_plain = False
                     break
@@ -73,33 +88,115 @@ def walk(buf, count, layout, slots, sizes, good, found):  # noqa: C901 - one pag
 
 
 @numba.njit(**_QUICK)
+def sorted_by_event(found, good, slots, columns):
+    """Put the rows of good pages together by event, those that aren't plain first; say where those of each begin.
+
+    `columns` gets of each row where what belongs to it begins, where it begins and ends, and its time.
+    """
+    places = np.zeros(slots + 2, np.int64)
+    for i in range(len(found)):
+        if good[found[i, 1]]:
+            places[found[i, 0] + 2] += 1
+    for slot in range(slots + 1):
+        places[slot + 1] += places[slot]
+    for i in range(len(found)):
+        if good[found[i, 1]]:
+            at = places[found[i, 0] + 1]
+            for k in range(4):
+                columns[k, at] = found[i, k + 2]
+            places[found[i, 0] + 1] += 1
+    return places
+
+
+@numba.njit(**_QUICK)
 def numbers(buf, starts, offset, size, signed, out):
     """Read numbers of `size` bytes; `out` is of 64 bits."""
+    if size == 8:
+        for i in range(len(starts)):
+            out[i] = numba.int64(_at(buf, starts[i] + offset, 8))
+        return
     for i in range(len(starts)):
         value = _at(buf, starts[i] + offset, size)
-        if signed and size < 8 and value >> numba.uint64(8 * size - 1):
+        if signed and value >> numba.uint64(8 * size - 1):
             value |= ~numba.uint64(0) << numba.uint64(8 * size)
         out[i] = numba.int64(value)
 
 
 @numba.njit(**_QUICK)
-def texts(buf, starts, ends, offset, is_probe, places, lengths):
-    """Find texts by their locations; a length is -1 for what couldn't be read, and -2 for a text that isn't plain."""
+def copied(buf, starts, offset, size, out):
+    """Copy `size` bytes of each event."""
+    if size == 4:
+        for i in range(len(starts)):
+            for k in range(4):
+                out[4 * i + k] = buf[starts[i] + offset + k]
+    elif size == 8:
+        for i in range(len(starts)):
+            for k in range(8):
+                out[8 * i + k] = buf[starts[i] + offset + k]
+    else:
+        for i in range(len(starts)):
+            for k in range(size):
+                out[size * i + k] = buf[starts[i] + offset + k]
+
+
+@numba.njit(**_QUICK)
+def texts(buf, starts, ends, offset, is_probe, offsets, present, odd, out):
+    """Copy texts one after the other, as their locations say; return their length.
+
+    `offsets` gets where each begins, and the end; `present` is false for what couldn't be read.  A text that isn't
+    plain is left out, which `odd` says.
+    """
+    used = 0
     for i in range(len(starts)):
-        where = numba.int64(_at(buf, starts[i] + offset, 4))
+        offsets[i] = used
+        where = numba.int64(_four(buf, starts[i] + offset))
         length = where >> 16
         at = starts[i] + (where & 0xFFFF)
-        places[i] = at
+        present[i] = length > 0 or not is_probe
         if length == 0:
-            lengths[i] = -1 if is_probe else 0
             continue
         if at + length > ends[i]:
-            lengths[i] = -2
+            odd[i] = True
             continue
-        end = at
-        while end < at + length and 0 < buf[end] < 128:
-            end += 1
-        lengths[i] = -2 if end < at + length and buf[end] != 0 else end - at
+        seen, zeros = numba.uint8(0), 0
+        for k in range(length):
+            c = buf[at + k]
+            out[used + k] = c
+            seen |= c
+            zeros += c == 0
+        if zeros != 1 or seen > 127 or buf[at + length - 1] != 0:
+            # only what stands before the first zero counts
+            end = at
+            while end < at + length and 0 < buf[end] < 128:
+                end += 1
+            if end < at + length and buf[end] != 0:
+                odd[i] = True
+                continue
+            used += end - at
+        else:
+            used += length - 1
+    offsets[len(starts)] = used
+    return used
+
+
+@numba.njit(**_QUICK)
+def frames(buf, starts, ends, at, counts, offsets, out):
+    """Read the addresses of call stacks up to what ends them; a count below 0 doesn't say how many there are."""
+    used = 0
+    for i in range(len(starts)):
+        offsets[i] = used
+        begin = starts[i] + at
+        count = (ends[i] - begin) // 8
+        if 0 <= counts[i] < count:
+            count = counts[i]
+        for k in range(count):
+            address = _at(buf, begin + 8 * k, 8)
+            if address == 0 or address == numba.uint64(0xFFFFFFFF) or address == ~numba.uint64(0):
+                break
+            out[used] = numba.int64(address)
+            used += 1
+    offsets[len(starts)] = used
+    return used
 
 
 @numba.njit(**_QUICK)
