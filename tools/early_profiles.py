@@ -69,7 +69,17 @@ def _symbols(recorded: Path) -> dict[str, list[tuple[int, int, str]]]:
                 found.setdefault(name, [(int(address, 16) - int(offset, 16), int(size, 16), "T")])
     for name, start, length in _of_stacks(recorded / "traces"):
         found.setdefault(name, [(start, length, "t")])
-    return {name: sorted(set(places)) for name, places in found.items()}
+    found.setdefault("kretprobe_trampoline", _trampoline(recorded / "traces"))
+    return {name: sorted(set(places)) for name, places in found.items() if places}
+
+
+def _trampoline(traces: Path) -> list[tuple[int, int, str]]:
+    """Return where what return probes return to is: on the stack of a call that one of them hit, before all else."""
+    types = (traces / "01_types.trace").read_text("latin-1")
+    offsets = "".join(path.read_text("latin-1") for path in sorted(traces.glob("*sym*offset.trace")))
+    on_stack = set(re.findall(r": t_stk: .* arg2=(?:0x)?([0-9a-f]{16}) ", types))
+    length = re.search(r"^ => kretprobe_trampoline\+0x0/0x([0-9a-f]+)$", offsets, re.MULTILINE)
+    return [(int(address, 16), int(length[1], 16), "t") for address in on_stack] if length else []
 
 
 def _of_stacks(traces: Path) -> Iterator[tuple[str, int, int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from kprobe_sim.builds.gates import Gates
 from kprobe_sim.fetch.argument import FetchArg, Store
 from kprobe_sim.fetch.evaluate import ARGUMENT_REGISTERS, bits_of, layout_of
 from kprobe_sim.fetch.expression import Deref, From
@@ -26,8 +27,10 @@ class _Unstated(Exception):
     """A call doesn't state what is fetched."""
 
 
-def compile_direct(arguments: Sequence[FetchArg], start: int) -> Direct | None:
+def compile_direct(arguments: Sequence[FetchArg], start: int, gates: Gates) -> Direct | None:
     """Compile the arguments of a probe, which begin at byte `start` of its record; None if they look at more."""
+    if gates.early and any(argument.expression.source.kind is From.COMM for argument in arguments):
+        return None  # whose NUL isn't counted
     takes = [_text(argument) if argument.is_dynamic else _number(argument) for argument in arguments]
     known = [take for take in takes if take is not None]
     if len(known) < len(takes):

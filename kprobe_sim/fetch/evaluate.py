@@ -134,6 +134,8 @@ def _failed(argument: FetchArg, gates: Gates) -> Callable[[State, int], int | No
 
     Source: copy_from_kernel_nofault(), whose loads of more than a byte store their register, read or not.
     """
+    if gates.early:
+        return lambda state, address: 0
     stored, user = gates.failed_kernel_read, argument.expression.derefs[-1].user
     if user or (argument.type.size == 1 and stored != "zero"):
         return lambda state, address: None
@@ -157,7 +159,7 @@ def _number(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[Stat
     value = _value(argument, stack_size)
     take = bits_of(argument)
     size = argument.type.size
-    untouched = Hole(0, size)
+    untouched: int | Hole = 0 if gates.early else Hole(0, size)  # early kernels store 0 for what they can't read
     if argument.store is Store.RAW:
 
         def raw(state: State) -> int | Hole:
@@ -167,7 +169,8 @@ def _number(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[Stat
         return raw
 
     offset, user, _ = argument.expression.derefs[-1]
-    unread = untouched if argument.bits is None else Hole(0, size, take)  # the bits are taken of what is there
+    is_whole = gates.early or argument.bits is None
+    unread = untouched if is_whole else Hole(0, size, take)  # the bits are taken of what is there
     failed = _failed(argument, gates)
 
     def memory(state: State) -> int | Hole:
@@ -229,7 +232,7 @@ def compile_arguments(
     places = [index for index, argument in enumerate(arguments) if argument.is_dynamic]
     arrays = [index for index, argument in enumerate(arguments) if argument.length and not argument.is_dynamic]
     fetches: list[Callable[[State], int | bytes | Hole | None]] = [
-        compile_plain_string(argument, _value(argument, stack_size))
+        compile_plain_string(argument, _value(argument, stack_size), gates)
         if argument.is_dynamic
         else _fixed(argument, gates, stack_size)
         for argument in arguments

@@ -131,23 +131,69 @@ def _read(state: State, address: int, user: bool, empty_is_fault: bool) -> Item:
     return _plain(ByWords(content + b"\0") if user else content + b"\0")
 
 
+def _read_early(state: State, address: int, is_fault: bool) -> Item:
+    """Measure the string at an address as kernels before 4.20 do: up to where it can't be read, and that byte, too.
+
+    Those before 4.3 (not `is_fault`) have what they could read, which may be nothing.
+    """
+    content = state.memory.string(address, MAX_STRING)
+    if content is not None:
+        return _long(state, address, MAX_STRING, user=False) if len(content) >= MAX_STRING else _plain(content + b"\0")
+    readable = bytearray()
+    while byte := state.memory.read(address + len(readable), 1):
+        readable += byte
+    return Item(len(readable) + 1, _fault_in_kernel) if is_fault else _plain(bytes(readable) + b"\0")
+
+
+def _early_comm(state: State) -> Text:
+    """The task's name: its NUL isn't counted (strlcpy), so what comes next begins there."""
+    name = state.comm
+
+    def write(room: int) -> Written:
+        return Written((name + b"\0")[:room], len(name), len(name))
+
+    return Text((Item(len(name) + 1, write),), 1)
+
+
+def _compile_early(argument: FetchArg, value: Callable[[State], int | None], gates: Gates) -> Callable[[State], Text]:
+    """Compile a string argument of kernels before 4.20; an address of 0 is never tried, whatever the offset."""
+    if not argument.expression.derefs and argument.expression.source.kind is From.COMM:
+        return _early_comm
+    offset = argument.expression.derefs[-1].offset if argument.last_is_stored else 0
+    is_fault = gates.unreadable_string == "fault"
+    is_followed = argument.expression.source.kind not in (From.IMMEDIATE, From.SYMBOL) or (
+        len(argument.expression.derefs) > 1
+    )
+
+    def single(state: State) -> Text:
+        number = value(state) or 0
+        if not number and is_followed:
+            return Text((_FAULT,), 1)
+        return Text((_read_early(state, (number + offset) & ULONG_MAX, is_fault),), 1)
+
+    return single
+
+
 def _symbol(text: str) -> Item:
     content = text.encode("latin-1") + b"\0"
     # The kernel doesn't write down the length: the room stays in its place.
     return Item(len(content), lambda room: Written(content[:room], len(content) - 1, room))
 
 
-def compile_plain_string(argument: FetchArg, value: Callable[[State], int | None]) -> Callable[[State], bytes | None]:
+def compile_plain_string(
+    argument: FetchArg, value: Callable[[State], int | None], gates: Gates
+) -> Callable[[State], bytes | None]:
     """Compile a string argument where nothing is odd about it: the string, NUL included; None: see `compile_string`.
 
     `value` gives its address.
     """
+    early = gates.early
     source = argument.expression.source
     derefs = argument.expression.derefs
     user = argument.store is Store.USER_STRING
     offset = derefs[-1].offset if argument.last_is_stored else 0
     is_text = not derefs and source.kind in (From.TEXT, From.COMM)
-    if argument.length or argument.store is Store.SYMBOL_NAME or (is_text and user):
+    if argument.length or argument.store is Store.SYMBOL_NAME or (is_text and (user or early)):
         return lambda state: None
     if not derefs and source.kind is From.TEXT:
         fixed = source.text.encode("latin-1") + b"\0"
@@ -157,7 +203,7 @@ def compile_plain_string(argument: FetchArg, value: Callable[[State], int | None
 
     def single(state: State) -> bytes | None:
         number = value(state)
-        if number is None:
+        if number is None or (early and not number):
             return None
         address = (number + offset) & ULONG_MAX
         if user and address >= TASK_SIZE:
@@ -172,6 +218,8 @@ def compile_string(
     argument: FetchArg, value: Callable[[State], int | None], symbols: Covering, gates: Gates
 ) -> Callable[[State], Text]:
     """Compile a string argument; `value` gives the address, or the value whose symbol is named."""
+    if gates.early:
+        return _compile_early(argument, value, gates)
     source = argument.expression.source
     derefs = argument.expression.derefs
     empty_is_fault = gates.empty_user_string_is_fault

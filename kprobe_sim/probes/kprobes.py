@@ -116,7 +116,7 @@ class Kprobes(ProbeKind[Kprobe]):
         probe.evaluate = compile_arguments(
             found.arguments, probe.event.start, dyn_events.symbols, dyn_events.gates, stack_size
         )
-        probe.direct = None if is_return else compile_direct(found.arguments, probe.event.start)
+        probe.direct = None if is_return else compile_direct(found.arguments, probe.event.start, dyn_events.gates)
         if is_return and not probe.maxactive and not dyn_events.gates.early:
             probe.maxactive = (
                 max(10, 2 * dyn_events.machine.cpus) if dyn_events.gates.maxactive_floor else dyn_events.machine.cpus

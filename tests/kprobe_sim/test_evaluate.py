@@ -197,7 +197,7 @@ def by_the_rule() -> Iterator[None]:
     """Let probes that are defined now make their records of the whole state, with all that can happen to them."""
     with (
         patch("kprobe_sim.probes.kprobes.compile_arguments", compile_exactly),
-        patch("kprobe_sim.probes.kprobes.compile_direct", lambda arguments, start: None),
+        patch("kprobe_sim.probes.kprobes.compile_direct", lambda arguments, start, gates: None),
     ):
         yield
 
