@@ -9,6 +9,7 @@ LONG = ("help", "version", "tracefs=", "top-level", "follow", "raw", "dry-run", 
 VERBS = {
     "clean": "",
     "list": "",
+    "functions": "",
     "check": "check.command",
     "parse": "parsing.command",
     "corpus": "corpus.command",
@@ -19,6 +20,7 @@ WITH_VERBS = ("-h", "--help", "--version", "--tracefs")
 ACTS: dict[str, tuple[str, tuple[str, ...], int, int]] = {
     "clean": ("clean", ("--dry-run",), 0, 0),
     "list": ("probing.event_table", ("--json",), 0, 0),
+    "functions": ("probing.function_table", ("-v",), 1, 1 << 30),
 }
 SWITCHES = {  # options without a value -> what of the request they set
     "-F": "force",
@@ -40,6 +42,7 @@ USAGE = """\
 USAGE: kprobe [-FhHsv] [-d secs] [-p PID] [-L TID] [--tracefs SPEC] definition [filter]
        kprobe clean [--dry-run] [--tracefs SPEC]
        kprobe list [--json] [--tracefs SPEC]
+       kprobe functions NAME|PATTERN ... [-v] [--tracefs SPEC]
        kprobe check [--kernels LIST] [--format FORMAT] FILE|-|DEFINITION ...
        kprobe parse [--format FORMAT] [--schema PATH] ... [FILE ...]
        kprobe corpus list|check|export DIR [--kernels LIST] [--scenarios LIST]
@@ -72,6 +75,8 @@ Trace one kernel probe, print what the kernel records, and leave nothing behind.
   --dry-run        with clean: only say what there is
   list             every dynamic event: whose it is, where it is enabled, its hits and what the kernel missed
   --json           with list: an object a line
+  functions        which functions there are of these names (* ? [...]), if each can be probed, or why not, its address,
+                   module and C prototype; -v: also what holds each parameter
   check            what every simulated kernel makes of definitions, filters and triggers, and what all take instead:
                    kprobe check -h
   parse            what the text of a trace says, as text, JSON lines or CSV: kprobe parse -h

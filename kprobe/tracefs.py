@@ -134,10 +134,21 @@ class LocalTracefs:
 
     def kallsyms(self) -> bytes:
         """Return this machine's /proc/kallsyms, b"" if that isn't the traced kernel's or can't be read."""
+        return self._around("/proc/kallsyms")
+
+    def btf(self) -> bytes:
+        """Return the BTF of this machine's kernel, likewise."""
+        return self._around("/sys/kernel/btf/vmlinux")
+
+    def blacklist(self) -> bytes:
+        """Return this machine's list of ranges that no kprobe may be in, likewise."""
+        return self._around("/sys/kernel/debug/kprobes/blacklist")
+
+    def _around(self, path: str) -> bytes:
         if not is_tracefs(self.root):
             return b""
         try:
-            with open("/proc/kallsyms", "rb") as file:
+            with open(path, "rb") as file:
                 return file.read()
         except OSError:
             return b""

@@ -57,6 +57,14 @@ class SymbolTable:
             lines.append(f"{one.address:016x} {one.type} {one.name}{tail}".encode())
         return b"".join(lines)
 
+    def blacklist(self) -> bytes:
+        """Return the text of debugfs' kprobes/blacklist, as far as functions were recorded to begin in it."""
+        return "".join(
+            f"0x{symbol.address:016x}-0x{symbol.address + symbol.size:016x}\t{symbol.name}\n"
+            for symbol in self
+            if symbol.blacklisted
+        ).encode()
+
     def lookup(self, name: str) -> list[Symbol]:
         """Return all symbols of that name: the image's by address, then modules', then added ones; [] if unknown."""
         if not self.version:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+from kprobe_sim.builds.prototypes import Prototype
 from kprobe_sim.files.node import DirNode, Node, OpenFile
 from kprobe_sim.parsing.refusal import refuse
 
@@ -19,6 +20,12 @@ _CHECKED = os.O_CREAT | os.O_DIRECTORY
 
 class _Symbols(Protocol):
     def kallsyms(self) -> bytes: ...
+
+    def blacklist(self) -> bytes: ...
+
+
+class _Profile(Protocol):
+    def prototype(self, name: str) -> Prototype | None: ...
 
 
 class Kernel(Protocol):
@@ -32,6 +39,9 @@ class Kernel(Protocol):
 
     @property
     def symbols(self) -> _Symbols: ...
+
+    @property
+    def profile(self) -> _Profile: ...
 
     def threads(self, pid: int) -> list[int]: ...
 
@@ -282,6 +292,17 @@ class SimTracefs(Generic[K]):
     def kallsyms(self) -> bytes:
         """Return the text of the simulated machine's /proc/kallsyms."""
         return self.kernel.symbols.kallsyms()
+
+    def blacklist(self) -> bytes:
+        """Return the text of debugfs' kprobes/blacklist."""
+        return self.kernel.symbols.blacklist()
+
+    def prototype(self, name: str) -> Prototype | None:
+        """Return a function's parameters, each with its name, and its type of result; None if no BTF tells.
+
+        A type is its text, what it is, its bytes, and whether it has a sign (`kprobe_sim.builds.prototypes.CType`).
+        """
+        return self.kernel.profile.prototype(name)
 
     def _node(self, path: str) -> Node:
         node: Node = self.kernel.root

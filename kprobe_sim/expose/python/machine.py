@@ -80,7 +80,7 @@ class MachineTree:
             0o755,
             lambda: {
                 "list": TextFile(self._probe_list, 0o400),
-                "blacklist": TextFile(self._blacklist, 0o400),
+                "blacklist": TextFile(kernel.symbols.blacklist, 0o400),
                 "enabled": TextFile(lambda: b"1\n", 0o600),
             },
         )
@@ -154,13 +154,6 @@ class MachineTree:
             module = symbol.module if symbol and symbol.module else " "
             lines.append(f"{probe.address:016x}  {kind}  {name}  {module} {state}\n")
         return "".join(lines).encode()
-
-    def _blacklist(self) -> bytes:
-        return "".join(
-            f"0x{symbol.address:016x}-0x{symbol.address + symbol.size:016x}\t{symbol.name}\n"
-            for symbol in self._kernel.symbols
-            if symbol.blacklisted
-        ).encode()
 
 
 def _made(entries: dict[str, Callable[[], Node]]) -> dict[str, Node]:

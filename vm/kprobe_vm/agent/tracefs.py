@@ -275,6 +275,20 @@ class GuestTracefs:
         """Return the guest's /proc/kallsyms."""
         return GuestTracefs(self._channel, "/proc", deadline=self._deadline).read("kallsyms")
 
+    def btf(self) -> bytes:
+        """Return the BTF of the guest's kernel, b"" if it has none."""
+        return self._of_sys("kernel/btf/vmlinux")
+
+    def blacklist(self) -> bytes:
+        """Return the list of ranges that no kprobe may be in, b"" if it isn't shown."""
+        return self._of_sys("kernel/debug/kprobes/blacklist")
+
+    def _of_sys(self, path: str) -> bytes:
+        try:
+            return GuestTracefs(self._channel, "/sys", deadline=self._deadline).read(path)
+        except FileNotFoundError:
+            return b""
+
     def ping(self) -> float:
         """Return the seconds of a round trip to the agent."""
         start = time.perf_counter()

@@ -1,0 +1,65 @@
+"""`kprobe functions`: the functions of these names, whether each can be probed, where it is, and how it is called."""
+
+from __future__ import annotations
+
+from kprobe.output import say
+from kprobe.probing.functions import NO, FunctionList
+from kprobe.probing.prototype import register
+from kprobe.probing.prototypes import prototypes
+from kprobe.probing.table import table
+from kprobe.session import Tracer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kprobe.options import CommandLine
+    from kprobe.output import Output
+    from kprobe.probing.prototype import Prototype
+    from kprobe.signals import Signals
+    from kprobe.tracefs import Tracefs
+
+OK, NONE = 0, 1
+HEAD = ("FUNCTION", "PROBE", "ADDRESS", "MODULE", "PROTOTYPE")
+
+
+def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine) -> int:
+    """Print a line for each function, what is against a probe there below it; return the exit status."""
+    tracer = Tracer(tracefs)
+    known = FunctionList(tracefs, lambda name: tracer.format(f"p:kprobe_functions {name}"))
+    found = {}
+    missing = []
+    for pattern in request.words:
+        functions = known.find(pattern)
+        found.update({function.name: function for function in functions})
+        if not functions:
+            missing.append(pattern)
+    rows, below = [list(HEAD)], [""]
+    prototype_of, none = prototypes(tracefs)
+    for function in found.values():
+        prototype = prototype_of(function.name)
+        addresses = [f"{address:016x}" for address in function.addresses if address]
+        shown = prototype.declaring(function.name) if prototype is not None else "-"
+        rows.append([function.name, function.answer, addresses[0] if addresses else "-", function.module or "-", shown])
+        more = f"    {function.why}\n" if function.why else ""
+        if request.view and prototype is not None:
+            more += _parameters(prototype)
+        below.append(more)
+    lines = table(rows).splitlines(keepends=True)
+    text = "".join(line + more for line, more in zip(lines, below, strict=True))
+    output.write(text.encode(errors="surrogateescape"), lambda: bool(signals.received))
+    output.finish(lambda: bool(signals.received))
+    for note in (*known.notes, *([none] if none else [])):
+        say(f"NOTE: {note}")
+    for pattern in missing:
+        say(f"ERROR: no function is called {pattern}")
+    return NONE if missing or all(function.answer == NO for function in found.values()) else OK
+
+
+def _parameters(prototype: Prototype) -> str:
+    """Return a line for each parameter: what it is in a definition, and where it is by the convention of x86-64."""
+    text = ""
+    for parameter, slots in zip(prototype.parameters, prototype.slots(), strict=True):
+        where = " ".join(f"$arg{slot} {register(slot)}" for slot in slots) or "-"
+        text += f"    {where:<12}  {parameter}\n"
+    if prototype.returns.kind == "void":
+        return text
+    return text + f"    {'$retval %ax':<12}  {prototype.returns.text}\n"
