@@ -42,3 +42,9 @@ def verb_options(
                 raise UsageError(f"{name} is one of {', '.join(values[name])}, not {value!r}")
             options.append((name, value))
     return options, others
+
+
+def usage_error(error: Exception, help_text: str) -> str:
+    """Return what to say of wrong words: what is wrong, the first line of the verb's help, and where the rest is."""
+    usage = help_text.partition("\n")[0]
+    return f"ERROR: {error}\n{usage}\n{' '.join(usage.split()[1:3])} -h explains"

@@ -14,7 +14,7 @@ from kprobe.errors import KprobeError
 from kprobe.kernels import ALL, UnknownKernel, chosen
 from kprobe.options import UsageError
 from kprobe.output import say
-from kprobe.verb_options import HELP_WORDS, verb_options
+from kprobe.verb_options import HELP_WORDS, usage_error, verb_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
         kernels = chosen(request.kernels)
         report = check(_statements(request), kernels, suggest=request.suggest)
     except UsageError as error:
-        say(f"ERROR: {error}\n{HELP.partition(chr(10))[0]}\nkprobe check -h explains")
+        say(usage_error(error, HELP))
         return NOT_CHECKED
     except (BadSource, UnknownKernel, NoKernel, KprobeError) as error:
         say(f"ERROR: {error}")

@@ -6,7 +6,7 @@ from kprobe.corpus.corpora import corpora, entries
 from kprobe.corpus.entry import CorpusError
 from kprobe.options import UsageError
 from kprobe.output import say
-from kprobe.verb_options import HELP_WORDS, verb_options
+from kprobe.verb_options import HELP_WORDS, usage_error, verb_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
     try:
         request = _read(argv)
     except UsageError as error:
-        say(f"ERROR: {error}\n{HELP.partition(chr(10))[0]}\nkprobe corpus -h explains")
+        say(usage_error(error, HELP))
         return USAGE_ERROR
     if request.help:
         output.write(HELP.encode(), lambda: bool(signals.received))

@@ -9,7 +9,7 @@ from kprobe.parsing.schema import BadSchema, Schema
 from kprobe.parsing.shape import SHAPES, Counts, title
 from kprobe.parsing.source import NotText
 from kprobe.text import Header
-from kprobe.verb_options import HELP_WORDS, verb_options
+from kprobe.verb_options import HELP_WORDS, usage_error, verb_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
             return DONE
         schema = Schema(request.schemas)
     except (UsageError, BadSchema) as error:
-        say(f"ERROR: {error}\n{HELP.partition(chr(10))[0]}\nkprobe parse -h explains")
+        say(usage_error(error, HELP))
         return USAGE_ERROR
     except OSError as error:
         say(f"ERROR: {error.filename}: {error.strerror}")

@@ -13,7 +13,7 @@ from kprobe.readers import tables
 from kprobe.readers.running import NotStarted
 from kprobe.readers.tally import as_dict, tally
 from kprobe.readers.testing import Reader, ask_all
-from kprobe.verb_options import HELP_WORDS, verb_options
+from kprobe.verb_options import HELP_WORDS, usage_error, verb_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
     try:
         demand = _read(argv)
     except UsageError as error:
-        say(f"ERROR: {error}\n{HELP.partition(chr(10))[0]}\nkprobe test-parser -h explains")
+        say(usage_error(error, HELP))
         return NOT_TESTED
     if demand.help:
         output.write(HELP.encode(), lambda: bool(signals.received))
