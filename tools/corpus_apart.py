@@ -178,7 +178,7 @@ class Reader:
 
     def _stack(self, shown: Truth, at: int) -> tuple[Truth, int] | None:
         if (found := FRAMES.match(self.data, at)) is not None:
-            frames = [decoded(line[4:]) for line in found[2].splitlines()]
+            frames = [decoded(line[4:]).lstrip(" ") for line in found[2].splitlines()]
             return {"type": "stack", "frames": frames, "user": found[1] is not None, **shown}, found.end()
         if (found := ONE_LINE.match(self.data, at)) is not None:
             frames = decoded(found[1]).removeprefix("=> ").split(" => ")

@@ -22,6 +22,9 @@ _TYPES = {
     "BufferStarted": "started",
     "StackTrace": "stack",
     "Bare": "event",
+    "BareMarker": "marker",
+    "BareRawMarker": "rawmarker",
+    "BareStack": "stack",
     "Coded": "coded",
     "RawMarker": "rawmarker",
 }

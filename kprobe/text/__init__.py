@@ -9,6 +9,9 @@ from kprobe.text.parser import Parser, parse
 from kprobe.text.records import (
     FAULT,
     Bare,
+    BareMarker,
+    BareRawMarker,
+    BareStack,
     BufferStarted,
     Call,
     CodeAddress,
@@ -32,6 +35,9 @@ from kprobe.text.records import (
 __all__ = [
     "FAULT",
     "Bare",
+    "BareMarker",
+    "BareRawMarker",
+    "BareStack",
     "BufferStarted",
     "Call",
     "CodeAddress",

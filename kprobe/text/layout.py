@@ -11,7 +11,8 @@ Layouts come in families, and a text has those of one: what looks like a line of
 import re
 from typing import Final
 
-_BODY = rb"([^\s:]++: (?:\([^()\n]*+\))?+)?+([^\n]*+)\n"
+# option sym-addr puts the address of tracing_mark_write after that name
+_BODY = rb"([^\s:]++(?: <[0-9a-f]{8,16}+>)?+: (?:\([^()\n]*+\))?+)?+([^\n]*+)\n"
 
 # %16s-%-5d (to 4.19) or %16s-%-7d; with record-tgid (%5d) or (%7d) or dashes; [%03d]; flags from 3.3 on, without a
 # fixed number of characters (4, 5, more on real-time kernels); %5lu.%06lu or, for a clock that isn't in ns, %12llu.
@@ -36,14 +37,24 @@ LATENCY: Final = re.compile(
     rb"((?s:.{8})-\d[\d ]{4,20}) ( *\d{1,9})([^\s\d][^ \n]*) ( *\d{1,20})(us[^\n])?: " + _BODY,
 )
 
+# A name has 15 bytes at most, so a blank comes first.
 # %16s %7d %3d, flags as a decimal number, preemption count, index, [microseconds in hexadecimal] and two times.
 VERBOSE: Final = re.compile(
-    rb"((?s:.{16}) +\d{1,10}) +(\d{1,9}) (\d{1,9} [0-9a-f]{8}) [0-9a-f]{8,16} \[([0-9a-f]{8,16})\] "
+    rb"( (?s:.{15}) +\d{1,10}) +(\d{1,9}) (\d{1,9} [0-9a-f]{8}) [0-9a-f]{8,16} \[([0-9a-f]{8,16})\] "
     rb"-?\d+(\.\d{3}ms)? \(\+-?\d+(?:\.\d{3}ms)?\): " + _BODY
 )
 
-# Option nocontext-info leaves nothing before the name.
-BARE: Final = re.compile(rb"([^\s:]+: \([^()\n]*\))([^\n]*)\n")
+# What names a mark: with option sym-offset a place, with sym-addr its address too.
+MARK: Final = rb"tracing_mark_write(?:\+0x[0-9a-f]+/0x[0-9a-f]+)?(?: <[0-9a-f]+>)?: "
+
+# Option nocontext-info leaves nothing before the name. Of a text's first lines that is no more than a likeness, so an
+# event that isn't a probe's has to have arguments.
+BARE: Final = re.compile(
+    rb"(?:([^\s:]+: \([^()\n]*\)|" + MARK + rb"|\w+: (?=\w+=))"
+    rb"|(?=<(?:user )?stack trace>\r?\n|# [0-9a-f]{1,8} buf:[ \r\n]|UNKNOWN TYPE \d))([^\n]*)\n"
+)
+# it isn't a line of the header
+RAW_MARKER: Final = re.compile(rb"# [0-9a-f]{1,8} buf:")
 
 TRACEFS: Final = (STANDARD, LATENCY, VERBOSE)
 
@@ -91,12 +102,13 @@ LOOSE: Final = re.compile(
     rb"(?:([^\s:]{1,12}+) ++)??(\d{1,20}+)\.(\d{6}(?:\d{3})?): " + _BODY
 )
 
-FAMILIES: Final = (TRACEFS, (GRAPH,), (REPORT, REPORT_LATENCY), (PERF,))
+FAMILIES: Final = (TRACEFS, (GRAPH,), (REPORT, REPORT_LATENCY), (PERF,), (BARE,))
 ANY: Final = (STANDARD, REPORT, LATENCY, REPORT_LATENCY, VERBOSE, PERF, GRAPH, LOOSE)
 """In this order; the layout with loose columns never excludes others."""
 
-# Options raw and hex: pid, cpu, time, number of the event; with hex an empty line follows.
-RAW: Final = re.compile(rb"(\d{1,10}) (\d{1,9}) (\d{1,20}) type: (\d{1,9})\r?\n")
+# Options raw and hex: pid, cpu, time, number of the event; with hex an empty line follows. A mark is text in both.
+RAW: Final = re.compile(rb"(?:(\d{1,10}) (\d{1,9}) (\d{1,20}) )?type: (\d{1,9})\r?\n")
+RAW_TEXT: Final = re.compile(rb"(?:\d{1,10} \d{1,9} \d{1,20} )?# [0-9a-f]{1,16} [^\n]*\n")
 HEX: Final = re.compile(rb"([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{16}) type: (\d{1,9})\r?\n")
 
 # trace-cmd says it in its own words

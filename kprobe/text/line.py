@@ -9,12 +9,15 @@ from kprobe.text.context import Columns, Contexts, decimal, is_graph, keep
 from kprobe.text.defined import Definition, defined_name, definition_of
 from kprobe.text.format import parse_format
 from kprobe.text.graph import call
-from kprobe.text.layout import BARE, FRAME, GRAPH_END, PERF, REPORT, REPORT_LATENCY, STACKS
+from kprobe.text.layout import BARE, FRAME, GRAPH_END, MARK, PERF, REPORT, REPORT_LATENCY, STACKS
 from kprobe.text.nameless import NAMELESS, nameless
 from kprobe.text.place import find_place, frame
 from kprobe.text.records import (
     NONE,
     Bare,
+    BareMarker,
+    BareRawMarker,
+    BareStack,
     CodeAddress,
     Event,
     Function,
@@ -30,9 +33,8 @@ from kprobe.text.tokens import Reading, pairs, probe_arguments
 
 Formats: TypeAlias = Mapping[str, str | bytes] | Callable[[str], str | bytes | None]
 
-MARKER_NAME: Final = b"tracing_mark_write"
-
-_NAME = re.compile(rb"([^\s:]+): +(?:\(([^()\n]*)\))?")
+_NAME = re.compile(rb"([^\s:]+)(?: <[0-9a-f]+>)?: +(?:\(([^()\n]*)\))?")
+_MARK = re.compile(MARK)
 _FUNCTION = re.compile(rb"(\S+(?: \[[^\]\s]+\])?(?: <[0-9a-f]+>)?) <-(\S+(?: \[[^\]\s]+\])?(?: <[0-9a-f]+>)?)")
 # pages swallow the words in angle brackets
 _ONE_LINE = re.compile(rb"(?:<(user )?stack trace> )?=> ([^\n]+)")
@@ -210,8 +212,10 @@ class Lines:
 
     def _other(self, line: re.Match[bytes], site: Site, shown: bytes, text: bytes, raw: bytes) -> Record | None:
         """Build the record of a line that has a name and isn't an event; None if it is one."""
-        if line.re is BARE or is_graph(line):
+        if is_graph(line):
             return None
+        if line.re is BARE:
+            return BareMarker(decode(shown), raw) if site.mark else None
         if NAMELESS.match(text) is not None:
             head = text.partition(b": ")[0]
             return nameless(self._contexts.read(line), head + b": " + shown, raw)
@@ -265,7 +269,7 @@ class Lines:
             if arrow and address is not None:
                 caller, address = address, find_place(second)
                 caller = caller if address is not None else None
-        site = Site(name, address, caller, arguments, texts, signed, parts[1] == MARKER_NAME, definition)
+        site = Site(name, address, caller, arguments, texts, signed, _MARK.fullmatch(text) is not None, definition)
         return keep(table, text, site)
 
     def _format(self, name: str) -> tuple[Arguments | None, frozenset[str], frozenset[str]]:
@@ -311,19 +315,18 @@ class Lines:
         )  # fmt: skip
 
     def _without_name(self, line: re.Match[bytes], rest: bytes, raw: bytes) -> Record:
+        rest = rest.removesuffix(b"\r")
         if line.re is BARE:
-            return Unparsed(raw)
+            return self._bare(rest, raw)
         context = self._contexts.read(line)
         task, pid, tgid, cpu, flags, stamp, clock = context
-        rest = rest.removesuffix(b"\r")
         if NAMELESS.match(rest) is not None and b"\n" not in rest:
             return nameless(context, rest, raw)
         first, _, more = rest.partition(b"\n")
         first = first.removesuffix(b"\r")
         if first in STACKS:
-            lines = more.split(b"\n") if more else []
-            frames = tuple(self._frames.get(text) or self._frame(text) for text in lines)
-            return StackTrace(task, pid, cpu, flags, stamp, frames, first == b"<user stack trace>", tgid, clock, raw)
+            frames, user = self._frames_of(more), first == b"<user stack trace>"
+            return StackTrace(task, pid, cpu, flags, stamp, frames, user, tgid, clock, raw)
         if (stack := _ONE_LINE.fullmatch(rest)) is not None:
             frames = tuple(frame(decode(text.strip(b" "))) for text in stack[2].split(FRAME))
             return StackTrace(task, pid, cpu, flags, stamp, frames, stack[1] is not None, tgid, clock, raw)
@@ -337,8 +340,21 @@ class Lines:
             return RawMarker(task, pid, cpu, flags, stamp, int(mark[1], 16), data, tgid, clock, raw)
         return Unparsed(raw)
 
+    def _bare(self, rest: bytes, raw: bytes) -> Record:
+        """Build the record of a line without context and without a name."""
+        first, _, more = rest.partition(b"\n")
+        if (mark := _RAW_MARKER.fullmatch(rest)) is not None:
+            return BareRawMarker(int(mark[1], 16), bytes.fromhex(mark[2].decode()), raw)
+        if first.removesuffix(b"\r") in STACKS:
+            return BareStack(self._frames_of(more), first.startswith(b"<user"), raw)
+        return Unparsed(raw)
+
+    def _frames_of(self, lines: bytes) -> tuple[CodeAddress, ...]:
+        return tuple(self._frames.get(text) or self._frame(text) for text in (lines.split(b"\n") if lines else ()))
+
     def _frame(self, text: bytes) -> CodeAddress:
-        return keep(self._frames, text, frame(decode(text[len(FRAME) :].rstrip(b" \r"))))
+        # of a program's place without a file there is a blank more
+        return keep(self._frames, text, frame(decode(text[len(FRAME) :].strip(b" \r"))))
 
 
 def _place(fields: dict[str, Value], name: str) -> CodeAddress | None:

@@ -12,7 +12,10 @@ from kprobe.text.context import Context
 from kprobe.text.place import find_place
 from kprobe.text.records import Event, Value
 
-NAMELESS: Final = re.compile(rb"([^\s:()]+\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[\w+\])?(?: <- [^\s:()]+)?: ?)")
+# a mark has such a place with option sym-offset
+NAMELESS: Final = re.compile(
+    rb"((?!tracing_mark_write\+)[^\s:()]+\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[\w+\])?(?: <- [^\s:()]+)?: ?)"
+)
 
 _ARGUMENT: Final = re.compile(rb"(?:([A-Za-z_]\w*)=)?(?:0x)?([0-9a-f]{1,16})")
 

@@ -18,6 +18,8 @@ from kprobe.text.layout import (
     PERF,
     PERF_FRAME,
     RAW,
+    RAW_MARKER,
+    RAW_TEXT,
     REPORT,
     REPORT_FRAME,
     REPORT_HEADER,
@@ -81,7 +83,7 @@ class Parser:
 
     __slots__ = (
         "_broken", "_buffer", "_family", "_heading", "_last", "_layout", "_lines", "_live", "_numbers", "_scanned",
-        "_settled", "_usual",
+        "_settled", "_titled", "_usual",
     )  # fmt: skip
 
     def __init__(self, formats: Formats | None = None, *, definitions: Iterable[str] = (), live: bool = False) -> None:
@@ -97,6 +99,7 @@ class Parser:
         self._family: tuple[re.Pattern[bytes], ...] = ANY
         self._last: Record | None = None  # the event that a stack of perf script is of
         self._lines.begin()
+        self._titled = False  # a header has begun
         self._heading = True  # a `#` line here belongs to the header
         self._settled = False  # there has been a record with context, so none comes without
         self._numbers = True  # there has been nothing but numbers, as options raw and hex print them
@@ -189,10 +192,11 @@ class Parser:
             return end, special
         if raw.startswith(TRACER):
             self._heading, self._settled, self._numbers, self._family = True, False, True, ANY
+            self._titled = True
             self._lines.begin()
         if limit - position < _COMM and not whole:
             return -position - 1, None
-        if self._heading and (raw.startswith(b"#") or REPORT_HEADER.fullmatch(raw)):
+        if self._heading and _is_header(raw):
             self._layout = preferred(raw) or self._layout
             if raw[:1] != b"#":
                 self._layout, self._family = REPORT, family(REPORT)
@@ -205,13 +209,14 @@ class Parser:
             return more
         if self._numbers and (coded := self._coded(text, position, end, limit, whole)) is not None:
             return coded
-        self._heading = self._numbers = False
+        self._heading, self._numbers = False, self._numbers and RAW_TEXT.fullmatch(raw) is not None
         return end, Unparsed(raw)
 
     def _settle(self) -> None:
         """Note that there has been a record: what may follow is in a layout of the same family."""
+        is_first = self._titled and self._heading
         self._heading = self._numbers = False
-        if not self._settled and self._layout is not BARE:
+        if not self._settled and (self._layout is not BARE or is_first):
             self._settled = self._layout is not LOOSE
             self._family = family(self._layout)
 
@@ -271,7 +276,7 @@ class Parser:
         elif text[end : end + 2] == b"\r\n":
             end += 2
         self._heading = False
-        pid, cpu, stamp = (int(coded[i], base) for i in (1, 2, 3))
+        pid, cpu, stamp = (None if coded[i] is None else int(coded[i], base) for i in (1, 2, 3))
         return end, Coded(pid, cpu, stamp, int(coded[4]), text[position:end])
 
     def _starts(self, text: bytes, position: int, limit: int) -> bool:
@@ -373,6 +378,10 @@ class Parser:
                 break
             last = text.rindex(b"\n", first - 1, last - 1) + 1
         return self._lines.uncertain(line, text[body : end - 1], text[start:end])
+
+
+def _is_header(raw: bytes) -> bool:
+    return (raw[:1] == b"#" and RAW_MARKER.match(raw) is None) or REPORT_HEADER.fullmatch(raw) is not None
 
 
 def _special(raw: bytes) -> Record | None:

@@ -185,11 +185,14 @@ class Switch(NamedTuple):
 
 
 class Coded(NamedTuple):
-    """One hit of an event in a trace with option raw or hex, where the kernel prints only the event's number."""
+    """One hit of an event in a trace with option raw or hex, where the kernel prints only the event's number.
 
-    pid: int
-    cpu: int
-    timestamp: int
+    With option nocontext-info the rest is None.
+    """
+
+    pid: int | None
+    cpu: int | None
+    timestamp: int | None
     event_id: int
     raw: bytes
 
@@ -251,6 +254,29 @@ class StackTrace(NamedTuple):
         return _seconds(self.timestamp, self.clock)
 
 
+class BareMarker(NamedTuple):
+    """What a program wrote to trace_marker, in a trace without context (option nocontext-info)."""
+
+    text: str
+    raw: bytes
+
+
+class BareRawMarker(NamedTuple):
+    """What a program wrote to trace_marker_raw, in a trace without context."""
+
+    identifier: int
+    data: bytes
+    raw: bytes
+
+
+class BareStack(NamedTuple):
+    """A call stack in a trace without context; that of the event before it, if all are of one CPU."""
+
+    frames: tuple[CodeAddress, ...]
+    user: bool
+    raw: bytes
+
+
 class Function(NamedTuple):
     """One call that tracer function saw."""
 
@@ -305,6 +331,9 @@ Record: TypeAlias = (
     Header
     | Event
     | Bare
+    | BareMarker
+    | BareRawMarker
+    | BareStack
     | Call
     | Comment
     | Switch

@@ -131,7 +131,7 @@ def _of_ftrace(record: RawRecord, event: Event, guest: Columns, options: Collect
         addresses = [int.from_bytes(data[at : at + 8], "little") for at in range(start, len(data) - 7, 8)]
         if event.name == "user_stack":
             used = [address for address in addresses if address not in (0, _END)]
-            return {"type": "stack", "user": True, "frames": [f" <{address:016x}>" for address in used]}
+            return {"type": "stack", "user": True, "frames": [f"<{address:016x}>" for address in used]}
         count = fields["size"].value(data)
         assert isinstance(count, int)
         frames = [guest.symbols.text(address, options) for address in addresses[:count] if address != _END]
