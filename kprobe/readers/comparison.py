@@ -70,18 +70,21 @@ def compare(truths: Sequence[Record], answers: Sequence[Record]) -> Comparison:
         return cache[pair]
 
     right, readings, last = 0, [], 0
+    is_open = False  # nobody can tell where the record before ends
     for number, answer in align(
         truths, answers, lambda number, answer: not _of(misread(number, answer), said, truths[number]["type"])
     ):
         if number is None:
             assert answer is not None
-            if answers[answer]["type"] != UNPARSED:
+            if answers[answer]["type"] == NO_RECORD or (answers[answer]["type"] != UNPARSED and not is_open):
                 readings.append(Judgement(last, None, answers[answer], (_invented(answers[answer]),)))
             continue
-        last = number
+        last, is_open = number, _is_unknown(truths[number]) or _is_endless(truths[number])
+        if answer is None and _is_unknown(truths[number]):
+            continue
         if answer is None:
             readings.append(Judgement(number, truths[number], None, (Misreading(MISSING, "", truths[number], None),)))
-        elif wrong := misread(number, answer):
+        elif wrong := _settleable(truths[number], misread(number, answer)):
             readings.append(Judgement(number, truths[number], answers[answer], wrong))
         else:
             right += 1
@@ -134,6 +137,23 @@ def _invented(answer: Record) -> Misreading:
     if answer["type"] == NO_RECORD:
         return Misreading(INVENTED, "", None, f"line {answer['line']} of the answer is no record: {answer['why']}")
     return Misreading(INVENTED, "", None, answer)
+
+
+def _is_unknown(truth: Record) -> bool:
+    """Whether no reader can tell what a record is, whatever schema it has."""
+    return "type" in truth.get("ambiguous", ()) and "type" not in truth.get("fields", ())
+
+
+def _is_endless(truth: Record) -> bool:
+    """Whether no reader can tell where a mark ends."""
+    return truth["type"] == "marker" and "text" in truth.get("ambiguous", ())
+
+
+def _settleable(truth: Record, misread: tuple[Misreading, ...]) -> tuple[Misreading, ...]:
+    """Return what a reader could have told."""
+    if _is_unknown(truth):
+        return tuple(one for one in misread if one.kind == INVENTED and not one.key)
+    return tuple(one for one in misread if one.key != "text") if _is_endless(truth) else misread
 
 
 def _misread(truth: Record, answer: Record) -> Iterator[Misreading]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kprobe_sim.events.event import StaticEvent
@@ -26,8 +26,11 @@ from kprobe_sim.text.render import flag_letters
 
 _HEADER = struct.Struct("<HBBi")
 _CODED = ("raw", "hex", "bin")
+_TEXT: Mapping[str, Any] = {"type": "unparsed", "ambiguous": ["type"]}  # that of a mark alone may look like anything
 _LATENCY_COMM = 8  # bytes of it that latency-format shows
 _ULONG_MAX = 2**64 - 1
+# what the kernel begins a line with, in any layout: a mark that holds such a line may as well be two records
+_BEGINS = re.compile(rb"\n(?:# tracer: |##### CPU \d|CPU:\d+ \[|[^\n]*-\d+ [^\n]*: |[^\n:]*: \()")
 # NAME=%d in a `print fmt` whose argument is the field of that name itself
 _SHOWN = re.compile(r"(\w+)=(?:0x)?%[-0-9]*(?:hh|h|ll|l|L)?([dusxi])")
 
@@ -57,20 +60,33 @@ class Truth:
             if entry.lost:
                 found.append({"type": "lost", "cpu": entry.cpu, "count": entry.lost})
             found.append(self._record(entry))
-        return found
+        return self._doubted(found)
+
+    def _doubted(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Say of what is around marks that stand there without a word what they are that it may be part of one."""
+        marks = [number for number, record in enumerate(records) if record == _TEXT]
+        if not marks:
+            return records
+        first = max(0, marks[0] - 1)
+        return records[:first] + [
+            {**record, "ambiguous": ["type", *(name for name in record.get("ambiguous", ()) if name != "type")]}
+            for record in records[first:]
+        ]
 
     def _record(self, entry: RingEntry) -> dict[str, Any]:
         data, options = entry.data, self._options
         kind, flags, depth, pid = _HEADER.unpack_from(data)
         if kind == TRACE_PRINT and options["trace_printk"] and options["printk-msg-only"]:
-            return {"type": "unparsed", "ambiguous": ["type"]}  # the text alone: it may look like anything
+            return dict(_TEXT)
         if any(options[name] for name in _CODED):
             return self._coded(entry, kind, pid)
         context = self._context(entry, flags, depth, pid) if options["context-info"] else {}
         if options["fields"] and kind in self._builtin:
             return {"type": "unparsed"}  # UNKNOWN TYPE and a number
         if kind == TRACE_PRINT:
-            return {"type": "marker", "text": _decoded(_mark(data)), **context}
+            mark = _mark(data)
+            doubt = {"ambiguous": ["text"]} if _BEGINS.search(mark) else {}
+            return {"type": "marker", "text": _decoded(mark), **context, **doubt}
         if kind == self._machine.gates.raw_data_type:
             (number,) = struct.unpack_from("<I", data, 8)
             return {"type": "rawmarker", "identifier": number, "data": data[12:].hex(), **context}
@@ -87,7 +103,8 @@ class Truth:
     def _coded(self, entry: RingEntry, kind: int, pid: int) -> dict[str, Any]:
         context = {"pid": pid, "cpu": entry.cpu, "timestamp": entry.stamp} if self._options["context-info"] else {}
         if self._options["raw"] and kind in (TRACE_PRINT, self._machine.gates.raw_data_type):
-            return {"type": "unparsed"}  # its text, after numbers
+            # its text, after numbers
+            return dict(_TEXT) if kind == TRACE_PRINT and _BEGINS.search(_mark(entry.data)) else {"type": "unparsed"}
         return {"type": "coded", **context, "event_id": kind}
 
     def _context(self, entry: RingEntry, flags: int, depth: int, pid: int) -> dict[str, Any]:
@@ -132,7 +149,9 @@ class Truth:
             found["fields"] = self._values(event, self._arguments.get(kind, ()), data)
             ambiguous = _ambiguous(found["fields"])
             if ambiguous:
-                found["ambiguous"] = ambiguous
+                # option fields puts no quotes around strings, so what follows a newline may be a record
+                is_open = self._options["fields"] and any("\n" in str(value) for value in _flat(found["fields"]))
+                found["ambiguous"] = ["type", *ambiguous] if is_open else ambiguous
         elif isinstance(event, StaticEvent) and not self._options["fields"]:
             found["fields"] = dict(_static_values(event, data))
         return found
@@ -196,6 +215,11 @@ def _static_value(field: Field, data: bytes) -> int | str | None:
     if field.size in (1, 2, 4, 8) and "[" not in field.type:
         return int.from_bytes(content, "little", signed=field.signed)
     return None
+
+
+def _flat(fields: dict[str, Any]) -> Iterator[Any]:
+    for value in fields.values():
+        yield from value if isinstance(value, list) else [value]
 
 
 def _ambiguous(fields: dict[str, Any]) -> list[str]:

@@ -24,6 +24,26 @@ def misread(truth: Record, answer: Record) -> list[Misreading]:
     return [one for reading in held([truth], [answer]).readings for one in reading.misread]
 
 
+def test_what_nobody_can_tell_isnt_held_against_a_parser() -> None:
+    """Where a mark ends that holds another record's line, and what is a record where marks stand without a word."""
+    mark = {"type": "marker", "pid": 1, "task": "x", "cpu": 0, "text": "a\n x-1 [000] 1.000000: myopen: (b)"}
+    forged = [event(1), {**mark, "text": "a"}, event(2), event(3)]
+    told = [event(1), mark, event(3)]
+    assert [reading.kind for reading in held(told, forged).readings] == ["wrong", "invented"]
+    doubted = [event(1), {**mark, "ambiguous": ["text"]}, event(3)]
+    assert held(doubted, forged).readings == ()
+    assert [reading.kind for reading in held(doubted, [*forged, event(4)]).readings] == ["invented"]
+    assert [one.key for one in held(doubted, [forged[0], {**forged[1], "pid": 2}, event(3)]).readings[0].misread] == [
+        "pid"
+    ]
+    unsure = [event(1), {**event(2), "ambiguous": ["type"]}, event(3)]
+    assert held(unsure, [event(1), event(3)]).readings == ()
+    assert held(unsure, [event(1), event(2, pid=7), event(3)]).readings == ()
+    # an argument of that name is one that a schema settles
+    named = {**event(fields={"type": "a"}), "ambiguous": ["type"]}
+    assert [one.key for one in misread(named, event(fields={"type": "b"}))] == ["fields.type"]
+
+
 def test_an_answer_that_says_the_same_is_right() -> None:
     found = held([event(1), event(2)], [event(1), event(2)])
     assert (found.right, found.readings) == (2, ())
