@@ -57,7 +57,10 @@ def _lines(buf, at, limit, cells, values, cell):
         # with a dash behind 16 bytes it may be a task's name
         if count == MOST or buf[at + 16] == 45:
             return -1, 0
-        start = end = at + 4
+        start = at + 4
+        while buf[start] == 32:  # before a program's address without a file
+            start += 1
+        end = start
         while 32 <= buf[end] <= 126:
             end += 1
         if buf[end] != 10 or end == start or buf[end - 1] == 32:

@@ -19,7 +19,7 @@ POSITIVE, NEGATIVE, BIG, TEXT, FAULT, PLACE, POSITIVES, NEGATIVES, BIGS = 1, 2, 
 # how an argument is printed; an array of it has ARRAY more.  ANY is what shows itself, where no schema says it.
 ANY, DECIMAL, PREFIXED, BARE, EITHER, STRING, SYMBOL, ARRAY = 0, 1, 2, 3, 4, 5, 6, 16
 
-# what numba keeps of this file it doesn't compile anew when only `texts` or `frames` has changed
+# what numba keeps of this file it doesn't compile anew when only `texts` or `frames` has changed: then change this, 1
 _QUICK = {"cache": True, "nogil": True}
 
 
