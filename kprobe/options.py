@@ -10,6 +10,7 @@ VERBS = {
     "clean": "",
     "list": "",
     "functions": "",
+    "args": "",
     "check": "check.command",
     "parse": "parsing.command",
     "corpus": "corpus.command",
@@ -21,6 +22,7 @@ ACTS: dict[str, tuple[str, tuple[str, ...], int, int]] = {
     "clean": ("clean", ("--dry-run",), 0, 0),
     "list": ("probing.event_table", ("--json",), 0, 0),
     "functions": ("probing.function_table", ("-v",), 1, 1 << 30),
+    "args": ("probing.arguments", (), 1, 1),
 }
 SWITCHES = {  # options without a value -> what of the request they set
     "-F": "force",
@@ -43,6 +45,7 @@ USAGE: kprobe [-FhHsv] [-d secs] [-p PID] [-L TID] [--tracefs SPEC] definition [
        kprobe clean [--dry-run] [--tracefs SPEC]
        kprobe list [--json] [--tracefs SPEC]
        kprobe functions NAME|PATTERN ... [-v] [--tracefs SPEC]
+       kprobe args FUNCTION [--tracefs SPEC]
        kprobe check [--kernels LIST] [--format FORMAT] FILE|-|DEFINITION ...
        kprobe parse [--format FORMAT] [--schema PATH] ... [FILE ...]
        kprobe corpus list|check|export DIR [--kernels LIST] [--scenarios LIST]
@@ -77,6 +80,7 @@ Trace one kernel probe, print what the kernel records, and leave nothing behind.
   --json           with list: an object a line
   functions        which functions there are of these names (* ? [...]), if each can be probed, or why not, its address,
                    module and C prototype; -v: also what holds each parameter
+  args             definitions that fetch a function's arguments and what it returns, as the kernel takes them
   check            what every simulated kernel makes of definitions, filters and triggers, and what all take instead:
                    kprobe check -h
   parse            what the text of a trace says, as text, JSON lines or CSV: kprobe parse -h

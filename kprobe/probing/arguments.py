@@ -1,0 +1,68 @@
+"""`kprobe args`: ready definitions for a function's entry and return, which the kernel was asked to take."""
+
+from __future__ import annotations
+
+import os
+
+from kprobe.definition import parse
+from kprobe.errors import DefinitionError, Refused, Unsupported
+from kprobe.output import say
+from kprobe.probing.definitions import Offers, entry, leaving, value_of
+from kprobe.probing.prototypes import prototypes
+from kprobe.session import Tracer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kprobe.options import CommandLine
+    from kprobe.output import Output
+    from kprobe.signals import Signals
+    from kprobe.tracefs import Tracefs
+
+OK, REFUSED = 0, 1
+MACHINE = "x86_64"
+WRAPPER = "__x64_sys_"
+# Source: kernel 6.12, arch/x86/include/asm/ptrace.h: di, si, dx, r10, r8, r9 of struct pt_regs
+IN_REGS = (112, 104, 96, 56, 72, 64)
+
+
+def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine) -> int:
+    """Print a definition for the entry and one for the return; return the exit status.
+
+    Raise `DefinitionError`, `Unsupported`, or what the kernel says to the probe at the entry.
+    """
+    (function,) = request.words
+    place = parse(f"p:{function}").place
+    if not place.symbol or place.offset or place.returns:
+        raise DefinitionError("this is not [MODULE:]FUNCTION", function, 0)
+    offers = Offers(_readme(tracefs))
+    if not offers.arguments and hasattr(tracefs, "root") and os.uname().machine != MACHINE:
+        raise Unsupported("$argN", "by its README; and which registers have arguments is known of x86-64 only")
+    find, none = prototypes(tracefs)
+    prototype = find(place.symbol)
+    tracer = Tracer(tracefs)
+    status = OK
+    lines = [entry(place, prototype, offers)]
+    tracer.format(lines[0])
+    try:
+        back = leaving(place, prototype, offers)
+        tracer.format(back)
+        lines.append(back)
+    except Refused as error:
+        say(f"ERROR: no probe at the return: {error}")
+        status = REFUSED
+    text = "".join(f"{line}\n" for line in lines)
+    output.write(text.encode(errors="surrogateescape"), lambda: bool(signals.received))
+    output.finish(lambda: bool(signals.received))
+    if prototype is None:
+        say(f"NOTE: {none or f'no prototype of {place.symbol}'}: these are the registers that arguments can be in")
+    if place.symbol.startswith(WRAPPER):
+        places = " ".join(f"+{offset}({value_of(1, offers)})" for offset in IN_REGS)
+        say(f"NOTE: the arguments of the system call are in what the first points to: {places}")
+    return status
+
+
+def _readme(tracefs: Tracefs) -> str:
+    try:
+        return tracefs.read("README").decode(errors="replace")
+    except OSError:
+        return ""

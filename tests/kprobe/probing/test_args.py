@@ -1,0 +1,102 @@
+"""`kprobe args`: types, names and kernels that lack what newer ones have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kprobe.cli import main
+from kprobe.definition import parse
+from kprobe.probing.definitions import Offers, entry, leaving
+from kprobe.probing.prototype import CType, Parameter, Prototype
+from kprobe_sim import SimulatedKernel
+
+NEW = Offers("$stack<index>, $arg<N>, x8/16/32/64, ustring")
+POINTER = CType("void *", "ptr", 8, False)
+TEXT = CType("const char *", "ptr", 8, False)
+INT = CType("int", "int", 4, True)
+VOID = CType("void", "void", 0, False)
+PLACE = parse("p:f").place
+
+
+def prototype(*parameters: tuple[str, CType], returns: CType = VOID) -> Prototype:
+    return Prototype(tuple(Parameter(*each) for each in parameters), returns)
+
+
+@pytest.mark.parametrize(
+    ("c_type", "shown"),
+    [
+        (INT, "$arg1:s32"),
+        (CType("size_t", "int", 8, False), "$arg1:u64"),
+        (CType("bool", "bool", 1, False), "$arg1:u8"),
+        (CType("char", "char", 1, True), "$arg1:s8"),
+        (CType("enum pid_type", "enum", 4, False), "$arg1:u32"),
+        (POINTER, "$arg1:x64"),
+        (TEXT, "+0($arg1):string"),
+        (CType("const char __user *", "ptr", 8, False), "+0($arg1):ustring"),
+        (CType("char *", "ptr", 8, False), "$arg1:x64"),
+        (CType("kuid_t", "struct", 4, False), "$arg1:x64"),
+    ],
+)
+def test_types(c_type: CType, shown: str) -> None:
+    assert entry(PLACE, prototype(("a", c_type)), NEW) == f"p:f f a={shown}"
+
+
+def test_a_struct_in_two_registers_and_one_on_the_stack() -> None:
+    pair, large = CType("struct pair", "struct", 16, False), CType("struct large", "struct", 24, False)
+    found = prototype(("a", pair), ("b", large), ("c", INT), ("...", CType("...", "void", 0, False)))
+    assert entry(PLACE, found, NEW) == "p:f f a_0=$arg1:x64 a_1=$arg2:x64 c=$arg3:s32"
+
+
+def test_names_that_the_kernel_does_not_take() -> None:
+    names = ("common_pid", "", "x" * 40, "x" * 50)
+    shown = [
+        word.partition("=")[0] for word in entry(PLACE, prototype(*((name, INT) for name in names)), NEW).split()[2:]
+    ]
+    assert shown == ["arg_common_pid", "arg2", "x" * 31, "arg4"]
+
+
+def test_a_function_with_a_long_name_or_dots() -> None:
+    place = parse("p:mymod:mine.isra.0").place
+    assert entry(place, prototype(), NEW) == "p:mine_isra_0 mymod:mine.isra.0"
+    long = parse("p:" + "f" * 80).place
+    assert leaving(long, prototype(returns=INT), NEW) == f"r:{'f' * 56}_return {'f' * 80} ret=$retval:s32"
+
+
+def test_registers_where_there_is_no_arg() -> None:
+    old = Offers("")
+    found = prototype(*((name, INT) for name in "abcdefgh"))
+    assert entry(PLACE, found, old) == (
+        "p:f f a=%di:s32 b=%si:s32 c=%dx:s32 d=%cx:s32 e=%r8:s32 f=%r9:s32 g=$stack1:s32 h=$stack2:s32"
+    )
+    path = parse("p:do_sys_open").place
+    assert entry(path, prototype(("dfd", INT), ("filename", TEXT)), old) == (
+        "p:do_sys_open do_sys_open dfd=%di:s32 filename=+0(%si):string"
+    )
+    assert leaving(PLACE, prototype(returns=POINTER), old) == "r:f_return f ret=$retval"
+
+
+@pytest.mark.parametrize("series", ["4.4", "4.19"])
+def test_a_kernel_without_prototypes(series: str, capfd: Any) -> None:
+    tracefs = SimulatedKernel(series).tracefs
+    assert main(["args", "vfs_read"], tracefs=tracefs) == 0
+    assert tuple(capfd.readouterr()) == (
+        "p:vfs_read vfs_read di=%di si=%si dx=%dx cx=%cx r8=%r8 r9=%r9\nr:vfs_read_return vfs_read ret=$retval\n",
+        "NOTE: no prototype of vfs_read: these are the registers that arguments can be in\n",
+    )
+    assert tracefs.read("kprobe_events") == b""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["vfs_read+4"], "ERROR: this is not [MODULE:]FUNCTION\n  vfs_read+4\n  ^\n"),
+        (["0xffffffff81000000"], "ERROR: this is not [MODULE:]FUNCTION\n"),
+        (["a", "b"], "ERROR: args takes no 'b'\n"),
+        ([], "ERROR: args takes a function's name\n"),
+    ],
+)
+def test_usage(words: list[str], said: str, capfd: Any) -> None:
+    assert main(["args", *words], tracefs=SimulatedKernel("6.12").tracefs) == 2
+    assert capfd.readouterr().err.startswith(said)
