@@ -13,7 +13,7 @@ from kprobe.pages.header import page_header
 from kprobe.pages.live import COUNTS
 from kprobe.pages.tasks import Tasks
 
-AT_ONCE = 1 << 21  # bytes of pages that are read at once
+AT_ONCE = 3 << 19  # bytes of pages that are read at once
 _RECORDS = 10_000
 _CLOCKS = (*COUNTS, "tsc2nsec")
 

@@ -324,8 +324,8 @@ def scan(  # noqa: C901 - what a line is shows step by step, each where the last
     """Read lines from `start` to `limit`, which is behind a newline, until the tables are full.
 
     `lines` gets for each: where it begins, what it is, the number of its site, or twice that of a stack's frames and 1
-    more if it is a program's, and its first cell.  Returns the number of lines, and how far it came.  Behind `limit`
-    there are 64 bytes of zeros.
+    more if it is a program's, its first cell, and the plan by which it was read.  Returns the number of lines, and how
+    far it came.  Behind `limit` there are 64 bytes of zeros.
     """
     site_plan, plan_rows, has_schema = plans
     at, n, cell, used = start, 0, 0, 0
@@ -350,7 +350,7 @@ def scan(  # noqa: C901 - what a line is shows step by step, each where the last
                             known == 0 and not is_decimal,
                         )  # fmt: skip
                         if end >= 0:
-                            lines[n, 1], lines[n, 2] = EVENT, site
+                            lines[n, 1], lines[n, 2], lines[n, 4] = EVENT, site, plan
                             cell += last - first
                             used = more
                 elif buf[body] == 60 or buf[body] == 61:

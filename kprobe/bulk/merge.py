@@ -19,6 +19,8 @@ def unified(one: pa.DataType, other: pa.DataType, *, negative: bool) -> pa.DataT
 
 def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Give a table the columns and types of a schema that has all of its columns; what it lacks is null."""
+    if table.schema == schema:
+        return table
     columns = []
     for field in schema:
         at = table.schema.get_field_index(field.name)
@@ -49,6 +51,10 @@ def merged(tables: Sequence[pa.Table]) -> pa.Table:
     """Give the rows of some tables, in the order of the text."""
     if len(tables) == 1:
         return tables[0]
-    schema = schema_of(tables)
+    schema = tables[0].schema
+    if any(table.schema != schema for table in tables):
+        schema = schema_of(tables)
     table = pa.concat_tables([conformed(table, schema) for table in tables]).unify_dictionaries()
-    return table.take(pc.sort_indices(table["offset"]))
+    offsets = table["offset"].to_numpy()
+    # mostly they follow each other
+    return table if (offsets[1:] >= offsets[:-1]).all() else table.take(pc.sort_indices(table["offset"]))

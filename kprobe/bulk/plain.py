@@ -31,7 +31,7 @@ class Pass:
         self._sites = sites
         self._types = types
         lines = size // _LINE + _ROOM
-        self._lines = np.zeros((lines, 4), np.int64)
+        self._lines = np.zeros((lines, 5), np.int64)
         self._head = np.zeros((6, lines), np.int64)
         self._cells = np.zeros((size // 4 + _ROOM, 2), np.int32)
         self._values = np.zeros(size // 4 + _ROOM, np.int64)
@@ -73,7 +73,7 @@ class Pass:
         if not is_event.all():
             found.append(("_stacks", self._stacks(taken[~is_event], base, rows, labels)))
             taken = taken[is_event]
-        plans = self._sites.by_site[self._lines[taken, 2]]
+        plans = self._lines[taken, 4]  # that of the place may be another by now
         for number in np.unique(plans):
             plan = self._sites.plans[number]
             found.append((stem(plan.event), self._table(plan, taken[plans == number], base, rows, labels)))

@@ -29,7 +29,7 @@ from kprobe.pages.page import Pages
 from kprobe.pages.tasks import Tasks
 from kprobe.text.records import Clock, Record
 
-AT_ONCE: Final = 1 << 21  # bytes of pages that are read at once
+AT_ONCE: Final = 3 << 19  # bytes of pages that are read at once
 _SHORT: Final = 4 * 28  # bytes of an event whose header has one word
 _SMALLEST: Final = 12  # bytes of an event with its header
 _COMMON: Final = ("common_flags", "common_preempt_count", "common_pid")

@@ -60,11 +60,6 @@ class Sites:
         return self._hashes, self._rows, self._pool
 
     @property
-    def by_site(self) -> Any:
-        """The number of each place's plan."""
-        return self._site_plan
-
-    @property
     def tables(self) -> tuple[Any, ...]:
         """The plans, for the pass."""
         return self._site_plan, self._plan_rows, self._has_schema

@@ -12,8 +12,10 @@ from kprobe.bulk.columns import EVENT, LABEL, as_type, has_negative
 from kprobe.bulk.merge import conformed, unified
 
 FORMATS: Final = ("parquet", "arrow")
-_HELD: Final = 1 << 24  # bytes of tables that wait to be written, of all files
+_HELD: Final = 1 << 23  # bytes of tables that wait to be written, of all files
 _GROUP: Final = 1 << 17  # rows of a file that are written together, at most
+_BATCH: Final = 1 << 13  # values that are encoded together
+_CONTEXT: Final = frozenset(EVENT.names)
 _COUNTED: Final = frozenset({"offset", "timestamp"})
 
 
@@ -96,10 +98,16 @@ class _File:
 
     def _unified(self) -> pa.Schema:
         fields = {field.name: field.type for field in self._schema}
+        known_schema = self._schema
         for table in self._tables:
-            for field, column in zip(table.schema, table.columns, strict=True):
-                if field.name not in EVENT.names and has_negative(column):
-                    self._negative.add(field.name)
+            negative = len(self._negative)
+            for name in set(table.schema.names) - self._negative - _CONTEXT:
+                if has_negative(table[name]):
+                    self._negative.add(name)
+            if table.schema == known_schema and len(self._negative) == negative:
+                continue
+            known_schema = table.schema
+            for field in table.schema:
                 known = fields.get(field.name, field.type)
                 fields[field.name] = unified(known, field.type, negative=field.name in self._negative)
         return pa.schema(list(fields.items()))
@@ -117,6 +125,9 @@ class _File:
             # what repeats is stored once; what counts up as differences
             use_dictionary=[name for name in self._schema.names if name not in _COUNTED],
             column_encoding={name: "DELTA_BINARY_PACKED" for name in self._schema.names if name in _COUNTED},
+            # least and greatest values of numbers, which queries ask for: those of texts cost a third of the writing
+            write_statistics=[field.name for field in self._schema if pa.types.is_integer(field.type)],
+            write_batch_size=_BATCH,
             store_schema=False,  # or readers in Python would make categories of texts
         )
 

@@ -11,10 +11,11 @@ def gather(buf, starts, lengths, offsets, out):
     at = 0
     for i in range(len(starts)):
         offsets[i] = at
-        start = starts[i]
-        for k in range(lengths[i]):
-            out[at + k] = buf[start + k]
-        at += lengths[i]
+        length = lengths[i]
+        source, target = buf[starts[i] : starts[i] + length], out[at : at + length]
+        for k in range(length):
+            target[k] = source[k]
+        at += length
     offsets[len(starts)] = at
 
 

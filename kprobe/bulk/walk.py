@@ -8,11 +8,12 @@ _QUICK = {"cache": True, "nogil": True}
 
 @numba.njit(**_QUICK)
 def _four(buf, at):
+    part = buf[at : at + 4]  # an index that can't be negative is compiled to less
     return (
-        numba.uint64(buf[at])
-        | numba.uint64(buf[at + 1]) << numba.uint64(8)
-        | numba.uint64(buf[at + 2]) << numba.uint64(16)
-        | numba.uint64(buf[at + 3]) << numba.uint64(24)
+        numba.uint64(part[0])
+        | numba.uint64(part[1]) << numba.uint64(8)
+        | numba.uint64(part[2]) << numba.uint64(16)
+        | numba.uint64(part[3]) << numba.uint64(24)
     )
 
 
@@ -158,13 +159,14 @@ def texts(buf, starts, ends, offset, is_probe, offsets, present, odd, out):
         if at + length > ends[i]:
             odd[i] = True
             continue
-        seen, zeros = numba.uint8(0), 0
-        for k in range(length):
-            c = buf[at + k]
-            out[used + k] = c
-            seen |= c
-            zeros += c == 0
-        if zeros != 1 or seen > 127 or buf[at + length - 1] != 0:
+        source, target = buf[at : at + length], out[used : used + length]
+        seen = numba.uint8(0)
+        for k in range(length - 1):
+            c = source[k]
+            target[k] = c
+            seen |= c | numba.uint8(c - numba.uint8(1))  # 128 and more for bytes above 127, and for zero
+        if seen > 127 or source[length - 1] != 0:
+            target[length - 1] = source[length - 1]
             # only what stands before the first zero counts
             end = at
             while end < at + length and 0 < buf[end] < 128:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from kprobe.bulk.store import Store
 
-_WAITING: Final = 2  # so many tables are read ahead of the writing
+_WAITING: Final = 1  # so many tables are read ahead of the writing
 
 
 class Writer:

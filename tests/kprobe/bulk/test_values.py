@@ -255,6 +255,13 @@ def test_any_text(text: bytes, schema: dict[str, Any], piece: int, times: int) -
     check(text * times, piece, **schema)
 
 
+def test_a_place_whose_arguments_turn_out_to_be_others() -> None:
+    """What was read before that keeps its values."""
+    head = b"            bash-42      [001] .....    11.791146: "
+    event = head + b"e: (f+0x0/0x190)"
+    check((head + b"<stack trace>\n => f+0x1/0x2\n" + event + b"\n" + (event + b" a=1\n") * 2) * 3)
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.one_of(STACKS, STACKS, LINES), max_size=10).map(b"".join), st.integers(20, 700), st.integers(1, 3))
 def test_any_stacks(text: bytes, piece: int, times: int) -> None:
