@@ -24,6 +24,7 @@ from pathlib import Path
 
 from kprobe_sim.builds import profile
 from kprobe_sim.builds.portable.collection import stored
+from kprobe_sim.kernel.kernels import kernels
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "playground"
@@ -57,8 +58,8 @@ def main() -> None:
 def assemble(site: Path, scratch: Path) -> None:
     """Write all that is made into the site."""
     pyodide = unpacked(fetched(json.loads((PAGE / "pyodide.json").read_text())), scratch)
-    kernels = list(directories())
-    library = compiled(pyodide, kernels[0], scratch)
+    profiles = list(directories())
+    library = compiled(pyodide, profiles[0], scratch)
     shutil.copy(pyodide / "pyodide.mjs", site)
     lock = json.loads((pyodide / "pyodide-lock.json").read_text())
     parts = {
@@ -68,7 +69,7 @@ def assemble(site: Path, scratch: Path) -> None:
         "library": packed(site, "library.zip", library),
     }
     text = f"export const python = {json.dumps(parts)};\n"
-    rows = ",\n".join("  " + json.dumps(described(site, kernel)) for kernel in kernels)
+    rows = ",\n".join("  " + json.dumps(described(site, kernel)) for kernel in profiles)
     (site / "site.js").write_text(f"// made by tools/playground.py\n{text}export const kernels = [\n{rows},\n];\n")
 
 
@@ -157,11 +158,15 @@ def _imported(path: Path) -> Iterator[str]:
 
 
 def directories() -> Iterator[Path]:
-    """Yield the directories of all profiles that there are, oldest kernel first; files are unpacked for that."""
+    """Yield the directories of the profiles of all kernels that are asked, oldest first; files are unpacked for that.
+
+    Kernels of which little was recorded aren't among them, as everywhere where all are asked.
+    """
+    asked = {kernel.release for kernel in kernels()}
     for one in stored():
         if one.trouble:
             sys.exit(one.line())
-        if not one.hidden:
+        if not one.hidden and one.name in asked:
             yield profile.load(one.name).path
 
 
