@@ -168,7 +168,15 @@ def test_the_activity_is_fixed() -> None:
 
 
 DONE = Done(7, Task(b"cat", 1, ()), SystemCall(257, (-100, 0, 0, 0), path=b"/x"), 3)
-ENT = {"type": "event", "name": "ent", "task": "cat", "pid": 7, "cpu": 1, "fields": {"dfd": -100, "s": "/x", "how": 1}}
+ENT = {
+    "type": "event",
+    "name": "ent",
+    "task": "cat",
+    "pid": 7,
+    "cpu": 1,
+    "timestamp": 1,
+    "fields": {"dfd": -100, "s": "/x", "how": 1},
+}
 
 
 def test_truth_is_held_to_the_account() -> None:
@@ -181,6 +189,13 @@ def test_truth_is_held_to_the_account() -> None:
         held([ENT, ENT], [DONE])
     with pytest.raises(Disagreement, match="1 calls of openat left 0 events"):
         held([], [DONE])
+
+
+def test_a_clock_of_jiffies_gives_what_a_task_did_first_on_another_cpu_the_same_time() -> None:
+    begun = {**ENT, "cpu": 3, "timestamp": 448, "fields": {"dfd": -100, "s": "/dev/null"}}
+    assert held([{**ENT, "timestamp": 448}, begun], [DONE._replace(act=BEGIN), DONE]) == 2
+    with pytest.raises(Disagreement, match="the account of its task has"):
+        held([{**ENT, "timestamp": 448}, {**begun, "timestamp": 449}], [DONE._replace(act=BEGIN), DONE])
 
 
 def test_what_is_left_of_a_buffer_is_known_by_the_account() -> None:

@@ -192,7 +192,8 @@ class Recorder:
         truth = [] if "bin" in options else list(truth_of(raw, self._known, machine, options))
         settled = 0
         if truth and not {"raw", "hex", "nocontext-info"} & set(options):
-            settled = held(truth, done, whole=whole)
+            timed = [option for option in options if option != "latency-format"]  # whose truth has no times
+            settled = held(list(truth_of(raw, self._known, machine, timed)), done, whole=whole)
         if not whole:
             truth = started(truth)
         used = {self._known[record.ident] for record in raw}
