@@ -9,7 +9,7 @@ from .errors import KprobeError
 from .instance import ROOM
 from .listing import PATH
 from .processes import PROC
-from .undo import full
+from .undo import GONE, full
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from .leftovers import Leftover
     from .tracefs import Tracefs
-
-GONE = (errno.ENOENT, errno.ENODEV)  # somebody else was faster
 
 
 class Cleaning:
