@@ -9,9 +9,12 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable, Sequence
 
     from kprobe_sim.kernel.backend import SimBackend
+else:
+    import _signal as signal  # signal would wrap it in enums, which takes a while
 
 OK, NO_OUTPUT, USAGE_ERROR = 0, 1, 2
 BROKEN_PIPE = 141  # 128 + SIGPIPE
@@ -26,10 +29,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is not None:
         return _command(list(argv), lambda: None)
     gc.disable()
+    if sys.argv[1:2] in (["run"], ["mount"]):
+        _end_by_interrupt()
     try:
         return _command(sys.argv[1:], _keep)
     finally:
         gc.freeze()
+
+
+def _end_by_interrupt() -> None:
+    """Have Ctrl-C end this process at once until a run or a mount takes it: there is nothing to undo before.
+
+    A KeyboardInterrupt that is raised within a callback, as the import system has them, is printed and ignored.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _keep() -> None:
@@ -58,7 +72,6 @@ def _command(argv: list[str], loaded: Callable[[], None]) -> int:
         return replay(document, arguments.listing, is_fast=arguments.fast)
     if verb == "record-local":
         from kprobe_sim.own_kernel import record_local
-
         return record_local(arguments.output, arguments.config, arguments.yes)
     command: list[str] = arguments.command[arguments.command[:1] == ["--"] :] if verb == "run" else []
     if verb == "run" and not command:

@@ -248,7 +248,7 @@ def wait_gone(pid: int, seconds: float = 10) -> float:
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
                 break
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):  # before it was opened, or after
             break
         time.sleep(0.005)
     else:
