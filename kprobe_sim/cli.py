@@ -72,6 +72,7 @@ def _command(argv: list[str], loaded: Callable[[], None]) -> int:
         return replay(document, arguments.listing, is_fast=arguments.fast)
     if verb == "record-local":
         from kprobe_sim.own_kernel import record_local
+
         return record_local(arguments.output, arguments.config, arguments.yes)
     command: list[str] = arguments.command[arguments.command[:1] == ["--"] :] if verb == "run" else []
     if verb == "run" and not command:
