@@ -9,7 +9,7 @@ is which is said in its facts: `document`, `made_up`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,71 +50,100 @@ _PROFILES: Mapping[str, tuple[str, str]] = {
     "2.6.32-2009": ("2.6.32", "tracer-2009"),
     "2.6.31-2009-v13": ("2.6.31", "lwn-2009"),
 }
+# the kernel of 32 bits: of it the document shows a definition, a place and the files of an event; its addresses are kept
+# with the sign bit extended
+_I386 = "3.13.0-i386"
+_I386_IMAGE = (0xFFFFFFFFC1000000, 0xFFFFFFFFC1800000)
+_I386_FUNCTIONS = (("_do_fork", 0xFFFFFFFFC102BAC0, 0x3C0, (0,)), ("do_sys_open", 0xFFFFFFFFC1150000, 0xD6, (0,)))
+_I386_GROUP = {"enable": _WRITE, "filter": _WRITE}
+_I386_EVENT = {"enable": _WRITE, "filter": _WRITE, "format": _READ, "id": _READ}
+_I386_MADE_UP = (
+    "the release: that of the recorded kernel that lists these files; and its answers, but for what 32 bits change",
+    "addresses of functions, but for _do_fork, and which there are",
+    "the files at the top: what the document uses; the modes of all: as 3.13 has them",
+    "tasks, options, the size of the buffer, the number of CPUs",
+)
 
 
 def _entries(files: Mapping[str, int]) -> list[list[Any]]:
     return [[name, mode, 0, 0, 1 if mode != _DIR else 2] for name, mode in files.items()]
 
 
-def _symbols() -> bytes:
-    entries = [KallsymsEntry(_IMAGE[0], "T", "_stext", "")]
+def _symbols(
+    image: tuple[int, int],
+    functions: Sequence[tuple[str, int, int, tuple[int, ...]]],
+    black: Sequence[tuple[int, int]],
+    traced: Sequence[int],
+) -> bytes:
+    entries = [KallsymsEntry(image[0], "T", "_stext", "")]
     texts = []
-    for name, address, size, begins in _FUNCTIONS:
+    starts = {address for _, address, _, _ in functions}
+    for name, address, size, begins in functions:
         entries.append(KallsymsEntry(address, "T", name, ""))
-        entries.append(KallsymsEntry(address + size, "t", f"after_{name}", ""))
+        if address + size not in starts:  # what follows is another one, which has a name
+            entries.append(KallsymsEntry(address + size, "t", f"after_{name}", ""))
         bits = bytearray(-(-size // 8))
         for offset in begins:
             bits[offset >> 3] |= 1 << (offset & 7)
         texts.append(Text(address, bytes(size), bits))
-    entries = [one for one in entries if one.name == "_stext" or not _is_within(one)]
-    entries.append(KallsymsEntry(_IMAGE[1] - 16, "B", "_end", ""))
+    entries.append(KallsymsEntry(image[1] - 16, "B", "_end", ""))
     entries.sort(key=lambda one: one.address)
-    traced = [address for _, address, _, _ in _FUNCTIONS[:3]]
     assert all(one.address >= HIGH for one in entries)
-    return build(entries, _IMAGE, [], texts, [], [(_TRAMPOLINE, _TRAMPOLINE + 0x40)], traced)
+    return build(entries, image, [], texts, [], black, traced)
 
 
-def _is_within(entry: KallsymsEntry) -> bool:
-    """Return whether what follows a function is another one, which has a name."""
-    return entry.name.startswith("after_") and entry.address in {address for _, address, _, _ in _FUNCTIONS}
+def _facts(release: str, version: str, document: str, made_up: Sequence[str]) -> dict[str, Any]:
+    return {
+        "release": release,
+        "version": version,
+        "banner": f"Linux version {release} (unknown) (unknown) #1 SMP",
+        "document": document,
+        "made_up": list(made_up),
+        "cpus": 2,
+        "page_size": 4096,
+        "first_dynamic_id": 75,
+        "second_dynamic_id": 76,
+        "options": [["context-info", True], ["record-cmd", True]],
+        "clocks": ["local"],
+        "default_clock": "local",
+        "tracers": ["nop"],
+        "buffer_size_kb": "1408\n",
+        "buffer_size_kb_expanded": 1408,
+        "buffer_total_size_kb_expanded": 2816,
+        "saved_cmdlines_size": 128,
+        "preempt_model": "server",
+        "chains": {"do_sys_open": ["sys_open+0x1b"]},
+        "modules": [],
+        "tasks": [[1, "init"]],
+        "config": None,
+        "root_mode": 0o755,
+        "answers": {},
+        "errors": {},
+    }
+
+
+def _put(place: Path, facts: Mapping[str, Any], tree: Mapping[str, list[list[Any]]], symbols: bytes) -> None:
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "profile.json").write_bytes(profilefile.json_bytes(facts) + b"\n")
+    (place / "tracefs.bin").write_bytes(profilefile.pristine_tracefs({}, tree, {}))
+    (place / "symbols.bin").write_bytes(symbols)
 
 
 def write(directory: Path) -> None:
     """Write all of them below a directory."""
+    first = _symbols(
+        _IMAGE,
+        _FUNCTIONS,
+        [(_TRAMPOLINE, _TRAMPOLINE + 0x40)],
+        [address for _, address, _, _ in _FUNCTIONS[:3]],
+    )
+    tree = {"": _entries(_TOP), "events": [], "events/*": [], "events/*/*": _entries(_EVENT)}
     for release, (version, document) in _PROFILES.items():
-        place = directory / release
-        place.mkdir(parents=True, exist_ok=True)
-        facts = {
-            "release": release,
-            "version": version,
-            "banner": f"Linux version {release} (unknown) (unknown) #1 SMP",
-            "document": document,
-            "made_up": list(_MADE_UP),
-            "cpus": 2,
-            "page_size": 4096,
-            "first_dynamic_id": 75,
-            "second_dynamic_id": 76,
-            "options": [["context-info", True], ["record-cmd", True]],
-            "clocks": ["local"],
-            "default_clock": "local",
-            "tracers": ["nop"],
-            "buffer_size_kb": "1408\n",
-            "buffer_size_kb_expanded": 1408,
-            "buffer_total_size_kb_expanded": 2816,
-            "saved_cmdlines_size": 128,
-            "preempt_model": "server",
-            "chains": {"do_sys_open": ["sys_open+0x1b"]},
-            "modules": [],
-            "tasks": [[1, "init"]],
-            "config": None,
-            "root_mode": 0o755,
-            "answers": {},
-            "errors": {},
-        }
-        tree = {"": _entries(_TOP), "events": [], "events/*": [], "events/*/*": _entries(_EVENT)}
-        (place / "profile.json").write_bytes(profilefile.json_bytes(facts) + b"\n")
-        (place / "tracefs.bin").write_bytes(profilefile.pristine_tracefs({}, tree, {}))
-        (place / "symbols.bin").write_bytes(_symbols())
+        _put(directory / release, _facts(release, version, document, _MADE_UP), tree, first)
+    facts = _facts(_I386, "3.13.0", "wind-river", _I386_MADE_UP) | {"answers": {"word_size": 4}, "chains": {}}
+    tree |= {"events/*": _entries(_I386_GROUP), "events/*/*": _entries(_I386_EVENT)}
+    traced = [address for _, address, _, _ in _I386_FUNCTIONS]
+    _put(directory / _I386, facts, tree, _symbols(_I386_IMAGE, _I386_FUNCTIONS, [], traced))
 
 
 if __name__ == "__main__":

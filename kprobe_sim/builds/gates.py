@@ -54,6 +54,7 @@ class Gates(NamedTuple):
     entry_stack: str  # at an entry it begins with the "function", or with its "callers"
     return_stack: str  # at a return it is what is "above" the caller, "both" the trampoline and that, or "usual"
     last_byte_unused: bool  # the text of an entry is a byte shorter than trace_seq_size
+    word_size: int  # bytes of an unsigned long: 4 on i386, of which only definitions are known
     printed_sources: bool  # lines in the kernel's log begin with what printed them
     # the line
     delete_is_raw: bool  # a delete needs "-" as the very first byte (else blanks may stand before it)

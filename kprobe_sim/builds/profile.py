@@ -30,6 +30,7 @@ PROFILES = Path(__file__).parents[1] / "profiles"
 DOCUMENTS = Path(__file__).parents[1] / "documents"  # profiles of kernels that only documents tell of
 VARIABLE = "KPROBE_SIM_PROFILES"  # directories of profiles, which are looked into first
 _YEAR = re.compile(r"20\d\d(?:-|\Z)")
+_DOCUMENTED = re.compile(rf"{_YEAR.pattern}|.*-i386\Z")
 SUFFIX = ".kprofile"  # of a profile that is one file
 
 
@@ -126,7 +127,9 @@ class Profile:
 
     @cached_property
     def thread_size(self) -> int:
-        """Return the size of a kernel stack in bytes (THREAD_SIZE of x86-64: four pages; eight with KASAN)."""
+        """Return the size of a kernel stack in bytes (THREAD_SIZE: four pages, two on i386; eight with KASAN)."""
+        if self.answers.get("word_size") == 4:
+            return self.page_size * 2
         return self.page_size * (8 if "KASAN" in self.config else 4)
 
     @property
@@ -282,7 +285,7 @@ def load(spec: str = "") -> Profile:
 
     They are looked for among the user's and the package's; of a release that is there more than once the first counts,
     in the order of `places`, the package's last.  A year, "2009", is a kernel's that only a document tells of, and that
-    isn't listed.  Where none of these fits, those of other installed distributions are looked for as well.  A spec with
+    isn't listed; so is "3.13-i386".  Where none of these fits, those of other installed distributions are looked for as well.  A spec with
     a slash or the suffix of profile files is a path.
 
     Raises ValueError, listing what there is, for a spec that nothing fits, or with the reason for a profile that can't
@@ -290,7 +293,7 @@ def load(spec: str = "") -> Profile:
     """
     if "/" in spec or spec.endswith(SUFFIX):
         return _elsewhere(Path(spec))
-    if _YEAR.match(spec) and (documented := fitting(spec, _documented())):
+    if _DOCUMENTED.match(spec) and (documented := fitting(spec, _documented())):
         return _opened((DOCUMENTS, documented, 0))
     packaged = tuple(available())
     own = _own(_user_places()) if spec else {}

@@ -40,14 +40,10 @@ def format_text(
     return f"name: {name}\nID: {number}\nformat:\n{common}\n{own}\nprint fmt: {print_fmt}\n".encode("latin-1")
 
 
-def head_fields(*, is_return: bool) -> tuple[Field, ...]:
-    """Return the fields that every probe event has before its arguments."""
-    if is_return:
-        return (
-            Field("unsigned long", "__probe_func", 8, 8, False),
-            Field("unsigned long", "__probe_ret_ip", 16, 8, False),
-        )
-    return (Field("unsigned long", "__probe_ip", 8, 8, False),)
+def head_fields(size: int, *, is_return: bool) -> tuple[Field, ...]:
+    """Return the fields that every probe event has before its arguments; an unsigned long has `size` bytes."""
+    names = ("__probe_func", "__probe_ret_ip") if is_return else ("__probe_ip",)
+    return tuple([Field("unsigned long", name, 8 + size * at, size, False) for at, name in enumerate(names)])
 
 
 def argument_field(argument: FetchArg, start: int) -> Field:

@@ -10,13 +10,12 @@ import errno
 from collections.abc import Collection
 
 from kprobe_sim.fetch.argument import MAX_ARGUMENTS, RESERVED, FetchArg, Store
-from kprobe_sim.fetch.expression import REGISTERS, Deref, Expression, From, Scope, Source
+from kprobe_sim.fetch.expression import I386_REGISTERS, REGISTERS, Deref, Expression, From, Scope, Source
 from kprobe_sim.fetch.types import STRING_TYPE, FetchType, early_type
-from kprobe_sim.parsing.kstrto import is_digit, is_name, kstrtol, kstrtoul, simple_strtoul
+from kprobe_sim.parsing.kstrto import is_digit, is_name, kstrtol, kstrtoul, read_long, read_ulong, simple_strtoul
 from kprobe_sim.parsing.refusal import Printed
 
 _ROOM = 63  # bytes of an expression
-_WORD = 8
 
 
 def split_symbol(text: str, *, signed: bool) -> tuple[str, int]:
@@ -41,7 +40,7 @@ def _variable(name: str, kind: FetchType, scope: Scope) -> Source | None:
         return Source(From.STACK_POINTER)
     if name.startswith("stack") and is_digit(name, 5):
         number = kstrtoul(name[5:], 10)
-        if scope.own is None and number > scope.stack_size // _WORD:
+        if scope.own is None and number > scope.stack_size // scope.gates.word_size:
             raise wrong
         return None if kind.is_string else Source(From.STACK, number=number)
     if name == "comm" and scope.gates.comm_variable:
@@ -54,7 +53,8 @@ def _variable(name: str, kind: FetchType, scope: Scope) -> Source | None:
 def _memory(text: str, scope: Scope) -> Expression | None:
     """Read what follows an @."""
     if is_digit(text, 0):
-        return Expression(Source(From.IMMEDIATE, number=kstrtoul(text)), (Deref(0),), 0, 0)
+        number = read_ulong(text, scope.gates.word_size)
+        return Expression(Source(From.IMMEDIATE, number=number), (Deref(0),), 0, 0)
     if scope.own is not None:  # a program's: @+OFFSET in its file
         if not text.startswith("+"):
             raise OSError(errno.EINVAL, text)
@@ -74,7 +74,7 @@ def _read(text: str, kind: FetchType, scope: Scope) -> Expression | None:
         variable = _variable(text[1:], kind, scope)
         return None if variable is None else Expression(variable, (), 0, 0)
     if first == "%":
-        if text[1:] not in REGISTERS:
+        if text[1:] not in (REGISTERS if scope.gates.word_size == 8 else I386_REGISTERS):
             raise OSError(errno.EINVAL, text)
         return None if kind.is_string else Expression(Source(From.REGISTER, text[1:]), (), 0, 0)
     if first == "@":
@@ -82,13 +82,13 @@ def _read(text: str, kind: FetchType, scope: Scope) -> Expression | None:
     if first in ("+", "-") and first:
         number, brace, rest = text.removeprefix("+").partition("(")
         inner, close, _ = rest.rpartition(")")
-        offset = kstrtol(number) if brace else 0
+        distance = read_long(number, scope.gates.word_size) if brace else 0
         if not close:
             return None
         base = early_type(None, scope.gates)
         assert base is not None
         found = _read_whole(inner, base, scope)
-        return found._replace(derefs=(*found.derefs, Deref(offset)))
+        return found._replace(derefs=(*found.derefs, Deref(distance)))
     return None
 
 

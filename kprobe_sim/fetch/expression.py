@@ -19,12 +19,9 @@ from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import is_digit, is_name, kstrtol, kstrtoul
 from kprobe_sim.parsing.refusal import Refusal
 
-REGISTERS = frozenset(
-    {
-        *("r15", "r14", "r13", "r12", "r11", "r10", "r9", "r8", "bx", "cx", "dx", "si", "di", "bp", "ax"),
-        *("orig_ax", "ip", "cs", "flags", "sp", "ss"),
-    }
-)
+_SHARED = ("bx", "cx", "dx", "si", "di", "bp", "ax", "orig_ax", "ip", "cs", "flags", "sp", "ss")
+REGISTERS = frozenset(("r15", "r14", "r13", "r12", "r11", "r10", "r9", "r8", *_SHARED))
+I386_REGISTERS = frozenset((*_SHARED, "ds", "es", "fs", "gs"))  # regoffset_table in arch/x86/kernel/ptrace.c
 _WORD = 8  # bytes
 
 

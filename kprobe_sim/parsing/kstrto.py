@@ -78,6 +78,7 @@ def kstrtoul(text: str, base: int = 0) -> int:
     return _unsigned(text[1:] if text.startswith("+") else text, base)
 
 
+
 def kstrtol(text: str, base: int = 0) -> int:
     """Read a 64-bit signed number that fills the text.  Raises OSError: EINVAL or ERANGE."""
     if text.startswith("-"):
@@ -87,6 +88,25 @@ def kstrtol(text: str, base: int = 0) -> int:
         return -value
     value = kstrtoul(text, base)
     if value > LONG_MAX:
+        raise refuse(errno.ERANGE)
+    return value
+
+
+def read_ulong(text: str, size: int) -> int:
+    """Read an unsigned long of `size` bytes, 4 or 8; one of 4 has its sign bit extended to 64, as symbols have there.
+
+    Raises OSError: EINVAL or ERANGE.
+    """
+    if size == 8:
+        return kstrtoul(text)
+    value = kstrtouint(text)
+    return value | (ULONG_MAX ^ UINT_MAX) if value >> 31 else value
+
+
+def read_long(text: str, size: int) -> int:
+    """Read a signed long of `size` bytes, 4 or 8.  Raises OSError: EINVAL or ERANGE."""
+    value = kstrtol(text)
+    if size == 4 and not -1 << 31 <= value < 1 << 31:
         raise refuse(errno.ERANGE)
     return value
 

@@ -14,7 +14,7 @@ from kprobe_sim.events.dyn_event import Deletion
 from kprobe_sim.fetch.early_argument import compile_all_early, split_symbol
 from kprobe_sim.fetch.expression import Scope
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.parsing.kstrto import UINT_MAX, is_digit, is_name, kstrtouint, kstrtoul
+from kprobe_sim.parsing.kstrto import UINT_MAX, is_digit, is_name, kstrtouint, read_ulong
 from kprobe_sim.parsing.refusal import Printed
 from kprobe_sim.probes.command import Creation
 from kprobe_sim.probes.probe_point import ProbeLocation, ProbePoints
@@ -83,7 +83,7 @@ def _place(text: str, gates: Gates, *, is_return: bool) -> ProbeLocation:
     """Read PLACE.  Raises Printed or Nothing."""
     if gates.address_or_symbol:
         try:
-            return ProbeLocation(None, 0, kstrtoul(text))
+            return ProbeLocation(None, 0, read_ulong(text, gates.word_size))
         except OSError:
             pass
         said = "Failed to parse either an address or a symbol."
@@ -91,7 +91,7 @@ def _place(text: str, gates: Gates, *, is_return: bool) -> ProbeLocation:
         if is_return:
             raise Printed(errno.EINVAL, "Return probe point must be a symbol.")
         try:
-            return ProbeLocation(None, 0, kstrtoul(text))
+            return ProbeLocation(None, 0, read_ulong(text, gates.word_size))
         except OSError as error:
             raise Printed(error.errno or errno.EINVAL, "Failed to parse address.") from None
     else:

@@ -10,16 +10,21 @@ from collections.abc import Collection
 from typing import ClassVar
 
 from kprobe_sim.events.dyn_event import DynEvent
+from kprobe_sim.events.event import Find
 from kprobe_sim.fetch.direct import compile_direct
 from kprobe_sim.fetch.evaluate import compile_arguments
 from kprobe_sim.parsing.kstrto import ULONG_MAX
-from kprobe_sim.parsing.refusal import Printed
+from kprobe_sim.parsing.refusal import Printed, refuse
 from kprobe_sim.probes.command import Creation, read_creation
 from kprobe_sim.probes.early_command import early_failure, read_early
 from kprobe_sim.probes.probe_event import Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind, not_registered
 from kprobe_sim.probes.probe_point import MAX_ERRNO, ProbeLocation, Spot
 from kprobe_sim.probes.probe_profile import ProbeProfile
+
+
+def _unknown_machine(_event: ProbeEvent, _find: Find, _on: bool) -> None:
+    raise refuse(errno.ENOSYS)  # what a processor of 32 bits makes of a hit isn't simulated
 
 
 class Kprobe(Probe):
@@ -87,6 +92,7 @@ class Kprobes(ProbeKind[Kprobe]):
             dyn_events.symbols,
             dyn_events.gates,
             is_return=creation.is_return,
+            switch=None if dyn_events.gates.word_size == 8 else _unknown_machine,
         )
         self.admit(Kprobe(self, event, creation, self._place_text(creation.place)))
 
@@ -144,7 +150,8 @@ class Kprobes(ProbeKind[Kprobe]):
         """Return an address as 0x%p prints it: hashed, but error pointers as they are."""
         bare = address > ULONG_MAX - MAX_ERRNO or not self.dyn_events.gates.pointers_hashed
         shown = address if bare else self.dyn_events.machine.hashed_pointer(address)
-        return f"0x{shown:016x}"
+        size = self.dyn_events.gates.word_size
+        return f"0x{shown & (1 << 8 * size) - 1:0{2 * size}x}"
 
     def _place_text(self, place: ProbeLocation) -> str:
         if place.symbol is None:

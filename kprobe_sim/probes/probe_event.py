@@ -136,8 +136,8 @@ class ProbeEvent:
         self._switch = switch
         self.id = 0
         self.references = 0
-        head = head_fields(is_return=is_return) if place is None else ()
-        self.start = 8 + 8 * len(head)
+        head = head_fields(gates.word_size, is_return=is_return) if place is None else ()
+        self.start = 8 + gates.word_size * len(head)
         self.fields: tuple[Field, ...] = (*head, *[argument_field(a, self.start) for a in arguments])
         self.print_fmt = print_format(arguments, head)
         self.label = self.name.encode("latin-1")

@@ -56,5 +56,10 @@ EARLY: tuple[Gate, ...] = (
         "recorded traces 3.2 to 5.10: stacktrace",
     ),
     Gate("last_byte_unused", ((START, True), ((4, 4, 0), False)), "recorded traces 3.2 and 4.4: a path of 3,999 bytes"),
+    Gate(
+        "word_size",
+        ((START, 8),),
+        "a profile of i386 answers 4: kprobe_sim/seeds/wind-river/01-definitions; unsigned long in arch/x86 of 3.13",
+    ),
     since("printed_sources", (4, 17, 0), "definitions 4.4 and 4.19: the kernel's log"),
 )
