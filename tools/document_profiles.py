@@ -50,8 +50,8 @@ _PROFILES: Mapping[str, tuple[str, str]] = {
     "2.6.32-2009": ("2.6.32", "tracer-2009"),
     "2.6.31-2009-v13": ("2.6.31", "lwn-2009"),
 }
-# the kernel of 32 bits: of it the document shows a definition, a place and the files of an event; its addresses are kept
-# with the sign bit extended
+# the kernel of 32 bits: of it the document shows a definition, a place and the files of an event; the sign bit of its
+# addresses is extended
 _I386 = "3.13.0-i386"
 _I386_IMAGE = (0xFFFFFFFFC1000000, 0xFFFFFFFFC1800000)
 _I386_FUNCTIONS = (("_do_fork", 0xFFFFFFFFC102BAC0, 0x3C0, (0,)), ("do_sys_open", 0xFFFFFFFFC1150000, 0xD6, (0,)))

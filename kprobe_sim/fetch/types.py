@@ -75,8 +75,8 @@ def early_type(text: str | None, gates: Gates) -> FetchType | None:
     """Return the type written as `text` (None for no type) on a kernel before 4.20, None if there is no such."""
     known = _EARLY[gates.number_texts]
     if text is None:
-        bits = 8 * gates.word_size
-        text = f"x{bits}" if "x64" in known else f"u{bits}"
+        size = 8 * gates.word_size
+        text = f"x{size}" if "x64" in known else f"u{size}"
     elif text.startswith("b"):
         _, slash, bits = text.partition("/")
         try:

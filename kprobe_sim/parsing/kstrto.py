@@ -78,7 +78,6 @@ def kstrtoul(text: str, base: int = 0) -> int:
     return _unsigned(text[1:] if text.startswith("+") else text, base)
 
 
-
 def kstrtol(text: str, base: int = 0) -> int:
     """Read a 64-bit signed number that fills the text.  Raises OSError: EINVAL or ERANGE."""
     if text.startswith("-"):

@@ -11,7 +11,7 @@ import pytest
 
 from kprobe_sim import SimulatedKernel
 
-NAMES = "ax bx cx dx si di bp sp ip flags cs ss ds es fs gs orig_ax".split()
+NAMES = ["ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", "flags", "cs", "ss", "ds", "es", "fs", "gs", "orig_ax"]
 
 
 @pytest.fixture
