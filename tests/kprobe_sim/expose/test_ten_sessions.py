@@ -39,7 +39,7 @@ print(json.dumps([said, there, lines, ends, left]))
     ("definition", "shown"),
     [
         ("p:opens do_sys_openat2", "opens: (do_sys_openat2+0x0/"),
-        ("r:opens do_sys_openat2 fd=$retval", " <- do_sys_openat2) fd=0x"),
+        ("r:opens do_sys_openat2 fd=$retval", " <- do_sys_openat2) fd="),
     ],
 )
 def test_ten_sessions_of_one_event_name(run: Run, definition: str, shown: str) -> None:
