@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         UnknownBackend,
         UnknownSymbol,
         Unsupported,
+        WaitedTooLong,
     )
     from .mounts import find_tracefs
     from .session import Trace, Tracer
@@ -64,6 +65,7 @@ __all__ = [
     "UnknownSymbol",
     "Unparsed",
     "Unsupported",
+    "WaitedTooLong",
     "find_tracefs",
     "open_tracefs",
     "parse",

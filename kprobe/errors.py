@@ -15,6 +15,7 @@ KprobeError
  |    +-- Busy               somebody is using it (EBUSY)
  +-- Unsupported         this kernel lacks what was asked for      .feature .evidence
  +-- UndoFailed          the trace is over, but something of it is left behind   .failures
+ +-- WaitedTooLong       a test waited for a trace, and nobody ended it          .seconds .facts
 """
 
 from __future__ import annotations
@@ -167,6 +168,20 @@ class UndoFailed(KprobeError):
             steps += f"\n  {step}: {str(error) or type(error).__name__}{notes}"
         super().__init__(f"left behind, because undoing it failed:{steps}")
         self.failures = tuple(failures)
+
+
+class WaitedTooLong(KprobeError):
+    """A test waited for a trace that nobody stopped; `facts` is a tuple of (what, how it is) about the trace."""
+
+    def __init__(self, seconds: float, facts: Sequence[tuple[str, str]]) -> None:
+        width = max((len(what) for what, _ in facts), default=0)
+        lines = "".join(f"\n  {what:{width}}  {how}" for what, how in facts)
+        super().__init__(
+            f"waited {seconds:.3g} s in all for a trace, which nobody stopped:{lines}\n"
+            "hint: trace.stop() ends it, as does a duration; kprobe_timeout says how many seconds a test may wait"
+        )
+        self.seconds = seconds
+        self.facts = tuple(facts)
 
 
 def caret(text: str, column: int, lead: str = "  ") -> str:

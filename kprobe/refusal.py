@@ -17,6 +17,7 @@ from .errors import (
     NotABoundary,
     Refused,
     UnknownSymbol,
+    caret,
 )
 from .leftovers import whose
 from .owners import read_session
@@ -169,3 +170,17 @@ def filter_refused(tracefs: Tracefs, path: str, text: str, error: OSError) -> Kp
         column=column,
         hint=hint,
     )
+
+
+def words(tracefs: Tracefs, path: str, command: str) -> str:
+    """Return what the kernel says of a command that it refused, with its caret; "" if nothing."""
+    entry = explain(b"", read_log(tracefs), command)
+    if entry is not None:
+        return f"{entry.source}: error: {entry.text}\n{caret(entry.command, entry.column, '  Command: ')}"
+    if path.rpartition("/")[2] != "filter":
+        return ""
+    try:
+        says, column = parse_filter_error(tracefs.read(path))
+    except OSError:
+        return ""
+    return f"{says}\n{caret(command, column)}" if column is not None else says

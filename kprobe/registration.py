@@ -163,7 +163,12 @@ def add_probe(tracefs: Tracefs, undo: Undo, probe: Probe) -> Registration:
 
 
 def missed(tracefs: Tracefs, probe: Probe) -> int:
-    """Return how many hits the kernel could not record, by kprobe_profile; 0 if that can't be read.
+    """Return how many hits the kernel could not record; 0 if that can't be read."""
+    return profiled(tracefs, probe)[1]
+
+
+def profiled(tracefs: Tracefs, probe: Probe) -> tuple[int, int]:
+    """Return how often the probe was hit and how many hits the kernel missed, by kprobe_profile; 0, 0 without one.
 
     Its rows have no groups, but are in the order of kprobe_events.  If that changes meanwhile, all events of that name
     count.
@@ -172,11 +177,13 @@ def missed(tracefs: Tracefs, probe: Probe) -> int:
         text = tracefs.read("kprobe_profile").decode(errors="replace")
         events = [line.event for line in _read(tracefs)]
     except OSError:
-        return 0
-    rows = [row for row in (line.split() for line in text.splitlines()) if len(row) == 3 and row[2].isdigit()]
+        return 0, 0
+    rows = [row for row in (line.split() for line in text.splitlines()) if len(row) == 3 and "".join(row[1:]).isdigit()]
     if [row[0] for row in rows] == [event.rpartition("/")[2] for event in events]:
-        return sum(int(row[2]) for row, event in zip(rows, events, strict=True) if event == probe.event)
-    return sum(int(row[2]) for row in rows if row[0] == probe.name)
+        rows = [row for row, event in zip(rows, events, strict=True) if event == probe.event]
+    else:
+        rows = [row for row in rows if row[0] == probe.name]
+    return sum(int(row[1]) for row in rows), sum(int(row[2]) for row in rows)
 
 
 def _refused(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from . import denial, refusal
+from .awaited import Awaited
 from .cleaning import clear
 from .definition import GROUP, Probe, parse
 from .dialect import has_groups, switch
@@ -14,12 +15,15 @@ from .owners import this_process
 from .picked import Picked
 from .processes import PROC
 from .registration import add_probe, missed
+from .standing import facts
 from .undo import Undo, full
+from .waiting import Waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
+    from typing import TypeVar
 
     from .owners import Owner
     from .pages.live import RawPipe
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
     from .text import Record
     from .tracefs import Stream, Tracefs
     from .undo import Step
+
+    T = TypeVar("T")
 
 TICK = 0.1  # seconds; how soon a `stop` is noticed
 
@@ -102,7 +108,7 @@ class Tracer:
         return data
 
 
-class Trace:
+class Trace(Awaited):
     """One trace, from the adding of its probe to the last undo.
 
     `probe` is what is traced, `instance` where; once it has begun the probe's event is in a group of the session's own,
@@ -141,6 +147,7 @@ class Trace:
         self._undo = Undo()
         self._registration: Registration | None = None
         self._enabled: Step | None = None
+        self._waiting = Waiting(tracer.clock, lambda: facts(self.tracefs, self.instance, [self.probe], self._filter))
         self._stream: Stream | None = None
         self._began = 0.0
         self._is_open = False
@@ -187,16 +194,9 @@ class Trace:
         if self._stream is None:
             other = "iteration" if self._is_raw else "read_buffer()"
             raise ValueError(f"a trace that is raw or has a duration has no stream of text: use {other}")
-        clock = self._tracer.clock
-        deadline = None if timeout is None else clock() + timeout
-        while not self._is_stopped:
-            self._picked.look()
-            wait = TICK if deadline is None else max(0.0, min(TICK, deadline - clock()))
-            try:
-                return self._stream.read(wait)
-            except TimeoutError:
-                if deadline is not None and clock() >= deadline:
-                    raise
+        data = self._await(self._stream.read, timeout)
+        if data is not None:
+            return data
         self._disable()
         try:
             return self._stream.read(0)
@@ -210,20 +210,31 @@ class Trace:
         """
         if self._raw is None:
             raise ValueError("this trace has ended" if self._is_raw else "a trace of text is read with read()")
-        clock = self._tracer.clock
-        deadline = None if timeout is None else clock() + timeout
         if self._duration is not None:
             self.wait()
-        while not self._is_stopped and self._duration is None:
-            self._picked.look()
-            wait = TICK if deadline is None else max(0.0, min(TICK, deadline - clock()))
-            try:
-                return self._raw.read(wait)
-            except TimeoutError:
-                if deadline is not None and clock() >= deadline:
-                    raise
+        elif (records := self._await(self._raw.read, timeout)) is not None:
+            return records
         self._disable()
         return self._raw.drain()
+
+    def _await(self, read: Callable[[float], T], timeout: float | None) -> T | None:
+        """Return what `read` gives once there is something; None after `stop`.  Raise `TimeoutError`."""
+        clock = self._tracer.clock
+        now = clock()
+        deadline = None if timeout is None else now + timeout
+        while not self._is_stopped:
+            self._picked.look()
+            late, found = None, None
+            try:
+                found = read(TICK if deadline is None else max(0.0, min(TICK, deadline - now)))
+            except TimeoutError as error:
+                late = error
+            now = self._waiting.since(now)
+            if late is None:
+                return found
+            if deadline is not None and now >= deadline:
+                raise late
+        return None
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the kernel's text unchanged: as it comes or, with a duration, the whole buffer at its end."""
@@ -349,9 +360,14 @@ class Trace:
             self._undo.now(self._enabled)
 
     def _records(self) -> Iterator[Record]:
+        for batch in self.batches():
+            yield from batch
+
+    def batches(self) -> Iterator[list[Record]]:
+        """Yield the records that come at once, together: what each read gives."""
         if self._is_raw:
             while records := self.read_records():
-                yield from records
+                yield records
             return
         from .text import Parser
 
@@ -359,8 +375,11 @@ class Trace:
         formats = {self.probe.name: self.tracefs.read(path).decode(errors="surrogateescape")}
         parser = Parser(formats.get, live=self._duration is None)
         for data in self.chunks():
-            yield from parser.feed(data)
-        yield from parser.close()
+            began = self._tracer.clock()
+            records = parser.feed(data)
+            self._waiting.since(began)
+            yield records
+        yield parser.close()
 
     def _end(self, error: BaseException | None) -> None:
         try:

@@ -16,7 +16,11 @@ forks there), `kernel` (the SimulatedKernel; the test is skipped elsewhere: "sim
 `trace_text`: each text of the corpus, for a parser (`--trace-kernels 6.*`, `--trace-scenarios`, `--trace-corpus`).
 `sys_kernel_tracing` and `simulated_machine`: for code that opens the paths itself, see `kprobe_sim.expose`.
 Markers: `needs("text", …)` (skipped where the kernel's README lacks a text), `vm` (only run if a guest was asked for),
-`own_guest`.
+`own_guest`, `kprobe_timeout(seconds)`.
+
+A test that has waited for a trace 30 seconds in all fails, and tells how the trace stands (`--kprobe-timeout`, or
+`kprobe_timeout` in the configuration; 0: it waits for ever).  What the kernel refused is shown with its own words, and
+without the frames of these packages (`--full-trace` shows them).
 
 A real kernel that was asked for and can't run is an error, never a skip; a guest that died is shown as such.  This
 module is imported in every run of pytest, so it imports the rest when a fixture needs it.
@@ -58,6 +62,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where tests that ask for a tracefs run; may be given several times: sim (the default), sim:6.1, "
         "vm:6.1 (a real kernel in QEMU), vm:/path/to/bzImage, local",
     )
+    group.addoption(
+        "--kprobe-timeout",
+        type=float,
+        metavar="SECONDS",
+        help="how long a test may wait for a trace in all; 0: for ever",
+    )
+    parser.addini("kprobe_timeout", "how many seconds a test may wait for a trace in all; 0: for ever", default="30")
     group.addoption("--trace-corpus", metavar="DIR", help="texts for trace_text, instead of those that are installed")
     for what in ("kernels", "scenarios"):
         group.addoption(
@@ -88,12 +99,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(KernelTable(specs), "kprobe kernels")
     config.addinivalue_line("markers", "vm: runs on a real kernel in QEMU; deselected unless one is asked for")
     config.addinivalue_line("markers", "own_guest: has a machine of its own, as it is after a boot, if that is a guest")
+    config.addinivalue_line("markers", "kprobe_timeout(seconds): how long it may wait for a trace in all; 0: for ever")
     config.addinivalue_line("markers", "needs(*texts): skip where the README of the tracefs lacks one of the texts")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Say once, and before anything else, that a spec means nothing."""
+    """Say once, and before anything else, that a spec or a time means nothing."""
+    _limit(session)
     specs: list[str] = session.config.getoption("tracefs")
     if not specs or hasattr(session.config, "workerinput"):  # a worker's was looked at before
         return
@@ -141,7 +154,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
     """Note on the report if what failed is the machine and not what runs on it, and what tests left on it."""
-    outcome = yield
+    with contextlib.nullcontext() if call.excinfo is None else _told(item, call.excinfo):
+        outcome = yield
     _reports(item.config).add_to(outcome.get_result())
     if call.excinfo is not None:
         error = call.excinfo.value
@@ -149,6 +163,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
             kind.__module__ == "kprobe_vm.errors" and kind.__name__ == "MachineError" for kind in type(error).__mro__
         ):
             outcome.get_result().guest_fault = (type(error).__name__, getattr(error, "exit_status", 1))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, None, None]:
+    from kprobe.waiting import Limited
+
+    with Limited(_limit(item)):
+        yield
 
 
 def pytest_report_teststatus(report: Any) -> tuple[str, str, str] | None:
@@ -261,6 +283,39 @@ def workload(tracefs: Tracefs, tracefs_backend: Backend) -> Iterator[Workload]:
     task: Workload = found.load()(tracefs_backend.opened or tracefs)
     yield task
     task.close()
+
+
+def _limit(node: pytest.Item | pytest.Session) -> float | None:
+    """Return how many seconds a test may wait for a trace, None for ever."""
+    given = node.config.getoption("kprobe_timeout")
+    marker = node.get_closest_marker("kprobe_timeout")
+    if marker is not None and marker.args:
+        given = marker.args[0]
+    text = node.config.getini("kprobe_timeout") if given is None else given
+    try:
+        return float(text) or None
+    except ValueError:
+        raise pytest.UsageError(f"kprobe_timeout: {text!r} is no number of seconds") from None
+
+
+@contextlib.contextmanager
+def _told(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> Iterator[None]:
+    """Have a refusal shown in the kernel's words, without our frames."""
+    from .testing.refusals import noted, told
+
+    values = getattr(item, "funcargs", {})
+    owner = values.get("sys_kernel_tracing") or values.get("simulated_machine")
+    tracefs = values.get("tracefs") if owner is None else owner.tracefs
+    if isinstance(excinfo.value, OSError) and tracefs is not None:
+        from kprobe.refusal import words
+
+        with contextlib.suppress(Exception):  # the machine may have died of it
+            noted(excinfo, tracefs, words)
+    if item.config.getoption("fulltrace"):
+        yield
+        return
+    with told(excinfo):
+        yield
 
 
 def _trace_texts(config: pytest.Config) -> list[Any]:

@@ -22,7 +22,7 @@ KPROBE = [
     "AlreadyExists", "AmbiguousSymbol", "Busy", "DefinitionError", "Event", "FilterRefused", "Handle", "KprobeError",
     "LocalTracefs", "Lost", "NoSuchProcess", "NotABoundary", "NotPermitted", "Parser", "Place", "Probe", "Refused",
     "StackTrace", "Stream", "Trace", "Tracefs", "TracefsMissing", "Tracer", "UndoFailed", "UnknownBackend",
-    "UnknownSymbol", "Unparsed", "Unsupported", "find_tracefs", "open_tracefs", "parse",
+    "UnknownSymbol", "Unparsed", "Unsupported", "WaitedTooLong", "find_tracefs", "open_tracefs", "parse",
 ]  # fmt: skip
 
 
