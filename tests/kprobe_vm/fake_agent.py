@@ -41,7 +41,9 @@ def data(number: int, which: int, content: bytes) -> bytes:
 
 
 def hello(release: bytes = b"6.1.0-54-cloud-amd64", version: bytes = b"#1 SMP") -> bytes:
-    return frame(0, Reply.HELLO, struct.pack("<IIII", PROTOCOL, 4096, 1, WINDOW) + release + b"\0" + version + b"\0")
+    return frame(
+        0, Reply.HELLO, struct.pack("<IIII", PROTOCOL, 4096, 1, WINDOW) + release + b"\0" + version + b"\0/t\0virtio\0"
+    )
 
 
 def right(number: int, op: int) -> list[bytes]:

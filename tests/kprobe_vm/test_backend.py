@@ -20,5 +20,5 @@ def test_specs(argument: str, spec: Spec) -> None:
 
 @pytest.mark.parametrize("argument", ["6.1,busy", "6.1,cpus", "6.1,cpus=0", "6.1,cpus=two", "6.1,"])
 def test_bad_specs(argument: str) -> None:
-    with pytest.raises(ValueError, match="none of idle, cold, cpus=N, memory=MiB"):
+    with pytest.raises(ValueError, match="none of idle, cold, serial, cpus=N, memory=MiB"):
         Spec.parse(argument)

@@ -1,3 +1,4 @@
+import bz2
 import gzip
 import lzma
 import shutil
@@ -6,7 +7,13 @@ import subprocess
 
 import pytest
 
-from kprobe_vm.images.bzimage import KernelImage, boot_header_version, extract_vmlinux
+from kprobe_vm.images.bzimage import (
+    KernelImage,
+    boot_header_version,
+    extract_vmlinux,
+    has_pvh_entry,
+    startable_vmlinux,
+)
 
 VMLINUX = b"\x7fELF" + b"kernel " * 1000
 
@@ -31,7 +38,14 @@ def test_the_version_is_in_the_header() -> None:
     assert boot_header_version(bzimage(b"")) == "6.1.0-54-cloud-amd64 (x) #1"
 
 
-PAYLOADS = {"gzip": sized(gzip.compress(VMLINUX)), "lzma": sized(lzma.compress(VMLINUX)), "as it is": VMLINUX}
+PAYLOADS = {
+    "gzip": gzip.compress(VMLINUX),  # which ends with the unpacked size anyhow
+    "gzip and a size": sized(gzip.compress(VMLINUX)),
+    "xz": sized(lzma.compress(VMLINUX)),
+    "lzma": sized(lzma.compress(VMLINUX, lzma.FORMAT_ALONE)),
+    "bzip2": sized(bz2.compress(VMLINUX)),
+    "as it is": VMLINUX,
+}
 
 
 @pytest.mark.parametrize("payload", PAYLOADS.values(), ids=list(PAYLOADS))
@@ -66,3 +80,28 @@ def test_without_the_command_the_image_stays_packed(monkeypatch: pytest.MonkeyPa
 def test_what_is_no_kernel_image(image: bytes, words: str) -> None:
     with pytest.raises(KernelImage, match=words):
         extract_vmlinux(image)
+
+
+def elf(*notes: tuple[bytes, int]) -> bytes:
+    """An ELF kernel (elf(5)) of a header, one program header and a section of notes."""
+    section = b"".join(
+        struct.pack("<III", len(name) + 1, 4, kind)
+        + (name + b"\0").ljust(-(-(len(name) + 1) // 4) * 4, b"\0")
+        + bytes(4)
+        for name, kind in notes
+    )
+    header = b"\x7fELF\x02\x01\x01".ljust(32, b"\0") + struct.pack("<QQIHHH", 64, 0, 0, 64, 56, 1)
+    return header.ljust(64, b"\0") + struct.pack("<IIQQQQQQ", 4, 0, 120, 0, 0, len(section), len(section), 4) + section
+
+
+def test_a_kernel_that_qemu_cannot_enter_is_left_packed() -> None:
+    assert has_pvh_entry(elf((b"GNU", 3), (b"Xen", 18)))
+    assert not has_pvh_entry(elf((b"GNU", 18), (b"Xen", 6)))
+    packed = bzimage(gzip.compress(elf((b"Xen", 6))))
+    with pytest.raises(KernelImage, match=r"^the kernel has no PVH entry \(CONFIG_PVH\)$"):
+        startable_vmlinux(packed)
+
+
+def test_a_damaged_payload() -> None:
+    with pytest.raises(KernelImage, match="its payload can't be unpacked"):
+        extract_vmlinux(bzimage(b"\x1f\x8b\x08\x00damaged, and long enough for its header"))

@@ -1,3 +1,4 @@
+import struct
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,9 @@ def test_a_file_that_is_no_kernel(kernels: Kernels, tmp_path: Path) -> None:
 
 
 def test_a_vmlinux_is_taken_as_it_is(kernels: Kernels, tmp_path: Path) -> None:
-    (tmp_path / "vmlinux").write_bytes(ELF_X86_64)
+    header = ELF_X86_64.ljust(32, b"\0") + struct.pack("<QQIHHH", 64, 0, 0, 64, 56, 1)
+    notes = struct.pack("<IIQQQQQQ", 4, 0, 120, 0, 0, 20, 20, 4) + struct.pack("<III", 4, 4, 18) + b"Xen\0" + bytes(4)
+    (tmp_path / "vmlinux").write_bytes(header.ljust(64, b"\0") + notes)  # the note says where QEMU enters it
     kernel = kernels.get(str(tmp_path / "vmlinux"))
     assert kernel.image == tmp_path / "vmlinux"
     assert kernel.modules == ()

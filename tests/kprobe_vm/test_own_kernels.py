@@ -11,10 +11,10 @@ import pytest
 
 from kprobe_vm import Machine
 from kprobe_vm.cli import main
-from kprobe_vm.errors import ExtraMissing, GuestPanic, NoSuchKernel, NotReady, PackageCorrupt
+from kprobe_vm.errors import ExtraMissing, NoSuchKernel, NotReady, PackageCorrupt
 from kprobe_vm.host.cache import Cache
 from kprobe_vm.images.kernels import Kernels
-from kprobe_vm.images.modules import modules_below
+from kprobe_vm.images.modules import modules_below, modules_beside
 from kprobe_vm.recording import booted
 
 RELEASE = "6.8.0-50-generic"
@@ -47,6 +47,29 @@ def test_of_several_releases_it_is_the_kernels_own(tmp_path: Path) -> None:
 def test_a_kernel_that_has_virtio_built_in(tmp_path: Path) -> None:
     (tmp_path / "given").mkdir()
     assert modules_below(tmp_path / "given", RELEASE, Cache(tmp_path / "cache")) == ()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "modules"),
+    [
+        ("bzImage", "modules"),
+        ("bzImage", f"lib/modules/{RELEASE}"),
+        (f"boot/vmlinuz-{RELEASE}", f"lib/modules/{RELEASE}"),
+        (f"boot/vmlinuz-{RELEASE}", f"usr/lib/modules/{RELEASE}"),
+    ],
+)
+def test_where_modules_lie_beside_a_kernel(tmp_path: Path, kernel: str, modules: str) -> None:
+    assert modules_beside(tmp_path / kernel, RELEASE) is None
+    (tmp_path / modules).mkdir(parents=True)
+    (tmp_path / kernel).parent.mkdir(exist_ok=True)
+    assert modules_beside(tmp_path / kernel, RELEASE) == tmp_path / modules
+
+
+def test_a_vmlinux_without_an_entry_names_the_bzimage(tmp_path: Path) -> None:
+    path = tmp_path / "vmlinux"
+    path.write_bytes(b"\x7fELF\x02\x01\x01".ljust(18, b"\0") + b"\x3e\0" + bytes(100))
+    with pytest.raises(NoSuchKernel, match=r"a vmlinux that QEMU can't start by itself .*: name the bzImage"):
+        Kernels(Cache(tmp_path / "cache"), lambda _line: None).get(str(path))
 
 
 def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
@@ -96,13 +119,26 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.mark.vm
-def test_a_kernel_without_its_modules_says_what_is_missing(stranger: tuple[Path, Path]) -> None:
-    with pytest.raises(GuestPanic) as caught, Machine(str(stranger[0])):
-        pass
-    assert str(caught.value) == (
-        "the guest has no virtio port: in this kernel virtio_pci and virtio_console are modules, and it was given "
-        "none: --modules DIR names where they are (/lib/modules/RELEASE of the machine that the kernel is from)"
-    )
+def test_a_kernel_without_its_modules_is_reached_by_the_serial_port(stranger: tuple[Path, Path]) -> None:
+    said: list[str] = []
+    with Machine(str(stranger[0]), progress=said.append) as machine:
+        assert machine.port == "serial"
+        assert machine.tracefs.read("current_tracer") == b"nop\n"
+        assert [str(fault) for fault in machine.faults] == [
+            "the guest has no virtio port: this kernel has no virtio_pci and virtio_console, or has them as modules, "
+            "which are looked for beside it, in modules/ or lib/modules/RELEASE, and where --modules DIR says"
+        ]
+    assert said[-1].endswith(": by its second serial port, which is slower")
+
+
+@pytest.mark.vm
+def test_modules_beside_the_kernel_are_found(stranger: tuple[Path, Path], tmp_path: Path) -> None:
+    image = tmp_path / "vmlinux"
+    image.symlink_to(stranger[0])
+    (tmp_path / "modules").symlink_to(stranger[1])
+    with Machine(str(image)) as machine:
+        assert machine.port == "virtio"
+        assert not machine.faults
 
 
 @pytest.mark.vm
@@ -117,8 +153,8 @@ def test_a_kernel_with_its_modules_boots(stranger: tuple[Path, Path]) -> None:
 @pytest.mark.vm
 def test_modules_of_another_kernel_say_so(stranger: tuple[Path, Path], tmp_path: Path) -> None:
     (tmp_path / "virtio_pci.ko").write_bytes(VIRTIO)
-    with pytest.raises(GuestPanic) as caught, Machine(str(stranger[0]), modules=tmp_path):
-        pass
-    assert str(caught.value).startswith(
-        "the guest has no virtio port, as a module that it was given does not load: virtio_pci-"
-    )
+    with Machine(str(stranger[0]), modules=tmp_path) as machine:
+        assert machine.port == "serial"
+        assert str(machine.faults[0]).startswith(
+            "the guest has no virtio port, as a module that it was given does not load: virtio_pci-"
+        )

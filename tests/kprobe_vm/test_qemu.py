@@ -17,25 +17,29 @@ def following(line: list[str], option: str) -> list[str]:
 
 
 def test_a_dead_kernel_ends_qemu() -> None:
-    line = arguments(HARDWARE, agent=4, console=5, control=6)
+    line = arguments(HARDWARE, agent=4, serial=7, console=5, control=6)
     assert "-no-reboot" in line
     (append,) = following(line, "-append")
     assert {"panic=-1", "oops=panic", "nokaslr", "quiet"} <= set(append.split())
     assert "mitigations=off" not in append
 
 
-def test_the_three_connections_are_inherited() -> None:
-    line = arguments(HARDWARE, agent=4, console=5, control=6)
+def test_the_four_connections_are_inherited() -> None:
+    line = arguments(HARDWARE, agent=4, serial=7, console=5, control=6)
     assert following(line, "-chardev") == [
         "socket,id=console,fd=5",
         "socket,id=control,fd=6",
+        "socket,id=serial,fd=7",
         "socket,id=agent,fd=4",
     ]
+    assert following(line, "-serial") == ["chardev:console", "chardev:serial"]
+    without = arguments(HARDWARE._replace(virtio=False), agent=4, serial=7, console=5, control=6)
+    assert following(without, "-device") == []
 
 
 def test_kvm_shows_the_host_processor() -> None:
-    assert following(arguments(HARDWARE, agent=4, console=5, control=6), "-cpu") == []
-    line = arguments(HARDWARE._replace(accelerator="kvm"), agent=4, console=5, control=6)
+    assert following(arguments(HARDWARE, agent=4, serial=7, console=5, control=6), "-cpu") == []
+    line = arguments(HARDWARE._replace(accelerator="kvm"), agent=4, serial=7, console=5, control=6)
     assert following(line, "-cpu") == ["host"]
 
 

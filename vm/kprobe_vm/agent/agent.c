@@ -1,6 +1,6 @@
 /*
  * The guest's process 1: it mounts what a tracer needs, loads the modules of the root image, and answers the host's
- * requests over one virtio-serial port.
+ * requests over one virtio-serial port, or over the second serial port (ttyS1) of a kernel that makes no such port.
  *
  * Frames, little endian, both ways: u32 payload length, u32 request id, u8 kind, payload.  A request's kind is an
  * operation (enum op); a reply's kind is enum reply.  Every request but CREDIT ends with exactly one DONE reply that
@@ -11,6 +11,11 @@
  * Each request runs on a thread of its own (threads are reused), so that a blocking read holds up nobody.  CANCEL
  * interrupts the thread with a signal, so the system call itself gives EINTR.  Requests that can't block are answered
  * by the thread that reads the port.  A frame longer than FRAME_CAP, or of an unknown kind, closes the port for good.
+ *
+ * On a serial port all that is in packets: u8 0x4b, u8 kind, u16 length, u32 CRC-32 (zlib's) of kind, length and payload,
+ * then the payload, LINE_MOST bytes at most.  A tty drops what comes while its buffer of 4096 bytes is full, so the host
+ * sends a packet of DATA only when the last one was answered with an ACK.  What comes damaged ends the line: BAD says
+ * so to the host, with the words.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -27,12 +32,15 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/utsname.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
-#define PROTOCOL 1
+#define PROTOCOL 2
 #define FRAME_CAP (1u << 20)
 #define HEADER 9
 #define CHUNK 32768
@@ -40,6 +48,12 @@
 #define WORKERS_MAX 200
 #define FILES_MAX 4096
 #define PORT_NAME "kprobe.agent"
+#define SERIAL_PORT "/dev/ttyS1"
+#define SERIAL_NUMBER makedev(4, 65)	/* Documentation/admin-guide/devices.txt */
+#define LINE_MAGIC 0x4b
+#define LINE_HEAD 8
+#define LINE_MOST 2048
+#define TRACEFS 0x74726163	/* TRACEFS_MAGIC, include/uapi/linux/magic.h */
 
 enum op {
 	OP_PING = 1, OP_OPEN, OP_CLOSE, OP_READ, OP_WRITE, OP_LSEEK, OP_POLL, OP_LIST, OP_STAT, OP_MKDIR, OP_RMDIR,
@@ -47,6 +61,7 @@ enum op {
 	OP_SET_CLOCK, OP_READ_EACH, OP_LAST = OP_READ_EACH,
 };
 enum reply { REPLY_DONE = 0, REPLY_DATA = 1, REPLY_HELLO = 2 };
+enum packet { LINE_DATA = 1, LINE_ACK = 2, LINE_BAD = 3 };
 enum data { DATA_STARTED = 0, DATA_OUT = 1, DATA_ERR = 2 };
 
 struct job {
@@ -65,6 +80,8 @@ struct job {
 
 static int port = -1;
 static int console = -1;
+static int is_serial;
+static pthread_mutex_t line_lock = PTHREAD_MUTEX_INITIALIZER;	/* one packet on a serial port at a time */
 static pthread_mutex_t out_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t out_buffer[HEADER + 9 + FRAME_CAP];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* of everything below */
@@ -119,12 +136,104 @@ static void put_s64(uint8_t *p, int64_t v)
 	put_u32(p + 4, (uint64_t)v >> 32);
 }
 
+/* ---- the serial port ---- */
+
+static uint32_t crc32_of(uint32_t crc, const uint8_t *data, size_t length)
+{
+	static const uint32_t part[16] = {
+		0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+		0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
+	};
+
+	crc = ~crc;
+	while (length--) {
+		crc = part[(crc ^ *data) & 15] ^ crc >> 4;
+		crc = part[(crc ^ *data++ >> 4) & 15] ^ crc >> 4;
+	}
+	return ~crc;
+}
+
+/* Write all of it; -1 if the port is closed: the host is gone. */
+static int write_port(const uint8_t *data, size_t length)
+{
+	while (length) {
+		ssize_t n = write(port, data, length);
+
+		if (n < 0 && errno != EINTR)
+			return -1;
+		if (n > 0)
+			data += n, length -= n;
+	}
+	return 0;
+}
+
+static int send_packet(enum packet kind, const void *payload, size_t length)
+{
+	uint8_t packet[LINE_HEAD + LINE_MOST] = { LINE_MAGIC, kind, length, length >> 8 };
+	int result;
+
+	memcpy(packet + LINE_HEAD, payload, length);
+	put_u32(packet + 4, crc32_of(crc32_of(0, packet + 1, 3), packet + LINE_HEAD, length));
+	pthread_mutex_lock(&line_lock);
+	result = write_port(packet, LINE_HEAD + length);
+	pthread_mutex_unlock(&line_lock);
+	return result;
+}
+
+static int read_all(uint8_t *data, size_t length)
+{
+	while (length) {
+		ssize_t n = read(port, data, length);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return -1;
+		data += n, length -= n;
+	}
+	return 0;
+}
+
+/* Read one packet's payload, and say to the host that it came; -1 with errno EBADMSG if it came damaged. */
+static ssize_t receive_packet(uint8_t *payload)
+{
+	uint8_t head[LINE_HEAD];
+	size_t length;
+
+	if (read_all(head, sizeof head) < 0)
+		return -1;
+	length = head[2] | head[3] << 8;
+	if (head[0] != LINE_MAGIC || head[1] != LINE_DATA || length > LINE_MOST || read_all(payload, length) < 0 ||
+	    crc32_of(crc32_of(0, head + 1, 3), payload, length) != u32_at(head + 4)) {
+		static const char words[] = "a packet came damaged to the guest";
+
+		send_packet(LINE_BAD, words, sizeof words - 1);
+		errno = EBADMSG;
+		return -1;
+	}
+	send_packet(LINE_ACK, NULL, 0);
+	return length;
+}
+
 /* ---- sending ---- */
+
+static void send_out(const uint8_t *data, size_t length)
+{
+	size_t part;
+
+	if (!is_serial) {
+		write_port(data, length);
+		return;
+	}
+	for (; length; data += part, length -= part) {
+		part = length < LINE_MOST ? length : LINE_MOST;
+		if (send_packet(LINE_DATA, data, part) < 0)
+			return;
+	}
+}
 
 static void send_frame(uint32_t id, uint8_t kind, const void *head, size_t head_length, const void *data, size_t length)
 {
-	size_t total = HEADER + head_length + length, sent = 0;
-
 	pthread_mutex_lock(&out_lock);
 	put_u32(out_buffer, head_length + length);
 	put_u32(out_buffer + 4, id);
@@ -132,14 +241,7 @@ static void send_frame(uint32_t id, uint8_t kind, const void *head, size_t head_
 	memcpy(out_buffer + HEADER, head, head_length);
 	if (length)
 		memcpy(out_buffer + HEADER + head_length, data, length);
-	while (sent < total) {
-		ssize_t n = write(port, out_buffer + sent, total - sent);
-
-		if (n > 0)
-			sent += n;
-		else if (n < 0 && errno != EINTR)
-			break;	/* the port is closed: the host is gone */
-	}
+	send_out(out_buffer, HEADER + head_length + length);
 	pthread_mutex_unlock(&out_lock);
 }
 
@@ -803,7 +905,7 @@ static int dispatch(uint32_t id, uint8_t op, const uint8_t *p, uint32_t length)
 
 static void serve(void)
 {
-	static uint8_t buffer[HEADER + FRAME_CAP];
+	static uint8_t buffer[HEADER + FRAME_CAP + LINE_MOST];
 	size_t held = 0;
 	int nudge = 0;
 
@@ -816,11 +918,15 @@ static void serve(void)
 			nudge = nudge_cancelled();
 			continue;
 		}
-		n = read(port, buffer + held, sizeof buffer - held);
+		n = is_serial ? receive_packet(buffer + held) : read(port, buffer + held, sizeof buffer - held);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n == 0 && getpid() != 1)
 			return;
+		if (n < 0 && errno == EBADMSG) {
+			say("serial port: a packet came damaged: port closed");
+			return;
+		}
 		if (n <= 0) {
 			struct timespec pause = { .tv_nsec = 10000000 };
 
@@ -858,6 +964,21 @@ static void mount_at(const char *type, const char *place, const char *options)
 		say("mount %s on %s: %s", type, place, strerror(errno));
 }
 
+/* By finit_module(2), which kernels have since 3.8, else by init_module(2). */
+static int load_module(int fd)
+{
+	struct stat status;
+	void *image;
+	int result = syscall(SYS_finit_module, fd, "", 0);
+
+	if (!result || errno != ENOSYS || fstat(fd, &status) < 0 || !(image = malloc(status.st_size)))
+		return result;
+	result = read(fd, image, status.st_size) == status.st_size
+		? syscall(SYS_init_module, image, (unsigned long)status.st_size, "") : -1;
+	free(image);
+	return result;
+}
+
 static void load_modules(void)
 {
 	struct dirent **entries;
@@ -871,10 +992,91 @@ static void load_modules(void)
 			continue;
 		snprintf(path, sizeof path, "/modules/%s", entries[i]->d_name);
 		fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd < 0 || (syscall(SYS_finit_module, fd, "", 0) < 0 && errno != EEXIST))
+		if (fd < 0 || (load_module(fd) < 0 && errno != EEXIST))
 			say("module %s: %s", path, strerror(errno));
 		close(fd);
 	}
+}
+
+/* Make the nodes of a kernel without devtmpfs: DEVNAME= of every device that sysfs lists. */
+static void make_nodes(const char *list, mode_t kind)
+{
+	DIR *devices = opendir(list);
+	struct dirent *entry;
+
+	while (devices && (entry = readdir(devices))) {
+		char path[320], text[512], *name;
+		unsigned major_number, minor_number;
+		int fd, n;
+
+		if (sscanf(entry->d_name, "%u:%u", &major_number, &minor_number) != 2)
+			continue;
+		snprintf(path, sizeof path, "%s/%s/uevent", list, entry->d_name);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+		close(fd);
+		text[n > 0 ? n : 0] = 0;
+		if (!(name = strstr(text, "DEVNAME=")))
+			continue;
+		name += strlen("DEVNAME=");
+		name[strcspn(name, "\n")] = 0;
+		if (strchr(name, '/'))
+			continue;
+		snprintf(path, sizeof path, "/dev/%s", name);
+		if (!mknod(path, kind | 0600, makedev(major_number, minor_number)))
+			chmod(path, !strcmp(name, "null") || !strcmp(name, "zero") || !strcmp(name, "full") ||
+				    !strcmp(name, "tty") || strstr(name, "random") ? 0666 : 0600);
+	}
+	if (devices)
+		closedir(devices);
+}
+
+/* The second serial port, raw: not a bit that isn't ours, at the most that a UART gives. */
+static int open_serial(void)
+{
+	struct termios line;
+	int fd, trigger;
+
+	mknod(SERIAL_PORT, S_IFCHR | 0600, SERIAL_NUMBER);
+	fd = open(SERIAL_PORT, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	/* EIO: the driver is there, but found no UART */
+	if (fd < 0 || tcgetattr(fd, &line) < 0) {
+		int error = errno;
+
+		if (fd >= 0)
+			close(fd);
+		errno = error;
+		return -1;
+	}
+	cfmakeraw(&line);
+	line.c_cflag |= CLOCAL | CREAD;
+	line.c_cflag &= ~(CRTSCTS | HUPCL);
+	line.c_cc[VMIN] = 1;
+	line.c_cc[VTIME] = 0;
+	cfsetspeed(&line, B115200);
+	if (tcsetattr(fd, TCSANOW, &line) < 0 || fcntl(fd, F_SETFL, 0) < 0) {
+		close(fd);
+		return -1;
+	}
+	/* an interrupt for each 14 bytes, and not for 8, where the driver lets that be chosen (3.18) */
+	trigger = open("/sys/class/tty/ttyS1/rx_trig_bytes", O_WRONLY | O_CLOEXEC);
+	if (trigger >= 0 && write(trigger, "14", 2) < 0)
+		say("%s: %s", SERIAL_PORT, strerror(errno));
+	close(trigger);
+	return fd;
+}
+
+static int has_entries(const char *place)
+{
+	DIR *directory = opendir(place);
+	struct dirent *entry;
+	int found = 0;
+
+	while (directory && !found && (entry = readdir(directory)))
+		found = entry->d_name[0] != '.';
+	if (directory)
+		closedir(directory);
+	return found;
 }
 
 static int open_port(void)
@@ -882,7 +1084,7 @@ static int open_port(void)
 	struct timespec pause = { .tv_nsec = 10000000 };
 	int attempt;
 
-	for (attempt = 0; attempt < 1000; attempt++) {
+	for (attempt = 0; attempt < (has_entries("/sys/bus/virtio/devices") ? 1000 : 20); attempt++) {
 		DIR *ports = opendir("/sys/class/virtio-ports");
 		struct dirent *entry;
 
@@ -898,6 +1100,10 @@ static int open_port(void)
 				continue;
 			snprintf(path, sizeof path, "/dev/%s", entry->d_name);
 			fd = open(path, O_RDWR | O_CLOEXEC);
+			if (fd < 0 && errno == ENOENT) {	/* no devtmpfs */
+				make_nodes("/sys/dev/char", S_IFCHR);
+				fd = open(path, O_RDWR | O_CLOEXEC);
+			}
 			if (fd >= 0) {
 				closedir(ports);
 				return fd;
@@ -905,7 +1111,7 @@ static int open_port(void)
 		}
 		if (ports)
 			closedir(ports);
-		else if (attempt >= 100)
+		else if (attempt >= 20)
 			break;	/* no driver made the class before we came, or since: it makes no port either */
 		nanosleep(&pause, NULL);
 	}
@@ -913,22 +1119,32 @@ static int open_port(void)
 	return -1;
 }
 
+/* Kernels have a file system of its own for tracing since 4.1; before, it is a directory of debugfs. */
+static const char *tracing_place(void)
+{
+	struct statfs found;
+
+	if (!statfs("/sys/kernel/tracing", &found) && found.f_type == TRACEFS)
+		return "/sys/kernel/tracing";
+	return access("/sys/kernel/debug/tracing", F_OK) ? "/sys/kernel/tracing" : "/sys/kernel/debug/tracing";
+}
+
 static void hello(void)
 {
-	uint8_t head[16], text[2 * sizeof(((struct utsname *)0)->release)];
+	uint8_t head[16];
+	char text[512];
 	struct utsname name;
-	size_t first, second;
+	int length;
 
 	uname(&name);
-	first = strlen(name.release) + 1;
-	second = strlen(name.version) + 1;
+	/* uname -r, uname -v, where the tracefs is, which port this is: each with its NUL */
+	length = snprintf(text, sizeof text, "%s%c%s%c%s%c%s", name.release, 0, name.version, 0, tracing_place(), 0,
+			  is_serial ? "serial" : "virtio") + 1;
 	put_u32(head, PROTOCOL);
 	put_u32(head + 4, sysconf(_SC_PAGESIZE));
 	put_u32(head + 8, sysconf(_SC_NPROCESSORS_ONLN));
 	put_u32(head + 12, WINDOW);
-	memcpy(text, name.release, first);
-	memcpy(text + first, name.version, second);
-	send_frame(0, REPLY_HELLO, head, sizeof head, text, first + second);
+	send_frame(0, REPLY_HELLO, head, sizeof head, text, length);
 }
 
 static void on_signal(int number)
@@ -942,15 +1158,25 @@ static void become_init(void)
 	mount_at("proc", "/proc", NULL);
 	mount_at("sysfs", "/sys", NULL);
 	mount_at("devtmpfs", "/dev", NULL);
+	if (access("/dev/zero", F_OK)) {	/* of a kernel without devtmpfs: by ourselves */
+		make_nodes("/sys/dev/char", S_IFCHR);
+		make_nodes("/sys/dev/block", S_IFBLK);
+	}
 	mount_at("tmpfs", "/tmp", "mode=1777");
 	mount_at("tmpfs", "/run", "mode=0755");
 	mount_at("debugfs", "/sys/kernel/debug", NULL);
-	mount_at("tracefs", "/sys/kernel/tracing", NULL);
+	if (!mkdir("/sys/kernel/tracing", 0755) || errno == EEXIST)
+		mount_at("tracefs", "/sys/kernel/tracing", NULL);
 	sethostname("guest", 5);
 	load_modules();
 	port = open_port();
+	if (port < 0) {
+		say("no port " PORT_NAME);
+		is_serial = 1;
+		port = open_serial();
+	}
 	if (port < 0)
-		give_up("no port " PORT_NAME);
+		give_up("no serial port " SERIAL_PORT);
 }
 
 /* Not as process 1 but with a descriptor as its argument, it serves that: so the tests need no guest. */
@@ -962,9 +1188,10 @@ int main(int argc, char **argv)
 
 	if (getpid() != 1) {
 		console = STDERR_FILENO;
-		port = argc == 2 ? atoi(argv[1]) : -1;
+		port = argc >= 2 ? atoi(argv[1]) : -1;
+		is_serial = argc == 3 && !strcmp(argv[2], "serial");
 		if (fcntl(port, F_SETFD, FD_CLOEXEC) < 0) {
-			say("usage: agent DESCRIPTOR (or be process 1)");
+			say("usage: agent DESCRIPTOR [serial] (or be process 1)");
 			return 2;
 		}
 	} else {

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from errno import EFBIG
 
 from kprobe_vm.agent.frames import WINDOW, Broken, Decoder, Frame, Hello, Op, Reply, encode
+from kprobe_vm.agent.line import Connection
 from kprobe_vm.agent.request import LARGEST, Request
 from kprobe_vm.errors import ChannelClosed, MachineDied
 from kprobe_vm.host.pace import Deadline, Pace
@@ -37,7 +38,7 @@ class Channel:
 
     def __init__(
         self,
-        connection: socket.socket,
+        connection: Connection,
         *,
         lost: Callable[[str], MachineDied],
         stuck: Callable[[str], MachineDied],

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterable
 from enum import IntEnum
@@ -12,11 +13,12 @@ from typing import NamedTuple
 
 __all__ = ["FRAME_CAP", "PROTOCOL", "WINDOW", "Broken", "Data", "Decoder", "Frame", "Hello", "Op", "Reply", "encode"]
 
-PROTOCOL = 1
+PROTOCOL = 2
 FRAME_CAP = 1 << 20  # bytes of payload that either side accepts
 WINDOW = 256 * 1024  # bytes of DATA that the agent may send before it is given more credit
 UTS_LENGTH = 64  # __NEW_UTS_LEN, include/uapi/linux/utsname.h
 _HEADER = struct.Struct("<IIB")
+_PLACE = re.compile(r"(/[\w.-]{1,64}){1,8}")
 
 
 class Op(IntEnum):
@@ -81,20 +83,27 @@ class Hello(NamedTuple):
     version: str  # uname -v
     page_size: int
     cpus: int
+    tracing: str = "/sys/kernel/tracing"  # where the tracefs is: before 4.1 below debugfs
+    port: str = "virtio"  # by which the agent speaks, or "serial"
 
     @classmethod
     def parse(cls, payload: bytes) -> Hello:
         """Read a HELLO frame; raise `Broken` if the agent speaks another protocol."""
         try:
             protocol, page_size, cpus, _window = struct.unpack_from("<IIII", payload)
-            release, version, rest = payload[16:].decode("ascii").split("\0")
-        except (struct.error, ValueError) as error:
+        except struct.error as error:
             raise Broken(f"unreadable hello {payload[:64]!r}") from error
         if protocol != PROTOCOL:
             raise Broken(f"the agent speaks protocol {protocol}, not {PROTOCOL}")
+        try:
+            release, version, tracing, port, rest = payload[16:].decode("ascii").split("\0")
+        except ValueError as error:
+            raise Broken(f"unreadable hello {payload[:64]!r}") from error
         if rest or not release or max(len(release), len(version)) > UTS_LENGTH or not (release + version).isprintable():
             raise Broken(f"unreadable hello {payload[:64]!r}")
-        return cls(release, version, page_size, cpus)
+        if not _PLACE.fullmatch(tracing) or port not in ("virtio", "serial"):
+            raise Broken(f"unreadable hello {payload[:64]!r}")
+        return cls(release, version, page_size, cpus, tracing, port)
 
 
 def encode(request: int, kind: int, *parts: bytes) -> bytes:

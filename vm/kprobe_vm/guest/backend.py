@@ -22,9 +22,9 @@ PLAY = "while :; do cat /etc/hostname >/dev/null; sleep 0.5; cat /etc/hosts >/de
 
 
 class Spec(NamedTuple):
-    """What stands after `vm:`: a kernel, then words after commas: `idle`, `cold`, `cpus=N`, `memory=MiB`.
+    """What stands after `vm:`: a kernel, then words after commas: `idle`, `cold`, `serial`, `cpus=N`, `memory=MiB`.
 
-    A `cold` machine boots where others are cloned from a template.
+    A `cold` machine boots where others are cloned from a template, a `serial` one has no virtio devices.
     """
 
     kernel: str = "6.1"
@@ -32,6 +32,7 @@ class Spec(NamedTuple):
     cpus: int = 1
     memory: int = 256
     cold: bool = False
+    serial: bool = False
 
     @classmethod
     def parse(cls, argument: str) -> Spec:
@@ -42,12 +43,12 @@ class Spec(NamedTuple):
             name, equals, value = word.partition("=")
             if word == "idle":
                 spec = spec._replace(idle=True)
-            elif word == "cold":
-                spec = spec._replace(cold=True)
+            elif word in ("cold", "serial"):
+                spec = spec._replace(cold=True) if word == "cold" else spec._replace(serial=True)
             elif name in ("cpus", "memory") and equals and value.isdecimal() and int(value) > 0:
                 spec = spec._replace(cpus=int(value)) if name == "cpus" else spec._replace(memory=int(value))
             else:
-                raise ValueError(f"vm:{argument}: {word!r} is none of idle, cold, cpus=N, memory=MiB")
+                raise ValueError(f"vm:{argument}: {word!r} is none of idle, cold, serial, cpus=N, memory=MiB")
         return spec
 
 
@@ -62,7 +63,7 @@ class VmTracefs(GuestTracefs):
         place: places.GuestSlot,
         begun: Callable[[], Progress] = ProgressPrinter,
     ) -> None:
-        super().__init__(machine.channel, deadline=machine.boot.deadlines.operation)
+        super().__init__(machine.channel, machine.place, deadline=machine.boot.deadlines.operation)
         self.machine = machine
         self._spec = spec
         self._lab = lab
@@ -108,7 +109,14 @@ class VmTracefs(GuestTracefs):
 
 
 def _machine(spec: Spec, progress: Progress | None) -> Machine:
-    return Machine(spec.kernel, cpus=spec.cpus, memory=spec.memory, progress=progress, template=not spec.cold)
+    return Machine(
+        spec.kernel,
+        cpus=spec.cpus,
+        memory=spec.memory,
+        progress=progress,
+        template=not spec.cold,
+        virtio=not spec.serial,
+    )
 
 
 def _place(spec: Spec, progress: Progress) -> places.GuestSlot:

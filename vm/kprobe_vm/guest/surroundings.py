@@ -25,7 +25,7 @@ _SWITCHES = (
 _AGENT = "proc/1/fd"
 _WITHIN = 5.0  # seconds in which a program that was killed is gone
 _CLOSING = 1.0  # seconds in which the agent has closed what it had open for it
-_FILTERS = "cd /sys/kernel/tracing && grep -L '^none$' events/*/*/filter"
+_FILTERS = """cd "$1" && grep -L '^none$' events/*/*/filter"""
 _KILL = 'kill -9 "$@"; for pid; do while [ -s "/proc/$pid/cmdline" ]; do sleep 0.01; done; done'
 
 
@@ -57,7 +57,7 @@ class Surroundings:
 
     def filtered(self) -> list[str]:
         """Return the paths of the filters that are set, in the tracefs; asked by a program there, as there are many."""
-        return self._machine.run(["sh", "-c", _FILTERS]).stdout.decode().split()
+        return self._machine.run(["sh", "-c", _FILTERS, "sh", self._machine.place]).stdout.decode().split()
 
     def _kill(self) -> list[str]:
         running = self._running()

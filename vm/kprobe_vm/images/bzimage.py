@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import bz2
-import gzip
 import lzma
 import shutil
 import struct
 import subprocess
+import zlib
+from collections.abc import Iterator
 
-__all__ = ["KernelImage", "boot_header_version", "extract_vmlinux"]
+__all__ = ["KernelImage", "boot_header_version", "extract_vmlinux", "has_pvh_entry", "startable_vmlinux"]
 
 ELF = b"\x7fELF"
 LZ4_LEGACY = b"\x02\x21\x4c\x18"
 ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+_NOTES = 4  # PT_NOTE, elf(5)
+_XEN_PHYS32_ENTRY = 18  # XEN_ELFNOTE_PHYS32_ENTRY, include/xen/interface/elfnote.h
 
 
 class KernelImage(ValueError):
@@ -51,6 +56,51 @@ def _through(program: str, payload: bytes) -> bytes:
     return done.stdout
 
 
+def has_pvh_entry(vmlinux: bytes) -> bool:
+    """Return whether an ELF kernel says where it is entered through PVH, without which QEMU doesn't start it."""
+    if len(vmlinux) < 64 or vmlinux[4] != 2:
+        return False
+    (table,) = struct.unpack_from("<Q", vmlinux, 32)
+    size, count = struct.unpack_from("<HH", vmlinux, 54)
+    for at in range(table, min(table + size * count, len(vmlinux) - 55), max(size, 1)):
+        kind, _flags, offset, _virtual, _physical, length = struct.unpack_from("<IIQQQQ", vmlinux, at)
+        if kind == _NOTES and _XEN_PHYS32_ENTRY in _xen_notes(vmlinux[offset : offset + length]):
+            return True
+    return False
+
+
+def _xen_notes(notes: bytes) -> Iterator[int]:
+    at = 0
+    while at + 12 <= len(notes):
+        name, description, kind = struct.unpack_from("<III", notes, at)
+        if notes[at + 12 : at + 12 + name] == b"Xen\0":
+            yield kind
+        at += 12 + (name + 3 & ~3) + (description + 3 & ~3)
+
+
+def startable_vmlinux(image: bytes) -> bytes:
+    """Return the ELF kernel of a bzImage if QEMU can start that; else raise `KernelImage`."""
+    unpacked = extract_vmlinux(image)
+    if not has_pvh_entry(unpacked):
+        raise KernelImage("the kernel has no PVH entry (CONFIG_PVH)")
+    return unpacked
+
+
+def _unpacked(payload: bytes) -> bytes:
+    """Unpack what Python can; the build appends the size to all but gzip's, which ends with it: none of them minds."""
+    if payload.startswith(b"\x1f\x8b"):
+        return zlib.decompressobj(wbits=31).decompress(payload)
+    if payload.startswith(b"\xfd7zXZ\0"):
+        return lzma.LZMADecompressor().decompress(payload)
+    if payload.startswith(b"\x5d\0\0"):
+        return lzma.LZMADecompressor(lzma.FORMAT_ALONE).decompress(payload)
+    if payload.startswith(b"BZh"):
+        return bz2.BZ2Decompressor().decompress(payload)
+    if payload.startswith(ELF):
+        return payload
+    raise KernelImage(f"unknown compression {payload[:4].hex()}")
+
+
 def extract_vmlinux(image: bytes) -> bytes:
     """Return the ELF kernel; lz4 and zstd need the command of that name.  Raise `KernelImage` if that fails."""
     payload = _payload(image)
@@ -58,16 +108,10 @@ def extract_vmlinux(image: bytes) -> bytes:
         return _through("lz4", payload)
     if payload.startswith(ZSTD):
         return _through("zstd", payload)
-    if payload.startswith(b"\x1f\x8b"):
-        unpacked = gzip.decompress(payload[:-4])
-    elif payload.startswith(b"\xfd7zXZ\0"):
-        unpacked = lzma.LZMADecompressor().decompress(payload)
-    elif payload.startswith(b"BZh"):
-        unpacked = bz2.decompress(payload[:-4])
-    elif payload.startswith(ELF):
-        unpacked = payload
-    else:
-        raise KernelImage(f"unknown compression {payload[:4].hex()}")
+    try:
+        unpacked = _unpacked(payload)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise KernelImage(f"its payload can't be unpacked: {error}") from error
     if not unpacked.startswith(ELF):
         raise KernelImage("the payload is no ELF file")
     return unpacked

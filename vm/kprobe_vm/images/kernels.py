@@ -22,9 +22,9 @@ from kprobe_vm.errors import CacheCorrupt, FetchFailed, KernelGone, NoSuchKernel
 from kprobe_vm.host.cache import Cache
 from kprobe_vm.host.progress import measured
 from kprobe_vm.images import kerneltree
-from kprobe_vm.images.bzimage import ELF, KernelImage, boot_header_version, extract_vmlinux
+from kprobe_vm.images.bzimage import ELF, KernelImage, boot_header_version, has_pvh_entry, startable_vmlinux
 from kprobe_vm.images.kerneltree import Kernel, release_of, series_of
-from kprobe_vm.images.modules import modules_below
+from kprobe_vm.images.modules import modules_below, modules_beside
 
 __all__ = ["BOOKWORM", "SERIES", "SUITES", "Kernel", "Kernels", "Series", "lock_name", "series_of", "suites_for"]
 
@@ -224,22 +224,29 @@ class Kernels:
         if image.startswith(ELF):
             found = re.search(rb"Linux version ([\w.+~-]+) \(", image)
             release = found[1].decode() if found else ""
-            return Kernel(release, series_of(release), path.absolute(), name, self._modules_of(release, modules))
+            if not has_pvh_entry(image):
+                raise NoSuchKernel(
+                    f"{path} is a vmlinux that QEMU can't start by itself (no PVH entry: CONFIG_PVH, since 4.21): "
+                    "name the bzImage (arch/x86/boot/bzImage, /boot/vmlinuz-RELEASE) instead"
+                )
+            return Kernel(release, series_of(release), path.absolute(), name, self._modules_of(path, release, modules))
         try:
             release = boot_header_version(image).partition(" ")[0]
         except KernelImage as error:
             raise NoSuchKernel(f"{path} is neither a bzImage nor a vmlinux: {error}") from error
         try:
-            start = self.cache.file("vmlinux", name, lambda: extract_vmlinux(image))
+            start = self.cache.file("vmlinux", name, lambda: startable_vmlinux(image))
         except KernelImage as error:
             self.progress(f"{path}: started as it is, which is slower: {error}")
             start = path.absolute()
-        return Kernel(release, series_of(release), start, name, self._modules_of(release, modules))
+        return Kernel(release, series_of(release), start, name, self._modules_of(path, release, modules))
 
-    def _modules_of(self, release: str, given: Path | None) -> tuple[Path, ...]:
-        """Return modules for a kernel that came alone: those given, else a cached kernel's, else this host's."""
+    def _modules_of(self, path: Path, release: str, given: Path | None) -> tuple[Path, ...]:
+        """Return modules for a kernel that came alone: those given, those beside it, a cached kernel's, this host's."""
         if given is not None:
             return modules_below(given.expanduser(), release, self.cache)
+        if (beside := modules_beside(path.absolute(), release)) is not None:
+            return modules_below(beside, release, self.cache)
         for kernel in self.cached():
             if kernel.release == release:
                 return kernel.modules

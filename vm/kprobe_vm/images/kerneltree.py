@@ -14,7 +14,7 @@ from kprobe_vm.debian.packages import Package
 from kprobe_vm.errors import PackageCorrupt, WrongArchitecture
 from kprobe_vm.host import seal
 from kprobe_vm.host.cache import digest
-from kprobe_vm.images.bzimage import ELF, KernelImage, extract_vmlinux
+from kprobe_vm.images.bzimage import ELF, KernelImage, startable_vmlinux
 from kprobe_vm.images.modules import WANTED_MODULES, load_order, unpacked
 
 __all__ = ["Kernel", "architecture", "fill", "is_whole", "load", "release_of", "series_of"]
@@ -68,7 +68,7 @@ def architecture(image: bytes) -> str:
 def _unpacked(kernel: bytes) -> tuple[str, bytes]:
     """Return what QEMU is to start, and its name: a vmlinux where unpacking it is possible, else the bzImage."""
     try:
-        return "vmlinux", extract_vmlinux(kernel)
+        return "vmlinux", startable_vmlinux(kernel)
     except KernelImage:
         return "vmlinuz", kernel
 

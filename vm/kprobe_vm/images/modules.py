@@ -13,12 +13,27 @@ from kprobe_vm.errors import NoSuchKernel, PackageCorrupt
 from kprobe_vm.host import programs
 from kprobe_vm.host.cache import Cache, digest
 
-__all__ = ["WANTED_MODULES", "load_order", "modules_below", "unpacked"]
+__all__ = ["WANTED_MODULES", "load_order", "modules_below", "modules_beside", "unpacked"]
 
 # From the port to the bus: what the agent needs, where Debian builds it as modules.
 WANTED_MODULES = ("virtio_pci", "virtio_console")
 
 _NAME = re.compile(r"(virtio\w*)\.ko(?:\.(xz|gz|zst))?")  # all that the wanted ones need is called so
+
+
+def modules_beside(kernel: Path, release: str) -> Path | None:
+    """Return where the modules of a kernel's file lie by it: modules/ or lib/modules/RELEASE, there or one level up.
+
+    One level up: so they are in an unpacked package, which has the kernel in boot/.  None if there are none.
+    """
+    beside = kernel.parent / "modules"
+    if beside.is_dir():
+        return beside
+    for parent in (kernel.parent, kernel.parent.parent):
+        for lib in ("lib/modules", "usr/lib/modules"):
+            if release and (place := parent / lib / release).is_dir():
+                return place
+    return None
 
 
 def modules_below(directory: Path, release: str, cache: Cache) -> tuple[Path, ...]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kprobe_vm.agent.channel import CANCEL_DEADLINE, SEND_DEADLINE, Channel
 from kprobe_vm.agent.frames import Hello, Op
+from kprobe_vm.agent.line import Either
 from kprobe_vm.errors import (
     BootTimeout,
     ChannelClosed,
@@ -26,7 +27,7 @@ from kprobe_vm.errors import (
     QemuDied,
 )
 from kprobe_vm.host.pace import Deadline, Pace
-from kprobe_vm.machine.console import NO_MEMORY, NO_MODULE, NO_PORT, OOPS, PANIC, Console
+from kprobe_vm.machine.console import NO_MEMORY, NO_MODULE, NO_SERIAL, OOPS, PANIC, Console
 from kprobe_vm.machine.control import Control, Incoming
 from kprobe_vm.machine.qemu import Hardware, Qemu, Ram
 
@@ -58,12 +59,12 @@ def clock_parts(seconds: float) -> list[bytes]:
 
 
 def _no_port(module: str) -> str:
-    """Say why the agent found no port, so that it ended and the kernel panicked; `module` is one that didn't load."""
+    """Say why the agent found no virtio port; `module` is one that didn't load."""
     if module:
         return f"the guest has no virtio port, as a module that it was given does not load: {module}"
     return (
-        "the guest has no virtio port: in this kernel virtio_pci and virtio_console are modules, and it was given "
-        "none: --modules DIR names where they are (/lib/modules/RELEASE of the machine that the kernel is from)"
+        "the guest has no virtio port: this kernel has no virtio_pci and virtio_console, or has them as modules, which "
+        "are looked for beside it, in modules/ or lib/modules/RELEASE, and where --modules DIR says"
     )
 
 
@@ -98,7 +99,7 @@ class Boot:
             incoming = saved and Incoming(saved.state, saved.ram.descriptor is not None, self._not_resumed)
             self.control = Control(self.qemu.control, port_closed=self._port_closed, incoming=incoming)
             self.channel = Channel(
-                self.qemu.agent,
+                Either(self.qemu.agent, self.qemu.serial, port=saved.hello.port if saved else ""),
                 lost=self._autopsy,
                 stuck=self._stuck,
                 pace=self.pace,
@@ -137,6 +138,9 @@ class Boot:
 
     def _wait_resumed(self, hello: Hello) -> Hello:
         """Set the clone's clock, which still shows when its template was saved; its answer shows that it lives."""
+        if hello.port == "serial":
+            # bytes that come before its state does are lost, as they go into a UART that is then overwritten
+            self.pace.wait(self.control.resumed, self.deadlines.resume)
         request = self.channel.send(Op.SET_CLOCK, *clock_parts(time.time()))
         if not self.channel.wait_patiently(request, self.deadlines.resume):
             raise self._give_up(BootTimeout, f"the clone did not answer in {self.deadlines.resume:.0f} s")
@@ -146,6 +150,10 @@ class Boot:
     def _not_resumed(self, reason: str) -> None:
         if not self._closing and not self.pace.wait(self.qemu.ended, self.deadlines.panic):
             self._give_up(QemuDied, f"QEMU does not resume: {reason}")
+
+    def without_virtio(self) -> str:
+        """Say why the agent speaks by the serial port, where it does."""
+        return _no_port(self.console.find(NO_MODULE))
 
     def close(self) -> None:
         """End the guest at once (it has nothing to save) and let go of everything.  May be called twice."""
@@ -205,8 +213,9 @@ class Boot:
         words = self.console.find(PANIC)
         if oops := self.console.find(OOPS):
             return self._error(GuestOops, f"the guest's kernel oopsed: {oops}", state)
-        if self.console.find(NO_PORT):
-            return GuestPanic(_no_port(self.console.find(NO_MODULE)), console_file=str(self.console.file))
+        if self.console.find(NO_SERIAL):
+            words = f"{self.without_virtio()}; and no second serial port to do without, which takes CONFIG_SERIAL_8250"
+            return GuestPanic(words, console_file=str(self.console.file))
         kind = GuestOutOfMemory if NO_MEMORY.search(words) else GuestPanic
         return self._error(kind, f"the guest's kernel panicked: {words}", state)
 

@@ -29,7 +29,7 @@ PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 OOPS = re.compile(r"(BUG: .*|kernel BUG at .*|(?:^|(?<=\] ))\w.*: [0-9a-f]{4} \[#\d+\].*)")
 NO_MEMORY = re.compile(r"System is deadlocked on memory|Out of memory and no killable processes|[Oo]ut of memory")
 # what the agent (agent.c) says before it ends
-NO_PORT = re.compile(r"(no port kprobe\.agent: .*)")
+NO_SERIAL = re.compile(r"(no serial port /dev/ttyS1: .*)")
 NO_MODULE = re.compile(r"module /modules/\d+-(.*)")
 _SOME = re.compile(rb".+", re.DOTALL)
 

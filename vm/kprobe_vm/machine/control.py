@@ -51,6 +51,7 @@ class Control:
         self._stop: asyncio.Event | None = None
         self._settled = threading.Event()  # connected, or failed to
         self.shutdown_reason = ""
+        self.resumed = threading.Event()  # the guest that was given to it goes on
         self.ended = threading.Event()  # nothing more will be learnt
         self._thread = threading.Thread(target=self._run, name="kprobe-vm control", daemon=True)
         self._thread.start()
@@ -138,6 +139,8 @@ class Control:
         answered = 0
         while answered < len(commands):
             answer = json.loads(self._line())
+            if "event" in answer:
+                self._take(answer)
             if "error" in answer:
                 raise ControlLost(f"{answer.get('id', '')}: {answer['error'].get('desc', '')}")
             answered += "return" in answer
@@ -190,5 +193,7 @@ class Control:
         details = data if isinstance(data, dict) else {}
         if event["event"] == "SHUTDOWN":
             self.shutdown_reason = str(details.get("reason", ""))
+        elif event["event"] == "RESUME":
+            self.resumed.set()
         elif event["event"] == "VSERPORT_CHANGE" and details.get("open") is False:
             self._port_closed()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kprobe_vm.agent.frames import Hello, Op
-from kprobe_vm.errors import BootTimeout, DiskFull, MachineDied, MachineError, QemuDied, TemplateStale
+from kprobe_vm.errors import BootTimeout, DiskFull, MachineDied, MachineError, NotReady, QemuDied, TemplateStale
 from kprobe_vm.host import pace
 from kprobe_vm.host.accelerator import Verdict, can_open_kvm, kvm_trouble
 from kprobe_vm.host.cache import Cache
@@ -150,7 +150,8 @@ class Launch:
         channel, control = started.boot.channel, started.boot.control
         self._progress("saving the guest as a template for the next")
         # what every user does first is then done already, in the clones' memory
-        for op, path in ((Op.STAT, "/sys/kernel/tracing\0"), (Op.READ_FILE, "/sys/kernel/tracing/kprobe_events\0")):
+        place = started.hello.tracing
+        for op, path in ((Op.STAT, f"{place}\0"), (Op.READ_FILE, f"{place}/kprobe_events\0")):
             channel.call(op, path.encode(), deadline=self._deadlines.operation)
         with_memory = saved.method == MEMORY
         try:
@@ -194,6 +195,8 @@ class Launch:
         seconds = boot.pace.now()
         nominal = pace.NOMINAL_BOOT if saved is None else pace.NOMINAL_CLONE
         boot.deadlines = self._deadlines.scaled(pace.after_start(seconds, nominal))
+        if hello.port == "serial" and hardware.virtio and saved is None:
+            self._work_around(NotReady(boot.without_virtio()), "by its second serial port, which is slower")
         return Started(boot, hello, hardware.accelerator, saved is not None, seconds)
 
     def _console_file(self) -> Path:

@@ -37,9 +37,10 @@ class Machine:
     the clock set, but its processes, its boot id and the time since its boot are those of the one that was saved.
     Where that fails, it boots (see `faults`). `packages` are Debian packages that the guest has, with what they depend
     on ("=NAME" for one alone); it gets more memory if they need it. `modules` is where the modules are of a kernel that
-    comes as a path. Starting raises `NotReady` if the host lacks something and `MachineDied` if the guest doesn't come
-    up; using it raises `MachineDied` once it is gone, and `OSError` for the guest kernel's refusals. All methods may be
-    called from any thread.
+    comes as a path; without `virtio` the machine has no such devices, and is spoken with by a serial port. Starting
+    raises `NotReady` if the host lacks something and `MachineDied` if the guest doesn't come up; using it raises
+    `MachineDied` once it is gone, and `OSError` for the guest kernel's refusals. All methods may be called from any
+    thread.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Machine:
         template: bool = False,
         packages: Sequence[str] = (),
         modules: Path | None = None,
+        virtio: bool = True,
     ) -> None:
         self.spec = kernel
         self._memory = memory
@@ -69,6 +71,7 @@ class Machine:
         self._template = template
         self._packages = tuple(packages)
         self._modules = modules
+        self._virtio = virtio
         self._started: Started | None = None
         self._inputs = itertools.count()
         self.kernel: Kernel | None = None
@@ -90,7 +93,7 @@ class Machine:
         tcg = "tcg" if self._cpus == 1 else "tcg,thread=single"
         launch = Launch(
             self.spec,
-            Hardware(self.kernel.image, root, tcg, memory, self._cpus, self._command_line),
+            Hardware(self.kernel.image, root, tcg, memory, self._cpus, self._command_line, self._virtio),
             self._deadlines,
             self._cache,
             self._progress,
@@ -128,6 +131,16 @@ class Machine:
         return self._up().hello.version
 
     @property
+    def place(self) -> str:
+        """Where the guest has its tracefs: /sys/kernel/tracing, before 4.1 /sys/kernel/debug/tracing."""
+        return self._up().hello.tracing
+
+    @property
+    def port(self) -> str:
+        """By which port the guest is spoken with: "virtio", or "serial" where its kernel has none of those."""
+        return self._up().hello.port
+
+    @property
     def accelerator(self) -> str:
         """What it runs on: "kvm", "tcg" or "tcg,thread=single"."""
         return self._up().accelerator
@@ -157,7 +170,7 @@ class Machine:
     @property
     def tracefs(self) -> GuestTracefs:
         """The guest's tracefs."""
-        return GuestTracefs(self.channel, deadline=self._deadlines.operation)
+        return GuestTracefs(self.channel, self.place, deadline=self._deadlines.operation)
 
     @property
     def files(self) -> GuestTracefs:

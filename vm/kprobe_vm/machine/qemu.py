@@ -36,6 +36,7 @@ class Hardware(NamedTuple):
     memory: int = 256  # MiB
     cpus: int = 1
     command_line: str = ""  # added to COMMAND_LINE
+    virtio: bool = True  # whether there is a virtio port; without it there is the serial one alone
 
 
 class Ram(NamedTuple):
@@ -54,9 +55,18 @@ class Ram(NamedTuple):
 
 
 def arguments(
-    hardware: Hardware, *, agent: int, console: int, control: int, ram: Ram | None = None, incoming: bool = False
+    hardware: Hardware,
+    *,
+    agent: int,
+    serial: int,
+    console: int,
+    control: int,
+    ram: Ram | None = None,
+    incoming: bool = False,
 ) -> list[str]:
-    """Return QEMU's arguments; the numbers are the descriptors of its ends of three socket pairs.
+    """Return QEMU's arguments; the numbers are the descriptors of its ends of four socket pairs.
+
+    `agent` is the virtio port's, `serial` that of ttyS1, where the agent of a kernel without virtio is.
 
     With `incoming` the machine does nothing until it is given another machine's state.
     """
@@ -79,6 +89,14 @@ def arguments(
         *("-serial", "chardev:console"),
         *("-chardev", f"socket,id=control,fd={control}"),
         *("-mon", "chardev=control,mode=control"),
+        *("-chardev", f"socket,id=serial,fd={serial}"),
+        *("-serial", "chardev:serial"),
+        *(_virtio(agent) if hardware.virtio else ()),
+    ]
+
+
+def _virtio(agent: int) -> list[str]:
+    return [
         *("-chardev", f"socket,id=agent,fd={agent}"),
         *("-device", "virtio-serial-pci"),
         # with an id, as QEMU reports a port's close only then
@@ -113,15 +131,17 @@ class Qemu:
     def __init__(self, program: str, hardware: Hardware, *, ram: Ram | None = None, state: int | None = None) -> None:
         """Start it; `ram` is the memory if that isn't ordinary, `state` a descriptor to resume from."""
         self.agent, agent = socket.socketpair()
+        self.serial, serial = socket.socketpair()
         self.console, console = socket.socketpair()
         self.control, control = socket.socketpair()
-        theirs = (agent, console, control)
+        theirs = (agent, serial, console, control)
         self._command = [
             *dying_with(os.getpid()),
             program,
             *arguments(
                 hardware,
                 agent=agent.fileno(),
+                serial=serial.fileno(),
                 console=console.fileno(),
                 control=control.fileno(),
                 ram=ram,

@@ -1,0 +1,202 @@
+"""The line to the agent: QEMU's virtio port, or its second serial port where the guest's kernel makes no virtio port.
+
+Which it is the agent finds out, and whichever of them speaks first is the line.  On the serial port there are packets
+around what is said, which `agent.c` tells of at its head: the guest's tty drops what it has no room for, so one packet
+waits for the answer to the last; and each has a checksum.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import struct
+import threading
+import zlib
+from typing import Protocol
+
+from kprobe_vm.agent.frames import Broken
+
+__all__ = ["LINE_MOST", "Connection", "Either", "SerialLine"]
+
+LINE_MOST = 2048  # bytes of a packet's payload: the guest's tty has room for 4096
+_MAGIC = 0x4B
+_DATA, _ACK, _BAD = 1, 2, 3
+_HEAD = struct.Struct("<BBHI")
+
+
+class Connection(Protocol):
+    """What a channel needs of a socket."""
+
+    def settimeout(self, value: float | None, /) -> None: ...
+    def send(self, data: memoryview, /) -> int: ...
+    def recv(self, size: int, /) -> bytes: ...
+    def shutdown(self, how: int, /) -> None: ...
+    def close(self) -> None: ...
+
+
+def _packet(kind: int, payload: bytes) -> bytes:
+    said = struct.pack("<BH", kind, len(payload))
+    return _HEAD.pack(_MAGIC, kind, len(payload), zlib.crc32(payload, zlib.crc32(said))) + payload
+
+
+class SerialLine:
+    """A serial port as a socket: `send` and `recv` carry the payloads of packets.
+
+    `recv` is called by one thread, on and on, as it is what learns of answers; `send` by one at a time.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._timeout: float | None = None
+        self._held = bytearray()
+        self._answered = threading.Condition()
+        self._waits = False  # a packet has no answer yet
+        self._over = False
+
+    def settimeout(self, value: float | None, /) -> None:
+        """Let `send` and `recv` wait so many seconds before they raise `TimeoutError`."""
+        self._timeout = value
+        self._socket.settimeout(value)
+
+    def send(self, data: memoryview, /) -> int:
+        """Send what fits a packet, when the last one has come; return how much that is."""
+        with self._answered:
+            if not self._answered.wait_for(lambda: not self._waits or self._over, self._timeout):
+                raise TimeoutError("the guest has not taken the last packet")
+            if self._over:
+                raise BrokenPipeError("the serial port is closed")
+            self._waits = True
+        part = bytes(data[:LINE_MOST])
+        self._socket.sendall(_packet(_DATA, part))
+        return len(part)
+
+    def recv(self, size: int, /) -> bytes:
+        """Return what came, b"" at the end; raise `Broken` at what no agent sends, or if the guest was sent that."""
+        while True:
+            try:
+                data = self._socket.recv(size)
+            except TimeoutError:
+                raise
+            except OSError:
+                self._end()
+                raise
+            if not data:
+                self._end()
+                return b""
+            try:
+                if payload := self.take(data):
+                    return payload
+            except Broken:
+                self._end()
+                raise
+
+    def take(self, data: bytes) -> bytes:
+        """Return the payloads of the packets that are complete with these bytes; raise `Broken` at a damaged one."""
+        self._held += data
+        payload = b""
+        at = 0
+        while len(self._held) - at >= _HEAD.size:
+            magic, kind, length, checksum = _HEAD.unpack_from(self._held, at)
+            if magic != _MAGIC or kind not in (_DATA, _ACK, _BAD) or length > LINE_MOST:
+                raise Broken(f"no packet on the serial port: {bytes(self._held[at : at + 32])!r}")
+            end = at + _HEAD.size + length
+            if len(self._held) < end:
+                break
+            part = bytes(self._held[at + _HEAD.size : end])
+            if zlib.crc32(part, zlib.crc32(self._held[at + 1 : at + 4])) != checksum:
+                raise Broken(f"a packet of {length} bytes came damaged through the serial port")
+            if kind == _BAD:
+                raise Broken(f"the guest says of the serial port: {part.decode('ascii', 'replace')}")
+            if kind == _ACK:
+                with self._answered:
+                    self._waits = False
+                    self._answered.notify()
+            payload += part
+            at = end
+        del self._held[:at]
+        return payload
+
+    def shutdown(self, how: int, /) -> None:
+        """End it both ways."""
+        self._end()
+        self._socket.shutdown(how)
+
+    def close(self) -> None:
+        """Let go of the port."""
+        self._socket.close()
+
+    def _end(self) -> None:
+        with self._answered:
+            self._over = True
+            self._answered.notify_all()
+
+
+class Either:
+    """The two ports that a guest may have; the first that speaks is the line, and the other is closed then.
+
+    `port` is which it is, where that is known beforehand: nobody need have spoken then.
+    """
+
+    def __init__(self, virtio: socket.socket | None, serial: socket.socket, *, port: str = "") -> None:
+        self._candidates: dict[str, socket.socket] = {"serial": serial}
+        if virtio is not None:
+            self._candidates["virtio"] = virtio
+        self._timeout: float | None = None
+        self._chosen: Connection | None = None
+        self._lock = threading.Lock()
+        if port:
+            self._choose(port)
+
+    def settimeout(self, value: float | None, /) -> None:
+        """Let `send` and `recv` wait so many seconds before they raise `TimeoutError`."""
+        self._timeout = value
+        if self._chosen is not None:
+            self._chosen.settimeout(value)
+
+    def send(self, data: memoryview, /) -> int:
+        """Send some of it; return how much.  Before anybody has spoken there is no way to: `TimeoutError`."""
+        if self._chosen is None:
+            raise TimeoutError("the agent has not spoken yet")
+        return self._chosen.send(data)
+
+    def recv(self, size: int, /) -> bytes:
+        """Return what came, b"" at the end."""
+        while self._chosen is None:
+            with self._lock:
+                waiting = {end.fileno(): name for name, end in self._candidates.items() if end.fileno() >= 0}
+            if not waiting:
+                return b""
+            poll = select.poll()
+            for number in waiting:
+                poll.register(number, select.POLLIN)
+            came = poll.poll(None if self._timeout is None else self._timeout * 1000)
+            if not came:
+                raise TimeoutError
+            self._choose(waiting[came[0][0]])
+        return self._chosen.recv(size)
+
+    def shutdown(self, how: int, /) -> None:
+        """End it both ways."""
+        if self._chosen is not None:
+            self._chosen.shutdown(how)
+            return
+        for end in self._candidates.values():
+            with contextlib.suppress(OSError):
+                end.shutdown(how)
+
+    def close(self) -> None:
+        """Let go of what is left of both."""
+        with self._lock:
+            for end in self._candidates.values():
+                end.close()
+
+    def _choose(self, port: str) -> None:
+        with self._lock:
+            chosen = self._candidates[port]
+            for name, end in self._candidates.items():
+                if name != port:
+                    end.close()
+        line: Connection = SerialLine(chosen) if port == "serial" else chosen
+        line.settimeout(self._timeout)
+        self._chosen = line
