@@ -12,7 +12,7 @@ from typing import Any
 
 from kprobe.corpus.entry import Entry
 from kprobe.parsing.shape import as_dict
-from kprobe.text import Header, parse
+from kprobe.text import Header, Parser
 
 # what isn't a value of the record
 APART = ("type", "complete", "guessed", "ambiguous", "fields", "raw", "clock")
@@ -21,8 +21,13 @@ _NONE = object()
 
 
 def answer(entry: Entry) -> list[dict[str, Any]]:
-    """Give what kprobe.text reads of an entry, with the schema that the entry has."""
-    records = parse(entry.text, entry.formats, definitions=entry.definitions)
+    """Give what kprobe.text reads of an entry, with the schema that the entry has, in the pieces of its reads."""
+    parser = Parser(entry.formats, definitions=entry.definitions)
+    records, at = [], 0
+    for size in entry.about.get("reads", (len(entry.text),)):
+        records += parser.feed(entry.text[at : at + size])
+        at += size
+    records += parser.close()
     return [as_dict(record) for record in records if not isinstance(record, Header)]
 
 

@@ -50,8 +50,9 @@ MARK: Final = rb"tracing_mark_write(?:\+0x[0-9a-f]+/0x[0-9a-f]+)?(?: <[0-9a-f]+>
 # Option nocontext-info leaves nothing before the name. Of a text's first lines that is no more than a likeness, so an
 # event that isn't a probe's has to have arguments.
 BARE: Final = re.compile(
-    rb"(?:([^\s:]+: \([^()\n]*\)|" + MARK + rb"|\w+: (?=\w+=))"
-    rb"|(?=<(?:user )?stack trace>\r?\n|# [0-9a-f]{1,8} buf:[ \r\n]|UNKNOWN TYPE \d))([^\n]*)\n"
+    rb"(?:((?!sys_\w{1,64}\()[^\s:]+: \([^()\n]*\)|" + MARK + rb"|\w+: (?=\w+=|NR -?\d))"
+    rb"|(?=<(?:user )?stack trace>\r?\n|# [0-9a-f]{1,8} buf:[ \r\n]|UNKNOWN TYPE \d"
+    rb"|sys_\w{1,64}(?:\(| -> 0x)))([^\n]*)\n"
 )
 # it isn't a line of the header
 RAW_MARKER: Final = re.compile(rb"# [0-9a-f]{1,8} buf:")

@@ -29,6 +29,7 @@ from kprobe.text.records import (
     Unparsed,
     Value,
 )
+from kprobe.text.syscall import CALL, SystemCall, called, described, opens
 from kprobe.text.tokens import Reading, pairs, probe_arguments
 
 Formats: TypeAlias = Mapping[str, str | bytes] | Callable[[str], str | bytes | None]
@@ -94,13 +95,17 @@ class Lines:
         """
         text = line[line.re.groups - 1]
         if is_graph(line):
-            if text is None or line[9] is None:
+            is_call = line[9] is not None and CALL.match((text or b"") + rest) is not None
+            if line[9] is None or (text is None and not is_call):
                 return call(line, self._contexts.graph(line), (text or b"") + rest, raw)
             rest = rest.removesuffix(b"\r")
             if not rest.endswith(GRAPH_END):
                 return None
             rest = rest.removesuffix(GRAPH_END)
-        elif text is None:
+        if (text is None or text.startswith(b"sys_")) and CALL.match((text or b"") + rest) is not None:
+            found = called((text or b"") + rest)
+            return self._called(line, found, raw) if found.complete else None
+        if text is None:
             return self._without_name(line, rest, raw)
         site = self._site_of(line, text)
         if site.address is None:
@@ -185,8 +190,8 @@ class Lines:
             if line[9] is None or text is None:
                 return Unparsed(raw)
             rest = rest.removesuffix(b"\r").removesuffix(GRAPH_END)
-        if text is None:
-            return self._without_name(line, rest, raw)
+        if text is None or CALL.match(text + rest) is not None:
+            return self._without_name(line, (text or b"") + rest, raw)
         site = self._site_of(line, text)
         if site.address is not None:
             if site.arguments is None:
@@ -211,7 +216,9 @@ class Lines:
         return self._event(line, site, fields, raw, complete, frozenset(fields))
 
     def _other(self, line: re.Match[bytes], site: Site, shown: bytes, text: bytes, raw: bytes) -> Record | None:
-        """Build the record of a line that has a name and isn't an event; None if it is one."""
+        """Build the record of a line that has a name and isn't an event with pairs; None if it is one."""
+        if site.name.startswith("sys_e") and (system := described(site.name, shown)) is not None:
+            return self._called(line, system, raw)
         if is_graph(line):
             return None
         if line.re is BARE:
@@ -244,6 +251,8 @@ class Lines:
         site = line[line.re.groups - 1]
         if site is None or (is_graph(line) and line[9] is None):
             return False
+        if CALL.match(shown := site + rest) is not None:
+            return opens(shown)
         known = self._site_of(line, site)
         if known.address is None:
             return False
@@ -314,8 +323,15 @@ class Lines:
             instance,
         )  # fmt: skip
 
+    def _called(self, line: re.Match[bytes], found: SystemCall, raw: bytes) -> Record:
+        """Build the event of a system call."""
+        site = Site(found.name, None, None, None, NONE, NONE, False, None)
+        return self._event(line, site, found.fields, raw, found.complete, found.guessed)
+
     def _without_name(self, line: re.Match[bytes], rest: bytes, raw: bytes) -> Record:
         rest = rest.removesuffix(b"\r")
+        if CALL.match(rest) is not None:
+            return self._called(line, called(rest), raw)
         if line.re is BARE:
             return self._bare(rest, raw)
         context = self._contexts.read(line)

@@ -56,7 +56,7 @@ _PATIENCE_ALL: Final = 64
 _AGAIN: Final = 16384
 
 # A line with which a record can end whose string began in an earlier one: the last quote is followed by arguments.
-_ENDS = re.compile(rb"[^\n]*[\"'}](?:\Z|(?= [^\"'}]*\Z))")
+_ENDS = re.compile(rb"[^\n]*[\"'}](?:\Z|(?=[ ,)][^\"'}]*\Z))")
 
 _NAME = re.compile(rb" \w+=")
 

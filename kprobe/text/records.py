@@ -113,7 +113,9 @@ class Event(NamedTuple):
         # a comm can contain the mark, so search after it
         start = 9 if self.clock.startswith("elapsed") else 17
         at = self.raw.find(mark, start)
-        at = self.raw.find(b": ") if at < 0 else at
+        if at < 0:
+            mark = b": "  # of a system call, whose name isn't printed
+            at = self.raw.find(mark, start)
         if at < 0:
             return ""
         body = self.raw[at + len(mark) :]

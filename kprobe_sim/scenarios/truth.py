@@ -22,6 +22,7 @@ from kprobe_sim.probes.probe_event import Probe, ProbeEvent
 from kprobe_sim.records.entry_type import TRACE_PRINT, TRACE_STACK
 from kprobe_sim.records.field import Field
 from kprobe_sim.records.ring import RingEntry
+from kprobe_sim.scenarios.system_calls import SYSTEMS, call_values
 from kprobe_sim.text.render import flag_letters
 
 _HEADER = struct.Struct("<HBBi")
@@ -140,8 +141,11 @@ class Truth:
         event = self._events.by_id(kind)
         assert event is not None
         found: dict[str, Any] = {"type": "event", "name": event.name, **context}
-        if event.system == "syscalls" and not self._options["fields"]:
-            del found["name"]  # a text of its own: sys_openat(dfd: ...
+        if isinstance(event, StaticEvent) and event.system in SYSTEMS and not self._options["fields"]:
+            verbose = self._options["verbose"]
+            found["fields"] = call_values(event, data, self._machine.gates, verbose=verbose)
+            if ambiguous := _ambiguous(found["fields"]):
+                found["ambiguous"] = ambiguous
             return found
         if isinstance(event, ProbeEvent):
             if not self._options["fields"]:

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from kprobe_vm.guest.workload import AT_FDCWD, MEMORY, OPENAT, WorkloadTask
 
 __all__ = [
+    "CALLS",
     "LOST",
     "NASTY",
     "PLAIN",
@@ -17,10 +18,12 @@ __all__ = [
     "SystemCall",
     "Task",
     "arguments",
+    "calls",
     "many",
     "numbers",
     "opens",
     "perform",
+    "torn",
 ]
 
 PROBES = (
@@ -61,6 +64,22 @@ _PATHS: tuple[bytes | int, ...] = (
 _STRINGS = (
     (b"one", b"two"), (b"", b"x"), (b'q"uote', b"new\nline"), (b"a two=b", b"c n=1"), (b'x" two="y', b'z" two="w'),
 )  # fmt: skip
+# events of system calls, and what of them is recorded, as others make such calls too; those of the task are of no file
+CALLS = {
+    "raw_syscalls/sys_enter": "id == 39 || id == 82 || id == 221",
+    "raw_syscalls/sys_exit": "id == 39 || id == 82 || id == 221",
+    "syscalls/sys_enter_openat": "", "syscalls/sys_exit_openat": "",
+    "syscalls/sys_enter_fadvise64": "", "syscalls/sys_exit_fadvise64": "",
+    "syscalls/sys_enter_rename": "", "syscalls/sys_exit_rename": "",
+    "syscalls/sys_enter_getpid": "", "syscalls/sys_exit_getpid": "",
+    "syscalls/sys_enter_write": "fd > 1000", "syscalls/sys_exit_write": "ret < 0",
+}  # fmt: skip
+_RENAMES = (
+    (b"/tmp/none", b"/tmp/other"), (b"", b'q"uote'), (b"new\nline", b"\xc3\xa4\xff"), (b'a", newname: 0x1 "b', b"c"),
+    (b"long" * 30, b")"),
+)  # fmt: skip
+_WRITTEN = (b"hello\n", b"", b'a"\0\xff%s', b"long " * 30)
+_CREATED = 0o1102  # O_RDWR | O_CREAT | O_TRUNC
 _NUMBERS = (0, 1, 127, 128, 255, 32768, 2**31, 2**32 - 1, 2**63, 2**64 - 1, 0x123456789ABCDEF0)
 
 
@@ -129,6 +148,30 @@ def numbers() -> Task:
     for first, second in _STRINGS:
         acts.append(SystemCall(221, (-1, MEMORY, 0, 99), data + first.ljust(32, b"\0") + second + b"\0"))
     return Task(b"numbers", 1, tuple(acts))
+
+
+def calls(cpus: int) -> list[Task]:
+    """Return tasks whose system calls have numbers, flags, strings and buffers of all kinds as arguments."""
+    acts = list(opens(cpus)[0].acts) + list(numbers().acts[: len(_NUMBERS)])
+    acts.append(SystemCall(OPENAT, (AT_FDCWD, MEMORY, _CREATED, 0o640), b"/nosuch/made\0", b"/nosuch/made"))
+    acts.append(SystemCall(OPENAT, (AT_FDCWD, MEMORY, 0o20000000 | 0x1003, 0), b"/nosuch\0", b"/nosuch"))
+    paths = b'/x", flags: O_RDONLY)', b'/y", flags: O_RDONLY, mode: 0777)\n'
+    acts += [_open(path) for path in paths]
+    for old, new in _RENAMES:
+        acts.append(SystemCall(82, (MEMORY, MEMORY + 256), old.ljust(256, b"\0") + new + b"\0"))
+    acts += [SystemCall(1, (-1, MEMORY, len(data)), data + b"\0") for data in _WRITTEN]
+    acts.append(SystemCall(39, ()))
+    return [Task(name, at % cpus, tuple(acts) if not at else tuple(acts[-3:])) for at, name in enumerate(PLAIN)]
+
+
+def torn(cpus: int, *, nasty: bool) -> list[Task]:
+    """Return a task for each CPU that opens files that aren't there, some with names of which a part is a line."""
+    names = [b"%d" % number for number in range(10)]
+    names += [b"two\nlines", b'q" dfd=1', b"end\n", b"\n\n", b" [000] x: (y) a=1\n"] if nasty else []
+    return [
+        Task(f"tor {cpu}".encode(), cpu, tuple(_open(b"/tmp/p%d_%b" % (cpu, name)) for name in names))
+        for cpu in range(cpus)
+    ]
 
 
 def arguments(act: SystemCall) -> dict[str, object]:

@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 from kprobe_vm.errors import NotReady
 from kprobe_vm.host.progress import Progress
-from kprobe_vm.texts.recording import GuestText, record
+from kprobe_vm.texts.recorder import GuestText
+from kprobe_vm.texts.recording import record
 
 __all__ = ["CorpusEntry", "found", "recorded", "write_down"]
 
@@ -77,4 +78,6 @@ def _about(kernel: str, release: str, text: GuestText) -> dict[str, Any]:
         "records": {"activity": text.settled, "raw pages": len(text.truth) - text.settled},
         "defects": list(text.defects),
         "link": None,
+        **({"reads": list(text.reads)} if text.reads else {}),
+        **({"lacks": list(text.lacks)} if text.lacks else {}),
     }

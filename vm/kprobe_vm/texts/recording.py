@@ -2,245 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from kprobe_vm.guest.workload import GuestWorkload
 from kprobe_vm.host.progress import Progress
 from kprobe_vm.machine.machine import Machine
-from kprobe_vm.texts.account import held
-from kprobe_vm.texts.activity import LOST, NASTY, PLAIN, PROBES, TYPES, Done, many, numbers, opens, perform
-from kprobe_vm.texts.columns import CodePlaces, Columns
-from kprobe_vm.texts.pages import PAGE, Event, RawRecord, events, records
-from kprobe_vm.texts.truth import Truth, in_order, piped, started, truth_of
+from kprobe_vm.texts.activity import CALLS, LOST, NASTY, PLAIN, PROBES, TYPES, calls, many, torn
+from kprobe_vm.texts.recorder import CPUS, OF_ALL, OF_SOME, STATIC, GuestText, Recorder
+from kprobe_vm.texts.truth import piped
 
-__all__ = ["GuestText", "record"]
+__all__ = ["record"]
 
-CPUS = 4
-# options that change what is printed of records that are there, those of all names of tasks first; of those that a
-# kernel hasn't, no text is made
-OF_ALL = ("noirq-info", "nocontext-info", "latency-format", "latency-format,verbose", "record-tgid")
-OF_SOME = (
-    "verbose", "raw", "hex", "bin", "latency-format,noirq-info", "sym-offset", "sym-addr", "sym-offset,sym-addr",
-    "record-tgid,noirq-info", "nohash-ptr", "noannotate", "noprint-parent",
+# of these functions those that a kernel has are called within each other
+GRAPHED = ("do_sys_openat2", "getname", "getname_flags", "do_filp_open", "path_openat")
+GRAPHS = (
+    (), ("funcgraph-tail",), ("funcgraph-proc",), ("funcgraph-abstime", "funcgraph-proc"), ("latency-format",),
+    ("nofuncgraph-cpu",), ("nofuncgraph-overhead",),
 )  # fmt: skip
-# not text options: they change what is recorded or when, or a reader's waiting
-APART = (
-    "block", "trace_printk", "trace_printk_dest", "copy_trace_marker", "markers", "event-fork", "pause-on-trace",
-    "function-trace", "function-fork", "display-graph", "stacktrace", "userstacktrace", "test_nop_accept", "overwrite",
-    "test_nop_refuse", "record-cmd", "disable_on_free", "printk-msg-only", "sym-userobj", "bitmask-list",
-)  # fmt: skip
-FTRACE = ("print", "kernel_stack", "user_stack", "raw_data", "function")
-STATIC = ("sched/sched_switch", "sched/sched_waking", "sched/sched_process_fork")
-MARKERS = (
-    b"hello\n", b"no newline", b"two\nlines\n", b'tab\there "q" \\ %s\n', b"\xc3\xa4\xff\x01x\n", b" blanks  \n",
-    b"   ent: (do_sys_openat2+0x0/0x10) fake\n", b"# tracer: nop\n", b"CPU:1 [LOST 5 EVENTS]\n", b"=> frame\n",
-    b" sh-1     [000] ....     1.000000: ent: (f+0x0/0x1) a=1\n", b"tracing_mark_write: twice\n", b"B|7|name\n",
-)  # fmt: skip
-RAW_MARKER = (7).to_bytes(4, "little") + b"abcdefgh"
-
-
-class GuestText(NamedTuple):
-    """A text and all that is known of it."""
-
-    name: str
-    options: tuple[str, ...]
-    clock: str
-    text: bytes
-    truth: list[Truth]
-    settled: int  # records that the account of the tasks settles
-    formats: dict[str, str]
-    definitions: list[str]
-    defects: tuple[str, ...]
-
-
-class Recorder:
-    """A guest whose ring buffer is filled and read."""
-
-    def __init__(self, guest: Machine) -> None:
-        self._guest = guest
-        self._files = guest.tracefs
-        self._symbols = CodePlaces(guest.files.read("proc/kallsyms").decode())
-        self._has = self._files.read("trace_options").decode().split()
-        self.clocks = self._files.read("trace_clock").decode().replace("[", "").replace("]", "").split()
-        self.definitions: list[str] = []
-        self._formats: dict[str, str] = {}
-        self._known: dict[int, Event] = {}
-        self._plain_functions = False
-
-    def define(self, definitions: Sequence[str]) -> None:
-        """Define probes; one that the kernel refuses is left out."""
-        for definition in definitions:
-            with contextlib.suppress(OSError):
-                self._files.write("kprobe_events", definition.encode() + b"\n")
-                self.definitions.append(definition)
-        self._formats = {path: self._read(path) for path in map(_path, self.definitions)}
-        others = [f"events/ftrace/{name}/format" for name in FTRACE] + [f"events/{name}/format" for name in STATIC]
-        self._known = events({**self._formats, **{path: self._read(path) for path in others}})
-
-    def has(self, option: str) -> bool:
-        """Whether the kernel has an option."""
-        bare = option.removeprefix("no") if option not in self._has and f"no{option}" not in self._has else option
-        return bare in self._has or f"no{bare}" in self._has
-
-    def unknown(self) -> list[str]:
-        """Return the options of the kernel that nothing is known of, as they aren't."""
-        known = {name.removeprefix("no") for option in (*OF_ALL, *OF_SOME) for name in option.split(",")}
-        known |= {*APART, "fields", "context-info", "irq-info", "hash-ptr", "annotate", "print-parent"}
-        return [
-            name.removeprefix("no") if name.startswith("no") else f"no{name}"
-            for name in self._has
-            if name not in known and name.removeprefix("no") not in known
-        ]
-
-    @contextlib.contextmanager
-    def set(self, options: Sequence[str]) -> Iterator[None]:
-        """Set options, and take them back."""
-        try:
-            for option in options:
-                self._files.write("trace_options", option.encode())
-            yield
-        finally:
-            for option in reversed(options):
-                self._files.write("trace_options", (option[2:] if option.startswith("no") else f"no{option}").encode())
-
-    def run(self, act: Callable[[], list[Done]], paths: Sequence[str]) -> list[Done]:
-        """Record what is done while events are enabled, from an empty buffer on."""
-        self._files.write("tracing_on", b"0")
-        self._files.write("trace", b"", truncate=True)
-        for path in paths:
-            self._files.write(f"events/{path}/enable", b"1")
-        self._files.write("tracing_on", b"1")
-        try:
-            return act()
-        finally:
-            self._files.write("tracing_on", b"0")
-            for path in paths:
-                self._files.write(f"events/{path}/enable", b"0")
-
-    def perform(self, names: Sequence[bytes] = PLAIN, *, types: bool = False) -> list[Done]:
-        """Let tasks of these names do what they do."""
-        tasks = opens(CPUS, names) + ([numbers()] if types else [])
-        return perform(lambda: GuestWorkload(self._guest), tasks)
-
-    def lose(self, count: int) -> list[Done]:
-        """Let a task on each CPU open so many files."""
-        return perform(lambda: GuestWorkload(self._guest), many(CPUS, count))
-
-    def keep(self, kilobytes: int) -> None:
-        """Give each CPU's buffer so much room."""
-        self._files.write("buffer_size_kb", str(kilobytes).encode())
-
-    def filter(self, path: str, text: str) -> None:
-        """Filter an event; an empty text: not."""
-        self._files.write(f"events/{path}/filter", (text or "0").encode())
-
-    def stats(self, cpu: int) -> dict[str, int]:
-        """Return the numbers of a CPU's buffer."""
-        text = self._read(f"per_cpu/cpu{cpu}/stats")
-        return {name: int(number) for name, number in re.findall(r"^([\w ]+): (\d+)$", text, re.M)}
-
-    def pipe(self) -> bytes:
-        """Read trace_pipe until it is empty."""
-        found = b""
-        with self._files.open("trace_pipe", os.O_RDONLY | os.O_NONBLOCK) as file, contextlib.suppress(BlockingIOError):
-            while piece := file.read(1 << 16):
-                found += piece
-        return found
-
-    def mark(self) -> list[Done]:
-        """Write markers."""
-        for text in MARKERS:
-            self._files.write("trace_marker", text)
-        if self._files.exists("trace_marker_raw"):
-            self._files.write("trace_marker_raw", RAW_MARKER)
-        return []
-
-    def trace(self, options: Sequence[str] = ()) -> bytes:
-        """Read the buffer as text, under options."""
-        with self.set(options):
-            return self._files.read("trace")
-
-    def pages(self) -> list[RawRecord]:
-        """Read the buffer as pages, which empties it."""
-        found: list[RawRecord] = []
-        for cpu in range(CPUS):
-            path = f"per_cpu/cpu{cpu}/trace_pipe_raw"
-            with self._files.open(path, os.O_RDONLY | os.O_NONBLOCK) as file, contextlib.suppress(BlockingIOError):
-                while page := file.read(PAGE):
-                    found += records(page, cpu)
-        return in_order(found)
-
-    def machine(self, done: Sequence[Done], text: bytes, clock: str) -> Columns:
-        """Return what the text depends on beside the records."""
-        comms = dict(_pairs(self._read("saved_cmdlines")))
-        comms |= {one.pid: one.task.comm.decode("utf-8", "surrogateescape") for one in done if one.pid in comms}
-        tgids = dict(_pairs(self._read("saved_tgids"))) if self._files.exists("saved_tgids") else {}
-        letters = 5 if b"migrate-disable" in text else 4
-        counts = clock in ("counter", "uptime", "x86-tsc")
-        groups = {pid: int(tgid) for pid, tgid in tgids.items()}
-        return Columns(self._symbols, comms, groups, letters, counts, self._plain_functions)
-
-    def text(
-        self, name: str, options: Sequence[str], text: bytes, raw: Sequence[RawRecord], machine: Columns,
-        done: Sequence[Done], clock: str = "local", defects: Sequence[str] = (), *, whole: bool = True,
-    ) -> GuestText:  # fmt: skip
-        """Make the text with its truth."""
-        truth = [] if "bin" in options else list(truth_of(raw, self._known, machine, options))
-        settled = 0
-        if truth and not {"raw", "hex", "nocontext-info"} & set(options):
-            timed = [option for option in options if option != "latency-format"]  # whose truth has no times
-            settled = held(list(truth_of(raw, self._known, machine, timed)), done, whole=whole)
-        if not whole:
-            truth = started(truth)
-        used = {self._known[record.ident] for record in raw}
-        paths = {f"events/{event.group}/{event.name}/format" for event in used if event.group != "ftrace"}
-        formats = {path: self._read(path) for path in sorted(paths)}
-        definitions = [line for line in self.definitions if _path(line) in paths]
-        return GuestText(name, tuple(options), clock, text, truth, settled, formats, definitions, tuple(defects))
-
-    def piped(self, name: str, text: bytes, done: Sequence[Done], stats: Sequence[dict[str, int]]) -> GuestText:
-        """Make the text of trace_pipe with its truth, which the account alone gives: the pages are read by then."""
-        truth = piped(done, stats)
-        formats = {path: body for path, body in self._formats.items() if path == _path(LOST)}
-        events = sum(record["type"] == "event" for record in truth)
-        return GuestText(name, (), "local", text, truth, events, formats, [LOST], ("lost events",))
-
-    def look(self, shown: bytes) -> None:
-        """See in a text with sym-offset how this kernel prints the function that a return probe is on."""
-        self._plain_functions = b"<- do_sys_openat2)" in shown
-
-    def reset(self, clock: str) -> None:
-        """Set the clock, which empties the buffer."""
-        self._files.write("trace_clock", clock.encode())
-
-    def tracer(self, name: str) -> None:
-        """Set the tracer."""
-        self._files.write("current_tracer", name.encode())
-
-    def limit(self, function: str) -> None:
-        """Let the tracer see one function; none: all."""
-        self._files.write("set_ftrace_filter", function.encode(), truncate=True)
-
-    def _read(self, path: str) -> str:
-        return self._files.read(path).decode("utf-8", "surrogateescape")
-
-
-def _path(definition: str) -> str:
-    """Return the path of the format file of a definition's event."""
-    group, _, name = re.split(r"[: ]", definition)[1].rpartition("/")
-    return f"events/{group or 'kprobes'}/{name}/format"
-
-
-def _pairs(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the rows of saved_cmdlines; a name with a newline gives none, but that of its first line."""
-    for line in text.split("\n"):
-        pid, blank, comm = line.partition(" ")
-        if blank and pid.isdigit():
-            yield int(pid), comm
+PIECES = (1, 3, 7, 16, 33, 61, 100, 127)  # bytes that are read at once, by turns
+ENDS = (620, 640, 665, 690)  # where a first read of trace_pipe ends, in different columns of a line
 
 
 def record(kernel: str, progress: Progress = lambda text: None, **machine: Any) -> Iterator[tuple[str, GuestText]]:
@@ -249,7 +29,7 @@ def record(kernel: str, progress: Progress = lambda text: None, **machine: Any) 
         recorder = Recorder(guest)
         recorder.define([*PROBES, LOST, *TYPES])
         probes = ["kprobes"]
-        for part in (_shown, _by_field, _by_clock, _stacks, _without_names, _mixed, _function, _lost):
+        for part in PARTS:
             progress(f"recording text of {guest.release}: {part.__name__.strip('_').replace('_', ' ')}")
             for text in part(recorder, probes):
                 yield guest.release, text
@@ -342,7 +122,9 @@ def _mixed(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
 
 def _function(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
     """Yield the tracer function beside probes."""
-    recorder.limit("do_sys_openat2")
+    if "function" not in recorder.tracers:
+        return
+    recorder.limit(["do_sys_openat2"])
     recorder.tracer("function")
     try:
         done = recorder.run(recorder.perform, probes)
@@ -351,7 +133,7 @@ def _function(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
         yield recorder.text("function", (), text, raw, machine, done, defects=["tracer function"])
     finally:
         recorder.tracer("nop")
-        recorder.limit("")
+        recorder.limit()
 
 
 def _lost(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
@@ -359,13 +141,78 @@ def _lost(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
     recorder.keep(4)
     recorder.filter("lost/ent", 's ~ "/tmp/p*"')
     try:
-        done = recorder.run(lambda: recorder.lose(400), ["lost/ent"])
+        done = recorder.run(lambda: recorder.do(many(CPUS, 400)), ["lost/ent"])
         stats = [recorder.stats(cpu) for cpu in range(CPUS)]
         yield recorder.piped("lost.trace_pipe", recorder.pipe(), done, stats)
-        done = recorder.run(lambda: recorder.lose(400), ["lost/ent"])
+        done = recorder.run(lambda: recorder.do(many(CPUS, 400)), ["lost/ent"])
         text = recorder.trace()
         machine, raw = recorder.machine(done, text, "local"), recorder.pages()
         yield recorder.text("lost", (), text, raw, machine, done, defects=["lost events"], whole=False)
     finally:
         recorder.filter("lost/ent", "")
         recorder.keep(1408)
+
+
+def _graph(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
+    """Yield the tracer function_graph, whose comments are the probes' events, and calls with their arguments."""
+    if "function_graph" not in recorder.tracers:
+        return
+    recorder.limit(GRAPHED)
+    columns = recorder.trace()  # whose header says which flags there are
+    recorder.tracer("function_graph")
+    try:
+        done = recorder.run(recorder.perform, ["kprobes/ent", "kprobes/ret"])
+        wanted = [options for options in GRAPHS if all(recorder.offers(name) for name in options)]
+        texts = {options: recorder.trace(options) for options in wanted}
+        machine, raw = recorder.machine(done, columns, "local"), recorder.pages()
+        for options, text in texts.items():
+            yield recorder.graph(".".join(["graph", *options]), options, text, raw, machine, done)
+        if recorder.offers("funcgraph-args"):
+            with recorder.set(["funcgraph-args"]):
+                done = recorder.run(recorder.perform, ["kprobes/ent", "kprobes/ret"])
+                text = recorder.trace()
+            machine, raw = recorder.machine(done, columns, "local"), recorder.pages()
+            yield recorder.graph("graph.funcgraph-args", ["funcgraph-args"], text, raw, machine, done)
+    finally:
+        recorder.tracer("nop")
+        recorder.limit()
+
+
+def _calls(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
+    """Yield events of system calls beside probes."""
+    if not recorder.calls:
+        return
+    for path in recorder.calls:
+        recorder.filter(path, CALLS[path])
+    done = recorder.run(lambda: recorder.do(calls(CPUS)), ["kprobes/ent", "kprobes/ret", *recorder.calls])
+    shown = ((), ("verbose",), ("latency-format",), ("noirq-info",), ("nocontext-info",), ("raw",))
+    texts = {options: recorder.trace(options) for options in shown}
+    machine, raw = recorder.machine(done, texts[()], "local"), recorder.pages()
+    defects = ["system calls", "newline in a string", "quotes", "forged events"]
+    for options, text in texts.items():
+        yield recorder.text(".".join(["syscalls", *options]), options, text, raw, machine, done, defects=defects)
+    for path in recorder.calls:
+        recorder.filter(path, "")
+
+
+def _torn(recorder: Recorder, probes: Sequence[str]) -> Iterator[GuestText]:
+    """Yield what trace_pipe returns to reads that are smaller than a line, and a first read that ends within one."""
+    recorder.filter("lost/ent", 's ~ "/tmp/p*"')
+    try:
+        for nasty, name in ((False, "torn.pieces"), (True, "torn.lines")):
+            done = recorder.run(lambda nasty=nasty: recorder.do(torn(CPUS, nasty=nasty)), ["lost/ent"])  # type: ignore[misc]
+            truth = piped(done, [recorder.stats(cpu) for cpu in range(CPUS)])
+            yield recorder.torn(name, recorder.read(PIECES), truth)
+        for size in ENDS:
+            done = recorder.run(lambda: recorder.do(torn(CPUS, nasty=False)), ["lost/ent"])
+            truth = piped(done, [recorder.stats(cpu) for cpu in range(CPUS)])
+            pieces = recorder.read([size], 1)
+            # no name has a newline in it here
+            yield recorder.torn(f"torn.{size}", pieces, truth[: pieces[0].count(b"\n")])
+    finally:
+        recorder.filter("lost/ent", "")
+
+
+PARTS = (
+    _shown, _by_field, _by_clock, _stacks, _without_names, _mixed, _function, _lost, _graph, _calls, _torn,
+)  # fmt: skip

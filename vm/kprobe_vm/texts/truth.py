@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from kprobe_vm.texts.activity import BEGIN, Done
+from kprobe_vm.texts.calls import SYSTEMS, values_of
 from kprobe_vm.texts.columns import Columns, context
 from kprobe_vm.texts.pages import Event, RawRecord
 
@@ -73,6 +74,12 @@ def piped(done: Sequence[Done], stats: Sequence[Mapping[str, int]]) -> list[Trut
 
 
 def _event(record: RawRecord, event: Event, guest: Columns, options: Collection[str]) -> Truth:
+    if event.group in SYSTEMS and "fields" not in options:
+        said, doubts = values_of(record, event, options)
+        head: Truth = {"type": "event", "name": event.name, **context(record, guest, options)}
+        if doubts:
+            head["ambiguous"] = [*head.get("ambiguous", ()), *doubts]
+        return {**head, "fields": said}
     values = {field.name: field.value(record.data) for field in event.fields if not _COMMON.fullmatch(field.name)}
     shown: Truth = {"type": "event", "name": event.name, **context(record, guest, options)}
     # option fields prints places as numbers up to 7.0 and later as symbols: which, the text alone says
