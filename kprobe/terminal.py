@@ -8,6 +8,7 @@ are the control characters of ASCII but newline and tab (\\x1b), DEL, those of C
 from __future__ import annotations
 
 import codecs
+import os
 
 DIRECTION = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 
@@ -31,6 +32,14 @@ def shown(text: str) -> str:
             lines.append(line.translate(table))
         above = line
     return "\n".join(lines)
+
+
+def width(descriptor: int = 1) -> int | None:
+    """Return how many columns a terminal has, 80 if it doesn't say; None for what isn't a terminal."""
+    try:
+        return (os.get_terminal_size(descriptor).columns or 80) if os.isatty(descriptor) else None
+    except OSError:
+        return None
 
 
 class Screen:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kprobe.corpus.entry import Entry
-from kprobe.parsing.shape import as_dict
+from kprobe.figures.shape import as_dict
 from kprobe.text import Header, Parser
 
 # what isn't a value of the record

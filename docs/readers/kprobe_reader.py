@@ -2,8 +2,8 @@
 
 import os
 
+from kprobe.figures.shape import as_dict
 from kprobe.parsing.schema import Schema
-from kprobe.parsing.shape import as_dict
 from kprobe.readers import answer
 from kprobe.text import Header, parse
 

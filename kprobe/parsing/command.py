@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from kprobe.figures.shape import SHAPES, Counts, title
 from kprobe.options import UsageError
 from kprobe.output import say
 from kprobe.parsing.reading import read
 from kprobe.parsing.schema import BadSchema, Schema
-from kprobe.parsing.shape import SHAPES, Counts, title
 from kprobe.parsing.source import NotText
 from kprobe.text import Header
 from kprobe.verb_options import HELP_WORDS, usage_error, verb_options
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 DONE, UNREAD, USAGE_ERROR = 0, 1, 2  # exit status
 COLUMNAR = ("parquet", "arrow")  # as kprobe.bulk has them, which isn't imported unless it is needed
 
+SWITCHES = ("--summary", "--latency", "--stacks")
+VALUED: dict[str, tuple[str, ...]] = {"--perfetto": (), "--hist": (), "--count": ()}
+
 HELP = """\
-USAGE: kprobe parse [--format FORMAT] [--schema PATH] ... [-o DIR] [--summary | --perfetto TRACE] [FILE ...]
+USAGE: kprobe parse [--format FORMAT] [--schema PATH] ... [-o DIR] [FIGURE] [FILE ...]
 
 Read trace text and print its records, each as one line, as soon as it is there. Nothing is left out: what isn't
 understood is shown as it is, what is a guess says so, and the sum of both is told at the end.
@@ -34,9 +37,15 @@ understood is shown as it is, what is a guess says so, and the sum of both is to
   --jobs N         processors to use: 1, or 2 (the default, where there are two), one of which packs what was read
   --schema PATH    what the events' arguments are: an event's format file, a directory of them such as events/kprobes,
                    or a list of definitions such as kprobe_events. With it all types are exact; several add up
-  --summary        rates by event and task, histograms of numbers, times from entry to return, and what isn't sure
-  --perfetto TRACE write a trace for ui.perfetto.dev: calls as slices, all else as instants, a track for each task
   -h, --help       this text
+
+FIGURE, in place of the records:
+  --summary        rates by event and task, histograms of numbers, times from entry to return, and what isn't sure
+  --latency        the time from a function's entry to its return: mean, percentiles, histogram
+  --hist FIELD     a histogram of the numbers in a field, of each event
+  --count BY       how many events there are of each value of a field, or by comm, pid, cpu or stacktrace
+  --stacks         folded stacks, for flame graphs
+  --perfetto TRACE write a trace for ui.perfetto.dev: calls as slices, all else as instants, a track for each task
 
   kprobe parse --format ndjson trace.txt.gz | jq .fields
   cat /sys/kernel/tracing/trace_pipe | kprobe parse --schema /sys/kernel/tracing/events/kprobes
@@ -55,8 +64,8 @@ class _Asked:
         self.help = False
         self.directory = ""
         self.jobs = ""
-        self.summary = False
-        self.perfetto = ""
+        self.figure = ""  # the option
+        self.of = ""  # its value
 
 
 def main(argv: list[str], output: Output, signals: Signals) -> int:
@@ -80,10 +89,8 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
         return write(
             files, request.format, request.directory, schema, signals, jobs=int(request.jobs) if request.jobs else None
         )
-    if request.summary or request.perfetto:
-        from kprobe.parsing.views import view
-
-        return view(files, request.perfetto, schema, output)
+    if request.figure:
+        return _figure(request, files, schema, output)
     status, counts = DONE, Counts()
     output.write(title(request.format).encode(), lambda: bool(signals.received))
     for file in files:
@@ -98,6 +105,21 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
     if words := counts.words():
         say(f"NOTE: {words}")
     return status
+
+
+def _figure(request: _Asked, files: list[str], schema: Schema, output: Output) -> int:
+    from kprobe.parsing.figures import perfetto, show
+
+    if request.figure == "--perfetto":
+        return perfetto(files, request.of, schema)
+    if request.figure == "--summary":
+        from kprobe.parsing.summary import Summary
+
+        return show(files, Summary(), schema, output, as_json=False, tells=False)
+    from kprobe.figures.options import figure_of
+
+    figure, as_json = figure_of(request.figure, request.of), request.format == "ndjson"
+    return show(files, figure, schema, output, as_json=as_json, tells=True)
 
 
 def _parse(file: str, form: str, schema: Schema, label: str, counts: Counts, output: Output, signals: Signals) -> None:
@@ -119,8 +141,8 @@ def _parse(file: str, form: str, schema: Schema, label: str, counts: Counts, out
 
 def _read(argv: list[str]) -> _Asked:
     request = _Asked()
-    choices = {"--format": (*SHAPES, *COLUMNAR), "--schema": (), "-o": (), "--jobs": ("1", "2"), "--perfetto": ()}
-    options, request.files = verb_options(argv, ("--summary",), choices)
+    choices = {"--format": (*SHAPES, *COLUMNAR), "--schema": (), "-o": (), "--jobs": ("1", "2"), **VALUED}
+    options, request.files = verb_options(argv, SWITCHES, choices)
     for name, value in options:
         if name in HELP_WORDS:
             request.help = True
@@ -130,14 +152,15 @@ def _read(argv: list[str]) -> _Asked:
             request.directory = value
         elif name == "--jobs":
             request.jobs = value
-        elif name == "--summary":
-            request.summary = True
-        elif name == "--perfetto":
-            request.perfetto = value
+        elif name in SWITCHES or name in VALUED:
+            if request.figure not in ("", name):
+                raise UsageError(f"{request.figure} and {name} exclude each other")
+            request.figure, request.of = name, value
         else:
             request.format = value
     if not request.help and (request.format in COLUMNAR) != bool(request.directory):
         raise UsageError(f"--format {' or '.join(COLUMNAR)} and -o DIR go together")
-    if sum((bool(request.summary), bool(request.perfetto), request.format != "text")) > 1:
-        raise UsageError("--summary, --perfetto and --format exclude each other")
+    as_text = ("--summary", "--perfetto")
+    if request.figure and request.format not in (("text",) if request.figure in as_text else ("text", "ndjson")):
+        raise UsageError(f"{request.figure} and --format {request.format} exclude each other")
     return request

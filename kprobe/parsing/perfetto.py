@@ -5,8 +5,8 @@ The messages and their numbers are those of perfetto's trace.proto: Trace, Trace
 
 from __future__ import annotations
 
-from kprobe.parsing.pairs import Pairs
-from kprobe.parsing.shape import value
+from kprobe.figures.pairs import Pairs
+from kprobe.figures.shape import value
 from kprobe.text import BufferStarted, Event, Lost, Marker, StackTrace
 
 TYPE_CHECKING = False

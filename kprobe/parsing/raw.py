@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kprobe.figures.shape import Counts, text
 from kprobe.output import say
-from kprobe.parsing.shape import Counts, text
 from kprobe.text import Header
 
 TYPE_CHECKING = False

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kprobe.parsing.pairs import Pairs
-from kprobe.parsing.shape import Counts, plain
+from kprobe.figures.histogram import Histogram
+from kprobe.figures.latencies import Latencies
+from kprobe.figures.shape import Counts, plain
 from kprobe.text import Event
 
 TYPE_CHECKING = False
@@ -17,50 +18,6 @@ if TYPE_CHECKING:
 # How many rows of each kind are kept; what comes when they are full is counted in one row, OTHERS.
 ROWS = 1024
 OTHERS = "(others)"
-WIDTH = 40  # of a bar on a terminal
-
-
-class Histogram:
-    """How many numbers there are from each power of two to the next, and their least, greatest and sum."""
-
-    def __init__(self) -> None:
-        self.count = self.total = 0
-        self.least: int | None = None
-        self.most: int | None = None
-        self.buckets: dict[int, int] = {}
-
-    def add(self, number: int) -> None:
-        """Count a number."""
-        self.count += 1
-        self.total += number
-        self.least = number if self.least is None else min(self.least, number)
-        self.most = number if self.most is None else max(self.most, number)
-        bucket = number.bit_length() if number >= 0 else -number.bit_length()
-        self.buckets[bucket] = self.buckets.get(bucket, 0) + 1
-
-    def lines(self, *, bars: bool, time: bool = False) -> list[str]:
-        """Show it, a line for each power of two that occurs."""
-        shown = []
-        top = max(self.buckets.values(), default=1)
-        for bucket, count in sorted(self.buckets.items()):
-            low, high = _bounds(bucket)
-            words = f"{_time(low)} .. {_time(high)}" if time else f"{low} .. {high}"
-            shown.append(f"    {words:>45}  {count:>9}" + (f"  {'█' * (count * WIDTH // top)}" if bars else ""))
-        return shown
-
-
-def _bounds(bucket: int) -> tuple[int, int]:
-    if bucket == 0:
-        return 0, 0
-    low, high = 1 << abs(bucket) - 1, (1 << abs(bucket)) - 1
-    return (low, high) if bucket > 0 else (-high, -low)
-
-
-def _time(nanoseconds: float) -> str:
-    for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 1000)):
-        if nanoseconds >= size:
-            return f"{nanoseconds / size:.4g} {unit}"
-    return f"{nanoseconds:.4g} ns"
 
 
 class Summary:
@@ -74,9 +31,7 @@ class Summary:
         self._counts = Counts()
         self._hits: dict[tuple[str, str], int] = {}
         self._numbers: dict[tuple[str, str], Histogram] = {}
-        self._latencies: dict[str, Histogram] = {}
-        self._pairs = Pairs()
-        self._alone = 0  # entries without a return, returns without an entry
+        self._latencies = Latencies()
         self._events = 0
         self._first: int | None = None
         self._last = self._time = 0
@@ -84,6 +39,7 @@ class Summary:
     def add(self, record: Record) -> None:
         """Count a record."""
         self._counts.add(record)
+        self._latencies.add(record)
         if not isinstance(record, Event):
             return
         self._events += 1
@@ -97,27 +53,23 @@ class Summary:
         if record.clock in ("time", "elapsed"):
             self._first = record.timestamp if self._first is None else min(self._first, record.timestamp)
             self._last = max(self._last, record.timestamp)
-            self._call(record)
-
-    def _call(self, event: Event) -> None:
-        for entry, leave in self._pairs.take(event):
-            if entry is None:
-                self._alone += 1
-            elif leave is not None:
-                place = leave.address
-                name = "" if place is None else place.symbol or place.text
-                _row(self._latencies, name, OTHERS).add(leave.timestamp - entry.timestamp)
-            elif entry.address is not None and not entry.address.offset:
-                self._alone += 1
 
     def end(self) -> None:
         """Note that a trace is over: another has a time of its own, and other tasks."""
-        self._alone += sum(1 for _ in self._pairs.rest())
+        self._latencies.end()
         self._time += 0 if self._first is None else self._last - self._first
         self._first, self._last = None, 0
 
-    def text(self, *, bars: bool) -> str:
-        """Show the sum, for a terminal with bars."""
+    def objects(self) -> list[dict[str, object]]:
+        """Give the calls as JSON has them; the rest of a sum is for reading."""
+        return self._latencies.objects()
+
+    def notes(self) -> list[str]:
+        """Return nothing: what isn't sure stands in the text."""
+        return []
+
+    def text(self, width: int | None) -> str:
+        """Show the sum, with bars if a terminal's `width` is given."""
         seconds = self._time / 10**9
         lines = [f"{self._events} events in {seconds:.6f} s" + (f"; {said}" if (said := self._counts.words()) else "")]
         lines += ["", f"{'COUNT':>10} {'PER SECOND':>12}  EVENT, TASK"]
@@ -125,17 +77,9 @@ class Summary:
             rate = f"{count / seconds:.1f}" if seconds else "-"
             lines.append(f"{count:>10} {rate:>12}  {plain(name)} {plain(task)}".rstrip())
         for (name, argument), numbers in sorted(self._numbers.items()):
-            lines += ["", f"{plain(name)} {plain(argument)}: {_numbers(numbers)}", *numbers.lines(bars=bars)]
-        for function, latency in sorted(self._latencies.items()):
-            mean, most = _time(latency.total / latency.count), _time(latency.most or 0)
-            lines += [
-                "",
-                f"{plain(function)}, from entry to return: {latency.count} calls, mean {mean}, longest {most}",
-            ]
-            lines += latency.lines(bars=bars, time=True)
-        if self._latencies and self._alone:
-            lines += ["", f"{self._alone} entries and returns have no partner in this trace"]
-        return "\n".join(lines) + "\n"
+            lines += ["", f"{plain(name)} {plain(argument)}: {_numbers(numbers)}", *numbers.lines(width=width)]
+        calls = self._latencies.text(width)
+        return "\n".join(lines) + "\n" + (f"\n{calls}" if calls else "")
 
 
 def _numbers(numbers: Histogram) -> str:

@@ -30,6 +30,7 @@ _CALLER_SAVED = ("di", "si", "dx", "cx", "r8", "r9", "r10", "r11")  # what a fun
 _CLOBBERED = {name: 0xDEAD_0000_0000_0000 + 0x1111 * number for number, name in enumerate(_CALLER_SAVED, 1)}
 _BASE = {"cs": 0x10, "ss": 0x18, "flags": 0x246, "orig_ax": _MASK}  # those that aren't 0
 _STACK_USED = 0x1F8  # bytes between the frame and pt_regs of a system call at the end
+_FRAME = 0x60  # bytes of stack that a call made within another one lies deeper
 _WORD = struct.Struct("<Q")
 _PLACE = re.compile(r"([^+/]+)(?:\+(0x[0-9a-fA-F]+|[0-9]+))?(?:/(0x[0-9a-fA-F]+|[0-9]+))?\Z")
 
@@ -120,9 +121,19 @@ class CallResolver:
         return chain
 
     def state(
-        self, call: Call, callee: Callee, here: int, chain: tuple[int, ...], comm: bytes, current: Current
+        self,
+        call: Call,
+        callee: Callee,
+        here: int,
+        chain: tuple[int, ...],
+        comm: bytes,
+        current: Current,
+        depth: int,
     ) -> State:
-        """Return the registers, memory and stack of a call that came by `chain`, at the probed address `here`."""
+        """Return the registers, memory and stack of a call that came by `chain`, at the probed address `here`.
+
+        `depth` is how many calls of the task this one is made within.
+        """
         memory = CallMemory(self._machine.memory, call.memory)
         registers = _BASE.copy()
         args, return_address = call.args, chain[0] if chain else 0
@@ -134,8 +145,8 @@ class CallResolver:
         else:
             stack = (return_address, *self._stacked(args[len(ARGUMENT_REGISTERS) :], callee, memory))
             packed = struct.pack(f"<{len(stack)}Q", *stack)
-        registers["sp"] = pointer = self._stack_top - len(packed)
-        memory.put(pointer, packed, _STACK_USED)
+        registers["sp"] = pointer = self._stack_top - depth * _FRAME - len(packed)
+        memory.put(pointer, packed, _STACK_USED + depth * _FRAME)
         if call.registers:
             for name, value in call.registers.items():
                 registers[name] = value & _MASK

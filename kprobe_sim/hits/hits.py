@@ -52,6 +52,7 @@ class Hits:
         self._resolver = CallResolver(machine)
         self._named: tuple[Task | None, bytes] = (None, b"")  # the task that called last, and its name
         self._tasks = TaskMemory(machine)
+        self._depths: dict[int, int] = {}  # thread id -> how many of its calls are made within each other now
         self._breakpoint = HandlerContext(*machine.gates.breakpoint)
         self._returned = HandlerContext(*machine.gates.plain_return)
         self._users = FunctionUsers(instances, probes)
@@ -78,13 +79,27 @@ class Hits:
         """Run one call: its entry (or the instruction at its offset), what is done within, then its return."""
         entered = self.enter(call)
         if within is not None:
-            within()
+            self._within(call.task.pid, within)
         if call.returns is None:
             return
         if entered is None:
             self._pass(call)
-        else:
+        elif within is None:
             self._return(call, entered)
+        else:
+            self.leave(call, entered)
+
+    def _within(self, pid: int, within: Callable[[], None]) -> None:
+        """Do what a call does, deeper in the stack of its task."""
+        depth = self._depths.get(pid, 0)
+        self._depths[pid] = depth + 1
+        try:
+            within()
+        finally:
+            if depth:
+                self._depths[pid] = depth
+            else:
+                del self._depths[pid]
 
     def leave(self, call: Call, entered: Entered | None) -> None:
         """Let a call return that others may have come after: only what is still armed is hit."""
@@ -119,7 +134,7 @@ class Hits:
                 self._hit(one, call, site, comm, site.here, one.context, chain, call.at)
             return None
         else:
-            state = self._resolver.state(call, callee, site.here, chain, comm, current)
+            state = self._resolver.state(call, callee, site.here, chain, comm, current, self._depths.get(task.pid, 0))
         if not site.is_plain:
             returning = self._meet(call, site, state, chain)
             return tuple.__new__(Entered, (site, state, chain, returning, site.fprobes))
@@ -276,7 +291,9 @@ class Hits:
         assert direct is not None
         record = direct(call.args, callee.arguments, comm, head)
         if record is None:
-            record = one.probe.evaluate(self._resolver.state(call, callee, site.here, chain, comm, NOWHERE), head)
+            depth = self._depths.get(call.task.pid, 0)
+            state = self._resolver.state(call, callee, site.here, chain, comm, NOWHERE, depth)
+            record = one.probe.evaluate(state, head)
         return record
 
     def _trigger(

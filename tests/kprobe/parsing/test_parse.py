@@ -172,5 +172,5 @@ def test_a_record_is_out_as_soon_as_its_line_is() -> None:
 
 def test_help() -> None:
     assert kprobe_parse("--help")[0].startswith(
-        "USAGE: kprobe parse [--format FORMAT] [--schema PATH] ... [-o DIR] [--summary | --perfetto TRACE] [FILE ...]\n"
+        "USAGE: kprobe parse [--format FORMAT] [--schema PATH] ... [-o DIR] [FIGURE] [FILE ...]\n"
     )

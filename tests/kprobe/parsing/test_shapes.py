@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprobe.parsing.shape import COLUMNS, SHAPES
+from kprobe.figures.shape import COLUMNS, SHAPES
 from kprobe.text import Parser
 
 HEAD = b"            b\xffsh-42      [001] .....    11.791146: "

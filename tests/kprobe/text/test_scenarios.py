@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kprobe.parsing.shape import as_dict
+from kprobe.figures.shape import as_dict
 from kprobe.readers.comparison import FAULTS, compare
 from kprobe.text import (
     BareMarker,

@@ -62,6 +62,11 @@ def as_dict(record: Record) -> dict[str, object]:
     return shown
 
 
+def encoded(shown: object) -> str:
+    """Write what JSON has, on one line."""
+    return _encode(shown)
+
+
 def ndjson(record: Record, file: str) -> str:
     """Give a line of JSON; `file` is left out if it is empty."""
     shown = as_dict(record)

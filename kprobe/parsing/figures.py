@@ -1,21 +1,20 @@
-"""`kprobe parse --summary` and `--perfetto`: what is made of all records rather than shown of each."""
+"""`kprobe parse --summary`, `--latency`, `--perfetto` …: what is made of all records rather than shown of each."""
 
 from __future__ import annotations
 
-import os
-
+from kprobe.figures.shape import Counts, encoded
 from kprobe.output import say
 from kprobe.parsing.perfetto import Perfetto
 from kprobe.parsing.reading import read
-from kprobe.parsing.shape import Counts
 from kprobe.parsing.source import NotText
-from kprobe.parsing.summary import Summary
 from kprobe.signals import Signalled
+from kprobe.terminal import width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kprobe.figures.figure import Figure
     from kprobe.output import Output
     from kprobe.parsing.schema import Schema
     from kprobe.text import Record
@@ -23,26 +22,42 @@ if TYPE_CHECKING:
 DONE, FAILED = 0, 1
 
 
-def view(files: list[str], trace: str, schema: Schema, output: Output) -> int:
-    """Sum up files, or write them into a trace for Perfetto if its path isn't empty; return the exit status."""
-    if not trace:
-        summary = Summary()
-        status, signalled = _read(files, schema, summary.add, summary.end)
-        output.write(summary.text(bars=os.isatty(1)).encode("utf-8", "surrogateescape"), lambda: False)
-        output.finish(lambda: False)
-        if signalled is not None:
-            raise signalled
-        return status
+def show(files: list[str], figure: Figure, schema: Schema, output: Output, *, as_json: bool, tells: bool) -> int:
+    """Show a figure of the records of files, as lines of text or as an object a line; return the exit status.
+
+    `tells`: what isn't sure is said on stderr, as the figure doesn't say it.
+    """
+    counts = Counts()
+
+    def add(record: Record) -> None:
+        counts.add(record)
+        figure.add(record)
+
+    status, signalled = _read(files, schema, add, figure.end)
+    text = "".join(encoded(found) + "\n" for found in figure.objects()) if as_json else figure.text(width())
+    output.write(text.encode("utf-8", "surrogateescape"), lambda: False)
+    output.finish(lambda: False)
+    for words in figure.notes():
+        say(f"NOTE: {words}")
+    if tells and (said := counts.words()):
+        say(f"NOTE: {said}")
+    if signalled is not None:
+        raise signalled
+    return status
+
+
+def perfetto(files: list[str], trace: str, schema: Schema) -> int:
+    """Write the records of files into a trace for Perfetto; return the exit status."""
     counts = Counts()
     try:
         with open(trace, "wb") as out:
-            perfetto = Perfetto(out.write)
+            written = Perfetto(out.write)
 
             def add(record: Record) -> None:
                 counts.add(record)
-                perfetto.add(record)
+                written.add(record)
 
-            status, signalled = _read(files, schema, add, perfetto.end)
+            status, signalled = _read(files, schema, add, written.end)
     except OSError as error:
         say(f"ERROR: {trace}: {error.strerror}")
         return FAILED

@@ -1,0 +1,56 @@
+"""Folded stacks, of which flame graphs are drawn."""
+
+from __future__ import annotations
+
+from kprobe.figures.figure import ROWS
+from kprobe.figures.shape import plain
+from kprobe.text import Event, StackTrace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kprobe.text import Record
+
+
+class Folded:
+    """Folded stacks, as flame graphs are drawn of them: `comm;outermost;…;innermost COUNT`, frames by their symbols."""
+
+    def __init__(self) -> None:
+        self._stacks: dict[tuple[str, ...], int] = {}
+        self._events = self._found = self._cut = 0
+
+    def add(self, record: Record) -> None:
+        """Take a record."""
+        if isinstance(record, Event):
+            self._events += 1
+        elif isinstance(record, StackTrace) and not record.user:
+            self._found += 1
+            key = (record.task, *(frame.symbol or frame.text for frame in reversed(record.frames)))
+            if key not in self._stacks and len(self._stacks) >= ROWS * 8:
+                self._cut += 1
+            else:
+                self._stacks[key] = self._stacks.get(key, 0) + 1
+
+    def end(self) -> None:
+        """Note that a trace is over."""
+
+    def text(self, width: int | None) -> str:
+        """Show a line of each stack, in the order of their names."""
+        rows = sorted(self._stacks.items())
+        return "".join(f"{';'.join(_frame(frame) for frame in key)} {count}\n" for key, count in rows)
+
+    def objects(self) -> list[dict[str, object]]:
+        """Give an object of each stack."""
+        return [
+            {"type": "folded", "task": key[0], "frames": list(key[1:]), "count": count}
+            for key, count in sorted(self._stacks.items())
+        ]
+
+    def notes(self) -> list[str]:
+        """Return sentences on what is left out."""
+        notes = [f"{self._cut} stacks aren't counted: there are too many different ones"] if self._cut else []
+        missing = self._events - self._found
+        return notes + ([f"{missing} of {self._events} events have no kernel stack"] if missing > 0 else [])
+
+
+def _frame(name: str) -> str:
+    return plain(name).replace(";", ":")  # which ends a frame

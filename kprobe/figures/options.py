@@ -1,0 +1,31 @@
+"""The figures by their options."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kprobe.figures.figure import Figure
+
+VALUED = ("--hist", "--count")  # options that take a word
+SWITCHES = ("--latency", "--stacks")
+
+
+def figure_of(option: str, of: str, functions: Mapping[str, str] | None = None) -> Figure:
+    """Return the figure of an option with its value; `functions` are those of events by name, if known."""
+    if option == "--latency":
+        from kprobe.figures.latencies import Latencies
+
+        return Latencies(functions)
+    if option == "--stacks":
+        from kprobe.figures.folded import Folded
+
+        return Folded()
+    if option == "--hist":
+        from kprobe.figures.spreads import Spreads
+
+        return Spreads(of)
+    from kprobe.figures.frequencies import Frequencies
+
+    return Frequencies(of)
