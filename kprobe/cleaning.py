@@ -50,8 +50,8 @@ class Cleaning:
             self._removed(directory, f"process {leftover.pid} is gone")
         lines = leftovers.probes(self._tracefs) if leftover.events else {}
         for event in leftover.events:
-            self._take_event(event, lines.get(event, []), is_named=leftover.is_named)
-        if leftover.is_named and not leftover.events:
+            self._take_event(event, lines.get(event, []), is_named=not event.startswith(f"{leftover.name}/"))
+        if leftover.is_named and all(event.startswith(f"{leftover.name}/") for event in leftover.events):
             self._doubt(directory)
 
     def _take_event(self, event: str, here: list[str], *, is_named: bool) -> None:

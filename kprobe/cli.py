@@ -11,10 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .definition import Probe
     from .options import CommandLine
     from .output import Output
-    from .session import Trace
     from .tracefs import Tracefs
 
 OK = 0
@@ -23,9 +21,6 @@ USAGE_ERROR = 2
 NO_TRACEFS = 3
 LEFT_BEHIND = 4
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as the shell reports any command whose reader went away
-INTERRUPT = 2  # SIGINT; the way to end a trace, so no failure
-SILENCE = 10.0  # seconds without an event after which the user is told what may be wrong
-TICK = 0.5  # seconds between two looks at the reader of our output
 
 
 def main(argv: list[str] | None = None, *, tracefs: Tracefs | None = None) -> int:
@@ -44,25 +39,28 @@ def main(argv: list[str] | None = None, *, tracefs: Tracefs | None = None) -> in
 
 def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
     from .errors import KprobeError
-    from .options import HELP, USAGE, VERBS, UsageError, read_options
+    from .option_table import verb_of
+    from .options import UsageError, read_options
     from .output import fill_standard_files, say
+    from .usage import help_text, usage
 
     if not fill_standard_files():
         say("ERROR: standard output is closed: there is nowhere to print to")
         return USAGE_ERROR
-    if argv and VERBS.get(argv[0]):
+    verb = verb_of(argv[0]) if argv else None
+    if verb is not None and verb.reads:
         from importlib import import_module
 
-        status: int = import_module(f".{VERBS[argv[0]]}", __package__).main(argv[1:], _output(), signals)
+        status: int = import_module(f".{verb.module}", __package__).main(argv[1:], _output(), signals)
         return status
     try:
         request = read_options(argv)
     except UsageError as error:
-        say(f"ERROR: {error}\n{USAGE}kprobe -h explains")
+        say(f"ERROR: {error}\n{usage()}kprobe -h explains")
         return USAGE_ERROR
     try:
         if request.help or request.version:
-            text = HELP if request.help else _version()
+            text = help_text() if request.help else _version()
             _output().write(text.encode(), lambda: bool(signals.received))
             return OK
         return _run(request, tracefs, signals)
@@ -116,17 +114,20 @@ def _run(request: CommandLine, tracefs: Tracefs | None, signals: Signals) -> int
 
 def _act(request: CommandLine, signals: Signals) -> Callable[[Tracefs], int]:
     """Return what is to be done with the tracefs."""
-    if request.verb:
+    from .option_table import verb_of
+
+    verb = verb_of(request.verb) if request.verb else None
+    if verb is not None:
         from importlib import import_module
 
-        from .options import ACTS
-
-        module = import_module(f".{ACTS[request.verb][0]}", __package__)
+        module = import_module(f".{verb.module}", __package__)
         return lambda tracefs: int(module.run(tracefs, _output(), signals, request))
     from .definition import parse
+    from .naming import distinct
+    from .running import trace
 
-    probe = parse(request.definition)
-    return lambda tracefs: _use(request, probe, tracefs, signals)
+    probes = distinct([parse(definition) for definition in request.definitions])
+    return lambda tracefs: trace(tracefs, _output(), signals, request, probes)
 
 
 def _open(spec: str, *, is_last: bool) -> Tracefs:
@@ -145,123 +146,6 @@ def _open(spec: str, *, is_last: bool) -> Tracefs:
         finally:
             gc.freeze()
             gc.enable()
-
-
-def _use(request: CommandLine, probe: Probe, tracefs: Tracefs, signals: Signals) -> int:
-    from .errors import UndoFailed
-    from .output import say
-    from .session import Tracer
-
-    if not request.force:
-        _warn(probe, tracefs)
-    tracer = Tracer(tracefs)
-    output = _output()
-    if request.view:
-        output.write(tracer.format(probe), lambda: bool(signals.received))
-        return OK
-    trace = tracer.trace(
-        probe,
-        filter=request.filter,
-        pid=request.pid,
-        tid=request.tid,
-        stacktrace=request.stacktrace,
-        duration=request.duration,
-        top_level=request.top_level,
-        follow=request.follow,
-        raw=request.raw,
-    )
-    try:
-        signals.end_by(trace.stop)  # from here on nothing is cut short
-        with trace:
-            said = len(trace.notices)
-            _trace(request, trace, output)
-            say("\nEnding tracing...")
-        for notice in trace.notices[said:]:
-            say(f"WARNING: {notice}")
-    except BrokenPipeError:
-        if trace.undo_failures:
-            raise UndoFailed(trace.undo_failures) from None
-        raise
-    if signals.received in (0, INTERRUPT):
-        return OK
-    return 128 + signals.received
-
-
-def _trace(request: CommandLine, trace: Trace, output: Output) -> None:
-    from .output import say
-
-    if request.raw:
-        from .parsing.raw import Records
-
-    for notice in trace.notices:
-        say(f"WARNING: {notice}")
-    name = trace.probe.name
-    if request.raw:
-        how = "" if request.duration is None else f" for {request.duration_text} seconds (buffered)"
-        say(f"Tracing kprobe {name}{how}, raw pages.{' Ctrl-C to end.' if not how else ''}")
-        _play(trace)
-        _stream(trace, output, Records(trace).read)
-    elif request.duration is None:
-        say(f"Tracing kprobe {name}. Ctrl-C to end.")
-        if request.headers:
-            output.write(trace.header(), lambda: trace.is_stopped)
-        _play(trace)
-        _stream(trace, output, trace.read)
-    else:
-        say(f"Tracing kprobe {name} for {request.duration_text} seconds (buffered)...")
-        _play(trace)
-        trace.wait()
-        from .session import split_header
-
-        header, body = split_header(trace.read_buffer())
-        output.write(header + body if request.headers else body, lambda: trace.is_stopped)
-    output.finish(lambda: trace.is_stopped)
-    missed = trace.missed()
-    if missed:
-        more = ": give it more instances (r100:...)" if trace.probe.is_return else ""
-        say(f"WARNING: the kernel missed {missed} hits of {name}{more}")
-
-
-def _stream(trace: Trace, output: Output, read: Callable[[float], bytes]) -> None:
-    from .output import say
-
-    silent = 0.0
-    while True:
-        try:
-            data = read(TICK)
-        except TimeoutError:
-            if output.is_broken():
-                raise BrokenPipeError from None
-            if silent >= 0:
-                silent += TICK
-            if silent >= SILENCE:
-                silent = -1.0
-                say(
-                    f"NOTE: nothing has fired in {SILENCE:.0f} seconds. The function may not run now, may have been "
-                    "inlined where it is called, or the filter lets nothing through."
-                )
-            continue
-        if not data:
-            return
-        silent = -1.0
-        if not output.write(data, lambda: trace.is_stopped):
-            return
-
-
-def _play(trace: Trace) -> None:
-    """Let a machine that does nothing by itself begin to do something."""
-    play: Callable[[], None] | None = getattr(trace.tracefs, "play", None)
-    if play is not None:
-        play()
-
-
-def _warn(probe: Probe, tracefs: Tracefs) -> None:
-    from . import symbols
-    from .output import say
-
-    doubt = symbols.doubt(probe.place, lambda: symbols.functions(tracefs), getattr(tracefs, "has_function", None))
-    if doubt:
-        say(f"WARNING: {doubt}. (-F: no warnings)")
 
 
 def _report(error: BaseException) -> None:

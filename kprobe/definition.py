@@ -78,9 +78,10 @@ class Probe:
     """One probe; `str(probe)` is the line to write to kprobe_events, without the newline.
 
     `kind` is "p" or "r" as written; `maxactive` is None if not given; `args` are the fetch arguments, each as written.
+    `is_named`: the name is the user's own choice, and so isn't changed.
     """
 
-    __slots__ = ("args", "group", "kind", "maxactive", "name", "place")
+    __slots__ = ("args", "group", "is_named", "kind", "maxactive", "name", "place")
 
     kind: str
     name: str
@@ -88,6 +89,7 @@ class Probe:
     args: tuple[str, ...]
     group: str
     maxactive: int | None
+    is_named: bool
 
     def __init__(
         self,
@@ -97,8 +99,9 @@ class Probe:
         args: tuple[str, ...] = (),
         group: str = GROUP,
         maxactive: int | None = None,
+        is_named: bool = True,
     ) -> None:
-        _set(self, kind=kind, name=name, place=place, args=args, group=group, maxactive=maxactive)
+        _set(self, kind=kind, name=name, place=place, args=args, group=group, maxactive=maxactive, is_named=is_named)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__}.{name} can't be set")
@@ -110,7 +113,11 @@ class Probe:
 
     def in_group(self, group: str) -> Probe:
         """Return the same probe with its event in another group."""
-        return Probe(self.kind, self.name, self.place, self.args, group, self.maxactive)
+        return Probe(self.kind, self.name, self.place, self.args, group, self.maxactive, self.is_named)
+
+    def called(self, name: str) -> Probe:
+        """Return the same probe with its event under another name."""
+        return Probe(self.kind, name, self.place, self.args, self.group, self.maxactive, self.is_named)
 
     @property
     def is_return(self) -> bool:
@@ -181,10 +188,11 @@ def parse(text: str) -> Probe:
         group, name = _event(text, column, event)
     else:
         name = ""
+    is_named = bool(name)
     if not name:
         short = bool(event) and not named
         name = _generated(kind, place_, short)
-    return Probe(kind, name, place_, args, group or GROUP, maxactive)
+    return Probe(kind, name, place_, args, group or GROUP, maxactive, is_named)
 
 
 def _head(text: str, start: int, head: str) -> tuple[str, int | None, int, str]:

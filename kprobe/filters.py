@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def thread_filter(tids: Iterable[int]) -> str:
-    """Return the filter that passes these threads; common_pid is what user space calls a thread id."""
+    """Return the filter that passes these threads, "" for none; common_pid is what user space calls a thread id."""
     return " || ".join(f"common_pid == {tid}" for tid in sorted(tids))
 
 

@@ -221,8 +221,6 @@ def _is_there(tracefs: Tracefs, path: str) -> bool:
         return True
 
 
-def pick(instance: Instance, tids: list[int], user_filter: str) -> tuple[str, bool]:
-    """Restrict an instance to threads (none given: all); return the filter that it takes, and if that picks them."""
-    if not tids or instance.add_threads(tids):
-        return filters.both(user_filter), False
-    return filters.both(user_filter, filters.thread_filter(tids)), True
+def pick(instance: Instance, tids: list[int]) -> str:
+    """Restrict an instance to threads (none given: all); return the filter that this takes of each event, or ""."""
+    return "" if not tids or instance.add_threads(tids) else filters.thread_filter(tids)

@@ -18,7 +18,7 @@ class Leftover:
     """What there is of a session: its events and its instance, by the name that `owners.Owner.session` gave it.
 
     `directory` is the instance, "" if there is none.  `holder` says which process may still use it, "" if its owner is
-    dead.  `events` are the session's, GROUP/NAME: those of its group or, where the user named the group (`is_named`),
+    dead.  `events` are the session's, GROUP/NAME: those of its group and, where the user named a group (`is_named`),
     those that are enabled or have a filter in its instance.
     """
 
@@ -53,10 +53,9 @@ def find(tracefs: Tracefs, proc: str = PROC) -> list[Leftover]:
         if session is None:
             continue
         directory = f"{ROOM}/{name}" if name in instances else ""
-        if session.is_named:
-            own = [event for event in events if uses(tracefs, f"{directory}/", event)]
-        else:
-            own = [event for event in events if event.startswith(f"{name}/")]
+        own = [event for event in events if event.startswith(f"{name}/")]
+        if session.is_named and directory:
+            own += [event for event in events if event not in own and uses(tracefs, f"{directory}/", event)]
         holder = _holder(tracefs, session.owner, proc)
         found.append(Leftover(name, directory, session.owner.pid, holder, tuple(own), session.is_named))
     return found

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import time
 
-from . import denial, refusal
+from . import denial
 from .awaited import Awaited
 from .cleaning import clear
 from .definition import GROUP, Probe, parse
-from .dialect import has_groups, switch
+from .dialect import has_groups
 from .errors import Unsupported
 from .instance import Instance, new_session, open_instance, pick
+from .naming import distinct
 from .owners import this_process
 from .picked import Picked
 from .processes import PROC
 from .registration import add_probe, missed
 from .standing import facts
-from .undo import Undo, full
+from .terms import Terms
+from .traced_events import TracedEvents
+from .undo import Undo
 from .waiting import Waiting
 
 TYPE_CHECKING = False
@@ -27,10 +30,8 @@ if TYPE_CHECKING:
 
     from .owners import Owner
     from .pages.live import RawPipe
-    from .registration import Registration
     from .text import Record
     from .tracefs import Stream, Tracefs
-    from .undo import Step
 
     T = TypeVar("T")
 
@@ -61,8 +62,7 @@ class Tracer:
 
     def trace(
         self,
-        definition: str | Probe,
-        *,
+        *definitions: str | Probe,
         filter: str | None = None,
         pid: int | None = None,
         tid: int | None = None,
@@ -72,20 +72,30 @@ class Tracer:
         follow: bool = False,
         raw: bool = False,
     ) -> Trace:
-        """Return the trace of one probe; it begins with `with`, or with iteration.
+        """Return the trace of these probes; it begins with `with`, or with iteration.
 
-        `filter` is the kernel's event filter; `pid` and `tid` pick one process (all its threads) or one thread,
-        together with the filter.  `follow` takes in what the process forks, too.  `stacktrace` has the kernel stack
-        recorded after every event.  With a `duration` (seconds) events stay in the kernel's buffer until it is over.
-        `top_level` works without an instance of its own.  `raw` reads the kernel's raw pages in place of its text: the
-        same records by iteration, exact whatever their strings hold, and no text.
+        `filter` is the kernel's event filter, of each event that has its fields; `pid` and `tid` pick one process (all
+        its threads) or one thread, together with the filter.  `follow` takes in what the process forks, too.
+        `stacktrace` has the kernel stack recorded after every event.  With a `duration` (seconds) events stay in the
+        kernel's buffer until it is over.  `top_level` works without an instance of its own.  `raw` reads the kernel's
+        raw pages in place of its text: the same records by iteration, exact whatever their strings hold, and no text.
 
-        Raise `DefinitionError`; what the kernel refuses is raised when the trace begins.
+        Events that the user didn't name get different names.  Raise `DefinitionError`, also if a name is given twice;
+        what the kernel refuses is raised when the trace begins.
         """
-        if pid is not None and tid is not None:
-            raise ValueError("pid or tid, not both")
-        probe = definition if isinstance(definition, Probe) else parse(definition)
-        return Trace(self, probe, filter or "", pid, tid, stacktrace, duration, top_level, follow, raw)
+        if not definitions:
+            raise ValueError("a definition is missing")
+        terms = Terms(
+            filter=filter,
+            pid=pid,
+            tid=tid,
+            stacktrace=stacktrace,
+            duration=duration,
+            top_level=top_level,
+            follow=follow,
+            raw=raw,
+        )
+        return Trace(self, distinct([parse(one) if isinstance(one, str) else one for one in definitions]), terms)
 
     def format(self, definition: str | Probe) -> bytes:
         """Return the `format` file that the probe's event would have; add the probe for that long only."""
@@ -109,49 +119,35 @@ class Tracer:
 
 
 class Trace(Awaited):
-    """One trace, from the adding of its probe to the last undo.
+    """One trace, from the adding of its probes to the last undo.
 
-    `probe` is what is traced, `instance` where; once it has begun the probe's event is in a group of the session's own,
-    unless the user named another.  `notices` are sentences for the user, ours, about what may surprise;
+    `probes` are what is traced, `instance` where; once it has begun the probes' events are in a group of the session's
+    own, unless the user named another.  `notices` are sentences for the user, ours, about what may surprise;
     `undo_failures`, after the end, the steps that could not be undone.
     """
 
     instance: Instance
 
-    def __init__(
-        self,
-        tracer: Tracer,
-        probe: Probe,
-        filter: str,
-        pid: int | None,
-        tid: int | None,
-        stacktrace: bool,
-        duration: float | None,
-        top_level: bool,
-        follow: bool,
-        raw: bool = False,
-    ) -> None:
+    def __init__(self, tracer: Tracer, probes: tuple[Probe, ...], terms: Terms) -> None:
         self.tracefs = tracer.tracefs
-        self.probe = probe
+        self.probes = probes
+        self.terms = terms
         self.notices: list[str] = []
         self._tracer = tracer
-        self._filter = filter
-        self._pid = pid
-        self._picked = Picked(tracer.tracefs, pid, tid, tracer.proc, tracer.clock)
-        self._stacktrace = stacktrace
-        self._duration = duration
-        self._top_level = top_level
-        self._follow = follow
-        self._is_raw = raw
+        self._picked = Picked(tracer.tracefs, terms.pid, terms.tid, tracer.proc, tracer.clock)
         self._raw: RawPipe | None = None
         self._undo = Undo()
-        self._registration: Registration | None = None
-        self._enabled: Step | None = None
-        self._waiting = Waiting(tracer.clock, lambda: facts(self.tracefs, self.instance, [self.probe], self._filter))
+        self._events: TracedEvents | None = None
+        self._waiting = Waiting(tracer.clock, lambda: facts(self.tracefs, self.instance, self.probes, terms.filter))
         self._stream: Stream | None = None
         self._began = 0.0
         self._is_open = False
         self._is_stopped = False
+
+    @property
+    def probe(self) -> Probe:
+        """The first of the probes, or the only one."""
+        return self.probes[0]
 
     def __enter__(self) -> Trace:
         if self._is_open:
@@ -192,7 +188,7 @@ class Trace(Awaited):
         Raise `TimeoutError` after `timeout` seconds with none.  After `stop`, return what the kernel still holds.
         """
         if self._stream is None:
-            other = "iteration" if self._is_raw else "read_buffer()"
+            other = "iteration" if self.terms.raw else "read_buffer()"
             raise ValueError(f"a trace that is raw or has a duration has no stream of text: use {other}")
         data = self._await(self._stream.read, timeout)
         if data is not None:
@@ -209,8 +205,8 @@ class Trace(Awaited):
         Raise `TimeoutError` after `timeout` seconds without any.
         """
         if self._raw is None:
-            raise ValueError("this trace has ended" if self._is_raw else "a trace of text is read with read()")
-        if self._duration is not None:
+            raise ValueError("this trace has ended" if self.terms.raw else "a trace of text is read with read()")
+        if self.terms.duration is not None:
             self.wait()
         elif (records := self._await(self._raw.read, timeout)) is not None:
             return records
@@ -238,7 +234,7 @@ class Trace(Awaited):
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the kernel's text unchanged: as it comes or, with a duration, the whole buffer at its end."""
-        if self._duration is not None:
+        if self.terms.duration is not None:
             self.wait()
             yield self.read_buffer()
             return
@@ -257,8 +253,8 @@ class Trace(Awaited):
 
     def wait(self) -> None:
         """Wait until the duration is over, or `stop`; then let no more events in."""
-        if self._duration is not None:
-            end = self._began + self._duration
+        if self.terms.duration is not None:
+            end = self._began + self.terms.duration
             while not self._is_stopped and (left := end - self._tracer.clock()) > 0:
                 self._picked.look()
                 self._tracer.sleep(min(TICK, left))
@@ -276,13 +272,18 @@ class Trace(Awaited):
         """Return the column headings: the lines at the start of `trace` that begin with "#"."""
         return split_header(self.read_buffer())[0]
 
+    def formats(self) -> dict[str, str]:
+        """Return the text of each event's `format` file by the event's name."""
+        paths = {probe.name: self.instance.path(f"events/{probe.event}/format") for probe in self.probes}
+        return {name: self.tracefs.read(path).decode(errors="surrogateescape") for name, path in paths.items()}
+
     def problems(self) -> list[str]:
         """Return sentences on what of a raw trace isn't understood."""
         return [] if self._raw is None else self._raw.problems
 
     def missed(self) -> int:
-        """Return how many hits of the probe the kernel missed (a return probe needs a higher maxactive then)."""
-        return missed(self.tracefs, self.probe)
+        """Return how many hits of the probes the kernel missed (a return probe needs a higher maxactive then)."""
+        return sum(missed(self.tracefs, probe) for probe in self.probes)
 
     def stop(self) -> None:
         """End the trace soon, from a signal handler or any thread: reading goes on with what the kernel still holds."""
@@ -294,70 +295,53 @@ class Trace(Awaited):
         return self._is_stopped
 
     def _begin(self) -> None:
-        tracefs, tids = self.tracefs, self._picked.find()
+        tracefs, terms, tids = self.tracefs, self.terms, self._picked.find()
         self.notices += clear(tracefs, self._tracer.proc)
-        is_named = self.probe.group != GROUP
+        is_named = any(probe.group != GROUP for probe in self.probes)
         self.instance = open_instance(
-            tracefs, self._undo, self._tracer.owner, top_level=self._top_level, is_named=is_named
+            tracefs, self._undo, self._tracer.owner, top_level=terms.top_level, is_named=is_named
         )
-        if not is_named and has_groups(tracefs):
-            self.probe = self.probe.in_group(self.instance.session)
-        text, by_filter = pick(self.instance, tids, self._filter)
-        if not by_filter:
+        if has_groups(tracefs):
+            session = self.instance.session
+            self.probes = tuple(probe.in_group(session) if probe.group == GROUP else probe for probe in self.probes)
+        threads = pick(self.instance, tids)
+        if not threads:
             self._picked.watch(self.instance, tids)
-        if self._follow:
-            if by_filter or not tids:
+        if terms.follow:
+            if threads or not tids:
                 raise Unsupported("way to follow forks here", "it needs pid, and an instance with set_event_pid")
             self.instance.set_option("event-fork", True)
-        if self._stacktrace or (self.instance.is_own and self.instance.state("options/stacktrace") == "1"):
-            self.instance.set_option("stacktrace", self._stacktrace)  # a new instance has the top level's options
+        if terms.stacktrace or (self.instance.is_own and self.instance.state("options/stacktrace") == "1"):
+            self.instance.set_option("stacktrace", terms.stacktrace)  # a new instance has the top level's options
         self.notices += self.instance.notices()
-        if by_filter and self._pid is not None:
+        if threads and terms.pid is not None:
             self.notices.append("threads that the process starts from now on are not seen")
+        self._events = TracedEvents(tracefs, self._undo, self.instance)
         # late, as nothing tells whose an event in the user's group is, if we are killed, before it is enabled
-        self._registration = add_probe(tracefs, self._undo, self.probe)
-        if text:
-            self._set_filter(text)
-        if self._is_raw:
+        self._events.add(self.probes)
+        self.notices += self._events.set_filter(terms.filter, threads)
+        if terms.raw:
             self._open_raw()
-        elif self._duration is None:
+        elif terms.duration is None:
             path = self.instance.path("trace_pipe")
             self._stream = tracefs.stream(path)
             self._undo.push(f"close {path}", self._stream.close, is_left=lambda: True, frees=True)
-        self._enable()
-        self._registration.verify()  # who came in between would have been given our hits, and we his
+        self._events.enable()
+        self._events.verify()  # who came in between would have been given our hits, and we his
         self._began = self._tracer.clock()
 
     def _open_raw(self) -> None:
         from .pages.live import RawPipe
 
         try:
-            self._raw = RawPipe(self.tracefs, self.instance.prefix, events=(str(self.probe.event),))
+            self._raw = RawPipe(self.tracefs, self.instance.prefix, events=tuple(probe.event for probe in self.probes))
         except ValueError as error:
             raise Unsupported("page layout that is understood", str(error)) from error
         self._undo.push("close trace_pipe_raw", self._raw.close, is_left=lambda: True, frees=True)
 
-    def _set_filter(self, text: str) -> None:
-        path = self.instance.path(f"events/{self.probe.event}/filter")
-        try:
-            self.tracefs.write(path, text.encode(errors="surrogateescape") + b"\n")
-        except OSError as error:
-            raise refusal.filter_refused(self.tracefs, path, text, error) from error
-
-    def _enable(self) -> None:
-        path = self.instance.path(f"events/{self.probe.event}/{switch(self.tracefs, self.probe.event)}")
-        self._enabled = self._undo.push(
-            f"disable {self.probe.event}",
-            lambda: self.tracefs.write(path, b"0\n"),
-            command=lambda: f"echo 0 > {full(self.tracefs, path)}",
-            is_left=lambda: self.tracefs.exists(path) and self.tracefs.read(path)[:1] == b"1",
-            frees=True,
-        )
-        self.tracefs.write(path, b"1\n")
-
     def _disable(self) -> None:
-        if self._enabled is not None:
-            self._undo.now(self._enabled)
+        if self._events is not None:
+            self._events.disable()
 
     def _records(self) -> Iterator[Record]:
         for batch in self.batches():
@@ -365,15 +349,13 @@ class Trace(Awaited):
 
     def batches(self) -> Iterator[list[Record]]:
         """Yield the records that come at once, together: what each read gives."""
-        if self._is_raw:
+        if self.terms.raw:
             while records := self.read_records():
                 yield records
             return
         from .text import Parser
 
-        path = self.instance.path(f"events/{self.probe.event}/format")
-        formats = {self.probe.name: self.tracefs.read(path).decode(errors="surrogateescape")}
-        parser = Parser(formats.get, live=self._duration is None)
+        parser = Parser(self.formats().get, live=self.terms.duration is None)
         for data in self.chunks():
             began = self._tracer.clock()
             records = parser.feed(data)
@@ -385,9 +367,8 @@ class Trace(Awaited):
         try:
             self._undo.finish(error)
         finally:
-            joined = self._registration.joined if self._registration is not None else ()
-            if joined:
-                self.notices.append(f"hits of others' probes came, too: {'; '.join(joined)} joined {self.probe.event}")
+            if self._events is not None:
+                self.notices += self._events.notices()
 
 
 def split_header(data: bytes) -> tuple[bytes, bytes]:

@@ -26,9 +26,10 @@ import pytest
 
 from kprobe.check.command import HELP as CHECK
 from kprobe.definition import parse
-from kprobe.options import HELP, read_options
+from kprobe.options import read_options
 from kprobe.parsing.command import HELP as PARSE
 from kprobe.readers.command import HELP as TEST_PARSER
+from kprobe.usage import help_text
 from kprobe_sim.builds.profile import newest
 
 ROOT = Path(__file__).parent.parent
@@ -266,7 +267,7 @@ def test_what_needs_root_is_written_well(block: Block) -> None:
     for line in block.text.splitlines():
         name, *arguments = shlex.split(line.removeprefix("# "))
         assert name == "kprobe"
-        assert parse(read_options(arguments).definition).name
+        assert all(parse(one).name for one in read_options(arguments).definitions)
 
 
 def test_blocks_have_a_known_language() -> None:
@@ -305,7 +306,7 @@ def test_verbs(capsys: pytest.CaptureFixture[str]) -> None:
 def test_options(capsys: pytest.CaptureFixture[str]) -> None:
     named = {option for name in DOCUMENTS for option in OPTION.findall(document(name))}
     sources = ("kprobe_sim/pytest_plugin.py", "tests/conftest.py", "tools/environment.py")
-    texts = [HELP, CHECK, PARSE, TEST_PARSER, *map(document, sources), *helps(capsys).values()]
+    texts = [help_text(), CHECK, PARSE, TEST_PARSER, *map(document, sources), *helps(capsys).values()]
     known = {option for text in texts for option in OPTION.findall(text)} | {"--strict"}  # mypy's
     assert "--tracefs" in named
     assert named - known == set()

@@ -132,12 +132,12 @@ def _traced(words: tuple[Word, ...], source: str) -> list[Statement]:
     except UsageError:
         return []
     statements = []
-    for text in (request.definition, request.filter):
+    for text in (*request.definitions, request.filter):
         if not text:
             continue
         word = next(word for word in words[1:] if word.text == text)
         position = _position(word, source)
-        if text is request.definition:
+        if text in request.definitions:
             one = definition(text, position, is_short=True)
         else:
             one = Statement(FILTER, text, FILTER, position)

@@ -8,16 +8,26 @@ from kprobe.text import Header
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from kprobe.options import CommandLine
     from kprobe.session import Trace
 
 
-class Records:
-    """Reads a raw trace as text: the lines that `kprobe parse` prints."""
+class RawView:
+    """Shows a raw trace as text: the lines that `kprobe parse` prints."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, request: CommandLine) -> None:
+        self.title = ", raw pages"
         self._trace = trace
         self._counts = Counts()
         self._said = 0
+
+    def head(self) -> bytes:
+        """Return nothing: raw pages have no column headings."""
+        return b""
+
+    def tail(self) -> bytes:
+        """Return nothing: all records have been read."""
+        return b""
 
     def read(self, timeout: float | None = None) -> bytes:
         """Return the next lines; b"" at the end, after a word on what isn't as a reader may expect.

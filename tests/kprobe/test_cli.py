@@ -143,8 +143,14 @@ def test_a_reader_that_sleeps_does_not_hold_up_the_end() -> None:
         (["-vd1", "p:a"], 2, "ERROR: use either -d or -v."),
         (["--follow", "p:a"], 2, "ERROR: --follow needs -p."),
         (["p:a", "b", "c"], 2, "ERROR: too many arguments: quote the definition, and the filter: kprobe 'p:a b c'"),
-        (["p:a", "p:b"], 2, "ERROR: 'p:b' is a second definition, not a filter: one probe at a time"),
-        (["p:a", "r10:b", "x == 1"], 2, "ERROR: 'r10:b' is a second definition, not a filter: one probe at a time"),
+        (["p:x a", "p:x b"], 2, "ERROR: another probe is called x, too: their lines couldn't be told apart\n  p:x b\n"),
+        (["p:a", "--", "x == 1", "y"], 2, "ERROR: after -- comes the filter, as one word: quote it: -- 'x == 1 y'"),
+        (["p:a", "--"], 2, "ERROR: after -- comes the filter, as one word: quote it\n"),
+        (
+            ["p:a", "b", "--", "x == 1"],
+            2,
+            "ERROR: 'b' is no definition; if it belongs to one, quote both: kprobe 'p:a b'",
+        ),
         (["p:a", "-d", "5"], 2, "ERROR: options come before the definition: -d"),
         (["p:a", "-s"], 2, "ERROR: options come before the definition: -s"),
         (["p:a", "--tracefs=sim"], 2, "ERROR: options come before the definition: --tracefs=sim"),
@@ -161,6 +167,8 @@ def test_a_reader_that_sleeps_does_not_hold_up_the_end() -> None:
         (["clean", "-s"], 2, "ERROR: -s is for traces, not for clean"),
         (["-d", "5", "clean"], 2, "ERROR: -d is for traces, not for clean"),
         (["--dry-run", "p:a"], 2, "ERROR: --dry-run goes with clean"),
+        (["--kernels", "6.1", "p:a"], 2, "ERROR: unknown option --kernels"),
+        (["--version=2"], 2, "ERROR: unknown option --version=2"),
         (["q:a"], 2, "ERROR: a probe starts with p: or r:\n  q:a\n  ^"),
         (["-p", "999999999", "p:a"], 2, "ERROR: no process 999999999"),
     ],
@@ -176,7 +184,7 @@ def test_usage(scripted: Any, capfd: Any, argv: list[str], status: int, said: st
 def test_help(capfd: Any) -> None:
     assert main(["-h"]) == 0
     assert capfd.readouterr().out.startswith(
-        "USAGE: kprobe [-FhHsv] [-d secs] [-p PID] [-L TID] [--tracefs SPEC] definition [filter]\n"
+        "USAGE: kprobe [-FhHsv] [-d secs] [-p PID] [-L TID] [--tracefs SPEC] definition ... [filter]\n"
     )
     assert main(["--version"]) == 0
     assert capfd.readouterr().out.startswith("kprobe ")
@@ -237,8 +245,8 @@ def test_missed_hits(scripted: Any, capfd: Any) -> None:
 
 
 def test_silence_is_explained_once(scripted: Any, capfd: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kprobe.cli.TICK", 0.0)
-    monkeypatch.setattr("kprobe.cli.SILENCE", 0.0)
+    monkeypatch.setattr("kprobe.running.TICK", 0.0)
+    monkeypatch.setattr("kprobe.silence.AFTER", 0.0)
     scripted.data.extend([None, None, None, b""])
     assert main(["p:vfs_read"], tracefs=scripted) == 0
     assert capfd.readouterr().err.count("NOTE: nothing has fired") == 1

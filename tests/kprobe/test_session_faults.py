@@ -47,6 +47,11 @@ SHAPES = {
     "several at the top level": Shape((OPEN, READ), {"top_level": True, "duration": 0.0, "stacktrace": True}),
     "format": Shape((OPEN,), None),
 }
+TOGETHER = {  # their probes in one trace
+    "two": Shape((OPEN, "r:do_sys_openat2 ret=$retval:s32"), {"filter": "ret < 0", "pid": 42}),
+    "two, one in a group": Shape((OPEN, RETURN), {"filter": "ret < 0"}),
+    "two at the top level": Shape((OPEN, READ), {"top_level": True, "filter": 'file ~ "*host*"', "pid": 42}),
+}
 
 ERRNOS = (errno.EIO, errno.EEXIST, errno.ENOENT, errno.EPERM)
 INTERRUPTS: tuple[type[BaseException], ...] = (KeyboardInterrupt, MemoryError)
@@ -142,7 +147,8 @@ def session(kernel: SimulatedKernel, tracefs: Faulty, shape: Shape, notices: lis
             tracer.format(definition)
         return
     with ExitStack() as stack:
-        traces = [tracer.trace(definition, **shape.options) for definition in shape.definitions]
+        groups = [shape.definitions] if shape in TOGETHER.values() else [(one,) for one in shape.definitions]
+        traces = [tracer.trace(*definitions, **shape.options) for definitions in groups]
         for trace in traces:
             stack.enter_context(trace)
             notices += trace.notices
@@ -229,10 +235,10 @@ def faults(operations: int, numbers: tuple[int, ...] = ERRNOS) -> Iterator[Fault
                 yield Fault(at, when, lambda path, kind=kind: kind())  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", [*SHAPES, *TOGETHER])
 def test_nothing_is_left_that_is_not_named(name: str) -> None:
     """What is left is only what may be somebody else's: after EEXIST from a call that had its effect."""
-    shape, bench = SHAPES[name], Bench()
+    shape, bench = (SHAPES | TOGETHER)[name], Bench()
     clean, faulty = bench.run(shape, None)
     assert (clean.left, clean.error) == (frozenset(), None)
     for fault in faults(len(faulty.operations)):

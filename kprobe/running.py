@@ -1,0 +1,136 @@
+"""A trace by the command: begun, printed as the command line asks, ended by a signal or by itself."""
+
+from __future__ import annotations
+
+from .output import say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .definition import Probe
+    from .options import CommandLine
+    from .output import Output
+    from .session import Trace
+    from .signals import Signals
+    from .tracefs import Tracefs
+    from .views import View
+
+OK = 0
+INTERRUPT = 2  # SIGINT; the way to end a trace, so no failure
+TICK = 0.5  # seconds between two looks at the reader of our output
+NAMED = 5  # so many events are named where tracing begins
+
+
+def trace(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine, probes: tuple[Probe, ...]) -> int:
+    """Trace the probes as the command line asks, or show their formats; return the exit status."""
+    from .errors import UndoFailed
+    from .session import Tracer
+
+    if not request.force:
+        for probe in probes:
+            _warn(probe, tracefs)
+    tracer = Tracer(tracefs)
+    if request.view:
+        for probe in probes:
+            output.write(tracer.format(probe), lambda: bool(signals.received))
+        return OK
+    running = tracer.trace(
+        *probes,
+        filter=request.filter,
+        pid=request.pid,
+        tid=request.tid,
+        stacktrace=request.stacktrace,
+        duration=request.duration,
+        top_level=request.top_level,
+        follow=request.follow,
+        raw=request.raw,
+    )
+    try:
+        signals.end_by(running.stop)  # from here on nothing is cut short
+        with running:
+            said = len(running.notices)
+            _run(request, running, output)
+            say("\nEnding tracing...")
+        for notice in running.notices[said:]:
+            say(f"WARNING: {notice}")
+    except BrokenPipeError:
+        if running.undo_failures:
+            raise UndoFailed(running.undo_failures) from None
+        raise
+    if signals.received in (0, INTERRUPT):
+        return OK
+    return 128 + signals.received
+
+
+def _run(request: CommandLine, trace: Trace, output: Output) -> None:
+    from .views import view
+
+    for notice in trace.notices:
+        say(f"WARNING: {notice}")
+    shown = view(trace, request)
+    if request.duration is None:
+        say(f"Tracing {_named(trace)}{shown.title}. Ctrl-C to end.")
+    elif shown.title:
+        say(f"Tracing {_named(trace)} for {request.texts['duration']} seconds (buffered){shown.title}.")
+    else:
+        say(f"Tracing {_named(trace)} for {request.texts['duration']} seconds (buffered)...")
+    output.write(shown.head(), lambda: trace.is_stopped)
+    _play(trace)
+    if _stream(trace, output, shown):
+        output.write(shown.tail(), lambda: trace.is_stopped)
+    output.finish(lambda: trace.is_stopped)
+    missed = trace.missed()
+    if missed:
+        more = ": give it more instances (r100:...)" if any(probe.is_return for probe in trace.probes) else ""
+        say(f"WARNING: the kernel missed {missed} hits of {_names(trace)}{more}")
+
+
+def _stream(trace: Trace, output: Output, shown: View) -> bool:
+    """Print what comes until it ends; False if nobody takes it any more."""
+    from . import silence
+
+    silent = 0.0
+    while True:
+        try:
+            data = shown.read(TICK)
+        except TimeoutError:
+            if output.is_broken():
+                raise BrokenPipeError from None
+            if silent >= 0:
+                silent += TICK
+            if silent >= silence.AFTER:
+                silent = -1.0
+                say(f"NOTE: {silence.explain(trace)}")
+            continue
+        if not data:
+            return True
+        silent = -1.0
+        if not output.write(data, lambda: trace.is_stopped):
+            return False
+
+
+def _named(trace: Trace) -> str:
+    return f"kprobe{'s' if len(trace.probes) > 1 else ''} {_names(trace)}"
+
+
+def _names(trace: Trace) -> str:
+    names = [probe.name for probe in trace.probes]
+    if len(names) > NAMED:
+        return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} others"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _play(trace: Trace) -> None:
+    """Let a machine that does nothing by itself begin to do something."""
+    play: Callable[[], None] | None = getattr(trace.tracefs, "play", None)
+    if play is not None:
+        play()
+
+
+def _warn(probe: Probe, tracefs: Tracefs) -> None:
+    from . import symbols
+
+    doubt = symbols.doubt(probe.place, lambda: symbols.functions(tracefs), getattr(tracefs, "has_function", None))
+    if doubt:
+        say(f"WARNING: {doubt}. (-F: no warnings)")

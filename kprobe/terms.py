@@ -1,0 +1,32 @@
+"""What a trace was asked for, beside its probes."""
+
+from __future__ import annotations
+
+
+class Terms:
+    """The options of `Tracer.trace`, under the same names.  Raise `ValueError` if they exclude each other."""
+
+    __slots__ = ("duration", "filter", "follow", "pid", "raw", "stacktrace", "tid", "top_level")
+
+    def __init__(
+        self,
+        *,
+        filter: str | None = None,
+        pid: int | None = None,
+        tid: int | None = None,
+        stacktrace: bool = False,
+        duration: float | None = None,
+        top_level: bool = False,
+        follow: bool = False,
+        raw: bool = False,
+    ) -> None:
+        if pid is not None and tid is not None:
+            raise ValueError("pid or tid, not both")
+        self.filter = filter or ""
+        self.pid = pid
+        self.tid = tid
+        self.stacktrace = stacktrace
+        self.duration = duration
+        self.top_level = top_level
+        self.follow = follow
+        self.raw = raw

@@ -1,0 +1,104 @@
+"""The events of a trace: added, filtered, enabled and disabled together, and each read back."""
+
+from __future__ import annotations
+
+from . import filters, refusal
+from .dialect import switch
+from .errors import FilterRefused
+from .registration import add_probe
+from .undo import full
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .definition import Probe
+    from .instance import Instance
+    from .registration import Registration
+    from .tracefs import Tracefs
+    from .undo import Step, Undo
+
+NO_FIELD = "Field not found"
+
+
+class TracedEvents:
+    """The events of some probes in one instance."""
+
+    def __init__(self, tracefs: Tracefs, undo: Undo, instance: Instance) -> None:
+        self._tracefs = tracefs
+        self._undo = undo
+        self._instance = instance
+        self._registrations: list[tuple[Probe, Registration]] = []
+        self._enabled: list[Step] = []
+
+    def add(self, probes: Iterable[Probe]) -> None:
+        """Add the probes, in their order."""
+        for probe in probes:
+            self._registrations.append((probe, add_probe(self._tracefs, self._undo, probe)))
+
+    def set_filter(self, text: str, threads: str) -> list[str]:
+        """Have each event let through what both filters do, or `threads` alone if it lacks a field of the other.
+
+        Return notices of that.  Raise `FilterRefused` if none of the events has the fields.
+        """
+        lacking: list[str] = []
+        refused: FilterRefused | None = None
+        for probe, _ in self._registrations:
+            both = filters.both(text, threads)
+            try:
+                if both:
+                    self._write_filter(probe, both)
+            except FilterRefused as error:
+                if error.says != NO_FIELD or len(self._registrations) == 1:
+                    raise
+                refused = refused or error
+                lacking.append(probe.name)
+                if threads:
+                    self._write_filter(probe, threads)
+        if refused is not None and len(lacking) == len(self._registrations):
+            raise refused
+        if not lacking:
+            return []
+        return [f"the filter isn't for {' and '.join(lacking)}, which lack a field of it: all hits of these come"]
+
+    def enable(self) -> None:
+        """Let the events fire."""
+        for probe, _ in self._registrations:
+            self._enable(probe)
+
+    def disable(self) -> None:
+        """Let no more events in; what fails is tried again by the undo."""
+        for step in reversed(self._enabled):
+            self._undo.now(step)
+
+    def verify(self) -> None:
+        """Read back that each event holds our probe, and no other.  Raise `AlreadyExists`."""
+        for _, registration in self._registrations:
+            registration.verify()
+
+    def notices(self) -> list[str]:
+        """Say whose hits came, too."""
+        return [
+            f"hits of others' probes came, too: {'; '.join(registration.joined)} joined {probe.event}"
+            for probe, registration in self._registrations
+            if registration.joined
+        ]
+
+    def _write_filter(self, probe: Probe, text: str) -> None:
+        path = self._instance.path(f"events/{probe.event}/filter")
+        try:
+            self._tracefs.write(path, text.encode(errors="surrogateescape") + b"\n")
+        except OSError as error:
+            raise refusal.filter_refused(self._tracefs, path, text, error) from error
+
+    def _enable(self, probe: Probe) -> None:
+        path = self._instance.path(f"events/{probe.event}/{switch(self._tracefs, probe.event)}")
+        step = self._undo.push(
+            f"disable {probe.event}",
+            lambda: self._tracefs.write(path, b"0\n"),
+            command=lambda: f"echo 0 > {full(self._tracefs, path)}",
+            is_left=lambda: self._tracefs.exists(path) and self._tracefs.read(path)[:1] == b"1",
+            frees=True,
+        )
+        self._enabled.append(step)
+        self._tracefs.write(path, b"1\n")

@@ -1,0 +1,88 @@
+"""What `kprobe -h` says, made of the table of options and verbs."""
+
+from __future__ import annotations
+
+from .option_table import OPTIONS, OWN, TRACE, VERBS, options_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .option_table import Option, Verb
+
+WIDTH = 120
+INDENT = 19  # where the explanation of an option begins
+LEAD = "USAGE: "
+PURPOSE = "Trace kernel probes, print what the kernel records, and leave nothing behind."
+LANGUAGE = """\
+definition: p:FUNCTION or r:FUNCTION [ARGUMENT ...], or with a name of your own p:NAME FUNCTION [ARGUMENT ...];
+  also rN:, p:GROUP/NAME, MODULE:FUNCTION+OFFSET, an address. p: is at the entry, r: at the return.
+filter: the kernel's event filter, such as 'file ~ "*stat"'
+
+  kprobe p:do_sys_openat2                                               opens
+  kprobe 'r:myopen do_sys_openat2 fd=$retval:s32'                       what they return, under a name of your own
+  kprobe 'p:do_sys_openat2 file=+0(%si):string' 'file ~ "*stat"'        files whose name ends in "stat"
+  kprobe -s p:tcp_retransmit_skb                                        with the kernel stack
+  kprobe --tracefs sim:6.1 p:do_sys_openat2                             on a simulated kernel: no root, no risk
+
+The kernel's lines go to stdout unchanged, everything else to stderr.
+Exit status: 0 done, also after Ctrl-C; 1 the kernel refused; 2 a wrong command line or definition; 3 no tracefs, no
+permission, no such backend; 4 something could not be undone, or removed; 128 and its number: ended by a signal (129
+SIGHUP, 131 SIGQUIT, 143 SIGTERM; 130 SIGINT before tracing); 141 nobody reads the output any more.
+"""
+
+
+def usage() -> str:
+    """Return a line for each way to call the command."""
+    lines = [f"kprobe {_of_a_trace()} definition ... [filter]", *(f"kprobe {verb.name} {_of(verb)}" for verb in VERBS)]
+    return LEAD + f"\n{' ' * len(LEAD)}".join(lines) + "\n"
+
+
+def help_text() -> str:
+    """Return all that there is to say."""
+    options = [_entry(option.shown, option.help) for option in options_of(TRACE)]
+    verbs = [text for verb in VERBS for text in _explained(verb)]
+    return "\n".join((usage(), PURPOSE + "\n", "".join(options), "".join(verbs), LANGUAGE))
+
+
+def _of_a_trace() -> str:
+    short = [option for option in options_of(TRACE) if len(option.names[0]) == 2]
+    letters = sorted(
+        (option.names[0][1] for option in short if not option.metavar), key=lambda one: (one.lower(), one < "a")
+    )
+    values = [option for option in options_of(TRACE) if option.metavar and (option in short or OWN[0] in option.verbs)]
+    return " ".join((f"[-{''.join(letters)}]", *map(_optional, values)))
+
+
+def _of(verb: Verb) -> str:
+    if verb.reads:
+        return verb.usage
+    shared = [option for option in options_of(verb.name) if TRACE in option.verbs and option.metavar]
+    return " ".join(filter(None, (verb.words, *map(_optional, (*_own(verb), *shared)))))
+
+
+def _own(verb: Verb) -> list[Option]:
+    """Return the options that a verb doesn't share with traces."""
+    return (
+        [] if verb.reads else [option for option in OPTIONS if verb.name in option.verbs and TRACE not in option.verbs]
+    )
+
+
+def _optional(option: Option) -> str:
+    return f"[{' '.join(filter(None, (option.names[0], option.metavar)))}]"
+
+
+def _explained(verb: Verb) -> Iterator[str]:
+    yield _entry(verb.name, verb.help)
+    for option in _own(verb):
+        yield _entry(option.shown, f"with {verb.name}: {option.help}")
+
+
+def _entry(name: str, text: str) -> str:
+    """Return an option or verb and what it does, in as many lines as that takes."""
+    lines = [f"  {name:<{INDENT - 3}}"]
+    for word in text.split(" "):
+        if len(lines[-1]) + 1 + len(word) > WIDTH:
+            lines.append(" " * (INDENT - 1))
+        lines[-1] += f" {word}"
+    return "".join(f"{line}\n" for line in lines)
