@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .errors import KprobeError
     from .options import CommandLine
     from .output import Output
     from .tracefs import Tracefs
@@ -97,6 +98,11 @@ def _run(request: CommandLine, tracefs: Tracefs | None, signals: Signals) -> int
             opened = _open(spec, is_last=signals.is_last)
         except OSError as error:  # of a file that the spec names
             raise RuntimeError(_words(error)) from error
+        except KprobeError as error:
+            status = _unopened(request, signals, error)
+            if status is None:
+                raise
+            return status
         try:
             return act(opened)
         finally:
@@ -108,8 +114,21 @@ def _run(request: CommandLine, tracefs: Tracefs | None, signals: Signals) -> int
         from .output import say
 
         say(f"ERROR: {spec}: {error}")
-        status: int = getattr(error, "exit_status", NO_TRACEFS)
-        return status
+        return int(getattr(error, "exit_status", NO_TRACEFS))
+
+
+def _unopened(request: CommandLine, signals: Signals, error: KprobeError) -> int | None:
+    """Return what a verb makes of a tracefs that can't be opened; None if that is an error to it."""
+    from .option_table import verb_of
+
+    verb = verb_of(request.verb) if request.verb else None
+    if verb is None:
+        return None
+    from importlib import import_module
+
+    without = getattr(import_module(f".{verb.module}", __package__), "without", None)
+    status: int | None = without(error, _output(), signals, request) if without is not None else None
+    return status
 
 
 def _act(request: CommandLine, signals: Signals) -> Callable[[Tracefs], int]:

@@ -90,6 +90,15 @@ VERBS = (
         "every dynamic event: whose it is, where it is enabled, its hits and what the kernel missed",
     ),
     Verb(
+        "doctor",
+        "doctor.command",
+        "why can't this machine be traced, or why is it silent: each finding with its facts and what helps; of "
+        "functions and definitions, too. Status 1 if something stops tracing",
+        words="[DEFINITION|FUNCTION ...]",
+        kind="function",
+        most=ANY,
+    ),
+    Verb(
         "functions",
         "probing.function_table",
         "which functions there are of these names (* ? [...]), if each can be probed, or why not, its address, "
@@ -177,7 +186,15 @@ OPTIONS = (
     Option("--top-level", "don't make an instance of its own below instances/"),
     Option("--version", "the version", verbs=(TRACE, *OWN)),
     Option("--dry-run", "only say what there is", verbs=("clean",)),
-    Option("--json", "an object a line", verbs=("list",)),
+    Option("--json", "an object a line", verbs=("list", "doctor")),
+    Option(
+        "--try",
+        "also trace each so long, and take that back",
+        sets="try_for",
+        metavar="SECS",
+        kind="seconds",
+        verbs=("doctor",),
+    ),
     Option("-v", "also what holds each parameter", sets="view", verbs=("functions",)),
     # of verbs that read their words themselves
     Option("--kernels", "these kernels", metavar="LIST", kind="kernels", verbs=("check", "corpus", "test-parser")),

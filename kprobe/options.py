@@ -32,6 +32,7 @@ class CommandLine:
         self.view = False
         self.top_level = False
         self.follow = False
+        self.try_for: float | None = None
         self.raw = False
         self.help = False
         self.version = False

@@ -88,7 +88,7 @@ def _run(request: CommandLine, trace: Trace, output: Output) -> None:
 
 def _stream(trace: Trace, output: Output, shown: View) -> bool:
     """Print what comes until it ends; False if nobody takes it any more."""
-    from . import silence
+    from .doctor import silence
 
     silent = 0.0
     while True:

@@ -20,10 +20,15 @@ definition: p:FUNCTION or r:FUNCTION [ARGUMENT ...], or with a name of your own 
 filter: the kernel's event filter, such as 'file ~ "*stat"'
 
   kprobe p:do_sys_openat2                                               opens
+  kprobe 'p:do_sys_openat2 file=+0($arg2):ustring'                      with the second argument, a program's text
+  kprobe 'p:do_sys_openat2 file=+0($arg2):ustring' 'file ~ "*stat"'     files whose name ends in "stat"
   kprobe 'r:myopen do_sys_openat2 fd=$retval:s32'                       what they return, under a name of your own
-  kprobe 'p:do_sys_openat2 file=+0(%si):string' 'file ~ "*stat"'        files whose name ends in "stat"
   kprobe -s p:tcp_retransmit_skb                                        with the kernel stack
   kprobe --tracefs sim:6.1 p:do_sys_openat2                             on a simulated kernel: no root, no risk
+
+$arg1, $arg2, ... are a function's arguments; on kernels that don't know them: %di %si %dx %cx %r8 %r9. A text that one
+  points to is +0($arg2):ustring if it is a program's, +0($arg2):string if it is the kernel's; old kernels have string
+  for both. kprobe args FUNCTION writes what a kernel takes; kprobe doctor FUNCTION says why it is silent.
 
 The kernel's lines go to stdout unchanged, everything else to stderr.
 Exit status: 0 done, also after Ctrl-C; 1 the kernel refused; 2 a wrong command line or definition; 3 no tracefs, no

@@ -43,9 +43,10 @@ class FunctionList:
     """What a kernel says of its functions; `notes` name what could not be read.
 
     `ask` puts a probe at a function to the kernel, and removes it: it raises `Refused` if the kernel has none of it.
+    Without it the kernel is asked nothing, and doubts stay.
     """
 
-    def __init__(self, tracefs: Tracefs, ask: Callable[[str], object]) -> None:
+    def __init__(self, tracefs: Tracefs, ask: Callable[[str], object] | None = None) -> None:
         self.notes: list[str] = []
         self._ask = ask
         self._listed = self._read_list(tracefs)
@@ -59,6 +60,14 @@ class FunctionList:
         fits = re.compile(translate(pattern)).match
         names = {name for name in (*self._symbols, *(self._listed or ())) if fits(name)}
         return [self._unasked(self._function(name)) for name in sorted(names)]
+
+    def names(self) -> frozenset[str]:
+        """Return the names of all functions that are known."""
+        return frozenset((*self._symbols, *(self._listed or ())))
+
+    def modules(self) -> set[str]:
+        """Return the names of the modules that have functions."""
+        return {module for there in self._symbols.values() for _, module in there}.union(*(self._listed or {}).values())
 
     def _function(self, name: str) -> KernelFunction:
         there = self._symbols.get(name, [])
@@ -92,7 +101,7 @@ class FunctionList:
 
     def _asked(self, function: KernelFunction, name: str) -> KernelFunction:
         """Settle a doubt by what the kernel says."""
-        if function.answer != DOUBT:
+        if function.answer != DOUBT or self._ask is None:
             return function
         try:
             self._ask(name)

@@ -119,6 +119,11 @@ class RecordedSymbols:
         every = b"".join([self._kinds[number] for number in range(len(self._kinds))])
         return every, [module for _, module, _, _ in self._kind_table]
 
+    def blacklisted(self) -> list[int]:
+        """Return the positions of the symbols whose entry is blacklisted."""
+        numbers = {number for number, (_, _, _, blacklisted) in enumerate(self._kind_table) if blacklisted}
+        return [position for position, number in enumerate(self.kinds()[0]) if number in numbers]
+
     def name(self, position: int) -> bytes:
         """Return the name of a symbol."""
         rank = self._rank[position]

@@ -61,9 +61,14 @@ class SymbolTable:
         """Return the text of debugfs' kprobes/blacklist, as far as functions were recorded to begin in it."""
         return "".join(
             f"0x{symbol.address:016x}-0x{symbol.address + symbol.size:016x}\t{symbol.name}\n"
-            for symbol in self
-            if symbol.blacklisted
+            for symbol in self._blacklisted()
         ).encode()
+
+    def _blacklisted(self) -> Iterator[Symbol]:
+        for position in self.recorded.blacklisted():
+            if position not in self._moved:
+                yield self._symbol(position)
+        yield from (symbol for symbol in self._added if symbol.blacklisted)
 
     def lookup(self, name: str) -> list[Symbol]:
         """Return all symbols of that name: the image's by address, then modules', then added ones; [] if unknown."""

@@ -15,9 +15,10 @@ from kprobe_sim.kernel.simulated import SimulatedKernel
 class SimBackend(SimTracefs[SimulatedKernel]):
     """The tracefs of a simulated kernel that can be set to work."""
 
-    def __init__(self, kernel: SimulatedKernel, activity: Activity) -> None:
+    def __init__(self, kernel: SimulatedKernel, activity: Activity, name: str = "opens") -> None:
         super().__init__(kernel)
         self._activity = activity
+        self._name = name
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         activity.prepare(kernel)
@@ -26,6 +27,12 @@ class SimBackend(SimTracefs[SimulatedKernel]):
         """Return whether available_filter_functions has a function of that name."""
         with self.kernel.condition:
             return bool(self.kernel.machine.functions().numbers(name))
+
+    def never_calls(self, function: str) -> str:
+        """Say that the machine's work never calls a function; "" if it does."""
+        if any(step.name == function for step in self._activity.on(self.kernel) if not step.is_event):
+            return ""
+        return f"the activity `{self._name}` never calls {function}"
 
     def play(self) -> None:
         """Let the machine work, in real time, until `close`."""
@@ -52,19 +59,19 @@ def open_sim(argument: str) -> SimBackend:
 
     Raises ValueError for a kernel, activity or option that there isn't.
     """
-    kernel, work, cpus = _read(argument)
+    kernel, work, name, cpus = _read(argument)
     simulated = SimulatedKernel(kernel, cpus=cpus, clock=time.monotonic_ns)
-    return SimBackend(simulated, work)
+    return SimBackend(simulated, work, name)
 
 
 def check(argument: str) -> None:
     """Raise the ValueError that `open_sim` would."""
-    kernel, _, _ = _read(argument)
+    kernel, *_ = _read(argument)
     profile.load(kernel)
 
 
-def _read(argument: str) -> tuple[str, Activity, int | None]:
-    """Return the kernel, its work and the number of its CPUs, None if that is the profile's."""
+def _read(argument: str) -> tuple[str, Activity, str, int | None]:
+    """Return the kernel, its work, what that is called, and the number of its CPUs, None if that is the profile's."""
     is_path = "/" in argument.partition(",")[0] or profile.SUFFIX in argument
     kernel, *options = re.split(r",(?=[^,/]*=)" if is_path else ",", argument)
     cpus: int | None = None
@@ -81,4 +88,4 @@ def _read(argument: str) -> tuple[str, Activity, int | None]:
     needed = max(step.options["cpu"] for step in work.steps) + 1
     if cpus is not None and cpus < needed:
         raise ValueError(f"sim: activity {activity!r} uses {needed} CPUs: give cpus={needed}, or leave cpus out")
-    return kernel, work, cpus or (needed if needed > 1 else None)
+    return kernel, work, activity, cpus or (needed if needed > 1 else None)

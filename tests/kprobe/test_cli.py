@@ -246,10 +246,10 @@ def test_missed_hits(scripted: Any, capfd: Any) -> None:
 
 def test_silence_is_explained_once(scripted: Any, capfd: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kprobe.running.TICK", 0.0)
-    monkeypatch.setattr("kprobe.silence.AFTER", 0.0)
+    monkeypatch.setattr("kprobe.doctor.silence.AFTER", 0.0)
     scripted.data.extend([None, None, None, b""])
     assert main(["p:vfs_read"], tracefs=scripted) == 0
-    assert capfd.readouterr().err.count("NOTE: nothing has fired") == 1
+    assert capfd.readouterr().err.count("NOTE: nothing in 0 seconds: ") == 1
 
 
 def test_the_machine_plays_once_tracing_is_on(scripted: Any) -> None:

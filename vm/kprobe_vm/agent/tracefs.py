@@ -271,6 +271,10 @@ class GuestTracefs:
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH), f"/proc/{pid}") from None
         return sorted(int(name) for name in names)
 
+    def machine_file(self, path: str) -> bytes:
+        """Return a file of the guest by its whole path."""
+        return GuestTracefs(self._channel, "/", deadline=self._deadline).read(path.lstrip("/"))
+
     def kallsyms(self) -> bytes:
         """Return the guest's /proc/kallsyms."""
         return GuestTracefs(self._channel, "/proc", deadline=self._deadline).read("kallsyms")

@@ -1,0 +1,151 @@
+"""Is there a tracefs, and may this process use it: mounts, permissions, lockdown, containers, the kernel's build."""
+
+from __future__ import annotations
+
+import os
+import zlib
+
+from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
+from kprobe.errors import NotPermitted, TracefsMissing
+from kprobe.mounts import TRACEFS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kprobe.doctor.facts import Facts
+    from kprobe.doctor.machine import Machine
+
+# Source: kernel 6.12, include/linux/proc_ns.h
+FIRST_PID_NAMESPACE = "pid:[4026531836]"
+FIRST_USER_NAMESPACE = "user:[4026531837]"
+LOCKDOWN = "/sys/kernel/security/lockdown"
+STATUS = "/proc/self/status"
+CAPABILITIES = {1: "CAP_DAC_OVERRIDE", 21: "CAP_SYS_ADMIN"}  # to open files of others; to mount
+CONFIGS = ("/proc/config.gz", "/boot/config-{release}")
+GZIP = 31  # zlib's number for the format of gzip
+NO_KERNEL = "kprobe --tracefs sim: (a simulated kernel) or --tracefs vm: (a guest)"
+
+
+def missing(error: TracefsMissing, machine: Machine) -> Iterator[Diagnosis]:
+    """Yield why this machine shows no tracefs."""
+    systems = (machine.text("/proc/filesystems") or "").split()
+    facts = [Fact(place, found) for place, found in error.looked_at]
+    if not error.hint:  # a directory that was named
+        what = f"there is no tracefs at {facts[0].source}"
+        yield Diagnosis(STOPS, "mount", what, tuple(facts), "kprobe doctor --tracefs local")
+    elif "tracefs" in systems:
+        facts.append(Fact("/proc/filesystems", "tracefs"))
+        yield Diagnosis(STOPS, "mount", "no tracefs is mounted", tuple(facts), f"mount -t tracefs nodev {TRACEFS}")
+    elif "debugfs" in systems:
+        facts.append(Fact("/proc/filesystems", "debugfs, and no tracefs"))
+        helps = "mount -t debugfs nodev /sys/kernel/debug"
+        yield Diagnosis(STOPS, "mount", "no debugfs is mounted, in which older kernels have it", tuple(facts), helps)
+    elif systems:
+        facts.append(Fact("/proc/filesystems", "neither tracefs nor debugfs"))
+        what = "this kernel has no tracefs: built without CONFIG_TRACING"
+        yield Diagnosis(STOPS, "mount", what, tuple(facts), NO_KERNEL)
+    else:
+        yield Diagnosis(STOPS, "mount", "no tracefs was found", tuple(facts), f"mount -t tracefs nodev {TRACEFS}")
+
+
+def closed(error: NotPermitted, machine: Machine) -> Iterator[Diagnosis]:
+    """Yield why a tracefs that is there is closed to this process."""
+    facts = [Fact(error.path, os.strerror(error.errno)), *_who(machine)]
+    yield Diagnosis(STOPS, "permissions", "the tracefs is closed to this process", tuple(facts), "sudo kprobe doctor")
+
+
+def of_files(facts: Facts) -> Iterator[Diagnosis]:
+    """Yield what keeps this process from reading or writing a tracefs that can be opened."""
+    if facts.denied:
+        path, error = min(facts.denied.items())
+        more = f", and {len(facts.denied) - 1} more" if len(facts.denied) > 1 else ""
+        found = (Fact(facts.typed(path), f"{error.strerror}{more}"), *_who(facts.machine))
+        yield Diagnosis(STOPS, "permissions", "files of the tracefs can't be read", found, "sudo kprobe doctor")
+    root = getattr(facts.tracefs, "root", None)
+    path = facts.typed("kprobe_events")
+    if facts.denied or root is None or not os.path.exists(path) or os.access(path, os.W_OK):
+        return
+    options = _options(facts.machine, root)
+    if "ro" in options:
+        found = (Fact("/proc/self/mounts", f"{root} {','.join(options)}"),)
+        yield Diagnosis(STOPS, "permissions", "the tracefs is mounted read-only", found, f"mount -o remount,rw {root}")
+    else:
+        found = (Fact(path, "not writable"), *_who(facts.machine))
+        yield Diagnosis(STOPS, "permissions", "no probe can be added by this process", found, "sudo kprobe doctor")
+
+
+def of_machine(machine: Machine) -> Iterator[Diagnosis]:
+    """Yield lockdown, containers, and a kernel that was built without kprobes."""
+    lockdown = machine.text(LOCKDOWN) or ""
+    if "[confidentiality]" in lockdown:
+        what = "the kernel is locked down: in the state confidentiality it opens no tracefs and takes no probe"
+        helps = "boot without lockdown=confidentiality; it can't be left while the kernel runs"
+        yield Diagnosis(STOPS, "lockdown", what, (Fact(LOCKDOWN, lockdown),), helps)
+    yield from _config(machine)
+    if machine.is_own:
+        yield from _container(machine)
+
+
+def _container(machine: Machine) -> Iterator[Diagnosis]:
+    user, pid = machine.link("/proc/self/ns/user"), machine.link("/proc/self/ns/pid")
+    if user and user != FIRST_USER_NAMESPACE:
+        found = (Fact("/proc/self/ns/user", user), Fact("/proc/self/uid_map", _one_line(machine, "/proc/self/uid_map")))
+        what = "this process is in a container's user namespace: root here isn't root of the machine"
+        yield Diagnosis(
+            STOPS, "container", what, found, "run it on the host, or in a container without a user namespace"
+        )
+    elif pid and pid != FIRST_PID_NAMESPACE:
+        fact = Fact("/proc/self/ns/pid", f"{pid}; the machine's first is {FIRST_PID_NAMESPACE}")
+        what = "this process is in a container: what it traces is the whole machine, whose pids aren't those seen here"
+        yield Diagnosis(NOTE, "container", what, (fact,), "docker run --pid=host ..., or run it on the host")
+
+
+def _config(machine: Machine) -> Iterator[Diagnosis]:
+    source, lines = config(machine)
+    for option in ("CONFIG_KPROBES", "CONFIG_KPROBE_EVENTS"):
+        if lines and f"{option}=y" not in lines:
+            says = f"# {option} is not set"
+            fact = Fact(source, says if says in lines else f"no {option}")
+            yield Diagnosis(STOPS, "kernel", f"this kernel has no kprobes: built without {option}", (fact,), NO_KERNEL)
+            return
+
+
+def config(machine: Machine) -> tuple[str, frozenset[str]]:
+    """Return where the kernel's configuration is, and its lines; none if it isn't shown."""
+    release = machine.text("/proc/sys/kernel/osrelease") or ""
+    for pattern in CONFIGS:
+        path = pattern.format(release=release)
+        data = machine.data(path)
+        if not data:
+            continue
+        try:
+            text = zlib.decompress(data, GZIP) if path.endswith(".gz") else data
+        except zlib.error:
+            continue
+        return path, frozenset(text.decode(errors="replace").splitlines())
+    return "", frozenset()
+
+
+def _who(machine: Machine) -> list[Fact]:
+    """Return whose process this is, and which capabilities it lacks though it is root's."""
+    if not machine.is_own:
+        return []
+    rows = dict(line.partition(":")[::2] for line in (machine.text(STATUS) or "").splitlines())
+    uids, caps = rows.get("Uid", "").split(), rows.get("CapEff", "").strip()
+    if len(uids) < 2 or not caps:
+        return []
+    if uids[1] != "0":
+        return [Fact(STATUS, f"Uid {uids[1]}")]
+    lacking = [name for bit, name in CAPABILITIES.items() if not int(caps, 16) >> bit & 1]
+    return [Fact(STATUS, f"Uid 0, without {' and '.join(lacking)}")] if lacking else []
+
+
+def _options(machine: Machine, root: str) -> list[str]:
+    rows = [line.split(" ") for line in (machine.text("/proc/self/mounts") or "").splitlines()]
+    found = [row[3].split(",") for row in rows if len(row) > 3 and row[1] == root]
+    return found[-1] if found else []
+
+
+def _one_line(machine: Machine, path: str) -> str:
+    return " ".join((machine.text(path) or "").split())

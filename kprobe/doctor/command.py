@@ -1,0 +1,48 @@
+"""`kprobe doctor`: why can't I trace, or why is it silent."""
+
+from __future__ import annotations
+
+from kprobe.doctor import report
+from kprobe.doctor.examination import Examination, examine, unopened
+from kprobe.doctor.functions import check_words
+from kprobe.errors import NotPermitted, TracefsMissing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kprobe.options import CommandLine
+    from kprobe.output import Output
+    from kprobe.signals import Signals
+    from kprobe.tracefs import Tracefs
+
+OK, STOPPED = 0, 1
+
+
+def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine) -> int:
+    """Print what is found of a tracefs and of what the words name; 1 if something stops tracing, else 0."""
+    found = examine(tracefs, request.words)
+    if request.try_for is not None:
+        from kprobe.doctor.trying import try_probe
+
+        tried = [
+            finding
+            for probe in found.probes
+            if not signals.received
+            for finding in try_probe(tracefs, probe, request.try_for, lambda trace: signals.end_by(trace.stop))
+        ]
+        found = Examination([*found.findings, *tried], found.unknown, found.probes)
+    return _print(found, output, signals, request)
+
+
+def without(error: Exception, output: Output, signals: Signals, request: CommandLine) -> int | None:
+    """Print why this machine's tracefs can't be opened, likewise; None for an error that isn't about that."""
+    if not isinstance(error, NotPermitted | TracefsMissing):
+        return None
+    check_words(request.words)
+    return _print(unopened(error), output, signals, request)
+
+
+def _print(found: Examination, output: Output, signals: Signals, request: CommandLine) -> int:
+    text = report.json_lines(found) if request.json else report.text(found)
+    output.write(text.encode(errors="surrogateescape"), lambda: bool(signals.received))
+    output.finish(lambda: bool(signals.received))
+    return STOPPED if found.stops else OK

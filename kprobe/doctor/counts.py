@@ -1,0 +1,29 @@
+"""How often the kernel hit a probe, whether or not a filter, pids or a switch held its records back.
+
+Seen on 5.10, 6.12 and 7.3: kprobe_profile counts hits that a filter, set_event_pid or tracing_on keep from the buffer.
+"""
+
+from __future__ import annotations
+
+from kprobe.probing.hits import profiled
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kprobe.definition import Probe
+    from kprobe.probing.hits import Hits
+    from kprobe.tracefs import Tracefs
+
+
+def hits_of(tracefs: Tracefs, probe: Probe) -> Hits | None:
+    """Return the hits of a probe that is there; None if they aren't counted, or can't be read."""
+
+    def read(path: str) -> bytes | None:
+        try:
+            return tracefs.read(path)
+        except OSError:
+            return None
+
+    lines, hits = profiled(read, "kprobe_events")
+    if hits is None:
+        return None
+    return next((each for line, each in zip(lines, hits, strict=True) if line.event == probe.event), None)

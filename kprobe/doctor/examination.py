@@ -1,0 +1,82 @@
+"""One examination: every check, on what can be read."""
+
+from __future__ import annotations
+
+from kprobe.doctor import access
+from kprobe.doctor.diagnosis import STOPS
+from kprobe.doctor.events import of_events, of_function, overview
+from kprobe.doctor.facts import Facts
+from kprobe.doctor.functions import Functions, check_words
+from kprobe.doctor.kprobes import of_kprobes
+from kprobe.doctor.machine import machine_of
+from kprobe.doctor.others import of_others
+from kprobe.doctor.places import of_places
+from kprobe.errors import NotPermitted
+from kprobe.processes import PROC
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kprobe.definition import Probe
+    from kprobe.doctor.diagnosis import Diagnosis
+    from kprobe.doctor.machine import Machine
+    from kprobe.errors import TracefsMissing
+    from kprobe.tracefs import Tracefs
+
+OUTSIDE = "what is outside of the tracefs: lockdown, switches of kprobes and ftrace, modules, who reads trace_pipe"
+
+
+class Examination:
+    """What was found, what stops tracing first; `unknown` says what could not be looked at.
+
+    `probes` are those that were asked about.
+    """
+
+    def __init__(self, found: Sequence[Diagnosis], unknown: Sequence[str] = (), probes: Sequence[Probe] = ()) -> None:
+        self.findings = tuple(sorted(found, key=lambda finding: finding.level != STOPS))
+        self.unknown = tuple(unknown)
+        self.probes = tuple(probes)
+
+    @property
+    def stops(self) -> bool:
+        """True if something was found that stops tracing."""
+        return any(finding.level == STOPS for finding in self.findings)
+
+
+def examine(
+    tracefs: Tracefs, words: Sequence[str] = (), machine: Machine | None = None, proc: str = PROC
+) -> Examination:
+    """Examine a tracefs and what `words` name: definitions or functions.  It is read, and nothing is written.
+
+    Raise `DefinitionError` for a word that is neither.
+    """
+    probes = check_words(tuple(words))
+    facts = Facts(tracefs, machine_of(tracefs) if machine is None else machine)
+    found = [*access.of_machine(facts.machine), *of_kprobes(facts), *of_places(facts), *of_others(facts, proc)]
+    events = overview(facts)
+    found += of_events(facts, events)
+    notes: list[str] = []
+    if probes:
+        functions = Functions(facts)
+        for probe in probes:
+            found += functions.of_probe(probe)
+            if probe.place.symbol:
+                found += of_function(facts, events, probe.place.symbol)
+        notes = functions.notes
+    found += access.of_files(facts)
+    return Examination(found, [*_unknown(facts.machine), *notes], probes)
+
+
+def unopened(error: TracefsMissing | NotPermitted, machine: Machine | None = None) -> Examination:
+    """Examine this machine, whose tracefs could not be opened."""
+    machine = machine_of(None) if machine is None else machine
+    told = access.closed(error, machine) if isinstance(error, NotPermitted) else access.missing(error, machine)
+    return Examination([*access.of_machine(machine), *told], _unknown(machine))
+
+
+def _unknown(machine: Machine) -> list[str]:
+    if not machine.is_known:
+        return [OUTSIDE]
+    unknown = [f"{path}: {reason}" for path, reason in sorted(machine.unread.items())]
+    return unknown if machine.is_own else [*unknown, "who reads trace_pipe"]

@@ -1,0 +1,154 @@
+"""Functions that were named: can each be probed, is it what it seems, and is it called?"""
+
+from __future__ import annotations
+
+from kprobe.definition import parse
+from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
+from kprobe.errors import DefinitionError
+from kprobe.probing.functions import BLACKLIST, DOUBT, NO, FunctionList
+from kprobe.probing.prototypes import BTF, prototypes
+from kprobe.symbols import LIST, successors, suggest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kprobe.definition import Probe
+    from kprobe.doctor.facts import Facts
+    from kprobe.probing.functions import KernelFunction
+
+WRAPPERS = ("__x64_sys_", "__ia32_sys_", "__arm64_sys_")
+ARGUMENTS = ("$arg", "%di", "%si", "%dx", "%cx", "%r8", "%r9")
+TWINS = (".isra.", ".constprop.", ".part.", ".llvm.")
+KALLSYMS = "/proc/kallsyms"
+
+
+def probe_of(word: str) -> Probe:
+    """Return the probe that a word means: a definition, or [MODULE:]FUNCTION.  Raise `DefinitionError`."""
+    head = word.partition(":")[0]
+    is_definition = ":" in word and (head in ("p", "r") or (head[:1] in ("p", "r") and head[1:].isdigit()))
+    return parse(word if is_definition else f"p:{word}")
+
+
+class Functions:
+    """The functions of the traced kernel, as far as words need them."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._list = FunctionList(facts.tracefs)
+        self._names = self._list.names()
+        self._has_symbols = not any("kallsyms" in note for note in self._list.notes)
+        self.notes = self._list.notes
+
+    def of_probe(self, probe: Probe) -> Iterator[Diagnosis]:
+        """Yield what is found of a probe's function; nothing if it stands on an address."""
+        place = probe.place
+        if not place.symbol:
+            return
+        (function,) = self._list.find(place.symbol)
+        if place.module and place.module not in function.module.split(",") and not self._is_loaded(place.module):
+            what = f"the module {place.module} isn't loaded"
+            fact = Fact("/proc/modules" if self._facts.machine.is_known else LIST, f"no {place.module}")
+            yield Diagnosis(STOPS, "module", what, (fact,), f"modprobe {place.module}")
+            return
+        if function.answer == NO or (self._has_symbols and not function.addresses and function.why.startswith(LIST)):
+            yield from self._impossible(function)
+            return
+        if function.answer == DOUBT and self._is_unlisted(function):
+            what = f"{function.name} may not be probed: it is notrace, or has no call of ftrace; the kernel knows"
+            fact = Fact(self._facts.typed(LIST), f"no {function.name}")
+            yield Diagnosis(NOTE, "notrace", what, (fact,), f"kprobe functions {function.name}")
+        elif len(function.addresses) > 1:
+            count = len(function.addresses)
+            what = f"{count} functions are called {function.name}: newer kernels refuse the name alone"
+            says = " ".join(f"{address:x}" for address in function.addresses)
+            fact = Fact(KALLSYMS, says)
+            yield Diagnosis(
+                NOTE, "names", what, (fact,), f"kprobe 'p:{function.name} 0x...', with one of the addresses"
+            )
+        yield from self._elsewhere(probe, function.name)
+
+    def _impossible(self, function: KernelFunction) -> Iterator[Diagnosis]:
+        name = function.name
+        if function.addresses or function.why.startswith("blacklisted"):
+            what = f"{name} can't be probed: a probe there could hang the kernel"
+            fact = Fact(f"/sys/kernel/debug/{BLACKLIST}", name)
+            yield Diagnosis(STOPS, "blacklist", what, (fact,), "probe a function that calls it, or that it calls")
+            return
+        near = suggest(name, self._names)
+        listed = function.why.startswith(LIST)  # can't be read
+        facts = [Fact(KALLSYMS if listed else self._facts.typed(LIST), f"no {name}")]
+        twins = [other for other in near if other.startswith(f"{name}.")]
+        newer = [other for other in successors(name) if other in near]
+        helps = f"kprobe p:{near[0]}" if near else f"kprobe functions '*{_stem(name)}*'"
+        if twins:
+            what = f"{name} is not there under this name: the compiler made {', '.join(twins)} of it"
+            helps = f"kprobe 'p:{_word(name)} {twins[0]}'"
+        elif newer:
+            what = f"this kernel has no {name}: what it did is done by {' or '.join(newer)}"
+            helps = f"kprobe p:{newer[0]}"
+        elif self._has_prototype(name):
+            what = f"{name} is not a function of its own: it was inlined where it is called"
+            facts.append(Fact(BTF, f"has {name}"))
+            helps = "probe a function that calls it"
+        else:
+            what = f"this kernel has no function {name}: it was inlined, renamed, or never there"
+        if near and not twins and not newer:
+            facts.append(Fact("near", ", ".join(near)))
+        yield Diagnosis(STOPS, "function", what, tuple(facts), helps)
+
+    def _elsewhere(self, probe: Probe, name: str) -> Iterator[Diagnosis]:
+        """Yield that calls go another way, or that arguments aren't where they seem."""
+        more = [other for other in self._names if other.startswith(f"{name}.")]
+        twins = sorted(other for other in more if other.startswith(TWINS, len(name)))
+        if twins:
+            what = f"some calls of {name} may run in {', '.join(twins)}, which a probe of {name} doesn't see"
+            fact = Fact(KALLSYMS, " ".join(twins))
+            yield Diagnosis(NOTE, "twins", what, (fact,), f"kprobe 'p:{_word(name)} {twins[0]}'")
+        newer = [other for other in successors(name) if other in self._names]
+        if newer:
+            what = f"{name} may rarely be called: this kernel has {newer[0]}, which took over from it"
+            fact = Fact(self._facts.typed(LIST), newer[0])
+            yield Diagnosis(NOTE, "successor", what, (fact,), f"kprobe p:{newer[0]}")
+        fetched = [argument for argument in probe.args if any(mark in argument for mark in ARGUMENTS)]
+        if name.startswith(WRAPPERS) and fetched and not probe.is_return:
+            what = f"{name} gets one argument, a pointer to registers: the system call's arguments are behind it"
+            fact = Fact("definition", fetched[0])
+            yield Diagnosis(NOTE, "wrapper", what, (fact,), f"kprobe args {name}")
+        never = getattr(self._facts.tracefs, "never_calls", None)
+        reason = never(name) if never is not None else ""
+        if reason:
+            helps = "kprobe --tracefs sim:KERNEL,activity=FILE.toml"
+            yield Diagnosis(NOTE, "calls", f"{name} is never called here", (Fact("simulator", reason),), helps)
+
+    def _is_loaded(self, module: str) -> bool:
+        text = self._facts.machine.text("/proc/modules")
+        if text is None:
+            return module in self._list.modules()
+        return any(line.partition(" ")[0] == module for line in text.splitlines())
+
+    def _is_unlisted(self, function: KernelFunction) -> bool:
+        return bool(function.addresses) and function.why.startswith("not in ")
+
+    def _has_prototype(self, name: str) -> bool:
+        return prototypes(self._facts.tracefs)[0](name) is not None
+
+
+def check_words(words: tuple[str, ...]) -> list[Probe]:
+    """Return the probes that words mean.  Raise `DefinitionError` for the first that can't be one."""
+    probes = []
+    for word in words:
+        probe = probe_of(word)
+        if probe.place.returns and not probe.place.symbol:
+            raise DefinitionError("this is neither a definition nor a function's name", word, 0)
+        probes.append(probe)
+    return probes
+
+
+def _word(name: str) -> str:
+    return "".join(char if char.isalnum() else "_" for char in name)
+
+
+def _stem(name: str) -> str:
+    """Return what of a name other kernels may have, too."""
+    return next((name.removeprefix(start) for start in WRAPPERS if name.startswith(start)), name.strip("_"))

@@ -1,0 +1,46 @@
+"""The kernel's kprobes as a whole: are there any, and are they switched on?"""
+
+from __future__ import annotations
+
+from kprobe.doctor.access import NO_KERNEL, config
+from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
+from kprobe.listing import PATH
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kprobe.doctor.facts import Facts
+
+ENABLED = "/sys/kernel/debug/kprobes/enabled"
+OPTIMIZATION = "/proc/sys/debug/kprobes-optimization"
+EVENTS = "events"
+FTRACE = "/proc/sys/kernel/ftrace_enabled"
+
+
+def of_kprobes(facts: Facts) -> Iterator[Diagnosis]:
+    """Yield what is against all kprobes."""
+    if not facts.tracefs.exists(PATH) and not facts.tracefs.exists(EVENTS):
+        fact = Fact(facts.typed(EVENTS), "there is no such directory")
+        yield Diagnosis(STOPS, "mount", "this is no tracefs", (fact,), "kprobe doctor --tracefs local")
+        return
+    if not facts.tracefs.exists(PATH):
+        if not config(facts.machine)[1]:  # else that tells it
+            what = "this kernel has no kprobe events: built without CONFIG_KPROBE_EVENTS"
+            yield Diagnosis(STOPS, "kernel", what, (Fact(facts.typed(PATH), "there is no such file"),), NO_KERNEL)
+        return
+    yield from switched_off(facts)
+    if facts.machine.text(OPTIMIZATION) == "0":
+        what = "probes aren't optimised: each hit that ftrace doesn't make costs a breakpoint"
+        fact = Fact(OPTIMIZATION, "0")
+        yield Diagnosis(NOTE, "optimisation", what, (fact,), "sysctl debug.kprobes-optimization=1")
+
+
+def switched_off(facts: Facts) -> Iterator[Diagnosis]:
+    """Yield the switches by which no probe is hit, though it can be added and enabled."""
+    if facts.machine.text(ENABLED) == "0":
+        what = "kprobes are switched off: probes can be added, and none is hit"
+        yield Diagnosis(STOPS, "kprobes", what, (Fact(ENABLED, "0"),), f"echo 1 > {ENABLED}")
+    if facts.machine.text(FTRACE) == "0":
+        what = "ftrace is switched off, by which a probe at a function's entry is hit"
+        yield Diagnosis(STOPS, "ftrace", what, (Fact(FTRACE, "0"),), "sysctl kernel.ftrace_enabled=1")

@@ -1,0 +1,77 @@
+"""The traced machine outside of its tracefs: /proc and /sys, as far as they can be asked."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from kprobe.mounts import is_tracefs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kprobe.tracefs import Tracefs
+
+
+class Machine:
+    """Files of the traced machine by their whole paths; below `top`, for this machine's own.
+
+    Without a way to ask (`is_known` is False) every method answers that nothing is known.  `is_own`: the process that
+    asks is one of that machine, so that /proc/self is about it.
+    """
+
+    def __init__(self, read: Callable[[str], bytes] | None = None, top: str | None = None) -> None:
+        self._read = read
+        self._top = top
+        self.unread: dict[str, str] = {}
+        self.is_own = top is not None
+        self.is_known = read is not None or top is not None
+
+    def text(self, path: str) -> str | None:
+        """Return a file's text without the white space around it; None if it isn't there or can't be read.
+
+        What can't be read, though it is there, is remembered in `unread`.
+        """
+        data = self.data(path)
+        return None if data is None else data.decode(errors="replace").strip()
+
+    def data(self, path: str) -> bytes | None:
+        """Return a file's bytes, likewise."""
+        try:
+            if self._top is not None:
+                with open(self._top + path, "rb") as file:
+                    return file.read()
+            return None if self._read is None else self._read(path)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ESRCH):
+                self.unread[path] = error.strerror or str(error)
+            return None
+
+    def link(self, path: str) -> str:
+        """Return what a symbolic link says; "" if that isn't known."""
+        try:
+            return "" if self._top is None else os.readlink(self._top + path)
+        except OSError:
+            return ""
+
+    def names(self, path: str) -> list[str]:
+        """Return the names in a directory; [] if they aren't known."""
+        try:
+            return [] if self._top is None else os.listdir(self._top + path)
+        except OSError:
+            return []
+
+
+def machine_of(tracefs: Tracefs | None) -> Machine:
+    """Return the machine of a tracefs; without one, this machine.
+
+    A backend with a method `machine_file` of a whole path gives the files of its machine.  A tracefs that is mounted
+    here tells of this machine only if it is the kernel's own.
+    """
+    if tracefs is None:
+        return Machine(top="")
+    root = getattr(tracefs, "root", None)
+    if isinstance(root, str):
+        return Machine(top="") if is_tracefs(root) else Machine()
+    return Machine(getattr(tracefs, "machine_file", None))

@@ -1,0 +1,143 @@
+"""Why nothing comes: what the user is told when a trace has been silent for a while."""
+
+from __future__ import annotations
+
+from kprobe.doctor.counts import hits_of
+from kprobe.doctor.facts import Facts
+from kprobe.doctor.functions import ARGUMENTS, WRAPPERS
+from kprobe.doctor.kprobes import switched_off
+from kprobe.doctor.machine import machine_of
+from kprobe.doctor.places import recording
+from kprobe.errors import NoSuchProcess
+from kprobe.processes import PROC, check_thread, threads
+from kprobe.symbols import successors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kprobe.definition import Probe
+    from kprobe.doctor.diagnosis import Diagnosis
+    from kprobe.doctor.machine import Machine
+    from kprobe.session import Trace
+    from kprobe.tracefs import Tracefs
+
+AFTER = 10.0  # seconds without an event
+NAMED = 3  # functions of many
+
+
+def explain(trace: Trace, machine: Machine | None = None, proc: str = PROC) -> str:
+    """Return a sentence on why this trace has had nothing in `AFTER` seconds: the likeliest cause that can be seen."""
+    tracefs = trace.tracefs
+    facts = Facts(tracefs, machine_of(tracefs) if machine is None else machine)
+    return f"nothing in {AFTER:.0f} seconds: {next(_causes(trace, facts, proc))}"
+
+
+def _causes(trace: Trace, facts: Facts, proc: str) -> Iterator[str]:
+    """Yield what can be seen, the surest first."""
+    gone = _gone(trace, proc)
+    if gone:
+        yield gone
+    yield from map(_told, recording(facts, trace.instance.prefix))
+    counts = [(probe, hits_of(trace.tracefs, probe)) for probe in trace.probes]
+    hits = sum(count.count for _, count in counts if count is not None)
+    missed = sum(count.missed or 0 for _, count in counts if count is not None)
+    if hits:
+        hit = [probe for probe, count in counts if count is not None and count.count]
+        yield _held_back(trace, hit, hits)
+    if missed:
+        what = "the return probes are too few: r100:... has more" if trace.probe.is_return else "its hits come too fast"
+        yield f"the kernel missed {_times(missed)} that {_names(trace.probes)} was hit; {what}"
+    yield from map(_told, switched_off(facts))
+    if any(count is None for _, count in counts):
+        yield (
+            f"{_names(trace.probes)} may not be called now, may be inlined where it is called, or what is asked for "
+            f"lets nothing through{_doctor(trace.probes)}"
+        )
+    yield _never(trace.tracefs, trace.probes)
+
+
+def _gone(trace: Trace, proc: str) -> str:
+    """Say that the process or thread that is traced is gone; "" if it is there, or none was named."""
+    try:
+        if trace.terms.pid is not None and not trace.terms.follow:
+            threads(trace.tracefs, trace.terms.pid, proc)
+        if trace.terms.tid is not None:
+            check_thread(trace.tracefs, trace.terms.tid, proc)
+    except NoSuchProcess as error:
+        return f"there is {error} any more, which alone is traced"
+    except OSError:
+        pass
+    return ""
+
+
+def _held_back(trace: Trace, probes: list[Probe], hits: int) -> str:
+    """Say what keeps hits, which the kernel counts, from being recorded."""
+    terms = trace.terms
+    name = _names(probes)
+    only = "" if terms.pid is None else f"process {terms.pid}"
+    only = only if terms.tid is None else f"thread {terms.tid}"
+    was = f"{name} was hit {_times(hits)} (kprobe_profile)"
+    if terms.filter and only:
+        return f"{was}, but never by {only} with what the filter {terms.filter!r} lets through"
+    if only:
+        return f"{was}, but never by {only}"
+    if not terms.filter:
+        return f"{was}, but nothing was recorded: kprobe doctor looks for what holds it back"
+    wrapped = [probe for probe in probes if _is_wrapped(probe)]
+    if wrapped:
+        symbol = wrapped[0].place.symbol
+        return (
+            f"{was}, but the filter {terms.filter!r} let none through; the arguments of a system call are behind "
+            f"the pointer that {symbol} gets: kprobe args {symbol}"
+        )
+    return f"{was}, but the filter {terms.filter!r} let none through; without the filter you see what values there are"
+
+
+def _never(tracefs: Tracefs, probes: tuple[Probe, ...]) -> str:
+    """Say that the kernel counted no hit, and why that may be."""
+    never = getattr(tracefs, "never_calls", None)
+    symbols = [probe.place.symbol for probe in probes]
+    reasons = [never(symbol) for symbol in symbols if symbol] if never is not None else []
+    if reasons and all(reasons):
+        return str(reasons[0]) if len(reasons) == 1 else f"{reasons[0]}, nor the others"
+    if all(probe.is_return for probe in probes):
+        return f"no call of {_names(probes)} that began since has returned: p: shows the calls{_doctor(probes)}"
+    known: list[str] = []
+    for symbol in symbols:
+        known += [name for name in successors(symbol) if _has(tracefs, name)]
+    if known:
+        return f"{_names(probes)} was not called (kprobe_profile: 0 hits); this kernel has {known[0]} for it"
+    return f"{_names(probes)} was not called (kprobe_profile: 0 hits){_doctor(probes)}"
+
+
+def _has(tracefs: Tracefs, name: str) -> bool:
+    has = getattr(tracefs, "has_function", None)
+    if has is not None:
+        return bool(has(name))
+    from kprobe.symbols import functions
+
+    return name in (functions(tracefs) or ())
+
+
+def _is_wrapped(probe: Probe) -> bool:
+    fetches = any(mark in argument for argument in probe.args for mark in ARGUMENTS)
+    return probe.place.symbol.startswith(WRAPPERS) and fetches
+
+
+def _names(probes: tuple[Probe, ...] | list[Probe]) -> str:
+    names = list(dict.fromkeys(str(probe.place) for probe in probes))
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} others" if len(names) > NAMED else "")
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _told(finding: Diagnosis) -> str:
+    return f"{finding.what} ({finding.facts[0]}): {finding.helps}"
+
+
+def _doctor(probes: tuple[Probe, ...]) -> str:
+    names = [probe.place.symbol for probe in probes if probe.place.symbol]
+    return f"; kprobe doctor {names[0]} looks further" if names else ""

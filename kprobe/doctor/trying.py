@@ -1,0 +1,53 @@
+"""Is a function called at all?  A probe on it for a while tells: `kprobe doctor --try SECS`."""
+
+from __future__ import annotations
+
+from kprobe.doctor.counts import hits_of
+from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
+from kprobe.errors import KprobeError, Refused
+from kprobe.session import Tracer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kprobe.definition import Probe
+    from kprobe.session import Trace
+    from kprobe.tracefs import Tracefs
+
+
+def try_probe(
+    tracefs: Tracefs, probe: Probe, seconds: float, begin: Callable[[Trace], None] = lambda trace: None
+) -> Iterator[Diagnosis]:
+    """Trace a probe that long, take it back, and yield that it can't be placed or isn't hit.
+
+    `begin` is given the trace before it starts.  Raise `UndoFailed` if something of it is left behind.
+    """
+    play = getattr(tracefs, "play", None)
+    trace = Tracer(tracefs).trace(probe, duration=seconds)
+    begin(trace)
+    try:
+        with trace:
+            if play is not None:
+                play()
+            trace.wait()
+            hits = hits_of(tracefs, trace.probe)
+    except Refused as error:
+        fact = Fact(error.path, error.says or str(error).partition("\n")[0])
+        yield Diagnosis(STOPS, "try", f"the kernel takes no probe {probe}", (fact,), error.hint)
+        return
+    except KprobeError as error:
+        yield Diagnosis(
+            STOPS, "try", f"{probe.place} can't be traced", (Fact("kprobe", str(error).partition("\n")[0]),)
+        )
+        return
+    if hits is None:
+        return
+    count = hits.count
+    while_tried = f"in {seconds:g} seconds"
+    fact = Fact("kprobe_profile", f"{probe.name} {count} {hits.missed}")
+    verb = "returned from" if probe.is_return else "called"
+    if count:
+        yield Diagnosis(NOTE, "try", f"{probe.place} was {verb} {count} time{'s' * (count > 1)} {while_tried}", (fact,))
+    else:
+        yield Diagnosis(NOTE, "try", f"{probe.place} wasn't {verb} {while_tried}", (fact,))

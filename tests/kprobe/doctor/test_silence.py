@@ -1,0 +1,99 @@
+"""What a silent trace says on a simulated machine, whose activity is known; no test here waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kprobe import Tracer, open_tracefs
+from kprobe.doctor.machine import Machine
+from kprobe.doctor.silence import explain
+
+
+@pytest.fixture
+def machine() -> Iterator[Any]:
+    tracefs: Any = open_tracefs("sim:6.1")
+    yield tracefs
+    tracefs.close()
+
+
+def said(tracefs: Any, *definitions: str, **options: Any) -> str:
+    with Tracer(tracefs).trace(*definitions, **options) as trace:
+        return explain(trace)
+
+
+@pytest.mark.parametrize(
+    ("definitions", "text"),
+    [
+        (("p:vfs_read",), "the activity `opens` never calls vfs_read"),
+        (("r:vfs_read",), "the activity `opens` never calls vfs_read"),
+        (("p:vfs_read", "p:vfs_write"), "the activity `opens` never calls vfs_read, nor the others"),
+        (
+            ("p:do_sys_openat2",),
+            "do_sys_openat2 was not called (kprobe_profile: 0 hits); kprobe doctor do_sys_openat2 looks further",
+        ),
+    ],
+)
+def test_a_machine_whose_work_is_known(machine: Any, definitions: tuple[str, ...], text: str) -> None:
+    assert said(machine, *definitions) == f"nothing in 10 seconds: {text}"
+
+
+def test_a_predecessor(machine: Any) -> None:
+    kernel = machine.kernel
+    with Tracer(kernel.tracefs).trace("p:do_sys_open") as trace:
+        assert explain(trace) == (
+            "nothing in 10 seconds: do_sys_open was not called (kprobe_profile: 0 hits); this kernel has "
+            "do_sys_openat2 for it"
+        )
+
+
+def test_a_wrapper_of_a_system_call(machine: Any) -> None:
+    kernel = machine.kernel
+    with Tracer(machine).trace("p:__x64_sys_openat flags=%dx:u32", filter="flags == 577") as trace:
+        for _ in range(2):
+            kernel.call("__x64_sys_openat", args=(0xFFFFC90000123F58,))
+        assert explain(trace) == (
+            "nothing in 10 seconds: __x64_sys_openat was hit 2 times (kprobe_profile), but the filter 'flags == 577' "
+            "let none through; the arguments of a system call are behind the pointer that __x64_sys_openat gets: "
+            "kprobe args __x64_sys_openat"
+        )
+
+
+def test_switches_that_keep_hits_away(machine: Any) -> None:
+    path = "/sys/kernel/debug/kprobes/enabled"
+    with Tracer(machine).trace("p:do_sys_openat2") as trace:
+        off = Machine(lambda name: b"0\n" if name == path else _absent(name))
+        assert explain(trace, off) == (
+            "nothing in 10 seconds: kprobes are switched off: probes can be added, and none is hit "
+            f"({path}: 0): echo 1 > {path}"
+        )
+
+
+def test_misses(machine: Any) -> None:
+    class Missing:
+        """The tracefs with hits that the kernel missed."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(machine, name)
+
+        def read(self, path: str) -> bytes:
+            data: bytes = machine.read(path)
+            return data.replace(b" 0\n", b" 7\n") if path == "kprobe_profile" else data
+
+    assert said(Missing(), "r:do_sys_openat2") == (
+        "nothing in 10 seconds: the kernel missed 7 times that do_sys_openat2 was hit; the return probes are too few: "
+        "r100:... has more"
+    )
+
+
+def test_hits_that_are_not_counted(scripted: Any) -> None:
+    assert said(scripted, "p:vfs_read") == (
+        "nothing in 10 seconds: vfs_read may not be called now, may be inlined where it is called, or what is asked "
+        "for lets nothing through; kprobe doctor vfs_read looks further"
+    )
+
+
+def _absent(path: str) -> bytes:
+    raise FileNotFoundError(2, "No such file or directory", path)
