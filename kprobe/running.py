@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 OK = 0
 INTERRUPT = 2  # SIGINT; the way to end a trace, so no failure
 TICK = 0.5  # seconds between two looks at the reader of our output
+SILENCE = 10.0  # seconds without an event after which is said what is seen of that
 NAMED = 5  # so many events are named where tracing begins
 
 
@@ -88,9 +89,8 @@ def _run(request: CommandLine, trace: Trace, output: Output) -> None:
 
 def _stream(trace: Trace, output: Output, shown: View) -> bool:
     """Print what comes until it ends; False if nobody takes it any more."""
-    from .doctor import silence
-
     silent = 0.0
+    came = False
     while True:
         try:
             data = shown.read(TICK)
@@ -99,15 +99,27 @@ def _stream(trace: Trace, output: Output, shown: View) -> bool:
                 raise BrokenPipeError from None
             if silent >= 0:
                 silent += TICK
-            if silent >= silence.AFTER:
+            if silent >= SILENCE:
                 silent = -1.0
-                say(f"NOTE: {silence.explain(trace)}")
+                _explain(trace, SILENCE)
             continue
         if not data:
+            if not came and trace.terms.duration is not None and not trace.is_stopped:
+                _explain(trace, trace.terms.duration)
             return True
         silent = -1.0
+        came = True
         if not output.write(data, lambda: trace.is_stopped):
             return False
+
+
+def _explain(trace: Trace, seconds: float) -> None:
+    """Say why nothing has come in so many seconds."""
+    from .doctor.silence import explain
+
+    why = explain(trace, seconds)
+    if why:
+        say(f"NOTE: {why}")
 
 
 def _named(trace: Trace) -> str:

@@ -59,6 +59,11 @@ def recording(facts: Facts, place: str) -> Iterator[Diagnosis]:
         yield Diagnosis(level, "tracing_cpumask", what, (Fact(path, mask or "0"),), f"echo {_all(cpus)} > {path}")
 
 
+def recorded(facts: Facts, place: str) -> int:
+    """Return how many events were recorded in a place, whether or not they were read or overwritten since."""
+    return sum(_stats(facts, place).get(key, 0) for key in ("entries", "overrun", "read events"))
+
+
 def _pids(facts: Facts, place: str) -> Iterator[Diagnosis]:
     for name, effect in (("set_event_pid", "only"), ("set_event_notrace_pid", "all but")):
         pids = [word for word in (facts.text(place + name) or "").split() if word.isdigit()]
@@ -83,18 +88,12 @@ def _is_gone(facts: Facts, tid: int) -> bool:
 def _buffer(facts: Facts, place: str) -> Iterator[Diagnosis]:
     path = f"{place}buffer_size_kb"
     size = (facts.text(path) or "").split()
-    overrun = dropped = 0
-    for name in facts.names(f"{place}per_cpu"):
-        for line in (facts.text(f"{place}per_cpu/{name}/stats") or "").splitlines():
-            key, _, value = line.partition(":")
-            if key == "overrun" and value.strip().isdigit():
-                overrun += int(value)
-            elif key == "dropped events" and value.strip().isdigit():
-                dropped += int(value)
+    stats = _stats(facts, place)
     kib = int(size[0]) if size and size[0].isdigit() else 0
     typed = facts.typed(path)
     helps = f"echo {max(SMALL, kib) * GROWN} > {typed}"
-    for lost, key, how in ((overrun, "overrun", "overwritten by later ones"), (dropped, "dropped events", "dropped")):
+    for key, how in (("overrun", "overwritten by later ones"), ("dropped events", "dropped")):
+        lost = stats.get(key, 0)
         if lost:
             events = f"{lost} events of {called(place)} were" if lost > 1 else f"1 event of {called(place)} was"
             what = f"{events} {how}: its buffer is full"
@@ -103,6 +102,17 @@ def _buffer(facts: Facts, place: str) -> Iterator[Diagnosis]:
     if 0 < kib < SMALL and len(size) == 1:
         what = f"the buffer of {called(place)} is small: {kib} KiB for each CPU"
         yield Diagnosis(NOTE, "buffer", what, (Fact(typed, str(kib)),), helps)
+
+
+def _stats(facts: Facts, place: str) -> dict[str, int]:
+    """Return the numbers in the `stats` of all CPUs, added up."""
+    found: dict[str, int] = {}
+    for name in facts.names(f"{place}per_cpu"):
+        for line in (facts.text(f"{place}per_cpu/{name}/stats") or "").splitlines():
+            key, _, value = line.partition(":")
+            if value.strip().isdigit():
+                found[key] = found.get(key, 0) + int(value)
+    return found
 
 
 def _uses(facts: Facts, place: str) -> Iterator[Diagnosis]:

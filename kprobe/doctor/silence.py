@@ -7,7 +7,7 @@ from kprobe.doctor.facts import Facts
 from kprobe.doctor.functions import ARGUMENTS, WRAPPERS
 from kprobe.doctor.kprobes import switched_off
 from kprobe.doctor.machine import machine_of
-from kprobe.doctor.places import recording
+from kprobe.doctor.places import recorded, recording
 from kprobe.errors import NoSuchProcess
 from kprobe.processes import PROC, check_thread, threads
 from kprobe.symbols import successors
@@ -22,15 +22,19 @@ if TYPE_CHECKING:
     from kprobe.session import Trace
     from kprobe.tracefs import Tracefs
 
-AFTER = 10.0  # seconds without an event
 NAMED = 3  # functions of many
 
 
-def explain(trace: Trace, machine: Machine | None = None, proc: str = PROC) -> str:
-    """Return a sentence on why this trace has had nothing in `AFTER` seconds: the likeliest cause that can be seen."""
+def explain(trace: Trace, seconds: float, machine: Machine | None = None, proc: str = PROC) -> str:
+    """Return a sentence on why this trace has had nothing in so many seconds: the likeliest cause that can be seen.
+
+    It is "" if events were recorded after all, as where a view keeps them to the end.
+    """
     tracefs = trace.tracefs
     facts = Facts(tracefs, machine_of(tracefs) if machine is None else machine)
-    return f"nothing in {AFTER:.0f} seconds: {next(_causes(trace, facts, proc))}"
+    if trace.instance.is_own and recorded(facts, trace.instance.prefix):
+        return ""
+    return f"nothing in {seconds:g} second{'' if seconds == 1 else 's'}: {next(_causes(trace, facts, proc))}"
 
 
 def _causes(trace: Trace, facts: Facts, proc: str) -> Iterator[str]:

@@ -220,7 +220,7 @@ def test_hits_that_are_held_back(tracefs: Any, workload: Any, options: dict[str,
     with Tracer(tracefs).trace("p:mine do_sys_openat2 dfd=%di:s32", **options) as trace:
         for _ in range(3):
             workload.open("/etc/hostname", dfd=-100)
-        text = explain(trace)
+        text = explain(trace, 10)
     head, _, rest = text.partition(" times (kprobe_profile), ")
     assert head.startswith("nothing in 10 seconds: do_sys_openat2 was hit ")
     assert int(head.rpartition(" ")[2]) >= 3
@@ -229,24 +229,35 @@ def test_hits_that_are_held_back(tracefs: Any, workload: Any, options: dict[str,
 
 def test_a_function_that_was_not_called(tracefs: Any) -> None:
     with Tracer(Idle(tracefs)).trace("p:mine vfs_symlink") as trace:
-        assert explain(trace) == (
+        assert explain(trace, 10) == (
             "nothing in 10 seconds: vfs_symlink was not called (kprobe_profile: 0 hits); kprobe doctor vfs_symlink "
             "looks further"
         )
     with Tracer(Idle(tracefs)).trace("r:mine vfs_symlink") as trace:
-        assert explain(trace) == (
+        assert explain(trace, 10) == (
             "nothing in 10 seconds: no call of vfs_symlink that began since has returned: p: shows the calls; kprobe "
             "doctor vfs_symlink looks further"
         )
+
+
+def test_a_trace_that_is_not_silent(tracefs: Any, workload: Any) -> None:
+    """What a view keeps to the end, or the buffer does, was recorded."""
+    with Tracer(tracefs).trace("p:mine do_sys_openat2") as trace:
+        workload.open("/etc/hostname")
+        assert explain(trace, 10) == ""
+        while trace.read(1).count(b"mine:") < 1:
+            pass
+        assert explain(trace, 10) == ""
 
 
 def test_an_instance_that_was_switched_off(tracefs: Any, workload: Any) -> None:
     with Tracer(tracefs).trace("p:mine do_sys_openat2") as trace:
         path = trace.instance.path("tracing_on")
         tracefs.write(path, b"0\n")
+        tracefs.write(trace.instance.path("trace"), b"", truncate=True)
         workload.open("/etc/hostname")
         place = path.rpartition("/")[0]
-        assert explain(trace) == (
+        assert explain(trace, 10) == (
             f"nothing in 10 seconds: recording is switched off at {place} ({path}: 0): echo 1 > {path}"
         )
 
@@ -264,7 +275,7 @@ def test_a_process_that_is_gone(tracefs: Any, workload: Any) -> None:
     with Tracer(tracefs).trace("p:mine do_sys_openat2", pid=workload.pid) as trace:
         trace.tracefs = Later()  # type: ignore[assignment]
         expected = f"nothing in 10 seconds: there is no process {workload.pid} any more, which alone is traced"
-        assert explain(trace) == expected
+        assert explain(trace, 10) == expected
         trace.tracefs = tracefs
 
 

@@ -244,9 +244,18 @@ def test_missed_hits(scripted: Any, capfd: Any) -> None:
     assert "WARNING: the kernel missed 2 hits of vfs_read: give it more instances (r100:...)" in capfd.readouterr().err
 
 
+def test_a_silent_duration_is_explained(scripted: Any, capfd: Any) -> None:
+    scripted.files["trace"] = HEADER
+    assert main(["-d", "0.25", "p:vfs_read"], tracefs=scripted) == 0
+    assert "NOTE: nothing in 0.25 seconds: vfs_read " in capfd.readouterr().err
+    scripted.files["trace"] = HEADER + LINE
+    assert main(["-d", "0.0", "p:vfs_read"], tracefs=scripted) == 0
+    assert "NOTE" not in capfd.readouterr().err
+
+
 def test_silence_is_explained_once(scripted: Any, capfd: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kprobe.running.TICK", 0.0)
-    monkeypatch.setattr("kprobe.doctor.silence.AFTER", 0.0)
+    monkeypatch.setattr("kprobe.running.SILENCE", 0.0)
     scripted.data.extend([None, None, None, b""])
     assert main(["p:vfs_read"], tracefs=scripted) == 0
     assert capfd.readouterr().err.count("NOTE: nothing in 0 seconds: ") == 1

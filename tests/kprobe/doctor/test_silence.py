@@ -21,7 +21,7 @@ def machine() -> Iterator[Any]:
 
 def said(tracefs: Any, *definitions: str, **options: Any) -> str:
     with Tracer(tracefs).trace(*definitions, **options) as trace:
-        return explain(trace)
+        return explain(trace, 10)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_machine_whose_work_is_known(machine: Any, definitions: tuple[str, ...
 def test_a_predecessor(machine: Any) -> None:
     kernel = machine.kernel
     with Tracer(kernel.tracefs).trace("p:do_sys_open") as trace:
-        assert explain(trace) == (
+        assert explain(trace, 10) == (
             "nothing in 10 seconds: do_sys_open was not called (kprobe_profile: 0 hits); this kernel has "
             "do_sys_openat2 for it"
         )
@@ -54,7 +54,7 @@ def test_a_wrapper_of_a_system_call(machine: Any) -> None:
     with Tracer(machine).trace("p:__x64_sys_openat flags=%dx:u32", filter="flags == 577") as trace:
         for _ in range(2):
             kernel.call("__x64_sys_openat", args=(0xFFFFC90000123F58,))
-        assert explain(trace) == (
+        assert explain(trace, 10) == (
             "nothing in 10 seconds: __x64_sys_openat was hit 2 times (kprobe_profile), but the filter 'flags == 577' "
             "let none through; the arguments of a system call are behind the pointer that __x64_sys_openat gets: "
             "kprobe args __x64_sys_openat"
@@ -65,7 +65,7 @@ def test_switches_that_keep_hits_away(machine: Any) -> None:
     path = "/sys/kernel/debug/kprobes/enabled"
     with Tracer(machine).trace("p:do_sys_openat2") as trace:
         off = Machine(lambda name: b"0\n" if name == path else _absent(name))
-        assert explain(trace, off) == (
+        assert explain(trace, 10, off) == (
             "nothing in 10 seconds: kprobes are switched off: probes can be added, and none is hit "
             f"({path}: 0): echo 1 > {path}"
         )
