@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kprobe.doctor.access import FIRST_PID_NAMESPACE
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
 from kprobe.instance import ROOM
 from kprobe.owners import read_session
@@ -81,8 +82,9 @@ def _pids(facts: Facts, place: str) -> Iterator[Diagnosis]:
 
 
 def _is_gone(facts: Facts, tid: int) -> bool:
-    """True if the traced machine is known to have no such thread."""
-    return facts.machine.is_known and facts.machine.text(f"/proc/{tid}/stat") is None
+    """True if the traced machine is known to have no such thread; in a container other pids are seen."""
+    inside = facts.machine.link("/proc/self/ns/pid") not in ("", FIRST_PID_NAMESPACE)
+    return facts.machine.is_known and not inside and facts.machine.text(f"/proc/{tid}/stat") is None
 
 
 def _buffer(facts: Facts, place: str) -> Iterator[Diagnosis]:

@@ -225,6 +225,12 @@ def test_threads_that_are_gone(made: Any) -> None:
     assert "is gone" not in said(made({"/proc/812/stat": "812 (cat) S"}), tracefs)
 
 
+def test_threads_that_a_container_cannot_see(made: Any) -> None:
+    tracefs = SimulatedKernel("6.1").tracefs
+    tracefs.write("set_event_pid", b"812\n")
+    assert "is gone" not in said(made({}, {"/proc/self/ns/pid": "pid:[4026532501]"}), tracefs)
+
+
 def test_a_probe_that_the_kernel_switched_off(made: Any) -> None:
     tracefs = SimulatedKernel("6.1").tracefs
     tracefs.write("kprobe_events", b"p:mine vfs_read\n")
