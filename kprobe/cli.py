@@ -173,6 +173,10 @@ def _report(error: BaseException) -> None:
     say(f"ERROR: {_words(error) if isinstance(error, OSError) else error}")
     for note in getattr(error, "__notes__", ()):
         say(f"ERROR: {note}")
+    from .errors import NotPermitted, TracefsMissing
+
+    if isinstance(error, NotPermitted | TracefsMissing):
+        say("kprobe doctor looks for the reason")
 
 
 def _words(error: OSError) -> str:

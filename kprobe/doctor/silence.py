@@ -34,7 +34,8 @@ def explain(trace: Trace, seconds: float, machine: Machine | None = None, proc: 
     facts = Facts(tracefs, machine_of(tracefs) if machine is None else machine)
     if trace.instance.is_own and recorded(facts, trace.instance.prefix):
         return ""
-    return f"nothing in {seconds:g} second{'' if seconds == 1 else 's'}: {next(_causes(trace, facts, proc))}"
+    cause = next(_causes(trace, facts, proc))
+    return f"nothing in {seconds:g} second{'' if seconds == 1 else 's'}: {cause}" if cause else ""
 
 
 def _causes(trace: Trace, facts: Facts, proc: str) -> Iterator[str]:
@@ -76,7 +77,7 @@ def _gone(trace: Trace, proc: str) -> str:
 
 
 def _held_back(trace: Trace, probes: list[Probe], hits: int) -> str:
-    """Say what keeps hits, which the kernel counts, from being recorded."""
+    """Say what keeps hits, which the kernel counts, from being recorded; "" if they may have been, among others'."""
     terms = trace.terms
     name = _names(probes)
     only = "" if terms.pid is None else f"process {terms.pid}"
@@ -86,6 +87,8 @@ def _held_back(trace: Trace, probes: list[Probe], hits: int) -> str:
         return f"{was}, but never by {only} with what the filter {terms.filter!r} lets through"
     if only:
         return f"{was}, but never by {only}"
+    if not terms.filter and not trace.instance.is_own:
+        return ""
     if not terms.filter:
         return f"{was}, but nothing was recorded: kprobe doctor looks for what holds it back"
     wrapped = [probe for probe in probes if _is_wrapped(probe)]

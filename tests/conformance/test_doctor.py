@@ -245,6 +245,9 @@ def test_a_trace_that_is_not_silent(tracefs: Any, workload: Any) -> None:
     with Tracer(tracefs).trace("p:mine do_sys_openat2") as trace:
         workload.open("/etc/hostname")
         assert explain(trace, 10) == ""
+    with Tracer(tracefs).trace("p:mine do_sys_openat2", top_level=True) as trace:
+        workload.open("/etc/hostname")
+        assert explain(trace, 10) == ""
         while trace.read(1).count(b"mine:") < 1:
             pass
         assert explain(trace, 10) == ""

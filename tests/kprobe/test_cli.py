@@ -204,7 +204,9 @@ def test_a_refusal(scripted: Any, capfd: Any) -> None:
 def test_no_permission(scripted: Any, capfd: Any) -> None:
     scripted.refuse["write kprobe_events"] = errno.EACCES
     assert main(["p:vfs_read"], tracefs=scripted) == 3
-    assert "ERROR: kprobe_events: Permission denied" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert "ERROR: kprobe_events: Permission denied" in said
+    assert said.endswith("\nkprobe doctor looks for the reason\n")
 
 
 def test_no_tracefs(capfd: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import os
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +202,30 @@ def test_files_that_cannot_be_read(made: Any) -> None:
     )
 
 
+READ_ONLY = "STOPS: the tracefs is mounted read-only\n  fact: /proc/self/mounts: {root} ro,relatime\n"
+CLOSED = "STOPS: no probe can be added by this process\n  fact: {root}/kprobe_events: not writable\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("ro,relatime", READ_ONLY + "  help: mount -o remount,rw {root}\n"),
+        ("rw,relatime", CLOSED + "  fact: /proc/self/status: Uid 1000\n  help: sudo kprobe doctor\n"),
+    ],
+)
+def test_a_tracefs_that_cannot_be_written(
+    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str, text: str
+) -> None:
+    """As a container mounts it, and as a user sees it."""
+    tracefs = Changed(SimulatedKernel("6.1").tracefs, {})
+    tracefs.root = root = f"{tmp_path}/tracing"
+    Path(root).mkdir()
+    Path(root, "kprobe_events").touch()
+    monkeypatch.setattr(os, "access", lambda path, mode: path != f"{root}/kprobe_events")
+    machine = made({"/proc/self/status": NOBODY, "/proc/self/mounts": f"tracefs {root} tracefs {options} 0 0\n"})
+    assert said(machine, tracefs) == text.format(root=root)
+
+
 def test_a_reader_of_trace_pipe(made: Any) -> None:
     pipe = "/sys/kernel/tracing/instances/mine/trace_pipe"
     own = "/sys/kernel/tracing/instances/kprobe_812_7_0/trace_pipe"
@@ -303,6 +328,8 @@ def test_words_that_mean_nothing(tmp_path: Path, capfd: Any) -> None:
 
 class Changed:
     """A tracefs with other files: bytes, an errno, or None for one that isn't there."""
+
+    root: str | None = None
 
     def __init__(self, tracefs: Any, files: dict[str, bytes | int | None]) -> None:
         self._tracefs = tracefs
