@@ -12,7 +12,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .backends import open_tracefs
-    from .definition import Place, Probe, parse
+    from .definition import parse
     from .errors import (
         AlreadyExists,
         AmbiguousSymbol,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         WaitedTooLong,
     )
     from .mounts import find_tracefs
+    from .probe import Place, Probe
     from .session import Trace, Tracer
     from .text import Event, Lost, Parser, StackTrace, Unparsed
     from .tracefs import Handle, LocalTracefs, Stream, Tracefs
@@ -73,7 +74,8 @@ __all__ = [
 
 _HOMES = {
     "backends": ("open_tracefs",),
-    "definition": ("Place", "Probe", "parse"),
+    "definition": ("parse",),
+    "probe": ("Place", "Probe"),
     "mounts": ("find_tracefs",),
     "session": ("Trace", "Tracer"),
     "text": ("Event", "Lost", "Parser", "StackTrace", "Unparsed"),

@@ -7,7 +7,6 @@ import errno
 from . import leftovers
 from .errors import KprobeError
 from .instance import ROOM
-from .listing import PATH
 from .processes import PROC
 from .undo import GONE, full
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .leftovers import Leftover
+    from .listing import Line
     from .tracefs import Tracefs
 
 
@@ -54,7 +54,7 @@ class Cleaning:
         if leftover.is_named and all(event.startswith(f"{leftover.name}/") for event in leftover.events):
             self._doubt(directory)
 
-    def _take_event(self, event: str, here: list[str], *, is_named: bool) -> None:
+    def _take_event(self, event: str, here: list[Line], *, is_named: bool) -> None:
         """Remove an event; in a group that the user named only if nothing speaks for another's use of it."""
         users = self._users(event)
         if not is_named and "" in users and not self._is_dry:  # at the top level it was the session's own doing
@@ -72,9 +72,9 @@ class Cleaning:
             self.has_failed |= not is_named
         elif here:
             command = f"-:{event}\n".encode(errors="surrogateescape")
-            if self._do(event, lambda: self._tracefs.write(PATH, command), "somebody has it enabled"):
+            if self._do(event, lambda: self._tracefs.write(here[0].file, command), "somebody has it enabled"):
                 for line in here:
-                    self._removed(event, line)
+                    self._removed(event, line.text)
 
     def _users(self, event: str) -> list[str]:
         """Return the places that use an event: "" for the top level, or instances/NAME."""
@@ -86,11 +86,12 @@ class Cleaning:
 
     def _doubt(self, directory: str) -> None:
         """Name the events that a kprobe may have left that was killed before it enabled its own."""
-        idle = [event for event in leftovers.probes(self._tracefs) if not self._users(event)]
+        probes = leftovers.probes(self._tracefs)
+        idle = [probes[event][0] for event in probes if not self._users(event)]
         if idle:
             self.notes.append(
                 f"NOTE: no event was enabled in {directory}. If one that nobody uses was added for it, remove it:"
-                + "".join(f"\n  echo '-:{event}' >> {full(self._tracefs, PATH)}" for event in idle)
+                + "".join(f"\n  echo '-:{line.event}' >> {full(self._tracefs, line.file)}" for line in idle)
             )
 
     def _removed(self, what: str, why: str) -> None:

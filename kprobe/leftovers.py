@@ -5,11 +5,15 @@ from __future__ import annotations
 from . import owners
 from .denial import denied
 from .instance import ROOM
-from .listing import PATH, read_lines
+from .listing import read_lines
+from .probe import ALL, KPROBES, UPROBES
 from .processes import PROC, threads
+
+KINDS = "prfte"  # as dynamic_events begins its lines, which also shows synthetic and user events
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .listing import Line
     from .owners import Owner
     from .tracefs import Tracefs
 
@@ -46,7 +50,7 @@ def find(tracefs: Tracefs, proc: str = PROC) -> list[Leftover]:
             instances = tracefs.listdir(ROOM)
         except OSError as error:
             raise denied(tracefs, ROOM, error) from error
-    events = list(probes(tracefs)) if tracefs.exists(PATH) else []
+    events = list(probes(tracefs))
     found = []
     for name in sorted({*instances, *(event.partition("/")[0] for event in events)}):
         session = owners.read_session(name)
@@ -61,15 +65,17 @@ def find(tracefs: Tracefs, proc: str = PROC) -> list[Leftover]:
     return found
 
 
-def probes(tracefs: Tracefs) -> dict[str, list[str]]:
-    """Return the lines of kprobe_events by their event, GROUP/NAME."""
-    try:
-        lines = read_lines(tracefs.read(PATH))
-    except OSError as error:
-        raise denied(tracefs, PATH, error) from error
-    found: dict[str, list[str]] = {}
-    for line in lines:
-        found.setdefault(line.event, []).append(line.text)
+def probes(tracefs: Tracefs) -> dict[str, list[Line]]:
+    """Return the lines of all probes by their event, GROUP/NAME, by dynamic_events or, before 5.0, the other files."""
+    found: dict[str, list[Line]] = {}
+    for file in (ALL,) if tracefs.exists(ALL) else (KPROBES, UPROBES):
+        try:
+            lines = read_lines(tracefs.read(file).replace(b"\t", b" ")) if file == ALL or tracefs.exists(file) else []
+        except OSError as error:
+            raise denied(tracefs, file, error) from error
+        for line in lines:
+            if line.text[0] in KINDS:
+                found.setdefault(line.event, []).append(line)
     return found
 
 

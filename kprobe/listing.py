@@ -1,4 +1,4 @@
-"""The lines of kprobe_events, and which of them are a given probe's.
+"""The lines of kprobe_events and its like, and which of them are a given probe's.
 
 The kernel shows a probe otherwise than it was written: with its group, with names for all arguments, maxactive filled
 in, offsets in decimal, addresses hashed, and arguments that it knows by BTF under their names in C.
@@ -7,20 +7,22 @@ Source: kernel 6.12, trace_kprobe_show(), trace_kprobe_match(), trace_probe_matc
 
 from __future__ import annotations
 
-from .definition import GROUP, RETURN
+from .probe import ALL, GROUP, KPROBES, RETURN, UPROBES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .definition import Probe
+    from .probe import Probe
 
-PATH = "kprobe_events"
 COMPARED = 63  # characters of a place or an argument that a delete compares on Linux 5.10; later ones take them whole
 
 
 class Line:
-    """One line of kprobe_events; `event` is its directory below events/, `args` are name=expression."""
+    """One line; `event` is its directory below events/, `args` are name=expression.
 
-    __slots__ = ("args", "event", "place", "text")
+    `file` is where the probe is added and removed: kprobe_events, uprobe_events or dynamic_events.
+    """
+
+    __slots__ = ("args", "event", "file", "place", "text")
 
     def __init__(self, text: str) -> None:
         head, *rest = text.split(" ")
@@ -29,6 +31,7 @@ class Line:
         self.event = event if "/" in event or not event else f"{GROUP}/{event}"  # the patch of 2009 has no groups
         self.place = rest[0] if rest else ""
         self.args = tuple(rest[1:])
+        self.file = ALL if head[:1] not in ("p", "r") else UPROBES if "/" in self.place else KPROBES
 
     def is_same(self, other: Line) -> bool:
         """True if both are one probe; maxactive changes when its module comes."""
@@ -66,7 +69,7 @@ def delete(line: Line, lines: list[Line]) -> str | None:
 
 def guess(probe: Probe) -> str | None:
     """Return the command that removes a probe as far as its definition tells, for when the list can't be read."""
-    if probe.place.address is not None:
+    if probe.place.address is not None or probe.kind == "u":
         return None
     words = [_place(probe)]
     for arg in probe.args:
@@ -83,7 +86,21 @@ def _place(probe: Probe) -> str:
 def _is_place(shown: str, probe: Probe) -> bool:
     if probe.place.address is not None:
         return shown.startswith("0x")
+    if probe.kind == "u":
+        return _in_file(shown) == (probe.place.path, probe.place.offset, probe.place.counter)
+    if probe.kind == "f":  # $retval makes a return probe of one at the entry
+        return shown.removesuffix(RETURN) == _place(probe)
     return shown.removesuffix("+0") == _place(probe)
+
+
+def _in_file(shown: str) -> tuple[str, int, int | None] | None:
+    """Return path, offset and reference counter of FILE:0x0000000000001000(0x20); None if it is something else."""
+    path, _, place = shown.rpartition(":")
+    offset, brace, counter = place.partition("(")
+    try:
+        return path, int(offset, 16), int(counter.rstrip(")"), 16) if brace else None
+    except ValueError:
+        return None
 
 
 def _may_be(shown: tuple[str, ...], args: tuple[str, ...]) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from .definition import NAME_MAX
 from .errors import DefinitionError
+from .probe import NAME_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .definition import Probe
+    from .probe import Probe
 
 RETURN_SUFFIX = "_return"
 

@@ -184,6 +184,12 @@ OPTIONS = (
     Option("--follow", "with -p: also what the process forks"),
     Option("--raw", "read raw pages in place of text: exact, whatever strings hold; printed as kprobe parse prints"),
     Option("--top-level", "don't make an instance of its own below instances/"),
+    Option(
+        "--max-probes",
+        "how many functions a name with * ? [...] may stand for; the default is 100",
+        metavar="N",
+        kind="number",
+    ),
     Option("--version", "the version", verbs=(TRACE, *OWN)),
     Option("--dry-run", "only say what there is", verbs=("clean",)),
     Option("--json", "an object a line", verbs=("list", "doctor")),

@@ -34,6 +34,7 @@ class CommandLine:
         self.follow = False
         self.try_for: float | None = None
         self.raw = False
+        self.max_probes: int | None = None
         self.help = False
         self.version = False
         self.texts: dict[str, str] = {}  # attribute -> its value as it was written

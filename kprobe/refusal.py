@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 
 from . import dialect, symbols
-from .definition import GROUP
 from .denial import DENIED, denied
 from .errorlog import explain, parse_filter_error, read_log
 from .errors import (
@@ -24,7 +23,7 @@ from .owners import read_session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .definition import Place, Probe
+    from .probe import Place, Probe
     from .tracefs import Tracefs
 
 BLACKLIST = "kernel's blacklist of kprobes (kprobes/blacklist in debugfs)"
@@ -68,7 +67,7 @@ def probe_refused(tracefs: Tracefs, path: str, probe: Probe, error: OSError, log
     shown, column = (entry.command, entry.column) if entry else ("", None)
     command = written
     if read_session(probe.group) is not None:  # the user sees his own words: the group is none of them
-        command, before = str(probe.in_group(GROUP)), f"{probe.group}/"
+        command, before = str(probe.in_default_group()), f"{probe.group}/"
         at = shown.find(before)
         if at >= 0:
             shown = shown.replace(before, "", 1)
@@ -100,7 +99,9 @@ def _place_hint(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) 
         return f"several functions are called {place.symbol}; name the module (MODULE:SYMBOL) or give an address"
     if kind is AlreadyExists:
         known = whose(tracefs, probe.event)
-        return known or f"choose another name, or remove the event: echo '-:{probe.event}' >> kprobe_events"
+        return known or f"choose another name, or remove the event: echo '-:{probe.event}' >> {probe.file}"
+    if probe.kind in ("t", "e", "u"):
+        return ""
     if kind is UnknownSymbol and place.symbol:
         return _unknown_symbol_hint(tracefs, probe)
     if says == "Failed to register probe event" and place.symbol:

@@ -1,17 +1,17 @@
-"""The probe in kprobe_events: added by appending one line, read back, and removed without harm to others."""
+"""The probe in kprobe_events or its like: added by appending one line, read back, removed without harm to others."""
 
 from __future__ import annotations
 
 import errno
 
-from . import refusal
-from .definition import GROUP
+from . import kinds, refusal
 from .dialect import switch
 from .errorlog import explain, read_log
 from .errors import AlreadyExists, Unsupported
 from .leftovers import whose
-from .listing import PATH, Line, delete, find, guess, read_lines
+from .listing import Line, delete, find, guess, read_lines
 from .owners import read_session
+from .probe import GROUP, KPROBES
 from .turn import Turn
 from .undo import full
 
@@ -19,13 +19,13 @@ APPENDS = b"Create/append/"  # in the README since Linux 5.4; before, a probe re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .definition import Probe
+    from .probe import Probe
     from .tracefs import Tracefs
     from .undo import Step, Undo
 
 
 class Registration:
-    """A probe of ours in kprobe_events.
+    """A probe of ours in its file.
 
     `line` is how the kernel shows it, None until it was read back; `is_written` is set once the kernel took it.
     `joined` are the lines of others that were seen to feed the same event.
@@ -40,9 +40,9 @@ class Registration:
         self._probe = probe
         self._before = {line.text for line in before}
         self.step: Step = undo.push(
-            f"remove {probe.event} from {PATH}",
+            f"remove {probe.event} from {probe.file}",
             self.remove,
-            command=lambda: f"echo '{self._command}' >> {full(tracefs, PATH)}",
+            command=lambda: f"echo '{self._command}' >> {full(tracefs, probe.file)}",
             is_left=self.is_left,
         )
 
@@ -63,7 +63,7 @@ class Registration:
             hint = f"{self._probe.event} is fed by another probe, too: {'; '.join(others)}; ours is taken back"
             raise _exists(self._probe, hint)
         if not ours:
-            raise Unsupported(f"event {self._probe.event}", f"{self._probe} is not in {PATH}")
+            raise Unsupported(f"event {self._probe.event}", f"{self._probe} is not in {self._probe.file}")
 
     def is_left(self) -> bool:
         """True if our probe is still there, under whatever name.  Raise `OSError`."""
@@ -88,18 +88,20 @@ class Registration:
             self.joined = tuple(line.text for line in lines if line not in ours[:1]) or self.joined
             command = self._delete(ours, lines)
         self._command = command
-        self._tracefs.write(PATH, f"{command}\n".encode(errors="surrogateescape"))
+        self._tracefs.write(self._probe.file, f"{command}\n".encode(errors="surrogateescape"))
 
     def _clear(self) -> None:
         """Remove our probe from a kernel that can only remove all: if there are no others.  Raise `OSError`."""
-        others = [line.text for line in _read(self._tracefs) if line.event != self._probe.event]
-        self._command = f"echo > {full(self._tracefs, PATH)}"
+        others = [line.text for line in _read(self._tracefs, self._probe.file) if line.event != self._probe.event]
+        self._command = f"echo > {full(self._tracefs, self._probe.file)}"
         if others:
             self._tracefs.write(f"events/{self._probe.event}/enabled", b"0\n")
             raise OSError(
-                errno.EBUSY, f"this kernel can only remove all probes, and has others: {'; '.join(others)}", PATH
+                errno.EBUSY,
+                f"this kernel can only remove all probes, and has others: {'; '.join(others)}",
+                self._probe.file,
             )
-        self._tracefs.write(PATH, b"\n", truncate=True)
+        self._tracefs.write(self._probe.file, b"\n", truncate=True)
 
     def renamed(self) -> list[Line]:
         """Return the lines of ours under a name that the kernel made: before Linux 4.12, of `r10:name`.
@@ -108,7 +110,7 @@ class Registration:
         """
         if self._probe.maxactive is None or b"r[maxactive]" in self._tracefs.read("README"):
             return []
-        new = [line for line in _read(self._tracefs) if line.text not in self._before]
+        new = [line for line in _read(self._tracefs, self._probe.file) if line.text not in self._before]
         return find([line for line in new if line.event.startswith(f"{GROUP}/r_")], self._probe)
 
     def _delete(self, ours: list[Line], lines: list[Line]) -> str:
@@ -118,7 +120,9 @@ class Registration:
         if command is None:
             shown = "; ".join(line.text for line in lines)
             raise OSError(
-                errno.EEXIST, f"others' probes feed the event, too, and can't be told from ours: {shown}", PATH
+                errno.EEXIST,
+                f"others' probes feed the event, too, and can't be told from ours: {shown}",
+                self._probe.file,
             )
         return command
 
@@ -127,7 +131,7 @@ class Registration:
         return self.line is None and self.is_written and bool(lines) and APPENDS in self._tracefs.read("README")
 
     def _lines(self) -> list[Line]:
-        return [line for line in _read(self._tracefs) if line.event == self._probe.event]
+        return [line for line in _read(self._tracefs, self._probe.file) if line.event == self._probe.event]
 
     def _ours(self, lines: list[Line]) -> list[Line]:
         known = self.line
@@ -135,23 +139,22 @@ class Registration:
 
 
 def add_probe(tracefs: Tracefs, undo: Undo, probe: Probe) -> Registration:
-    """Append the probe to kprobe_events, with the undo that removes it, and read back what that made.
+    """Append the probe to its file, with the undo that removes it, and read back what that made.
 
     Raise `AlreadyExists` if there is an event of that group and name, also if it came at the same moment: a probe is
     added to an event that exists, and each is given the other's hits.  Raise `Refused`, or `Unsupported` if the kernel
-    has no kprobe events, or made another event of it (before Linux 4.12 it takes `r10:name` but doesn't know the 10).
+    has no such probes, or made another event of it (before Linux 4.12 it takes `r10:name` but doesn't know the 10).
     """
-    if not tracefs.exists(PATH):
-        raise Unsupported("kprobe events", f"there is no {PATH}: it was built without CONFIG_KPROBE_EVENTS")
+    kinds.check(tracefs, probe)
     with Turn(tracefs):
         log = read_log(tracefs)
-        before = _read(tracefs)
+        before = _read(tracefs, probe.file)
         there = [line.text for line in before if line.event == probe.event]
         if there or tracefs.exists(f"events/{probe.event}"):
             raise _exists(probe, _owned_by_others(tracefs, probe, there))
         registration = Registration(tracefs, undo, probe, before)
         try:
-            tracefs.write(PATH, str(probe).encode(errors="surrogateescape") + b"\n")
+            tracefs.write(probe.file, str(probe).encode(errors="surrogateescape") + b"\n")
         except OSError as error:
             raise _refused(tracefs, undo, registration, probe, error, log) from error
         registration.is_written = True
@@ -164,20 +167,22 @@ def add_probe(tracefs: Tracefs, undo: Undo, probe: Probe) -> Registration:
 
 def missed(tracefs: Tracefs, probe: Probe) -> int:
     """Return how many hits the kernel could not record; 0 if that can't be read."""
-    return profiled(tracefs, probe)[1]
+    return (profiled(tracefs, probe) or (0, 0))[1]
 
 
-def profiled(tracefs: Tracefs, probe: Probe) -> tuple[int, int]:
-    """Return how often the probe was hit and how many hits the kernel missed, by kprobe_profile; 0, 0 without one.
+def profiled(tracefs: Tracefs, probe: Probe) -> tuple[int, int] | None:
+    """Return how often the probe was hit and how many hits the kernel missed, by kprobe_profile; None if not told.
 
     Its rows have no groups, but are in the order of kprobe_events.  If that changes meanwhile, all events of that name
     count.
     """
+    if probe.file != KPROBES:
+        return None
     try:
         text = tracefs.read("kprobe_profile").decode(errors="replace")
-        events = [line.event for line in _read(tracefs)]
+        events = [line.event for line in _read(tracefs, KPROBES)]
     except OSError:
-        return 0, 0
+        return None
     rows = [row for row in (line.split() for line in text.splitlines()) if len(row) == 3 and "".join(row[1:]).isdigit()]
     if [row[0] for row in rows] == [event.rpartition("/")[2] for event in events]:
         rows = [row for row, event in zip(rows, events, strict=True) if event == probe.event]
@@ -194,9 +199,9 @@ def _refused(
     It had none if the kernel logged a refusal, or if the list shows nothing of ours.  In a group that the user named a
     line like ours after EEXIST may be that of somebody who was faster: it stays, and the error says so.
     """
-    refused = refusal.probe_refused(tracefs, PATH, probe, error, log)
+    refused = refusal.probe_refused(tracefs, probe.file, probe, error, log)
     try:
-        there = [line for line in _read(tracefs) if line.event == probe.event]
+        there = [line for line in _read(tracefs, probe.file) if line.event == probe.event]
     except OSError:
         there = None
     is_logged = explain(log, read_log(tracefs), str(probe)) is not None
@@ -212,7 +217,7 @@ def _refused(
 
 def _exists(probe: Probe, hint: str, refused: AlreadyExists | None = None) -> AlreadyExists:
     if refused is None:
-        return AlreadyExists(PATH, str(probe), errno.EEXIST, says="", hint=hint)
+        return AlreadyExists(probe.file, str(probe), errno.EEXIST, says="", hint=hint)
     return AlreadyExists(
         refused.path,
         refused.command,
@@ -231,8 +236,8 @@ def _owned_by_others(tracefs: Tracefs, probe: Probe, lines: list[str]) -> str:
         return known
     what = "; ".join(lines) or f"events/{probe.event}"
     verb = "are" if len(lines) > 1 else "is"
-    return f"{what} {verb} somebody's; choose another name, or remove it: echo '-:{probe.event}' >> {PATH}"
+    return f"{what} {verb} somebody's; choose another name, or remove it: echo '-:{probe.event}' >> {probe.file}"
 
 
-def _read(tracefs: Tracefs) -> list[Line]:
-    return read_lines(tracefs.read(PATH))
+def _read(tracefs: Tracefs, file: str) -> list[Line]:
+    return read_lines(tracefs.read(file).replace(b"\t", b" "))

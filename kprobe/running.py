@@ -8,9 +8,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .definition import Probe
     from .options import CommandLine
     from .output import Output
+    from .probe import Probe
     from .session import Trace
     from .signals import Signals
     from .tracefs import Tracefs
@@ -30,7 +30,8 @@ def trace(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLi
 
     if not request.force:
         for probe in probes:
-            _warn(probe, tracefs)
+            if probe.kind in ("p", "r", "f") and not probe.place.is_pattern:
+                _warn(probe, tracefs)
     tracer = Tracer(tracefs)
     if request.view:
         for probe in probes:
@@ -46,6 +47,7 @@ def trace(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLi
         top_level=request.top_level,
         follow=request.follow,
         raw=request.raw,
+        max_probes=request.max_probes,
     )
     try:
         signals.end_by(running.stop)  # from here on nothing is cut short
@@ -123,7 +125,8 @@ def _explain(trace: Trace, seconds: float) -> None:
 
 
 def _named(trace: Trace) -> str:
-    return f"kprobe{'s' if len(trace.probes) > 1 else ''} {_names(trace)}"
+    kind = "kprobe" if all(probe.kind in ("p", "r") for probe in trace.probes) else "probe"
+    return f"{kind}{'s' if len(trace.probes) > 1 else ''} {_names(trace)}"
 
 
 def _names(trace: Trace) -> str:

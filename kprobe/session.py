@@ -7,13 +7,15 @@ import time
 from . import denial
 from .awaited import Awaited
 from .cleaning import clear
-from .definition import GROUP, Probe, parse
+from .definition import parse
 from .dialect import has_groups
 from .errors import Unsupported
 from .instance import Instance, new_session, open_instance, pick
 from .naming import distinct
 from .owners import this_process
+from .patterns import expand, expand_all
 from .picked import Picked
+from .probe import Probe
 from .processes import PROC
 from .registration import add_probe, missed
 from .standing import facts
@@ -71,6 +73,7 @@ class Tracer:
         top_level: bool = False,
         follow: bool = False,
         raw: bool = False,
+        max_probes: int | None = None,
     ) -> Trace:
         """Return the trace of these probes; it begins with `with`, or with iteration.
 
@@ -79,6 +82,8 @@ class Tracer:
         `stacktrace` has the kernel stack recorded after every event.  With a `duration` (seconds) events stay in the
         kernel's buffer until it is over.  `top_level` works without an instance of its own.  `raw` reads the kernel's
         raw pages in place of its text: the same records by iteration, exact whatever their strings hold, and no text.
+
+        A function's name with * ? [...] stands for all that fit, at most `max_probes` (default 100).
 
         Events that the user didn't name get different names.  Raise `DefinitionError`, also if a name is given twice;
         what the kernel refuses is raised when the trace begins.
@@ -94,6 +99,7 @@ class Tracer:
             top_level=top_level,
             follow=follow,
             raw=raw,
+            max_probes=max_probes,
         )
         return Trace(self, distinct([parse(one) if isinstance(one, str) else one for one in definitions]), terms)
 
@@ -101,7 +107,9 @@ class Tracer:
         """Return the `format` file that the probe's event would have; add the probe for that long only."""
         probe = definition if isinstance(definition, Probe) else parse(definition)
         undo = Undo()
-        if probe.group == GROUP and has_groups(self.tracefs):
+        if probe.place.is_pattern:
+            probe = expand(self.tracefs, probe).probes[0]
+        if not probe.has_own_group and has_groups(self.tracefs):
             probe = probe.in_group(new_session(self.tracefs, self.owner)[0])
         path = f"events/{probe.event}/format"
         try:
@@ -297,13 +305,15 @@ class Trace(Awaited):
     def _begin(self) -> None:
         tracefs, terms, tids = self.tracefs, self.terms, self._picked.find()
         self.notices += clear(tracefs, self._tracer.proc)
-        is_named = any(probe.group != GROUP for probe in self.probes)
+        is_named = any(probe.has_own_group for probe in self.probes)
+        self.probes, fitting, notices = expand_all(tracefs, self.probes, terms.max_probes)
+        self.notices += notices
         self.instance = open_instance(
             tracefs, self._undo, self._tracer.owner, top_level=terms.top_level, is_named=is_named
         )
         if has_groups(tracefs):
             session = self.instance.session
-            self.probes = tuple(probe.in_group(session) if probe.group == GROUP else probe for probe in self.probes)
+            self.probes = tuple(probe if probe.has_own_group else probe.in_group(session) for probe in self.probes)
         threads = pick(self.instance, tids)
         if not threads:
             self._picked.watch(self.instance, tids)
@@ -318,7 +328,8 @@ class Trace(Awaited):
             self.notices.append("threads that the process starts from now on are not seen")
         self._events = TracedEvents(tracefs, self._undo, self.instance)
         # late, as nothing tells whose an event in the user's group is, if we are killed, before it is enabled
-        self._events.add(self.probes)
+        self.notices += self._events.add(self.probes, {one.event for one in self.probes if one.place in fitting})
+        self.probes = self._events.probes
         self.notices += self._events.set_filter(terms.filter, threads)
         if terms.raw:
             self._open_raw()

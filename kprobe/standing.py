@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from .definition import GROUP
 from .owners import read_session
 from .registration import profiled
 
@@ -10,8 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .definition import Probe
     from .instance import Instance
+    from .probe import Probe
     from .tracefs import Tracefs
 
 UNKNOWN = "can't be read"
@@ -21,9 +20,10 @@ def facts(tracefs: Tracefs, instance: Instance, probes: Iterable[Probe], filter:
     """Return what there is to know: (what, how it is)."""
     found = []
     for probe in probes:
-        hits, lost = profiled(tracefs, probe)
+        counts = profiled(tracefs, probe)
+        hits, lost = counts or ("not counted", 0)
         own = read_session(probe.group) is not None
-        found.append(("event", str(probe.in_group(GROUP) if own else probe)))
+        found.append(("event", str(probe.in_default_group() if own else probe)))
         found.append(("enabled", instance.state(f"events/{probe.event}/enable") or UNKNOWN))
         found.append(("hits so far", f"{hits}, and {lost} that the kernel missed" if lost else str(hits)))
     found.append(("filter", filter or "none"))

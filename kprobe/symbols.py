@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .definition import Place
+    from .probe import Place
     from .tracefs import Tracefs
 
 LIST = "available_filter_functions"

@@ -6,7 +6,7 @@ from __future__ import annotations
 class Terms:
     """The options of `Tracer.trace`, under the same names.  Raise `ValueError` if they exclude each other."""
 
-    __slots__ = ("duration", "filter", "follow", "pid", "raw", "stacktrace", "tid", "top_level")
+    __slots__ = ("duration", "filter", "follow", "max_probes", "pid", "raw", "stacktrace", "tid", "top_level")
 
     def __init__(
         self,
@@ -19,6 +19,7 @@ class Terms:
         top_level: bool = False,
         follow: bool = False,
         raw: bool = False,
+        max_probes: int | None = None,
     ) -> None:
         if pid is not None and tid is not None:
             raise ValueError("pid or tid, not both")
@@ -30,3 +31,4 @@ class Terms:
         self.top_level = top_level
         self.follow = follow
         self.raw = raw
+        self.max_probes = max_probes

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from . import filters, refusal
 from .dialect import switch
-from .errors import FilterRefused
+from .errors import AlreadyExists, FilterRefused, Refused
 from .registration import add_probe
 from .undo import full
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
-    from .definition import Probe
     from .instance import Instance
+    from .probe import Probe
     from .registration import Registration
     from .tracefs import Tracefs
     from .undo import Step, Undo
@@ -31,10 +31,33 @@ class TracedEvents:
         self._registrations: list[tuple[Probe, Registration]] = []
         self._enabled: list[Step] = []
 
-    def add(self, probes: Iterable[Probe]) -> None:
-        """Add the probes, in their order."""
+    def add(self, probes: Iterable[Probe], optional: Collection[str]) -> list[str]:
+        """Add the probes, in their order; one whose event is in `optional` is left out if the kernel refuses it.
+
+        Return notices of that.  Raise what the first refusal says if none of those is taken.
+        """
+        left_out: list[Refused] = []
+        names: list[str] = []
+        taken = 0
         for probe in probes:
-            self._registrations.append((probe, add_probe(self._tracefs, self._undo, probe)))
+            try:
+                registration = add_probe(self._tracefs, self._undo, probe)
+            except Refused as error:
+                if probe.event not in optional or isinstance(error, AlreadyExists):
+                    raise
+                left_out.append(error)
+                names.append(str(probe.place))
+                continue
+            taken += probe.event in optional
+            self._registrations.append((probe, registration))
+        if left_out and not taken:
+            raise left_out[0]
+        return [f"left out, as the kernel refuses a probe there: {', '.join(names)}"] if names else []
+
+    @property
+    def probes(self) -> tuple[Probe, ...]:
+        """Those that were added."""
+        return tuple(probe for probe, _ in self._registrations)
 
     def set_filter(self, text: str, threads: str) -> list[str]:
         """Have each event let through what both filters do, or `threads` alone if it lacks a field of the other.

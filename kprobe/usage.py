@@ -16,7 +16,8 @@ LEAD = "USAGE: "
 PURPOSE = "Trace kernel probes, print what the kernel records, and leave nothing behind."
 LANGUAGE = """\
 definition: p:FUNCTION or r:FUNCTION [ARGUMENT ...], or with a name of your own p:NAME FUNCTION [ARGUMENT ...];
-  also rN:, p:GROUP/NAME, MODULE:FUNCTION+OFFSET, an address. p: is at the entry, r: at the return.
+  also rN:, p:GROUP/NAME, MODULE:FUNCTION+OFFSET, an address, a pattern. p: is at the entry, r: at the return.
+  Where the kernel has them: f:FUNCTION[%return], t:TRACEPOINT, e:GROUP.EVENT, u:FILE:OFFSET[%return].
 filter: the kernel's event filter, such as 'file ~ "*stat"'
 
   kprobe p:do_sys_openat2                                               opens

@@ -8,13 +8,13 @@ from functools import partial
 from typing import NamedTuple
 
 from kprobe.check.statements import DEFINITION, FILTER, Statement
-from kprobe.definition import GROUP
 from kprobe.denial import denied
 from kprobe.dialect import has_groups
 from kprobe.errorlog import LoggedError, parse_error_log, parse_filter_error, read_log
 from kprobe.errors import Unsupported
 from kprobe.instance import open_instance
 from kprobe.listing import Line, delete, read_lines
+from kprobe.probe import GROUP
 from kprobe.text.format import FormatField, parse_format
 from kprobe.undo import Undo
 

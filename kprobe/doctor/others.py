@@ -6,8 +6,8 @@ from kprobe import leftovers
 from kprobe.doctor.diagnosis import NOTE, Diagnosis, Fact
 from kprobe.errors import KprobeError
 from kprobe.instance import ROOM
-from kprobe.listing import PATH
 from kprobe.owners import read_session
+from kprobe.probe import KPROBES as PATH
 from kprobe.processes import PROC
 
 TYPE_CHECKING = False

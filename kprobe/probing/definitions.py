@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kprobe.definition import NAME_MAX
+from kprobe.probe import NAME_MAX
 from kprobe.probing.prototype import REGISTERS, register
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.definition import Place
+    from kprobe.probe import Place
     from kprobe.probing.prototype import CType, Prototype
 
 ARGUMENT_MAX = 31  # MAX_ARG_NAME_LEN is 32 with the NUL

@@ -169,7 +169,7 @@ def test_a_reader_that_sleeps_does_not_hold_up_the_end() -> None:
         (["--dry-run", "p:a"], 2, "ERROR: --dry-run goes with clean"),
         (["--kernels", "6.1", "p:a"], 2, "ERROR: unknown option --kernels"),
         (["--version=2"], 2, "ERROR: unknown option --version=2"),
-        (["q:a"], 2, "ERROR: a probe starts with p: or r:\n  q:a\n  ^"),
+        (["q:a"], 2, "ERROR: a probe starts with p: or r:, f:, t:, e: or u:\n  q:a\n  ^"),
         (["-p", "999999999", "p:a"], 2, "ERROR: no process 999999999"),
     ],
 )

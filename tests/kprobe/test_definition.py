@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kprobe.definition import NAME_MAX, Place, Probe, parse
+from kprobe.definition import Place, Probe, parse
 from kprobe.errors import DefinitionError
+from kprobe.probe import NAME_MAX
 
 # (text, the line that goes to kprobe_events, the event's directory)
 MEANT = [
@@ -56,6 +57,27 @@ MEANT = [
     ("p:vfs_read +0(%si)", "p:vfs_read vfs_read +0(%si)", "kprobes/vfs_read"),
     ("p:vfs_read \\5", "p:vfs_read vfs_read \\5", "kprobes/vfs_read"),
     ("p:vfs_read file->f_pos", "p:vfs_read vfs_read file->f_pos", "kprobes/vfs_read"),
+    ("p:vfs_*", "p:vfs vfs_*", "kprobes/vfs"),
+    ("r:x vfs_[rw]* $retval", "r:x vfs_[rw]* $retval", "kprobes/x"),
+    ("f:vfs_read count", "f:vfs_read count", "fprobes/vfs_read"),
+    ("f:vfs_read%return", "f:vfs_read vfs_read%return", "fprobes/vfs_read"),
+    ("f:g/x vfs_read a=$arg1", "f:g/x vfs_read a=$arg1", "g/x"),
+    ("t:sched_switch next->pid", "t:sched_switch sched_switch next->pid", "tracepoints/sched_switch"),
+    ("e:sched/sched_switch p=$prev_pid", "e:sched_switch sched.sched_switch p=$prev_pid", "eprobes/sched_switch"),
+    ("e:x sched.sched_switch if prev_pid > 1", "e:x sched.sched_switch if prev_pid > 1", "eprobes/x"),
+    (
+        "e:sched.sched_switch if prev_pid > 1",
+        "e:sched_switch sched.sched_switch if prev_pid > 1",
+        "eprobes/sched_switch",
+    ),
+    ("u:/bin/bash:0x1234", "p:p_bash_0x1234 /bin/bash:0x1234", "uprobes/p_bash_0x1234"),
+    ("u:x /bin/bash:4660%return", "r:x /bin/bash:0x1234", "uprobes/x"),
+    ("r:g/x ./a.out:010(0x20) $retval", "r:g/x ./a.out:0x8(0x20) $retval", "g/x"),
+    (
+        "p:/usr/lib/x86_64:1.so:0x10 %di",
+        "p:p_x86_64_1_so_0x10 /usr/lib/x86_64:1.so:0x10 %di",
+        "uprobes/p_x86_64_1_so_0x10",
+    ),
     # fetch arguments pass as they are, also those that no kernel takes today
     ("p:x vfs_read =%% a==b :::", "p:x vfs_read =%% a==b :::", "kprobes/x"),
     ("  p:x \t vfs_read\v %di\r\n", "p:x vfs_read %di", "kprobes/x"),
@@ -77,8 +99,8 @@ def test_the_line_means_itself(text: str, line: str, event: str) -> None:
     ("text", "column", "message"),
     [
         ("", 0, "the definition is empty"),
-        ("q:vfs_read", 0, "a probe starts with p: or r:"),
-        ("vfs_read", 0, "a probe starts with p: or r:"),
+        ("q:vfs_read", 0, "a probe starts with p: or r:, f:, t:, e: or u:"),
+        ("vfs_read", 0, "a probe starts with p: or r:, f:, t:, e: or u:"),
         (" rx:x vfs_read", 2, "a probe starts with p: or r: or rN:, N a number"),
         ("r-1:x vfs_read", 1, "a probe starts with p: or r: or rN:, N a number"),
         ("p10:x vfs_read", 1, "maxactive is for return probes (r) only"),
@@ -88,20 +110,27 @@ def test_the_line_means_itself(text: str, line: str, event: str) -> None:
         ("p:x vfs_read+", 12, "this is not an offset"),
         ("p:x vfs_read+5z", 12, "this is not an offset"),
         ("p:x vfs_read+09", 12, "this is not an offset"),
-        ("p:x /bin/sh:0x10", 4, "a kernel place holds no slash (that would be a user-space probe)"),
+        ("f:x /bin/sh:0x10", 4, "a kernel place holds no slash (that would be a user-space probe)"),
+        ("p:x /bin/sh", 4, "a user-space place is FILE:OFFSET, an offset in the file, such as /bin/bash:0x1234"),
+        ("u:x sh:0x10", 4, "a user-space place is FILE:OFFSET, an offset in the file, such as /bin/bash:0x1234"),
+        ("u:/bin/sh:main", 10, "a user-space place is FILE:OFFSET, an offset in the file, such as /bin/bash:0x1234"),
+        ("u:/bin/sh:0x10%retur", 14, "the only suffix of a place is %return"),
+        ("u:/bin/sh:0x10(0x", 14, "this is not the offset of a reference counter: (0x20)"),
+        ("r10:/bin/sh:0x10", 1, "maxactive is for return probes of the kernel's functions only"),
+        ("e10:x sched.sched_switch", 1, "maxactive is for return probes (r) only"),
+        ("e:x sched_switch", 4, "an event probe is at GROUP.EVENT, such as sched.sched_switch"),
+        ("t:x sched/sched_switch", 4, "a tracepoint is its name alone, such as sched_switch"),
+        ("t x", 0, "a probe starts with p: or r:, f:, t:, e: or u:"),
         ("p:vfs_read%retur", 10, "the only suffix of a place is %return"),
         ("p:9x vfs_read", 2, "a name begins with a letter or _, and holds letters, digits and _"),
         ("p:my-probe vfs_read", 4, "a name begins with a letter or _, and holds letters, digits and _"),
         ("p:my$probe vfs_read", 4, "a name begins with a letter or _, and holds letters, digits and _"),
         ("p:größe vfs_read", 4, "a name begins with a letter or _, and holds letters, digits and _"),
         ("p:my-probe", 4, "this is not an offset; a name holds letters, digits and _ only"),
-        ("p:vfs_*", 6, "a kprobe is at one function: wildcards aren't taken"),
-        ("p:x vfs_rea?", 11, "a kprobe is at one function: wildcards aren't taken"),
-        ("p:vfs_[rw]* %di", 6, "a kprobe is at one function: wildcards aren't taken"),
+        ("p:vfs_*+4", 7, "a pattern is of functions, and takes no offset"),
         ("p:x vfs_read;p:y vfs_write", 12, "one probe at a time"),
         ("p:x vfs_read()", 4, "this is not a function's name, which holds letters, digits, _ and ."),
-        ("P:vfs_read", 0, "a probe starts with p: or r:, in lower case"),
-        ("t:sched/sched_switch", 0, "a probe starts with p: or r:, and t: (a tracepoint probe) isn't for kprobe"),
+        ("P:vfs_read", 0, "a probe starts with p: or r:, f:, t:, e: or u:, in lower case"),
         ("p:a.b/c vfs_read", 2, "this is neither [GROUP/]EVENT nor a place"),
         ("p:x vfs_read\np:y vfs_read", 12, "the definition holds a newline: give one probe"),
         ("p:x vfs_read \0", 13, "the definition holds a NUL character"),
