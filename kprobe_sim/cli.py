@@ -280,7 +280,7 @@ def _machine(arguments: argparse.Namespace) -> SimBackend:
     cpus: int = arguments.cpus or max(needed, profile.load(arguments.kernel).cpus)
     kernel = SimulatedKernel(arguments.kernel, cpus=cpus, clock=time.monotonic_ns)
     kernel.files.follow_host()
-    return SimBackend(kernel, activity)
+    return SimBackend(kernel, activity, arguments.activity)
 
 
 def _run(machine: SimBackend, command: Sequence[str], follow: bool, whole: bool, loaded: Callable[[], None]) -> int:

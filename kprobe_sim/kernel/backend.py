@@ -13,9 +13,9 @@ from kprobe_sim.kernel.simulated import SimulatedKernel
 
 
 class SimBackend(SimTracefs[SimulatedKernel]):
-    """The tracefs of a simulated kernel that can be set to work."""
+    """The tracefs of a simulated kernel that can be set to work, by an activity of that name."""
 
-    def __init__(self, kernel: SimulatedKernel, activity: Activity, name: str = "opens") -> None:
+    def __init__(self, kernel: SimulatedKernel, activity: Activity, name: str) -> None:
         super().__init__(kernel)
         self._activity = activity
         self._name = name

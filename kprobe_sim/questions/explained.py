@@ -63,7 +63,7 @@ def open_altered(kernel: str, answers: Mapping[str, Any]) -> SimBackend:
     """
     build = copy.copy(profile.load(kernel))  # what is made of a build once is made for this one anew
     build.__dict__["answers"] = MappingProxyType({**build.answers, **answers})
-    return SimBackend(SimulatedKernel(build), load("idle"))
+    return SimBackend(SimulatedKernel(build), load("idle"), "idle")
 
 
 def _plain(value: Any) -> Any:

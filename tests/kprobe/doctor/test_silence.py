@@ -40,6 +40,14 @@ def test_a_machine_whose_work_is_known(machine: Any, definitions: tuple[str, ...
     assert said(machine, *definitions) == f"nothing in 10 seconds: {text}"
 
 
+def test_an_activity_that_was_named() -> None:
+    tracefs: Any = open_tracefs("sim:6.1,activity=perf-tools")
+    assert tracefs.never_calls("vfs_read") == "the activity `perf-tools` never calls vfs_read"
+    assert tracefs.never_calls("do_sys_open") == ""
+    assert tracefs.never_calls("tcp_init_cwnd") == ""
+    tracefs.close()
+
+
 def test_a_predecessor(machine: Any) -> None:
     kernel = machine.kernel
     with Tracer(kernel.tracefs).trace("p:do_sys_open") as trace:
