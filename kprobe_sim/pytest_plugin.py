@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .kernel.workload import Workload
     from .testing.machine_reports import MachineReports
     from .testing.machines import Backend
+    from .testing.unsupported import Unsupported
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -92,6 +93,9 @@ def pytest_configure(config: pytest.Config) -> None:
     from .testing.machine_reports import MachineReports
 
     config.pluginmanager.register(MachineReports(), "kprobe machines")
+    from .testing.unsupported import Unsupported
+
+    config.pluginmanager.register(Unsupported(), "kprobe unsupported")
     specs = [_full_spec(spec) for spec in config.getoption("tracefs")]
     if len(set(specs)) > 1:
         from .testing.kernel_table import KernelTable
@@ -158,6 +162,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         outcome = yield
     _reports(item.config).add_to(outcome.get_result())
     if call.excinfo is not None:
+        _unsupported(item.config).look_at(item.nodeid, call.excinfo.value, outcome.get_result())
         error = call.excinfo.value
         if any(
             kind.__module__ == "kprobe_vm.errors" and kind.__name__ == "MachineError" for kind in type(error).__mro__
@@ -208,6 +213,7 @@ def tracefs(request: pytest.FixtureRequest, tracefs_backend: Backend) -> Iterato
         module.addfinalizer(tracefs_backend.end_module)
     own = node.get_closest_marker("own_guest") is not None or request.config.getoption("guest_per") == "test"
     from .testing.machines import Unusable
+    from .testing.unsupported import REASON
 
     try:
         # a guest may have to be waited for, and says so on standard error
@@ -216,12 +222,13 @@ def tracefs(request: pytest.FixtureRequest, tracefs_backend: Backend) -> Iterato
     except Unusable as error:
         raise pytest.UsageError(str(error)) from error.__cause__
     node.user_properties += [("tracefs", _full_spec(spec)), ("kernel", tracefs_backend.release(fresh))]
+    _unsupported(request.config).begin(node.nodeid, tracefs_backend, fresh)
     needed = [text for mark in node.iter_markers("needs") for text in mark.args]
     if needed:
         readme = fresh.read("README").decode("utf-8", "replace")
         missing = [text for text in needed if text not in readme]
         if missing:
-            pytest.skip(f"unsupported: the README lacks {', '.join(map(repr, missing))}")
+            pytest.skip(f"{REASON}{', '.join(map(repr, missing))} (not in README)")
     yield fresh
     if _kind(spec) == "sim":
         close = getattr(fresh, "close", None)
@@ -363,6 +370,11 @@ class _Beside:
 def _reports(config: pytest.Config) -> MachineReports:
     reports: MachineReports = config.pluginmanager.getplugin("kprobe machines")
     return reports
+
+
+def _unsupported(config: pytest.Config) -> Unsupported:
+    found: Unsupported = config.pluginmanager.getplugin("kprobe unsupported")
+    return found
 
 
 def _has_guests(config: pytest.Config) -> bool:

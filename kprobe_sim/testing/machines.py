@@ -39,6 +39,7 @@ class Backend:
         self._is_own = False  # the last test had a machine of its own
         self._pristine: Pristine | None = None
         self._failure = ""
+        self.absent: dict[str, str] | None = None  # what this kernel lacks, once a test has asked (unsupported.py)
 
     def fresh(self, test: str = "", *, own: bool) -> Any:
         """Return a pristine tracefs for a test, which is named if it leaves what can't be undone.

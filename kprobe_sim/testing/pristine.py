@@ -13,7 +13,7 @@ from typing import Any
 
 from .pristine_events import Events
 from .pristine_values import Values
-from .texts import names
+from .texts import names, read_each
 
 _OPTIONS = ("trace_options", "options/", "current_tracer")  # writes that may change the files below options/
 
@@ -31,12 +31,14 @@ class Pristine:
         self._tracefs = tracefs
         self._is_owned = hasattr(tracefs, "renew")
         self._is_taken = False  # the machine was, by which anything can be done
+        self.refused: tuple[OSError, bytes] | None = None  # the last write that was, and what was written
         self._open: list[Any] = []
         self._touched: dict[str, None] = {}
         self._instances: dict[str, None] = {}
         self._before = self._present()
         self._values = Values(tracefs, owned=self._is_owned)
         self._events = Events(tracefs)
+        self._has_errors = tracefs.exists("error_log")  # since 5.2
         around = getattr(tracefs, "surroundings", None)
         self._surroundings = around() if around is not None else None
 
@@ -49,7 +51,11 @@ class Pristine:
     def write(self, path: str, data: bytes, *, truncate: bool = False) -> None:
         """Write as the tracefs below does."""
         self._note(path)
-        self._tracefs.write(path, data, truncate=truncate)
+        try:
+            self._tracefs.write(path, data, truncate=truncate)
+        except OSError as error:
+            self.refused = error, data
+            raise
 
     def open(self, path: str, flags: int = os.O_RDONLY) -> Any:
         """Open as the tracefs below does; `reset` closes what a failed test left open."""
@@ -72,8 +78,8 @@ class Pristine:
 
     def is_in_use(self) -> bool:
         """Return whether somebody traces here: a probe, an enabled event or a tracer that isn't nop."""
-        read = self._tracefs.read
-        return bool(read("dynamic_events") or read("set_event")) or read("current_tracer") != b"nop\n"
+        in_use = read_each(self._tracefs, [*self._events.lists, "set_event"])
+        return any(in_use.values()) or self._tracefs.read("current_tracer") != b"nop\n"
 
     def reset(self) -> list[str]:
         """Undo everything, in the order of the kernel's selftests; return in words what can't be undone."""
@@ -91,10 +97,12 @@ class Pristine:
         self._values.clear_lists()
         left += self._events.undo(touched, self._filtered() if everywhere else ())
         left += self._values.restore(options=everywhere or any(path.startswith(_OPTIONS) for path in touched))
-        tracefs.write("error_log", b"", truncate=True)
+        if self._has_errors:
+            tracefs.write("error_log", b"", truncate=True)
         tracefs.write("trace", b"", truncate=True)
         tracefs.write("tracing_on", b"1")
         self._touched.clear()
+        self.refused = None
         self._instances.clear()
         self._is_taken = False
         return left

@@ -20,12 +20,13 @@ _OFF = (b"", b"0\n")
 
 
 class _Found(NamedTuple):
-    """What is at events: the texts of files by path, some of them triggers, switches and filters."""
+    """What is at events: the texts of files by path, some of them triggers, switches, filters and lists of events."""
 
     texts: Mapping[str, bytes]
     triggers: Mapping[str, bytes]
     enables: Sequence[str]
     filters: Sequence[str]
+    lists: Sequence[str]
 
     @property
     def is_anything(self) -> bool:
@@ -35,7 +36,7 @@ class _Found(NamedTuple):
         """Say in words what is there, but for switches, as set_event has those of all events that are on."""
         texts = self.texts
         left = [f"{name} stays on" for name in lines(texts.get("set_event", b""))]
-        left += [f"{line} stays in dynamic_events" for line in lines(texts.get("dynamic_events", b""))]
+        left += [f"{line} stays in {name}" for name in self.lists for line in lines(texts.get(name, b""))]
         left += [f"{path} stays {line}" for path, text in self.triggers.items() for line in lines(text)]
         left += [
             f"{path} stays {texts[path].decode('utf-8', 'replace').strip()}"
@@ -50,6 +51,9 @@ class Events:
 
     def __init__(self, tracefs: Any) -> None:
         self._tracefs = tracefs
+        # dynamic_events has all of them, since 5.0
+        several = ("dynamic_events",), ("synthetic_events", "uprobe_events", "kprobe_events")
+        self.lists = [name for name in several[not tracefs.exists("dynamic_events")] if tracefs.exists(name)]
 
     def undo(self, touched: Sequence[str], filtered: Iterable[str]) -> list[str]:
         """Undo what was done at events, and return in words what can't be.
@@ -71,15 +75,16 @@ class Events:
             for path, text in read_each(self._tracefs, found.enables).items():
                 if text not in _OFF:
                     self._try(path, b"0")
-            if found.texts.get("dynamic_events"):
-                self._delete_events()
+            for name in self.lists:
+                if found.texts.get(name):
+                    self._delete_events(name)
             before, found = found, self._look(touched, filters)
         return found.left()
 
     def _look(self, touched: Sequence[str], filters: Sequence[str]) -> _Found:
         triggers = [path for path in reversed(touched) if path.endswith("/trigger")]
         enables = [path for path in touched if path.endswith("/enable")]
-        texts = read_each(self._tracefs, ["set_event", "dynamic_events", *triggers, *enables, *filters])
+        texts = read_each(self._tracefs, ["set_event", *self.lists, *triggers, *enables, *filters])
         listed = []
         for line in lines(texts.get("set_event", b"")):
             system, _, event = line.partition(":")
@@ -87,7 +92,8 @@ class Events:
                 listed.append(path)
         if listed:
             texts |= read_each(self._tracefs, listed)
-        return _Found(texts, {path: texts.get(path, b"") for path in (*triggers, *listed)}, enables, filters)
+        shown = {path: texts.get(path, b"") for path in (*triggers, *listed)}
+        return _Found(texts, shown, enables, filters, self.lists)
 
     # triggers
 
@@ -103,11 +109,12 @@ class Events:
 
     # dynamic events
 
-    def _delete_events(self) -> None:
-        self._truncate("dynamic_events")
+    def _delete_events(self, name: str) -> None:
+        self._truncate(name)
         # one that is in use keeps them all; and what is attached to another goes before that
-        for line in reversed(self._text("dynamic_events").splitlines()):
-            self._try("dynamic_events", b"-:" + line.split()[0].partition(b":")[2])
+        for line in reversed(self._text(name).splitlines()):
+            event = line.split()[0]
+            self._try(name, b"!" + line if name == "synthetic_events" else b"-:" + event.partition(b":")[2])
 
     # filters
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -10,12 +11,16 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from kprobe_sim.builds.profile import Profile
+from kprobe_sim.testing.unsupported import REASON, has_function
 
 from .builds import Answered, Build, build_of, recorded_of
 
 T = TypeVar("T")
 
 _OPTIMIZATION = "proc/sys/debug/kprobes-optimization"
+# what the suite's tests place their probes on; older kernels call the first two otherwise
+_FUNCTIONS = ("do_sys_openat2", "kernel_clone", "ksys_fadvise64_64")
+_LACKING = pytest.StashKey[dict[str, list[str]]]()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -27,8 +32,23 @@ def pytest_runtest_call(item: pytest.Item) -> None:
     backend = getattr(item, "funcargs", {}).get("tracefs_backend")
     machine = None if backend is None else getattr(backend.opened, "machine", None)
     if machine is not None:
+        if "/" in backend.spec:
+            _note_lacking_functions(item, backend)
         with contextlib.suppress(FileNotFoundError):
             machine.files.write(_OPTIMIZATION, b"0")
+
+
+def _note_lacking_functions(item: pytest.Item, backend: Any) -> None:
+    """Note of a test that it is about a function which this kernel, one that came by its path, hasn't got."""
+    known = item.config.stash.setdefault(_LACKING, {})
+    if backend.spec not in known:
+        known[backend.spec] = [name for name in _FUNCTIONS if not has_function(backend.opened, name)]
+    words = getattr(item, "callspec", None)
+    about = f"{words and words.params}{inspect.getsource(item.obj)}"  # type: ignore[attr-defined]  # they are functions
+    for name in known[backend.spec]:
+        if name in about:
+            notes: Any = item.config.pluginmanager.getplugin("kprobe unsupported")
+            notes.is_about(f"function {name} (not in this kernel)")
 
 
 @pytest.fixture
@@ -69,4 +89,6 @@ def recorded(tracefs: Any, tracefs_backend: Any, release: str, users_profiles: l
         return recorded_of(release, tracefs_backend.spec, users_profiles)
     except LookupError as error:
         said = str(error)
+    if "/" in tracefs_backend.spec:  # a kernel of one's own, of which nobody has made one
+        pytest.skip(f"{REASON}facts of the build (no profile: kprobe-vm record)")
     pytest.fail(said, pytrace=False)

@@ -133,7 +133,7 @@ def test_a_backend_that_cannot_run_is_an_error(run, tmp_path) -> None:  # type: 
         ("sim:6.1,activity=./nosuch", "activity ./nosuch: No such file or directory"),
         ("vm:six", "'six' is no kernel series (as 6.1), no release and no path (which has a /)"),
         ("vm:./bzImage", "./bzImage: No such file or directory"),
-        ("vm:6.1,warm", "vm:6.1,warm: 'warm' is none of idle, cold, cpus=N, memory=MiB"),
+        ("vm:6.1,warm", "vm:6.1,warm: 'warm' is none of idle, cold, serial, cpus=N, memory=MiB"),
     ],
 )
 def test_a_bad_spec_is_told_of_once(run, spec: str, said: str) -> None:  # type: ignore[no-untyped-def]
@@ -244,5 +244,5 @@ def test_needs(run) -> None:  # type: ignore[no-untyped-def]
         def test_missing(tracefs): pass
         """
     )
-    result.stdout.fnmatch_lines(["*unsupported: the README lacks 'no such feature'*"])
+    result.stdout.fnmatch_lines(["*unsupported on this kernel: 'no such feature' (not in README)*"])
     result.assert_outcomes(passed=1, skipped=1)

@@ -97,8 +97,10 @@ def elf(*notes: tuple[bytes, int]) -> bytes:
 def test_a_kernel_that_qemu_cannot_enter_is_left_packed() -> None:
     assert has_pvh_entry(elf((b"GNU", 3), (b"Xen", 18)))
     assert not has_pvh_entry(elf((b"GNU", 18), (b"Xen", 6)))
+    assert has_pvh_entry(elf((b"Xen", 18)) + b"Linux version 5.0.0-65-generic (")
+    assert not has_pvh_entry(elf((b"Xen", 18)) + b"Linux version 4.15.0-213-generic (")  # for Xen alone
     packed = bzimage(gzip.compress(elf((b"Xen", 6))))
-    with pytest.raises(KernelImage, match=r"^the kernel has no PVH entry \(CONFIG_PVH\)$"):
+    with pytest.raises(KernelImage, match=r"^the kernel has no PVH entry for QEMU"):
         startable_vmlinux(packed)
 
 

@@ -226,7 +226,7 @@ class Kernels:
             release = found[1].decode() if found else ""
             if not has_pvh_entry(image):
                 raise NoSuchKernel(
-                    f"{path} is a vmlinux that QEMU can't start by itself (no PVH entry: CONFIG_PVH, since 4.21): "
+                    f"{path} is a vmlinux that QEMU can't start by itself (no PVH entry: CONFIG_PVH, since 5.0): "
                     "name the bzImage (arch/x86/boot/bzImage, /boot/vmlinuz-RELEASE) instead"
                 )
             return Kernel(release, series_of(release), path.absolute(), name, self._modules_of(path, release, modules))
