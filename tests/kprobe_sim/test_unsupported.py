@@ -8,6 +8,8 @@ from kprobe.backends import open_tracefs
 from kprobe_sim.testing.pristine import Pristine
 from kprobe_sim.testing.unsupported import absent, named
 
+pytest_plugins = ["pytester"]
+
 # by the lists of files that were recorded of these kernels
 NONE_WITHOUT_DEBUGGING = {"events/…/hist_debug", "events/…/inject"}
 SINCE_4_20 = {
