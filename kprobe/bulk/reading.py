@@ -16,6 +16,7 @@ from kprobe.bulk.rows import Rows
 from kprobe.bulk.types import declared_types
 from kprobe.text import Event, Parser, Record
 from kprobe.text.line import Formats
+from kprobe.text.parser import State
 
 WINDOW: Final = 1 << 20  # so much text is read at once; the tables that are given hold so much
 _FIRST: Final = 1 << 16  # and so much as long as there are new probes in it
@@ -71,15 +72,48 @@ class Reading:
                 waiting.append(piece)
                 size += len(piece)
                 if size >= self._window:
-                    yield self._read(b"".join(waiting))
+                    yield self.read(b"".join(waiting))
                     waiting, size = [], 0
         except OSError as error:
             problem = error
-        yield self._read(b"".join(waiting), final=True)
+        yield self.read(b"".join(waiting), final=True)
         if problem is not None:
             raise problem
 
-    def _read(self, more: bytes, *, final: bool = False) -> dict[str, pa.Table]:
+    @property
+    def state(self) -> State | None:
+        """What was learned of the text so far, if all of it is read and what follows can be read with that alone."""
+        return None if self._text else self._parser.state
+
+    @property
+    def offset(self) -> int:
+        """Where the text begins that isn't read yet."""
+        return self._base
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it is settled what reads: text of some length has come."""
+        return self._load is None
+
+    def take_back(self) -> bytes:
+        """Give back the text that isn't read yet, as if it had not come."""
+        text, self._text = self._text, b""
+        return text
+
+    @property
+    def known(self) -> dict[str, tuple[str, ...]]:
+        """The events with their arguments that have a table."""
+        return self._rows.known
+
+    def resume(self, state: State, offset: int, known: Mapping[str, Iterable[str]] | None = None) -> None:
+        """Go on at a byte of the file with what was learned of the text before, and which events have a table."""
+        self._parser.resume(state)
+        if known is not None:
+            self._rows.begin(known)
+        self._text, self._base = b"", offset
+
+    def read(self, more: bytes, *, final: bool = False) -> dict[str, pa.Table]:
+        """Read more text, as far as it is whole; give tables by name."""
         text = self._text + more
         self._has_learned = False
         if self._load is not None and (self._is_asked or self._base > WINDOW):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -28,8 +28,8 @@ Types: TypeAlias = Callable[[str], Mapping[str, pa.DataType]]
 
 # A hostile trace can give each event another name, and each record other arguments: more than so many have no table,
 # and no column, of their own.
-_EVENTS: Final = 256
-_ARGUMENTS: Final = 256
+EVENTS: Final = 256
+ARGUMENTS: Final = 256
 
 _SPECIAL: Final = {
     "_stacks": STACK,
@@ -62,14 +62,23 @@ class Rows:
         self._found: dict[str, list[tuple[int, Any]]] = {}
         self._arguments: dict[str, dict[str, None]] = {}
 
+    def begin(self, known: Mapping[str, Iterable[str]]) -> None:
+        """Know these events with their arguments, and no others."""
+        self._arguments = {name: dict.fromkeys(arguments) for name, arguments in known.items()}
+
+    @property
+    def known(self) -> dict[str, tuple[str, ...]]:
+        """The events with their arguments that have been there."""
+        return {name: tuple(arguments) for name, arguments in self._arguments.items()}
+
     def knows(self, name: str, fields: Mapping[str, Any]) -> bool:
         """Say whether there is room for an event, and for all of its arguments."""
         known = self._arguments.get(name)
         if known is None:
-            if len(self._arguments) >= _EVENTS or len(stem(name)) > _LONGEST:
+            if len(self._arguments) >= EVENTS or len(stem(name)) > _LONGEST:
                 return False
             known = self._arguments[name] = {}
-        if len(known) + len(fields) > _ARGUMENTS and len(known.keys() | fields.keys()) > _ARGUMENTS:
+        if len(known) + len(fields) > ARGUMENTS and len(known.keys() | fields.keys()) > ARGUMENTS:
             return False
         known.update(dict.fromkeys(fields))
         return True

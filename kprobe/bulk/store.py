@@ -12,7 +12,7 @@ from kprobe.bulk.columns import EVENT, LABEL, as_type, has_negative
 from kprobe.bulk.merge import conformed, unified
 
 FORMATS: Final = ("parquet", "arrow")
-_HELD: Final = 1 << 23  # bytes of tables that wait to be written, of all files
+HELD: Final = 1 << 23  # bytes of tables that wait to be written, of all files
 _GROUP: Final = 1 << 17  # rows of a file that are written together, at most
 _BATCH: Final = 1 << 13  # values that are encoded together
 _CONTEXT: Final = frozenset(EVENT.names)
@@ -27,15 +27,16 @@ class Store:
     """Writes tables into a directory that is empty or isn't there; raise `NotEmpty` and `OSError`.
 
     A file has its name once it is whole: until then it begins with a dot.  If the type of a column changes after rows
-    were written, the file is written anew with the type that holds both.
+    were written, the file is written anew with the type that holds both.  `held` bytes of tables wait to be written.
     """
 
-    def __init__(self, directory: str, form: str) -> None:
+    def __init__(self, directory: str, form: str, held: int | None = None) -> None:
         os.makedirs(directory, exist_ok=True)
         if there := sorted(os.listdir(directory)):
             raise NotEmpty(f"{directory} isn't empty ({there[0]}): name another directory, or empty it")
         self._directory = directory
         self._form = form
+        self._held = HELD if held is None else held
         self._files: dict[str, _File] = {}
         self.rows = 0
 
@@ -49,7 +50,7 @@ class Store:
             self.rows += len(table)
         held = sum(file.held for file in self._files.values())
         for file in sorted(self._files.values(), key=lambda file: -file.held):
-            if held <= _HELD and file.rows < _GROUP:
+            if held <= self._held and file.rows < _GROUP:
                 continue
             held -= file.held
             file.flush()

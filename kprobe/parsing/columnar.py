@@ -6,7 +6,7 @@ import os
 import sys
 
 from kprobe.output import Progress, say
-from kprobe.parsing.source import NotText, Source
+from kprobe.parsing.source import GZIP, TRACE_DAT, ZSTD, NotText, Source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 MISSING = "needs pyarrow, which isn't installed ({}): pip install pyarrow, or take --format ndjson or csv"
 DONE, FAILED, USAGE_ERROR = 0, 1, 2
 PROBLEMS = 20  # of a trace.dat that are told
+MUCH = 1 << 23  # bytes of text that other processes help to read
+HELD = 1 << 21  # bytes of tables that wait to be written then: each process has memory of its own, too
+PACKED = 8  # so many times as long is packed text, about
 
 
 class _Meter:
@@ -62,17 +65,20 @@ def write(
         say(f"ERROR: --format {form} {MISSING.format(error.name or error)}")
         return USAGE_ERROR
     try:
-        store = Store(directory, form)
+        jobs = len(os.sched_getaffinity(0)) if jobs is None else jobs
+        much = jobs > 1 and sum(os.path.getsize(file) * _times(file) for file in files if os.path.isfile(file)) >= MUCH
+        store = Store(directory, form, HELD if much else None)
     except NotEmpty as error:
         say(f"ERROR: {error}")
         return USAGE_ERROR
     except OSError as error:
         say(f"ERROR: {directory}: {error.strerror}")
         return USAGE_ERROR
-    writer = Writer(store, len(os.sched_getaffinity(0)) if jobs is None else jobs)
+    crew = _Crew(schema, 2 if much else 0)
+    writer = Writer(store, jobs)
     meter = _Meter(files)
     try:
-        status = _read(files, schema, writer, meter, signals)
+        status = _read(files, crew, writer, meter, signals)
         names = writer.close()
     except OSError as error:  # of the store: those of the files are told where they are read
         writer.abandon()
@@ -83,15 +89,60 @@ def write(
         raise
     finally:
         meter.close()
+        crew.close()
     say(f"NOTE: {store.rows} rows in {len(names)} files: {' '.join(names[:8])}{' …' if len(names) > 8 else ''}")
     return status
 
 
-def _read(files: list[str], schema: Schema, writer: Any, meter: _Meter, signals: Signals) -> int:
+class _Crew:
+    """Makes what reads text: where there is much of it in files, with two other processes, which are forked here."""
+
+    def __init__(self, schema: Schema, count: int) -> None:
+        self._schema = schema
+        self._readers: list[Any] = []
+        if count:
+            from kprobe.bulk.crew import readers
+
+            self._readers = readers(self._reading, count)
+
+    def _reading(self, file: str) -> Any:
+        from kprobe.bulk import Reading
+
+        compiled = True if self._readers or not file else None
+        return Reading(self._schema.formats, self._schema.definitions, file=file, compiled=compiled)
+
+    def tables(self, file: str, pieces: Iterator[bytes]) -> Iterator[Any]:
+        """Yield the tables of a file."""
+        if not self._readers:
+            yield from self._reading(file).tables(pieces)
+            return
+        from kprobe.bulk.shared import SharedReading
+
+        yield from SharedReading(self._reading, self._readers, file).tables(pieces)
+
+    def close(self) -> None:
+        """End the processes."""
+        for reader in self._readers:
+            reader.close()
+
+
+def _times(file: str) -> int:
+    """Say how many times as long a file's text is, about; 0 if it isn't text."""
+    try:
+        with open(file, "rb") as source:
+            first = source.read(len(TRACE_DAT))
+    except OSError:
+        return 0  # it is told where it is read
+    if first == TRACE_DAT:
+        return 0
+    return PACKED if first.startswith((GZIP, ZSTD)) else 1
+
+
+def _read(files: list[str], crew: _Crew, writer: Any, meter: _Meter, signals: Signals) -> int:
     status = DONE
     for file in files:
         problems: list[str] = []
-        for tables in _tables(file, schema, meter, signals, problems):
+        for tables in _tables(file, crew, meter, signals, problems):
             writer.add(tables)
         for problem in problems:
             say(f"ERROR: {problem}; what stands before is written")
@@ -99,16 +150,13 @@ def _read(files: list[str], schema: Schema, writer: Any, meter: _Meter, signals:
     return status
 
 
-def _tables(file: str, schema: Schema, meter: _Meter, signals: Signals, problems: list[str]) -> Iterator[Any]:
-    from kprobe.bulk import Reading
-
+def _tables(file: str, crew: _Crew, meter: _Meter, signals: Signals, problems: list[str]) -> Iterator[Any]:
     try:
         source = Source(file)
         try:
             data = source.trace_dat()
             if data is None:
-                reading = Reading(schema.formats, schema.definitions, file=file)
-                yield from reading.tables(_pieces(source, file, meter, signals, problems))
+                yield from crew.tables(file, _pieces(source, file, meter, signals, problems))
             else:
                 yield from _of_dat(data, file, meter, signals, problems)
         finally:

@@ -34,7 +34,8 @@ understood is shown as it is, what is a guess says so, and the sum of both is to
   --format FORMAT  text (the default), ndjson (an object a line), csv (arguments as JSON in the column "fields");
                    parquet, arrow: a file for each event, in DIR, for DuckDB, pandas, Dask (needs kprobe-sim[bulk])
   -o DIR           where to: a directory that is empty or isn't there
-  --jobs N         processors to use: 1, or 2 (the default, where there are two), one of which packs what was read
+  --jobs N         processors to use: 1, or 2 (the default, where there are two): then one thread packs what was read,
+                   and of files of 8 MiB and more two processes read parts, with the same rows as the result
   --schema PATH    what the events' arguments are: an event's format file, a directory of them such as events/kprobes,
                    or a list of definitions such as kprobe_events. With it all types are exact; several add up
   -h, --help       this text

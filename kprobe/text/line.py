@@ -84,6 +84,15 @@ class Lines:
         self._old = False  # one that would have it had none, so those without are hexadecimal
 
     @property
+    def known(self) -> tuple[bool, bool]:
+        """What was learned of the kernel: numbers have 0x, or they are hexadecimal without."""
+        return self._prefixed, self._old
+
+    @known.setter
+    def known(self, learned: tuple[bool, bool]) -> None:
+        self._prefixed, self._old = learned
+
+    @property
     def is_decimal(self) -> bool:
         """Whether numbers without ``0x`` are known to be decimal."""
         return self._prefixed

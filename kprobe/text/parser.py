@@ -2,27 +2,23 @@
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeAlias
 
 from kprobe.text.graph import switch
 from kprobe.text.layout import (
     ANY,
     BARE,
-    BUFFER_STARTED,
     FRAME,
     GRAPH,
     GRAPH_RULE,
     HEX,
     LOOSE,
-    LOST,
     PERF,
     PERF_FRAME,
     RAW,
-    RAW_MARKER,
     RAW_TEXT,
     REPORT,
     REPORT_FRAME,
-    REPORT_HEADER,
     REPORT_LATENCY,
     STANDARD,
     TRACER,
@@ -31,8 +27,9 @@ from kprobe.text.layout import (
     reported,
 )
 from kprobe.text.line import Formats, Lines
+from kprobe.text.marks import is_header, special
 from kprobe.text.place import frame
-from kprobe.text.records import BufferStarted, Coded, Event, Header, Lost, Record, StackTrace, Unparsed
+from kprobe.text.records import Coded, Event, Header, Record, StackTrace, Unparsed
 from kprobe.text.usual import Usual
 
 # The kernel makes a record in a buffer of one page, 8 KiB since 6.8: a longer one isn't one record.
@@ -61,6 +58,9 @@ _ENDS = re.compile(rb"[^\n]*[\"'}](?:\Z|(?=[ ,)][^\"'}]*\Z))")
 _NAME = re.compile(rb" \w+=")
 
 Match = re.Match[bytes]
+
+State: TypeAlias = tuple[bool, bool, bool, tuple[tuple[bytes, int], ...], tuple[bool, bool]]
+"""What a parser knows in the midst of a text with the usual columns; it can be compared and sent elsewhere."""
 
 
 class Parser:
@@ -128,6 +128,19 @@ class Parser:
         return text
 
     @property
+    def state(self) -> State | None:
+        """What was learned of a text so far, if all that follows can be read with that alone; else None."""
+        if not self.is_usual or self._buffer:
+            return None
+        return self._heading, self._titled, self._numbers, tuple(sorted(self._broken.items())), self._lines.known
+
+    def resume(self, state: State) -> None:
+        """Go on where another parser of the same text was, whose state this is."""
+        self._begin()
+        self._heading, self._titled, self._numbers, broken, self._lines.known = state
+        self._family, self._settled, self._broken = family(STANDARD), True, dict(broken)
+
+    @property
     def is_usual(self) -> bool:
         """Whether the text has the usual columns, so that a probe's line followed by another is a record."""
         return self._settled and self._layout is STANDARD
@@ -188,15 +201,15 @@ class Parser:
         """
         end = text.index(b"\n", position) + 1
         raw = text[position:end]
-        if (special := _special(raw)) is not None:
-            return end, special
+        if (record := special(raw)) is not None:
+            return end, record
         if raw.startswith(TRACER):
             self._heading, self._settled, self._numbers, self._family = True, False, True, ANY
             self._titled = True
             self._lines.begin()
         if limit - position < _COMM and not whole:
             return -position - 1, None
-        if self._heading and _is_header(raw):
+        if self._heading and is_header(raw):
             self._layout = preferred(raw) or self._layout
             if raw[:1] != b"#":
                 self._layout, self._family = REPORT, family(REPORT)
@@ -290,7 +303,7 @@ class Parser:
             return True
         if self._layout is GRAPH and raw.startswith(GRAPH_RULE):
             return True
-        return raw.startswith(TRACER) or _special(raw) is not None
+        return raw.startswith(TRACER) or special(raw) is not None
 
     def _long(  # noqa: C901 - one reading ahead, in which each step depends on what the ones before it have found
         self, line: Match, text: bytes, limit: int, *, whole: bool, final: bool
@@ -378,19 +391,6 @@ class Parser:
                 break
             last = text.rindex(b"\n", first - 1, last - 1) + 1
         return self._lines.uncertain(line, text[body : end - 1], text[start:end])
-
-
-def _is_header(raw: bytes) -> bool:
-    return (raw[:1] == b"#" and RAW_MARKER.match(raw) is None) or REPORT_HEADER.fullmatch(raw) is not None
-
-
-def _special(raw: bytes) -> Record | None:
-    if (lost := LOST.fullmatch(raw)) is not None:
-        count = lost[2] or lost[3]
-        return Lost(int(lost[1]), int(count) if count else None, raw)
-    if (started := BUFFER_STARTED.fullmatch(raw)) is not None:
-        return BufferStarted(int(started[1]), raw)
-    return None
 
 
 def parse(data: bytes, formats: Formats | None = None, *, definitions: Iterable[str] = ()) -> list[Record]:

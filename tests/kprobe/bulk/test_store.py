@@ -47,7 +47,7 @@ def read(directory: Path, form: str) -> dict[str, list[dict[str, Any]]]:
 
 def written(directory: Path, text: bytes, form: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Write each 100 lines at once, as a long text would be."""
-    monkeypatch.setattr(stores, "_HELD", 0)
+    monkeypatch.setattr(stores, "HELD", 0)
     writer = Writer(Store(str(directory), form))
     lines = text.splitlines(keepends=True)
     for tables in Reading().tables([b"".join(lines)]):
