@@ -58,3 +58,17 @@ def merged(tables: Sequence[pa.Table]) -> pa.Table:
     offsets = table["offset"].to_numpy()
     # mostly they follow each other
     return table if (offsets[1:] >= offsets[:-1]).all() else table.take(pc.sort_indices(table["offset"]))
+
+
+def as_bytes(table: pa.Table) -> pa.Buffer:
+    """Give a table as another process can be sent it."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return sink.getvalue()
+
+
+def from_bytes(body: pa.Buffer) -> pa.Table:
+    """Give the table that another process has sent."""
+    with pa.ipc.open_stream(body) as stream:
+        return stream.read_all()

@@ -101,7 +101,7 @@ class _Crew:
         self._schema = schema
         self._readers: list[Any] = []
         if count:
-            from kprobe.bulk.crew import readers
+            from kprobe.parsing.crew import readers
 
             self._readers = readers(self._reading, count)
 
@@ -116,7 +116,7 @@ class _Crew:
         if not self._readers:
             yield from self._reading(file).tables(pieces)
             return
-        from kprobe.bulk.shared import SharedReading
+        from kprobe.parsing.parts import SharedReading
 
         yield from SharedReading(self._reading, self._readers, file).tables(pieces)
 

@@ -287,3 +287,23 @@ def test_a_kernel_recorded_again_is_as_the_corpus_has_it(tmp_path: Path, capfd: 
     old = {one.name: one for one in entries(["6.1"]) if one.about["source"] == "guest"}
     assert sorted(new) == sorted(old)
     assert new["lost.trace_pipe"].truth()[0]["type"] == "lost"
+
+
+GRAPH = b"""# tracer: function_graph
+#
+# CPU  DURATION                  FUNCTION CALLS
+# |     |   |                     |   |   |   |
+ 0)   %b    |  getname_flags();
+ ------------------------------------------
+ 0)   %b-115    =>  workloa-116  
+ ------------------------------------------
+
+ 0) # 1627.282 us |  }
+"""
+
+
+def test_a_graph_of_other_tasks_and_times_looks_the_same() -> None:
+    one, two = GRAPH % (b"7.291 us", b"plain"), GRAPH % (b"1.532 us", b"my app")
+    assert check.shape(one) == check.shape(two)
+    assert check.shape(one)[-2:] == [b"CONTEXT | getname_flags()", b"CONTEXT | }"]
+    assert check.shape(one) != check.shape(one.replace(b"getname_flags();", b"getname_flags(flags=1);"))

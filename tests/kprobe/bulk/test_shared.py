@@ -14,12 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from kprobe.bulk import Reading, rows, shared
+from kprobe.bulk import Reading, rows
 from kprobe.bulk import reading as readings
-from kprobe.bulk.crew import Reader, readers
 from kprobe.bulk.merge import merged
-from kprobe.bulk.shared import SharedReading
 from kprobe.parsing import columnar
+from kprobe.parsing import parts as shared
+from kprobe.parsing.crew import PartReader, readers
+from kprobe.parsing.parts import SharedReading
 from kprobe.parsing.schema import Schema
 
 TRACES = Path(__file__).parents[3] / "fixtures" / "text"
@@ -27,7 +28,7 @@ PLAIN = b"            bash-42      [001] .....    11.%06d: e: (f+0x0/0x190) a=%d
 
 
 @pytest.fixture(scope="module")
-def crew() -> Iterator[list[Reader]]:
+def crew() -> Iterator[list[PartReader]]:
     """Two readers of windows that are small, so that short texts have many parts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(readings, "WINDOW", 4096)
@@ -53,7 +54,7 @@ def pieces(text: bytes) -> Iterator[bytes]:
         yield text[at : at + 1000]
 
 
-def both(text: bytes, crew: list[Reader]) -> tuple[Any, Any]:
+def both(text: bytes, crew: list[PartReader]) -> tuple[Any, Any]:
     alone = all_of(Reading(file="x", compiled=True).tables(pieces(text)))
     return alone, all_of(SharedReading(lambda file: Reading(file=file, compiled=True), crew, "x").tables(pieces(text)))
 
@@ -81,30 +82,30 @@ PARTS = (
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(PARTS), min_size=4, max_size=40), st.booleans())
-def test_any_text_is_read_as_by_one_process(crew: list[Reader], parts: list[bytes], ends: bool) -> None:
+def test_any_text_is_read_as_by_one_process(crew: list[PartReader], parts: list[bytes], ends: bool) -> None:
     text = plain(100) + b"".join(parts)
     alone, together = both(text if ends else text[:-7], crew)
     assert together == alone
 
 
 @pytest.mark.parametrize("name", ["02_comms", "09_irq", "07_markers", "01_types"])
-def test_recorded_texts_are_read_as_by_one_process(crew: list[Reader], name: str) -> None:
+def test_recorded_texts_are_read_as_by_one_process(crew: list[PartReader], name: str) -> None:
     for path in sorted(TRACES.glob(f"*/{name}*.trace")):
         alone, together = both(path.read_bytes() * 3, crew)
         assert together == alone, path
 
 
-def test_parts_are_given_away(crew: list[Reader], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_are_given_away(crew: list[PartReader], monkeypatch: pytest.MonkeyPatch) -> None:
     given_away: list[int] = []
-    give = Reader.give
-    monkeypatch.setattr(Reader, "give", lambda reader, part: given_away.append(part.offset) or give(reader, part))
+    give = PartReader.give
+    monkeypatch.setattr(PartReader, "give", lambda reader, part: given_away.append(part.offset) or give(reader, part))
     text = plain(3000)
     alone, together = both(text, crew)
     assert together == alone
     assert len(given_away) > len(text) / 4096 / 2
 
 
-def test_more_events_than_have_a_table(crew: list[Reader]) -> None:
+def test_more_events_than_have_a_table(crew: list[PartReader]) -> None:
     line = b"            bash-42      [001] .....    11.%06d: e%d: (f+0x0/0x190) a=1\n"
     text = plain(100) + b"".join(line % (number, number % (2 * rows.EVENTS)) for number in range(4 * rows.EVENTS))
     alone, together = both(text, crew)
@@ -112,8 +113,8 @@ def test_more_events_than_have_a_table(crew: list[Reader]) -> None:
     assert together == alone
 
 
-def test_a_reader_that_is_gone(crew: list[Reader]) -> None:
-    one = Reader(lambda file: Reading(file=file, compiled=True), crew)
+def test_a_reader_that_is_gone(crew: list[PartReader]) -> None:
+    one = PartReader(lambda file: Reading(file=file, compiled=True), crew)
     os.kill(one.pid, signal.SIGKILL)
     text = plain(3000)
     alone, together = both(text, [one, crew[0]])

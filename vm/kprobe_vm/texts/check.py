@@ -23,6 +23,21 @@ _FRAME = re.compile(rb"(?<==> )[\w.]+$", re.M)
 # of the scheduler's events, which are of any task, what they are called and their names
 _SCHEDULED = re.compile(rb"^.* (sched_\w+: )([^\n]*)$", re.M)
 _VALUE = re.compile(rb"(?<=\w=)[^\n]*?(?= \w+=| ==>|$)")
+_TGID = re.compile(rb"\( *\d+\)(?= \[)")
+_VERBOSE = re.compile(rb"^(.{16}) ( *\d+) ( *\d+) (?=\d+ [0-9a-f]{8} [0-9a-f]{8} \[)", re.M)
+# system calls of any task, whose numbers have no 0x
+_CALL = re.compile(rb"\bsys_\w+\([^\n]*")
+_BARE = re.compile(rb"(?<=: )[0-9a-f]+(?=[,) ])")
+_RAW_CALL = re.compile(rb"\bNR \d+ (?:\([^)\n]*\)|= -?\d+)")
+# a function_graph: by which task on which CPU a call is, and whether it is one line, differs from run to run
+_GRAPH = b"# tracer: function_graph"
+_SWITCH = re.compile(rb"^ -{42}\n[^\n]* => [^\n]*\n -{42}\n\n", re.M)
+_CONTEXT = re.compile(
+    rb"^(?!# [^\d]|#\n)(?: *\d+\.\d+ \|  )?(?: *\d+\))?(?: +\S[^\n|]{0,12}-\d+ +\| )?(?: +[^ \n|]{4,6} \|)? *"
+    rb"(?:[+!#*@$] *)?(?:\d+\.?\d* us)? *\|  *",
+    re.M,
+)
+_ENDS = re.compile(rb"(?: \{|;)$|(?<=\}) /\* [^\n]* \*/$", re.M)
 _NUMBER = re.compile(rb"0x[0-9a-f]+|[0-9a-f]{8,}|-?\d+")
 
 
@@ -40,6 +55,12 @@ def model(entries: Sequence[CorpusEntry], kernel: str) -> list[CorpusEntry]:
 def shape(text: bytes) -> list[bytes]:
     """Return the lines of a text without what differs from run to run and from build to build, each once."""
     shown = _SCHEDULED.sub(lambda found: found[1] + _VALUE.sub(b"", found[2]), text)
+    if text.startswith(_GRAPH):
+        shown = _ENDS.sub(b"", _CONTEXT.sub(b"CONTEXT | ", _SWITCH.sub(b"", shown)))
+    shown = _CALL.sub(lambda found: _BARE.sub(b"0", found[0]), shown)
+    shown = _RAW_CALL.sub(b"NR NUMBERS", shown)
+    shown = _VERBOSE.sub(lambda found: found[1] + b"#" * len(found[2] + found[3]) + b" ", shown)
+    shown = _TGID.sub(lambda found: b"#" * len(found[0]), shown)
     shown = _PLACE.sub(b"SYMBOL+0x0/0x0", shown)
     shown = _FRAME.sub(b"SYMBOL", shown)
     shown = _LATENCY.sub(lambda found: b"#" * len(found[1]) + b"FLAGS TIME", shown)

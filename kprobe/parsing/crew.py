@@ -9,12 +9,11 @@ import signal
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-import pyarrow as pa
-
+from kprobe.bulk.merge import as_bytes, from_bytes
 from kprobe.bulk.reading import Reading
 from kprobe.text.parser import State
 
-Known = Mapping[str, tuple[str, ...]]
+ArgumentNames = Mapping[str, tuple[str, ...]]
 
 _LENGTH: Final = 8
 # values of all kinds, so that all is loaded that reads them
@@ -39,8 +38,8 @@ class Part(NamedTuple):
 class Said(NamedTuple):
     """What a part was read as, and the state after it; None if it doesn't end with a record."""
 
-    tables: dict[str, pa.Table]
-    known: Known
+    tables: dict[str, Any]
+    known: ArgumentNames
     state: State | None
 
 
@@ -48,22 +47,22 @@ class Ended(Exception):
     """A process has ended, such as for want of memory."""
 
 
-def readers(reading: Callable[[str], Reading], count: int) -> list[Reader]:
+def readers(reading: Callable[[str], Reading], count: int) -> list[PartReader]:
     """Start readers, before this process has threads; what is compiled is loaded first, for all of them."""
     for _ in reading("").tables([_LINES * 64]):
         pass
     gc.collect()
     gc.freeze()  # what all of them have isn't looked at any more, which would make copies of it
-    found: list[Reader] = []
+    found: list[PartReader] = []
     for _ in range(count):
-        found.append(Reader(reading, found))
+        found.append(PartReader(reading, found))
     return found
 
 
-class Reader:
+class PartReader:
     """A process of its own that reads the parts which it is given, one after the other."""
 
-    def __init__(self, reading: Callable[[str], Reading], others: Iterable[Reader] = ()) -> None:
+    def __init__(self, reading: Callable[[str], Reading], others: Iterable[PartReader] = ()) -> None:
         down, up = os.pipe(), os.pipe()
         self.pid = os.fork()
         if not self.pid:
@@ -95,7 +94,7 @@ class Reader:
         if data is None:
             raise Ended
         tables, known, state = pickle.loads(data)
-        return Said({name: _table(body) for name, body in tables.items()}, known, state)
+        return Said({name: from_bytes(body) for name, body in tables.items()}, known, state)
 
     def forget(self) -> None:
         """Close the pipes."""
@@ -116,23 +115,11 @@ def _serve(reading: Callable[[str], Reading], source: int, target: int) -> None:
             one = reading(part.file)
         one.resume(part.state, part.offset)
         tables = one.read(part.text)
-        answer = {name: _bytes(table) for name, table in tables.items()}, one.known, one.state
+        answer = {name: as_bytes(table) for name, table in tables.items()}, one.known, one.state
         try:
             _send(target, pickle.dumps(answer, pickle.HIGHEST_PROTOCOL))
         except BrokenPipeError:
             return
-
-
-def _bytes(table: pa.Table) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return sink.getvalue()
-
-
-def _table(body: pa.Buffer) -> pa.Table:
-    with pa.ipc.open_stream(body) as stream:
-        return stream.read_all()
 
 
 def _send(to: int, data: bytes) -> None:

@@ -11,13 +11,11 @@ import re
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
-import pyarrow as pa
-
-from kprobe.bulk.crew import Ended, Known, Part, Reader, Said
 from kprobe.bulk.reading import WINDOW, Reading
 from kprobe.bulk.rows import ARGUMENTS, EVENTS
+from kprobe.parsing.crew import ArgumentNames, Ended, Part, PartReader, Said
 from kprobe.text.parser import State
 
 _END: Final = re.compile(rb"\n[^\n\"]{16}-\d[^\n\"]{8,80}\.\d{6}: \w+: \([^()\n\"]+\)[^\n\"]*\n")
@@ -29,19 +27,19 @@ _LONGEST: Final = 2 * WINDOW  # a part isn't longer
 class SharedReading:
     """Reads the text of one file with the readers' help; `reading` makes what reads a file of that name."""
 
-    def __init__(self, reading: Callable[[str], Reading], readers: Sequence[Reader], file: str) -> None:
+    def __init__(self, reading: Callable[[str], Reading], readers: Sequence[PartReader], file: str) -> None:
         self._reading = reading(file)
         self._readers = list(readers)
         self._file = file
         self._free = list(readers)
-        self._waiting: deque[tuple[Reader, Part]] = deque()
-        self._known_to: set[Reader] = set()
+        self._waiting: deque[tuple[PartReader, Part]] = deque()
+        self._known_to: set[PartReader] = set()
         # what is true where the parts begin that aren't settled; None if the text there is read here
         self._state: State | None = None
         self._offset = 0
-        self._known: Known = {}
+        self._known: ArgumentNames = {}
 
-    def tables(self, pieces: Iterable[bytes]) -> Iterator[dict[str, pa.Table]]:
+    def tables(self, pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         """Yield tables by name, in the order of the text: the rows of each go on from those before."""
         held: list[bytes] = []
         size = 0
@@ -66,7 +64,7 @@ class SharedReading:
         if problem is not None:
             raise problem
 
-    def _taken(self, text: bytes) -> Generator[dict[str, pa.Table], None, int]:
+    def _taken(self, text: bytes) -> Generator[dict[str, Any], None, int]:
         """Give a part away, or read it here; return how much of the text that is."""
         cut = _cut(text) if self._readers else 0
         if self._waiting and len(self._waiting) == len(self._readers):
@@ -90,7 +88,7 @@ class SharedReading:
             self._state, self._offset, self._known = state, self._reading.offset, self._reading.known
         return cut or len(text)
 
-    def _settled(self) -> Iterator[dict[str, pa.Table]]:
+    def _settled(self) -> Iterator[dict[str, Any]]:
         """Yield what the part that was given away first was read as; if that isn't so, read it and all others here."""
         reader, part = self._waiting.popleft()
         said = self._answer(reader)
@@ -114,7 +112,7 @@ class SharedReading:
             self._reading.resume(self._state, self._offset, self._known)
         self._state = None
 
-    def _answer(self, reader: Reader) -> Said | None:
+    def _answer(self, reader: PartReader) -> Said | None:
         try:
             said = reader.take()
         except Ended:
@@ -143,7 +141,7 @@ def _cut(text: bytes) -> int:
     return 0
 
 
-def _together(one: Known, other: Known) -> Known:
+def _together(one: ArgumentNames, other: ArgumentNames) -> ArgumentNames:
     if one.keys() >= other.keys() and all(set(names) <= set(one[name]) for name, names in other.items()):
         return one
     names = {name: dict.fromkeys(arguments) for name, arguments in one.items()}
