@@ -69,6 +69,10 @@ def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
         raise
     except (KprobeError, OSError) as error:
         _report(error)
+        if request.json and not request.verb:
+            from .watching.lines import error_line
+
+            _output().write(error_line(error), lambda: bool(signals.received))
         return _status(error)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 TRACE = ""  # the verb of a command line without one: a trace
+TRACES = (TRACE, "top")  # what shows events as they come
 ANY = 1 << 30  # as many words as there are
 
 
@@ -118,6 +119,15 @@ VERBS = (
         most=1,
     ),
     Verb(
+        "top",
+        "watching.top",
+        "how often events fire, in whose tasks and on which CPUs, as it goes on (needs kprobe-sim[top] on a terminal)",
+        words="definition ... [filter]",
+        kind="definition",
+        least=1,
+        most=ANY,
+    ),
+    Verb(
         "check",
         "check.command",
         "what every simulated kernel makes of definitions, filters and triggers, and what all take instead: "
@@ -166,9 +176,10 @@ OPTIONS = (
         sets="duration",
         metavar="secs",
         kind="seconds",
+        verbs=TRACES,
     ),
-    Option("-p", "only this process, with all its threads", sets="pid", metavar="PID", kind="pid"),
-    Option("-L", "only this thread", sets="tid", metavar="TID", kind="pid"),
+    Option("-p", "only this process, with all its threads", sets="pid", metavar="PID", kind="pid", verbs=TRACES),
+    Option("-L", "only this thread", sets="tid", metavar="TID", kind="pid", verbs=TRACES),
     Option("-v", "show the event's format (the fields for a filter); don't trace", sets="view"),
     Option("-H", "print the column headings first", sets="headers"),
     Option("-s", "kernel stack traces", sets="stacktrace"),
@@ -181,7 +192,7 @@ OPTIONS = (
         kind="spec",
         verbs=(TRACE, *OWN),
     ),
-    Option("--follow", "with -p: also what the process forks"),
+    Option("--follow", "with -p: also what the process forks", verbs=TRACES),
     Option("--raw", "read raw pages in place of text: exact, whatever strings hold; printed as kprobe parse prints"),
     Option("--top-level", "don't make an instance of its own below instances/"),
     Option(
@@ -192,7 +203,15 @@ OPTIONS = (
     ),
     Option("--version", "the version", verbs=(TRACE, *OWN)),
     Option("--dry-run", "only say what there is", verbs=("clean",)),
-    Option("--json", "an object a line", verbs=("list", "doctor")),
+    Option("--json", "an object a line: docs/json.md", verbs=(TRACE, "list", "doctor")),
+    Option("--csv", "a row for each record, values of events as JSON in the column fields"),
+    Option(
+        "--latency",
+        "of functions (names will do): the time from entry to return; mean, percentiles and a histogram at the end",
+    ),
+    Option("--hist", "a histogram of the numbers in a field, at the end", metavar="FIELD"),
+    Option("--count", "events by a field, or by comm, pid, cpu or stacktrace, at the end", metavar="BY"),
+    Option("--stacks", "folded stacks for flame graphs, at the end"),
     Option(
         "--try",
         "also trace each so long, and take that back",

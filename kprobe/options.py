@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .option_table import OPTIONS, TRACE, VERBS, options_of, verb_of
-from .trace_words import UsageError, definitions_and_filter
+from .trace_words import UsageError, definitions_and_filter, with_functions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,9 +35,19 @@ class CommandLine:
         self.try_for: float | None = None
         self.raw = False
         self.max_probes: int | None = None
+        self.csv = False
+        self.latency = False
+        self.stacks = False
+        self.hist = ""
+        self.count = ""
         self.help = False
         self.version = False
         self.texts: dict[str, str] = {}  # attribute -> its value as it was written
+
+    @property
+    def wants_records(self) -> bool:
+        """True if records are looked at, and not the kernel's text printed."""
+        return bool(self.json or self.csv or self.latency or self.stacks or self.hist or self.count)
 
 
 def read_options(argv: list[str]) -> CommandLine:
@@ -64,6 +74,8 @@ def read_options(argv: list[str]) -> CommandLine:
             raise UsageError(f"{verb.name} takes a function's name")
         request.words = tuple(words)
         return request
+    if request.latency:
+        words = with_functions(words)
     request.definitions, request.filter = definitions_and_filter(words, _names())
     _check_trace(request)
     return request
@@ -133,8 +145,15 @@ def _check_trace(request: CommandLine) -> None:
         raise UsageError("use at most one of -p and -L.")
     if request.duration is not None and request.view:
         raise UsageError("use either -d or -v.")
-    if request.raw and (request.headers or request.view):
-        raise UsageError(f"--raw has no text of the kernel: leave {'-H' if request.headers else '-v'} out")
+    figures = [f"--{name}" for name in ("latency", "stacks", "hist", "count") if getattr(request, name)]
+    forms = [f"--{name}" for name in ("json", "csv", "raw") if getattr(request, name)]
+    if len(figures) > 1 or len(forms) > 1:
+        raise UsageError(f"{' and '.join(figures if len(figures) > 1 else forms)} exclude each other")
+    if figures and forms and forms != ["--json"]:
+        raise UsageError(f"{figures[0]} and {forms[0]} exclude each other")
+    if (forms or figures) and (request.headers or request.view):
+        what = [*figures, *forms][0]
+        raise UsageError(f"{what} has no text of the kernel: leave {'-H' if request.headers else '-v'} out")
     if request.follow and request.pid is None:
         raise UsageError("--follow needs -p.")
 

@@ -28,10 +28,13 @@ def trace(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLi
     from .errors import UndoFailed
     from .session import Tracer
 
-    if not request.force:
-        for probe in probes:
-            if probe.kind in ("p", "r", "f") and not probe.place.is_pattern:
-                _warn(probe, tracefs)
+    for probe in () if request.force else probes:
+        if probe.kind in ("p", "r", "f") and not probe.place.is_pattern:
+            _warn(probe, tracefs)
+    if request.latency:
+        from .watching.ends import both_ends
+
+        probes = both_ends(probes)
     tracer = Tracer(tracefs)
     if request.view:
         for probe in probes:
@@ -42,11 +45,12 @@ def trace(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLi
         filter=request.filter,
         pid=request.pid,
         tid=request.tid,
-        stacktrace=request.stacktrace,
+        stacktrace=request.stacktrace or request.stacks or request.count == "stacktrace",
         duration=request.duration,
         top_level=request.top_level,
         follow=request.follow,
-        raw=request.raw,
+        raw=True if request.raw else None if request.wants_records else False,
+        count=request.hist or request.count,
         max_probes=request.max_probes,
     )
     try:
@@ -105,12 +109,14 @@ def _stream(trace: Trace, output: Output, shown: View) -> bool:
                 silent = -1.0
                 _explain(trace, SILENCE)
             continue
+        if data is None:
+            silent, came = -1.0, True
+            continue
         if not data:
             if not came and trace.terms.duration is not None and not trace.is_stopped:
                 _explain(trace, trace.terms.duration)
             return True
-        silent = -1.0
-        came = True
+        silent, came = -1.0, True
         if not output.write(data, lambda: trace.is_stopped):
             return False
 

@@ -10,16 +10,20 @@ from .cleaning import clear
 from .definition import parse
 from .dialect import has_groups
 from .errors import Unsupported
-from .instance import Instance, new_session, open_instance, pick
+from .event_format import event_format
+from .hist_triggers import count
+from .instance import Instance, open_instance, pick
 from .naming import distinct
 from .owners import this_process
-from .patterns import expand, expand_all
+from .patterns import expand_all
 from .picked import Picked
 from .probe import Probe
 from .processes import PROC
-from .registration import add_probe, missed
+from .raw_pages import open_raw
+from .registration import missed
 from .standing import facts
 from .terms import Terms
+from .trace_file import split_header
 from .traced_events import TracedEvents
 from .undo import Undo
 from .waiting import Waiting
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import TypeVar
 
+    from .hist_triggers import HistTriggers
     from .owners import Owner
     from .pages.live import RawPipe
     from .text import Record
@@ -72,7 +77,8 @@ class Tracer:
         duration: float | None = None,
         top_level: bool = False,
         follow: bool = False,
-        raw: bool = False,
+        raw: bool | None = False,
+        count: str = "",
         max_probes: int | None = None,
     ) -> Trace:
         """Return the trace of these probes; it begins with `with`, or with iteration.
@@ -81,7 +87,8 @@ class Tracer:
         its threads) or one thread, together with the filter.  `follow` takes in what the process forks, too.
         `stacktrace` has the kernel stack recorded after every event.  With a `duration` (seconds) events stay in the
         kernel's buffer until it is over.  `top_level` works without an instance of its own.  `raw` reads the kernel's
-        raw pages in place of its text: the same records by iteration, exact whatever their strings hold, and no text.
+        raw pages in place of its text: the same records by iteration, exact whatever their strings hold, and no text;
+        None: where it can.  `count` has the kernel count by that field, `pid` or `cpu` and record nothing, if it can.
 
         A function's name with * ? [...] stands for all that fit, at most `max_probes` (default 100).
 
@@ -100,30 +107,14 @@ class Tracer:
             follow=follow,
             raw=raw,
             max_probes=max_probes,
+            count=count,
         )
         return Trace(self, distinct([parse(one) if isinstance(one, str) else one for one in definitions]), terms)
 
     def format(self, definition: str | Probe) -> bytes:
         """Return the `format` file that the probe's event would have; add the probe for that long only."""
         probe = definition if isinstance(definition, Probe) else parse(definition)
-        undo = Undo()
-        if probe.place.is_pattern:
-            probe = expand(self.tracefs, probe).probes[0]
-        if not probe.has_own_group and has_groups(self.tracefs):
-            probe = probe.in_group(new_session(self.tracefs, self.owner)[0])
-        path = f"events/{probe.event}/format"
-        try:
-            add_probe(self.tracefs, undo, probe)
-            data = self.tracefs.read(path)
-        except OSError as error:
-            denied = denial.denied(self.tracefs, path, error)
-            undo.finish(denied)
-            raise denied from error
-        except BaseException as error:
-            undo.finish(error)
-            raise
-        undo.finish(None)
-        return data
+        return event_format(self.tracefs, self.owner, probe)
 
 
 class Trace(Awaited):
@@ -144,6 +135,7 @@ class Trace(Awaited):
         self._tracer = tracer
         self._picked = Picked(tracer.tracefs, terms.pid, terms.tid, tracer.proc, tracer.clock)
         self._raw: RawPipe | None = None
+        self._hists: HistTriggers | None = None
         self._undo = Undo()
         self._events: TracedEvents | None = None
         self._waiting = Waiting(tracer.clock, lambda: facts(self.tracefs, self.instance, self.probes, terms.filter))
@@ -196,7 +188,7 @@ class Trace(Awaited):
         Raise `TimeoutError` after `timeout` seconds with none.  After `stop`, return what the kernel still holds.
         """
         if self._stream is None:
-            other = "iteration" if self.terms.raw else "read_buffer()"
+            other = "iteration" if self.is_raw else "read_buffer()"
             raise ValueError(f"a trace that is raw or has a duration has no stream of text: use {other}")
         data = self._await(self._stream.read, timeout)
         if data is not None:
@@ -213,7 +205,7 @@ class Trace(Awaited):
         Raise `TimeoutError` after `timeout` seconds without any.
         """
         if self._raw is None:
-            raise ValueError("this trace has ended" if self.terms.raw else "a trace of text is read with read()")
+            raise ValueError("this trace has ended" if self.is_raw else "a trace of text is read with read()")
         if self.terms.duration is not None:
             self.wait()
         elif (records := self._await(self._raw.read, timeout)) is not None:
@@ -289,6 +281,20 @@ class Trace(Awaited):
         """Return sentences on what of a raw trace isn't understood."""
         return [] if self._raw is None else self._raw.problems
 
+    @property
+    def is_raw(self) -> bool:
+        """True if raw pages are read; known once it has begun."""
+        return bool(self.terms.raw) or self._raw is not None
+
+    @property
+    def is_counted(self) -> bool:
+        """True if the kernel counts, and records nothing; known once it has begun."""
+        return self._hists is not None
+
+    def counted(self) -> list[tuple[str, dict[int, int], int]]:
+        """Return of each event its name, how often each number came, and how many events the kernel's table dropped."""
+        return [] if self._hists is None else self._hists.counted(self.probes)
+
     def missed(self) -> int:
         """Return how many hits of the probes the kernel missed (a return probe needs a higher maxactive then)."""
         return sum(missed(self.tracefs, probe) for probe in self.probes)
@@ -331,24 +337,28 @@ class Trace(Awaited):
         self.notices += self._events.add(self.probes, {one.event for one in self.probes if one.place in fitting})
         self.probes = self._events.probes
         self.notices += self._events.set_filter(terms.filter, threads)
-        if terms.raw:
-            self._open_raw()
-        elif terms.duration is None:
-            path = self.instance.path("trace_pipe")
-            self._stream = tracefs.stream(path)
-            self._undo.push(f"close {path}", self._stream.close, is_left=lambda: True, frees=True)
-        self._events.enable()
+        self._hists = count(tracefs, self._undo, self.instance, self.probes, terms)
+        if self._hists is None:
+            self._listen()
         self._events.verify()  # who came in between would have been given our hits, and we his
         self._began = self._tracer.clock()
 
-    def _open_raw(self) -> None:
-        from .pages.live import RawPipe
+    def _listen(self) -> None:
+        """Open what the events are read from, and let them fire."""
+        if self.terms.raw is not False:
+            self._open_raw()
+        if self._raw is None and self.terms.duration is None:
+            path = self.instance.path("trace_pipe")
+            self._stream = self.tracefs.stream(path)
+            self._undo.push(f"close {path}", self._stream.close, is_left=lambda: True, frees=True)
+        assert self._events is not None
+        self._events.enable()
 
-        try:
-            self._raw = RawPipe(self.tracefs, self.instance.prefix, events=tuple(probe.event for probe in self.probes))
-        except ValueError as error:
-            raise Unsupported("page layout that is understood", str(error)) from error
-        self._undo.push("close trace_pipe_raw", self._raw.close, is_left=lambda: True, frees=True)
+    def _open_raw(self) -> None:
+        events = tuple(probe.event for probe in self.probes)
+        self._raw = open_raw(self.tracefs, self.instance.prefix, events, insists=bool(self.terms.raw))
+        if self._raw is not None:
+            self._undo.push("close trace_pipe_raw", self._raw.close, is_left=lambda: True, frees=True)
 
     def _disable(self) -> None:
         if self._events is not None:
@@ -360,7 +370,7 @@ class Trace(Awaited):
 
     def batches(self) -> Iterator[list[Record]]:
         """Yield the records that come at once, together: what each read gives."""
-        if self.terms.raw:
+        if self.is_raw:
             while records := self.read_records():
                 yield records
             return
@@ -380,12 +390,3 @@ class Trace(Awaited):
         finally:
             if self._events is not None:
                 self.notices += self._events.notices()
-
-
-def split_header(data: bytes) -> tuple[bytes, bytes]:
-    """Split the text of a `trace` file into its header lines ("#") and the rest."""
-    end = 0
-    while data.startswith(b"#", end):
-        newline = data.find(b"\n", end)
-        end = len(data) if newline < 0 else newline + 1
-    return data[:end], data[end:]

@@ -60,6 +60,20 @@ def _divided(given: list[str], rest: list[str], options: Collection[str]) -> tup
     return tuple(given), rest[0]
 
 
+def with_functions(words: list[str]) -> list[str]:
+    """Put p: before the first words that are bare names of functions, as those of a latency can be."""
+    found = []
+    for at, word in enumerate(words):
+        parts = word.replace("*", "_").replace("?", "_").replace(".", "_").split(":")
+        if is_definition(word):
+            found.append(word)
+        elif len(parts) <= 2 and all(part.isidentifier() for part in parts):
+            found.append(f"p:{word}")
+        else:
+            return found + words[at:]
+    return found
+
+
 def is_definition(word: str) -> bool:
     """True if a word can only be a definition: p:, r10:, f:, ... or `p FUNCTION`."""
     head, colon, _ = word.partition(":")

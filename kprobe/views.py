@@ -25,13 +25,21 @@ if TYPE_CHECKING:
 
         def head(self) -> bytes: ...
 
-        def read(self, timeout: float) -> bytes:
-            """Return what is printed next; b"" at the end.  Raise `TimeoutError` after a time without anything."""
+        def read(self, timeout: float) -> bytes | None:
+            """Return what is printed next, None if nothing came of what did; b"" at the end.  Raise `TimeoutError`."""
 
         def tail(self) -> bytes: ...
 
 
-OTHERS = {"raw": ("parsing.raw", "RawView")}
+OTHERS = {
+    "latency": ("watching.figures", "FigureView"),
+    "hist": ("watching.figures", "FigureView"),
+    "count": ("watching.figures", "FigureView"),
+    "stacks": ("watching.figures", "FigureView"),
+    "json": ("watching.lines", "LinesView"),
+    "csv": ("watching.lines", "LinesView"),
+    "raw": ("parsing.raw", "RawView"),
+}
 
 
 def view(trace: Trace, request: CommandLine) -> View:
@@ -64,7 +72,7 @@ class Plain:
             return self._trace.read(timeout)
         if self._is_over:
             return b""
-        from .session import split_header
+        from .trace_file import split_header
 
         self._is_over = True
         self._trace.wait()

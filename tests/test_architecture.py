@@ -23,6 +23,7 @@ ALLOWED = [
     ("kprobe", "bulk/*.py", {"pyarrow", "numpy", "numba"}),  # imported by `kprobe parse` when it is asked for
     ("kprobe", "parsing/columnar.py", {"tqdm"}),
     ("kprobe", "parsing/source.py", {"zstandard"}),
+    ("kprobe", "watching/screen.py", {"rich"}),  # the screen of `kprobe top`
     ("kprobe", "readers/breaking.py", {"hypothesis"}),  # draws what a parser is tried on
     ("kprobe_sim", "pytest_plugin.py", {"pytest", "kprobe"}),
     ("kprobe_sim", "expose/python/*.py", {"pyfakefs"}),

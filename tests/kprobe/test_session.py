@@ -21,7 +21,8 @@ from kprobe.errors import (
     Unsupported,
 )
 from kprobe.owners import Owner
-from kprobe.session import Trace, Tracer, split_header
+from kprobe.session import Trace, Tracer
+from kprobe.trace_file import split_header
 
 LINE = b"             cat-2841    [000] .....  2148.505110: myopen: (do_sys_openat2+0x0/0x170)\n"
 MINE = "kprobe_77_5000_0"  # the session: process 77 that started 5,000 ticks after the boot

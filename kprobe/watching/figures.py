@@ -1,0 +1,95 @@
+"""`kprobe --latency`, `--hist`, `--count`, `--stacks`: what the records of a trace come to, at its end."""
+
+from __future__ import annotations
+
+import time
+
+from kprobe.figures.options import figure_of
+from kprobe.figures.shape import encoded
+from kprobe.output import say
+from kprobe.terminal import width
+from kprobe.watching.ends import functions
+from kprobe.watching.records import Records
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kprobe.figures.figure import Figure
+    from kprobe.options import CommandLine
+    from kprobe.session import Trace
+
+TICK = 0.1
+
+
+class FigureView:
+    """A figure of a trace; where the kernel counts by itself, of what it counted."""
+
+    def __init__(self, trace: Trace, request: CommandLine) -> None:
+        option, of = asked(request)
+        self._trace = trace
+        self._is_json = request.json
+        self._figure: Figure = figure_of(option, of, functions(trace.probes) if option == "--latency" else None)
+        self._records = None if trace.is_counted else Records(trace)
+        self._is_silent = True
+        words = "counted by the kernel" if trace.is_counted else f"from {'raw pages' if trace.is_raw else 'text'}"
+        self.title = f", {option.lstrip('-')}{f' {of}' if of else ''}, {words}"
+
+    def head(self) -> bytes:
+        """Return nothing: a figure is printed at the end."""
+        return b""
+
+    def read(self, timeout: float) -> bytes | None:
+        """Take the next records; return None where there were some, b"" at the end.  Raise `TimeoutError`."""
+        if self._records is None:
+            return self._wait(timeout)
+        records = self._records.read(timeout)
+        for record in records:
+            self._figure.add(record)
+        return None if records else b""
+
+    def tail(self) -> bytes:
+        """Return the figure, and say what it leaves out."""
+        figure, trace = self._figure, self._trace
+        figure.end()
+        dropped = 0
+        if trace.is_counted:
+            for event, numbers, lost in trace.counted():
+                dropped += lost
+                for number, times in numbers.items():
+                    figure.count(event, number, times)  # type: ignore[attr-defined]
+        for words in figure.notes():
+            say(f"NOTE: {words}")
+        if dropped:
+            say(f"NOTE: {dropped} events aren't counted: the kernel's table has no room for so many different values")
+        if self._records is not None and (words := self._records.counts.words()):
+            say(f"NOTE: {words}")
+        objects = (encoded(shown) + "\n" for shown in figure.objects())
+        text = "".join(objects) if self._is_json else figure.text(width())
+        return text.encode("utf-8", "surrogateescape")
+
+    def _wait(self, timeout: float) -> bytes | None:
+        """Wait until the trace ends; return None before that once something was counted."""
+        trace = self._trace
+        if trace.terms.duration is not None:
+            trace.wait()
+        end = time.monotonic() + timeout
+        while not trace.is_stopped and trace.terms.duration is None:
+            if time.monotonic() >= end:
+                if self._is_silent and self._has_counted():
+                    return None
+                raise TimeoutError
+            time.sleep(TICK)
+        return None if self._is_silent and self._has_counted() else b""
+
+    def _has_counted(self) -> bool:
+        if any(numbers for _, numbers, _ in self._trace.counted()):
+            self._is_silent = False
+        return not self._is_silent
+
+
+def asked(request: CommandLine) -> tuple[str, str]:
+    """Return the option of a figure that the command line has, with its value."""
+    if request.latency:
+        return "--latency", ""
+    if request.stacks:
+        return "--stacks", ""
+    return ("--hist", request.hist) if request.hist else ("--count", request.count)

@@ -1,0 +1,94 @@
+"""`kprobe top`: how often which event fires, and in whose task and on which CPU, as it goes on."""
+
+from __future__ import annotations
+
+import sys
+import time
+from importlib.util import find_spec
+
+from kprobe.figures.rates import Rates, text
+from kprobe.output import say
+from kprobe.session import Tracer
+from kprobe.trace_words import definitions_and_filter
+from kprobe.watching.records import Records
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kprobe.figures.rates import Look
+    from kprobe.options import CommandLine
+    from kprobe.output import Output
+    from kprobe.session import Trace
+    from kprobe.signals import Signals
+    from kprobe.tracefs import Tracefs
+
+OK, USAGE_ERROR = 0, 2
+INTERRUPT = 2  # SIGINT; the way to end it
+EVERY = 1.0  # seconds between two looks
+TICK = 0.1
+MISSING = (
+    "ERROR: kprobe top draws with rich, which isn't installed: pip install 'kprobe-sim[top]', or | cat for plain text"
+)
+
+
+def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine) -> int:
+    """Show the rates of the probes that are the words of the verb, until a signal or its time ends it.
+
+    On a terminal as a screen of its own, elsewhere as a few lines a second.
+    """
+    definitions, filter_text = definitions_and_filter(list(request.words), ())
+    on_screen = sys.stdout.isatty()
+    if on_screen and find_spec("rich") is None:
+        say(MISSING)
+        return USAGE_ERROR
+    trace = Tracer(tracefs).trace(
+        *definitions, filter=filter_text, pid=request.pid, tid=request.tid, follow=request.follow, raw=None
+    )
+    signals.end_by(trace.stop)
+    with trace:
+        for notice in trace.notices:
+            say(f"WARNING: {notice}")
+        play: Callable[[], None] | None = getattr(tracefs, "play", None)
+        if play is not None:
+            play()
+        if on_screen:
+            from kprobe.watching.screen import shown
+
+            last = shown(", ".join(probe.name for probe in trace.probes), _looks(trace, request.duration))
+            say("")
+        else:
+            last = None
+            for last in _looks(trace, request.duration):
+                if last.seconds > TICK:  # the first is of nothing yet
+                    output.write(text(last).encode("utf-8", "surrogateescape"), lambda: trace.is_stopped)
+        if on_screen and last is not None:
+            output.write(text(last).encode("utf-8", "surrogateescape"), lambda: trace.is_stopped)
+        output.finish(lambda: trace.is_stopped)
+        if missed := trace.missed():
+            say(f"WARNING: the kernel missed {missed} hits")
+    return OK if signals.received in (0, INTERRUPT) else 128 + signals.received
+
+
+def _looks(trace: Trace, duration: float | None) -> Iterator[Look]:
+    """Yield what came in each second, until the trace is stopped or its time is over."""
+    records = Records(trace)
+    began = due = time.monotonic()
+    rates = Rates(began, (probe.name for probe in trace.probes))
+    yield rates.look(began)
+    due += EVERY
+    is_over = False
+    while not is_over:
+        if duration is not None and time.monotonic() >= began + duration:
+            trace.stop()
+        try:
+            found = records.read(TICK)
+            is_over = not found
+            for record in found:
+                rates.add(record)
+        except TimeoutError:
+            pass
+        now = time.monotonic()
+        if now >= due or is_over:
+            yield rates.look(now)
+            due = now + EVERY
