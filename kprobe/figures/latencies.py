@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kprobe.text import Record
 
 PERCENTS = (50, 90, 99)
-COLUMN = 13
+COLUMN = 12
 
 
 class Latency:

@@ -24,11 +24,11 @@ def shown(title: str, looks: Iterable[Look]) -> Look | None:
     last = None
     with Live(auto_refresh=False, screen=True, console=Console()) as live:
         for last in looks:
-            live.update(Screen(title, last), refresh=True)
+            live.update(Picture(title, last), refresh=True)
     return last
 
 
-class Screen:
+class Picture:
     """Draws one look as wide and high as the terminal is: events above, tasks and CPUs below, side by side."""
 
     def __init__(self, title: str, look: Look) -> None:

@@ -165,7 +165,7 @@ def test_a_reader_that_sleeps_does_not_hold_up_the_end() -> None:
         (["vfs_read"], 2, "ERROR: 'vfs_read' is no definition: p:vfs_read traces calls of such a function"),
         (["clean", "p:a"], 2, "ERROR: clean takes no 'p:a'"),
         (["clean", "-s"], 2, "ERROR: -s is for traces, not for clean"),
-        (["-d", "5", "clean"], 2, "ERROR: -d is for traces, not for clean"),
+        (["-d", "5", "clean"], 2, "ERROR: -d is for traces or top, not for clean"),
         (["--dry-run", "p:a"], 2, "ERROR: --dry-run goes with clean"),
         (["--kernels", "6.1", "p:a"], 2, "ERROR: unknown option --kernels"),
         (["--version=2"], 2, "ERROR: unknown option --version=2"),

@@ -1,0 +1,109 @@
+"""Latencies and `kprobe top` in a real terminal, and where there is none."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pexpect
+import pytest
+
+from kprobe.figures.rates import Rates, text
+from kprobe.text import Event, Lost
+
+COMMAND = [sys.executable, "-m", "kprobe", "--tracefs", "sim:6.12"]
+OPENS = "p:opens do_sys_openat2"
+
+
+def spawn(*words: str) -> pexpect.spawn:
+    command = [*COMMAND[1:], *words]
+    return pexpect.spawn(COMMAND[0], command, timeout=30, dimensions=(24, 80), encoding="utf-8")
+
+
+def test_a_latency_has_bars_as_wide_as_the_terminal() -> None:
+    child = spawn("--latency", "-d", "1", "do_sys_openat2")
+    child.expect(pexpect.EOF)
+    lines = child.before.splitlines()
+    assert "do_sys_openat2, from entry to return" in lines
+    bars = [line for line in lines if "█" in line]
+    assert bars
+    assert max(map(len, lines[lines.index("do_sys_openat2, from entry to return") :])) <= 80
+    assert max(map(len, bars)) >= 75  # the highest
+    child.close()
+    assert child.exitstatus == 0
+
+
+def test_top_shows_rates_until_it_is_interrupted() -> None:
+    pytest.importorskip("rich")
+    child = spawn("top", OPENS)
+    child.expect_exact("\x1b[?1049h")  # a screen of its own
+    child.expect("kprobe top")
+    child.expect(r"PER SECOND.*EVENT")
+    child.expect(r"supervise-1689")
+    child.sendintr()
+    child.expect_exact("\x1b[?1049l")
+    child.expect(r"\d+ s: [0-9.]+ events/s, \d+ in all")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+
+
+def test_top_gives_lines_where_there_is_no_terminal() -> None:
+    done = subprocess.run([*COMMAND, "top", "-d", "1", OPENS], capture_output=True, check=True, timeout=60)
+    assert re.search(r"^ +[0-9.]+ +\d+  opens$", done.stdout.decode(), re.M)
+    assert b"\x1b" not in done.stdout
+
+
+def test_top_names_the_extra_that_it_needs() -> None:
+    code = (
+        "import sys, importlib.util\n"
+        "found = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, *more: None if name == 'rich' else found(name, *more)\n"
+        "from kprobe.cli import main\n"
+        f"sys.exit(main(['--tracefs', 'sim:6.12', 'top', '{OPENS}']))\n"
+    )
+    child = pexpect.spawn(sys.executable, ["-c", code], timeout=30, encoding="utf-8", dimensions=(24, 200))
+    child.expect_exact("pip install 'kprobe-sim[top]'")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 2
+
+
+def test_rates_are_those_since_the_last_look() -> None:
+    rates = Rates(100.0, ["a"])
+
+    def event(name: str, pid: int, cpu: int) -> Event:
+        return Event("sh", pid, cpu, "", 0, name, None, None, {}, None, "time", b"")
+
+    for _ in range(6):
+        rates.add(event("a", 1, 0))
+    rates.add(event("b", 2, 1))
+    rates.add(Lost(1, 5, b""))
+    assert text(rates.look(102.0)) == (
+        "2 s: 3.5 events/s, 7 in all, 5 lost\n"
+        "  PER SECOND     IN ALL  EVENT\n"
+        "         3.0          6  a\n"
+        "         0.5          1  b\n"
+        "  PER SECOND     IN ALL  TASK\n"
+        "         3.0          6  sh-1\n"
+        "         0.5          1  sh-2\n"
+        "  PER SECOND     IN ALL  CPU\n"
+        "         3.0          6  0\n"
+        "         0.5          1  1\n"
+        "\n"
+    )
+    rates.add(event("b", 2, 1))
+    assert text(rates.look(104.0), most=1) == (
+        "4 s: 0.5 events/s, 8 in all, 5 lost\n"
+        "  PER SECOND     IN ALL  EVENT\n"
+        "         0.5          2  b\n"
+        "                         … 1 more\n"
+        "  PER SECOND     IN ALL  TASK\n"
+        "         0.5          2  sh-2\n"
+        "                         … 1 more\n"
+        "  PER SECOND     IN ALL  CPU\n"
+        "         0.5          2  1\n"
+        "                         … 1 more\n"
+        "\n"
+    )
