@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 BAR = "█"
-COLUMNS = 24  # of a line of a histogram beside its bounds and its bar
+COLUMNS = 19  # of a line of a histogram beside its bounds and its bar
 EXACT = 65536  # different numbers that are kept as they are; after that, 7 bits of each
 KEPT_BITS = 7
 
