@@ -5,7 +5,7 @@ Seen on 5.10, 6.12 and 7.3: kprobe_profile counts hits that a filter, set_event_
 
 from __future__ import annotations
 
-from kprobe.probing.hits import profiled
+from kprobe.probing.hits import FILES, profiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def hits_of(tracefs: Tracefs, probe: Probe) -> Hits | None:
-    """Return the hits of a probe that is there; None if they aren't counted, or can't be read."""
+    """Return the hits of a probe that is there; None if they can't be read, or aren't counted, as of f:, t: and e:."""
+    if probe.file not in FILES:
+        return None
 
     def read(path: str) -> bytes | None:
         try:
@@ -23,7 +25,7 @@ def hits_of(tracefs: Tracefs, probe: Probe) -> Hits | None:
         except OSError:
             return None
 
-    lines, hits = profiled(read, "kprobe_events")
+    lines, hits = profiled(read, probe.file)
     if hits is None:
         return None
     return next((each for line, each in zip(lines, hits, strict=True) if line.event == probe.event), None)

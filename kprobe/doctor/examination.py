@@ -6,7 +6,7 @@ from kprobe.doctor import access
 from kprobe.doctor.diagnosis import STOPS
 from kprobe.doctor.events import of_events, of_function, overview
 from kprobe.doctor.facts import Facts
-from kprobe.doctor.functions import Functions, check_words
+from kprobe.doctor.functions import ON_FUNCTIONS, Functions, check_words
 from kprobe.doctor.kprobes import of_kprobes
 from kprobe.doctor.machine import machine_of
 from kprobe.doctor.others import of_others
@@ -61,7 +61,7 @@ def examine(
         functions = Functions(facts)
         for probe in probes:
             found += functions.of_probe(probe)
-            if probe.place.symbol:
+            if probe.place.symbol and probe.kind in ON_FUNCTIONS:
                 found += of_function(facts, events, probe.place.symbol)
         notes = functions.notes
     found += access.of_files(facts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kprobe.definition import parse
+from kprobe.definition import KINDS, parse
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
 from kprobe.errors import DefinitionError
 from kprobe.probing.functions import BLACKLIST, DOUBT, NO, FunctionList
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 WRAPPERS = ("__x64_sys_", "__ia32_sys_", "__arm64_sys_")
 ARGUMENTS = ("$arg", "%di", "%si", "%dx", "%cx", "%r8", "%r9")
 TWINS = (".isra.", ".constprop.", ".part.", ".llvm.")
+ON_FUNCTIONS = "prf"  # kinds of probes
 KALLSYMS = "/proc/kallsyms"
 
 
 def probe_of(word: str) -> Probe:
     """Return the probe that a word means: a definition, or [MODULE:]FUNCTION.  Raise `DefinitionError`."""
     head = word.partition(":")[0]
-    is_definition = ":" in word and (head in ("p", "r") or (head[:1] in ("p", "r") and head[1:].isdigit()))
+    is_definition = ":" in word and head[:1] in tuple(KINDS) and (not head[1:] or head[1:].isdigit())
     return parse(word if is_definition else f"p:{word}")
 
 
@@ -41,9 +42,11 @@ class Functions:
         self.notes = self._list.notes
 
     def of_probe(self, probe: Probe) -> Iterator[Diagnosis]:
-        """Yield what is found of a probe's function; nothing if it stands on an address."""
+        """Yield what is found of a probe's function or event; nothing if it stands elsewhere."""
         place = probe.place
-        if not place.symbol:
+        if probe.kind == "e":
+            yield from self._of_event(place.symbol)
+        if not place.symbol or probe.kind not in ON_FUNCTIONS:
             return
         (function,) = self._list.find(place.symbol)
         if place.module and place.module not in function.module.split(",") and not self._is_loaded(place.module):
@@ -67,6 +70,13 @@ class Functions:
                 NOTE, "names", what, (fact,), f"kprobe 'p:{function.name} 0x...', with one of the addresses"
             )
         yield from self._elsewhere(probe, function.name)
+
+    def _of_event(self, name: str) -> Iterator[Diagnosis]:
+        path = f"events/{name.replace('.', '/', 1)}"
+        if not self._facts.tracefs.exists(path):
+            fact = Fact(self._facts.typed(path), "there is no such directory")
+            helps = f"grep -i '{name.partition('.')[2]}' {self._facts.typed('available_events')}"
+            yield Diagnosis(STOPS, "event", f"this kernel has no event {name}", (fact,), helps)
 
     def _impossible(self, function: KernelFunction) -> Iterator[Diagnosis]:
         name = function.name
@@ -139,8 +149,8 @@ def check_words(words: tuple[str, ...]) -> list[Probe]:
     probes = []
     for word in words:
         probe = probe_of(word)
-        if probe.place.returns and not probe.place.symbol:
-            raise DefinitionError("this is neither a definition nor a function's name", word, 0)
+        if probe.place.is_pattern:
+            raise DefinitionError("name functions; kprobe functions lists those that fit a pattern", word, 0)
         probes.append(probe)
     return probes
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from kprobe.doctor.counts import hits_of
 from kprobe.doctor.facts import Facts
-from kprobe.doctor.functions import ARGUMENTS, WRAPPERS
+from kprobe.doctor.functions import ARGUMENTS, ON_FUNCTIONS, WRAPPERS
 from kprobe.doctor.kprobes import switched_off
 from kprobe.doctor.machine import machine_of
 from kprobe.doctor.places import recorded, recording
 from kprobe.errors import NoSuchProcess
+from kprobe.probing.hits import FILES
 from kprobe.processes import PROC, check_thread, threads
 from kprobe.symbols import successors
 
@@ -54,11 +55,13 @@ def _causes(trace: Trace, facts: Facts, proc: str) -> Iterator[str]:
         what = "the return probes are too few: r100:... has more" if trace.probe.is_return else "its hits come too fast"
         yield f"the kernel missed {_times(missed)} that {_names(trace.probes)} was hit; {what}"
     yield from map(_told, switched_off(facts))
+    known = _known(trace.tracefs, trace.probes)
+    if known:
+        yield known
     if any(count is None for _, count in counts):
-        yield (
-            f"{_names(trace.probes)} may not be called now, may be inlined where it is called, or what is asked for "
-            f"lets nothing through{_doctor(trace.probes)}"
-        )
+        is_called = all(probe.kind in ON_FUNCTIONS for probe in trace.probes)
+        how = "be called now, may be inlined where it is called," if is_called else "fire now,"
+        yield f"{_names(trace.probes)} may not {how} or what is asked for lets nothing through{_doctor(trace.probes)}"
     yield _never(trace.tracefs, trace.probes)
 
 
@@ -101,13 +104,20 @@ def _held_back(trace: Trace, probes: list[Probe], hits: int) -> str:
     return f"{was}, but the filter {terms.filter!r} let none through; without the filter you see what values there are"
 
 
+def _known(tracefs: Tracefs, probes: tuple[Probe, ...]) -> str:
+    """Say that the machine is known never to call any of the functions; "" if it does, or that isn't known."""
+    never = getattr(tracefs, "never_calls", None)
+    if never is None or any(not probe.place.symbol or probe.kind not in ON_FUNCTIONS for probe in probes):
+        return ""
+    reasons = [never(probe.place.symbol) for probe in probes]
+    if not all(reasons):
+        return ""
+    return str(reasons[0]) if len(reasons) == 1 else f"{reasons[0]}, nor the others"
+
+
 def _never(tracefs: Tracefs, probes: tuple[Probe, ...]) -> str:
     """Say that the kernel counted no hit, and why that may be."""
-    never = getattr(tracefs, "never_calls", None)
     symbols = [probe.place.symbol for probe in probes]
-    reasons = [never(symbol) for symbol in symbols if symbol] if never is not None else []
-    if reasons and all(reasons):
-        return str(reasons[0]) if len(reasons) == 1 else f"{reasons[0]}, nor the others"
     if all(probe.is_return for probe in probes):
         return f"no call of {_names(probes)} that began since has returned: p: shows the calls{_doctor(probes)}"
     known: list[str] = []
@@ -115,7 +125,8 @@ def _never(tracefs: Tracefs, probes: tuple[Probe, ...]) -> str:
         known += [name for name in successors(symbol) if _has(tracefs, name)]
     if known:
         return f"{_names(probes)} was not called (kprobe_profile: 0 hits); this kernel has {known[0]} for it"
-    return f"{_names(probes)} was not called (kprobe_profile: 0 hits){_doctor(probes)}"
+    verb = "called" if all(probe.place.symbol for probe in probes) else "hit"
+    return f"{_names(probes)} was not {verb} ({FILES[probes[0].file]}: 0 hits){_doctor(probes)}"
 
 
 def _has(tracefs: Tracefs, name: str) -> bool:
@@ -146,5 +157,5 @@ def _told(finding: Diagnosis) -> str:
 
 
 def _doctor(probes: tuple[Probe, ...]) -> str:
-    names = [probe.place.symbol for probe in probes if probe.place.symbol]
+    names = [probe.place.symbol for probe in probes if probe.place.symbol and probe.kind in ON_FUNCTIONS]
     return f"; kprobe doctor {names[0]} looks further" if names else ""

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from kprobe.doctor.counts import hits_of
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
+from kprobe.doctor.facts import Facts
+from kprobe.doctor.functions import ON_FUNCTIONS
+from kprobe.doctor.machine import Machine
+from kprobe.doctor.places import recorded
 from kprobe.errors import KprobeError, Refused
+from kprobe.probing.hits import FILES
 from kprobe.session import Tracer
 
 TYPE_CHECKING = False
@@ -32,6 +37,7 @@ def try_probe(
                 play()
             trace.wait()
             hits = hits_of(tracefs, trace.probe)
+            count = recorded(Facts(tracefs, Machine()), trace.instance.prefix)
     except Refused as error:
         fact = Fact(error.path, error.says or str(error).partition("\n")[0])
         yield Diagnosis(STOPS, "try", f"the kernel takes no probe {probe}", (fact,), error.hint)
@@ -41,12 +47,13 @@ def try_probe(
             STOPS, "try", f"{probe.place} can't be traced", (Fact("kprobe", str(error).partition("\n")[0]),)
         )
         return
-    if hits is None:
-        return
-    count = hits.count
     while_tried = f"in {seconds:g} seconds"
-    fact = Fact("kprobe_profile", f"{probe.name} {count} {hits.missed}")
-    verb = "returned from" if probe.is_return else "called"
+    if hits is None:
+        fact = Fact("per_cpu/*/stats", f"{count} entries")
+    else:
+        count = hits.count
+        fact = Fact(FILES[probe.file], f"{probe.name} {count} {hits.missed or 0}")
+    verb = "returned from" if probe.is_return else "called" if probe.kind in ON_FUNCTIONS else "hit"
     if count:
         yield Diagnosis(NOTE, "try", f"{probe.place} was {verb} {count} time{'s' * (count > 1)} {while_tried}", (fact,))
     else:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from kprobe import Tracer, open_tracefs
+from kprobe.doctor.examination import examine
 from kprobe.doctor.machine import Machine
 from kprobe.doctor.silence import explain
+from kprobe.errors import DefinitionError
 
 
 @pytest.fixture
@@ -38,6 +40,38 @@ def said(tracefs: Any, *definitions: str, **options: Any) -> str:
 )
 def test_a_machine_whose_work_is_known(machine: Any, definitions: tuple[str, ...], text: str) -> None:
     assert said(machine, *definitions) == f"nothing in 10 seconds: {text}"
+
+
+@pytest.mark.parametrize(
+    ("definition", "text"),
+    [
+        ("f:vfs_read", "the activity `opens` never calls vfs_read"),
+        (
+            "f:do_sys_openat2",
+            "do_sys_openat2 may not be called now, may be inlined where it is called, or what is asked for lets "
+            "nothing through; kprobe doctor do_sys_openat2 looks further",
+        ),
+        ("t:sched_switch", "sched_switch may not fire now, or what is asked for lets nothing through"),
+        ("e:mine sched/sched_switch", "sched.sched_switch may not fire now, or what is asked for lets nothing through"),
+        ("u:/bin/busybox:0x1000", "/bin/busybox:0x1000 was not hit (uprobe_profile: 0 hits)"),
+    ],
+)
+def test_other_kinds(definition: str, text: str) -> None:
+    tracefs: Any = open_tracefs("sim:6.12")
+    assert said(tracefs, definition) == f"nothing in 10 seconds: {text}"
+    assert examine(tracefs, [definition]).stops is False
+    tracefs.close()
+
+
+def test_an_event_that_is_not_there(machine: Any) -> None:
+    (found,) = examine(machine, ["e:mine sched/sched_swatch"]).findings
+    assert found.what == "this kernel has no event sched.sched_swatch"
+    assert found.helps == "grep -i 'sched_swatch' available_events"
+
+
+def test_a_pattern_is_for_another_verb(machine: Any) -> None:
+    with pytest.raises(DefinitionError, match="name functions; kprobe functions lists those that fit a pattern"):
+        examine(machine, ["p:vfs_rea*"])
 
 
 def test_an_activity_that_was_named() -> None:
