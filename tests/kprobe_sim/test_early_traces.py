@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from kprobe_sim import SimulatedKernel, Task
+
+from . import played
+from .played import Call
 
 TEXTS = Path(__file__).parents[2] / "fixtures" / "text"
 SERIES = ("3.2", "3.13", "4.4", "4.19")
@@ -33,15 +35,6 @@ FORMS = [
 ARGUMENT = re.compile(rb"(\w+)=(\".*?\"(?= flags=)|\(fault\)|\S+)")
 
 
-class Call(NamedTuple):
-    event: bytes
-    task: Task
-    cpu: int
-    at: int
-    rest: bytes
-    stack: tuple[int | str, ...]
-
-
 def whole(series: str, rest: bytes, shown: list[int | str]) -> list[int | str]:
     """Return the call chain of which a stack was shown, from the caller on."""
     caller = re.match(rb"\((\S+) (?:<[0-9a-f]{16}> )?<- ", rest)
@@ -56,52 +49,15 @@ def calls(text: bytes, series: str = "") -> Iterator[Call]:
     # the text of a path that is too long for the kernel's buffer lacks what follows it, its newline included
     text = re.sub(rb"(s=\"/tmp/L+\")( {11}plain-)", rb"\1 flags=8000\n\2", text)
     lines = re.sub(rb"(s=\"[^\"\n]*)\n(?=[^\"\n]*\" flags)", rb"\1\0", text).split(b"\n")
-    for number, line in enumerate(lines):
-        match = next((match for form in FORMS if (match := form.fullmatch(line))), None)
-        if match is None:
-            continue
-        facts = match.groupdict()
-        micros = (
-            int(facts["hex"], 16)
-            if facts.get("hex")
-            else int(facts.get("s") or 0) * 1_000_000 + int(facts.get("us") or 0)
-        )
-        stack: list[int | str] = []
-        for follower in lines[number + 2 :]:
-            if not follower.startswith(b" => "):
-                break
-            address = re.search(rb"<([0-9a-f]{16})>", follower)
-            stack.append(int(address[1], 16) if address else follower[4:].decode())
-        stack = whole(series, match["rest"], stack) if b" => " in text or b"<stack trace>" in text else stack
-        task = Task(int(facts.get("pid") or 1), (facts.get("comm") or b"init").lstrip(b" "))
-        yield Call(match["event"], task, int(facts.get("cpu") or 0), micros * 1000, match["rest"], tuple(stack))
+    stacks = b" => " in text or b"<stack trace>" in text
+    for call in played.calls(lines, FORMS):
+        comm = call.task.comm.lstrip(b" ") if isinstance(call.task.comm, bytes) else call.task.comm
+        stack = tuple(whole(series, call.rest, list(call.stack))) if stacks else call.stack
+        yield call._replace(task=Task(call.task.pid, comm), stack=stack)
 
 
 def replay(kernel: SimulatedKernel, text: bytes) -> None:
-    for call in calls(text, kernel.profile.series):
-        values = dict(ARGUMENT.findall(call.rest))
-        entry = call.event == b"ent"
-        for name in ("ent", "ret"):
-            kernel.tracefs.write(f"events/kprobes/{name}/enable", b"1" if (name == "ent") == entry else b"0")
-        if entry:
-            path: int | bytes = 0 if values[b"s"] == b"(fault)" else values[b"s"][1:-1].replace(b"\0", b"\n")
-            args = (int(values[b"dfd"]) & 0xFFFFFFFF, path, int(values[b"flags"], 16))
-            kernel.call(
-                "do_sys_open", task=call.task, args=args, returns=None, stack=call.stack, cpu=call.cpu, at=call.at
-            )
-        else:
-            caller = re.match(rb"\((\S+)", call.rest)
-            assert caller is not None
-            kernel.call(
-                "do_sys_open",
-                task=call.task,
-                returns=int(values[b"raw"], 16),
-                caller=caller[1].decode(),
-                stack=call.stack,
-                cpu=call.cpu,
-                at=call.at,
-                duration=0,
-            )
+    played.play(kernel, calls(text, kernel.profile.series), "do_sys_open", ARGUMENT)
 
 
 def traced(series: str, options: list[str], clock: str = "local") -> SimulatedKernel:

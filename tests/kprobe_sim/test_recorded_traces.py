@@ -7,13 +7,13 @@ Where the recording was cut to its first lines the counts in the header are left
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from kprobe_sim import SimulatedKernel, Task
+
+from . import played
 
 TRACES = Path(__file__).parents[2] / "fixtures" / "traces"
 SERIES = ("5.10", "6.1", "6.12", "7.2")
@@ -38,73 +38,14 @@ VERBOSE = re.compile(
     rb"(?P<event>ent|ret): (?P<rest>.*)"
 )
 NO_CONTEXT = re.compile(rb"(?P<event>ent|ret): (?P<rest>.*)")
+FORMS = (LINE, VERBOSE, LATENCY, NO_CONTEXT)
 ARGUMENT = re.compile(rb"(\w+)=(\"[^\"]*\"|\S+)")
 
 
-class Call(NamedTuple):
-    event: bytes
-    task: Task
-    cpu: int
-    at: int
-    rest: bytes
-    stack: tuple[int | str, ...]
-
-
-def recorded_calls(lines: list[bytes]) -> Iterator[Call]:
-    for number, line in enumerate(lines):
-        match = next((match for form in (LINE, VERBOSE, LATENCY, NO_CONTEXT) if (match := form.fullmatch(line))), None)
-        if match is None:
-            continue
-        facts = match.groupdict()
-        micros = (
-            int(facts["hex"], 16)
-            if facts.get("hex")
-            else int(facts.get("s") or 0) * 1_000_000 + int(facts.get("us") or 0)
-        )
-        task = Task(int(facts.get("pid") or 1), facts.get("comm") or b"init")
-        stack = []
-        for follower in lines[number + 2 :]:
-            if not follower.startswith(b" => "):
-                break
-            address = re.search(rb"<([0-9a-f]{16})>", follower)
-            stack.append(int(address[1], 16) if address else follower[4:].decode())
-        yield Call(match["event"], task, int(facts.get("cpu") or 0), micros * 1000, match["rest"], tuple(stack))
-
-
 def replayed(kernel: SimulatedKernel, lines: list[bytes]) -> None:
-    for call in recorded_calls(lines):
-        values = dict(ARGUMENT.findall(call.rest))
-        entry = call.event == b"ent"
-        for name in ("ent", "ret"):
-            kernel.tracefs.write(f"events/kprobes/{name}/enable", b"1" if (name == "ent") == entry else b"0")
-        if entry:
-            args: tuple[int | str | bytes, ...] = (
-                int(values[b"dfd"]) & 0xFFFFFFFF,
-                values[b"s"][1:-1],
-                int(values[b"flags"], 16),
-            )
-            kernel.call(
-                "do_sys_openat2",
-                task=call.task,
-                args=args,
-                returns=None,
-                stack=call.stack[1:],
-                cpu=call.cpu,
-                at=call.at,
-            )
-        else:
-            caller = re.match(rb"\((\S+?)/", call.rest)
-            assert caller is not None
-            kernel.call(
-                "do_sys_openat2",
-                task=call.task,
-                returns=int(values[b"raw"], 0),
-                caller=caller[1].decode(),
-                stack=call.stack[1:],
-                cpu=call.cpu,
-                at=call.at,
-                duration=0,
-            )
+    # the function itself stands in a stack before its callers
+    made = (call._replace(stack=call.stack[1:]) for call in played.calls(lines, FORMS))
+    played.play(kernel, made, "do_sys_openat2", ARGUMENT)
 
 
 def traced(series: str, options: list[str], clock: str = "local") -> SimulatedKernel:
@@ -226,7 +167,7 @@ def test_a_clock_gives_the_recorded_text_in_both_formats(series: str, clock: str
     replayed(kernel, lines)
     assert kernel.tracefs.read("trace") == recorded
     latency = (TRACES / series / f"clock_{clock}_latency.trace").read_bytes()
-    first, relative = next(recorded_calls(lines)), next(recorded_calls(latency.split(b"\n")))
+    first, relative = next(played.calls(lines, FORMS)), next(played.calls(latency.split(b"\n"), FORMS))
     kernel.top.started = first.at - relative.at
     kernel.tracefs.write("trace_options", b"latency-format")
     shown = kernel.tracefs.read("trace")
