@@ -209,3 +209,32 @@ def test_a_mark(series: str) -> None:
         return re.sub(rb"^ *\S+-\d+ +\[\d+\]| +[0-9.]+:", b"", mark)
 
     assert timeless(shown) == timeless(line)
+
+
+@pytest.mark.parametrize("series", SERIES[1:])  # of 3.2 it wasn't recorded
+def test_the_function_tracer_beside_probes(series: str) -> None:
+    text = recorded(series, "10_function")
+    kernel = traced(series, [])
+    kernel.tracefs.write("set_ftrace_filter", b"do_sys_open")
+    kernel.tracefs.write("current_tracer", b"function")
+    kernel.tracefs.write("events/kprobes/enable", b"1")
+    made = list(calls(text, series))
+    for entry, left in zip(made[::2], made[1::2], strict=True):
+        values = dict(ARGUMENT.findall(entry.rest + b" " + left.rest))
+        caller = re.match(rb"\((\S+)", left.rest)
+        assert caller is not None
+        kernel.call(
+            "do_sys_open",
+            task=entry.task,
+            args=(int(values[b"dfd"]) & 0xFFFFFFFF, values[b"s"][1:-1], int(values[b"flags"], 16)),
+            returns=int(values[b"raw"], 16),
+            caller=caller[1].decode(),
+            cpu=entry.cpu,
+            at=entry.at,
+            duration=left.at - entry.at,
+        )
+
+    def unstamped(shown: bytes) -> list[bytes]:  # a function is seen a little before the probe at its entry
+        return plain(re.sub(rb"[0-9]+\.[0-9]+: (\S+ <-)", rb"\1", shown))
+
+    assert unstamped(kernel.tracefs.read("trace")) == unstamped(text)
