@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 from .signals import Signalled, Signals  # the rest is imported once signals are handled
@@ -48,12 +49,16 @@ def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
     if not fill_standard_files():
         say("ERROR: standard output is closed: there is nowhere to print to")
         return USAGE_ERROR
+    if "_ARGCOMPLETE" in os.environ:
+        return _complete()
     verb = verb_of(argv[0]) if argv else None
     if verb is not None and verb.reads:
-        from importlib import import_module
+        if "--version" not in argv[: argv.index("--") if "--" in argv else None]:
+            from importlib import import_module
 
-        status: int = import_module(f".{verb.module}", __package__).main(argv[1:], _output(), signals)
-        return status
+            status: int = import_module(f".{verb.module}", __package__).main(argv[1:], _output(), signals)
+            return status
+        argv = ["--version"]
     try:
         request = read_options(argv)
     except UsageError as error:
@@ -74,6 +79,16 @@ def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
 
             _output().write(error_line(error), lambda: bool(signals.received))
         return _status(error)
+
+
+def _complete() -> int:
+    """Answer a shell that asks what can follow."""
+    try:
+        from .completion.answer import answer
+    except ImportError:  # without argcomplete there is nothing to say, and nobody to say it to
+        return REFUSED
+    answer()
+    return OK
 
 
 def _version() -> str:

@@ -164,6 +164,16 @@ VERBS = (
         reads=True,
         usage="[--break] [OPTION ...] -- CMD [ARGUMENT ...]",
     ),
+    Verb(
+        "completion",
+        "completion.command",
+        "print what a shell needs to complete all this: kprobe completion -h",
+        kind="bash zsh fish",
+        least=1,
+        most=1,
+        reads=True,
+        usage="bash|zsh|fish",
+    ),
 )
 OWN = tuple(verb.name for verb in VERBS if not verb.reads)
 

@@ -52,6 +52,15 @@ class Output:
         """
         return self._put(data if self._screen is None else self._screen.shown(data), is_stopping)
 
+    def tell(self, text: str, is_stopping: Callable[[], bool]) -> bool:
+        """Write words of our own, in which there may be those of others; with colours where the terminal has them."""
+        if self._screen is None:
+            return self._put(_bytes(text), is_stopping)
+        from .colours import has_colours, headed
+
+        data = self._screen.shown(_bytes(text))
+        return self._put(headed(data.decode()).encode() if has_colours(os.environ) else data, is_stopping)
+
     def finish(self, is_stopping: Callable[[], bool]) -> bool:
         """Write what a terminal has not seen yet: the beginning of a character without an end."""
         rest = b"" if self._screen is None else self._screen.shown(b"", is_last=True)
@@ -101,9 +110,11 @@ def say(text: str) -> None:
         return
     try:
         if stream.isatty():
+            from .colours import has_colours, marked
             from .terminal import shown
 
-            data = shown(text + "\n").encode(stream.encoding, "backslashreplace")
+            seen = shown(text + "\n")
+            data = (marked(seen) if has_colours(os.environ) else seen).encode(stream.encoding, "backslashreplace")
         else:
             data = _bytes(text + "\n")
         stream.flush()

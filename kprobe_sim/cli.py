@@ -26,6 +26,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Without `argv` it is the command line of this process, which has nothing to do afterwards: what is loaded stays to
     the end, so Python's garbage collector looks through none of it, which would take a tenth of a short run.
     """
+    if "_ARGCOMPLETE" in os.environ:
+        from kprobe_sim.completion import complete
+
+        return complete(_parser())
     if argv is not None:
         return _command(list(argv), lambda: None)
     gc.disable()
@@ -112,7 +116,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from kprobe_sim.version import version
 
-        parser.exit(_print(f"{parser.prog} {version()}"))
+        parser.exit(_print(f"{parser.prog.split()[0]} {version()}"))  # without the verb
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -190,6 +194,8 @@ def _parser() -> argparse.ArgumentParser:
     local.add_argument("--config", default="", metavar="FILE", help="the kernel's configuration file")
     local.add_argument("--yes", action="store_true", help="ask nothing")
     _text(verbs)
+    for verb in verbs.choices.values():
+        verb.add_argument("--version", action=_Version, nargs=0, help=argparse.SUPPRESS)
     return parser
 
 

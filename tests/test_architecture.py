@@ -21,11 +21,14 @@ HOMES = {"kprobe": ROOT / "kprobe", "kprobe_sim": ROOT / "kprobe_sim", "kprobe_v
 # Beside the standard library and the package itself: (package, glob of files in it) -> what they may import.
 ALLOWED = [
     ("kprobe", "bulk/*.py", {"pyarrow", "numpy", "numba"}),  # imported by `kprobe parse` when it is asked for
+    ("kprobe", "completion/*.py", {"argcomplete"}),  # imported when a shell asks, and for its code
     ("kprobe", "parsing/columnar.py", {"tqdm"}),
     ("kprobe", "parsing/source.py", {"zstandard"}),
     ("kprobe", "watching/screen.py", {"rich"}),  # the screen of `kprobe top`
     ("kprobe", "readers/breaking.py", {"hypothesis"}),  # draws what a parser is tried on
     ("kprobe_sim", "pytest_plugin.py", {"pytest", "kprobe"}),
+    ("kprobe_sim", "completion.py", {"argcomplete"}),
+    ("kprobe_vm", "completion.py", {"argcomplete"}),
     ("kprobe_sim", "expose/python/*.py", {"pyfakefs"}),
     ("kprobe_vm", "machine/*.py", {"qemu", "pexpect"}),
     ("kprobe_vm", "recording/instructions.py", {"capstone"}),  # the recorder's disassembler

@@ -43,6 +43,6 @@ def without(error: Exception, output: Output, signals: Signals, request: Command
 
 def _print(found: Examination, output: Output, signals: Signals, request: CommandLine) -> int:
     text = report.json_lines(found) if request.json else report.text(found)
-    output.write(text.encode(errors="surrogateescape"), lambda: bool(signals.received))
+    output.tell(text, lambda: bool(signals.received))
     output.finish(lambda: bool(signals.received))
     return STOPPED if found.stops else OK

@@ -22,7 +22,7 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
     """Print the events, and what could not be read to stderr; return the exit status."""
     found = Overview(tracefs)
     text = "".join(map(_json, found.events)) if request.json else table([HEAD, *map(_row, found.events)])
-    output.write(text.encode(errors="surrogateescape"), lambda: bool(signals.received))
+    output.tell(text, lambda: bool(signals.received))
     output.finish(lambda: bool(signals.received))
     for note in found.notes:
         say(f"NOTE: {note}")

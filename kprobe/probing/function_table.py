@@ -45,7 +45,7 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
         below.append(more)
     lines = table(rows).splitlines(keepends=True)
     text = "".join(line + more for line, more in zip(lines, below, strict=True))
-    output.write(text.encode(errors="surrogateescape"), lambda: bool(signals.received))
+    output.tell(text, lambda: bool(signals.received))
     output.finish(lambda: bool(signals.received))
     for note in (*known.notes, *([none] if none else [])):
         say(f"NOTE: {note}")

@@ -116,7 +116,7 @@ def test_a_refusal_is_shown_in_the_kernels_words_without_our_frames(failed: Fail
     assert [line for line in shown["test_without_words"] if line.startswith(("E", "/"))] == [
         "E       OSError: [Errno 22] Invalid argument: 'current_tracer'"
     ]
-    assert [line for line in shown["test_wrong"] if "kprobe/definition.py" in line]  # may be a bug of ours
+    assert [line for line in shown["test_wrong"] if "kprobe/session.py" in line]  # may be a bug of ours
 
 
 def test_everything_is_shown_on_request(failed: Failed) -> None:
@@ -164,7 +164,7 @@ def test_a_trace_that_nobody_stops(failed: Failed) -> None:
     for name, hits in (("nothing_comes", 0), ("no_more_comes", 1), ("it_asks_again_and_again", 0)):
         pytest.LineMatcher(shown[f"test_{name}"]).fnmatch_lines(
             [
-                "E*kprobe.errors.WaitedTooLong: waited 0.2* s in all for a trace, which nobody stopped:",
+                "E*kprobe.errors.WaitedTooLong: waited * s in all for a trace, which nobody stopped:",
                 "E*event        p:myopen do_sys_openat2",
                 "E*enabled      1",
                 f"E*hits so far  {hits}",
@@ -174,8 +174,8 @@ def test_a_trace_that_nobody_stops(failed: Failed) -> None:
             ],
             consecutive=True,
         )
-    assert [line for line in shown["test_there_is_no_end"] if "WaitedTooLong: waited 0.2" in line]
-    assert [line for line in shown["test_asyncio"] if "WaitedTooLong: waited 0.25 s" in line]
+    assert [line for line in shown["test_there_is_no_end"] if "WaitedTooLong: waited " in line]
+    assert [line for line in shown["test_asyncio"] if "WaitedTooLong: waited " in line]
 
 
 def test_how_long_it_may_wait(pytester: pytest.Pytester) -> None:

@@ -244,7 +244,7 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from kprobe_vm.version import version
 
-        print(parser.prog, version(), flush=True)
+        print(parser.prog.split()[0], version(), flush=True)  # without the verb
         parser.exit()
 
 
@@ -328,6 +328,8 @@ def _parser() -> argparse.ArgumentParser:
     verb = verbs.add_parser("check", help="say what is missing, and how to get it; status 1 if anything is")
     verb.add_argument("--cache", action="store_true", help="read all that is cached, and remove what is damaged")
     verb.set_defaults(function=_check)
+    for verb in verbs.choices.values():
+        verb.add_argument("--version", action=_Version, nargs=0, help=argparse.SUPPRESS)
     return parser
 
 
@@ -344,6 +346,10 @@ def _fill_standard_files() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     _fill_standard_files()
+    if "_ARGCOMPLETE" in os.environ:
+        from kprobe_vm.completion import complete
+
+        return complete(_parser())
     words = list(sys.argv[1:] if argv is None else argv)
     end = words.index("--") if "--" in words else len(words)
     try:

@@ -1,0 +1,33 @@
+"""Colours for our own words on a terminal: what kind of thing a line says."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MARKS = {"ERROR": "1;31", "STOPS": "1;31", "WARNING": "1;33", "NOTE": "1;36", "hint": "36"}  # as SGR of ECMA-48
+HEADING = "1"
+
+
+def has_colours(environ: Mapping[str, str]) -> bool:
+    """Say if the terminal shows colours, and its user wants them: NO_COLOR is empty or not set (no-color.org)."""
+    return not environ.get("NO_COLOR") and environ.get("TERM", "dumb") not in ("", "dumb")
+
+
+def marked(text: str) -> str:
+    """Colour the word before a colon with which a line begins, where it is one of ours."""
+    return "\n".join(map(_marked, text.split("\n")))
+
+
+def headed(text: str) -> str:
+    """The same, and the headings of a table, which are in capitals."""
+    first, newline, rest = text.partition("\n")
+    if first.replace(" ", "").isalpha() and first.isupper():
+        return f"\x1b[{HEADING}m{first}\x1b[0m{newline}{marked(rest)}"
+    return marked(text)
+
+
+def _marked(line: str) -> str:
+    word, colon, rest = line.partition(":")
+    return f"\x1b[{MARKS[word]}m{word}\x1b[0m:{rest}" if colon and word in MARKS else line

@@ -1,0 +1,129 @@
+"""What is answered to a shell that asks what can follow: by argcomplete, which knows shells, from our table.
+
+The words before the cursor say which verb it is, or a trace; so its options alone are made known, and no command line
+has to be described that begins with a verb or a definition.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from argcomplete.completers import DirectoriesCompleter, FilesCompleter, SuppressCompleter
+from argcomplete.finders import CompletionFinder
+from argcomplete.lexers import split_line
+
+from kprobe.completion import sources, words
+from kprobe.option_table import TRACE, VERBS, options_of, verb_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from kprobe.option_table import Option
+
+
+class Finder(CompletionFinder):
+    """argcomplete's, for tens of thousands of candidates."""
+
+    def filter_completions(self, completions: list[str]) -> list[str]:
+        """Return each once."""
+        return list(dict.fromkeys(completions))
+
+
+class _Parser(argparse.ArgumentParser):
+    """Takes options wherever they stand; argparse's own has all words of a list stand together."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse the options, and then the other words; last an option that lacks its value."""
+        options, others = _apart(list(args), self._takes_value)
+        return super().parse_known_args(options + others, namespace)
+
+    def _takes_value(self, name: str) -> bool:
+        return any(name in action.option_strings and action.nargs != 0 for action in self._actions)
+
+
+def answer() -> None:
+    """Write to the shell what can follow, as its environment says, and end the process."""
+    given = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))[3][1:]
+    takes = {name for option in options_of(TRACE) for name in option.names if option.metavar}
+    _, before = _apart(given, takes.__contains__)
+    verb = before[0] if before and verb_of(before[0]) else TRACE
+    Finder()(_parser(verb), always_complete_options=False, default_completer=SuppressCompleter())
+
+
+def _apart(words: list[str], takes: Callable[[str], bool]) -> tuple[list[str], list[str]]:
+    """Part words into options, each with its value, and the others; what follows `--` is none of the options."""
+    options, others, rest = [], [], list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            others += [word, *rest]
+            break
+        if not word.startswith("-") or word == "-":
+            others.append(word)
+            continue
+        options.append(word)
+        if takes(word) and rest:
+            options.append(rest.pop(0))
+        elif takes(word):  # its value is what is asked for
+            return others + options, []
+    return options, others
+
+
+def _parser(verb: str) -> argparse.ArgumentParser:
+    parser = _Parser("kprobe", add_help=False)
+    if verb != TRACE:
+        parser.add_argument("verb")
+    own = options_of(verb)
+    for option in own:
+        _add(parser, option)
+    if verb != TRACE and not any("--tracefs" in option.names for option in own):
+        parser.add_argument("--tracefs", dest="tracefs", help=argparse.SUPPRESS)
+        parser.add_argument("--version", action="store_true", help="the version")
+    following: Any = parser.add_argument("words", nargs="*")
+    following.completer = _Words(verb)
+    return parser
+
+
+def _add(parser: argparse.ArgumentParser, option: Option) -> None:
+    help = option.help.partition(";")[0].replace("%", "%%")
+    if not option.metavar:
+        parser.add_argument(*option.names, dest=option.sets, action="store_true", help=help)
+        return
+    added: Any = parser.add_argument(
+        *option.names, dest=option.sets, metavar=option.metavar, help=help, choices=option.choices or None
+    )
+    if option.kind == "file":
+        added.completer = FilesCompleter()
+    elif option.kind == "directory":
+        added.completer = DirectoriesCompleter()
+    elif option.kind == "spec":
+        added.completer = lambda prefix, **_: sources.specs(prefix)
+    elif option.kind == "kernels":
+        added.completer = lambda prefix, **_: sources.kernels(prefix)
+    elif option.kind == "pid":
+        added.completer = lambda **_: sources.pids()
+
+
+class _Words:
+    """What the words after the options can be."""
+
+    def __init__(self, verb: str) -> None:
+        self._verb = verb
+
+    def __call__(self, prefix: str, parsed_args: Any, **_: object) -> Iterable[str]:
+        given: list[str] = list(parsed_args.words or ())
+        source = sources.Offered(getattr(parsed_args, "tracefs", None))
+        verb = verb_of(self._verb)
+        if verb is None:
+            found = words.after(given, prefix, source)
+            if not given:
+                return {**{one.name: one.help.partition(":")[0].partition(";")[0] for one in VERBS}, **found}
+            return found
+        if verb.kind == "function":
+            return source.functions(prefix)
+        if verb.kind == "file":
+            return FilesCompleter()(prefix)
+        return verb.kind.split() if " " in verb.kind else ()

@@ -1,0 +1,59 @@
+"""The verb `completion`: print what bash, zsh or fish need to complete our commands."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kprobe.output import Output
+    from kprobe.signals import Signals
+
+SHELLS = ("bash", "zsh", "fish")
+COMMANDS = ("kprobe", "kprobe-sim", "kprobe-vm")
+OK, FAILED, USAGE_ERROR = 0, 1, 2
+MISSING = "completion needs argcomplete: pip install 'kprobe-sim[completion]', or Debian's python3-argcomplete"
+# zsh's BUFFER lacks a quote that isn't closed yet, as a definition's mostly is; its words have it (zshcompwid(1))
+TYPED = "${(j: :)words[1,CURRENT-1]} $QIPREFIX$PREFIX"
+ZSH = {
+    'COMP_LINE="$BUFFER"': f'COMP_LINE="{TYPED}"',
+    'COMP_POINT="$CURSOR"': f'COMP_POINT="${{#${{:-{TYPED}}}}}"',
+}
+HELP = """\
+USAGE: kprobe completion bash|zsh|fish
+
+Print what the shell needs to complete the words of kprobe, kprobe-sim and kprobe-vm:
+
+  eval "$(kprobe completion bash)"                                    in ~/.bashrc
+  eval "$(kprobe completion zsh)"                                     in ~/.zshrc, after compinit
+  kprobe completion fish > ~/.config/fish/completions/kprobe.fish     once, and likewise for the other two
+
+Functions, events and fields are those of --tracefs SPEC, if that stands before them, else of $KPROBE_TRACEFS, else of
+this machine.  No guest is booted: vm:6.12 is completed by what is recorded of that kernel.  It takes the extra
+[completion].
+
+  -h, --help       this text
+"""
+
+
+def main(words: Sequence[str], output: Output, signals: Signals) -> int:
+    """Run the verb and return the exit status."""
+    from kprobe.output import say
+
+    if any(word in ("-h", "--help") for word in words):
+        output.write(HELP.encode(), lambda: bool(signals.received))
+        return OK
+    if len(words) != 1 or words[0] not in SHELLS:
+        what = f"not {words[0]!r}" if words else "but which?"
+        say(f"ERROR: completion is for bash, zsh or fish, {what}\n{HELP.partition(chr(10))[0]}")
+        return USAGE_ERROR
+    try:
+        from argcomplete.shell_integration import shellcode
+    except ImportError:
+        say(f"ERROR: {MISSING}")
+        return FAILED
+    code: str = shellcode(list(COMMANDS), shell="fish" if words[0] == "fish" else "bash")  # bash's is zsh's, too
+    for theirs, ours in ZSH.items():
+        code = code.replace(theirs, ours)
+    output.write(code.encode() + b"\n", lambda: bool(signals.received))
+    return OK

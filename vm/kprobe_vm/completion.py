@@ -1,0 +1,37 @@
+"""What a shell offers after TAB for `kprobe-vm`: argcomplete answers by the parser of its options."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from kprobe_vm.debian.lock import Locks
+from kprobe_vm.host.cache import Cache
+from kprobe_vm.images.kernels import lock_name
+from kprobe_vm.images.kerneltree import release_of
+
+
+def complete(parser: argparse.ArgumentParser) -> int:
+    """Answer the shell, as its environment says, and end the process; return the status if that can't be."""
+    try:
+        from argcomplete import autocomplete  # in the extra [completion]
+        from argcomplete.completers import SuppressCompleter
+    except ImportError:
+        return 1
+    (verbs,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    for verb in verbs.choices.values():
+        for action in verb._actions:
+            found: Any = action
+            if action.dest in ("kernel", "kernels", "series", "before", "after"):
+                found.completer = lambda **_: _series()
+            elif action.type in (int, float):
+                found.completer = SuppressCompleter()
+    autocomplete(parser, always_complete_options=False)
+    return 0
+
+
+def _series() -> list[str]:
+    """Return the kernels that are locked, by the names under which they are."""
+    locks = Locks.of(os.environ, Cache.of(os.environ))
+    return [lock_name(release_of(row.package)) for row in locks.kernels()]
