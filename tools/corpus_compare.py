@@ -15,7 +15,7 @@ from kprobe.figures.shape import as_dict
 from kprobe.text import Header, Parser
 
 # what isn't a value of the record
-APART = ("type", "complete", "guessed", "ambiguous", "fields", "raw", "clock")
+APART = ("type", "complete", "guessed", "forgeable", "ambiguous", "fields", "raw", "clock")
 
 _NONE = object()
 
@@ -32,7 +32,8 @@ def answer(entry: Entry) -> list[dict[str, Any]]:
 
 
 def compared(truth: list[dict[str, Any]], read: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield what each value is, and which it is."""
+    """Yield what each value is, and which it is; and each record that a string could have forged, as "forgeable"."""
+    yield from (("forgeable", str(record)) for record in read if record.get("forgeable"))
     unread = [record for record in read if record["type"] == "unparsed"]
     read = [record for record in read if record["type"] not in ("unparsed", "switch")]
     for number in range(max(len(truth), len(read))):

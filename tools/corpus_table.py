@@ -24,8 +24,10 @@ HEAD = """\
 
 What `kprobe.text` makes of the packaged corpus, with the formats and definitions that each trace has, by
 `tools/corpus_table.py`. *Right*, *marked* (the record says that it is a guess or not all understood), *ambiguous* (no
-reader of that text can settle it), *wrong* and *silently incomplete* count values; *unread* are lines of option `bin`,
-and those of strings with a newline under option `fields`, which no one can tell from records.
+reader of that text can settle it), *wrong* and *silently incomplete* count values; *forgeable* are records that
+a string could have written, as their text has no header with the number of its records (trace_pipe, nocontext-info,
+3.2, verbose), or is a part of one; *unread* are lines of option `bin`, and those of strings with a newline under
+option `fields`, which no one can tell from records.
 
 """
 
@@ -46,7 +48,7 @@ class Row:
 
     def cells(self) -> list[str]:
         """Return the cells of the tables."""
-        counts = [self.texts, self.lines, *(self.found[kind] for kind in (*KINDS, "unread"))]
+        counts = [self.texts, self.lines, *(self.found[kind] for kind in (*KINDS, "forgeable", "unread"))]
         return [f"{count:,}" for count in counts]
 
 
@@ -112,9 +114,8 @@ def page(kernels: dict[str, Row], shown: dict[str, Row], doubts: Counter[str]) -
 
 
 def _head(first: str) -> str:
-    columns = f"{first} | texts | lines | right | marked | ambiguous | wrong | silently incomplete | unread".split(
-        " | "
-    )
+    kinds = "texts | lines | right | marked | ambiguous | wrong | silently incomplete | forgeable | unread"
+    columns = f"{first} | {kinds}".split(" | ")
     return f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}\n"
 
 

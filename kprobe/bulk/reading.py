@@ -15,7 +15,7 @@ from kprobe.bulk.merge import merged
 from kprobe.bulk.rows import Rows
 from kprobe.bulk.types import declared_types
 from kprobe.text import Event, Parser, Record
-from kprobe.text.line import Formats
+from kprobe.text.defined import Formats
 from kprobe.text.parser import State
 
 WINDOW: Final = 1 << 20  # so much text is read at once; the tables that are given hold so much

@@ -10,8 +10,7 @@ import numpy as np
 from kprobe.bulk import kernel
 from kprobe.text import Event, defined_name, parse_format
 from kprobe.text.arguments import Arguments, arguments_of
-from kprobe.text.defined import definition_of
-from kprobe.text.line import Formats
+from kprobe.text.defined import Formats, definition_of
 
 _SITES: Final = 2048  # so many have a row; the others are read without the compiled pass
 _PLANS: Final = 1024

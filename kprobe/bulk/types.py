@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from kprobe.text import parse_format
 from kprobe.text.arguments import arguments_of
-from kprobe.text.line import Formats
+from kprobe.text.defined import Formats
 
 
 def declared_types(formats: Formats | None, name: str) -> Mapping[str, pa.DataType]:

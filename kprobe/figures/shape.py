@@ -57,6 +57,8 @@ def as_dict(record: Record) -> dict[str, object]:
             shown[name] = value(read)
     if isinstance(record, (Event, Bare)) and not record.guessed:
         del shown["guessed"]
+    if not shown.get("forgeable"):
+        shown.pop("forgeable", None)
     if not getattr(record, "complete", not isinstance(record, (Unparsed, Header, Unnamed))):
         shown["raw"] = _decoded(record.raw)
     return shown
@@ -101,9 +103,10 @@ def text(record: Record, file: str) -> str:
         words += [] if record.complete else [f"# not all understood: {_encode(_decoded(record.raw))}"]
         words += [f"# guessed: {' '.join(sorted(record.guessed))}"] if record.guessed else []
     else:
-        known = ("type", "timestamp", "clock", "task", "pid", "cpu", "flags")
+        known = ("type", "timestamp", "clock", "task", "pid", "cpu", "flags", "forgeable")
         words.append(f"{shown['type']}:")
         words += [f"{name}={_encode(read)}" for name, read in shown.items() if name not in known]
+    words += ["# forgeable"] if "forgeable" in shown else []
     return " ".join(word for word in words if word) + "\n"
 
 
@@ -119,10 +122,11 @@ class Counts:
     """What of the records isn't as a reader may expect."""
 
     def __init__(self) -> None:
-        self.incomplete = self.guessed = self.unread = self.unnamed = self.lost = self.gaps = 0
+        self.incomplete = self.guessed = self.forgeable = self.unread = self.unnamed = self.lost = self.gaps = 0
 
     def add(self, record: Record) -> None:
         """Count a record."""
+        self.forgeable += getattr(record, "forgeable", False)
         if isinstance(record, (Event, Bare)):
             self.incomplete += not record.complete
             self.guessed += bool(record.guessed)
@@ -143,6 +147,7 @@ class Counts:
             (self.unnamed, "event{} without a name"),
             (self.incomplete, "event{} not all understood"),
             (self.guessed, "event{} with guesses"),
+            (self.forgeable, "record{} that a string could have forged"),
             (self.lost, "event{} lost by the kernel"),
             (self.gaps, "gap{} where the kernel doesn't say how many it lost"),
         ]

@@ -147,7 +147,7 @@ class Pages:
                 (
                     tasks[pid], pid, cpu, flags[flag << 8 | depth], stamp, known.name,
                     None if address is None else places[address], None if caller is None else places[caller],
-                    fields, tgids.get(pid), clock, page[first:end], True, NONE, known.group, instance,
+                    fields, tgids.get(pid), clock, page[first:end], True, NONE, known.group, instance, False,
                 ),
             )  # fmt: skip
             first = end

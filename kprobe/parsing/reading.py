@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kprobe.output import say
 from kprobe.parsing.source import NotText, Source
-from kprobe.text import Parser
+from kprobe.text import Count, Parser, stated
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ def read(file: str, schema: Schema, show: Callable[[list[Record]], object]) -> N
         if (data := source.trace_dat()) is not None:
             _read_dat(data, file, show)
             return
-        parser = Parser(schema.formats, definitions=schema.definitions, live=source.is_live)
+        settled = _is_settled(source, schema)
+        parser = Parser(schema.formats, definitions=schema.definitions, live=source.is_live, settled=settled)
         try:
             for piece in source.pieces():
                 show(parser.feed(piece))
@@ -32,6 +33,24 @@ def read(file: str, schema: Schema, show: Callable[[list[Record]], object]) -> N
             show(parser.close())
     finally:
         source.close()
+
+
+def _is_settled(source: Source, schema: Schema) -> bool:
+    """Say whether a file has as many records as its header says, so that none is forged: it is read twice for that."""
+    if source.is_live or (entries := stated(source.opening())) is None:
+        return False
+    parser, count = Parser(schema.formats, definitions=schema.definitions, settled=True), Count()
+    try:
+        for piece in source.pieces():
+            count.add(parser.feed(piece))
+            if count.entries > entries:
+                return False
+        count.add(parser.close())
+    except (OSError, NotText):
+        return False  # which will be told where it is
+    finally:
+        source.rewind()
+    return count.settles(entries)
 
 
 def _read_dat(data: bytes | memoryview, file: str, show: Callable[[list[Record]], object]) -> None:

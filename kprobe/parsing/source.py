@@ -36,8 +36,25 @@ class Source:
         self.name = name
         self._descriptor = sys.stdin.fileno() if name == "-" else os.open(name, os.O_RDONLY | os.O_CLOEXEC)
         self._took = 0
+        self._start = 0
         self.is_live = not stat.S_ISREG(os.fstat(self._descriptor).st_mode)
         self._first: bytes | None = None
+        if name == "-" and not self.is_live:
+            self._start = os.lseek(self._descriptor, 0, os.SEEK_CUR)
+
+    def rewind(self) -> None:
+        """Go back to where a file that isn't live began."""
+        os.lseek(self._descriptor, self._start, os.SEEK_SET)
+        self._first, self._took = None, 0
+
+    def opening(self) -> bytes:
+        """Return the beginning of the text, unpacked, of a file that isn't live; b"" if it can't be read."""
+        try:
+            return next(self.pieces(), b"")
+        except (OSError, NotText):
+            return b""
+        finally:
+            self.rewind()
 
     @property
     def took(self) -> int:

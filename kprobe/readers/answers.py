@@ -50,8 +50,7 @@ _KEYS: dict[str, tuple[Callable[[object], bool], str]] = {
     "fields": (_are_fields, "an object whose values are numbers, strings, null or lists of these"),
     "frames": (_are_texts, "a list of strings"),
     **dict.fromkeys(("guessed", "ambiguous"), (_are_texts, "a list of names")),
-    "complete": (lambda value: isinstance(value, bool), "true or false"),
-    "user": (lambda value: isinstance(value, bool), "true or false"),
+    **dict.fromkeys(("complete", "forgeable", "user"), (lambda value: isinstance(value, bool), "true or false")),
 }
 
 

@@ -17,7 +17,7 @@ RIGHT, MARKED, MISSING, INVENTED, WRONG = "right", "marked", "missing", "invente
 KINDS = (RIGHT, WRONG, MISSING, INVENTED, MARKED)  # what a record of an answer can be, as it is shown
 FAULTS = (WRONG, INVENTED, MISSING)  # worst first: what a parser may not do
 # What of a record isn't compared: marks, bytes, where it stands
-_UNCOMPARED = ("type", "ambiguous", "complete", "guessed", "raw", "line", "fields")
+_UNCOMPARED = ("type", "ambiguous", "complete", "guessed", "forgeable", "raw", "line", "fields")
 
 
 class Misreading(NamedTuple):
@@ -136,7 +136,7 @@ def _of(misread: Sequence[Misreading], said: Collection[str], kind: str) -> list
 def _invented(answer: Record) -> Misreading:
     if answer["type"] == NO_RECORD:
         return Misreading(INVENTED, "", None, f"line {answer['line']} of the answer is no record: {answer['why']}")
-    return Misreading(INVENTED, "", None, answer)
+    return Misreading(MARKED if answer.get("forgeable") else INVENTED, "", None, answer)
 
 
 def _is_unknown(truth: Record) -> bool:
@@ -190,7 +190,8 @@ def _context(truth: Record, answer: Record) -> Iterator[Misreading]:
 
 def _fields(expected: Record, answer: Record) -> Iterator[Misreading]:
     said, guessed = answer["fields"], answer.get("guessed", ())
-    is_partial = answer.get("complete") is False
+    # what a string can forge is other records, and where it ends itself
+    is_partial = answer.get("complete") is False or answer.get("forgeable") is True
     for name, value in expected.items():
         if name not in said:
             yield Misreading(MARKED if is_partial else MISSING, f"fields.{name}", value, None)

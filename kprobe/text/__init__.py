@@ -5,7 +5,7 @@ Uses nothing but the standard library: text from elsewhere is read as well.  Sta
 
 from kprobe.text.defined import defined_name
 from kprobe.text.format import Format, FormatField, parse_format
-from kprobe.text.parser import Parser, parse
+from kprobe.text.parser import Parser
 from kprobe.text.records import (
     FAULT,
     Bare,
@@ -31,6 +31,7 @@ from kprobe.text.records import (
     Unparsed,
     Value,
 )
+from kprobe.text.whole import Count, parse, stated
 
 __all__ = [
     "FAULT",
@@ -43,6 +44,7 @@ __all__ = [
     "CodeAddress",
     "Coded",
     "Comment",
+    "Count",
     "Event",
     "Fault",
     "Format",
@@ -62,4 +64,5 @@ __all__ = [
     "defined_name",
     "parse",
     "parse_format",
+    "stated",
 ]

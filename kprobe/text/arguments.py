@@ -1,5 +1,7 @@
 """The arguments of a probe's event, read by the ``print fmt`` of its format file."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable
 from functools import partial
@@ -24,6 +26,8 @@ _FLAGS: Final = re.ASCII | re.DOTALL
 _SHORT: Final = 9
 _ROWS: Final = 1024
 _UNNAMED = re.compile(rb" \w+=\Z")
+# so many bits has a number at least that nobody guesses who writes a string
+_SEAL: Final = 28
 
 
 def decode(text: bytes) -> str:
@@ -220,6 +224,19 @@ class Arguments:
         return self.read_text(body.decode("latin-1"))
 
     @property
+    def is_open(self) -> bool:
+        """Whether a string can imitate what ends the record: not if a number follows that only readers know."""
+        last = max(self._texts, default=-1)
+        return last >= 0 and not any(map(is_seal, (spec for _, spec in self._items[last + 1 :])))
+
+    def sealed(self, other: Arguments) -> Arguments:
+        """Take over from the same arguments the numbers that are known beforehand; itself if they are others."""
+        if other.names != self.names or all(spec[0] != "=" for _, spec in other.items):
+            return self
+        pairs = zip(self._items, other.items, strict=True)
+        return Arguments([theirs if theirs[1][0] == "=" else own for own, theirs in pairs])
+
+    @property
     def items(self) -> tuple[tuple[str, str], ...]:
         """The arguments in their order: the name of each and how it is printed."""
         return tuple(self._items)
@@ -279,6 +296,11 @@ class Arguments:
     def opens(self, body: bytes) -> bool:
         """Say whether text that can't be read may be the beginning of a string with a newline in it."""
         return self._opening is not None and self._opening(body) is not None
+
+
+def is_seal(spec: str) -> bool:
+    """Say whether a conversion is that of a number that is known beforehand (see defined), and not to others."""
+    return spec[0] == "=" and int(spec[1:].partition("|")[0], 16).bit_length() >= _SEAL
 
 
 def arguments_of(print_fmt: str) -> Arguments | None:

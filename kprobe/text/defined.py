@@ -1,4 +1,4 @@
-"""The arguments of a probe's event, read by its definition, where its format file isn't at hand.
+"""What is known of an event before its text is read: by its definition, its format file, or both.
 
 A definition says the types, but how the kernel prints them has changed (fixtures/text): up to 3.13 u8 to u64 and
 arguments without a type are hexadecimal without 0x, at 4.4 all have it, from 4.9 on u8 to u64 are decimal. Arguments
@@ -6,15 +6,26 @@ without a type have 0x from 4.4 on, but where the type comes from BTF (6.12): th
 """
 
 import re
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple, TypeAlias
 
-from kprobe.text.arguments import Arguments
+from kprobe.text.arguments import Arguments, arguments_of, is_seal
+from kprobe.text.context import keep
+from kprobe.text.format import parse_format
+from kprobe.text.records import NONE
+
+Formats: TypeAlias = Mapping[str, str | bytes] | Callable[[str], str | bytes | None]
+
+# a field that is shorter has no room for what looks like a record
+_ROOM: Final = 32
 
 _EVENT = re.compile(r"([a-z])\d*(?::(?:[\w.-]+/)?(\w*))?")
 _ARGUMENT = re.compile(r"(?:([A-Za-z_]\w*)=)?(.+?)(?::([a-z]\w*|%p[dD]|b\d+@\d+/\d+)(?:\[(\d{1,3})\])?)?")
 _PLACE = re.compile(r"(?:\w+:)?([A-Za-z_][\w.]*)(?:\+(\d+|0x[0-9a-f]+))?(%return)?")
 _IMMEDIATE = re.compile(r"\\(-?(?:0x[0-9a-f]+|[1-9][0-9]*|0))")
 _SIZED = re.compile(r"([sux])(8|16|32|64)")
+# what a string has no room for a record in: a task's name, and what the definition itself says
+_SHORT: Final = re.compile(r"\$(?:comm|COMM)|\\\".*")
 _STRINGS: Final = ("string", "ustring", "symstr", "%pd", "%pD")
 
 # how an argument without a type is printed, and one that is unsigned, in each of the dialects
@@ -28,6 +39,7 @@ class Definition(NamedTuple):
 
     ``wide`` reads all that kernels with wide columns print, ``narrow`` that of 4.4 to 4.19, ``old`` that of 3.x.
     ``unsigned`` are the arguments whose base isn't in their type; ``settles``: some argument tells narrow from old.
+    ``is_open``: a string can imitate what ends the record.
     """
 
     wide: Arguments
@@ -35,6 +47,7 @@ class Definition(NamedTuple):
     old: Arguments
     unsigned: frozenset[str]
     settles: bool
+    is_open: bool
 
 
 def defined_name(definition: str) -> str:
@@ -87,6 +100,7 @@ def _sealed(number: int, bits: int) -> str:
 def definition_of(text: str) -> Definition | None:
     """Read a definition; None if what its arguments are can't be told, as with ``$arg*``."""
     shown: list[tuple[str, str]] = []
+    is_open = False
     for number, word in enumerate(text.split()[2:], 1):
         found = _ARGUMENT.fullmatch(word)
         if found is None or "$arg*" in found[2]:
@@ -95,6 +109,10 @@ def definition_of(text: str) -> Definition | None:
         if conversion is None:
             return None
         shown.append((found[1] or f"arg{number}", conversion))
+        if "%s" in conversion and _SHORT.fullmatch(found[2]) is None:
+            is_open = True
+        elif is_seal(conversion):
+            is_open = False
 
     def reader(dialect: dict[str, str]) -> Arguments:
         return Arguments([(n, c.replace("<u>", dialect["u"]).replace("<>", dialect[""])) for n, c in shown])
@@ -102,4 +120,68 @@ def definition_of(text: str) -> Definition | None:
     unsigned = frozenset(name for name, conversion in shown if "<u>" in conversion)
     # kernels that take numbers in definitions print 0x
     settles = any("<>" in conversion or conversion[0] == "=" for _, conversion in shown)
-    return Definition(reader(_WIDE), reader(_NARROW), reader(_OLD), unsigned, settles)
+    return Definition(reader(_WIDE), reader(_NARROW), reader(_OLD), unsigned, settles, is_open)
+
+
+class Description(NamedTuple):
+    """What is known of an event: all that it is by default is nothing.
+
+    ``arguments`` are a probe's; with a ``definition`` alone they are those that any kernel could print. ``texts`` and
+    ``signed`` name fields of a format. ``is_open``: a string may imitate what ends the record.
+    """
+
+    arguments: Arguments | None = None
+    definition: Definition | None = None
+    texts: frozenset[str] = NONE
+    signed: frozenset[str] = NONE
+    is_open: bool = True
+
+
+_UNKNOWN: Final = Description()
+
+
+class Descriptions:
+    """Gives descriptions by name; formats are asked once for each. A definition adds the numbers that only it tells."""
+
+    __slots__ = ("_defined", "_formats", "_known")
+
+    def __init__(self, formats: Formats | None, definitions: Iterable[str]) -> None:
+        self._formats = formats
+        self._defined = {defined_name(text): definition_of(text) for text in definitions}
+        self._known: dict[str, Description] = {}
+
+    def of(self, name: str) -> Description:
+        """Give what is known of an event."""
+        if (known := self._known.get(name)) is not None:
+            return known
+        return keep(self._known, name, self._found(name, self._defined.get(name)))
+
+    def _found(self, name: str, definition: Definition | None) -> Description:
+        text = None
+        if self._formats is not None:
+            text = self._formats(name) if callable(self._formats) else self._formats.get(name)
+        found = _UNKNOWN if text is None else _formatted(text)
+        if definition is None:
+            return found
+        if found.arguments is None:
+            return found._replace(arguments=definition.wide, definition=definition, is_open=definition.is_open)
+        if found.arguments.names != definition.wide.names:
+            return found
+        return found._replace(arguments=found.arguments.sealed(definition.wide), is_open=definition.is_open)
+
+
+def _formatted(text: str | bytes) -> Description:
+    try:
+        form = parse_format(text)
+    except ValueError:
+        return _UNKNOWN  # a trace is read as well as it can be; a format that isn't one is no format
+    fields = [field for field in form.fields if "char" in field.type and field.length is not None]
+    arguments = arguments_of(form.print_fmt)
+    is_open = any(field.length == "" or field.size >= _ROOM for field in fields)
+    return Description(
+        arguments,
+        None,
+        frozenset(field.name for field in fields),
+        frozenset(field.name for field in form.fields if field.signed),
+        is_open if arguments is None else arguments.is_open,
+    )

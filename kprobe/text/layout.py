@@ -1,4 +1,4 @@
-"""The layouts that the lines of a trace can have.
+"""The layouts that the lines of a trace can have, and lines that are in none.
 
 A comm can hold anything, a newline too, but it is padded to 16 bytes (8 in latency-format): so the patterns anchor on
 the dash that follows and on the widths of the numbers, which together leave no room to imitate them within a comm.
@@ -10,6 +10,8 @@ Layouts come in families, and a text has those of one: what looks like a line of
 
 import re
 from typing import Final
+
+from kprobe.text.records import BufferStarted, Coded, Lost, Record
 
 # option sym-addr puts the address of tracing_mark_write after that name
 _BODY = rb"([^\s:]++(?: <[0-9a-f]{8,16}+>)?+: (?:\([^()\n]*+\))?+)?+([^\n]*+)\n"
@@ -147,3 +149,40 @@ def reported(line: re.Match[bytes]) -> bool:
         return False
     shown = rest.lstrip(b" ")
     return len(site) + len(rest) - len(shown) >= REPORT_NAME
+
+
+def is_header(raw: bytes) -> bool:
+    """Say whether a line is one of a header."""
+    return (raw[:1] == b"#" and RAW_MARKER.match(raw) is None) or REPORT_HEADER.fullmatch(raw) is not None
+
+
+def special(raw: bytes) -> Lost | BufferStarted | None:
+    """Read a line that tells of a CPU's buffer; None if it doesn't."""
+    if (lost := LOST.fullmatch(raw)) is not None:
+        count = lost[2] or lost[3]
+        return Lost(int(lost[1]), int(count) if count else None, raw)
+    if (started := BUFFER_STARTED.fullmatch(raw)) is not None:
+        return BufferStarted(int(started[1]), raw)
+    return None
+
+
+def coded(text: bytes, position: int, end: int, limit: int, whole: bool) -> tuple[int, Record | None] | None:
+    """Read a line as the options hex and raw print a record, the former with an empty line after it.
+
+    Returns where it ends and the record; without a record -position - 1, if the text must go on; None if the line isn't
+    such a record.
+    """
+    raw = text[position:end]
+    found, base = HEX.fullmatch(raw), 16
+    if found is None:
+        found, base = RAW.fullmatch(raw), 10
+        if found is None:
+            return None
+    elif end == limit and not whole:
+        return -position - 1, None
+    elif text[end : end + 1] == b"\n":
+        end += 1
+    elif text[end : end + 2] == b"\r\n":
+        end += 2
+    pid, cpu, stamp = (None if found[i] is None else int(found[i], base) for i in (1, 2, 3))
+    return end, Coded(pid, cpu, stamp, int(found[4]), text[position:end])

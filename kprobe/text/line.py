@@ -1,13 +1,12 @@
 """One record's text -> the record, with tables for what repeats from line to line."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final, NamedTuple, TypeAlias
 
-from kprobe.text.arguments import Arguments, arguments_of, decode
+from kprobe.text.arguments import Arguments, decode
 from kprobe.text.context import Columns, Contexts, decimal, is_graph, keep
-from kprobe.text.defined import Definition, defined_name, definition_of
-from kprobe.text.format import parse_format
+from kprobe.text.defined import Definition, Descriptions, Formats
 from kprobe.text.graph import call
 from kprobe.text.layout import BARE, FRAME, GRAPH_END, MARK, PERF, REPORT, REPORT_LATENCY, STACKS
 from kprobe.text.nameless import NAMELESS, nameless
@@ -32,8 +31,6 @@ from kprobe.text.records import (
 from kprobe.text.syscall import CALL, SystemCall, called, described, opens
 from kprobe.text.tokens import Reading, pairs, probe_arguments
 
-Formats: TypeAlias = Mapping[str, str | bytes] | Callable[[str], str | bytes | None]
-
 _NAME = re.compile(rb"([^\s:]+)(?: <[0-9a-f]+>)?: +(?:\(([^()\n]*)\))?")
 _MARK = re.compile(MARK)
 _FUNCTION = re.compile(rb"(\S+(?: \[[^\]\s]+\])?(?: <[0-9a-f]+>)?) <-(\S+(?: \[[^\]\s]+\])?(?: <[0-9a-f]+>)?)")
@@ -49,7 +46,11 @@ Known: TypeAlias = tuple[dict[str, Value], bool, frozenset[str]]
 
 
 class Site(NamedTuple):
-    """What ``name: (place)`` says: constant for each probe, and known from the first line on."""
+    """What ``name: (place)`` says: constant for each probe, and known from the first line on.
+
+    ``opens``: whether a string in a record of it could write the look of its end and of further records: "" if none
+    could, else a character that is in all records of which one could.
+    """
 
     name: str
     address: CodeAddress | None
@@ -59,19 +60,26 @@ class Site(NamedTuple):
     signed: frozenset[str]
     mark: bool
     definition: Definition | None
+    opens: str
 
 
 class Lines:
     """Builds records; knows the formats and remembers the parts that repeat."""
 
     __slots__ = (
-        "_contexts", "_defined", "_formats", "_frames", "_known", "_old", "_prefixed", "_reported", "_sites",
+        "_contexts",
+        "_described",
+        "_frames",
+        "_is_settled",
+        "_old",
+        "_prefixed",
+        "_reported",
+        "_sites",
     )  # fmt: skip
 
-    def __init__(self, formats: Formats | None, definitions: Iterable[str] = ()) -> None:
-        self._formats = formats
-        self._defined = {defined_name(text): definition_of(text) for text in definitions}
-        self._known: dict[str, tuple[Arguments | None, frozenset[str], frozenset[str]]] = {}
+    def __init__(self, formats: Formats | None, definitions: Iterable[str] = (), *, is_settled: bool = False) -> None:
+        self._is_settled = is_settled
+        self._described = Descriptions(formats, definitions)
         self._contexts = Contexts()
         self._sites: dict[bytes, Site] = {}
         self._reported: dict[bytes, Site] = {}
@@ -255,6 +263,16 @@ class Lines:
             return line[line.re.groups].removesuffix(b"\r") in STACKS
         return line.re in _REPORTS and text.partition(b":")[0] in (b"kernel_stack", b"user_stack")
 
+    def imitates(self, line: re.Match[bytes], raw: bytes) -> bool:
+        """Say whether a string in a record could write the look of its end and of further records."""
+        text = line[line.re.groups - 1]
+        if (text is None or text.startswith(b"sys_")) and CALL.match((text or b"") + line[line.re.groups]) is not None:
+            return not self._is_settled and b'"' in raw
+        if self._is_settled or text is None or self.is_stack(line):
+            # none of these has strings but a comment in a function_graph, which is a mark
+            return is_graph(line) and line[9] is not None and text is None and not self._is_settled
+        return (opens := self._site_of(line, text).opens) != "" and opens.encode() in raw
+
     def opens(self, line: re.Match[bytes], rest: bytes) -> bool:
         """Say whether a record that can't be read may go on in the next line, within a string."""
         site = line[line.re.groups - 1]
@@ -272,10 +290,7 @@ class Lines:
         parts = _NAME.fullmatch(text)
         assert parts is not None
         name = decode(parts[1])
-        arguments, texts, signed = self._format(name)
-        definition = self._defined.get(name) if arguments is None else None
-        if definition is not None:
-            arguments = definition.wide
+        known = self._described.of(name)
         address: CodeAddress | None = None
         caller: CodeAddress | None = None
         if parts[2] is not None:
@@ -287,28 +302,14 @@ class Lines:
             if arrow and address is not None:
                 caller, address = address, find_place(second)
                 caller = caller if address is not None else None
-        site = Site(name, address, caller, arguments, texts, signed, _MARK.fullmatch(text) is not None, definition)
+        is_mark = _MARK.fullmatch(text) is not None
+        is_quoted = address is not None and (known.arguments is not None or not known.texts)
+        opens = ('"' if is_quoted else ":") if known.is_open or is_mark else ""
+        site = Site(
+            name, address, caller, known.arguments, known.texts, known.signed, is_mark, known.definition,
+            "" if self._is_settled else opens,
+        )  # fmt: skip
         return keep(table, text, site)
-
-    def _format(self, name: str) -> tuple[Arguments | None, frozenset[str], frozenset[str]]:
-        if (known := self._known.get(name)) is not None:
-            return known
-        text = None
-        if self._formats is not None:
-            text = self._formats(name) if callable(self._formats) else self._formats.get(name)
-        known = (None, frozenset[str](), frozenset[str]())
-        if text is not None:
-            try:
-                form = parse_format(text)
-            except ValueError:
-                pass  # a trace is read as well as it can be; a format that isn't one is no format
-            else:
-                texts = frozenset(
-                    field.name for field in form.fields if "char" in field.type and field.length is not None
-                )
-                signed = frozenset(field.name for field in form.fields if field.signed)
-                known = (arguments_of(form.print_fmt), texts, signed)
-        return keep(self._known, name, known)
 
     def _event(
         self,
@@ -334,7 +335,7 @@ class Lines:
 
     def _called(self, line: re.Match[bytes], found: SystemCall, raw: bytes) -> Record:
         """Build the event of a system call."""
-        site = Site(found.name, None, None, None, NONE, NONE, False, None)
+        site = Site(found.name, None, None, None, NONE, NONE, False, None, "")
         return self._event(line, site, found.fields, raw, found.complete, found.guessed)
 
     def _without_name(self, line: re.Match[bytes], rest: bytes, raw: bytes) -> Record:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
+from kprobe.text.defined import Formats
 from kprobe.text.graph import switch
 from kprobe.text.layout import (
     ANY,
@@ -11,28 +12,30 @@ from kprobe.text.layout import (
     FRAME,
     GRAPH,
     GRAPH_RULE,
-    HEX,
     LOOSE,
     PERF,
     PERF_FRAME,
-    RAW,
     RAW_TEXT,
     REPORT,
     REPORT_FRAME,
     REPORT_LATENCY,
     STANDARD,
+    TRACEFS,
     TRACER,
+    coded,
     family,
+    is_header,
     preferred,
     reported,
+    special,
 )
-from kprobe.text.line import Formats, Lines
-from kprobe.text.marks import is_header, special
+from kprobe.text.line import Lines
 from kprobe.text.place import frame
 from kprobe.text.records import Coded, Event, Header, Record, StackTrace, Unparsed
 from kprobe.text.usual import Usual
 
-# The kernel makes a record in a buffer of one page, 8 KiB since 6.8: a longer one isn't one record.
+# The kernel makes a record in a buffer of one page, 8 KiB since 6.8: a longer one isn't one record. Other programs that
+# print records have no such bound.
 _LONGEST: Final = 16384
 
 # Where it is full, and the longest piece of a record that isn't a string.
@@ -78,7 +81,10 @@ class Parser:
 
     A string with a newline is rejoined if what follows doesn't look like a new record; if the string's end is missing,
     also if it does, up to 16 KiB. So a program can't forge a record by opening a file with a strange name, unless it
-    also imitates the end of its own: then the text is the same as that of two records.
+    also imitates the end of its own: then the text is the same as that of two records. These are read, and are
+    ``forgeable``, as all are that begin within a record's length of one with a string. Not so if a number follows the
+    last string, of 28 bits or more, that is in the definition and nobody else knows (``seal=\\0x5eed1e55:x64``); nor
+    with ``settled``, by which the caller says that such records were counted, and are as many as the kernel says.
     """
 
     __slots__ = (
@@ -86,9 +92,16 @@ class Parser:
         "_settled", "_titled", "_usual",
     )  # fmt: skip
 
-    def __init__(self, formats: Formats | None = None, *, definitions: Iterable[str] = (), live: bool = False) -> None:
-        self._lines = Lines(formats, definitions)
-        self._usual = Usual(self._lines)
+    def __init__(
+        self,
+        formats: Formats | None = None,
+        *,
+        definitions: Iterable[str] = (),
+        live: bool = False,
+        settled: bool = False,
+    ) -> None:
+        self._lines = Lines(formats, definitions, is_settled=settled)
+        self._usual = Usual(self._lines, _FULL[-1])
         self._live = live
         self._broken: dict[bytes, int] = {}
         self._begin()
@@ -104,6 +117,7 @@ class Parser:
         self._settled = False  # there has been a record with context, so none comes without
         self._numbers = True  # there has been nothing but numbers, as options raw and hex print them
         self._scanned = 0  # so much of the buffer is known to be without a newline
+        self._usual.reach = 0
 
     def feed(self, data: bytes) -> list[Record]:
         """Take more text; return the records that are complete."""
@@ -163,9 +177,10 @@ class Parser:
                 position = self._usual.read(text, position, limit, records)
             line = self._layout.match(text, position, limit)
             if line is None or (not self._settled and self._is_reported(line)):
+                start = position
                 position, record = self._other(text, position, limit, whole)
                 if record is not None:
-                    records.append(record)
+                    records.append(self._marked(start, record))
                 elif position < 0:
                     position = -position - 1
                     break
@@ -177,12 +192,21 @@ class Parser:
                 record = self._long(line, text, limit, whole=whole, final=final)
             if record is None:
                 break
+            if self._lines.imitates(line, record.raw):
+                self._usual.reach = position + (_FULL[-1] if self._layout in TRACEFS else _LONGEST)
+            record = self._marked(position, record)
             records.append(record)
             self._last = record
             self._settle()
             position += len(record.raw)
         self._keep(text, position, limit, records)
         return records
+
+    def _marked(self, position: int, record: Record) -> Record:
+        """Mark a record that begins where the string of one before may go on, or its own."""
+        if position < self._usual.reach and not isinstance(record, (Header, Coded, Unparsed)):
+            return record._replace(forgeable=True)
+        return record
 
     def _keep(self, text: bytes, position: int, limit: int, records: list[Record]) -> None:
         """Keep what isn't read yet, but for what is no text."""
@@ -191,6 +215,7 @@ class Parser:
                 records.append(Unparsed(text[position : position + _LONGEST_LINE]))
                 position += _LONGEST_LINE
         self._buffer = text[position:]
+        self._usual.reach = max(0, self._usual.reach - position)
         self._scanned = max(0, limit - position)
 
     def _other(self, text: bytes, position: int, limit: int, whole: bool) -> tuple[int, Record | None]:
@@ -201,8 +226,8 @@ class Parser:
         """
         end = text.index(b"\n", position) + 1
         raw = text[position:end]
-        if (record := special(raw)) is not None:
-            return end, record
+        if (found := special(raw)) is not None:
+            return end, found
         if raw.startswith(TRACER):
             self._heading, self._settled, self._numbers, self._family = True, False, True, ANY
             self._titled = True
@@ -220,8 +245,9 @@ class Parser:
                 return position, None
         if self._layout in (GRAPH, PERF) and (more := self._around(text, position, limit, whole)) is not None:
             return more
-        if self._numbers and (coded := self._coded(text, position, end, limit, whole)) is not None:
-            return coded
+        if self._numbers and (number := coded(text, position, end, limit, whole)) is not None:
+            self._heading = self._heading and number[1] is None
+            return number
         self._heading, self._numbers = False, self._numbers and RAW_TEXT.fullmatch(raw) is not None
         return end, Unparsed(raw)
 
@@ -270,27 +296,6 @@ class Parser:
             event.task, event.pid, event.cpu, event.flags, event.timestamp, tuple(frames), False, event.tgid,
             event.clock, raw,
         )  # fmt: skip
-
-    def _coded(self, text: bytes, position: int, end: int, limit: int, whole: bool) -> tuple[int, Record | None] | None:
-        """Read a line as the options hex and raw print a record, the former with an empty line after it.
-
-        Returns what `_other` does, or None if the line isn't such a record.
-        """
-        raw = text[position:end]
-        coded, base = HEX.fullmatch(raw), 16
-        if coded is None:
-            coded, base = RAW.fullmatch(raw), 10
-            if coded is None:
-                return None
-        elif end == limit and not whole:
-            return -position - 1, None
-        elif text[end : end + 1] == b"\n":
-            end += 1
-        elif text[end : end + 2] == b"\r\n":
-            end += 2
-        self._heading = False
-        pid, cpu, stamp = (None if coded[i] is None else int(coded[i], base) for i in (1, 2, 3))
-        return end, Coded(pid, cpu, stamp, int(coded[4]), text[position:end])
 
     def _starts(self, text: bytes, position: int, limit: int) -> bool:
         """Say whether a line looks like the beginning of a record."""
@@ -391,9 +396,3 @@ class Parser:
                 break
             last = text.rindex(b"\n", first - 1, last - 1) + 1
         return self._lines.uncertain(line, text[body : end - 1], text[start:end])
-
-
-def parse(data: bytes, formats: Formats | None = None, *, definitions: Iterable[str] = ()) -> list[Record]:
-    """Read a whole trace; see Parser."""
-    parser = Parser(formats, definitions=definitions)
-    return parser.feed(data) + parser.close()

@@ -80,6 +80,10 @@ class Event(NamedTuple):
     hexadecimal (up to 3.13, without the event's format), what stands between two strings of which the first could also
     end later, and all arguments of an event that isn't a probe's.
 
+    ``forgeable`` says that a string could have written the same text: this may be no record but part of a string that
+    began in one before, within the length that a record has at most, or its own string may go on in what follows. It is
+    false where that is settled (see Parser), and in raw pages. Other records have it, too.
+
     ``group`` is said by perf script alone, ``instance`` by trace-cmd report of several. ``name`` is empty in text of
     2009, whose events had none.
     """
@@ -100,6 +104,7 @@ class Event(NamedTuple):
     guessed: frozenset[str] = NONE
     group: str = ""
     instance: str = ""
+    forgeable: bool = False
 
     @property
     def seconds(self) -> float | None:
@@ -123,7 +128,9 @@ class Event(NamedTuple):
 
 
 class Bare(NamedTuple):
-    """One hit of an event in a trace without context (option nocontext-info); ``complete``, ``guessed``: see Event.
+    """One hit of an event in a trace without context (option nocontext-info).
+
+    ``complete``, ``guessed`` and ``forgeable``: see Event.
 
     An event within a function_graph is one, too, with as much of its context as is shown: the rest is None.
     """
@@ -140,6 +147,7 @@ class Bare(NamedTuple):
     cpu: int | None = None
     flags: str | None = None
     timestamp: int | None = None
+    forgeable: bool = False
 
 
 class Call(NamedTuple):
@@ -161,6 +169,7 @@ class Call(NamedTuple):
     flags: str | None
     timestamp: int | None
     raw: bytes
+    forgeable: bool = False
 
 
 class Comment(NamedTuple):
@@ -173,6 +182,7 @@ class Comment(NamedTuple):
     flags: str | None
     timestamp: int | None
     raw: bytes
+    forgeable: bool = False
 
 
 class Switch(NamedTuple):
@@ -184,6 +194,7 @@ class Switch(NamedTuple):
     task: str
     pid: int
     raw: bytes
+    forgeable: bool = False
 
 
 class Coded(NamedTuple):
@@ -211,6 +222,7 @@ class Marker(NamedTuple):
     tgid: int | None
     clock: Clock
     raw: bytes
+    forgeable: bool = False
 
     @property
     def seconds(self) -> float | None:
@@ -231,6 +243,7 @@ class RawMarker(NamedTuple):
     tgid: int | None
     clock: Clock
     raw: bytes
+    forgeable: bool = False
 
 
 class StackTrace(NamedTuple):
@@ -249,6 +262,7 @@ class StackTrace(NamedTuple):
     tgid: int | None
     clock: Clock
     raw: bytes
+    forgeable: bool = False
 
     @property
     def seconds(self) -> float | None:
@@ -261,6 +275,7 @@ class BareMarker(NamedTuple):
 
     text: str
     raw: bytes
+    forgeable: bool = False
 
 
 class BareRawMarker(NamedTuple):
@@ -269,6 +284,7 @@ class BareRawMarker(NamedTuple):
     identifier: int
     data: bytes
     raw: bytes
+    forgeable: bool = False
 
 
 class BareStack(NamedTuple):
@@ -277,6 +293,7 @@ class BareStack(NamedTuple):
     frames: tuple[CodeAddress, ...]
     user: bool
     raw: bytes
+    forgeable: bool = False
 
 
 class Function(NamedTuple):
@@ -292,6 +309,7 @@ class Function(NamedTuple):
     tgid: int | None
     clock: Clock
     raw: bytes
+    forgeable: bool = False
 
 
 class Unnamed(NamedTuple):
@@ -306,6 +324,7 @@ class Unnamed(NamedTuple):
     tgid: int | None
     clock: Clock
     raw: bytes
+    forgeable: bool = False
 
 
 class Lost(NamedTuple):
@@ -314,6 +333,7 @@ class Lost(NamedTuple):
     cpu: int
     count: int | None  # type: ignore[assignment]  # hides tuple.count, which is of no use on a record
     raw: bytes
+    forgeable: bool = False
 
 
 class BufferStarted(NamedTuple):
@@ -321,6 +341,7 @@ class BufferStarted(NamedTuple):
 
     cpu: int
     raw: bytes
+    forgeable: bool = False
 
 
 class Unparsed(NamedTuple):

@@ -24,22 +24,27 @@ _ROWS: Final = 2048
 
 _new = tuple.__new__
 
-# name, address, caller, what reads the arguments if nothing but them matters, texts that were read before, the site
-_Place: TypeAlias = tuple[str, CodeAddress | None, CodeAddress | None, Reader | None, dict[str, Known], Site]
+# name, address, caller, what reads the arguments if nothing but them matters, texts that were read before, the site,
+# and what is in all records that hold a string (see Site)
+_Place: TypeAlias = tuple[str, CodeAddress | None, CodeAddress | None, Reader | None, dict[str, Known], Site, str]
 
 
 class Usual:
     """Does what `Lines.record` does, with all that repeats from tables.
 
-    Text is read as Latin-1, a character for each byte, which is quicker than bytes are.
+    Text is read as Latin-1, a character for each byte, which is quicker than bytes are. ``reach`` is how far in the
+    text the strings of what was read may go on: ``longest`` bytes from a record's beginning.
     """
 
     __slots__ = (
         "_columns", "_index", "_lines", "_places", "_position", "_raws", "_read", "_room", "_rows", "_seconds",
+        "longest", "reach",
     )  # fmt: skip
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: Lines, longest: int) -> None:
         self._lines = lines
+        self.longest = longest
+        self.reach = 0
         self._columns: dict[str, Columns] = {}
         self._seconds: dict[str, int] = {}
         self._places: dict[str, _Place] = {}
@@ -81,19 +86,22 @@ class Usual:
                 self._room, self._read = _KNOWN, 0
         return True
 
-    def _events(self, text: bytes, limit: int, records: list[Record]) -> bool:
+    def _events(  # noqa: C901 - calls cost as much as what they would do
+        self, text: bytes, limit: int, records: list[Record]
+    ) -> bool:
         """Build events from the next line on; False if there came one that isn't an event, followed by a record."""
         columns, seconds, places, rows = self._columns, self._seconds, self._places, self._rows
         new, event, append = _new, Event, records.append
+        at, reach, longest = self._position, self.reach, self.longest
         index = start = self._index
         stop = min(start + _BATCH, len(rows))
-        for (context, second, fraction, at, rest), raw in zip(rows[start:stop], self._raws[start:stop], strict=True):
-            place = places.get(at)
+        for (context, second, fraction, shown, rest), raw in zip(rows[start:stop], self._raws[start:stop], strict=True):
+            place = places.get(shown)
             if place is None:
-                if not at:
+                if not shown:
                     break
-                place = self._place(at)
-            name, address, caller, read, known, _ = place
+                place = self._place(shown)
+            name, address, caller, read, known, _, opens = place
             found = known.get(rest)
             if found is not None:
                 fields, complete, guessed = found
@@ -112,18 +120,20 @@ class Usual:
             task, pid, tgid, cpu, flags = columns.get(context) or self._context(context)
             stamp = (seconds.get(second) or self._second(second)) + int(fraction) * 1000
             index += 1
+            if opens and opens in rest:
+                reach = at + longest
             # what Event(…) does, at less than half the cost
             append(
                 new(
                     event,
                     (
                         task, pid, cpu, flags, stamp, name, address, caller, fields, tgid, "time", raw, complete,
-                        guessed, "", "",
+                        guessed, "", "", at < reach,
                     ),
                 )
             )  # fmt: skip
-        self._index = index
-        self._position += sum(map(len, self._raws[start:index]))
+            at += len(raw)
+        self._index, self._position, self.reach = index, at, reach
         if index == start:
             return False
         if (index == len(rows) or not rows[index][3]) and STANDARD.match(text, self._position, limit) is None:
@@ -136,7 +146,7 @@ class Usual:
 
     def _arguments(self, place: _Place, context: str, rest: str) -> Known | None:
         """Read arguments of which more is to be known than their types; None if they can't be read to the end."""
-        _, address, _, _, known, site = place
+        _, address, _, _, known, site, _ = place
         if address is None:
             return None
         columns = context.encode("latin-1")
@@ -152,7 +162,7 @@ class Usual:
         # with a definition the dialect matters, with two strings where else the first could end
         is_plain = arguments is not None and site.address is not None and site.definition is None and not arguments.ends
         read = arguments.read_text if arguments is not None and is_plain else None
-        return keep(self._places, text, (site.name, site.address, site.caller, read, {}, site))
+        return keep(self._places, text, (site.name, site.address, site.caller, read, {}, site, site.opens))
 
     def _context(self, text: str) -> Columns:
         return keep(self._columns, text, self._lines.columns(text.encode("latin-1")))

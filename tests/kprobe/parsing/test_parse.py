@@ -34,7 +34,7 @@ def test_lines_of_json() -> None:
     assert first == {
         "type": "event", "task": "init", "pid": 1, "cpu": 1, "flags": ".....", "timestamp": 11791146000, "name": "ent",
         "address": "do_sys_openat2+0x0/0x170", "fields": {"dfd": -100, "s": "/tmp/act.log", "flags": 81592},
-        "clock": "time", "complete": True,
+        "clock": "time", "complete": True, "forgeable": True,
     }  # fmt: skip
     assert (second["name"], second["address"]) == ("ret", "do_sys_openat2")
 
@@ -42,13 +42,11 @@ def test_lines_of_json() -> None:
 def test_text_shows_each_record_as_one_line() -> None:
     out, err = kprobe_parse(OPENS)
     lines = out.splitlines()
-    assert (
-        lines[0]
-        == '11.791146000 init-1 [001] ..... ent: (do_sys_openat2+0x0/0x170) dfd=-100 s="/tmp/act.log" flags=81592'
-    )
+    shown = '11.791146000 init-1 [001] ..... ent: (do_sys_openat2+0x0/0x170) dfd=-100 s="/tmp/act.log" flags=81592'
+    assert lines[0] == shown + " # forgeable"
     assert len(lines) == len(objects(OPENS))
     assert sum('s="/tmp/new\\nline"' in line for line in lines) == 1
-    assert err == "NOTE: 1 event not all understood\n"
+    assert err == "NOTE: 1 event not all understood, 142 records that a string could have forged\n"
     assert sum("# not all understood: " in line for line in lines) == 1
 
 
@@ -103,10 +101,10 @@ def test_function_graph() -> None:
     shown = kprobe_parse(trace)[0].splitlines()
     assert shown[:2] == [
         '[000] call: kind="entry" function="do_sys_openat2" depth=0 note=""',
-        '[000] ent: (do_sys_openat2+0x0/0xe0) dfd=-100 s="/tmp/o0" flags=15399768',
+        '[000] ent: (do_sys_openat2+0x0/0xe0) dfd=-100 s="/tmp/o0" flags=15399768 # forgeable',
     ]
     (line,) = kprobe_parse(data=b"# tracer: function_graph\n               |  /* hello */\n")[0].splitlines()
-    assert line == 'comment: text="hello"'
+    assert line == 'comment: text="hello" # forgeable'
 
 
 def test_nothing_is_left_out() -> None:

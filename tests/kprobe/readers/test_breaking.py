@@ -1,6 +1,7 @@
 """The search for what fools a parser: rules that a naive one breaks, each by its shortest scenario."""
 
 import json
+import sys
 import tomllib
 from pathlib import Path
 
@@ -105,6 +106,14 @@ def test_each_rule_has_a_name_of_its_own_and_a_reason() -> None:
     assert len({rule.name for rule in known}) == len(known) >= 80
     assert [rule.name for rule in known if not rule.says or not rule.why] == []
     assert EXAMPLES > 10
+
+
+def test_a_string_with_a_whole_record_in_it_does_not_fool_ours() -> None:
+    ours = Path(__file__).parents[3] / "docs" / "readers" / "kprobe_reader.py"
+    reader = Reader((sys.executable, str(ours)), stays=True)
+    searched = search(reader, ("7.2",), 120, 0, names=("string-event",))
+    assert (len(searched.tried), searched.found) == (1, ())
+    assert searched.texts > EXAMPLES
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,6 +73,16 @@ def test_a_mark_on_another_argument_excuses_nothing() -> None:
     assert misread(event(), answer) == [("wrong", "fields.fd", 0, 1)]
 
 
+def test_what_a_string_can_forge_is_marked_where_the_parser_says_so() -> None:
+    cut = event(fields={"fd": 0, "path": "/etc"})
+    forged = event(timestamp=9, pid=1)
+    assert misread(event(), cut) == [("wrong", "fields.path", "/etc/passwd", "/etc")]
+    assert misread(event(), cut | {"forgeable": True}) == [("marked", "fields.path", "/etc/passwd", "/etc")]
+    assert misread(event(), event(pid=2842, forgeable=True)) == [("wrong", "pid", 2841, 2842)]
+    assert [one.kind for one in compare([event()], [event(), forged]).readings] == ["invented"]
+    assert [one.kind for one in compare([event()], [event(), forged | {"forgeable": True}]).readings] == ["marked"]
+
+
 def test_blanks_before_a_task_s_name_are_the_column_s_too() -> None:
     assert misread(event(task=" cat"), event(task="cat")) == []
     assert misread(event(task="cat "), event(task="cat")) == [("wrong", "task", "cat ", "cat")]

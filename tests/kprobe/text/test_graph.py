@@ -91,7 +91,9 @@ def test_another_task_runs() -> None:
 
 def test_a_marker_is_a_comment() -> None:
     (record,) = body(HEADER + b" 0)               |  /* hello world */\n")
-    assert record == Comment("hello world", None, None, 0, None, None, b" 0)               |  /* hello world */\n")
+    assert record == Comment(
+        "hello world", None, None, 0, None, None, b" 0)               |  /* hello world */\n", forgeable=True
+    )
 
 
 def test_a_string_with_a_newline() -> None:

@@ -1,0 +1,74 @@
+"""A whole trace, and what the number of records that its header tells settles."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from kprobe.text.defined import Formats
+from kprobe.text.parser import Parser
+from kprobe.text.records import BufferStarted, Coded, Comment, Header, Lost, Record, Switch, Unparsed
+
+# entries-in-buffer/entries-written: 12/12   #P:4 (from 3.3 on), and # latency: 0 us, #12/12, CPU#0 | (M:desktop ...)
+_COUNT = re.compile(rb"# (?:entries-in-buffer/entries-written: |latency: \d+ us, #)(\d{1,19})/\d{1,19}\b")
+# The header is no longer, nor a line of it.
+HEADER: Final = 4096
+# A longer record may have lost its newline (see Parser), so that two look like one.
+_WHOLE: Final = 3900
+# what is no entry of the buffer, or leaves open how many there are
+_OTHER: Final = (Header, BufferStarted, Switch)
+_OPEN: Final = (Unparsed, Lost, Coded, Comment)
+
+
+def stated(text: bytes) -> int | None:
+    """Say how many records the header says that a text has, which begins with one; None if it doesn't."""
+    for line in text[:HEADER].splitlines():
+        if line[:1] != b"#":
+            return None
+        if (found := _COUNT.match(line)) is not None:
+            return int(found[1])
+    return None
+
+
+class Count:
+    """Counts the records of a trace, which were read as if no string held a line that looks like one.
+
+    There can't be more of them, whatever the strings hold, than lines that look like records; so if there are as many
+    as the kernel says, each of those is one.
+    """
+
+    __slots__ = ("_is_open", "_is_titled", "entries")
+
+    def __init__(self) -> None:
+        self.entries = 0
+        self._is_open = False
+        self._is_titled = True  # all so far was the header
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Count these, too."""
+        for record in records:
+            if isinstance(record, Header):
+                # a string can hold a header, too, with another number
+                self._is_open |= not self._is_titled
+                continue
+            self._is_titled = False
+            if isinstance(record, _OPEN) or len(record.raw) > _WHOLE:
+                self._is_open = True
+            self.entries += not isinstance(record, _OTHER)
+
+    def settles(self, entries: int) -> bool:
+        """Say whether so many records are all that can have been."""
+        return self.entries == entries and not self._is_open
+
+
+def parse(data: bytes, formats: Formats | None = None, *, definitions: Iterable[str] = ()) -> list[Record]:
+    """Read a whole trace; see Parser. Its records aren't ``forgeable`` if the header's number of them is right."""
+    definitions = list(definitions)
+    entries = stated(data)
+    if entries is not None:
+        parser, count = Parser(formats, definitions=definitions, settled=True), Count()
+        records = parser.feed(data) + parser.close()
+        count.add(records)
+        if count.settles(entries):
+            return records
+    parser = Parser(formats, definitions=definitions)
+    return parser.feed(data) + parser.close()

@@ -1,0 +1,186 @@
+"""Strings that imitate records: what is read of them is marked, unless something settles which records there are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kprobe.text import Event, Header, Lost, Marker, Parser, Record, parse
+
+FORMAT = 'name: {}\nID: 1\nformat:\n\nprint fmt: "(%lx) {}", REC->__probe_ip\n'
+FORMATS = {
+    "open": FORMAT.format("open", r"dfd=%d s=\"%s\""),
+    "sealed": FORMAT.format("sealed", r"s=\"%s\" n=%d seal=0x%Lx"),
+    "close": FORMAT.format("close", r"fd=%d"),
+    "task": FORMAT.format("task", r"comm=\"%s\""),
+}
+SEALED = r"p:kprobes/sealed f s=+0(%si):string n=%di:s32 seal=\0x5eed1e55:x64"
+COUNTED = b"# tracer: nop\n#\n# entries-in-buffer/entries-written: %d/%d   #P:2\n#\n"
+
+
+def line(body: bytes, micros: int = 1) -> bytes:
+    return b"             cat-42      [001] .....    11.%06d: %s\n" % (micros, body)
+
+
+def opened(name: bytes, micros: int = 1) -> bytes:
+    return line(b'open: (f+0x0/0x1) dfd=-100 s="%s"' % name, micros)
+
+
+CLOSED = line(b"close: (f+0x0/0x1) fd=3", 2)
+# a name whose record is to the byte that of one without it, and a second one
+FORGING = b'x"\n' + opened(b"y", 2).removesuffix(b'"\n')
+
+
+def marks(records: list[Record]) -> list[bool]:
+    return [getattr(record, "forgeable", False) for record in records if not isinstance(record, Header)]
+
+
+def test_records_that_a_string_could_have_written_are_marked() -> None:
+    assert opened(FORGING) == opened(b"x") + opened(b"y", 2)
+    assert marks(parse(opened(FORGING), FORMATS)) == [True, True]
+    assert marks(parse(opened(b"x", 1) + CLOSED, FORMATS)) == [True, True]
+    assert marks(parse(CLOSED + opened(b"x", 2), FORMATS)) == [False, True]
+
+
+def test_the_number_of_records_in_the_header_settles_it() -> None:
+    text = opened(b"x") + opened(b"y", 2)
+    assert marks(parse(COUNTED % (2, 2) + text, FORMATS)) == [False, False]
+    assert marks(parse(COUNTED % (1, 1) + text, FORMATS)) == [True, True]
+    assert marks(parse(COUNTED % (3, 9) + text, FORMATS)) == [True, True]
+    latency = b"# latency: 0 us, #2/2, CPU#0 | (M:desktop VP:0, KP:0, SP:0 HP:0 #P:2)\n"
+    assert marks(parse(b"# tracer: nop\n#\n" + latency + text, FORMATS)) == [False, False]
+
+
+def test_a_header_within_a_string_settles_nothing() -> None:
+    """A string can hold a header, too, with a number of its own, so that both are right."""
+    forged = opened(b'x"\n' + COUNTED % (1, 1) + opened(b"y", 2).removesuffix(b'"\n'))
+    text = COUNTED % (1, 1) + forged
+    assert marks(parse(text, FORMATS)) == [True, True]
+
+
+def test_what_the_kernel_lost_leaves_it_open() -> None:
+    text = COUNTED % (2, 2) + opened(b'x"\nCPU:1 [LOST 3 EVENTS]\n' + opened(b"y", 2).removesuffix(b'"\n'))
+    first, lost, second = (record for record in parse(text, FORMATS) if not isinstance(record, Header))
+    assert isinstance(lost, Lost)
+    assert marks([first, lost, second]) == [True, True, True]
+
+
+def test_a_long_record_may_have_lost_its_newline_which_makes_room_for_a_forged_one() -> None:
+    text = opened(b"a" * 4000) + opened(b"x", 2)
+    assert marks(parse(COUNTED % (2, 2) + text, FORMATS)) == [True, True]
+
+
+def test_records_out_of_a_string_s_reach() -> None:
+    assert marks(parse(opened(b"x") + CLOSED * 300, FORMATS)) == [True] * 110 + [False] * 191
+    assert marks(parse(line(b'task: (f+0x0/0x1) comm="cat"') + CLOSED, FORMATS)) == [True, True]
+    by_definition = parse(line(b'task: (f+0x0/0x1) comm="cat"') + CLOSED, definitions=["p:task f comm=$comm"])
+    assert marks(by_definition) == [False, False]
+
+
+def test_a_number_that_only_the_reader_knows_settles_it() -> None:
+    text = line(b'sealed: (f+0x0/0x1) s="x" n=1 seal=0x5eed1e55') + CLOSED
+    assert marks(parse(text, FORMATS)) == [True, True]  # the format doesn't tell the number
+    assert marks(parse(text, FORMATS, definitions=[SEALED])) == [False, False]
+    assert marks(parse(text, definitions=[SEALED])) == [False, False]
+    weak = SEALED.replace("0x5eed1e55", "0x5eed")
+    assert marks(parse(text.replace(b"0x5eed1e55", b"0x5eed"), FORMATS, definitions=[weak])) == [True, True]
+    others = SEALED.replace("0x5eed1e55", "0x5eed1e56")
+    assert not parse(text, FORMATS, definitions=[others])[0].complete  # type: ignore[union-attr]
+
+
+@given(st.lists(st.sampled_from([b"x", b'"', b"\n", b" n=5", b" seal=0x1", line(b"sealed: (f+0x0/0x1) ")]), max_size=9))
+def test_with_it_format_and_definition_read_whatever_a_string_holds(parts: list[bytes]) -> None:
+    name = b"".join(parts)
+    hit = b'sealed: (f+0x0/0x1) s="%s" n=%d seal=0x5eed1e55'
+    records = parse(line(hit % (name, 1)) + line(hit % (b"next", 2), 2), FORMATS, definitions=[SEALED])
+    assert [(type(record), getattr(record, "fields", None)) for record in records] == [
+        (Event, {"s": name.decode(), "n": 1, "seal": 0x5EED1E55}), (Event, {"s": "next", "n": 2, "seal": 0x5EED1E55}),
+    ]  # fmt: skip
+    assert marks(records) == [False, False]
+
+
+def test_marks_hold_any_text() -> None:
+    mark = line(b"tracing_mark_write: hello")
+    assert marks(parse(mark + CLOSED, FORMATS)) == [True, True]
+    assert [type(record) for record in parse(mark + CLOSED, FORMATS)] == [Marker, Event]
+    assert marks(parse(COUNTED % (2, 2) + mark + CLOSED, FORMATS)) == [False, False]
+
+
+def test_events_that_are_no_probes_have_the_room_that_their_format_tells() -> None:
+    field = "\tfield:{} {}{};\toffset:8;\tsize:{};\tsigned:0;\n"
+    form = 'name: e\nID: 1\nformat:\n{}\nprint fmt: "comm=%s", REC->comm\n'
+    for said, is_open in (
+        (field.format("char", "comm", "[16]", 16), False),
+        (field.format("char", "comm", "[TASK_COMM_LEN]", 16), False),
+        (field.format("char", "name", "[64]", 64), True),
+        (field.format("__data_loc char[]", "name", "", 4), True),
+    ):
+        records = parse(line(b"e: comm=cat") + CLOSED, {**FORMATS, "e": form.format(said)})
+        assert marks(records) == [is_open] * 2, said
+    assert marks(parse(line(b"e: comm=cat") + CLOSED, FORMATS)) == [True, True]  # nothing is known of it
+
+
+STACK = line(b"<stack trace>") + b" => g+0x1/0x2\n"
+PARTS = st.sampled_from([
+    b"x", b'"', b"\n", b'"\n', b" dfd=1", opened(b"y", 2), opened(b"y", 2)[:-2], CLOSED, STACK, COUNTED % (1, 1),
+    line(b"tracing_mark_write: m"), b"CPU:1 [LOST 3 EVENTS]\n",
+])  # fmt: skip
+
+
+@given(st.lists(st.lists(PARTS, max_size=5).map(b"".join), min_size=1, max_size=4), st.booleans(), st.booleans())
+@example([FORGING], False, True)
+@example([FORGING, b"z"], True, False)
+def test_nothing_forged_passes_unmarked(names: list[bytes], is_counted: bool, is_piecewise: bool) -> None:
+    """Whatever strings hold, each record that isn't as the kernel made it says that it may be forged."""
+    text = b"".join(opened(name, 10 * number) for number, name in enumerate(names))
+    truth = [(10 * number, name.decode()) for number, name in enumerate(names)]
+    if is_counted:
+        text = COUNTED % (len(names), len(names)) + text
+    records = parse(text, FORMATS)
+    if is_piecewise:
+        parser = Parser(FORMATS)
+        records = [record for at in range(0, len(text), 50) for record in parser.feed(text[at : at + 50])]
+        records += parser.close()
+    for record in records:
+        if isinstance(record, Event) and (record.timestamp // 1000 - 11_000_000, record.fields.get("s")) in truth:
+            continue
+        assert getattr(record, "forgeable", True), record  # headers and what isn't understood can't say so
+
+
+def shown(path: Path | str, stdin: bytes | None = None) -> tuple[list[str], str]:
+    schema = ["--schema", str(Path(path).parent / "kprobe_events")]
+    done = subprocess.run(
+        [sys.executable, "-m", "kprobe", "parse", *schema, *([] if stdin is not None else [str(path)])],
+        input=stdin, capture_output=True, check=True,
+    )  # fmt: skip
+    return done.stdout.decode().splitlines(), done.stderr.decode()
+
+
+def test_the_command_reads_a_file_twice_to_count(tmp_path: Path) -> None:
+    (tmp_path / "kprobe_events").write_text("p:kprobes/open f dfd=%di:s32 s=+0(%si):string\n")
+    trace = tmp_path / "trace"
+    trace.write_bytes(COUNTED % (2, 2) + opened(b"x") + opened(b"y", 2))
+    assert shown(trace) == (
+        ['11.000001000 cat-42 [001] ..... open: (f+0x0/0x1) dfd=-100 s="x"',
+         '11.000002000 cat-42 [001] ..... open: (f+0x0/0x1) dfd=-100 s="y"'], "",
+    )  # fmt: skip
+    trace.write_bytes(COUNTED % (1, 1) + opened(FORGING))
+    assert shown(trace) == (
+        ['11.000001000 cat-42 [001] ..... open: (f+0x0/0x1) dfd=-100 s="x" # forgeable',
+         '11.000002000 cat-42 [001] ..... open: (f+0x0/0x1) dfd=-100 s="y" # forgeable'],
+        "NOTE: 2 records that a string could have forged\n",
+    )  # fmt: skip
+    assert shown(trace, opened(b"x"))[1] == "NOTE: 1 record that a string could have forged\n"
+
+
+@pytest.mark.parametrize("size", [1, 40, 4096])
+def test_marks_do_not_depend_on_pieces(size: int) -> None:
+    text = (opened(b"x") + CLOSED * 200) * 2
+    parser = Parser(FORMATS)
+    records = [record for at in range(0, len(text), size) for record in parser.feed(text[at : at + size])]
+    assert records + parser.close() == parse(text, FORMATS)
