@@ -12,7 +12,7 @@ from typing import Any
 
 from kprobe.corpus.entry import Entry
 from kprobe.figures.shape import as_dict
-from kprobe.text import Header, Parser
+from kprobe.text import Header, Parser, parse
 
 # what isn't a value of the record
 APART = ("type", "complete", "guessed", "forgeable", "ambiguous", "fields", "raw", "clock")
@@ -22,9 +22,12 @@ _NONE = object()
 
 def answer(entry: Entry) -> list[dict[str, Any]]:
     """Give what kprobe.text reads of an entry, with the schema that the entry has, in the pieces of its reads."""
+    if "reads" not in entry.about:
+        records = parse(entry.text, entry.formats, definitions=entry.definitions)
+        return [as_dict(record) for record in records if not isinstance(record, Header)]
     parser = Parser(entry.formats, definitions=entry.definitions)
     records, at = [], 0
-    for size in entry.about.get("reads", (len(entry.text),)):
+    for size in entry.about["reads"]:
         records += parser.feed(entry.text[at : at + size])
         at += size
     records += parser.close()
