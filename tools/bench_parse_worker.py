@@ -97,13 +97,14 @@ def raw_tables(home: Path) -> Iterator[Any]:
     from kprobe.pages.events import Events
     from kprobe.pages.header import page_header
     from kprobe.pages.kallsyms import Kallsyms
+    from kprobe.pages.page import Pages
     from kprobe.pages.tasks import Tasks
 
     places, tasks = Kallsyms(None), Tasks()
     tasks.read((home / "saved_cmdlines").read_bytes())
     formats = [(path.parent.parent.name, path.read_bytes()) for path in (home / "formats").glob("*/*/format")]
     header = page_header((home / "header_page").read_bytes())
-    reading = RawReading(header, Events(formats, "<", places.symbol), places, tasks=tasks)
+    reading = RawReading(Pages(header, Events(formats, "<", places.symbol), places, tasks=tasks))
     for path in sorted(home.glob("cpu*.pages")):
         with open(path, "rb") as file:
             at = 0

@@ -26,17 +26,7 @@ RELEASES = {
 
 # ``p:ent do_sys_open… dfd=%di:s32 s=+0(%si):string flags=%dx:u32`` and ``r:ret do_sys_open… ret=$retval:s32
 # raw=$retval``, which all recordings but 01_types and 16_uprobe2 have: how each series prints flags and raw
-OPENS = {
-    "3.2": ("%x", "%Lx"),
-    "3.13": ("%x", "%Lx"),
-    "3.13fp": ("%x", "%Lx"),
-    "4.4": ("0x%x", "0x%Lx"),
-    "4.19": ("0x%x", "0x%Lx"),
-    "5.10": ("0x%x", "0x%Lx"),
-    "6.1": ("0x%x", "0x%Lx"),
-    "6.12": ("0x%x", "%Ld"),
-    "7.2": ("0x%x", "%d"),
-}
+OPENS: dict[str, list[str]] = json.loads((TRACES / "opens.json").read_text())
 # those that have no arguments, of 09_irq, 11_offsets and 12_missed
 PLAIN = re.compile(rb"[ \t](i_\w+|r_run|r_upd|r_schedule_0|f_schedule|fr_\w+|off\d*|miss): \(")
 HEXADECIMAL = ("3.2", "3.13", "3.13fp")  # unsigned numbers have no 0x there

@@ -11,6 +11,7 @@ from kprobe.bulk.rows import Rows
 from kprobe.pages.dat.file import TraceDat
 from kprobe.pages.header import page_header
 from kprobe.pages.live import COUNTS
+from kprobe.pages.page import Pages
 from kprobe.pages.tasks import Tasks
 
 AT_ONCE = 3 << 19  # bytes of pages that are read at once
@@ -54,16 +55,16 @@ def _paged(found: TraceDat, file: str) -> Iterator[dict[str, pa.Table]]:
     tasks = Tasks()
     tasks.read(contents.cmdlines)
     for buffer in contents.buffers:
-        reading = RawReading(
+        pages = Pages(
             header.of_size(buffer.page_size),
             found.events,
             found.kallsyms,
             tasks=tasks,
             instance=buffer.name,
-            file=file,
             clock="count" if buffer.clock in _CLOCKS else "time",
         )
-        found.watch(reading.pages)
+        reading = RawReading(pages, file=file)
+        found.watch(pages)
         for place in buffer.cpus:
             held: list[bytes] = []
             start = size = 0

@@ -20,14 +20,10 @@ from kprobe.bulk.plain import numbers as column_of
 from kprobe.bulk.rows import Rows, stem
 from kprobe.bulk.types import integer_of
 from kprobe.bulk.walk import coded, copied, frames, numbers, sorted_by_event, texts, walk
-from kprobe.pages.events import Events, Known
-from kprobe.pages.flags import Flags
-from kprobe.pages.header import PageHeader
-from kprobe.pages.kallsyms import Kallsyms
+from kprobe.pages.events import Known
 from kprobe.pages.layout import FieldLayout
 from kprobe.pages.page import Pages
-from kprobe.pages.tasks import Tasks
-from kprobe.text.records import Clock, Record
+from kprobe.text.records import Record
 
 AT_ONCE: Final = 3 << 19  # bytes of pages that are read at once
 _SHORT: Final = 4 * 28  # bytes of an event whose header has one word
@@ -38,34 +34,17 @@ _COMMON: Final = ("common_flags", "common_preempt_count", "common_pid")
 class RawReading:
     """Reads the pages of one buffer, CPU by CPU; the rows of a CPU are in the order of time.
 
-    `tasks` and `tgids` can be changed from call to call.
+    `tasks` and `tgids` of the pages can be changed from call to call.
     """
 
-    def __init__(
-        self,
-        header: PageHeader,
-        events: Events,
-        kallsyms: Kallsyms,
-        *,
-        tasks: Tasks | None = None,
-        tgids: dict[int, int] | None = None,
-        clock: Clock = "time",
-        has_migrate_disable: bool = True,
-        instance: str = "",
-        file: str = "",
-    ) -> None:
-        self.tasks = Tasks() if tasks is None else tasks
-        self.tgids = {} if tgids is None else tgids
-        self.pages = Pages(
-            header, events, kallsyms, tasks=self.tasks, tgids=self.tgids, clock=clock,
-            has_migrate_disable=has_migrate_disable, instance=instance,
-        )  # fmt: skip
-        self._header = header
-        self._events = events
-        self._places = kallsyms
-        self._flags = Flags(has_migrate_disable=has_migrate_disable)
-        self._clock = clock
-        self._instance = instance
+    def __init__(self, pages: Pages, *, file: str = "") -> None:
+        self.pages = pages
+        self._header = pages.header
+        self._events = pages.events
+        self._places = pages.places
+        self._flags = pages.flags
+        self._clock = pages.clock
+        self._instance = pages.instance
         self._rows = Rows(file, self._types, is_text=False)
         self._slots = np.full(1 << 16, -1, np.int64)
         self._known: list[Known] = []
@@ -120,7 +99,7 @@ class RawReading:
         return self._rows.tables()
 
     def _page(self, data: bytes, cpu: int, offset: int) -> None:
-        self.pages.tasks, self.pages.tgids = self.tasks, self.tgids
+        self.pages.tasks, self.pages.tgids = self.pages.tasks, self.pages.tgids
         at = offset
         for _, record in self.pages.read(data, cpu, offset=offset):
             self._rows.add(at, record)
@@ -138,7 +117,7 @@ class RawReading:
         page[header.stamp : header.stamp + 8] = stamp.to_bytes(8, "little")
         page[header.commit : header.commit + header.long] = len(event).to_bytes(header.long, "little")
         page += event
-        self.pages.tasks, self.pages.tgids = self.tasks, self.tgids
+        self.pages.tasks, self.pages.tgids = self.pages.tasks, self.pages.tgids
         for _, record in self.pages.read(bytes(page), cpu, offset=offset + first):
             self._rows.add(offset + first, record._replace(raw=data[first:end]))
             self._learn(record)
@@ -169,7 +148,7 @@ class RawReading:
         sizes = np.array([max(known.reader.layout.size, 8) for known in self._known], np.int64)
         found = np.empty((count * (header.size // _SMALLEST), 6), np.int64)
         rows = walk(self._buffer, count, layout, self._slots, sizes, good, found)
-        if any(escaped(name) != name for name in self.tasks.values()):
+        if any(escaped(name) != name for name in self.pages.tasks.values()):
             good[:] = False
         columns = np.empty((4, rows), np.int64)
         return sorted_by_event(found[:rows], good, len(self._known), columns), columns
@@ -205,12 +184,13 @@ class RawReading:
         count = len(starts)
         common = {field.name: field for field in known.reader.layout.common}
         flags, depths, pids = (self._numbers(starts, common[name]) for name in _COMMON)
+        tgids = self.pages.tgids
         return {
             "file": self._constant(self._rows.file, count),
             "offset": column_of(firsts + offset),
-            "task": self._labels(pids, lambda pid: escaped(self.tasks[pid])),
+            "task": self._labels(pids, lambda pid: escaped(self.pages.tasks[pid])),
             "pid": column_of(pids),
-            "tgid": _mapped(pids, self.tgids.get, pa.int64()) if self.tgids else pa.nulls(count, pa.int64()),
+            "tgid": _mapped(pids, tgids.get, pa.int64()) if tgids else pa.nulls(count, pa.int64()),
             "cpu": column_of(np.full(count, cpu, np.int32)),
             "flags": self._labels(flags << 8 | depths, self._flags.__getitem__),
             "timestamp": column_of(stamps.copy()),

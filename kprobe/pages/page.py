@@ -55,11 +55,11 @@ class Pages:
         self.tasks = Tasks() if tasks is None else tasks
         self.tgids = {} if tgids is None else tgids
         self.problems: list[str] = []
-        self._events = events
-        self._places = kallsyms
-        self._clock: Clock = clock
-        self._flags = Flags(has_migrate_disable=has_migrate_disable)
-        self._instance = instance
+        self.events = events
+        self.places = kallsyms
+        self.clock: Clock = clock
+        self.flags = Flags(has_migrate_disable=has_migrate_disable)
+        self.instance = instance
         order = "<" if header.order == "little" else ">"
         self._word = struct.Struct(f"{order}I").unpack_from
         self._short = struct.Struct(f"{order}H").unpack_from
@@ -104,8 +104,8 @@ class Pages:
     def _walk(self, page: bytes, cpu: int, stamp: int, stop: int, first: int, found: list[Stamped]) -> tuple[int, str]:
         """Append the records of a page's data; return where what belongs to none of them begins, and what is wrong."""
         word_at, short_at, is_little = self._word, self._short, self.header.order == "little"
-        events, tasks, tgids, flags, places = self._events, self.tasks, self.tgids, self._flags, self._places
-        clock, instance = self._clock, self._instance
+        events, tasks, tgids, flags, places = self.events, self.tasks, self.tgids, self.flags, self.places
+        clock, instance = self.clock, self.instance
         type_at = self._type_offset()
         at = self.header.data
         while at + 4 <= stop:
@@ -158,32 +158,32 @@ class Pages:
         self, known: Known | None, page: bytes, begin: int, end: int, cpu: int, stamp: int, raw: bytes
     ) -> Record:
         """Return the record of what isn't a whole hit of an event: a special one, a part, or one without a format."""
-        reader = self._events.common() if known is None else known.reader
+        reader = self.events.common() if known is None else known.reader
         if reader is None:
             return Unparsed(raw)
         flag, depth, pid, address, caller, fields = reader.partly(page, begin, end)
-        context = self.tasks[pid], pid, cpu, self._flags[flag << 8 | depth], stamp
-        after: tuple[Any, ...] = self.tgids.get(pid), self._clock, raw
+        context = self.tasks[pid], pid, cpu, self.flags[flag << 8 | depth], stamp
+        after: tuple[Any, ...] = self.tgids.get(pid), self.clock, raw
         if known is None:
             if begin + self._type_offset() + 2 > end:
                 return Unparsed(raw)
             return Unnamed(*context, self._short(page, begin + self._type_offset())[0], *after)
         if known.special:
             rest = page[begin + known.reader.layout.size : end]
-            record = special(known, context, fields, rest, self._places, after)
+            record = special(known, context, fields, rest, self.places, after)
             if record is not None:
                 return record
         is_whole = bool(known.special) and len(fields) == len(known.reader.layout.fields)
-        at = None if address is None else self._places[address]
-        back = None if caller is None else self._places[caller]
+        at = None if address is None else self.places[address]
+        back = None if caller is None else self.places[caller]
         return Event(
             *context, known.name, at, back, fields, after[0], after[1], after[2], is_whole, NONE, known.group,
-            self._instance,
+            self.instance,
         )  # fmt: skip
 
     def _type_offset(self) -> int:
         if self._type is None:
-            reader = self._events.common()
+            reader = self.events.common()
             named = {field.name: field.offset for field in reader.layout.common} if reader is not None else {}
             self._type = named.get("common_type", 0)
         return self._type

@@ -126,7 +126,7 @@ class Playing:
 
     def _function(self, step: ScenarioStep) -> None:
         more = dict(step.more)
-        args, memory = in_memory(more.pop("args"))
+        args, memory = _in_memory(more.pop("args"))
         more["memory"] = {**memory, **more["memory"]}
         if not more["caller"] and not more["stack"]:
             more["stack"] = self._chain(step.value.partition("+")[0])
@@ -152,7 +152,7 @@ class Playing:
                 pass
 
     def _fadvise(self, step: ScenarioStep) -> None:
-        given, memory = in_memory(step.value)
+        given, memory = _in_memory(step.value)
         fd, offset, length, advice = (int(one) for one in given)
         args = (fd & _INT_MAX, offset & _ULONG_MAX, length & _ULONG_MAX, advice & _INT_MAX)
         result = step.more["returns"]
@@ -244,14 +244,7 @@ def definitions_file(line: str) -> str:
     return "kprobe_events" if line[:1] in "pr-" and not place.startswith("/") else "dynamic_events"
 
 
-def in_memory(args: tuple[int | bytes, ...]) -> tuple[tuple[int, ...], dict[int, bytes]]:
-    """Put texts into the task's memory, one after the other; return the arguments with their addresses."""
-    data = b""
-    placed: list[int] = []
-    for one in args:
-        if isinstance(one, int):
-            placed.append(one)
-        else:
-            placed.append(MEMORY + len(data))
-            data += one + b"\0"
-    return tuple(placed), {MEMORY: data.ljust(_MEMORY_SIZE, b"\0")} if data else {}
+def _in_memory(args: tuple[int | bytes, ...]) -> tuple[tuple[int, ...], dict[int, bytes]]:
+    """Put texts into the task's memory; return the arguments with their addresses."""
+    placed, data = ScenarioStep.placed(args, MEMORY)
+    return placed, {MEMORY: data.ljust(_MEMORY_SIZE, b"\0")} if data else {}

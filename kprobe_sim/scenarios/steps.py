@@ -18,7 +18,7 @@ cpu; at (seconds since boot) or after (seconds since the step before, 0.0001); t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kprobe_sim.machine.task import Task
@@ -58,6 +58,19 @@ class ScenarioStep(NamedTuple):
     context: tuple[int, int] | None
     duration: int | None
     more: Mapping[str, Any]
+
+    @staticmethod
+    def placed(values: Sequence[int | bytes], memory: int) -> tuple[tuple[int, ...], bytes]:
+        """Put texts one after the other into memory; return the arguments with their addresses, and what lies there."""
+        data = b""
+        arguments: list[int] = []
+        for value in values:
+            if isinstance(value, int):
+                arguments.append(value)
+            else:
+                arguments.append(memory + len(data))
+                data += value + b"\0"
+        return tuple(arguments), data
 
 
 def steps_of(entries: list[dict[str, Any]]) -> Iterator[ScenarioStep]:

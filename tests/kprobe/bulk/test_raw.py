@@ -82,12 +82,12 @@ def readers(kernel: SimulatedKernel, header: PageHeader) -> tuple[RawReading, Pa
     ]
     tasks = Tasks()
     tasks.read(kernel.tracefs.read("saved_cmdlines"))
-    made = []
-    for kind in (RawReading, Pages):
+    made: list[Pages] = []
+    for _ in range(2):
         places = Kallsyms(lambda: b"ffffffff81000000 T start\nffffffff82000000 T end\n")
         events = Events(formats, "<", places.symbol)
-        made.append(kind(header, events, places, tasks=tasks, tgids={40: 40, 41: 40}))
-    return made[0], made[1]
+        made.append(Pages(header, events, places, tasks=tasks, tgids={40: 40, 41: 40}))
+    return RawReading(made[0]), made[1]
 
 
 def value(read: Any, kind: pa.DataType) -> Any:

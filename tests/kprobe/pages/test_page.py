@@ -222,7 +222,7 @@ def test_formats_that_no_record_can_have() -> None:
 
 
 def test_symbols() -> None:
-    places = reader()._places
+    places = reader().places
     assert places[OPEN + 5].text == "do_sys_openat2+0x5/0x170"
     assert places[0xFFFFFFFFC0001004].text == "in_a_module+0x4 [ext4]"
     assert places[0xFFFFFFFFC0101004].text == "0xffffffffc0101004"

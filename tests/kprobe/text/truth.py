@@ -4,6 +4,7 @@ The truth is made of each event's definition (its conversions as the kernel's fo
 the fixture. It knows nothing of layouts: it looks for the event's name and reads to the record's end.
 """
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -14,17 +15,7 @@ TRACES = Path(__file__).parents[3] / "fixtures" / "text"
 
 # ``p:ent do_sys_open… dfd=%di:s32 s=+0(%si):string flags=%dx:u32`` and ``r:ret do_sys_open… ret=$retval:s32
 # raw=$retval``, which all recordings but 01_types have: how each series prints flags and raw.
-OPENS = {
-    "3.2": ("%x", "%Lx"),
-    "3.13": ("%x", "%Lx"),
-    "3.13fp": ("%x", "%Lx"),
-    "4.4": ("0x%x", "0x%Lx"),
-    "4.19": ("0x%x", "0x%Lx"),
-    "5.10": ("0x%x", "0x%Lx"),
-    "6.1": ("0x%x", "0x%Lx"),
-    "6.12": ("0x%x", "%Ld"),
-    "7.2": ("0x%x", "%d"),
-}
+OPENS: dict[str, list[str]] = json.loads((TRACES / "opens.json").read_text())
 # as they were written, but for the place; the type of flags is x32 where the kernel knows it
 DEFINITIONS = (
     "p:ent do_sys_open dfd=%di:s32 s=+0(%si):string flags=%dx:{}",

@@ -15,37 +15,15 @@
  * Built by workload.py: cc -Os -static -nostdlib -fno-pie -no-pie
  */
 
-#pragma GCC optimize("no-stack-protector")
-
-typedef unsigned long u64;
-typedef long s64;
-
-#define MEMORY 0x10000000ul
-#define MEMORY_SIZE 0x4000ul
 #define ROOM 1792
+#include "task.h"
+
 #define REQUESTS "/tmp/workload.requests"
 #define ANSWERS "/tmp/workload.answers"
 
 enum { READ = 0, WRITE = 1, OPEN = 2, CLOSE = 3, MMAP = 9, DUP2 = 33, GETPID = 39, FORK = 57, EXIT = 60, WAIT4 = 61,
        UNLINK = 87, SETSID = 112, MKNOD = 133, PRCTL = 157, OPENAT = 257, OPENAT2 = 437 };
 
-static s64 call(u64 number, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
-{
-    s64 result;
-    register u64 r10 __asm__("r10") = d;
-    register u64 r8 __asm__("r8") = e;
-    register u64 r9 __asm__("r9") = f;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return result;
-}
-
-struct request {
-    u64 kind, number, argument[6], repeat, length;
-    unsigned char data[ROOM];
-};
 
 static void print(s64 value)
 {

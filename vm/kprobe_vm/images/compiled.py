@@ -16,18 +16,25 @@ from kprobe_vm.images.kerneltree import architecture
 __all__ = ["compiled"]
 
 
-def compiled(cache: Cache, package: str, name: str, flags: Sequence[str]) -> Path:
+def compiled(
+    cache: Cache, package: str, name: str, flags: Sequence[str], headers: Sequence[tuple[str, str]] = ()
+) -> Path:
     """Return the program made of NAME.c in a package, from the cache if it was made before with these flags.
+
+    ``headers`` are the packages and names of those that it includes.
 
     Raise `CompilerMissing`, `BuildFailed` if the compiler refuses, `WrongArchitecture` if it is for another processor.
     """
     source = (resources.files(package) / f"{name}.c").read_bytes()
+    included = {header: (resources.files(home) / header).read_bytes() for home, header in headers}
 
     def build() -> bytes:
         compiler = programs.find("cc")
         with scratch() as place:
             source_file, program = place / f"{name}.c", place / name
             source_file.write_bytes(source)
+            for header, text in included.items():
+                (place / header).write_bytes(text)
             command = [compiler, *flags, "-o", str(program), str(source_file)]
             done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
             if done.returncode:
@@ -40,4 +47,4 @@ def compiled(cache: Cache, package: str, name: str, flags: Sequence[str]) -> Pat
                 raise WrongArchitecture(f"{compiler} compiles for {processor or 'no known processor'}, not for x86-64")
             return built
 
-    return cache.file(name, digest(source, " ".join(flags).encode())[:24], build, mode=0o755)
+    return cache.file(name, digest(source, *included.values(), " ".join(flags).encode())[:24], build, mode=0o755)

@@ -14,38 +14,15 @@
  * Built by actor.py: cc -Os -static -nostdlib -fno-pie -no-pie
  */
 
-#pragma GCC optimize("no-stack-protector")
-
-typedef unsigned long u64;
-typedef long s64;
-
-#define MEMORY 0x10000000ul
-#define MEMORY_SIZE 0x4000ul
-#define STACK_SIZE 0x8000ul
 #define ROOM 4000 /* a request fits what a pipe takes at once */
+#include "task.h"
+
+#define STACK_SIZE 0x8000ul
 #define ADDED 60 /* descriptors of its own from here on */
 
 enum { READ = 0, WRITE = 1, OPEN = 2, CLOSE = 3, MMAP = 9, DUP2 = 33, EXIT = 60, UNLINK = 87, SETSID = 112, MKNOD = 133,
        PRCTL = 157, OPENAT = 257, OPENAT2 = 437, CLONE3 = 435 };
 enum { CLONE_VM = 0x100, CLONE_FS = 0x200, CLONE_SIGHAND = 0x800, CLONE_THREAD = 0x10000, SIGCHLD = 17 };
-
-static s64 call(u64 number, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
-{
-    s64 result;
-    register u64 r10 __asm__("r10") = d;
-    register u64 r8 __asm__("r8") = e;
-    register u64 r9 __asm__("r9") = f;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return result;
-}
-
-struct request {
-    u64 kind, number, argument[6], repeat, length;
-    unsigned char data[ROOM];
-};
 
 struct clone_args {
     u64 flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size, cgroup;

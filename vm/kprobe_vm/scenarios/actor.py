@@ -8,13 +8,13 @@ import struct
 from collections.abc import Sequence
 
 from kprobe_vm.agent.tracefs import GuestFile
+from kprobe_vm.guest.workload import HEADERS, MEMORY
 from kprobe_vm.host.cache import Cache
 from kprobe_vm.images.compiled import compiled
 from kprobe_vm.machine.machine import Machine
 
 __all__ = ["MEMORY", "Actor", "Cast"]
 
-MEMORY = 0x10000000  # where a task's data lies, see actor.c
 _PLACE = "bin/actor"
 _FLAGS = ("-Os", "-static", "-nostdlib", "-fno-pie", "-no-pie", "-Wl,--build-id=none", "-s")
 _ROOM = 4000  # bytes of data that one request can carry
@@ -88,7 +88,7 @@ class Cast:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._actors: dict[int, Actor] = {}
-        machine.put(_PLACE, compiled(Cache.of(os.environ), __package__, "actor", _FLAGS).read_bytes())
+        machine.put(_PLACE, compiled(Cache.of(os.environ), __package__, "actor", _FLAGS, HEADERS).read_bytes())
         machine.files.write("proc/sys/kernel/pid_max", b"4194304")
 
     def actor(self, pid: int, tgid: int | None = None) -> Actor:

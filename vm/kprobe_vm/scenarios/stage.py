@@ -269,8 +269,8 @@ class _Play:
                 data = (step.value + b"\0").ljust(_ROOM, b"\0")
                 result = actor.call(_OPENAT, (step.more["dfd"], MEMORY, *step.more["how"]), data, step.times)
             case "fadvise":
-                arguments, data = _in_memory(step.value)
-                result = actor.call(_FADVISE, arguments, data, step.times)
+                arguments, data = step.placed(step.value, MEMORY)
+                result = actor.call(_FADVISE, arguments, data.ljust(_ROOM, b"\0") if data else b"", step.times)
             case _:
                 for _ in range(step.times):
                     actor.write(_MARKER if step.what == "marker" else _RAW_MARKER, step.value)
@@ -326,19 +326,6 @@ def _groups(sets: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], list[tuple
     for options in sets:
         groups.setdefault(tuple(one for one in options if one in _RECORDING), []).append(options)
     return groups
-
-
-def _in_memory(values: Sequence[int | bytes]) -> tuple[list[int], bytes]:
-    """Put texts one after the other where a call's memory is; return the arguments, with addresses, and the data."""
-    data = b""
-    arguments: list[int] = []
-    for value in values:
-        if isinstance(value, int):
-            arguments.append(value)
-        else:
-            arguments.append(MEMORY + len(data))
-            data += value + b"\0"
-    return arguments, data.ljust(_ROOM, b"\0") if data else b""
 
 
 def render(scenario: Mapping[str, Any], kernel: str, options: Sequence[str] = (), clock: str = "local") -> Rendering:
