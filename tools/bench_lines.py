@@ -2,8 +2,8 @@
 
     tools/bench_lines.py [LINES] [ROUNDS]
 
-Each reads so many lines (default 200,000) of a mounted simulated kernel from trace_pipe and writes them into a pipe; those of
-`kprobe` are made at once when its event is enabled.  What it takes with no lines, to begin and end, is told apart.
+Each reads so many lines (default 200,000) from trace_pipe of a mounted simulated kernel and writes them into a pipe.
+Those of `kprobe` are made at once when its event is enabled; what it takes with no lines is told apart.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def prepared(way: str, lines: int) -> SimulatedKernel:
             time.sleep(0.01)
         call()
 
-    if way == "kprobe":
+    if way == "kprobe" and lines:
         threading.Thread(target=wait, daemon=True).start()
-    else:
+    elif lines:
         tracefs.write("buffer_size_kb", BUFFER)
         tracefs.write("kprobe_events", DEFINITION.encode())
         tracefs.write("events/kprobes/myopen/enable", b"1")
@@ -67,7 +67,7 @@ def child(way: str, lines: int, answer: str) -> int:
     assert process.stdout is not None
     assert process.stderr is not None
     seen = 0
-    if way == "kprobe":
+    if way == "kprobe" and lines:
         os.read(process.stderr.fileno(), 1)  # it traces
     while seen < lines:
         seen += process.stdout.read(1 << 20).count(b"\n")
