@@ -33,6 +33,8 @@ class Gates(NamedTuple):
     early: bool  # these read the lines: one probe an event, no error_log
     early_maxactive: bool  # r<digits>:
     address_or_symbol: bool  # what is no number is taken for a symbol, and names of events are sanitized
+    returns_checked: bool  # a return probe that isn't on a function's entry, or nowhere, is EINVAL
+    spaced_target: bool  # the log has a blank between "after" and "target module"
     signed_offsets: bool  # SYM-OFFS
     comm_variable: bool  # $comm
     number_texts: str  # "bare" hexadecimal, "prefixed", or "decimal" with the types x8 to x64
@@ -55,6 +57,18 @@ class Gates(NamedTuple):
     return_stack: str  # at a return it is what is "above" the caller, "both" the trampoline and that, or "usual"
     last_byte_unused: bool  # the text of an entry is a byte shorter than trace_seq_size
     word_size: int  # bytes of an unsigned long: 4 on i386, of which only definitions are known
+    insertion_said: (
+        bool  # the log names each probe that can't be put in, whatever more it says; and not what ftrace lacks
+    )
+    too_long_said: str  # what the log says of a line that doesn't fit the buffer
+    uprobes_named_kprobes: bool  # the log's lines about uprobes begin with trace_kprobe
+    percent_return: bool  # a place may end in %return
+    capital_comm: bool  # $COMM is $comm
+    name_size: int  # characters that an event's name can have
+    symbols_counted: bool  # before all else of a place is read, its symbol is looked up; one that many have is refused
+    refused_variables_oops: (
+        bool  # histograms: a variable of a field that isn't there ends the kernel; here it is refused
+    )
     printed_sources: bool  # lines in the kernel's log begin with what printed them
     # the line
     delete_is_raw: bool  # a delete needs "-" as the very first byte (else blanks may stand before it)
@@ -75,7 +89,7 @@ class Gates(NamedTuple):
     looks_up_address: bool  # registration asks first which symbol covers an address
     names_missing_entry: bool  # $argN after the entry has a message of its own
     int3_errno: int  # a breakpoint instruction in the code itself
-    unsupported_instruction_errno: int  # far or memory-indirect branch
+    unsupported_instruction_errno: int  # far or memory-indirect branch; 0: it is taken
     endbr: bool  # entries may start with ENDBR: probes go after it
     # arguments
     argument_size: int  # longest expression, in bytes

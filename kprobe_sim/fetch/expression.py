@@ -156,7 +156,7 @@ def _variable(text: str, scope: Scope, column: int) -> Source:
         if not is_digit(text, 5):
             raise bad
         return Source(From.STACK, number=_index(text[5:], "BAD_STACK_NUM", column, 0, scope))
-    if text in ("comm", "COMM"):
+    if text == "comm" or (text == "COMM" and scope.gates.capital_comm):
         return Source(From.COMM)
     if text.startswith("arg"):
         reachable = scope.gates.entry_arguments_at_return if scope.is_return else scope.at_entry

@@ -27,6 +27,8 @@ AT_FDCWD = -100
 _PR_SET_NAME = 15
 _KERNEL_STACK = 0xFFFFC90000123E80
 _ULONG_MAX = 2**64 - 1
+_SIGCHLD = 17
+_NEWEST = ("do_sys_openat2", "kernel_clone", "ksys_fadvise64_64")
 _LARGEFILE = 0x8000  # force_o_largefile() of a 64-bit task
 _HERE_IN_PROGRAM = (0x4013A9,)  # of the guest's task, as a compiler made it
 _HERE = ("/", "/dev/null", "/etc/hostname")  # the files that both machines have
@@ -71,8 +73,9 @@ class Frames(NamedTuple):
     openat: tuple[str, ...]
     fork: tuple[str, ...]
     fadvise: tuple[str, ...]
-    exit_signal: int  # where it stands in struct kernel_clone_args
+    exit_signal: int | None  # where it stands in struct kernel_clone_args; None: it is the first argument, before 5.3
     registers_whole: bool  # arguments of system calls are handed on with all 64 bits
+    functions: tuple[str, ...]  # that they lead to: what opens a file, makes a task and advises
 
     @classmethod
     def of(cls, profile: Profile) -> Frames:
@@ -81,7 +84,8 @@ class Frames(NamedTuple):
         if not facts:
             raise LookupError(f"no call chain is recorded for {profile.release}")
         openat, fork, fadvise = (tuple(facts[name]) for name in ("openat", "fork", "fadvise"))
-        return cls(openat, fork, fadvise, facts["exit_signal"], facts["registers_whole"])
+        functions = tuple(facts.get("functions", _NEWEST))
+        return cls(openat, fork, fadvise, facts.get("exit_signal"), facts["registers_whole"], functions)
 
 
 class SimulatedWorkload:
@@ -98,16 +102,22 @@ class SimulatedWorkload:
     def open(self, path: str | bytes, flags: int = 0, mode: int = 0, dfd: int = AT_FDCWD, *, repeat: int = 1) -> int:
         name = os.fsencode(path)
         result = _opened(os.fsdecode(name), flags, dfd)
-        how = struct.pack("<QQQ", flags | _LARGEFILE, mode & 0o7777 if flags & os.O_CREAT else 0, 0)
+        function = self._frames.functions[0]
         memory = {MEMORY: name + b"\0"}
+        arguments: tuple[int, ...] = (dfd & 0xFFFFFFFF, MEMORY)
+        if function == "do_sys_open":
+            arguments, kernel_memory = (*arguments, flags | _LARGEFILE, mode & 0xFFFF), {}
+        else:
+            how = struct.pack("<QQQ", flags | _LARGEFILE, mode & 0o7777 if flags & os.O_CREAT else 0, 0)
+            arguments, kernel_memory = (*arguments, _KERNEL_STACK), {_KERNEL_STACK: how}
         for _ in range(repeat):
             with self._system_call("openat", (dfd, MEMORY, flags, mode), result, memory):
                 self._enter(
-                    "do_sys_openat2",
-                    (dfd & 0xFFFFFFFF, MEMORY, _KERNEL_STACK),
+                    function,
+                    arguments,
                     result,
                     self._frames.openat,
-                    {**memory, _KERNEL_STACK: how},
+                    memory | kernel_memory,
                     {"di": dfd & _ULONG_MAX} if self._frames.registers_whole else None,
                 )
             if result >= 0:
@@ -117,13 +127,14 @@ class SimulatedWorkload:
 
     def fork(self) -> int:
         self._children += 1
-        arguments = struct.pack("<i", 17).rjust(self._frames.exit_signal + 4, b"\0")  # kernel_clone_args: SIGCHLD
+        place = self._frames.exit_signal
+        arguments = (_SIGCHLD,) if place is None else (_KERNEL_STACK,)
         task, child = self._task, self._task._replace(pid=self._children)
-        memory = {_KERNEL_STACK: arguments}
+        memory = {} if place is None else {_KERNEL_STACK: struct.pack("<i", _SIGCHLD).rjust(place + 4, b"\0")}
         with self._system_call("fork", (), self._children) as call:
             self._enter(
-                "kernel_clone",
-                (_KERNEL_STACK,),
+                self._frames.functions[1],
+                arguments,
                 self._children,
                 self._frames.fork,
                 memory,
@@ -143,7 +154,7 @@ class SimulatedWorkload:
         memory = {MEMORY: data} if data else {}
         exact = {"di": fd & whole, "cx": advice & whole} if self._frames.registers_whole else {}
         with self._system_call("fadvise64", (fd, offset, length, advice), -errno.EBADF, memory):
-            self._enter("ksys_fadvise64_64", registers, result, self._frames.fadvise, memory, exact)
+            self._enter(self._frames.functions[2], registers, result, self._frames.fadvise, memory, exact)
         return -errno.EBADF
 
     def rename(self, comm: str | bytes) -> None:

@@ -94,7 +94,7 @@ def split_return(text: str, column: int = 0) -> tuple[str, bool]:
     return place, bool(percent)
 
 
-def _place(text: str, *, is_return: bool) -> tuple[ProbeLocation, bool]:
+def _place(text: str, gates: Gates, *, is_return: bool) -> tuple[ProbeLocation, bool]:
     """Read PLACE; return it and whether the probe is on the function's return."""
     try:
         return ProbeLocation(None, 0, kstrtoul(text)), is_return
@@ -102,8 +102,9 @@ def _place(text: str, *, is_return: bool) -> tuple[ProbeLocation, bool]:
         pass
     if "/" in text and ":" in text:
         raise Declined
-    text, returns = split_return(text)
-    is_return = is_return or returns
+    if gates.percent_return:
+        text, returns = split_return(text)
+        is_return = is_return or returns
     try:
         symbol, offset = split_offset(text)
     except OSError:
@@ -115,6 +116,8 @@ def _place(text: str, *, is_return: bool) -> tuple[ProbeLocation, bool]:
 
 def _check_unique(spot: Spot, points: ProbePoints, gates: Gates) -> None:
     symbol = spot.place.symbol or ""
+    if not gates.symbols_counted:
+        return
     if ":" in symbol and not (gates.module_symbols_counted and points.module_is_loaded(symbol)):
         return
     if spot.meanings > 1:
@@ -153,7 +156,7 @@ def read_names(text: str, column: int, gates: Gates, group: str = "", token: int
         if separator and gates.empty_event_is_auto:
             return group, None
         raise bad("NO_EVENT_NAME")
-    if len(event) > _MAX_NAME:
+    if len(event) > gates.name_size:
         raise bad("EVENT_TOO_LONG")
     if not is_name(event):
         raise bad("BAD_EVENT_NAME")
@@ -275,7 +278,7 @@ def read_creation(words: list[str], points: ProbePoints, pointer: Callable[[int]
     if is_digit(head, 1) and not is_return:
         raise Refusal(gates.maxactive_on_probe, 1, 0)
     maxactive = max(read_maxactive(head, colon), 0)  # what is negative means the default
-    place, is_return = _place(words[1], is_return=is_return)
+    place, is_return = _place(words[1], gates, is_return=is_return)
     spot = points.find(place)
     returns = at_entry = False
     if place.symbol is not None:

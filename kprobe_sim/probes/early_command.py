@@ -161,10 +161,10 @@ def early_failure(place: ProbeLocation, number: int, shown: str, gates: Gates, *
     kept = number == errno.ENOENT and place.symbol is not None and ":" in place.symbol
     lines = [f"Could not insert probe at {place.symbol or 'unknown'}+{place.offset}: {-number}"]
     if kept:
-        blank = " " if gates.printed_sources else ""
+        blank = " " if gates.spaced_target else ""
         lines.append(f"This probe might be able to register after{blank}target module is loaded. Continue.")
     elif number == errno.EILSEQ:
         lines.append(f"Probing address({shown}) is not an instruction boundary.")
-    elif is_notrace and gates.address_or_symbol:
+    elif is_notrace and not gates.insertion_said:
         lines = [f"Could not probe notrace function {place.symbol or 'unknown'}"]
-    return Failure(kept, tuple(("trace_kprobe", line) for line in (lines[-1:] if gates.printed_sources else lines)))
+    return Failure(kept, tuple(("trace_kprobe", line) for line in (lines if gates.insertion_said else lines[-1:])))

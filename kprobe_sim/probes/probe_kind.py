@@ -68,6 +68,8 @@ class DynEventList:
     def print(self, location: str, lines: Iterable[tuple[str, str]]) -> None:
         """Put lines into the kernel's log, each with what prints it: what all kinds share at the kind's `location`."""
         prefixed = self.gates.printed_sources
+        if self.gates.uprobes_named_kprobes:
+            location = "trace_kprobe"
         for source, line in lines:
             own = location if source == "trace_kprobe" else source
             if line:

@@ -159,7 +159,7 @@ class ProbePoints:
         number = self.check_entry(spot)
         if not number or not self._gates.early:
             return number
-        return errno.EINVAL if self._gates.address_or_symbol else 0  # whatever is wrong with the place, or none of it
+        return errno.EINVAL if self._gates.returns_checked else 0  # whatever is wrong with the place, or none of it
 
     def resolve(self, argument: FetchArg) -> FetchArg:
         """Return the argument with @SYM replaced by its address.  Raises OSError: ENOENT, EINVAL or ERANGE."""
@@ -191,6 +191,7 @@ class ProbePoints:
             if address == symbol.address:
                 address += self._entry_size(address)
         found = self._symbols.placement(address)
-        if found is not Placement.OK:
-            raise refuse(self._refusals.get(found, errno.EINVAL))
+        number = 0 if found is Placement.OK else self._refusals.get(found, errno.EINVAL)
+        if number:
+            raise refuse(number)
         return Registered(address, resolved)

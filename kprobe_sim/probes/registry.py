@@ -122,9 +122,7 @@ class ProbeRegistry:
 
     def _too_long(self) -> None:
         if self._dyn_events.gates.early:
-            full = not self._dyn_events.gates.printed_sources
-            most = f"{_WINDOW + 1}." if full else f"{_WINDOW - 1}"
-            self.printed.append(f"Line length is too long: Should be less than {most}")
+            self.printed.append(self._dyn_events.gates.too_long_said)
 
     def write_synthetic(self, data: bytes) -> int:
         """Take one write(2) to synthetic_events."""

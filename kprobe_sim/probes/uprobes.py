@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 from typing import ClassVar
 
+from kprobe_sim.builds.gates import Gates
 from kprobe_sim.events.dyn_event import DynEvent
 from kprobe_sim.events.event import Find
 from kprobe_sim.fetch.early_argument import compile_all_early
@@ -117,7 +118,7 @@ class Uprobes(ProbeKind[Uprobe]):
         if "/" not in words[1] or not colon or not is_digit(rest, 0):
             raise Declined
         file = self._file(path)
-        offset, counter, returns = _offsets(rest, len(path) + 1)
+        offset, counter, returns = _offsets(rest, len(path) + 1, self.dyn_events.gates)
         is_return = head[0] == "r" or returns
         group, name = _DEFAULT_GROUP, None
         if head[1:2] == ":":
@@ -195,7 +196,7 @@ class Uprobes(ProbeKind[Uprobe]):
         return file
 
 
-def _offsets(text: str, column: int) -> tuple[int, int, bool]:
+def _offsets(text: str, column: int, gates: Gates) -> tuple[int, int, bool]:
     """Read OFFSET[%return][(REF)], which stands at `column` of its token: offset, REF, and if it is a return probe."""
     counter = 0
     offset, brace, rest = text.partition("(")
@@ -207,7 +208,9 @@ def _offsets(text: str, column: int) -> tuple[int, int, bool]:
         if after:
             raise Refusal("BAD_REFCNT_SUFFIX", start + len(inner) + 1, 1)
         counter = _number(inner, "BAD_REFCNT", start)
-    offset, is_return = split_return(offset, column)
+    is_return = False
+    if gates.percent_return:
+        offset, is_return = split_return(offset, column)
     return _number(offset, "BAD_UPROBE_OFFS", column), counter, is_return
 
 

@@ -39,6 +39,9 @@ def ask(tracefs: AskedTracefs, workload: Workload, version: str, places: Mapping
     expected = {**gates_for(number)._asdict(), **filter_gates(number)._asdict()}
     answers = Differences({}, {}, {}, {})
     for question in QUESTIONS:
+        if question.unless and expected[question.unless]:
+            answers.missing[question.row] = f"an answer that would leave it alive: {question.unless}"
+            continue
         if missing := asker.missing(question):
             answers.missing[question.row] = missing
             continue

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from kprobe_sim.kernel.workload import Workload
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.questions.question import PLACES, Question
+from kprobe_sim.questions.question import OPEN, PLACES, Question
 
 INSTANCE = "instances/zz_questions"
 _FLAGS = {"r": os.O_RDONLY, "w": os.O_WRONLY, "rw": os.O_RDWR, "rn": os.O_RDONLY | os.O_NONBLOCK}
@@ -60,7 +60,7 @@ class Asker:
 
     def __init__(self, tracefs: AskedTracefs, workload: Workload, places: Mapping[str, str] = NO_PLACES) -> None:
         self._tracefs = tracefs
-        self._places = places
+        self._places = {"open": OPEN, **places}
         self._reader: _Waiter | None = None
         self._workload = workload
         self._held: Any = None

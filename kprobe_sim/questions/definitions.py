@@ -83,7 +83,12 @@ QUESTIONS = (
         },
     ),
     _errno("int3_errno", "p:zz/q <int3>", "EINVAL", "EILSEQ"),
-    _errno("unsupported_instruction_errno", "p:zz/q <unsupported>", "EINVAL", "EOPNOTSUPP"),
+    _defined(
+        "unsupported_instruction_errno",
+        "p:zz/q <unsupported>",
+        "errno",
+        {"ok": 0, "EINVAL": errno.EINVAL, "EOPNOTSUPP": errno.EOPNOTSUPP},
+    ),
     _defined(
         "uniqueness_first",
         "r:zz/q t_show+1",

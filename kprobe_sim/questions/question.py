@@ -11,7 +11,8 @@ that only the questions use:
     moment              give the reader a moment more                    waited: what it read
     open PATH           the workload opens a file   fork                 rename NAME
 
-<int3>, <unsupported>, <module> and <shared> in a step are places that who asks has found: see `PLACES`.
+<int3>, <unsupported>, <module> and <shared> in a step are places that who asks has found: see `PLACES`; <open> is the
+function that opens a file, do_sys_openat2 if nobody says.
 
 A step that starts with "? " is looked at; without one it is the last.  What is seen of it is by `look`:
 
@@ -36,7 +37,9 @@ class Absent:
 ABSENT = Absent()  # the kernel hasn't what the row is about: no value can be seen, and none is needed
 
 
+OPEN = "do_sys_openat2"
 PLACES = {
+    "open": "the function that opens a file",
     "int3": "the place of an int3 that no table reserves",
     "unsupported": "the place of an instruction that can't be emulated",
     "module": "a loaded module",
@@ -45,12 +48,16 @@ PLACES = {
 
 
 class Question(NamedTuple):
-    """The question of one row; `values` has the row's value by the answer, and no other answer is known."""
+    """The question of one row; `values` has the row's value by the answer, and no other answer is known.
+
+    `unless` is a row of the gates: a kernel of a version for which that is true isn't asked.
+    """
 
     row: str
     steps: tuple[str, ...]
     look: str
     values: Mapping[str, Any]
+    unless: str = ""
 
 
 class Unasked(NamedTuple):

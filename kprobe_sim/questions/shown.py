@@ -25,19 +25,19 @@ QUESTIONS = (
     ),
     Question(
         "empty_user_string_is_fault",
-        ("write kprobe_events p:zz/q do_sys_openat2 a=+0(%si):ustring", _ON, "open ", *_SHOWN),
+        ("write kprobe_events p:zz/q <open> a=+0(%si):ustring", _ON, "open ", *_SHOWN),
         r"workload-.* a=(.*)\n",
         {"(fault)": True, '""': False},
     ),
     Question(
         "failed_kernel_read",
-        ("write kprobe_events p:zz/q do_sys_openat2 a=@0xffffffffffe00000:x64", _ON, "open ", *_SHOWN),
+        ("write kprobe_events p:zz/q <open> a=@0xffffffffffe00000:x64", _ON, "open ", *_SHOWN),
         r"workload-.* a=0x(0|1|ffff8)",
         {"0": "zero", "1": "one", "ffff8": "task"},
     ),
     Question(
         "failed_element_keeps_room",  # the pointer is the first 8 letters of a path, and the room has what comes next
-        ("write kprobe_events p:zz/q do_sys_openat2 a=+0(%si):string[1] b=$comm", _ON, _OPEN, *_SHOWN),
+        ("write kprobe_events p:zz/q <open> a=+0(%si):string[1] b=$comm", _ON, _OPEN, *_SHOWN),
         r"workload-.* a=\{(.*)\} b=\"workload\"",
         {'"workload"': True, "(fault)": False},
     ),
@@ -51,21 +51,21 @@ QUESTIONS = (
     Question("bh_letters", (*_SHOWN,), r"=> irqs-off(\S*)", {"match": False, "/BH-disabled": True}),
     Question(
         "plain_return",
-        ("write kprobe_events r:zz/q do_sys_openat2", _ON, _OPEN, *_SHOWN),
+        ("write kprobe_events r:zz/q <open>", _ON, _OPEN, *_SHOWN),
         _LETTERS,
         {"d,..": (1, 0), ".,..": (0, 0), ".,...": (0, 0)},
     ),
     Question(
         "breakpoint",
-        ("first kprobe_events p:zz/q do_sys_openat2+{5|9}", _ON, _OPEN, *_SHOWN),
+        ("first kprobe_events p:zz/q <open>+{5|9}", _ON, _OPEN, *_SHOWN),
         _LETTERS,
         {"d,..": (1, 0), "d,h.": (9, 0), "d,Z.": (0x49, 0), ".,Zff": (0x48, 0xFF)},
     ),
     Question(
         "nested_returns_know",
         (
-            "write kprobe_events r:zz/q do_sys_openat2",
-            "write kprobe_events r:zz/r do_sys_openat2",
+            "write kprobe_events r:zz/q <open>",
+            "write kprobe_events r:zz/r <open>",
             _ON,
             _OPEN,
             *_SHOWN,
@@ -76,8 +76,8 @@ QUESTIONS = (
     Question(
         "trampoline_by_name",
         (
-            "write kprobe_events r:zz/q do_sys_openat2",
-            "write kprobe_events r:zz/r do_sys_openat2",
+            "write kprobe_events r:zz/q <open>",
+            "write kprobe_events r:zz/r <open>",
             "write @/options/stacktrace 1",
             "write @/options/sym-offset 1",
             _ON,
@@ -89,26 +89,26 @@ QUESTIONS = (
     ),
     Question(
         "returns_unwound",
-        ("write kprobe_events r:zz/q do_sys_openat2", "write @/options/stacktrace 1", _ON, _OPEN, *_SHOWN),
+        ("write kprobe_events r:zz/q <open>", "write @/options/stacktrace 1", _ON, _OPEN, *_SHOWN),
         r"<stack trace>\n => (\S+)",
         {"__x64_sys_openat": True, "[unknown/kretprobe'd]": False},
     ),
     Question(
         "fprobe_entry_depth",
-        ("write dynamic_events f:zz/q do_sys_openat2", _ON, _OPEN, *_SHOWN),
+        ("write dynamic_events f:zz/q <open>", _ON, _OPEN, *_SHOWN),
         _LETTERS,
         {"none": ABSENT, ".,...": 0, ".,.1.": 1},
     ),
     Question(
         "fprobe_stacks_whole",
-        ("write dynamic_events f:zz/q do_sys_openat2", "write @/options/stacktrace 1", _ON, _OPEN, *_SHOWN),
+        ("write dynamic_events f:zz/q <open>", "write @/options/stacktrace 1", _ON, _OPEN, *_SHOWN),
         r"<stack trace>\n => (fentry_trace_func|do_sys_openat2)",
         {"none": ABSENT, "do_sys_openat2": False, "fentry_trace_func": True},
     ),
     Question(
         "fprobe_returns_unwound",
         (
-            "write dynamic_events f:zz/q do_sys_openat2%return",
+            "write dynamic_events f:zz/q <open>%return",
             "write @/events/zz/q/trigger stacktrace",
             *[_OPEN] * 4,  # what lay on the kernel's stack may hide a caller now and then
             *_SHOWN,
@@ -119,8 +119,8 @@ QUESTIONS = (
     Question(
         "fprobes_apart",
         (
-            "write dynamic_events f:zz/q do_sys_openat2",
-            "write dynamic_events f:zz/r do_sys_openat2%return",
+            "write dynamic_events f:zz/q <open>",
+            "write dynamic_events f:zz/r <open>%return",
             _ON,
             _OPEN,
             *_SHOWN,
@@ -151,14 +151,14 @@ QUESTIONS = (
     ),
     Question(
         "fields_as_symbols",
-        ("write kprobe_events p:zz/q do_sys_openat2", "write @/options/fields 1", _ON, _OPEN, *_SHOWN),
+        ("write kprobe_events p:zz/q <open>", "write @/options/fields 1", _ON, _OPEN, *_SHOWN),
         r"workload-.*: q: __probe_ip=(0x|do_sys_openat2)",
         {"none": ABSENT, "0x": False, "do_sys_openat2": True},
     ),
     Question(
         "fields_strings_in_hex",
         (
-            "write kprobe_events p:zz/q do_sys_openat2 a=+0(%si):ustring",
+            "write kprobe_events p:zz/q <open> a=+0(%si):ustring",
             "write @/options/fields 1",
             _ON,
             "open /\x01",

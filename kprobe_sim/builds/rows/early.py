@@ -18,8 +18,14 @@ EARLY: tuple[Gate, ...] = (
         "definitions 3.2 to 4.19; dynamic events came with 5.0",
     ),
     since("early_maxactive", (4, 12, 0), "commit 696ced4fb1d7; definitions 4.4 and 4.19: 'r10:x'"),
-    since("address_or_symbol", (4, 18, 0), "definitions 4.4 and 4.19: 'p:x 0xzz'"),
-    since("signed_offsets", (4, 17, 0), "definitions 4.4 and 4.19: 'p:x do_sys_open-4'"),
+    since("address_or_symbol", (4, 9, 229), "definitions 4.4, 4.9 (by backport) and 4.14: 'p:x 0xzz'"),
+    since("returns_checked", (4, 12, 0), "definitions 4.9 and 4.14: 'r:x no_such_function_xyz'"),
+    since("spaced_target", (4, 9, 229), "definitions 4.4 and 4.9: the log of 'p:x nomod:nofunc'"),
+    Gate(
+        "signed_offsets",
+        ((START, False), ((4, 9, 229), True), ((4, 10, 0), False), ((4, 17, 0), True)),
+        "definitions 4.4, 4.9 (by backport), 4.14 and 4.19: 'p:x do_sys_open-4'",
+    ),
     since("comm_variable", (4, 8, 0), "commit 35abb67de744; definitions 4.4 and 4.19: 'a=$comm'"),
     Gate(
         "number_texts",
@@ -61,5 +67,30 @@ EARLY: tuple[Gate, ...] = (
         ((START, 8),),
         "a profile of i386 answers 4: kprobe_sim/seeds/wind-river/01-definitions; unsigned long in arch/x86 of 3.13",
     ),
-    since("printed_sources", (4, 17, 0), "definitions 4.4 and 4.19: the kernel's log"),
+    since("printed_sources", (4, 14, 0), "definitions 4.9 and 4.14: the kernel's log"),
+    Gate("insertion_said", ((START, True), ((4, 18, 0), False)), "definitions 4.14 and 4.19: the log of 'p:x jiffies'"),
+    Gate(
+        "too_long_said",
+        (
+            (START, "Line length is too long: Should be less than 4096."),
+            ((4, 9, 0), "Line length is too long: Should be less than 4096"),
+            ((4, 14, 0), "trace_probe: Line length is too long: Should be less than 4094"),
+            ((4, 18, 0), "Line length is too long: Should be less than 4094"),
+        ),
+        "definitions 4.4, 4.9, 4.14 and 4.19: the log of a line of 5,000 bytes",
+    ),
+    Gate(
+        "uprobes_named_kprobes",
+        ((START, False), ((4, 14, 0), True), ((4, 18, 0), False)),
+        "definitions 4.14 and 4.19: the log of 'p:u /bin:0x10'",
+    ),
+    since("percent_return", (5, 10, 0), "definitions 5.4 and 5.10: 'p:x do_sys_open%return'"),
+    since("capital_comm", (5, 10, 0), "definitions 5.4 and 5.10: 'a=$COMM'"),
+    Gate("name_size", ((START, 64), ((5, 10, 0), 63)), "definitions 5.4 and 5.10: a name of 64 letters"),
+    since("symbols_counted", (5, 10, 0), "definitions 5.4 and 5.10: 'p:x s_show', 'p ev do_sys_open'"),
+    Gate(
+        "refused_variables_oops",
+        ((START, False), ((4, 17, 0), True), ((5, 10, 0), False)),
+        "a guest of 5.4.0-125: 'hist:keys=prev_pid:a=stacktrace' ends it; answers of 5.10",
+    ),
 )

@@ -11,7 +11,8 @@ import shutil
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kprobe_vm.recording.chains import ADVISE, FORK, OPEN, OPTIMIZATION
+from kprobe_vm.recording.chains import OPTIMIZATION
+from kprobe_vm.recording.functions import KINDS
 from kprobe_vm.recording.guest import TRACING, Tree
 
 __all__ = ["Survey", "configuration", "plan", "survey"]
@@ -19,7 +20,7 @@ __all__ = ["Survey", "configuration", "plan", "survey"]
 ROOT = "run it as root"
 BLACKLIST = "sys/kernel/debug/kprobes/blacklist"
 PROGRAMS = ("find", "stat", "grep", "sh")
-NEEDED = (OPEN, FORK, ADVISE, "_stext", "_etext", "_end")
+NEEDED = (*KINDS, ("_stext",), ("_etext",), ("_end",))  # one of each
 # Files of the tracefs that read so where nobody traces; the first group is what is set.
 IDLE = {
     "current_tracer": re.compile(rb"\A(?!nop\n)(.*)\n"),
@@ -111,8 +112,8 @@ def _symbols(tree: Tree) -> Iterator[str]:
     places = {line.split("\t")[0].split(" ")[-1] for line in text.splitlines()}
     if not any(address.strip("0") for address in re.findall(r"^[0-9a-f]+", text, re.MULTILINE)):
         yield "/proc/kallsyms has no addresses: run it as root, with sysctl kernel.kptr_restrict=1 if that is 2"
-    elif absent := [name for name in NEEDED if name not in places]:
-        yield f"no symbol {', '.join(absent)} in /proc/kallsyms: kernels before 5.6 can't be recorded"
+    elif absent := [names[0] for names in NEEDED if not any(name in places for name in names)]:
+        yield f"no symbol {', '.join(absent)} in /proc/kallsyms: this kernel can't be recorded"
 
 
 def _code(tree: Tree) -> Iterator[str]:
@@ -154,7 +155,7 @@ def _tracing(tree: Tree) -> Iterator[str]:
     for path in ("sys/kernel/debug/kprobes/list", f"{TRACING}/enabled_functions"):
         with contextlib.suppress(OSError):
             names = set(re.findall(r"[\w.]+", tree.read(path).decode("utf-8", "replace")))
-            if used := [name for name in (OPEN, FORK, ADVISE) if name in names]:
+            if used := [name for kind in KINDS for name in kind if name in names]:
                 yield f"/{path}: {', '.join(used)} (somebody has a probe there, which changes the stacks)"
 
 

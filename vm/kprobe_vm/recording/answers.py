@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kprobe_vm.errors import MachineError
 from kprobe_vm.host.progress import Progress
@@ -49,8 +49,20 @@ class Differences(Protocol):
         ...
 
 
+class _Unasked(NamedTuple):
+    """The `Differences` of a kernel that none of the questions are for."""
+
+    values: Mapping[str, Any]
+    contradicted: Mapping[str, tuple[Any, Any]]
+    missing: Mapping[str, str]
+    unknown: Mapping[str, str]
+
+
 def ask(guest: Guest, banner: str, progress: Progress) -> Differences:
     """Ask a guest all questions; `banner` is its /proc/version.  Each contradiction is told as progress."""
+    if not guest.tracefs.exists("dynamic_events"):
+        progress("it isn't asked how it differs from other kernels: it is from before 5.0, and its version tells")
+        return _Unasked({}, {}, {}, {})
     progress("asking how it differs from other kernels")
     asked: Callable[[object, object, str, Mapping[str, str]], Differences] = next(
         iter(entry_points(group=GROUP, name="sim"))

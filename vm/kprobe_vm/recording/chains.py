@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from kprobe_vm.recording.functions import NEWEST, Functions
 from kprobe_vm.recording.guest import Guest
 
 __all__ = ["ask"]
 
-OPEN, FORK, ADVISE = "do_sys_openat2", "kernel_clone", "ksys_fadvise64_64"
 ADVISED = -2  # a descriptor: as a register it tells whether 32 or 64 bits are handed on
 SIGCHLD = 17
 ENTRIES = "f[:["  # what a README that knows fprobes says
@@ -27,14 +27,17 @@ TRIGGER = b'stacktrace if comm == "workload"'
 FRAME = re.compile(r"^ => ([^/\n]+)", re.MULTILINE)
 
 
-def ask(guest: Guest) -> dict[str, Any]:
+def ask(guest: Guest, functions: Functions = NEWEST) -> dict[str, Any]:
     """Return the facts of a guest by name; places are SYMBOL+OFFSET, or an address that has no symbol."""
-    return _Asking(guest).facts()
+    facts = _Asking(guest, functions).facts()
+    return facts if functions == NEWEST else {**facts, "functions": list(functions)}
 
 
 class _Asking:
-    def __init__(self, guest: Guest) -> None:
+    def __init__(self, guest: Guest, functions: Functions) -> None:
         self._files = guest
+        self._open, self._fork, self._advise = functions
+        self._caller = ""  # what calls the first of them
         self._tracefs = guest.tracefs
         self._workload = guest.workload()
 
@@ -61,18 +64,23 @@ class _Asking:
         tracefs.write("options/stacktrace", b"1")
         chains = {}
         try:
-            for name, function in (("openat", OPEN), ("fork", FORK), ("fadvise", ADVISE)):
+            for name, function in (("openat", self._open), ("fork", self._fork), ("fadvise", self._advise)):
                 text = self._traced(f"p:chain {function}", function)
-                chains[name] = _frames(text)[1:]
+                frames = _frames(text)
+                chains[name] = (
+                    frames[len(_above(frames, function)) + 1 :] or frames
+                )  # before 4.10 the function isn't there
         finally:
             tracefs.write("options/stacktrace", b"0")
-        text = self._traced("p:chain ksys_fadvise64_64 %di:x64", ADVISE)
-        whole = f"arg1={ADVISED & (1 << 64) - 1:#x}" in text
+        self._caller = chains["openat"][0].partition("+")[0]
+        text = self._traced(f"p:chain {self._advise} %di", self._advise)
+        whole = re.search(rf" arg1=(?:0x)?{ADVISED & (1 << 64) - 1:x}$", text, re.MULTILINE) is not None
         offsets = [place for place in range(0, 72, 8) if f"={SIGCHLD}\n" in self._argument(place)]
-        return {**chains, "exit_signal": offsets[0], "registers_whole": whole}
+        # before 5.3 there is no struct: the signal is in a register
+        return {**chains, "registers_whole": whole, **({"exit_signal": offsets[0]} if offsets else {})}
 
     def _argument(self, place: int) -> str:
-        return self._traced(f"p:chain {FORK} +{place}(%di):s32", FORK)
+        return self._traced(f"p:chain {self._fork} +{place}(%di):s32", self._fork)
 
     def _traced(self, definition: str, function: str) -> str:
         """Return the trace text of the workload's call of `function` with a probe defined."""
@@ -85,31 +93,33 @@ class _Asking:
         return self._taken("-:chain")
 
     def _tracer(self) -> dict[str, Any]:
-        entry = self._triggered(f"p:chain {OPEN}")
-        both = self._triggered(f"p:other {OPEN}", f"p:chain {OPEN}")
-        index = next(place for place, frame in enumerate(both) if frame != entry[place])
-        returning = self._triggered(f"r:chain {OPEN}")
+        entry = self._triggered(f"p:chain {self._open}")
+        both = self._triggered(f"p:other {self._open}", f"p:chain {self._open}")
+        index = next(
+            (place for place, (frame, other) in enumerate(zip(both, entry, strict=False)) if frame != other), 0
+        )
+        returning = self._triggered(f"r:chain {self._open}")
         return {
-            "entry": _above(entry, OPEN),
+            "entry": _above(entry, self._open),
             "shared": [both[index]],
             "shared_index": index,
-            "breakpoint": _above(self._triggered(self._inner()), OPEN),
-            "returning": _above(returning, "__x64_sys_openat"),
+            "breakpoint": _above(self._triggered(self._inner()), self._open),
+            "returning": _above(returning, self._caller),
             **(self._fprobes() if ENTRIES in self._tracefs.read("README").decode() else {}),
         }
 
     def _fprobes(self) -> dict[str, list[str]]:
         """Ask for the frames of fprobes, and for what calls them where there are other users of ftrace."""
-        probe = f"f:kprobes/chain {OPEN}"
-        alone = _above(self._triggered(probe), OPEN)
-        others = {"listed": f"p:kprobes/other {OPEN}", "listed_plain": f"f:kprobes/other {OPEN}{RETURN}"}
+        probe = f"f:kprobes/chain {self._open}"
+        alone = _above(self._triggered(probe), self._open)
+        others = {"listed": f"p:kprobes/other {self._open}", "listed_plain": f"f:kprobes/other {self._open}{RETURN}"}
         *own, _ = alone
-        facts = {"fentry": alone, "fexit": _above(self._triggered(probe + RETURN), "__x64_sys_openat")}
+        facts = {"fentry": alone, "fexit": _above(self._triggered(probe + RETURN), self._caller)}
         for way, other in others.items():
             tracefs = self._tracefs
             tracefs.write("dynamic_events", other.encode())
             tracefs.write("events/kprobes/other/enable", b"1")
-            facts[way] = _above(self._triggered(probe), OPEN)[len(own) :]
+            facts[way] = _above(self._triggered(probe), self._open)[len(own) :]
             tracefs.write("events/kprobes/other/enable", b"0")
             tracefs.write("dynamic_events", b"-:kprobes/other")
         return facts
@@ -121,6 +131,8 @@ class _Asking:
 
     def _marker(self) -> list[str]:
         tracefs = self._tracefs
+        if not tracefs.exists("events/ftrace/print/trigger"):
+            return []
         tracefs.write("events/ftrace/print/trigger", b"stacktrace")
         tracefs.write("trace_marker", b"x")
         tracefs.write("events/ftrace/print/trigger", b"!stacktrace")
@@ -129,14 +141,14 @@ class _Asking:
     def _inner(self) -> str:
         """Return a definition for the second instruction that isn't ftrace's."""
         for offset in INNER:
-            definition = f"p:chain {OPEN}+{offset}"
+            definition = f"p:chain {self._open}+{offset}"
             try:
                 self._tracefs.write("kprobe_events", definition.encode())
             except OSError:
                 continue
             self._tracefs.write("kprobe_events", b"-:chain")
             return definition
-        raise ValueError(f"no probe can be placed after the entry of {OPEN}")
+        raise ValueError(f"no probe can be placed after the entry of {self._open}")
 
     def _triggered(self, *definitions: str, until: Callable[[list[str]], bool] = bool) -> list[str]:
         """Return the stack that the trigger of the probe `chain` takes at an open, the first one that will do."""
@@ -146,7 +158,7 @@ class _Asking:
         tracefs.write("events/kprobes/chain/trigger", TRIGGER)
         for _ in range(TRIES):
             tracefs.write("trace", b"", truncate=True)
-            self._do(OPEN)
+            self._do(self._open)
             if until(_frames(tracefs.read("trace").decode())):
                 break
         tracefs.write("events/kprobes/chain/trigger", b"!" + TRIGGER)
@@ -154,9 +166,9 @@ class _Asking:
         return _frames(self._taken(*(f"-:{name}" for name in names), events=events))
 
     def _do(self, function: str) -> None:
-        if function == OPEN:
+        if function == self._open:
             self._workload.open(os.devnull)
-        elif function == FORK:
+        elif function == self._fork:
             self._workload.fork()
         else:
             self._workload.fadvise(ADVISED, 0, 0)

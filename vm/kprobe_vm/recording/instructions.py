@@ -164,11 +164,16 @@ ReadMemory = Callable[[int, int], bytes]
 def jump_labels(read: ReadMemory, first: int, last: int, text: Text) -> list[Special]:
     """Return the ranges of the jump labels in a text; `first` and `last` bound the table `__jump_table`.
 
-    An entry is s32 code, s32 target, s64 key, each relative to itself (include/linux/jump_label.h, since 4.19).
+    An entry is s32 code, s32 target, s64 key, each relative to itself (include/linux/jump_label.h, since 5.0); before
+    that it is three addresses.  Both are tried, and that is taken with which more are in the text.
     """
+    table = read(first, last - first)
+    relative = iter_unpack("<iiq", table[: len(table) // 16 * 16])
+    absolute = iter_unpack("<QQQ", table[: len(table) // 24 * 24])
+    ways = [first + 16 * index + entry[0] for index, entry in enumerate(relative)], [entry[0] for entry in absolute]
+    most = max(([address for address in way if 0 <= address - text.start < len(text.code)] for way in ways), key=len)
     found = []
-    for index, (code, _, _) in enumerate(iter_unpack("<iiq", read(first, (last - first) // 16 * 16))):
-        address = first + 16 * index + code
+    for address in most:
         offset = address - text.start
         if 0 <= offset < len(text.code):
             # arch_jump_entry_size(): a short jump or a two-byte nop, else the long form
@@ -211,7 +216,7 @@ def bugs(read: ReadMemory, first: int, last: int, text: Text) -> list[Special]:
 
 
 def _is_undefined(code: bytes) -> bool:
-    return b"\x0f\x0b" in code[:3] or b"\x0f\xb9" in code
+    return b"\x0f\x0b" in code[:3] or b"\x0f\xb9" in code or code[:2] == b"\x0f\xff"  # UD0: warnings of 4.11 to 4.14
 
 
 def merge(special: Sequence[Special]) -> list[Special]:

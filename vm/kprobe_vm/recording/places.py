@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from kprobe_vm.recording.functions import functions
 from kprobe_vm.recording.guest import Guest
 from kprobe_vm.recording.instructions import Kind, decode
 from kprobe_vm.recording.questions import Memory
@@ -15,22 +16,24 @@ __all__ = ["places"]
 # A function that ends in a return that is padded, and no table that reserves instructions knows the padding; those that
 # return to themselves with iret, sync_core() of arch/x86.  The first that a kernel has counts.
 FUNCTIONS = {
-    "int3": (Kind.INT3, ("do_sys_openat2", "vfs_read")),
+    "int3": (Kind.INT3, ("do_sys_openat2", "do_sys_open", "vfs_read")),
     "unsupported": (Kind.UNSUPPORTED, ("ipi_sync_core", "do_sync_core", "text_poke_early")),
 }
 
 
 def places(guest: Guest) -> dict[str, str]:
     """Return the places that a guest has, by their names in the questions; without /proc/kcore only its modules'."""
-    entries = parse_kallsyms(guest.read("proc/kallsyms").decode())
+    kallsyms = guest.read("proc/kallsyms").decode()
+    entries = parse_kallsyms(kallsyms)
     found = _of_modules(entries, guest.tracefs.read("available_filter_functions").decode())
+    found["open"] = functions(kallsyms).opening
     try:
         memory = Memory(guest)
     except (OSError, ValueError):
         return found
     try:
-        for name, (kind, functions) in FUNCTIONS.items():
-            place = next(filter(None, (_instruction(entries, memory, one, kind) for one in functions)), None)
+        for name, (kind, names) in FUNCTIONS.items():
+            place = next(filter(None, (_instruction(entries, memory, one, kind) for one in names)), None)
             if place is not None:
                 found[name] = place
     finally:

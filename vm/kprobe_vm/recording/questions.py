@@ -13,6 +13,7 @@ import re
 import struct
 from collections.abc import Callable
 
+from kprobe_vm.recording.functions import functions
 from kprobe_vm.recording.guest import TRACING, Guest, Tree
 
 # Reading these waits for events, or gives binary pages.
@@ -22,7 +23,6 @@ SAMPLE_EVENTS = ("events/sched/sched_switch", "events/ftrace")
 STAT = "-exec stat -c '%f %u %g %h %s %n' {} +"
 SECTIONS = "find /sys/module/*/sections -type f -exec grep -H . {} + 2>/dev/null; true"
 AT_PAGESZ = 6
-SAMPLE = "do_sys_openat2"
 LATENCY = "options/latency-format"
 
 
@@ -76,9 +76,10 @@ def _auxv(data: bytes, wanted: int) -> int:
 
 
 def _probe(guest: Guest, answers: dict[str, bytes]) -> None:
+    sample = functions(answers["kallsyms"].decode()).opening
     events = f"{TRACING}/kprobe_events"
     for number in (1, 2):
-        guest.write(events, f"p:recorded {SAMPLE}".encode())
+        guest.write(events, f"p:recorded {sample}".encode())
         place = f"{TRACING}/events/kprobes/recorded"
         answers[f"id{number}"] = guest.read(f"{place}/id")
         if number == 1:

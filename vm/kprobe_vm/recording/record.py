@@ -18,6 +18,7 @@ from kprobe_vm.host.progress import Progress
 from kprobe_vm.recording import btf, chains, profilefile
 from kprobe_vm.recording.answers import Differences, check
 from kprobe_vm.recording.answers import ask as ask_differences
+from kprobe_vm.recording.functions import functions
 from kprobe_vm.recording.guest import Guest, Tree
 from kprobe_vm.recording.instructions import (
     Kind,
@@ -70,7 +71,7 @@ def asked(guest: Guest, progress: Progress) -> Asked:
     """Ask a guest everything; after that nothing more is written to its files."""
     answers = ask(guest, progress)
     progress("asking for call chains")
-    answers["chains"] = json.dumps(chains.ask(guest)).encode()
+    answers["chains"] = json.dumps(chains.ask(guest, functions(answers["kallsyms"].decode()))).encode()
     differences = ask_differences(guest, answers["version"].decode().strip(), progress)
     answers["answers"] = json.dumps(dict(differences.values)).encode()
     return Asked(answers, differences)
@@ -136,7 +137,9 @@ def symbols(entries: list[KallsymsEntry], answers: Mapping[str, bytes], read: Re
         lines = answers["files/available_filter_functions"].decode().splitlines()
         reserved = (entry.start for entry in special if entry.kind is Kind.RESERVED)
         locations = Locations(entries, texts, reserved).find(lines)
-    blacklist = parse_blacklist(answers["blacklist"].decode())
+    blacklist = parse_blacklist(
+        answers["blacklist"].decode(), [(where[a], where[b]) for a, b in SECTIONS if a in where]
+    )
     bounds = where["_stext"], where["_end"]
     shows_lost = b"__ftrace_invalid" not in answers["files/available_filter_functions"]
     return build(entries, bounds, modules, texts, merge(special), blacklist, locations, shows_lost=shows_lost)
@@ -148,6 +151,10 @@ TABLES: tuple[tuple[str, str, str, Callable[[ReadMemory, int, int, Text], list[S
     ("__start_static_call_sites", "__stop_static_call_sites", ".static_call_sites", static_calls),
     ("__start___bug_table", "__stop___bug_table", "__bug_table", bugs),
 )
+
+
+# No probe stands in these; before 5.0 debugfs' kprobes/blacklist doesn't list them (arch_within_kprobe_blacklist()).
+SECTIONS = (("__kprobes_text_start", "__kprobes_text_end"), ("__entry_text_start", "__entry_text_end"))
 
 
 def _reserved(where: Mapping[str, int], read: ReadMemory, text: Text) -> Iterable[Special]:

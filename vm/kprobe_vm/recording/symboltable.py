@@ -74,9 +74,9 @@ def parse_kallsyms(text: str) -> list[KallsymsEntry]:
     return entries
 
 
-def parse_blacklist(text: str) -> list[tuple[int, int]]:
-    """Return the ranges of debugfs' kprobes/blacklist, merged and sorted."""
-    ranges = []
+def parse_blacklist(text: str, sections: Iterable[tuple[int, int]] = ()) -> list[tuple[int, int]]:
+    """Return the ranges of debugfs' kprobes/blacklist and those of the sections, merged and sorted."""
+    ranges = list(sections)
     for line in text.splitlines():
         start, _, rest = line.partition("-")
         ranges.append((int(start, 16), int(rest.split()[0], 16)))
@@ -123,7 +123,7 @@ class Locations:
                 both = (self._entry(name, module, after), self._inside(name, module, after))
                 place = min((found for found in both if found is not None), default=None)
                 if place is None:
-                    place = self._lost_after(name, module, after)
+                    place = self._lost_after(name, module, after) or self._lost_after(name, module, after, step=1)
             if place is None:
                 raise ValueError(f"no function fits the ftrace line {line!r} after {after:#x}")
             last[module] = place
@@ -152,15 +152,16 @@ class Locations:
             return None
         return self._lost(self._addresses[at], after)
 
-    def _lost_after(self, name: str, module: str, after: int) -> int | None:
-        """Find a lost function after a named one that has no ftrace location of its own."""
-        found = (self._lost(address, after) for address in self._by_name.get((name, module), ()) if address > after)
+    def _lost_after(self, name: str, module: str, after: int, *, step: int = 16) -> int | None:
+        """Find a lost function after a named one that has no ftrace location of its own; 16: functions are aligned."""
+        places = (address for address in self._by_name.get((name, module), ()) if address > after)
+        found = (self._lost(address, after, step) for address in places)
         return next((place for place in found if place is not None), None)
 
-    def _lost(self, address: int, after: int) -> int | None:
+    def _lost(self, address: int, after: int, step: int = 16) -> int | None:
         at = bisect_right(self._addresses, address)
         end = self._addresses[at] if at < len(self._addresses) else address
-        for place in range(address + 16, end, 16):
+        for place in range((address // step + 1) * step, end, step):
             if place > after and place not in self._reserved and self._code(place, 5) in NOP5:
                 return place
         return None

@@ -1,0 +1,31 @@
+"""Which functions of a kernel do what the workload asks for: their names have changed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["KINDS", "NEWEST", "Functions", "functions"]
+
+# The newest first; each is the innermost that all ways into the kernel share.
+OPENING = ("do_sys_openat2", "do_sys_open")  # since 5.6
+FORKING = ("kernel_clone", "_do_fork", "do_fork")  # since 5.10, 4.2
+ADVISING = ("ksys_fadvise64_64", "SyS_fadvise64_64", "sys_fadvise64_64")  # since 4.18, 2.6.29
+KINDS = (OPENING, FORKING, ADVISING)
+
+
+class Functions(NamedTuple):
+    """The function that opens a file, that makes a task, and that fadvise64(2) calls."""
+
+    opening: str
+    forking: str
+    advising: str
+
+
+NEWEST = Functions(*(names[0] for names in KINDS))
+
+
+def functions(kallsyms: str) -> Functions:
+    """Return those of a kernel by its /proc/kallsyms; of one that has none of a kind the newest name."""
+    there = {line.split(" ", 2)[2].partition("\t")[0] for line in kallsyms.splitlines()}
+    found = [next((name for name in names if name in there), names[0]) for names in KINDS]
+    return Functions(*found)
