@@ -67,7 +67,7 @@ def child(way: str, lines: int, answer: str) -> int:
     assert process.stdout is not None
     assert process.stderr is not None
     seen = 0
-    if way == "kprobe" and lines:
+    if way == "kprobe":
         os.read(process.stderr.fileno(), 1)  # it traces
     while seen < lines:
         seen += process.stdout.read(1 << 20).count(b"\n")
