@@ -230,6 +230,9 @@ def state(tracefs: Any) -> dict[str, object]:
     return dict(_seen(tracefs))
 
 
+_EXPANDED = (b"1410\n", b"1408\n")  # what 1408 KiB expand to: whole pages of data now, on 5.4 just that
+
+
 def differs(tracefs: Any, before: dict[str, object]) -> bool:
     """Return whether a tracefs isn't in that state, as soon as that is known."""
     left = dict(before)
@@ -241,7 +244,7 @@ def _seen(tracefs: Any) -> Iterator[tuple[str, object]]:
     yield "instances", tracefs.listdir("instances")
     sizes = {"buffer_size_kb": b"7 (expanded: 1408)\n", "per_cpu/cpu0/buffer_size_kb": b"7\n"}
     for path, text in _texts(tracefs, [*_READ, *sizes]):
-        yield path, sizes.get(path, text) if text == b"1410\n" else text  # 1410 once anything was recorded
+        yield path, sizes.get(path, text) if text in _EXPANDED else text  # once anything was recorded
     yield "events", sorted(tracefs.listdir("events"))
     yield from _texts(tracefs, [f"options/{name}" for name in tracefs.listdir("options")])
     events = tracefs.listdir(SCHED)
