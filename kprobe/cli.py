@@ -69,7 +69,7 @@ def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
             text = help_text() if request.help else _version()
             _output().write(text.encode(), lambda: bool(signals.received))
             return OK
-        return _run(request, tracefs, signals)
+        return _run_into(request, tracefs, signals)
     except BrokenPipeError:
         raise
     except (KprobeError, OSError) as error:
@@ -103,10 +103,27 @@ def _output() -> Output:
     return Output(sys.stdout.buffer, sys.stdout.encoding)
 
 
-def _run(request: CommandLine, tracefs: Tracefs | None, signals: Signals) -> int:
+def _run_into(request: CommandLine, tracefs: Tracefs | None, signals: Signals) -> int:
+    """Run it with its output: a file is opened before anything else is."""
+    if not request.into:
+        return _run(request, _output(), tracefs, signals)
+    from .output import FileOutput
+
+    try:
+        output = FileOutput(request.into)
+    except OSError as error:
+        _report(error)
+        return USAGE_ERROR
+    try:
+        return _run(request, output, tracefs, signals)
+    finally:
+        output.close()
+
+
+def _run(request: CommandLine, output: Output, tracefs: Tracefs | None, signals: Signals) -> int:
     from .errors import KprobeError
 
-    act = _act(request, signals)  # before anything is opened: a guest takes a while to boot
+    act = _act(request, output, signals)  # before anything is opened: a guest takes a while to boot
     if tracefs is not None:
         return act(tracefs)
     from .backends import chosen
@@ -150,7 +167,7 @@ def _unopened(request: CommandLine, signals: Signals, error: KprobeError) -> int
     return status
 
 
-def _act(request: CommandLine, signals: Signals) -> Callable[[Tracefs], int]:
+def _act(request: CommandLine, output: Output, signals: Signals) -> Callable[[Tracefs], int]:
     """Return what is to be done with the tracefs."""
     from .option_table import verb_of
 
@@ -159,13 +176,13 @@ def _act(request: CommandLine, signals: Signals) -> Callable[[Tracefs], int]:
         from importlib import import_module
 
         module = import_module(f".{verb.module}", __package__)
-        return lambda tracefs: int(module.run(tracefs, _output(), signals, request))
+        return lambda tracefs: int(module.run(tracefs, output, signals, request))
     from .definition import parse
     from .naming import distinct
     from .running import trace
 
     probes = distinct([parse(definition) for definition in request.definitions])
-    return lambda tracefs: trace(tracefs, _output(), signals, request, probes)
+    return lambda tracefs: trace(tracefs, output, signals, request, probes)
 
 
 def _open(spec: str, *, is_last: bool) -> Tracefs:

@@ -89,6 +89,27 @@ class Instance:
         except OSError as error:
             raise denied(self._tracefs, path, error) from error
 
+    def has(self, name: str) -> bool:
+        """True if it has this file or directory."""
+        return self._tracefs.exists(self.path(name))
+
+    def set_file(self, name: str, new: str, old: str) -> None:
+        """Write to one of its files; at the top level the undo writes the old value."""
+        path = self.path(name)
+        if not self.is_own:
+            if not old:
+                raise Unsupported(f"{name} that can be put back", f"{path} can't be read")
+            self._undo.push(
+                f"set {path} back to {old}",
+                lambda: self._put_back(path, old),
+                command=lambda: f"echo {old} > {full(self._tracefs, path)}",
+                is_left=lambda: self._is_other(path, old),
+            )
+        try:
+            self._tracefs.write(path, new.encode() + b"\n")
+        except OSError as error:
+            raise denied(self._tracefs, path, error) from error
+
     def _put_back(self, path: str, old: str) -> None:
         """Write the old value, unless it is there: what couldn't be set mustn't be reported as left behind."""
         if self._is_other(path, old):

@@ -11,8 +11,8 @@ class Option:
     """An option; the first of `names` is the one that messages name.
 
     `metavar` stands for its value, "" if it takes none.  `sets` is the attribute of `options.CommandLine`.  `kind` says
-    how its value is read and completed: seconds, number, text, file, directory, spec, kernels, or, if it has `choices`,
-    one of them.  It may be given several times if it is `repeats`.
+    how its value is read and completed: seconds, number, pid, cpus, text, file, directory, spec, kernels, field, or,
+    if it has `choices`, one of them.  It may be given several times if it is `repeats`.
     """
 
     __slots__ = ("choices", "help", "kind", "metavar", "names", "repeats", "sets", "verbs")
@@ -205,6 +205,11 @@ OPTIONS = (
     Option("--follow", "with -p: also what the process forks", verbs=TRACES),
     Option("--raw", "read raw pages in place of text: exact, whatever strings hold; printed as kprobe parse prints"),
     Option("--top-level", "don't make an instance of its own below instances/"),
+    Option("--timeout", "trace that long, and print events as they come", metavar="SECS", kind="seconds"),
+    Option("--max-events", "end after so many events", metavar="N", kind="number"),
+    Option("-o", "print to a file, which is written once tracing begins", sets="into", metavar="FILE", kind="file"),
+    Option("--cpus", "only on these CPUs: 0,2-3", metavar="LIST", kind="cpus"),
+    Option("--buffer-size", "of the kernel's buffer of each CPU", metavar="KIB", kind="number"),
     Option(
         "--max-probes",
         "how many functions a name with * ? [...] may stand for; the default is 100",

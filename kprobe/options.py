@@ -40,6 +40,11 @@ class CommandLine:
         self.stacks = False
         self.hist = ""
         self.count = ""
+        self.max_events: int | None = None
+        self.timeout: float | None = None
+        self.buffer_size: int | None = None
+        self.cpus: tuple[int, ...] | None = None
+        self.into = ""
         self.help = False
         self.version = False
         self.texts: dict[str, str] = {}  # attribute -> its value as it was written
@@ -110,7 +115,19 @@ def _value(name: str, option: Option, text: str) -> object:
         if not (text.isascii() and text.isdigit()) or len(text) > 9:
             raise UsageError(f"{name} takes a number, not {text!r}")
         return int(text)
-    return text
+    return _cpus(name, text) if option.kind == "cpus" else text
+
+
+def _cpus(name: str, text: str) -> tuple[int, ...]:
+    """Read a list of CPUs as the kernel writes it: 0,2-3."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        last = last if "-" in part else first
+        if not all(one.isascii() and one.isdigit() and len(one) < 5 for one in (first, last)) or int(last) < int(first):
+            raise UsageError(f"{name} takes CPUs such as 0,2-3, not {text!r}")
+        found += range(int(first), int(last) + 1)
+    return tuple(found)
 
 
 def _option(name: str) -> Option:
@@ -154,6 +171,11 @@ def _check_trace(request: CommandLine) -> None:
     if (forms or figures) and (request.headers or request.view):
         what = [*figures, *forms][0]
         raise UsageError(f"{what} has no text of the kernel: leave {'-H' if request.headers else '-v'} out")
+    if request.timeout is not None and (request.duration is not None or request.view):
+        raise UsageError(f"use either --timeout or {'-v' if request.view else '-d'}.")
+    for number, name in ((request.max_events, "--max-events"), (request.buffer_size, "--buffer-size")):
+        if number == 0:
+            raise UsageError(f"{name} takes a number from 1 on")
     if request.follow and request.pid is None:
         raise UsageError("--follow needs -p.")
 

@@ -27,11 +27,12 @@ class Output:
     """Writes to a file without ever getting stuck in it: a reader that sleeps must not keep a probe in the kernel.
 
     What goes to a terminal can't steer it (see `terminal`); what goes anywhere else goes as it is.  `encoding` is the
-    terminal's.
+    terminal's, `name` what an error calls the file.
     """
 
-    def __init__(self, file: BinaryIO, encoding: str = "utf-8") -> None:
+    def __init__(self, file: BinaryIO, encoding: str = "utf-8", name: str = "standard output") -> None:
         self._file = file
+        self._name = name
         self._poller = select.poll()
         self._screen: Screen | None = None
         try:
@@ -91,13 +92,52 @@ class Output:
                 raise BrokenPipeError(error.errno, error.strerror) from error
             if isinstance(error, BrokenPipeError):
                 raise
-            raise OSError(error.errno, error.strerror, "standard output") from error
+            raise OSError(error.errno, error.strerror, self._name) from error
 
     def is_broken(self) -> bool:
         """True once nobody can read any more (the other end of the pipe is closed, the terminal is gone)."""
         if self._descriptor < 0:
             return False
         return any(mask & (select.POLLERR | select.POLLHUP) for _, mask in self._poller.poll(0))
+
+    def begin(self) -> None:
+        """Get ready for what will be written, now that it is sure to come."""
+
+    def close(self) -> None:
+        """End the use of what was opened for it; standard output stays open."""
+
+
+class FileOutput(Output):
+    """Writes to a file that the user named, which is opened at once and stays what it was until `begin`.
+
+    Raise `OSError` if it can't be opened.
+    """
+
+    def __init__(self, path: str) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+        self._is_new = True
+        try:
+            descriptor = os.open(path, flags | os.O_EXCL, 0o666)
+        except FileExistsError:
+            self._is_new = False
+            descriptor = os.open(path, flags, 0o666)
+        self._path = path
+        super().__init__(os.fdopen(descriptor, "wb", 0), name=path)
+
+    def begin(self) -> None:
+        """Empty the file, if it can hold anything."""
+        self._is_new = False
+        try:
+            os.truncate(self._file.fileno(), 0)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a pipe, a terminal
+                raise OSError(error.errno, error.strerror, self._path) from error
+
+    def close(self) -> None:
+        """Close the file, and remove it if there was none before and nothing was to be written."""
+        self._file.close()
+        if self._is_new:
+            os.unlink(self._path)
 
 
 def say(text: str) -> None:

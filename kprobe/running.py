@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .output import say
+from .registration import profiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,13 +53,18 @@ def trace(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLi
         raw=True if request.raw else None if request.wants_records else False,
         count=request.hist or request.count,
         max_probes=request.max_probes,
+        max_events=request.max_events,
+        timeout=request.timeout,
+        buffer_size=request.buffer_size,
+        cpus=request.cpus,
     )
     try:
         signals.end_by(running.stop)  # from here on nothing is cut short
         with running:
+            output.begin()
             said = len(running.notices)
             _run(request, running, output)
-            say("\nEnding tracing...")
+            say(f"\nEnding tracing...\n{_sum(running)}")
         for notice in running.notices[said:]:
             say(f"WARNING: {notice}")
     except BrokenPipeError:
@@ -128,6 +134,28 @@ def _explain(trace: Trace, seconds: float) -> None:
     why = explain(trace, seconds)
     if why:
         say(f"NOTE: {why}")
+
+
+def _sum(trace: Trace) -> str:
+    """Say how many events there were, how many the kernel lost, and how many hits it missed."""
+    tally = trace.tally
+    missed = {probe.name: profiled(trace.tracefs, probe) for probe in trace.probes}
+    counts = {name: count[1] for name, count in missed.items() if count is not None}
+    every = [f"{tally.total} event{'' if tally.total == 1 else 's'}"]
+    every.append(f"{tally.lost}{' or more' if tally.uncertain else ''} lost")
+    if trace.is_counted:  # by the kernel, which recorded nothing
+        every = [f"{sum(sum(numbers.values()) + dropped for _, numbers, dropped in trace.counted())} events counted"]
+    if counts:
+        every.append(f"{sum(counts.values())} missed")
+    text = ", ".join(every)
+    if len(trace.probes) < 2 or trace.is_counted:
+        return text
+    single = [
+        f"{name} {count}" + (f" ({counts[name]} missed)" if counts.get(name) else "")
+        for name, count in tally.events.items()
+        if count or counts.get(name) or len(tally.events) <= NAMED
+    ]
+    return f"{text}: {', '.join(single)}" if single else text
 
 
 def _named(trace: Trace) -> str:

@@ -9,7 +9,6 @@ from .awaited import Awaited
 from .cleaning import clear
 from .definition import parse
 from .dialect import has_groups
-from .errors import Unsupported
 from .event_format import event_format
 from .hist_triggers import count
 from .instance import Instance, open_instance, pick
@@ -21,16 +20,18 @@ from .probe import Probe
 from .processes import PROC
 from .raw_pages import open_raw
 from .registration import missed
+from .settings import prepare
 from .standing import facts
+from .tally import EventTally
 from .terms import Terms
-from .trace_file import split_header
+from .trace_file import lines_of, read_trace, split_header
 from .traced_events import TracedEvents
 from .undo import Undo
 from .waiting import Waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
     from typing import TypeVar
 
@@ -80,20 +81,26 @@ class Tracer:
         raw: bool | None = False,
         count: str = "",
         max_probes: int | None = None,
+        max_events: int | None = None,
+        timeout: float | None = None,
+        buffer_size: int | None = None,
+        cpus: Iterable[int] | None = None,
     ) -> Trace:
         """Return the trace of these probes; it begins with `with`, or with iteration.
 
-        `filter` is the kernel's event filter, of each event that has its fields; `pid` and `tid` pick one process (all
-        its threads) or one thread, together with the filter.  `follow` takes in what the process forks, too.
+        `filter` is the kernel's event filter, of each event that has its fields; `pid` and `tid` pick a process (all
+        its threads) or a thread, together with the filter.  `follow` takes in what the process forks, too.
         `stacktrace` has the kernel stack recorded after every event.  With a `duration` (seconds) events stay in the
         kernel's buffer until it is over.  `top_level` works without an instance of its own.  `raw` reads the kernel's
         raw pages in place of its text: the same records by iteration, exact whatever their strings hold, and no text;
         None: where it can.  `count` has the kernel count by that field, `pid` or `cpu` and record nothing, if it can.
 
+        The trace ends by itself after `max_events`, or `timeout` seconds.  `buffer_size` is that of the kernel's buffer
+        of each CPU, in KiB; `cpus` are those whose events are recorded.
+
         A function's name with * ? [...] stands for all that fit, at most `max_probes` (default 100).
 
-        Events that the user didn't name get different names.  Raise `DefinitionError`, also if a name is given twice;
-        what the kernel refuses is raised when the trace begins.
+        Raise `DefinitionError`, also if a name is given twice; what the kernel refuses is raised when it begins.
         """
         if not definitions:
             raise ValueError("a definition is missing")
@@ -108,6 +115,10 @@ class Tracer:
             raw=raw,
             max_probes=max_probes,
             count=count,
+            max_events=max_events,
+            timeout=timeout,
+            buffer_size=buffer_size,
+            cpus=cpus,
         )
         return Trace(self, distinct([parse(one) if isinstance(one, str) else one for one in definitions]), terms)
 
@@ -122,7 +133,7 @@ class Trace(Awaited):
 
     `probes` are what is traced, `instance` where; once it has begun the probes' events are in a group of the session's
     own, unless the user named another.  `notices` are sentences for the user, ours, about what may surprise;
-    `undo_failures`, after the end, the steps that could not be undone.
+    `tally` counts what was read of it; `undo_failures`, after the end, are the steps that could not be undone.
     """
 
     instance: Instance
@@ -139,6 +150,7 @@ class Trace(Awaited):
         self._undo = Undo()
         self._events: TracedEvents | None = None
         self._waiting = Waiting(tracer.clock, lambda: facts(self.tracefs, self.instance, self.probes, terms.filter))
+        self.tally = EventTally((), terms.max_events)
         self._stream: Stream | None = None
         self._began = 0.0
         self._is_open = False
@@ -190,12 +202,12 @@ class Trace(Awaited):
         if self._stream is None:
             other = "iteration" if self.is_raw else "read_buffer()"
             raise ValueError(f"a trace that is raw or has a duration has no stream of text: use {other}")
-        data = self._await(self._stream.read, timeout)
+        data = None if self.tally.is_full else self._await(self._stream.read, timeout)
         if data is not None:
-            return data
+            return self.tally.text(data, self.formats, live=True)
         self._disable()
         try:
-            return self._stream.read(0)
+            return b"" if self.tally.is_full else self.tally.text(self._stream.read(0), self.formats, live=True)
         except TimeoutError:
             return b""
 
@@ -208,17 +220,17 @@ class Trace(Awaited):
             raise ValueError("this trace has ended" if self.is_raw else "a trace of text is read with read()")
         if self.terms.duration is not None:
             self.wait()
-        elif (records := self._await(self._raw.read, timeout)) is not None:
-            return records
+        elif not self.tally.is_full and (records := self._await(self._raw.read, timeout)) is not None:
+            return self.tally.records(records)
         self._disable()
-        return self._raw.drain()
+        return [] if self.tally.is_full else self.tally.records(self._raw.drain())
 
     def _await(self, read: Callable[[float], T], timeout: float | None) -> T | None:
         """Return what `read` gives once there is something; None after `stop`.  Raise `TimeoutError`."""
         clock = self._tracer.clock
         now = clock()
         deadline = None if timeout is None else now + timeout
-        while not self._is_stopped:
+        while not self._is_over(now):
             self._picked.look()
             late, found = None, None
             try:
@@ -232,24 +244,26 @@ class Trace(Awaited):
                 raise late
         return None
 
+    def _is_over(self, now: float) -> bool:
+        """True after `stop`, which a timeout calls."""
+        if self.terms.timeout is not None and self._began and now >= self._began + self.terms.timeout:
+            self.stop()
+        return self._is_stopped
+
     def chunks(self) -> Iterator[bytes]:
         """Yield the kernel's text unchanged: as it comes or, with a duration, the whole buffer at its end."""
         if self.terms.duration is not None:
             self.wait()
-            yield self.read_buffer()
+            header, body = split_header(self.read_buffer())
+            self.tally.header(header)
+            yield header + self.tally.text(body, self.formats, live=False)
             return
         while data := self.read():
             yield data
 
     def lines(self) -> Iterator[bytes]:
         """Yield the kernel's lines unchanged, each with its newline."""
-        rest = b""
-        for data in self.chunks():
-            *whole, rest = (rest + data).split(b"\n")
-            for line in whole:
-                yield line + b"\n"
-        if rest:
-            yield rest
+        return lines_of(self.chunks())
 
     def wait(self) -> None:
         """Wait until the duration is over, or `stop`; then let no more events in."""
@@ -262,14 +276,10 @@ class Trace(Awaited):
 
     def read_buffer(self) -> bytes:
         """Return the `trace` file: the header, and every event that is in the buffer now; they stay there."""
-        path = self.instance.path("trace")
-        try:
-            return self.tracefs.read(path)
-        except OSError as error:
-            raise denial.denied(self.tracefs, path, error) from error
+        return read_trace(self.tracefs, self.instance.path("trace"))
 
     def header(self) -> bytes:
-        """Return the column headings: the lines at the start of `trace` that begin with "#"."""
+        """Return the column headings."""
         return split_header(self.read_buffer())[0]
 
     def formats(self) -> dict[str, str]:
@@ -305,8 +315,8 @@ class Trace(Awaited):
 
     @property
     def is_stopped(self) -> bool:
-        """True after `stop`."""
-        return self._is_stopped
+        """True after `stop`, or its timeout."""
+        return self._is_over(self._tracer.clock())
 
     def _begin(self) -> None:
         tracefs, terms, tids = self.tracefs, self.terms, self._picked.find()
@@ -323,12 +333,7 @@ class Trace(Awaited):
         threads = pick(self.instance, tids)
         if not threads:
             self._picked.watch(self.instance, tids)
-        if terms.follow:
-            if threads or not tids:
-                raise Unsupported("way to follow forks here", "it needs pid, and an instance with set_event_pid")
-            self.instance.set_option("event-fork", True)
-        if terms.stacktrace or (self.instance.is_own and self.instance.state("options/stacktrace") == "1"):
-            self.instance.set_option("stacktrace", terms.stacktrace)  # a new instance has the top level's options
+        prepare(self.instance, terms, follows=bool(tids) and not threads)
         self.notices += self.instance.notices()
         if threads and terms.pid is not None:
             self.notices.append("threads that the process starts from now on are not seen")
@@ -336,6 +341,7 @@ class Trace(Awaited):
         # late, as nothing tells whose an event in the user's group is, if we are killed, before it is enabled
         self.notices += self._events.add(self.probes, {one.event for one in self.probes if one.place in fitting})
         self.probes = self._events.probes
+        self.tally = EventTally([probe.name for probe in self.probes], terms.max_events)
         self.notices += self._events.set_filter(terms.filter, threads)
         self._hists = count(tracefs, self._undo, self.instance, self.probes, terms)
         if self._hists is None:

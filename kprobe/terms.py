@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 
 class Terms:
     """The options of `Tracer.trace`, under the same names.  Raise `ValueError` if they exclude each other."""
 
     __slots__ = (
-        "count", "duration", "filter", "follow", "max_probes", "pid", "raw", "stacktrace", "tid", "top_level",
+        "buffer_size", "count", "cpus", "duration", "filter", "follow", "max_events", "max_probes", "pid", "raw",
+        "stacktrace", "tid", "timeout", "top_level",
     )  # fmt: skip
 
     def __init__(
@@ -23,9 +28,15 @@ class Terms:
         raw: bool | None = False,
         count: str = "",
         max_probes: int | None = None,
+        max_events: int | None = None,
+        timeout: float | None = None,
+        buffer_size: int | None = None,
+        cpus: Iterable[int] | None = None,
     ) -> None:
         if pid is not None and tid is not None:
             raise ValueError("pid or tid, not both")
+        if duration is not None and timeout is not None:
+            raise ValueError("duration or timeout, not both")
         self.filter = filter or ""
         self.pid = pid
         self.tid = tid
@@ -35,6 +46,10 @@ class Terms:
         self.follow = follow
         self.raw = raw
         self.max_probes = max_probes
+        self.max_events = max_events
+        self.timeout = timeout
+        self.buffer_size = buffer_size
+        self.cpus = None if cpus is None else tuple(cpus)
         self.count = count
 
     @property

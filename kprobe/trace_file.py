@@ -1,6 +1,33 @@
-"""The file `trace`: its header and the rest."""
+"""The file `trace`: its header and the rest, and the lines of any text of a trace."""
 
 from __future__ import annotations
+
+from .denial import denied
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from .tracefs import Tracefs
+
+
+def read_trace(tracefs: Tracefs, path: str) -> bytes:
+    """Return the text that the buffer holds now.  Raise `NotPermitted` or `Refused`."""
+    try:
+        return tracefs.read(path)
+    except OSError as error:
+        raise denied(tracefs, path, error) from error
+
+
+def lines_of(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a text that comes in pieces, each with its newline."""
+    rest = b""
+    for data in chunks:
+        *whole, rest = (rest + data).split(b"\n")
+        for line in whole:
+            yield line + b"\n"
+    if rest:
+        yield rest
 
 
 def split_header(data: bytes) -> tuple[bytes, bytes]:

@@ -82,7 +82,8 @@ class TracedEvents:
             raise refused
         if not lacking:
             return []
-        return [f"the filter isn't for {' and '.join(lacking)}, which lack a field of it: all hits of these come"]
+        lack = "lacks" if len(lacking) == 1 else "lack"
+        return [f"the filter isn't for {' and '.join(lacking)}, which {lack} a field of it: all such hits come"]
 
     def enable(self) -> None:
         """Let the events fire."""

@@ -75,8 +75,7 @@ class Plain:
         from .trace_file import split_header
 
         self._is_over = True
-        self._trace.wait()
-        header, body = split_header(self._trace.read_buffer())
+        header, body = split_header(b"".join(self._trace.chunks()))
         return header + body if self._has_head else body
 
     def tail(self) -> bytes:

@@ -77,7 +77,7 @@ def test_it_prints_until_a_signal_and_tidies_up(
         f'({build.openat2}) filename="/etc/hostname"'.encode(),
         f'({build.openat2}) filename="/no/host"'.encode(),
     ]
-    assert err == b"Tracing kprobe myopen. Ctrl-C to end.\n\nEnding tracing...\n"
+    assert err == b"Tracing kprobe myopen. Ctrl-C to end.\n\nEnding tracing...\n2 events, 0 lost, 0 missed\n"
     assert state(tracefs) == before
 
 

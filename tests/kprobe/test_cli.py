@@ -27,7 +27,7 @@ def test_the_kernels_bytes_on_stdout_the_rest_on_stderr(scripted: Any, capfdbina
     assert main(["p:myopen do_sys_openat2"], tracefs=scripted) == 0
     out, err = capfdbinary.readouterr()
     assert out == LINE + odd
-    assert err == b"Tracing kprobe myopen. Ctrl-C to end.\n\nEnding tracing...\n"
+    assert err == b"Tracing kprobe myopen. Ctrl-C to end.\n\nEnding tracing...\n1 event, 0 lost\n"
     assert state(scripted) == before
 
 
@@ -46,7 +46,7 @@ def test_a_duration_prints_the_buffer_at_the_end(
     assert main([*options, "-d", "0.0", "p:myopen do_sys_openat2"], tracefs=scripted) == 0
     out, err = capfdbinary.readouterr()
     assert out == head + LINE + LINE
-    assert err == b"Tracing kprobe myopen for 0.0 seconds (buffered)...\n\nEnding tracing...\n"
+    assert err == b"Tracing kprobe myopen for 0.0 seconds (buffered)...\n\nEnding tracing...\n2 events, 0 lost\n"
 
 
 def test_view(scripted: Any, capfdbinary: Any) -> None:
@@ -86,7 +86,7 @@ def test_a_signal_drains_and_tidies(scripted: Any, capfdbinary: Any, number: int
     assert main(["p:myopen do_sys_openat2"], tracefs=scripted) == status
     out, err = capfdbinary.readouterr()
     assert out == LINE + LINE
-    assert err.endswith(b"\nEnding tracing...\n")
+    assert err.endswith(b"\nEnding tracing...\n2 events, 0 lost\n")
     assert state(scripted) == before
     assert [signal.getsignal(each) for each, _ in ENDING] == handlers
 
@@ -184,7 +184,7 @@ def test_usage(scripted: Any, capfd: Any, argv: list[str], status: int, said: st
 def test_help(capfd: Any) -> None:
     assert main(["-h"]) == 0
     assert capfd.readouterr().out.startswith(
-        "USAGE: kprobe [-FhHsv] [-d secs] [-p PID] [-L TID] [--tracefs SPEC] definition ... [filter]\n"
+        "USAGE: kprobe [-FhHsv] [-d secs] [-p PID] [-L TID] [--tracefs SPEC] [-o FILE] definition ... [filter]\n"
     )
     assert main(["--version"]) == 0
     assert capfd.readouterr().out.startswith("kprobe ")

@@ -187,7 +187,10 @@ def test_a_duration(environment: dict[str, str]) -> None:
     done = run(environment, "-d", "0.5", OPEN, 'filename ~ "*host*"', program=AT_ONCE)
     assert done.returncode == 0
     assert re.fullmatch(LINE + "\n", done.stdout)
-    assert done.stderr == "Tracing kprobe myopen for 0.5 seconds (buffered)...\n\nEnding tracing...\n"
+    assert (
+        done.stderr
+        == "Tracing kprobe myopen for 0.5 seconds (buffered)...\n\nEnding tracing...\n1 event, 0 lost, 0 missed\n"
+    )
 
 
 def test_head(environment: dict[str, str], tmp_path: Path) -> None:

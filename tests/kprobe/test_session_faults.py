@@ -54,6 +54,8 @@ TOGETHER = {  # their probes in one trace
     "f": Shape(("f:do_sys_openat2%return fd=$retval:s32",), {"filter": "fd < 0"}),
     "t and e": Shape(("t:sched_process_exec", "e:mygroup/mye syscalls.sys_enter_openat dfd=$dfd:s32"), {}),
     "u": Shape(("u:/bin/busybox:0x1000%return",), {"top_level": True}),
+    "ranges": Shape((OPEN,), {"buffer_size": 100, "cpus": [0], "max_events": 1, "timeout": 9.0}),
+    "ranges at the top level": Shape((OPEN,), {"top_level": True, "buffer_size": 100, "cpus": [0]}),
     "pattern": Shape(("p:vfs_re*[dv]", "f:vfs_rea*"), {}),
 }
 LATE = dict.fromkeys(("f", "t and e", "pattern"), "6.12")  # the others' kernel is 6.1
@@ -144,6 +146,7 @@ def new_kernel(version: str) -> SimulatedKernel:
         open_file(kernel, "/before", tid)
     kernel.tracefs.write("kprobe_events", b"p:theirs do_sys_openat2\n")
     kernel.tracefs.mkdir("instances/theirs")
+    kernel.tracefs.write("buffer_size_kb", b"300")
     return kernel
 
 
@@ -172,7 +175,8 @@ def lists(kernel: SimulatedKernel) -> tuple[frozenset[str], dict[str, bytes]]:
     names = {line.split()[0].partition(":")[2] for line in tracefs.read("dynamic_events").decode().splitlines()}
     names |= {f"instances/{name}" for name in tracefs.listdir("instances")}
     names |= {f"enabled {name}" for name in tracefs.read("set_event").decode().split()}
-    settings = {path: tracefs.read(path) for path in ("trace_options", "set_event_pid", "tracing_on", "current_tracer")}
+    paths = ("trace_options", "set_event_pid", "tracing_on", "current_tracer", "buffer_size_kb", "tracing_cpumask")
+    settings = {path: tracefs.read(path) for path in paths}
     try:
         tracefs.stream("trace_pipe").close()
     except OSError:
@@ -228,6 +232,10 @@ class Bench:
 
 def commands(name: str) -> tuple[str, ...]:
     """Return what removes a thing that is left."""
+    if name == "buffer_size_kb":
+        return ("echo 300 > buffer_size_kb", "echo 301 > buffer_size_kb", "echo 303 > buffer_size_kb")
+    if name == "tracing_cpumask":
+        return ("echo ff > tracing_cpumask", "echo 1 > tracing_cpumask", "echo f > tracing_cpumask")
     if name.startswith("enabled "):
         name = name.removeprefix("enabled ").replace(":", "/")
         return (f"echo 0 > events/{name}/enable",)

@@ -254,7 +254,7 @@ def test_the_command_tells_who_joined(kernel: SimulatedKernel, capfd: Any) -> No
     tracefs = Playing(kernel, lambda: kernel.tracefs.write("kprobe_events", b"p:group/same vfs_read\n"))
     assert main(["p:group/same do_sys_openat2"], tracefs=tracefs) == 0
     said = "WARNING: hits of others' probes came, too: p:group/same vfs_read joined group/same\n"
-    assert capfd.readouterr().err.endswith(f"Ending tracing...\n{said}")
+    assert capfd.readouterr().err.endswith(f"Ending tracing...\n0 events, 0 lost, 0 missed\n{said}")
     assert kernel.tracefs.read("kprobe_events") == b"p:group/same vfs_read\n"
 
 

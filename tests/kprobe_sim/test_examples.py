@@ -55,6 +55,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> C
         errors = capfd.readouterr().err
         assert status == 0, errors
         words = [line for line in errors.splitlines() if line and not line.startswith(("WARNING", "opening "))]
+        assert " event" in words.pop()
         return Ran(found[:count], words)
 
     return run

@@ -1,0 +1,77 @@
+"""Counting what a trace prints, and cutting it off."""
+
+from __future__ import annotations
+
+import pytest
+
+from kprobe.settings import mask
+from kprobe.tally import EventTally
+
+LEAD = b"             cat-2841    [000] .....  2148.505110: "
+A, B = LEAD + b"a: (vfs_read+0x0/0x170)\n", LEAD + b'b: (vfs_read+0x0/0x170) s="x: a: (y"\n'
+STACK = LEAD + b"<stack trace>\n => vfs_read\n => ksys_read\n"
+LOST = b"CPU:1 [LOST 7 EVENTS]\n"
+FORMATS = {"a": "", "b": ""}
+
+
+def tally(*names: str, most: int | None = None) -> EventTally:
+    return EventTally(names, most)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "events", "lost"),
+    [
+        ([A + A, B], {"a": 2, "b": 1}, 0),
+        ([A + STACK + LOST + B + STACK], {"a": 1, "b": 1}, 7),
+        ([A[:20], A[20:] + B[:60], B[60:]], {"a": 1, "b": 1}, 0),
+        ([LEAD + b"of_others: (vfs_read+0x0/0x170)\n" + A], {"a": 1, "b": 0}, 0),
+    ],
+)
+def test_each_line_is_counted_once(chunks: list[bytes], events: dict[str, int], lost: int) -> None:
+    found = tally("a", "b")
+    assert b"".join(found.text(data, dict, live=True) for data in chunks) == b"".join(chunks)
+    assert (found.events, found.lost, found.uncertain) == (events, lost, False)
+
+
+def test_many_names() -> None:
+    names = [f"e{number}" for number in range(30)]
+    found = tally(*names)
+    found.text(b"".join(LEAD + b"%b: (f+0x0/0x1)\n" % name.encode() for name in names), dict, live=True)
+    assert found.total == 30
+
+
+def test_losses_without_a_number() -> None:
+    found = tally("a")
+    found.text(b"CPU:0 [LOST EVENTS]\n" + A, dict, live=True)
+    assert (found.total, found.lost, found.uncertain) == (1, 0, True)
+
+
+def test_what_a_buffer_overwrote() -> None:
+    found = tally("a")
+    found.header(b"# tracer: nop\n#\n# entries-in-buffer/entries-written: 205/1000   #P:1\n")
+    assert found.lost == 795
+
+
+@pytest.mark.parametrize(
+    ("most", "text"), [(1, A), (2, A + B + STACK + LOST), (3, A + B + STACK + LOST + A), (9, A + B + STACK + LOST + A)]
+)
+def test_it_ends_behind_the_last_that_is_wanted(most: int, text: bytes) -> None:
+    """What follows up to the next event is passed on only where it belongs to the last: its stack."""
+    found = tally("a", "b", most=most)
+    cut = found.text(A + B + STACK + LOST + A, lambda: FORMATS, live=True)
+    assert cut == (text if most != 2 else A + B + STACK)
+    assert found.is_full is (most <= 3)
+
+
+def test_a_string_with_a_forged_line_is_one_event() -> None:
+    forged = LEAD + b'b: (vfs_read+0x0/0x170) s="x\n' + A[:-1] + b'"\n'
+    found = tally("a", "b", most=2)
+    assert found.text(forged + A + A, lambda: FORMATS, live=True) == forged + A
+
+
+@pytest.mark.parametrize(
+    ("cpus", "text"),
+    [([0], "1"), ([0, 1, 3], "b"), ([31], "80000000"), ([32, 0], "1,00000001"), ([64], "1,00000000,00000000")],
+)
+def test_masks(cpus: list[int], text: str) -> None:
+    assert mask(cpus) == text
