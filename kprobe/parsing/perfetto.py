@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kprobe.figures.pairs import Pairs
 from kprobe.figures.shape import value
-from kprobe.text import BufferStarted, Event, Lost, Marker, StackTrace
+from kprobe.text import BufferStarted, Event, Lost, Marker, RawMarker, StackTrace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def block(field: int, data: bytes) -> bytes:
 
 
 def words(field: int, text: str) -> bytes:
-    """Write a field that holds text, which must be UTF-8: other bytes are replaced."""
-    return block(field, text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode())
+    """Write a field that holds text, which is to be UTF-8 without a NUL, as that ends it: other bytes are replaced."""
+    return block(field, text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\0", "␀").encode())
 
 
 class Perfetto:
@@ -80,6 +80,9 @@ class Perfetto:
             )
         elif isinstance(record, Marker):
             self._event(INSTANT, self._task(record), self._time(record), record.text, {})
+        elif isinstance(record, RawMarker):
+            read = {"identifier": record.identifier, "data": record.data.hex()}
+            self._event(INSTANT, self._task(record), self._time(record), "raw marker", read)
         elif isinstance(record, Lost):
             self._event(INSTANT, self._cpu(record.cpu), self._now, "lost events", {"count": record.count})
         elif isinstance(record, BufferStarted):
@@ -98,9 +101,10 @@ class Perfetto:
         track = self._task(entry)
         name = "" if leave.address is None else leave.address.symbol or leave.address.text
         self._event(BEGIN, track, entry.timestamp, name, _said(entry))
-        self._event(END, track, leave.timestamp, "", _said(leave))
+        # both ends of a slice share one set of keys, so that what the return says has a key of its own
+        self._event(END, track, leave.timestamp, "", {"return": _said(leave)})
 
-    def _time(self, record: Event | StackTrace | Marker) -> int:
+    def _time(self, record: Event | StackTrace | Marker | RawMarker) -> int:
         track, time = _track(record), record.timestamp
         last = self._times.pop(track, -1)
         if 0 <= last - time < SHOWN:
@@ -110,7 +114,7 @@ class Perfetto:
         self._times[track] = time
         return time
 
-    def _task(self, record: Event | StackTrace | Marker) -> int:
+    def _task(self, record: Event | StackTrace | Marker | RawMarker) -> int:
         track = _track(record)
         if self._tracks.get(track) != record.task:
             if record.pid == 0:
@@ -135,27 +139,40 @@ class Perfetto:
     def _event(self, kind: int, track: int, time: int, name: str, said: Mapping[str, object]) -> None:
         event = number(9, kind) + number(11, track) + (words(23, name) if name else b"")
         for key, read in said.items():
-            shown = number(4, read) if isinstance(read, int) and -(1 << 63) <= read < 1 << 63 else None
-            if shown is None:
-                shown = number(3, read) if isinstance(read, int) else words(6, "(fault)" if read is None else str(read))
-            event += block(4, words(10, key) + shown)
+            event += block(4, words(10, key) + _shown(read))
         self._packet(number(8, time) + block(11, event))
 
     def _packet(self, packet: bytes) -> None:
         self._write(block(1, packet + number(10, SEQUENCE)))
 
 
-def _track(record: Event | StackTrace | Marker) -> int:
+def _track(record: Event | StackTrace | Marker | RawMarker) -> int:
     """Give a task's track; each CPU has an idle task, and all of them pid 0."""
     return record.cpu << 2 | IDLE_TRACK if record.pid == 0 else record.pid << 2 | THREAD_TRACK
 
 
 def _said(event: Event) -> dict[str, object]:
-    """Give what an event says but its time and task."""
-    said = {name: value(read) for name, read in event.fields.items()}
-    said |= {"cpu": event.cpu, "event": event.name}
+    """Give what an event says but its time and task; an argument may be called as what each event says."""
+    said: dict[str, object] = {name: value(read) for name, read in event.fields.items()}
+    own: dict[str, object] = {"cpu": event.cpu, "event": event.name}
     if event.caller is not None:
-        said["caller"] = event.caller.text
+        own["caller"] = event.caller.text
     if not event.complete or event.guessed:
-        said["unsure"] = "not all understood" if not event.complete else "guessed: " + " ".join(sorted(event.guessed))
-    return said
+        own["unsure"] = "not all understood" if not event.complete else "guessed: " + " ".join(sorted(event.guessed))
+    hidden = {name: read for name, read in own.items() if name in said}
+    return {
+        **said,
+        **{name: read for name, read in own.items() if name not in said},
+        **({"line": hidden} if hidden else {}),
+    }
+
+
+def _shown(read: object) -> bytes:
+    """Write a value as a DebugAnnotation has it."""
+    if isinstance(read, int):
+        return number(4 if -(1 << 63) <= read < 1 << 63 else 3, read)
+    if isinstance(read, dict) and read:
+        return b"".join(block(11, words(10, key) + _shown(part)) for key, part in read.items())
+    if isinstance(read, list) and read:
+        return b"".join(block(12, _shown(part)) for part in read)
+    return words(6, "(fault)" if read is None else str(read))

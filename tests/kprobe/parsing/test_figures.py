@@ -209,6 +209,39 @@ def test_arguments_are_annotations(trace: Any) -> None:
     assert mid.debug_annotations[0].uint_value == 0xFFFF888000000000
 
 
+def said(notes: Any) -> dict[str, object]:
+    return {note.name: said(note.dict_entries) or note.string_value or note.int_value for note in notes}
+
+
+def test_what_a_return_says_is_beside_what_its_entry_says(trace: Any) -> None:
+    """Both ends of a slice share one set of annotations, where each key has one value."""
+    ends = [said(it.track_event.debug_annotations) for it in trace.packet if it.track_event.type == 2]
+    assert ends[0] == {"return": {"ret": 0, "cpu": 1, "event": "g_out", "caller": "f+0x5/0x10"}}
+    assert [list(end) for end in ends] == [["return"]] * 4
+
+
+def test_arguments_called_as_what_each_event_says_and_what_programs_wrote(tmp_path: Path) -> None:
+    path = tmp_path / "trace.pftrace"
+    text = (
+        line(100, "ev: (f+0x8/0x10) cpu=7 a={1,-2}")
+        + line(110, "# 1 buf: 61 62")
+        + line(120, "nul: (f+0x8/0x10) c='\0'")
+    )
+    kprobe_parse("--perfetto", path, data=text)
+    read = perfetto_trace_pb2.Trace()
+    read.ParseFromString(path.read_bytes())
+    event, raw, nul = (it.track_event for it in read.packet if it.HasField("track_event"))
+    said = {it.name: it for it in event.debug_annotations}
+    assert (said["cpu"].int_value, said["event"].string_value) == (7, "ev")
+    assert [it.int_value for it in said["a"].array_values] == [1, -2]
+    assert [(it.name, it.int_value) for it in said["line"].dict_entries] == [("cpu", 1)]
+    assert raw.name == "raw marker"
+    assert [(it.name, it.int_value or it.string_value) for it in raw.debug_annotations] == [
+        ("identifier", 1), ("data", "6162"),
+    ]  # fmt: skip
+    assert nul.debug_annotations[0].string_value == "␀"  # where the trace processor would end the text
+
+
 def test_every_recorded_trace_is_one_for_perfetto(tmp_path: Path) -> None:
     path = tmp_path / "trace.pftrace"
     kprobe_parse("--perfetto", path, *sorted((TRACES / "6.1").glob("*.trace"))[:40])
