@@ -222,8 +222,8 @@ def compile_string(
         return _compile_early(argument, value, gates)
     source = argument.expression.source
     derefs = argument.expression.derefs
-    empty_is_fault = gates.empty_user_string_is_fault
     user = argument.store is Store.USER_STRING
+    empty_is_fault = gates.empty_user_string_is_fault and (user or gates.strings_told_apart)
     offset = derefs[-1].offset if argument.last_is_stored else 0
     count, keeps = argument.length or 1, gates.failed_element_keeps_room
     unfollowed = Text((), count, fails=True)

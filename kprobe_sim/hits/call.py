@@ -192,7 +192,7 @@ class CallResolver:
     def _recorded(self, caller: str) -> str:
         """Return where the build was seen to call from in a function that is given without +OFFSET, else the caller."""
         chains = self._machine.profile.chains
-        places: list[str] = [chains[way][0] for way in _SYSTEM_CALLS if way in chains]
+        places: list[str] = [chains[way][0] for way in _SYSTEM_CALLS if chains.get(way)]
         return next((place for place in places if place.partition("+")[0] == caller), caller)
 
     def _address(self, place: str, what: str) -> int:

@@ -105,7 +105,8 @@ class Activity(NamedTuple):
         lookup = kernel.machine.symbols.lookup
         if lookup("do_sys_openat2") or not lookup("do_sys_open"):
             return self.steps
-        (caller,) = kernel.profile.chains.get("do_sys_open", ("",))
+        chains = kernel.profile.chains
+        caller = (*chains.get("do_sys_open", ()), *chains.get("openat", ()), "")[0]
         return [
             step._replace(name="do_sys_open", options=before_openat2(step.options, caller))
             if step.name == "do_sys_openat2"

@@ -248,11 +248,13 @@ class Renderer:
         _, flags, preempt_count, pid = _HEADER.unpack(head)
         options, cmdlines = self._instance.options, self._instance.cmdlines
         text: bytes = b"%16s" % cmdlines.find(pid) + self._task % pid
+        place = b"[%03d]" % cpu
         if options["record-tgid"]:
             tgid = cmdlines.tgid(pid)
-            width = self._instance.machine.gates.pid_width
-            text += b"(%*d) " % (width, tgid) if tgid else b"(" + b"-" * width + b") "
-        text += b"[%03d]" % cpu + self._before_time
+            gates = self._instance.machine.gates
+            shown = b"(%*d)" % (gates.pid_width, tgid) if tgid else b"(" + b"-" * gates.pid_width + b")"
+            place = place + b" " + shown if gates.header == "tgid" else shown + b" " + place
+        text += place + self._before_time
         return text + self._letters(flags, preempt_count) if options["irq-info"] else text
 
     def _latency_context(

@@ -24,6 +24,7 @@ OPTIMIZATION = "proc/sys/debug/kprobes-optimization"
 INNER = (5, 9)  # where what follows the call to ftrace is: without ENDBR before it, and with
 TRIES = 1000  # an optimisation that doesn't come is none
 TRIGGER = b'stacktrace if comm == "workload"'
+CALLER = re.compile(r": chain: \((\S+)/0x[0-9a-f]+ <- ")
 FRAME = re.compile(r"^ => ([^/\n]+)", re.MULTILINE)
 
 
@@ -67,11 +68,14 @@ class _Asking:
             for name, function in (("openat", self._open), ("fork", self._fork), ("fadvise", self._advise)):
                 text = self._traced(f"p:chain {function}", function)
                 frames = _frames(text)
-                chains[name] = (
-                    frames[len(_above(frames, function)) + 1 :] or frames
-                )  # before 4.10 the function isn't there
+                above = len(_above(frames, function))
+                chains[name] = frames[above + 1 :] if above < len(frames) else frames  # before 4.9 it isn't there
         finally:
             tracefs.write("options/stacktrace", b"0")
+        for name, function in (("openat", self._open), ("fork", self._fork), ("fadvise", self._advise)):
+            caller = CALLER.search(self._traced(f"r:chain {function}", function))
+            if caller and caller[1] not in chains[name][:1]:  # with frame pointers an entry's stack leaves it out
+                chains[name].insert(0, caller[1])
         self._caller = chains["openat"][0].partition("+")[0]
         text = self._traced(f"p:chain {self._advise} %di", self._advise)
         whole = re.search(rf" arg1=(?:0x)?{ADVISED & (1 << 64) - 1:x}$", text, re.MULTILINE) is not None

@@ -9,7 +9,7 @@ __all__ = ["KINDS", "NEWEST", "Functions", "functions"]
 # The newest first; each is the innermost that all ways into the kernel share.
 OPENING = ("do_sys_openat2", "do_sys_open")  # since 5.6
 FORKING = ("kernel_clone", "_do_fork", "do_fork")  # since 5.10, 4.2
-ADVISING = ("ksys_fadvise64_64", "SyS_fadvise64_64", "sys_fadvise64_64")  # since 4.18, 2.6.29
+ADVISING = ("ksys_fadvise64_64", "SyS_fadvise64", "sys_fadvise64")  # since 4.18; before that the system call itself
 KINDS = (OPENING, FORKING, ADVISING)
 
 
