@@ -48,7 +48,7 @@ class Gates(NamedTuple):
     hist_sym_offset: bool  # .sym-offset is taken: once its minus was an operator
     hist_buckets: bool  # .buckets=N
     pid_width: int  # of the pid's column
-    header: str  # of the trace: "bare" of counts and irq-info, "narrow", "tgid" where that came after the CPU, or "wide" as of 5.4
+    header: str  # of the trace: "bare" of counts and irq-info, "narrow", "tgid" (which is after the CPU), or "wide"
     latency_blanks: bool  # the header of latency-format has more blanks at the ends of its last lines
     long_delays: bool  # latency-format has marks for delays of more than 100 us
     plain_entry: tuple[int, int]  # common_flags and common_preempt_count of a probe on a function's entry

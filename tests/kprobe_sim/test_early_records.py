@@ -12,7 +12,9 @@ import pytest
 
 from kprobe_sim import SimulatedKernel, Task
 
-TEXTS = Path(__file__).parents[2] / "fixtures" / "text"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+TEXTS = {series: FIXTURES / "text" / series for series in ("3.2", "3.13", "4.4", "4.19")}
+TEXTS |= {series: FIXTURES / "early" / series for series in ("4.9", "4.14", "5.4")}
 SERIES = ("3.2", "3.13", "4.4", "4.9", "4.14", "4.19", "5.4")
 # a task's name is 16 wide, and may hold a newline, like a string
 RECORD = re.compile(
@@ -58,7 +60,7 @@ def hits(text: bytes) -> Iterator[Hit]:
 
 
 def recorded(series: str, name: str) -> bytes:
-    return (TEXTS / series / f"{name}.trace").read_bytes()
+    return (TEXTS[series] / f"{name}.trace").read_bytes()
 
 
 def shown(text: bytes) -> list[bytes]:

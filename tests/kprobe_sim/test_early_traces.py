@@ -17,7 +17,9 @@ from kprobe_sim import SimulatedKernel, Task
 from . import played
 from .played import Call
 
-TEXTS = Path(__file__).parents[2] / "fixtures" / "text"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+TEXTS = {series: FIXTURES / "text" / series for series in ("3.2", "3.13", "4.4", "4.19")}
+TEXTS |= {series: FIXTURES / "early" / series for series in ("4.9", "4.14", "5.4")}
 SERIES = ("3.2", "3.13", "4.4", "4.9", "4.14", "4.19", "5.4")
 FLAGS = {"3.2": "u32", "3.13": "u32", "4.4": "u32", "4.9": "x32", "4.14": "x32", "4.19": "x32", "5.4": "x32"}
 HERE = "(?P<event>ent|ret): (?P<rest>.*)"
@@ -89,7 +91,7 @@ def plain(text: bytes) -> list[bytes]:
 
 
 def recorded(series: str, name: str) -> bytes:
-    return (TEXTS / series / f"{name}.trace").read_bytes()
+    return (TEXTS[series] / f"{name}.trace").read_bytes()
 
 
 OPTIONS = [
@@ -100,7 +102,7 @@ OPTIONS = [
 
 @pytest.mark.parametrize(
     ("series", "options"),
-    [(s, o) for s in SERIES for o in OPTIONS if (TEXTS / s / f"03_opt_{o}.trace").exists()],
+    [(s, o) for s in SERIES for o in OPTIONS if (TEXTS[s] / f"03_opt_{o}.trace").exists()],
 )
 def test_an_option(series: str, options: str) -> None:
     text = recorded(series, f"03_opt_{options}")
@@ -134,7 +136,7 @@ CLOCKS = ("local", "global", "perf", "mono", "mono_raw", "boot")
         (s, c)
         for s in SERIES
         for c in CLOCKS
-        if (TEXTS / s / f"04_clock_{c}.trace").exists() and (s, c) != ("3.2", "global")
+        if (TEXTS[s] / f"04_clock_{c}.trace").exists() and (s, c) != ("3.2", "global")
     ],
 )
 def test_a_clock_in_both_formats(series: str, clock: str) -> None:
@@ -194,9 +196,9 @@ def test_stacks(options: str, series: str) -> None:
 )
 def test_the_formats_of_all_types(series: str, count: int) -> None:
     kernel = SimulatedKernel(series, cpus=1 if series == "4.9" else 2)
-    kernel.tracefs.write("kprobe_events", (TEXTS / series / "01_types.kprobe_events").read_bytes())
-    assert kernel.tracefs.read("kprobe_events") == (TEXTS / series / "01_types.kprobe_events").read_bytes()
-    found = re.findall(rb"== (\S+)\n(.*?)(?=== |\Z)", (TEXTS / series / "01_types.formats").read_bytes(), re.DOTALL)
+    kernel.tracefs.write("kprobe_events", (TEXTS[series] / "01_types.kprobe_events").read_bytes())
+    assert kernel.tracefs.read("kprobe_events") == (TEXTS[series] / "01_types.kprobe_events").read_bytes()
+    found = re.findall(rb"== (\S+)\n(.*?)(?=== |\Z)", (TEXTS[series] / "01_types.formats").read_bytes(), re.DOTALL)
     assert len(found) == count
     for path, text in found:
         shown = re.sub(rb"ID: \d+", b"ID: N", kernel.tracefs.read(path.decode()))
