@@ -151,9 +151,9 @@ def _check(name: str, verb: str) -> None:
         for place in option.verbs
         if not (place and (verb_of(place) or VERBS[0]).reads)
     )
-    if verb:
-        raise UsageError(f"{name} is for {' or '.join(others)}, not for {verb}")
-    raise UsageError(f"{name} goes with {' or '.join(others)}")
+    *most, last = others
+    where = f"{', '.join(most)} or {last}" if most else last
+    raise UsageError(f"{name} is for {where}, not for {verb}" if verb else f"{name} goes with {where}")
 
 
 def _check_trace(request: CommandLine) -> None:

@@ -28,7 +28,7 @@ INTERRUPT = 2  # SIGINT; the way to end it
 EVERY = 1.0  # seconds between two looks
 TICK = 0.1
 MISSING = (
-    "ERROR: kprobe top draws with rich, which isn't installed: pip install 'kprobe-sim[top]', or | cat for plain text"
+    "ERROR: kprobe top draws with rich, which isn't installed: install kprobe-sim's extra [top], or | cat for plain text"
 )
 
 

@@ -38,8 +38,9 @@ def from_pages(tracefs: Any) -> list[Record]:
 
 
 def alike(record: Record) -> tuple[Any, ...]:
-    """Return what both can say: text has rounded times, and no addresses."""
+    """Return what both can say: text has rounded times, no addresses, and strings that could be records."""
     shown: dict[str, Any] = {**record._asdict(), "raw": b"", "group": "", "kind": type(record).__name__}
+    shown.pop("forgeable", None)  # of text alone
     if "timestamp" in shown:
         shown["timestamp"] = (shown["timestamp"] + 500) // 1000
     for name in ("address", "caller"):

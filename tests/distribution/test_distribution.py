@@ -164,7 +164,12 @@ def test_the_source_distribution_is_the_checkout(built: Built) -> None:
 def test_the_wheel_has_the_packages_and_nothing_else(built: Built) -> None:
     with zipfile.ZipFile(built.wheel) as archive:
         inside = {name for name in archive.namelist() if ".dist-info/" not in name}
-    homes = {"kprobe/": "kprobe/", "kprobe_sim/": "kprobe_sim/", "vm/kprobe_vm/": "kprobe_vm/"}
+    homes = {
+        "kprobe/": "kprobe/",
+        "kprobe_sim/": "kprobe_sim/",
+        "vm/kprobe_vm/": "kprobe_vm/",
+        "man/": "kprobe_sim-0.1.0.data/data/share/man/man1/",
+    }
     ours = {
         home + name.removeprefix(start) for name in files() for start, home in homes.items() if name.startswith(start)
     }
@@ -308,7 +313,7 @@ def test_the_distribution_of_the_corpus(environment: Path, corpus: Path, pip: Pa
     options = ("--quiet", "--no-index", "--no-compile", "--disable-pip-version-check")
     run(environment / "python", pip, "install", *options, corpus)
     said = run(environment / "kprobe", "corpus", "check", cwd=outside)
-    assert re.fullmatch(r"kprobe-corpus 0\.1\.0: 1065 traces of 17 kernels, \d+ lines, \d+ records: whole\n", said)
+    assert re.fullmatch(r"kprobe-corpus 0\.1\.0: 1282 traces of 17 kernels, \d+ lines, \d+ records: whole\n", said)
     (damaged,) = environment.parent.rglob("kprobe_corpus/guest-7.3.tar.xz")
     damaged.write_bytes(damaged.read_bytes()[:-1])
     said = run(environment / "kprobe", "corpus", "list", cwd=outside, status=1)

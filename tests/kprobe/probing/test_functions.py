@@ -97,9 +97,9 @@ def test_a_pattern_that_fits_nothing(capfd: Any) -> None:
     ("argv", "said"),
     [
         (["functions"], "ERROR: functions takes a function's name"),
-        (["functions", "--json", "a"], "ERROR: --json is for list or doctor, not for functions"),
+        (["functions", "--json", "a"], "ERROR: --json is for traces, list or doctor, not for functions"),
         (["functions", "-s", "a"], "ERROR: -s is for traces, not for functions"),
-        (["--json", "p:a"], "ERROR: --json goes with list or doctor"),
+        (["-v", "-d", "1", "p:a"], "ERROR: use either -d or -v."),
     ],
 )
 def test_usage(argv: list[str], said: str, capfd: Any) -> None:

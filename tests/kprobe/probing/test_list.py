@@ -88,7 +88,12 @@ def test_events_of_one_text_have_their_hits_in_turn(capfd: Any) -> None:
     ("file", "changed", "said"),
     [
         ("kprobe_profile", {"hits": None, "missed": None}, "NOTE: can't read kprobe_profile: Permission denied\n"),
-        ("dynamic_events", {}, "NOTE: can't read dynamic_events: Permission denied\n"),
+        (
+            "dynamic_events",
+            {"owner": "unknown"},
+            "NOTE: can't read dynamic_events: Permission denied\n"
+            "NOTE: whose events these are can't be told: dynamic_events: Permission denied\n",
+        ),
         (
             "events/kprobes/reads/enable",
             {"enabled": []},
@@ -113,7 +118,7 @@ def test_what_cannot_be_read_is_named(capfd: Any, file: str, changed: dict[str, 
 def test_no_list_can_be_read(capfd: Any) -> None:
     lists = ("dynamic_events", "kprobe_events", "uprobe_events")
     found = listed(Denying(SimulatedKernel("6.12").tracefs, *lists), capfd, 3)
-    assert found == ([], "ERROR: dynamic_events: Permission denied\n")
+    assert found == ([], "ERROR: dynamic_events: Permission denied\nkprobe doctor looks for the reason\n")
 
 
 def test_a_tracefs_without_probes(capfd: Any) -> None:

@@ -24,11 +24,17 @@ from kprobe_vm.debian.packages import Package
 # of what doesn't compress, as kernels here, xz by its fastest preset takes twice as long to find that out
 QUICKLY = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 4096, "nice_len": 3, "mf": lzma.MF_HC3, "depth": 1}]
 ELF_X86_64 = b"\x7fELF\2\1\1" + bytes(9) + b"\2\0\x3e\0"
+# the note by which QEMU enters a kernel (XEN_ELFNOTE_PHYS32_ENTRY), and the program header that leads to it, after the
+# head of the file
+NOTE = struct.pack("<III4sI", 4, 4, 18, b"Xen\0", 0x1000000)
+HEAD = struct.pack("<I3QI6H", 1, 0, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+PROGRAM = struct.pack("<2I6Q", 4, 4, 120, 0, 0, len(NOTE), len(NOTE), 4)
 
 
 def vmlinux(release: str) -> bytes:
-    """What unpacks from a kernel image: the head of an ELF file, then what doesn't compress."""
-    return ELF_X86_64 + b"Linux version " + release.encode() + b" (x)\0" + random.Random(release).randbytes(1_200_000)
+    """What unpacks from a kernel image: an ELF file that QEMU can enter, with what doesn't compress."""
+    version = b"Linux version " + release.encode() + b" (x)\0"
+    return ELF_X86_64 + HEAD + PROGRAM + NOTE + version + random.Random(release).randbytes(1_200_000)
 
 
 @functools.cache
