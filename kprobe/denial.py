@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .tracefs import Tracefs
 
+_NOT_KNOWN = "a simulated kernel says so of what isn't known of its kind; on it the probe can be defined, but not traced"
 DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -26,4 +27,4 @@ def denied(tracefs: Tracefs, path: str, error: OSError) -> KprobeError:
         return NotPermitted(name, number, permission_hint(root))
     if number == errno.EBUSY:
         return Busy(name, "", number, hint="somebody else is reading it: a file of events has one reader at a time")
-    return Refused(name, "", number)
+    return Refused(name, "", number, hint=_NOT_KNOWN if number == errno.ENOSYS else "")

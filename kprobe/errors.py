@@ -114,7 +114,8 @@ class Refused(KprobeError):
 
     def _text(self) -> str:
         name = errno.errorcode.get(self.errno, str(self.errno))
-        text = f"{self.path} refused {self.command!r}: {os.strerror(self.errno)} ({name})"
+        what = f"refused {self.command!r}" if self.command else "refused"
+        text = f"{self.path} {what}: {os.strerror(self.errno)} ({name})"
         if self.says:
             text += f"\n{self.source}: error: {self.says}" if self.source else f"\n{self.says}"
         if self.column is not None:

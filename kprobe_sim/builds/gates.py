@@ -37,6 +37,9 @@ class Gates(NamedTuple):
     spaced_target: bool  # the log has a blank between "after" and "target module"
     signed_offsets: bool  # SYM-OFFS
     comm_variable: bool  # $comm
+    missing_file_said: bool  # the log has a line also of a uprobe whose file isn't there or isn't given
+    return_addresses: bool  # a return probe may stand at an address
+    directory_said: str  # which file system the log names where a name is in use
     number_texts: str  # "bare" hexadecimal, "prefixed", or "decimal" with the types x8 to x64
     uprobe_memory: bool  # uprobes can fetch more than registers
     unplaceable_taken: bool  # a probe where none can stand is taken, and never hit

@@ -83,9 +83,13 @@ def _place(text: str, gates: Gates, *, is_return: bool) -> ProbeLocation:
     """Read PLACE.  Raises Printed or Nothing."""
     if gates.address_or_symbol:
         try:
-            return ProbeLocation(None, 0, read_ulong(text, gates.word_size))
+            place = ProbeLocation(None, 0, read_ulong(text, gates.word_size))
         except OSError:
-            pass
+            place = None
+        if place is not None and is_return and not gates.return_addresses:
+            raise Printed(errno.EINVAL, "Return probe point must be a symbol.")
+        if place is not None:
+            return place
         said = "Failed to parse either an address or a symbol."
     elif is_digit(text, 0):
         if is_return:
@@ -160,6 +164,7 @@ def early_failure(place: ProbeLocation, number: int, shown: str, gates: Gates, *
         return Failure(True, ())
     kept = number == errno.ENOENT and place.symbol is not None and ":" in place.symbol
     lines = [f"Could not insert probe at {place.symbol or 'unknown'}+{place.offset}: {-number}"]
+    lines = lines if gates.insertion_said else []
     if kept:
         blank = " " if gates.spaced_target else ""
         lines.append(f"This probe might be able to register after{blank}target module is loaded. Continue.")
@@ -167,4 +172,4 @@ def early_failure(place: ProbeLocation, number: int, shown: str, gates: Gates, *
         lines.append(f"Probing address({shown}) is not an instruction boundary.")
     elif is_notrace and not gates.insertion_said:
         lines = [f"Could not probe notrace function {place.symbol or 'unknown'}"]
-    return Failure(kept, tuple(("trace_kprobe", line) for line in (lines if gates.insertion_said else lines[-1:])))
+    return Failure(kept, tuple(("trace_kprobe", line) for line in lines))

@@ -131,8 +131,7 @@ class Kprobes(ProbeKind[Kprobe]):
     def _not_placed(self, probe: Kprobe, number: int) -> None:
         """Keep a probe that can't be put in place, or raise Printed, as kernels before 4.20 do."""
         dyn_events, address = self.dyn_events, probe.spot.address or 0
-        there = dyn_events.symbols.at(address)  # a function that no symbol covers is none that ftrace knows
-        notrace = address != 0 and (there is None or dyn_events.symbols.is_notrace(address))
+        notrace = dyn_events.points.is_untraced(probe.spot)
         failure = early_failure(probe.place, number, self._pointer(address), dyn_events.gates, is_notrace=notrace)
         if not failure.kept:
             raise Printed(errno.EINVAL if number == errno.EILSEQ else number, "", before=failure.lines)

@@ -15,7 +15,7 @@ from kprobe_sim.events.event_table import EventTable
 from kprobe_sim.events.instances import Instances
 from kprobe_sim.machine.simulated import SimulatedMachine
 from kprobe_sim.parsing.errlog import ErrorLog
-from kprobe_sim.parsing.refusal import Refusal, refuse
+from kprobe_sim.parsing.refusal import Printed, Refusal, refuse
 from kprobe_sim.probes.probe_event import Probe, first_difference
 from kprobe_sim.probes.probe_point import ProbePoints
 
@@ -234,8 +234,12 @@ class ProbeKind(Generic[P]):
         if not dyn_events.gates.early:
             if exists:
                 raise Refusal("EVENT_EXIST", 0, 0)
-        elif dyn_events.gates.name_in_use and (exists or event.name in _FILES):
-            raise refuse(dyn_events.gates.name_in_use)
+        elif exists or event.name in _FILES:
+            what = self.location.removeprefix("trace_")
+            dyn_events.printed.append(f"Could not create {dyn_events.gates.directory_said} '{event.name}' directory")
+            if number := dyn_events.gates.name_in_use:
+                registering = (self.location, f"Failed to register {what} event: {event.name}")
+                raise Printed(number, f"Failed to register probe event({-number})", before=(registering,))
 
     def check_sibling(self, probe: P, other: P) -> None:
         """Raise Refusal if a probe doesn't fit the event of another."""

@@ -22,6 +22,7 @@ from kprobe_sim.parsing.kstrto import ULONG_MAX, kstrtol
 from kprobe_sim.parsing.refusal import refuse
 
 MAX_ERRNO = 4095  # the highest addresses are error numbers when they are pointers
+_MODULES = 0xFFFFFFFFA0000000  # where the kernel's image ends at the latest: Documentation/x86/x86_64/mm.txt
 _NO_RETURN_PROBE = frozenset({"__switch_to"})  # the kernel's kretprobe_blacklist on x86
 
 
@@ -173,6 +174,18 @@ class ProbePoints:
         found = Source(From.IMMEDIATE, source.text, (base + offset) & ULONG_MAX if base else 0)
         return argument._replace(expression=argument.expression._replace(source=found))
 
+    def _is_text(self, address: int) -> bool:
+        return self.address_of("_stext") <= address < self.address_of("_etext")
+
+    def is_untraced(self, spot: Spot) -> bool:
+        """Return whether a kernel's symbol covers the place, and ftrace knows no function there.
+
+        Of the kernel's data, which has symbols throughout, not all need be known.
+        """
+        if spot.symbol is None:
+            return 0 < self.address_of("_etext") <= (spot.address or 0) < _MODULES
+        return self._symbols.is_notrace(spot.symbol.address)
+
     def register(self, spot: Spot, arguments: tuple[FetchArg, ...], *, is_return: bool) -> Registered:
         """Do all checks of registration.  Raises OSError with the errno that registration gives inside the kernel."""
         place, _, address, symbol = spot
@@ -192,6 +205,8 @@ class ProbePoints:
                 address += self._entry_size(address)
         found = self._symbols.placement(address)
         number = 0 if found is Placement.OK else self._refusals.get(found, errno.EINVAL)
+        if found is Placement.NO_SYMBOL and self._gates.early and self._is_text(address):
+            number = errno.EILSEQ  # in a function whose symbol isn't known
         if number:
             raise refuse(number)
         return Registered(address, resolved)

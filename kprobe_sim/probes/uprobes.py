@@ -146,13 +146,15 @@ class Uprobes(ProbeKind[Uprobe]):
         if len(words) < 2:
             raise Printed(errno.EINVAL, "Probe point is not specified.")
         path, colon, rest = words[1].partition(":")
+        file = None
         try:
             file = self.dyn_events.machine.files.find(path) if colon else None
             if file is None or not file.is_regular:
                 raise refuse(errno.EINVAL)
             offset = kstrtoul(rest)
         except OSError as error:
-            raise Printed(error.errno or errno.EINVAL, "Failed to parse address or file.") from None
+            said = "Failed to parse address or file." if file is not None or gates.missing_file_said else ""
+            raise Printed(error.errno or errno.EINVAL, said) from None
         name = _default_name(path, offset) if head.event is None else head.event
         check_names(head.group, name, kind="trace_uprobe")
         own = UserSources(rejects_symbols=True)

@@ -18,16 +18,12 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 COUNTS = {"3.2": 613, "3.13": 639, "4.4": 639, "4.9": 639, "4.14": 639, "4.19": 639, "5.4": 639}
 # In "3.13" an instruction begins 76476 bytes after do_sys_open, in a function whose symbol isn't recorded.
 DIFFERENT = {"3.13": {128}}
-# What the kernel's log says of these isn't simulated: directories that couldn't be made; a line that 3.2 ends later,
-# and which functions ftrace didn't know.
-LOG_DIFFERENT = {
-    "3.2": {149, 151, 152, 536, 540, 541, 542, 543, 544, 545},
-    "3.13": {149, 151, 152, 536, 541, 543, 545},
-    "4.4": {128, 149, 151, 152, 536, 541, 543, 545},
-    "4.9": {66, 149, 151, 152},
-    "4.14": {149, 151, 152},
-    "4.19": {120, 128, 149, 151, 152},
-}
+# In 4.19 t_next is five functions, and the one that the kernel finds first isn't the one that it can trace: the record
+# doesn't say of each whether ftrace knows it.  The others are refused for the kprobe blacklist, silently: their profile
+# takes all that can't be probed for what ftrace doesn't know.
+LOG_DIFFERENT = {"4.19": {101, 103, 104, 120}}
+# These messages have no newline: 3.2 ends the line when the next comes, 3.13 and 4.4 show it then.
+UNENDED = range(535, 546)
 FLAGS = {
     "append": os.O_WRONLY | os.O_APPEND,
     "trunc": os.O_WRONLY | os.O_TRUNC,
@@ -59,7 +55,8 @@ def runs(series: str) -> list[tuple[str, list[dict[str, Any]]]]:
     return [(f"{group[0]['n']} {group[0]['input'][:40]!r}", group) for group in groups]
 
 
-def check(kernel: SimulatedKernel, row: dict[str, Any], series: str) -> None:
+def check(kernel: SimulatedKernel, row: dict[str, Any], series: str) -> list[str]:
+    """Compare the answer to a row, and return what the kernel's log got."""
     tracefs = kernel.tracefs
     kernel.probes.printed.clear()
     number = written = None
@@ -79,22 +76,35 @@ def check(kernel: SimulatedKernel, row: dict[str, Any], series: str) -> None:
         found = tracefs.read(f"events/{name}/format").decode("latin-1")
         head = HEAD.format(name=name.partition("/")[2], number=re.findall(r"^ID: (\d+)$", found, re.MULTILINE)[0])
         assert found == head + text
-    if "log" in row and row["n"] not in LOG_DIFFERENT.get(series, ()):
-        assert [HASHED.sub("0xHASHED", line) for line in kernel.probes.printed] == row["log"]
+    printed = [HASHED.sub("0xHASHED", line) for line in kernel.probes.printed]
+    if logged(series) and row["n"] not in (*LOG_DIFFERENT.get(series, ()), *UNENDED):
+        assert printed == row.get("log", [])
+    return printed
+
+
+def logged(series: str) -> bool:
+    """True where the refusals' lines in the log are all recorded; 5.4 has its error_log instead."""
+    return series != "5.4"
 
 
 @pytest.mark.parametrize("series", COUNTS)
 def test_recorded_definitions(every: Any, series: str) -> None:
     assert len(rows("definitions", series)) == COUNTS[series]
 
+    unended: list[str] = []
+
     def check_run(run: list[dict[str, Any]]) -> None:
         kernel = SimulatedKernel(series)
         for row in run:
-            check(kernel, row, series)
+            printed = check(kernel, row, series)
+            if row["n"] in UNENDED:
+                unended.extend(printed)
 
     different = [name for name, run in runs(series) if any(row["n"] in DIFFERENT.get(series, ()) for row in run)]
     assert len(different) == len(DIFFERENT.get(series, ()))  # of 639 rows at most one: 99.8 %
     every(runs(series), check_run, of=len(runs(series)), known=different)
+    told = [line for row in rows("definitions", series) if row["n"] in UNENDED for line in row.get("log", ()) if line]
+    assert unended == told
 
 
 @pytest.mark.parametrize(("series", "count"), [("4.4", 72), ("4.19", 88)])

@@ -9,6 +9,8 @@ import errno
 
 import pytest
 
+from kprobe import Tracer
+from kprobe.errors import Refused
 from kprobe_sim import SimulatedKernel
 
 NAMES = ["ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", "flags", "cs", "ss", "ds", "es", "fs", "gs", "orig_ax"]
@@ -57,3 +59,13 @@ def test_what_a_hit_gives_is_not_known(i386: SimulatedKernel) -> None:
     with pytest.raises(OSError, match="Function not implemented"):
         i386.tracefs.write("events/kprobes/x/enable", b"1\n")
     assert i386.tracefs.read("events/kprobes/x/enable") == b"0\n"
+
+
+def test_the_tracer_says_that_it_is_not_known_and_leaves_nothing(i386: SimulatedKernel) -> None:
+    with pytest.raises(Refused) as refused, Tracer(i386.tracefs).trace("p:doforkprobe 0xc102bac0"):
+        pass
+    assert str(refused.value).splitlines() == [
+        "events/kprobes/doforkprobe/enable refused: Function not implemented (ENOSYS)",
+        "hint: a simulated kernel says so of what isn't known of its kind; on it the probe can be defined, but not traced",
+    ]
+    assert i386.tracefs.read("kprobe_events") == b""
