@@ -79,15 +79,21 @@ def early_deletion(head: FirstWord) -> Deletion:
     return Deletion(head.group, head.event, (), None)
 
 
+def _address(text: str, gates: Gates, *, is_return: bool) -> ProbeLocation | None:
+    """Read a PLACE that is an address; None if it is none.  Raises Printed."""
+    try:
+        place = ProbeLocation(None, 0, read_ulong(text, gates.word_size))
+    except OSError:
+        return None
+    if is_return and not gates.return_addresses:
+        raise Printed(errno.EINVAL, "Return probe point must be a symbol.")
+    return place
+
+
 def _place(text: str, gates: Gates, *, is_return: bool) -> ProbeLocation:
     """Read PLACE.  Raises Printed or Nothing."""
     if gates.address_or_symbol:
-        try:
-            place = ProbeLocation(None, 0, read_ulong(text, gates.word_size))
-        except OSError:
-            place = None
-        if place is not None and is_return and not gates.return_addresses:
-            raise Printed(errno.EINVAL, "Return probe point must be a symbol.")
+        place = _address(text, gates, is_return=is_return)
         if place is not None:
             return place
         said = "Failed to parse either an address or a symbol."

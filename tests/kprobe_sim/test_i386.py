@@ -66,6 +66,6 @@ def test_the_tracer_says_that_it_is_not_known_and_leaves_nothing(i386: Simulated
         pass
     assert str(refused.value).splitlines() == [
         "events/kprobes/doforkprobe/enable refused: Function not implemented (ENOSYS)",
-        "hint: a simulated kernel says so of what isn't known of its kind; on it the probe can be defined, but not traced",
+        "hint: a simulated kernel says so of what isn't known of its kind; the probe can be defined, but not traced",
     ]
     assert i386.tracefs.read("kprobe_events") == b""

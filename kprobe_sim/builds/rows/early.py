@@ -20,7 +20,9 @@ EARLY: tuple[Gate, ...] = (
     since("early_maxactive", (4, 12, 0), "commit 696ced4fb1d7; definitions 4.4 and 4.19: 'r10:x'"),
     since("address_or_symbol", (4, 9, 229), "definitions 4.4, 4.9 (by backport) and 4.14: 'p:x 0xzz'"),
     since("returns_checked", (4, 12, 0), "definitions 4.9 and 4.14: 'r:x no_such_function_xyz'"),
-    Gate("missing_file_said", ((START, True), ((4, 18, 0), False)), "definitions 4.14 and 4.19: 'p:u /nonexistent:0x10'"),
+    Gate(
+        "missing_file_said", ((START, True), ((4, 18, 0), False)), "definitions 4.14 and 4.19: 'p:u /nonexistent:0x10'"
+    ),
     since("return_addresses", (4, 12, 0), "definitions 4.9 and 4.14: 'r:x 0xffffffff81000000'"),
     Gate(
         "directory_said",
