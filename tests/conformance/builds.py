@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 from kprobe_sim.builds.portable import installed
 from kprobe_sim.builds.profile import Profile, available, load, profiles_in
+from kprobe_vm.recording.functions import NEWEST
 
 # Texts in a kernel's README by which kernels are told apart, for the fixture `choose`.
+SUFFIX = "%return"  # 5.10: a place may end in it; $COMM, of which the README says nothing, came with it
 EPROBES = "<attached-group>"  # 5.15: event probes
 AUTO = "[:[<group>/][<event>]]"  # 6.0: a probe may be named by its group alone
 SYMSTR = "symstr, "  # 6.2, and 6.1.190
@@ -79,24 +81,24 @@ class Build(NamedTuple):
     opens_return_long: bool = True  # do_sys_openat2 gives all 64 bits of a refusal, not those of an int
 
 
-_INSIDE = {(0x49, 0): "d.Z. ", (0x48, 0xFF): "..Zff "}  # by the answer "breakpoint": flags and depth
+_INSIDE = {(0x49, 0): "d.Z. ", (0x48, 0xFF): "..Zff ", (1, 0): "d... "}  # by the answer "breakpoint": flags and depth
 
 
 def build_of(profile: Profile) -> Build:
     """Return the facts of a build as its profile has them."""
     chains, answers = profile.chains, profile.answers
     trampoline, _, _ = chains["returning"][-1].partition("+")
-    opens = _address(profile, "do_sys_openat2")
-    first = _entry(profile, "do_sys_openat2")
-    returned = profile.prototype("do_sys_openat2")
-    assert returned is not None
-    _, calls, enters = (_place(profile, place) for place in chains["openat"])
+    opening, forking, advising = chains.get("functions", NEWEST)
+    opens = _address(profile, opening)
+    first = _entry(profile, opening)
+    returned = profile.prototype(opening)
+    calls, enters = (_place(profile, place) for place in chains["openat"][-2:])
     return Build(
-        openat2=_entered(profile, "do_sys_openat2"),
+        openat2=_entered(profile, opening),
         openat=_place(profile, chains["openat"][0]),
-        clone=_entered(profile, "kernel_clone"),
+        clone=_entered(profile, forking),
         fork=_place(profile, chains["fork"][0]),
-        fadvise=_entered(profile, "ksys_fadvise64_64"),
+        fadvise=_entered(profile, advising),
         fadvise_entry=_place(profile, chains["fadvise"][0]),
         stack=(calls, enters),
         boundary=next(offset for offset in range(first + 1, 64) if profile.symbols.is_boundary(opens + offset)),
@@ -105,7 +107,7 @@ def build_of(profile: Profile) -> Build:
         extends_sign=chains["registers_whole"],
         trampoline=_place(profile, f"{trampoline}+0x0"),
         inside=_INSIDE[tuple(answers["breakpoint"])],
-        opens_return_long=returned.returns.size == 8,
+        opens_return_long=returned is None or returned.returns.size == 8,
     )
 
 

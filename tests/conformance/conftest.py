@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -12,15 +12,15 @@ import pytest
 
 from kprobe_sim.builds.profile import Profile
 from kprobe_sim.testing.unsupported import REASON, has_function
+from kprobe_vm.recording.functions import KINDS, NEWEST
 
 from .builds import Answered, Build, build_of, recorded_of
+from .renamed import Renamed
 
 T = TypeVar("T")
 
 _OPTIMIZATION = "proc/sys/debug/kprobes-optimization"
-# what the suite's tests place their probes on; older kernels call the first two otherwise
-_FUNCTIONS = ("do_sys_openat2", "kernel_clone", "ksys_fadvise64_64")
-_LACKING = pytest.StashKey[dict[str, list[str]]]()
+_NAMED = pytest.StashKey[dict[str, tuple[Renamed | None, list[str]]]]()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -31,24 +31,63 @@ def pytest_runtest_call(item: pytest.Item) -> None:
     """
     backend = getattr(item, "funcargs", {}).get("tracefs_backend")
     machine = None if backend is None else getattr(backend.opened, "machine", None)
+    tracefs = getattr(item, "funcargs", {}).get("tracefs")
+    if tracefs is not None and backend is not None:
+        _name_functions(item, backend.spec, tracefs)
     if machine is not None:
-        if "/" in backend.spec:
-            _note_lacking_functions(item, backend)
         with contextlib.suppress(FileNotFoundError):
             machine.files.write(_OPTIMIZATION, b"0")
 
 
-def _note_lacking_functions(item: pytest.Item, backend: Any) -> None:
-    """Note of a test that it is about a function which this kernel, one that came by its path, hasn't got."""
-    known = item.config.stash.setdefault(_LACKING, {})
-    if backend.spec not in known:
-        known[backend.spec] = [name for name in _FUNCTIONS if not has_function(backend.opened, name)]
-    words = getattr(item, "callspec", None)
-    about = f"{words and words.params}{inspect.getsource(item.obj)}"  # type: ignore[attr-defined]  # they are functions
-    for name in known[backend.spec]:
-        if name in about:
-            notes: Any = item.config.pluginmanager.getplugin("kprobe unsupported")
-            notes.is_about(f"function {name} (not in this kernel)")
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: Any, request: Any) -> Iterator[Any]:
+    """Have what a test is given speak of this kernel's functions by their names there, as the test does."""
+    made = fixturedef.func
+    if "tracefs" in fixturedef.argnames and made.__module__.startswith(f"{__package__}.test_"):
+        tracefs, backend = (request.getfixturevalue(name) for name in ("tracefs", "tracefs_backend"))
+        renamed, _ = _known_names(request.config, backend.spec, tracefs)
+        if renamed is not None:
+            fixturedef.func = renamed.of(made)
+    try:
+        return (yield)
+    finally:
+        fixturedef.func = made
+
+
+def _name_functions(item: Any, spec: str, tracefs: Any) -> None:
+    """Have a test speak of this kernel's functions by their names there, and note which it hasn't got at all."""
+    renamed, lacking = _known_names(item.config, spec, tracefs)
+    words = item.callspec.params if hasattr(item, "callspec") else {}
+    if lacking:
+        about = f"{words}{inspect.getsource(item.obj)}"
+        for name in lacking:
+            if name in about:
+                notes: Any = item.config.pluginmanager.getplugin("kprobe unsupported")
+                notes.is_about(f"function {name} (not in this kernel)")
+    if renamed is not None:
+        item.obj = renamed.of(item.obj)
+        item.funcargs |= {name: renamed.of(value) for name, value in words.items() if name in item.funcargs}
+
+
+def _known_names(config: Any, spec: str, tracefs: Any) -> tuple[Renamed | None, list[str]]:
+    known = config.stash.setdefault(_NAMED, {})
+    if spec not in known:
+        known[spec] = _names(spec, tracefs)
+    return known[spec]  # type: ignore[no-any-return]  # by its key
+
+
+def _names(spec: str, tracefs: Any) -> tuple[Renamed | None, list[str]]:
+    """Return what changes the suite's names of functions, the newest, to this kernel's; and those it lacks."""
+    simulated = getattr(tracefs, "kernel", None)
+    if simulated is not None:
+        found = simulated.profile.chains.get("functions", NEWEST)
+    elif "/" not in spec:  # the kernels that this suite is written for
+        found = list(NEWEST)
+    else:
+        found = [next((name for name in names if has_function(tracefs, name)), None) for names in KINDS]
+    pairs = dict(zip(NEWEST, found, strict=True))
+    other = {name: here for name, here in pairs.items() if here not in (name, None)}
+    return Renamed(other) if other else None, [name for name, here in pairs.items() if here is None]
 
 
 @pytest.fixture

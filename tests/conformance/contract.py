@@ -380,7 +380,7 @@ CASES: dict[str, tuple[Callable[[Calls], Any], object]] = {
     ),
     "read: in pieces": (_read_twice, b"1|\n|"),
     "read: from the start again": (_read_again_from_start, b"|" + LISTED),
-    "probe: added": (lambda calls: calls.put("kprobe_events", PROBE), len(PROBE)),
+    "probe: added": (lambda calls: calls.put("kprobe_events", PROBE) == len(PROBE), True),
     "probe: no such symbol": (lambda calls: calls.put("kprobe_events", b"p nosuchsymbol"), "ENOENT"),
     "probe: nonsense": (lambda calls: calls.put("kprobe_events", b"nonsense"), "EINVAL"),
     "probe: none to remove": (lambda calls: calls.put("kprobe_events", b"-:nosuch"), "ENOENT"),

@@ -190,7 +190,7 @@ def test_deletes_before_a_busy_one_stay(tracefs: Any) -> None:
 def test_many_lines(tracefs: Any) -> None:
     """More than one window of 4096 bytes."""
     text = "".join(f"p:e{number} do_sys_openat2\n" for number in range(300))
-    assert len(text) == 6490
+    assert len(text) > 4096
     tracefs.write("kprobe_events", text.encode())
     assert probes(tracefs) == [f"p:kprobes/e{number} do_sys_openat2" for number in range(300)]
 
@@ -218,7 +218,8 @@ def test_a_write_appends(tracefs: Any) -> None:
     """Whether or not O_APPEND is given."""
     for name, flags in (("a", os.O_WRONLY), ("b", os.O_WRONLY | os.O_APPEND), ("c", os.O_RDWR)):
         with tracefs.open("kprobe_events", flags) as file:
-            assert file.write(f"p:{name} do_sys_openat2\n".encode()) == 19
+            line = f"p:{name} do_sys_openat2\n".encode()
+            assert file.write(line) == len(line)
     assert len(probes(tracefs)) == 3
 
 
