@@ -275,6 +275,7 @@ OPTIONS = (
     ),
     Option("--options", "with all of these trace options", metavar="LIST", verbs=("test-parser",)),
     Option("--types", "compare these types of records", metavar="LIST", verbs=("test-parser",)),
+    Option("--dat", "CMD gets a trace.dat in place of the text", verbs=("test-parser",)),
     Option("--stay", "CMD stays: it gets a directory a line", verbs=("test-parser",)),
     Option("--limit", "for one text", metavar="SECONDS", kind="seconds", verbs=("test-parser",)),
     Option("--json", "the whole report as JSON", verbs=("test-parser",)),

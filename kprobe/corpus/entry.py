@@ -15,6 +15,7 @@ TEXT = "trace.txt"
 TRUTH = "truth.jsonl"
 FILES = (TEXT, TRUTH, "formats", "kprobe_events", ABOUT)
 """What each entry's directory holds."""
+DAT = "trace.dat"  # the same records as trace-cmd has them, which entries of the simulator have
 
 _HEADING = "== "
 

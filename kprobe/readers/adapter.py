@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 STAYS = "KPROBE_STAYS"  # is set where the command is to answer for one text after the other: kprobe test-parser --stay
 CRASHED = "crashed"  # the type of a line by which a command that stays says that it couldn't go on with a text
 # What a command finds in its environment -> the file of the entry
-FILES = {"KPROBE_TRACE": "trace.txt", "KPROBE_FORMATS": "formats", "KPROBE_EVENTS": "kprobe_events"}
+FILES = {
+    "KPROBE_TRACE": "trace.txt",
+    "KPROBE_FORMATS": "formats",
+    "KPROBE_EVENTS": "kprobe_events",
+    "KPROBE_DAT": "trace.dat",
+}
 
 
 def answer(read: Read) -> None:

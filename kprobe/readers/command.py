@@ -6,6 +6,7 @@ import json
 import time
 
 from kprobe.corpus import CorpusError, Entry, entries
+from kprobe.corpus.entry import DAT, TEXT
 from kprobe.errors import KprobeError
 from kprobe.options import UsageError
 from kprobe.output import say
@@ -34,6 +35,7 @@ it, and told.
   --scenarios LIST  of these scenarios only, likewise (02_comms,04_clock_*)
   --options LIST    with all of these trace options, with commas between (latency-format,noirq-info); plain: with none
   --types LIST      compare these types of records (event,lost), whether the parser says any or not, and no others
+  --dat             CMD gets a trace.dat in place of the text: of the entries that have one (kprobe-sim text -o DIR)
   --jobs N          so many commands at a time (default: as many as there are processors)
   --stay            CMD stays: it gets a directory a line, reads trace.txt there, and ends each answer by an empty line
   --limit SECONDS   for one text (default 30)
@@ -47,7 +49,8 @@ it, and told.
   -h, --help        this text
 
 CMD finds paths in KPROBE_TRACE (the text), KPROBE_FORMATS (format files, each after a line "== PATH") and KPROBE_EVENTS
-(definitions as in kprobe_events), words in KPROBE_KERNEL, KPROBE_OPTIONS and KPROBE_CLOCK.
+(definitions as in kprobe_events), KPROBE_DAT (a trace.dat, or nothing), words in
+KPROBE_KERNEL, KPROBE_OPTIONS and KPROBE_CLOCK.
 
   kprobe test-parser -- kprobe parse --format ndjson
   kprobe test-parser --break --confirm vm:6.12 -- mawk -f my_parser.awk
@@ -57,10 +60,10 @@ Exit status: 0 nothing was misread; 1 records are wrong, missing or invented, or
 line, no corpus, CMD can't be started, --break lacks something.
 """
 LISTS = ("--kernels", "--scenarios", "--options", "--types", "--rules")
-SWITCHES = ("--stay", "--json", "--break")
+SWITCHES = ("--stay", "--json", "--break", "--dat")
 NUMBERS = ("--jobs", "--limit", "--seconds", "--seed")
 SEARCHES = ("--seconds", "--seed", "--confirm", "--rules")  # that go with --break
-TESTS = ("--corpus", "--scenarios", "--options", "--jobs")  # that don't
+TESTS = ("--corpus", "--scenarios", "--options", "--jobs", "--dat")  # that don't
 TICK = 5.0  # seconds between two words on how far it is
 
 
@@ -102,6 +105,8 @@ def _tested(demand: _Demand) -> tuple[int, str]:
         entries(demand.lists["--kernels"], demand.lists["--scenarios"], directory=demand.corpus),
         demand.lists["--options"],
     )
+    if "--dat" in demand.switches:
+        chosen = _with_dat(chosen)
     parser = _parser(demand)
     begun = time.monotonic()
     results = ask_all(parser, chosen, _Told(len(chosen)).done)
@@ -131,7 +136,9 @@ def _searched(demand: _Demand) -> tuple[int, str]:
 
 def _parser(demand: _Demand) -> Reader:
     jobs = int(demand.numbers["--jobs"]) or _processors()
-    return Reader(demand.argv, jobs, demand.numbers["--limit"], "--stay" in demand.switches, demand.lists["--types"])
+    file = DAT if "--dat" in demand.switches else TEXT
+    stays, types = "--stay" in demand.switches, demand.lists["--types"]
+    return Reader(demand.argv, jobs, demand.numbers["--limit"], stays, types, file)
 
 
 def _with_options(found: list[Entry], options: list[str]) -> list[Entry]:
@@ -141,6 +148,15 @@ def _with_options(found: list[Entry], options: list[str]) -> list[Entry]:
     if not chosen:
         known = sorted({option for entry in found for option in entry.about.get("options", ())})
         raise CorpusError(f"no text has the options {','.join(options)}; there are: plain, {', '.join(known)}")
+    return chosen
+
+
+def _with_dat(found: list[Entry]) -> list[Entry]:
+    chosen = [entry for entry in found if DAT in entry.files]
+    if not chosen:
+        raise CorpusError(
+            f"none of these texts has a {DAT}; `kprobe-sim text SCENARIO -o DIR` makes some, for --corpus DIR"
+        )
     return chosen
 
 
@@ -179,6 +195,8 @@ def _read(argv: list[str]) -> _Demand:
     demand.argv = argv[at + 1 :]
     if demand.help:
         return demand
+    if {"--dat", "--stay"} <= demand.switches:
+        raise UsageError("--dat does not go with --stay")
     if words:
         raise UsageError(f"the parser's command comes after --: -- {' '.join(words)}")
     if not demand.argv:

@@ -41,8 +41,9 @@ class Outcome(NamedTuple):
 class Program:
     """A command that is run once for each text."""
 
-    def __init__(self, argv: Sequence[str], limit: float) -> None:
+    def __init__(self, argv: Sequence[str], limit: float, file: str = "trace.txt") -> None:
         self._argv = list(argv)
+        self._file = file
         self._limit = limit
 
     def __enter__(self) -> Program:
@@ -57,7 +58,7 @@ class Program:
     def ask(self, directory: str, about: Mapping[str, str]) -> Outcome:
         """Return what the command makes of the text in a directory; `about` are further variables for it."""
         begun = time.monotonic()
-        with open(os.path.join(directory, "trace.txt"), "rb") as text:
+        with open(os.path.join(directory, self._file), "rb") as text:
             process = _start(self._argv, text, {**files(directory), **about})
         with process:
             try:

@@ -6,6 +6,7 @@ import os
 import tempfile
 from typing import NamedTuple
 
+from kprobe.corpus.entry import TEXT
 from kprobe.corpus.writing import write
 from kprobe.readers.answers import EVENT, read
 from kprobe.readers.comparison import Comparison, compare, of_types, settle
@@ -48,10 +49,11 @@ class Reader(NamedTuple):
     limit: float = 30.0
     stays: bool = False
     types: Collection[str] = ()
+    file: str = TEXT  # what the command gets on its standard input
 
     def command(self) -> Program:
         """Return the command, to be asked; the first text starts it."""
-        return (StayingProgram if self.stays else Program)(self.argv, self.limit)
+        return StayingProgram(self.argv, self.limit) if self.stays else Program(self.argv, self.limit, self.file)
 
     def result(self, entry: Entry, outcome: Outcome) -> Result:
         """Compare what the command answered; the parser is held to all that it isn't silent of."""

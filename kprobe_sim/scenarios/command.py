@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ def _stage(arguments: argparse.Namespace) -> tuple[AbstractContextManager[Render
     """Return what gives what makes the texts, for as long as it is entered, and the name that an entry has for it."""
     kind = arguments.tracefs.partition(":")[0]
     if kind in ("", "sim"):
-        return nullcontext(render), "simulator"
+        return nullcontext(partial(render, dat=True)), "simulator"
     from importlib.metadata import entry_points
 
     for point in entry_points(group=_GROUP, name=f"{kind}-stage"):

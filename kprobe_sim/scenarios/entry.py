@@ -53,4 +53,6 @@ def write_entry(directory: Path, rendering: Rendering, facts: Mapping[str, Any])
     (directory / "formats").write_bytes(formats.encode("latin-1"))
     definitions = "".join(f"{line}\n" for line in rendering.definitions)
     (directory / "kprobe_events").write_bytes(definitions.encode("latin-1"))
+    if rendering.dat:
+        (directory / "trace.dat").write_bytes(rendering.dat)
     (directory / "about.json").write_text(json.dumps(facts, indent=1) + "\n", "utf-8")

@@ -12,6 +12,7 @@ from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.scenarios.choices import lacks
 from kprobe_sim.scenarios.playing import Playing
 from kprobe_sim.scenarios.scenario import Scenario, scenario_of
+from kprobe_sim.scenarios.trace_dat import trace_dat
 from kprobe_sim.scenarios.truth import Truth
 
 
@@ -19,13 +20,15 @@ class Rendering(NamedTuple):
     """A trace and what belongs to it.
 
     `text` is what the kernel printed, `truth` what each of its lines says, in the records' schema, `formats` the format
-    files of the enabled events by their paths, `definitions` the lines of dynamic_events.
+    files of the enabled events by their paths, `definitions` the lines of dynamic_events, `dat` the
+    records as a trace.dat, where that was asked for and can be made.
     """
 
     text: bytes
     truth: list[dict[str, Any]]
     formats: dict[str, str]
     definitions: list[str]
+    dat: bytes = b""
 
 
 def render(
@@ -33,19 +36,23 @@ def render(
     kernel: str,
     options: Sequence[str] = (),
     clock: str = "local",
+    dat: bool = False,
 ) -> Rendering:
     """Play a scenario, the parsed TOML of one, on a simulated kernel ("6.1", "6.12-rt-amd64", a release).
 
     `options` are names of trace options ("latency-format", "noirq-info"), set beside the scenario's own; `clock` is
-    used unless the scenario has one.  The same scenario gives the same text at each call.
+    used unless the scenario has one.  With `dat` there is a trace.dat, too, unless trace_pipe is read, which leaves no
+    pages, or the clock counts other things than nanoseconds.  The same scenario gives the same text at each call.
 
     Raises ValueError for what isn't a scenario, a kernel without a profile, an option or clock that the kernel hasn't,
     and a line that it refuses, with its own words.
     """
-    return rendered(scenario_of(scenario), kernel, options, clock)
+    return rendered(scenario_of(scenario), kernel, options, clock, dat=dat)
 
 
-def rendered(scenario: Scenario, kernel: str, options: Sequence[str] = (), clock: str = "local") -> Rendering:
+def rendered(
+    scenario: Scenario, kernel: str, options: Sequence[str] = (), clock: str = "local", *, dat: bool = False
+) -> Rendering:
     """Play a scenario that was read, see `render`."""
     build = profile.load(kernel)
     clock = scenario.clock or clock
@@ -70,4 +77,6 @@ def rendered(scenario: Scenario, kernel: str, options: Sequence[str] = (), clock
         playing.close()
     truth = Truth(machine, playing.instance, playing.probes)
     records = truth.records(playing.entries, of_pipe=scenario.reads_pipe)
-    return Rendering(playing.text, records, formats, definitions)
+    has_pages = dat and not scenario.reads_pipe
+    pages = trace_dat(machine, scenario.prefix, playing.enabled(), clock, playing.text) if has_pages else b""
+    return Rendering(playing.text, records, formats, definitions, pages)
