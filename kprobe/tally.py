@@ -9,23 +9,42 @@ if TYPE_CHECKING:
     from .text import Parser, Record
 
 FEW = 8  # so many names are looked for one by one
+AT_ONCE = 1 << 16  # bytes of text that are counted together: trace_pipe gives a page a read
 
 
 class EventTally:
     """Counts what is read of a trace, and cuts it off after `most` events.
 
-    `lost` is what the kernel overwrote before it was read, or more if it is `uncertain`: some losses have no number.
     Text is counted by how its lines look, unless it may be cut off: then it is parsed.
     """
 
     def __init__(self, names: Iterable[str], most: int | None = None) -> None:
-        self.events = dict.fromkeys(names, 0)
-        self.lost = 0
-        self.uncertain = False
+        self._events = dict.fromkeys(names, 0)
+        self._lost = 0
+        self._uncertain = False
         self._most = most
-        self._rest = b""
+        self._texts: list[bytes] = []
+        self._waiting = 0  # bytes of them
         self._parser: Parser | None = None
         self._line: Callable[[bytes], list[bytes]] | None = None
+
+    @property
+    def events(self) -> dict[str, int]:
+        """How many there were of each event, by its name."""
+        self._count()
+        return self._events
+
+    @property
+    def lost(self) -> int:
+        """How many the kernel overwrote before they were read, as far as it says."""
+        self._count()
+        return self._lost
+
+    @property
+    def uncertain(self) -> bool:
+        """True if more were lost: some losses have no number."""
+        self._count()
+        return self._uncertain
 
     @property
     def total(self) -> int:
@@ -44,18 +63,30 @@ class EventTally:
         """
         if self._most is not None:
             return self._cut(data, formats, live=live)
-        data, plain = data, self._rest + data
+        self._texts.append(data)
+        self._waiting += len(data)
+        if self._waiting >= AT_ONCE:
+            self._count()
+        return data
+
+    def _count(self) -> None:
+        """Count what waits, but for the beginning of a line."""
+        if not self._waiting:
+            return
+        plain = b"".join(self._texts)
         end = plain.rfind(b"\n") + 1
-        plain, self._rest = plain[:end], plain[end:]
-        names = [name.encode() for name in self.events]
+        self._texts, self._waiting = [plain[end:]], 0
+        if not end:
+            return
+        plain = plain[:end]
+        names = [name.encode() for name in self._events]
         counts = [plain.count(b": %b: (" % name) for name in names] if len(names) <= FEW else []
         if sum(counts) != plain.count(b"\n"):  # also other lines than those of events, or more than one name in one
             found = self._names(plain)
             counts = [found.count(name) for name in names]
             self._count_lost(plain)
-        for name, count in zip(self.events, counts, strict=True):
-            self.events[name] += count
-        return data
+        for name, count in zip(self._events, counts, strict=True):
+            self._events[name] += count
 
     def records(self, records: list[Record]) -> list[Record]:
         """Count records; return them up to the last that is wanted, and its stack."""
@@ -64,11 +95,11 @@ class EventTally:
         for at, record in enumerate(records):
             if self.is_full and not isinstance(record, StackTrace):
                 return records[:at]
-            if isinstance(record, Event) and record.name in self.events:
-                self.events[record.name] += 1
+            if isinstance(record, Event) and record.name in self._events:
+                self._events[record.name] += 1
             elif isinstance(record, Lost):
-                self.lost += record.count or 0
-                self.uncertain |= record.count is None
+                self._lost += record.count or 0
+                self._uncertain |= record.count is None
         return records
 
     def header(self, data: bytes) -> None:
@@ -76,7 +107,7 @@ class EventTally:
         numbers = data.partition(b"entries-in-buffer/entries-written: ")[2].split()
         kept, _, written = numbers[0].partition(b"/") if numbers else (b"", b"", b"")
         if kept.isdigit() and written.isdigit():
-            self.lost += int(written) - int(kept)
+            self._lost += int(written) - int(kept)
 
     def _cut(self, data: bytes, formats: Callable[[], dict[str, str]], *, live: bool) -> bytes:
         from .text import Parser
@@ -93,7 +124,7 @@ class EventTally:
         if self._line is None:
             import re
 
-            names = b"|".join(re.escape(name.encode()) for name in self.events)
+            names = b"|".join(re.escape(name.encode()) for name in self._events)
             self._line = re.compile(rb"^[^\n]{8,}?: (%b): \(" % names, re.MULTILINE).findall
         return self._line(data)
 
@@ -103,5 +134,5 @@ class EventTally:
         for line in data.split(b"\n"):
             words = line.split()
             if line.startswith(b"CPU:") and words[1:2] == [b"[LOST"]:
-                self.lost += int(words[2]) if words[2].isdigit() else 0
-                self.uncertain |= not words[2].isdigit()
+                self._lost += int(words[2]) if words[2].isdigit() else 0
+                self._uncertain |= not words[2].isdigit()
