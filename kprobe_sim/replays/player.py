@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from kprobe_sim.replays.listing import CUT, Listing
 from kprobe_sim.replays.machine import ListingTracefs
 from kprobe_sim.replays.shell import Command, Shell
 
+_COUNTS = re.compile(rb"^\d+ events?, \d+ (?:or more )?lost.*\n", re.MULTILINE)
 _INTERRUPT = b"^C"  # as a terminal echoes it
 
 
@@ -63,6 +65,28 @@ class Screen(io.RawIOBase):
             self.unseen += 1
 
 
+class _Words(io.RawIOBase):
+    """What `kprobe` says beside the trace, but for its last line, the counts: the script of the documents has none."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+
+    def writable(self) -> bool:
+        """True."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Show bytes."""
+        text = bytes(data)
+        self._screen.write(_COUNTS.sub(b"", text))
+        return len(text)
+
+
+def _text(buffer: Any) -> io.TextIOWrapper:
+    """Return a text file that writes through to what is as good as a file for that."""
+    return io.TextIOWrapper(buffer, "utf-8", "surrogateescape", write_through=True)
+
+
 def play(listing: Listing, write: Callable[[bytes], None], *, is_fast: bool = True) -> int:
     """Play a listing; `write` is given what its terminal shows.  Return how many lines came after its end.
 
@@ -81,9 +105,8 @@ def play(listing: Listing, write: Callable[[bytes], None], *, is_fast: bool = Tr
 
     tracefs = ListingTracefs(listing, end, is_fast=is_fast)
     shell = Shell(tracefs, screen.write, _kprobe, listing.made)
-    buffer: Any = screen  # as good as any for a wrapper that writes through
-    output = io.TextIOWrapper(buffer, "utf-8", "surrogateescape", write_through=True)
-    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+    out, err = _text(screen), _text(_Words(screen))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         for number, line in enumerate(listing.run, 1):
             shell.run(line)
             if number == listing.plays:

@@ -19,6 +19,7 @@ from kprobe_vm.sides.side import Side
 __all__ = ["RowChange", "reasons", "row_changes", "values_of"]
 
 GROUP = "kprobe.questions"
+_OPENS = "do_sys_openat2"  # what <open> of a question is on the kernels that are compared
 
 
 class RowChange(NamedTuple):
@@ -46,7 +47,8 @@ def row_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Row
         pair = (before[row.name], after[row.name])
         if pair[0] != pair[1]:
             said = tuple(next((answer for known, answer in row.answers if known == value), "") for value in pair)
-            found.append(RowChange(row.name, row.source, pair, row.steps, (said[0], said[1])))
+            steps = tuple([step.replace("<open>", _OPENS) for step in row.steps])
+            found.append(RowChange(row.name, row.source, pair, steps, (said[0], said[1])))
     return found
 
 
