@@ -39,8 +39,8 @@ def pytest_runtest_call(item: pytest.Item) -> None:
             machine.files.write(_OPTIMIZATION, b"0")
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(fixturedef: Any, request: Any) -> Iterator[Any]:
+@pytest.hookimpl(hookwrapper=True)
+def pytest_fixture_setup(fixturedef: Any, request: Any) -> Iterator[None]:
     """Have what a test is given speak of this kernel's functions by their names there, as the test does."""
     made = fixturedef.func
     if "tracefs" in fixturedef.argnames and made.__module__.startswith(f"{__package__}.test_"):
@@ -49,7 +49,7 @@ def pytest_fixture_setup(fixturedef: Any, request: Any) -> Iterator[Any]:
         if renamed is not None:
             fixturedef.func = renamed.of(made)
     try:
-        return (yield)
+        yield
     finally:
         fixturedef.func = made
 

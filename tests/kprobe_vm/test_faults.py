@@ -177,7 +177,7 @@ def test_a_stopped_qemu(victim: Victim) -> None:
 
 
 def test_an_agent_that_leaves(victim: Victim) -> None:
-    error = victim.dies(ChannelClosed, 10, lambda: victim.machine.channel._socket.sendall(b"\xff" * 9))
+    error = victim.dies(ChannelClosed, 10, lambda: victim.machine.channel._socket.send(memoryview(b"\xff" * 9)))
     assert "is longer than 1048576: port closed" in error.console
 
 
