@@ -77,17 +77,7 @@ class Instance:
             raise Unsupported(f"option {name}", f"{path} can't be read")
         if self.is_own and not is_own:
             self.doubts += (f"instances have no options on this kernel: {name} is set for everybody while this lasts",)
-        if not is_own:
-            self._undo.push(
-                f"set {path} back to {old}",
-                lambda: self._put_back(path, old),
-                command=lambda: f"echo {old} > {full(self._tracefs, path)}",
-                is_left=lambda: self._is_other(path, old),
-            )
-        try:
-            self._tracefs.write(path, new.encode() + b"\n")
-        except OSError as error:
-            raise denied(self._tracefs, path, error) from error
+        self._set(path, new, None if is_own else old)
 
     def has(self, name: str) -> bool:
         """True if it has this file or directory."""
@@ -96,9 +86,13 @@ class Instance:
     def set_file(self, name: str, new: str, old: str) -> None:
         """Write to one of its files; at the top level the undo writes the old value."""
         path = self.path(name)
-        if not self.is_own:
-            if not old:
-                raise Unsupported(f"{name} that can be put back", f"{path} can't be read")
+        if not self.is_own and not old:
+            raise Unsupported(f"{name} that can be put back", f"{path} can't be read")
+        self._set(path, new, None if self.is_own else old)
+
+    def _set(self, path: str, new: str, old: str | None) -> None:
+        """Write to a file; the undo writes the old value, unless that is None: the directory's end does it then."""
+        if old is not None:
             self._undo.push(
                 f"set {path} back to {old}",
                 lambda: self._put_back(path, old),
