@@ -36,7 +36,7 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
     prototype_of, none = prototypes(tracefs)
     for function in found.values():
         prototype = prototype_of(function.name)
-        addresses = [f"{address:016x}" for address in function.addresses if address]
+        addresses = [f"{address:0{8 if address >> 32 == 0 else 16}x}" for address in function.addresses if address]
         shown = prototype.declaring(function.name) if prototype is not None else "-"
         rows.append([function.name, function.answer, addresses[0] if addresses else "-", function.module or "-", shown])
         more = f"    {function.why}\n" if function.why else ""

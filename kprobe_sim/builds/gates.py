@@ -31,6 +31,16 @@ class Gates(NamedTuple):
     first_names: bool  # arguments have names there: NAME=, and NAME=VALUE in the trace
     # before 4.20, when kprobes and uprobes had readers of their own
     early: bool  # these read the lines: one probe an event, no error_log
+    used_kept: bool  # an event that is enabled can't be removed or replaced: EBUSY
+    place_said: bool  # the log names a place where no probe can stand; ENOENT where there is no symbol, else EINVAL
+    early_arguments: bool  # $arg0 to $arg16 of functions, as long as nothing had a type
+    bitfields: bool  # the types bWIDTH@POSITION/SIZE
+    long_lines: bool  # a line may have 4,095 bytes, else 127
+    strings: bool  # the type string
+    arguments_checked: (
+        bool  # an argument without a name is argN, and names are C identifiers; else it is named by itself
+    )
+    third_common: str  # the field of formats that nobody uses
     early_maxactive: bool  # r<digits>:
     address_or_symbol: bool  # what is no number is taken for a symbol, and names of events are sanitized
     returns_checked: bool  # a return probe that isn't on a function's entry, or nowhere, is EINVAL

@@ -173,7 +173,7 @@ class Profile:
 
     def fresh_symbols(self) -> SymbolTable:
         """Return a new table, to which functions can be added without anybody else seeing them."""
-        return SymbolTable(self.recorded_symbols)
+        return SymbolTable(self.recorded_symbols, word_size=self.answers.get("word_size", 8))
 
     @cached_property
     def types(self) -> PrototypeTable | None:

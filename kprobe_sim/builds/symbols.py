@@ -7,6 +7,7 @@ were declared to have another size.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
@@ -21,8 +22,9 @@ _TEXT_TYPES = frozenset("tTwW")
 class SymbolTable:
     """The symbols of a recorded build, plus what was added."""
 
-    def __init__(self, recorded: RecordedSymbols) -> None:
+    def __init__(self, recorded: RecordedSymbols, *, word_size: int = 8) -> None:
         self.recorded = recorded
+        self._word_size = word_size  # bytes of an address: where it is 4 the sign is extended here, not in texts
         self._modules = recorded.modules
         self._added = AddedSymbols()
         self._sizes: dict[int, int] = {}  # of what is smaller than recorded, by the offset where it begins
@@ -55,7 +57,8 @@ class SymbolTable:
         for one in self._added:
             tail = f"\t[{one.module}]\n" if one.module else "\n"
             lines.append(f"{one.address:016x} {one.type} {one.name}{tail}".encode())
-        return b"".join(lines)
+        text = b"".join(lines)
+        return text if self._word_size == 8 else re.sub(rb"^[0-9a-f]{8}", b"", text, flags=re.MULTILINE)
 
     def blacklist(self) -> bytes:
         """Return the text of debugfs' kprobes/blacklist, as far as functions were recorded to begin in it."""

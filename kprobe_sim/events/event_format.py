@@ -21,23 +21,31 @@ def field_line(field: Field, *, array_length: bool) -> str:
     return f"\tfield:{declaration};\toffset:{field.offset};\tsize:{field.size};\tsigned:{int(field.signed)};\n"
 
 
-_PADDING = Field("int", "common_padding", 8, 4, True)
-_PADDED = 8  # bytes by which it moves what follows
+_PADDED = 8  # bytes by which the field `padding` moves what follows
+_COUNT = Field("int", "__probe_nargs", 0, 4, True)  # of an event before 2.6.35: how many arguments there are
 
 
 def format_text(
-    name: str, number: int, fields: Iterable[Field], print_fmt: str, *, array_length: bool, padding: bool = False
+    name: str, number: int, fields: Iterable[Field], print_fmt: str, *, array_length: bool, padding: str = ""
 ) -> bytes:
     """Return the whole file for an event with `fields` after the common ones.
 
-    `padding`: there is a field after these that nobody uses, and that records here don't have.
+    `padding`: the name of a field after these that nobody uses, and that records here don't have.
     """
     common = "".join(field_line(field, array_length=array_length) for field in COMMON_FIELDS)
     if padding:
-        common += field_line(_PADDING, array_length=array_length)
+        common += field_line(Field("int", padding, 8, 4, True), array_length=array_length)
         fields = [field._replace(offset=field.offset + _PADDED) for field in fields]
     own = "".join(field_line(field, array_length=array_length) for field in fields)
     return f"name: {name}\nID: {number}\nformat:\n{common}\n{own}\nprint fmt: {print_fmt}\n".encode("latin-1")
+
+
+def counted(fields: Sequence[Field]) -> tuple[Field, ...]:
+    """Return a probe event's fields with the number of its arguments before them, as format files had it at first."""
+    head = [field for field in fields if field.name in ("__probe_ip", "__probe_func", "__probe_ret_ip")]
+    end = head[-1].offset + head[-1].size
+    moved = [field._replace(offset=field.offset + 8) for field in fields[len(head) :]]
+    return (*head, _COUNT._replace(offset=end), *moved)
 
 
 def head_fields(size: int, *, is_return: bool) -> tuple[Field, ...]:

@@ -104,7 +104,7 @@ class TraceOptions:
     def _changed(self) -> None:
         self.version += 1
         get = self._state.get
-        self.names_tasks = get("record-cmd", False)
+        self.names_tasks = get("record-cmd", True)  # 2.6.35 has no such option
         self.groups_tasks = get("record-tgid", False)
         self.annotates = get("annotate", False) and not (get("raw") or get("hex") or get("bin"))
         self.has_stacks = get("stacktrace", False) or get("userstacktrace", False)

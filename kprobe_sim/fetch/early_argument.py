@@ -16,6 +16,8 @@ from kprobe_sim.parsing.kstrto import is_digit, is_name, kstrtol, kstrtoul, read
 from kprobe_sim.parsing.refusal import Printed
 
 _ROOM = 63  # bytes of an expression
+_MAX_NUMBER = 16  # of $argN
+_IN_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
 
 
 def split_symbol(text: str, *, signed: bool) -> tuple[str, int]:
@@ -43,11 +45,22 @@ def _variable(name: str, kind: FetchType, scope: Scope) -> Source | None:
         if scope.own is None and number > scope.stack_size // scope.gates.word_size:
             raise wrong
         return None if kind.is_string else Source(From.STACK, number=number)
+    if scope.gates.early_arguments and name.startswith("arg") and is_digit(name, 3):
+        return _argument(kstrtoul(name[3:], 10))
     if name == "comm" and scope.gates.comm_variable:
         if not kind.is_string:
             raise wrong
         return Source(From.COMM)
     raise wrong
+
+
+def _argument(number: int) -> Source:
+    """Return where argument `number` (from 0) of a function is at its entry.  Raises OSError."""
+    if number > _MAX_NUMBER:
+        raise OSError(errno.EINVAL, f"arg{number}")
+    if number < len(_IN_REGISTERS):
+        return Source(From.REGISTER, _IN_REGISTERS[number])
+    return Source(From.STACK, number=number - len(_IN_REGISTERS) + 1)
 
 
 def _memory(text: str, scope: Scope) -> Expression | None:
@@ -115,7 +128,11 @@ def _bitfield(text: str | None, kind: FetchType) -> tuple[int, int] | None:
 def _compile(name: str, body: str, offset: int, scope: Scope) -> FetchArg:
     if len(body) > _ROOM:
         raise Printed(errno.ENOSPC, f"Argument is too long.: {body}", source="trace_probe")
-    text, colon, rest = body.partition(":")
+    if scope.gates.number_texts == "untyped":  # the listing is made anew: what follows the last brace is lost
+        body = body[: body.rfind(")") + 1] or body if body[:1] in ("+", "-") else body
+        text, colon, rest = body, "", ""
+    else:
+        text, colon, rest = body.partition(":")
     written = rest if colon else None
     kind = early_type(written, scope.gates)
     if text == "$comm" and written is None and scope.gates.comm_variable:
@@ -134,20 +151,24 @@ def compile_early(word: str, position: int, offset: int, names: Collection[str],
     `names` are those of the arguments before it.  Raises Printed.
     """
     name, equals, body = word.partition("=")
+    checked = scope.gates.arguments_checked
+    number_text = f"[{position}]" if checked else f"{position}"
     if not equals:
-        name, body = f"arg{position + 1}", word
-    if not is_name(name):
+        name, body = f"arg{position + 1}" if checked else word, word
+    if not checked and scope.gates.number_texts != "untyped":
+        name = name.replace(":", "_", 1)
+    if checked and not is_name(name):
         raise Printed(errno.EINVAL, f"Invalid argument[{position}] name: {name}")
     if name in RESERVED or name in names:
         shown = name if equals else word
-        raise Printed(errno.EINVAL, f"Argument[{position}] name '{shown}' conflicts with another field.")
+        raise Printed(errno.EINVAL, f"Argument{number_text} name '{shown}' conflicts with another field.")
     try:
         return _compile(name, body, offset, scope)
     except Printed as refusal:
         number, before = refusal.errno or errno.EINVAL, refusal.lines
     except OSError as error:
         number, before = error.errno or errno.EINVAL, ()
-    raise Printed(number, f"Parse error at argument[{position}]. ({-number})", before=before)
+    raise Printed(number, f"Parse error at argument{number_text}. ({-number})", before=before)
 
 
 def compile_all_early(words: list[str], scope: Scope) -> tuple[FetchArg, ...]:

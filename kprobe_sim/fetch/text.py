@@ -59,6 +59,11 @@ def _filled(part: bytes, value: bytes | int) -> bytes:
     return value if isinstance(value, Put) else part % value
 
 
+def _takes(part: bytes) -> bool:
+    """Return whether a part of a line takes a value: a name, after its blank, may have a % as well before 2.6.36."""
+    return b"%" in part and part[:1] != b" "
+
+
 class ArgumentsText:
     """What turns records into the texts after the probe's place; the arguments begin at byte `start`.
 
@@ -93,7 +98,7 @@ class ArgumentsText:
                 conversions.update(dict.fromkeys(range(count, count + length), conversion))
             count += length
         layout = struct.Struct("".join(codes))
-        self.template = b"".join(parts)
+        self.template = b"".join([part if _takes(part) else part.replace(b"%", b"%%") for part in parts])
         self._parts = parts
         self._strings = strings  # places among the values
         self._conversions = conversions
@@ -119,7 +124,7 @@ class ArgumentsText:
         run: list[Part] = [column(addresses, lead)]
         following = enumerate(numbers, 1)
         for part in self._parts:
-            if b"%" not in part:
+            if not _takes(part):
                 run.append(part)
                 continue
             place, those = next(following)
@@ -134,5 +139,5 @@ class ArgumentsText:
     def pieces(self, record: bytes) -> list[bytes]:
         """Return the text of one record in the pieces that the kernel writes."""
         following = iter(self.values(record)[1:])
-        found = [_filled(part, next(following)) if b"%" in part else part for part in self._parts]
+        found = [_filled(part, next(following)) if _takes(part) else part for part in self._parts]
         return [b"".join(pair) for pair in zip(found[::2], found[1::2], strict=True)] if self._joined else found

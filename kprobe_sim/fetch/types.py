@@ -59,6 +59,7 @@ _PRINTED: Mapping[str, Mapping[str, tuple[str, ...]]] = {  # print fmt of 8, 16,
     "prefixed": {"u": ("0x%x", "0x%x", "0x%x", "0x%Lx"), "s": ("%d", "%d", "%d", "%Ld")},
     "decimal": {"u": ("%u", "%u", "%u", "%Lu"), "s": ("%d", "%d", "%d", "%Ld"), "x": ("0x%x", "0x%x", "0x%x", "0x%Lx")},
 }
+_WORD = FetchType("u64", "unsigned long", 8, False, "%lx")  # of all arguments before 2.6.35
 _EARLY: Mapping[str, Mapping[str, FetchType]] = {
     how: {
         f"{letter}{8 << place}": FetchType(
@@ -73,17 +74,21 @@ _EARLY: Mapping[str, Mapping[str, FetchType]] = {
 
 def early_type(text: str | None, gates: Gates) -> FetchType | None:
     """Return the type written as `text` (None for no type) on a kernel before 4.20, None if there is no such."""
+    if gates.number_texts == "untyped":
+        return None if text is not None else _WORD
     known = _EARLY[gates.number_texts]
     if text is None:
         size = 8 * gates.word_size
         text = f"x{size}" if "x64" in known else f"u{size}"
     elif text.startswith("b"):
+        if not gates.bitfields:
+            return None
         _, slash, bits = text.partition("/")
         try:
             text = f"u{kstrtoul(bits)}" if slash else ""
         except OSError:
             return None
-    return STRING_TYPE if text == "string" else known.get(text)
+    return STRING_TYPE if text == "string" and gates.strings else known.get(text)
 
 
 def find_type(text: str | None, gates: Gates) -> FetchType | None:

@@ -166,6 +166,11 @@ class Failure(NamedTuple):
 
 def early_failure(place: ProbeLocation, number: int, shown: str, gates: Gates, *, is_notrace: bool) -> Failure:
     """Return what becomes of it; `number` is the errno of why it can't, `shown` the address as printk shows it."""
+    if not gates.place_said:
+        lines = [f"Could not insert probe({-number})"]
+        if number == errno.EILSEQ:
+            lines.append(f"Probing address({shown}) is not an instruction boundary.")
+        return Failure(False, tuple(("trace_kprobe", line) for line in lines))
     if gates.unplaceable_taken and number == errno.EINVAL and (place.symbol is not None or place.address):
         return Failure(True, ())
     kept = number == errno.ENOENT and place.symbol is not None and ":" in place.symbol

@@ -132,6 +132,8 @@ class Kprobes(ProbeKind[Kprobe]):
         """Keep a probe that can't be put in place, or raise Printed, as kernels before 4.20 do."""
         dyn_events, address = self.dyn_events, probe.spot.address or 0
         notrace = dyn_events.points.is_untraced(probe.spot)
+        if number == errno.ENOENT and not dyn_events.gates.place_said:
+            number = errno.EINVAL
         failure = early_failure(probe.place, number, self._pointer(address), dyn_events.gates, is_notrace=notrace)
         if not failure.kept:
             raise Printed(errno.EINVAL if number == errno.EILSEQ else number, "", before=failure.lines)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.events.dyn_event import Deletion, Operations, Symbolized
 from kprobe_sim.events.event import Find
-from kprobe_sim.events.event_format import argument_field, format_text, head_fields, print_format
+from kprobe_sim.events.event_format import argument_field, counted, format_text, head_fields, print_format
 from kprobe_sim.fetch.argument import FetchArg
 from kprobe_sim.fetch.direct import Direct
 from kprobe_sim.fetch.evaluate import Evaluate
@@ -97,6 +97,7 @@ class ProbeEvent:
 
     __slots__ = (
         "_array_length",
+        "_counted",
         "_padding",
         "_switch",
         "args_text",
@@ -143,7 +144,8 @@ class ProbeEvent:
         self.label = self.name.encode("latin-1")
         self.args_text = ArgumentsText(arguments, self.start, symbols, joined=gates.early)
         self._array_length = gates.array_length_in_format
-        self._padding = gates.common_padding
+        self._padding = gates.third_common if gates.common_padding else ""
+        self._counted = gates.number_texts == "untyped" and place is None
 
     def switch(self, find: Find, on: bool) -> None:
         """Do what enabling or disabling it entails in the instance whose files `find` gives; may raise OSError."""
@@ -185,8 +187,9 @@ class ProbeEvent:
 
     def format(self) -> bytes:
         """Return the text of the `format` file."""
+        fields = counted(self.fields) if self._counted else self.fields
         return format_text(
-            self.name, self.id, self.fields, self.print_fmt, array_length=self._array_length, padding=self._padding
+            self.name, self.id, fields, self.print_fmt, array_length=self._array_length, padding=self._padding
         )
 
     def filter_fields(self) -> tuple[Field, ...]:

@@ -250,10 +250,12 @@ class ProbeKind(Generic[P]):
             raise Refusal("DIFF_ARG_TYPE", 0, difference + 1)
 
     def is_busy(self, entry: DynEvent) -> bool:
-        return self.dyn_events.host.is_busy(entry.event)
+        return self.dyn_events.gates.used_kept and self.dyn_events.host.is_busy(entry.event)
 
     def free(self, entry: DynEvent) -> None:
         event = entry.event
+        if not self.dyn_events.gates.used_kept and self.dyn_events.host.is_busy(event):
+            self.dyn_events.host.enable_event(event, False)
         siblings = self._events[event]
         if len(siblings) == 1:
             self.dyn_events.remove_event(event)

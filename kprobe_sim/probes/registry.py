@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kprobe_sim.probes.uprobes import Uprobes
 
 _WINDOW = 4095  # bytes of a write that are looked at together; a line has to end within them
-_FIRST_WINDOW = 127  # those of the patch of 2009
+_FIRST_WINDOW = 127  # those before 2.6.39
 
 
 class ProbeRegistry:
@@ -117,7 +117,8 @@ class ProbeRegistry:
 
     def write_to(self, kind: Operations | None, data: bytes) -> int:
         """Take one write(2) to the file of a kind; None stands for dynamic_events."""
-        longest = _FIRST_WINDOW if self._dyn_events.gates.first_language else _WINDOW
+        gates = self._dyn_events.gates
+        longest = _WINDOW if gates.long_lines and not gates.first_language else _FIRST_WINDOW
         return _take(data, lambda line: self._run(line, kind), longest, self._too_long)
 
     def _too_long(self) -> None:

@@ -147,7 +147,7 @@ class Emission:
 
     def _learn(self, fields: Mapping[str, FieldValue]) -> None:
         """Remember the names of both tasks of a switch (probe_sched_switch in trace_sched_switch.c)."""
-        if not any(file.instance.options["record-cmd"] for file in self._instances.all_enabled()):
+        if not any(file.instance.options.names_tasks for file in self._instances.all_enabled()):
             return
         for which in ("prev", "next"):
             found = self._task(fields, f"{which}_pid", f"{which}_comm")

@@ -1,8 +1,8 @@
 """Since when kernels before 5.10 have what: rows of the table of gates that no kernel of today tells apart.
 
-Such kernels can't be booted here.  In a source 'definitions 4.4' is fixtures/definitions/4.4.jsonl, what a real 4.4
-answered, and likewise 'triggers' and 'recorded traces'; between two recorded series a threshold is that of a change
-log, or of the newer one.
+Such kernels can't be booted here; where a row names a function or a file, that was read there, and nothing ran.  In a
+source 'definitions 4.4' is fixtures/definitions/4.4.jsonl, what a real 4.4 answered, and likewise 'triggers' and
+'recorded traces'; between two recorded series a threshold is that of a change log, or of the newer one.
 """
 
 from __future__ import annotations
@@ -16,6 +16,18 @@ EARLY: tuple[Gate, ...] = (
         "early",
         ((START, False), ((2, 6, 33), True), ((4, 20, 0), False)),
         "definitions 3.2 to 4.19; dynamic events came with 5.0",
+    ),
+    since("used_kept", (3, 1, 1), "commit 16fd0c4105bb: unregister_trace_probe() of 3.1.0 and 3.1.1"),
+    since("place_said", (3, 1, 0), "__register_trace_probe() of 3.0 and 3.1; kprobe_addr() of kernel/kprobes.c"),
+    Gate("early_arguments", ((START, True), ((2, 6, 34), False)), "commit 14640106f243; trace_kprobe.c of 2.6.33"),
+    since("bitfields", (2, 6, 39), "commit 1ff511e35ed8; trace_kprobe.c of 2.6.38 and 2.6.39"),
+    since("long_lines", (2, 6, 39), "commit e3745369986d; WRITE_BUFSIZE of 2.6.38 and 2.6.39"),
+    since("strings", (2, 6, 36), "commit e09c8614b329; trace_kprobe.c of 2.6.35 and 2.6.36"),
+    since("arguments_checked", (2, 6, 36), "commits aba91595cfce, da34634fd399; trace_kprobe.c of 2.6.35 and 2.6.36"),
+    Gate(
+        "third_common",
+        ((START, "common_lock_depth"), ((2, 6, 39), "common_padding")),
+        "trace_define_common_fields() of 2.6.38 and 2.6.39; recorded formats of 3.2",
     ),
     since("early_maxactive", (4, 12, 0), "commit 696ced4fb1d7; definitions 4.4 and 4.19: 'r10:x'"),
     since("address_or_symbol", (4, 9, 229), "definitions 4.4, 4.9 (by backport) and 4.14: 'p:x 0xzz'"),
@@ -38,11 +50,15 @@ EARLY: tuple[Gate, ...] = (
     since("comm_variable", (4, 8, 0), "commit 35abb67de744; definitions 4.4 and 4.19: 'a=$comm'"),
     Gate(
         "number_texts",
-        ((START, "bare"), ((3, 15, 0), "prefixed"), ((4, 8, 0), "decimal")),
-        "recorded formats of 3.13, 4.4 and 4.19: 'f8=%x', 'f8=0x%x', 'f8=%u'",
+        ((START, "untyped"), ((2, 6, 35), "bare"), ((3, 15, 0), "prefixed"), ((4, 8, 0), "decimal")),
+        "commit 93ccae7a2227; recorded formats of 3.13, 4.4 and 4.19: 'f8=%x', 'f8=0x%x', 'f8=%u'",
     ),
     since("uprobe_memory", (3, 14, 0), "definitions 3.13 and 4.4: 'p:u /bin/busybox:0x1000 $stack0'"),
-    Gate("unplaceable_taken", ((START, True), ((3, 4, 0), False)), "definitions 3.2 and 3.13: 'p:x jiffies'"),
+    Gate(
+        "unplaceable_taken",
+        ((START, False), ((3, 1, 0), True), ((3, 4, 0), False)),
+        "register_kprobe() of 3.0 and 3.1; definitions 3.2 and 3.13: 'p:x jiffies'",
+    ),
     Gate(
         "name_in_use",
         ((START, errno.EPERM), ((3, 11, 0), None)),
@@ -85,12 +101,13 @@ EARLY: tuple[Gate, ...] = (
     Gate(
         "too_long_said",
         (
-            (START, "Line length is too long: Should be less than 4096."),
+            (START, "Line length is too long: Should be less than 128."),
+            ((2, 6, 39), "Line length is too long: Should be less than 4096."),
             ((4, 9, 0), "Line length is too long: Should be less than 4096"),
             ((4, 14, 0), "trace_probe: Line length is too long: Should be less than 4094"),
             ((4, 18, 0), "Line length is too long: Should be less than 4094"),
         ),
-        "definitions 4.4, 4.9, 4.14 and 4.19: the log of a line of 5,000 bytes",
+        "commit e3745369986d; definitions 4.4, 4.9, 4.14 and 4.19: the log of a line of 5,000 bytes",
     ),
     Gate(
         "uprobes_named_kprobes",
