@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import select
+import stat
 import sys
 
 TYPE_CHECKING = False
@@ -30,6 +31,8 @@ class Output:
     terminal's, `name` what an error calls the file.
     """
 
+    _pipe = -1  # a pipe's other way in, which doesn't block
+
     def __init__(self, file: BinaryIO, encoding: str = "utf-8", name: str = "standard output") -> None:
         self._file = file
         self._name = name
@@ -39,6 +42,7 @@ class Output:
             self._descriptor = file.fileno()
             file.flush()
             self._poller.register(self._descriptor, select.POLLOUT)
+            self._pipe = _nonblocking(self._descriptor)
             if file.isatty():
                 from .terminal import Screen
 
@@ -72,11 +76,15 @@ class Output:
             self._file.write(data)
             self._file.flush()
             return True
+        if self._pipe >= 0:
+            data = data[self._write(self._pipe, data) :]
+            if not data:
+                return True
         rest = memoryview(data)
         stuck = 0.0
         while rest:
             if self._poller.poll(TICK * 1000):
-                rest = rest[self._write(rest[:CHUNK]) :]
+                rest = rest[self._write(self._descriptor, rest[:CHUNK]) :]
                 stuck = 0.0
             elif is_stopping():
                 stuck += TICK
@@ -84,9 +92,11 @@ class Output:
                     return False
         return True
 
-    def _write(self, data: memoryview) -> int:
+    def _write(self, descriptor: int, data: bytes | memoryview) -> int:
         try:
-            return os.write(self._descriptor, data)
+            return os.write(descriptor, data)
+        except BlockingIOError:
+            return 0
         except OSError as error:
             if error.errno == errno.EIO:  # the terminal has gone
                 raise BrokenPipeError(error.errno, error.strerror) from error
@@ -105,6 +115,15 @@ class Output:
 
     def close(self) -> None:
         """End the use of what was opened for it; standard output stays open."""
+        self._close_pipe()
+
+    def _close_pipe(self) -> None:
+        pipe, self._pipe = self._pipe, -1
+        if pipe >= 0:
+            os.close(pipe)
+
+    def __del__(self) -> None:
+        self._close_pipe()
 
 
 class FileOutput(Output):
@@ -135,9 +154,23 @@ class FileOutput(Output):
 
     def close(self) -> None:
         """Close the file, and remove it if there was none before and nothing was to be written."""
+        super().close()
         self._file.close()
         if self._is_new:
             os.unlink(self._path)
+
+
+def _nonblocking(descriptor: int) -> int:
+    """Open a pipe once more, such that what it has no room for isn't waited for; -1 if it is none, or can't be.
+
+    O_NONBLOCK on the descriptor that we were given would be on for everybody who has that pipe from our parent.
+    """
+    if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        return -1
+    try:
+        return os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return -1
 
 
 def say(text: str) -> None:

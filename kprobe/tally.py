@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .text import Parser, Record
 
 FEW = 8  # so many names are looked for one by one
-AT_ONCE = 1 << 16  # bytes of text that are counted together: trace_pipe gives a page a read
+AT_ONCE = 1 << 14  # bytes of text that are counted together: a read of trace_pipe gives a page or two
 
 
 class EventTally:
@@ -80,7 +80,7 @@ class EventTally:
             return
         plain = plain[:end]
         names = [name.encode() for name in self._events]
-        counts = [plain.count(b": %b: (" % name) for name in names] if len(names) <= FEW else []
+        counts = [plain.count(b": %b: " % name) for name in names] if len(names) <= FEW else []
         if sum(counts) != plain.count(b"\n"):  # also other lines than those of events, or more than one name in one
             found = self._names(plain)
             counts = [found.count(name) for name in names]

@@ -172,6 +172,13 @@ class LocalHandle:
         except OSError as error:
             raise _with_path(error, self.path) from None
 
+    def read_into(self, buffer: bytearray) -> bytes:
+        """Do one read(2) of so many bytes as the buffer has; return what came."""
+        try:
+            return bytes(memoryview(buffer)[: os.readv(self._descriptor, (buffer,))])
+        except OSError as error:
+            raise _with_path(error, self.path) from None
+
     def write(self, data: bytes) -> int:
         try:
             return os.write(self._descriptor, data)
@@ -224,6 +231,7 @@ class LocalStream:
         self._readers = 0
         self._closed = False
         self._has_read = False
+        self._buffers: list[bytearray] = []  # that nobody reads into now
 
     def read(self, timeout: float | None = None) -> bytes:
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -232,7 +240,7 @@ class LocalStream:
         try:
             while not self._closed:
                 try:
-                    data = self._handle.read()
+                    data = self._read()
                 except BlockingIOError:
                     if self._has_read and self._is_tracing_off():
                         return b""
@@ -255,6 +263,14 @@ class LocalStream:
                 self._closed = True
                 os.write(self._wake_write, b".")
             self._release()
+
+    def _read(self) -> bytes:
+        """Do one read(2) into memory that is used again: new memory for each costs more than the read of a page."""
+        buffer = self._buffers.pop() if self._buffers else bytearray(READ_SIZE)
+        try:
+            return self._handle.read_into(buffer)
+        finally:
+            self._buffers.append(buffer)
 
     def _wait(self, seconds: float) -> None:
         poller = select.poll()

@@ -94,8 +94,10 @@ def main() -> int:
     if sys.argv[1:2] == ["--child"]:
         return child(sys.argv[2], int(sys.argv[3]), sys.argv[4])
     lines, rounds = (int(word) for word in (sys.argv[1:] + [str(LINES), str(ROUNDS)][len(sys.argv) - 1 :])[:2])
-    idle = median(cpu("kprobe", 0) for _ in range(rounds))
-    found = {way: median(cpu(way, lines) for _ in range(rounds)) for way in WAYS}
+    asked = [("kprobe", 0), *((way, lines) for way in WAYS)]
+    taken = [[cpu(*one) for one in asked] for _ in range(rounds)]  # by turns: other work slows all of them
+    idle, *every = (median(column) for column in zip(*taken, strict=True))
+    found = dict(zip(WAYS, every, strict=True))
     print(f"{lines} lines, medians of {rounds} rounds")
     for way, seconds in found.items():
         print(f"{way:<8} {seconds / lines * 1e6:6.3f} us a line, {seconds / found['cat']:.2f} x cat")

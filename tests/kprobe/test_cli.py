@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -127,6 +128,31 @@ def test_a_reader_that_sleeps_does_not_hold_up_the_end() -> None:
     with os.fdopen(write_end, "wb") as out:
         assert not Output(out).write(b"x" * (1 << 20), lambda: True)
     os.close(read_end)
+
+
+def test_a_pipe_is_written_without_blocking_those_who_share_it() -> None:
+    """What has no room waits for it; the pipe that others have from our parent still blocks for them."""
+    read_end, write_end = os.pipe()
+    data = bytes(range(256)) * 1024  # four times what a pipe holds
+    with open(read_end, "rb") as pipe, open(write_end, "wb", 0) as out, ThreadPoolExecutor(1) as pool:
+        output = Output(out)
+        came = pool.submit(pipe.read, len(data))
+        assert output.write(data, lambda: False)
+        assert came.result(10) == data
+        assert os.get_blocking(write_end)
+        output.close()
+        out.close()
+        assert pipe.read() == b""  # nobody else has its other end
+
+
+def test_a_pipe_that_nobody_reads_any_more_is_told() -> None:
+    read_end, write_end = os.pipe()
+    with open(write_end, "wb", 0) as out:
+        output = Output(out)
+        os.close(read_end)
+        with pytest.raises(BrokenPipeError):
+            output.write(b"x", lambda: False)
+        output.close()
 
 
 @pytest.mark.parametrize(
