@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from _thread import get_ident
+from contextvars import ContextVar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,16 +11,19 @@ if TYPE_CHECKING:
 
     from .errors import WaitedTooLong
 
+# The seconds, None for any number, and the thread that may not wait longer: a trace that another thread reads in the
+# background hangs nobody.  Each thread and each task of asyncio has a context; a task's begins as a copy.
+_LIMIT: ContextVar[tuple[float | None, int]] = ContextVar("kprobe_waiting", default=(None, 0))
+
+
+def limit() -> float | None:
+    """Return how many seconds this thread may wait for a trace in all; None: as long as it likes."""
+    seconds, thread = _LIMIT.get()
+    return seconds if thread == get_ident() else None
+
 
 class Waiting:
-    """The time that one trace was waited for, in all.
-
-    `limit` is the most that it may be, in seconds, and `thread` who may not wait longer: a trace that another thread
-    reads in the background hangs nobody.  By default there is no limit.
-    """
-
-    limit: float | None = None
-    thread = 0
+    """The time that one trace was waited for, in all."""
 
     __slots__ = ("_clock", "_facts", "_spent")
 
@@ -39,27 +43,26 @@ class Waiting:
 
     def left(self) -> float | None:
         """Return how many seconds more this thread may wait; None: as long as it likes."""
-        limit = Waiting.limit
-        return limit - self._spent if limit is not None and get_ident() == Waiting.thread else None
+        seconds = limit()
+        return None if seconds is None else seconds - self._spent
 
     def over(self) -> WaitedTooLong:
         """Return what is to be raised when there is no time left."""
         from .errors import WaitedTooLong
 
-        return WaitedTooLong(max(self._spent, Waiting.limit or 0.0), self._facts())
+        return WaitedTooLong(max(self._spent, limit() or 0.0), self._facts())
 
 
 class Limited:
     """Within `with` this thread waits for each trace so many seconds at most; None: as long as it likes."""
 
-    __slots__ = ("_new", "_old")
+    __slots__ = ("_seconds", "_token")
 
     def __init__(self, seconds: float | None) -> None:
-        self._new = (seconds, get_ident())
+        self._seconds = seconds
 
     def __enter__(self) -> None:
-        self._old = (Waiting.limit, Waiting.thread)
-        Waiting.limit, Waiting.thread = self._new
+        self._token = _LIMIT.set((self._seconds, get_ident()))
 
     def __exit__(self, *_: object) -> None:
-        Waiting.limit, Waiting.thread = self._old
+        _LIMIT.reset(self._token)

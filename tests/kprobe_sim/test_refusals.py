@@ -183,23 +183,27 @@ def test_how_long_it_may_wait(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import pytest
-        import threading
-        from kprobe.waiting import Waiting
+        from concurrent.futures import ThreadPoolExecutor
+        from kprobe.waiting import limit
 
-        def test_here(): print(f"HERE {Waiting.limit}", Waiting.thread == threading.get_ident())
+        def test_here():
+            with ThreadPoolExecutor() as others:
+                print(f"HERE {limit()}, elsewhere {others.submit(limit).result()}")
 
         @pytest.mark.kprobe_timeout(7)
-        def test_marked(): print(f"MARKED {Waiting.limit}")
+        def test_marked(): print(f"MARKED {limit()}")
 
         @pytest.mark.kprobe_timeout(0)
-        def test_for_ever(): print(f"EVER {Waiting.limit}")
+        def test_for_ever(): print(f"EVER {limit()}")
         """
     )
     every = ["*MARKED 7.0", "*EVER None"]
-    pytester.runpytest_inprocess("-s").stdout.fnmatch_lines(["*HERE 30.0 True", *every])
+    pytester.runpytest_inprocess("-s").stdout.fnmatch_lines(["*HERE 30.0, elsewhere None", *every])
     pytester.makeini("[pytest]\nkprobe_timeout = 5.5\n")
-    pytester.runpytest_inprocess("-s").stdout.fnmatch_lines(["*HERE 5.5 True", *every])
-    pytester.runpytest_inprocess("-s", "--kprobe-timeout=0").stdout.fnmatch_lines(["*HERE None True", *every])
+    pytester.runpytest_inprocess("-s").stdout.fnmatch_lines(["*HERE 5.5, elsewhere None", *every])
+    pytester.runpytest_inprocess("-s", "--kprobe-timeout=0").stdout.fnmatch_lines(
+        ["*HERE None, elsewhere None", *every]
+    )
     pytester.makeini("[pytest]\nkprobe_timeout = soon\n")
     result = pytester.runpytest_inprocess()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
