@@ -1,6 +1,6 @@
 # make without an argument tells what there is
 .DEFAULT_GOAL := help
-.PHONY: help demo test documents vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-scenarios vm-held changes profiles distribution corpus readers playground playground-test bulk-test check format bench bench-parse growth fuzz bench-check bench-vm clean
+.PHONY: help demo test documents vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-scenarios vm-held changes profiles distribution corpus readers playground playground-test bulk-test check format bench bench-parse growth fuzz bench-check bench-lines bench-vm clean
 KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
@@ -34,6 +34,7 @@ help:
 	@echo 'make format               put the code into its format'
 	@echo 'make bench [BEFORE=DIR]   benchmarks, as ratios measured side by side; of an older checkout, too; ONLY=hit, RECORD=1'
 	@echo 'make bench-parse          how fast traces are parsed, beside other parsers; writes docs/bench-parse.md; minutes'
+	@echo 'make bench-lines         what a printed line costs in CPU time, beside cat trace_pipe (COUNT=200000)'
 	@echo 'make bench-check          a short run, compared with the last recorded figures; it warns and never fails'
 	@echo 'make documents DIRECTORY=…  look in the five documents for what the list of items and the replays leave out'
 	@echo 'make growth               what operations cost with many probes, instances and events; writes docs/growth.md'
@@ -157,6 +158,11 @@ bench-parse: $(VENV)/.dev
 
 growth: $(VENV)/.dev
 	$(PY) tools/growth.py
+
+# not LINES, which a shell may say of its terminal
+COUNT ?= 200000
+bench-lines: $(VENV)/.dev
+	$(PY) tools/bench_lines.py $(COUNT)
 
 bench-check: $(VENV)/.dev
 	$(PY) tools/bench.py --check
