@@ -105,4 +105,4 @@ def test_sixty_thousand_functions_are_looked_through_at_once(tmp_path: object) -
     began = time.process_time()
     assert Offered(f"local:{directory}").functions("vfs_") == ["vfs_readlink"]
     assert len(Offered(f"local:{directory}").functions("some_")) == 60_000
-    assert time.process_time() - began < 1  # 0.05 s where it was written
+    assert time.process_time() - began < 1
