@@ -14,6 +14,8 @@ from kprobe_vm.sides.symbols import Symbols
 
 __all__ = ["Quiet", "quiet_guest"]
 
+_READAHEAD = ("ksys_readahead", "SyS_readahead", "sys_readahead")  # by its names of 4.18 and before
+
 
 class Quiet(NamedTuple):
     """A guest, as one side of a comparison, and what it has."""
@@ -27,7 +29,8 @@ def quiet_guest(kernel: str, *, progress: Callable[[str], None] = lambda line: N
     guest: VmTracefs = open_vm(kernel, progress=progress)
     files = guest.machine.files
     symbols = Symbols.read(files.read("proc/kallsyms"))
-    _seed_hashes(guest, dict(symbols.text)["ksys_readahead"])
+    known = dict(symbols.text)
+    _seed_hashes(guest, next(known[name] for name in _READAHEAD if name in known))
     # who deletes a probe waits for all CPUs, which is most of the time that a campaign takes
     files.write("sys/kernel/rcu_expedited", b"1")
     # a breakpoint that became a jump leaves other flags in its records, and when it does is chance

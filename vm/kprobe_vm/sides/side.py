@@ -241,7 +241,7 @@ class Side:
         return chosen[1] if chosen else text.strip()
 
     def _measure_id(self) -> int:
-        self.tracefs.write("kprobe_events", b"p:zz_id/zz_id ksys_fadvise64_64")
+        self.tracefs.write("kprobe_events", b"p:zz_id/zz_id vfs_read")
         number = int(self.tracefs.read("events/zz_id/zz_id/id"))
         self.tracefs.write("kprobe_events", b"-:zz_id/zz_id")
         return number
