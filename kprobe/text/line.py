@@ -29,7 +29,7 @@ from kprobe.text.records import (
     Value,
 )
 from kprobe.text.syscall import CALL, SystemCall, called, described, opens
-from kprobe.text.tokens import Reading, pairs, probe_arguments
+from kprobe.text.tokens import Reading, Readings, pairs
 
 _NAME = re.compile(rb"([^\s:]+)(?: <[0-9a-f]+>)?: +(?:\(([^()\n]*)\))?")
 _MARK = re.compile(MARK)
@@ -73,6 +73,7 @@ class Lines:
         "_is_settled",
         "_old",
         "_prefixed",
+        "_readings",
         "_reported",
         "_sites",
     )  # fmt: skip
@@ -84,11 +85,13 @@ class Lines:
         self._sites: dict[bytes, Site] = {}
         self._reported: dict[bytes, Site] = {}
         self._frames: dict[bytes, CodeAddress] = {}
+        self._readings = Readings()
         self.begin()
 
     def begin(self) -> None:
         """Forget what was known of the kernel: another trace may be another's."""
         self._prefixed = False  # a number had 0x, so those without are decimal
+        self._readings.forget()
         self._old = False  # one that would have it had none, so those without are hexadecimal
 
     @property
@@ -172,7 +175,7 @@ class Lines:
 
     def _look(self, rest: bytes, is_decimal: bool) -> Reading:
         """Read arguments whose format isn't known."""
-        found = probe_arguments(rest, decimal=is_decimal or self._prefixed)
+        found = self._readings.read(rest, decimal=is_decimal or self._prefixed)
         if not self._prefixed and b"=0x" in rest and b'"' not in rest and found[3]:
             self._prefixed = True
         return found
@@ -212,7 +215,7 @@ class Lines:
         site = self._site_of(line, text)
         if site.address is not None:
             if site.arguments is None:
-                fields, guessed, *_ = probe_arguments(rest, decimal=decimal(line) or self._prefixed)
+                fields, guessed, *_ = self._readings.read(rest, decimal=decimal(line) or self._prefixed)
                 return self._event(line, site, fields, raw, False, guessed)
             # a record that lost nothing but its newline
             if (record := self.record(line, rest, raw)) is not None:
@@ -283,7 +286,9 @@ class Lines:
         known = self._site_of(line, site)
         if known.address is None:
             return False
-        return known.arguments.opens(rest) if known.arguments is not None else probe_arguments(rest)[4]
+        if known.arguments is not None:
+            return known.arguments.opens(rest)
+        return self._readings.read(rest, decimal=decimal(line) or self._prefixed)[4]
 
     def _site(self, text: bytes, table: dict[bytes, Site]) -> Site:
         """Read ``name: (place)``."""

@@ -16,7 +16,18 @@ from kprobe.text.records import FAULT, NONE, Value
 _NAME = re.compile(rb" ([A-Za-z_]\w*)=")
 # A string ends where another argument or nothing follows; a quote before anything else belongs to the string.
 _CLOSE = re.compile(rb"\"(?= [A-Za-z_]\w*=[\"'({\-0-9A-Za-z_]|\r?\Z)")
-_BARE = re.compile(rb"[^\s\"{}']+(?: \[[^\]\s]+\])?(?= |\r?\Z)")
+# An argument that one look tells: a decimal number, one with 0x, such numbers in braces, other text without quotes, or
+# the quote that begins a string. The number of the last group says which.
+_ONE = rb"(?:-?\d{1,20}+|0x[0-9a-f]{1,16}+)"
+_ARGUMENT = re.compile(
+    rb" ([A-Za-z_]\w*)=(?:(?:(-?\d{1,20}+)|0x([0-9a-f]{1,16}+))(?= (?!\[)|\r?\Z)|"
+    rb"\{(" + _ONE + rb"(?:," + _ONE + rb")*+)\}|"
+    rb"([^\s\"{}']++(?: \[[^\]\s]+\])?)(?= |\r?\Z)|(\"))"
+)
+_DECIMAL: Final = 2
+_ARRAY: Final = 4
+_BARE: Final = 5
+_STRING: Final = 6
 _CHARACTER = re.compile(rb"'(.)'", re.S)
 _ELEMENT = re.compile(rb"'(.)'(?=[,}])|\"(.*?)\"(?=[,}])|([^,{}\"']+)", re.S)
 _NUMBER = re.compile(rb"(-?\d{1,20})|0x([0-9a-f]{1,16})")
@@ -25,6 +36,7 @@ _PAIR = re.compile(rb"(?:^|(?<=[ ,]))([A-Za-z_]\w*)=(.*?)(?=,? (?:==> )?[A-Za-z_
 _BETWEEN: Final = (b" ", b", ", b" ==> ", b", ==> ", b",")
 _BOTH = re.compile(rb"(0x[0-9a-f]{1,16}) \((-?\d{1,20})\)")
 _FAULT = b"(fault)"
+_QUOTE: Final = 34
 
 # How often the end of a string may be moved before the arguments are given up, and how many arguments may be read again
 # for that: a hostile string can offer many ends.
@@ -50,6 +62,11 @@ def scalar(text: bytes) -> Value:
     number = _NUMBER.fullmatch(text)
     if number is not None:
         return int(number[1]) if number[1] else int(number[2], 16)
+    return _word(text)
+
+
+def _word(text: bytes) -> Value:
+    """Read one unquoted value that isn't a number."""
     if text == _FAULT:
         return FAULT
     if b"+0x" in text and (place := find_place(decode(text))) is not None:
@@ -61,7 +78,7 @@ def _bare(text: bytes, *, decimal: bool) -> tuple[Value, int]:
     """Read one unquoted value, and say how sure it is."""
     number = _NUMBER.fullmatch(text)
     if number is None:
-        value = scalar(text)
+        value = _word(text)
         if isinstance(value, str):
             return value, _GUESS if _HEXADECIMAL.fullmatch(text) else _UNREAD
         return value, _SURE
@@ -98,16 +115,69 @@ def _array(body: bytes, position: int) -> tuple[Value, int, int] | None:
     return tuple(values), position + 1, max(doubt, _GUESS) if strings > 1 else doubt
 
 
-def _value(body: bytes, position: int, *, decimal: bool) -> tuple[Value, int, int] | None:
-    """Read a value that isn't a string, and say where it ends and how sure it is."""
-    bare = _BARE.match(body, position)
-    if bare is not None:
-        value, doubt = _bare(bare[0], decimal=decimal)
-        return value, bare.end(), doubt
-    if body[position : position + 1] == b"{":
-        return _array(body, position)
-    character = _CHARACTER.match(body, position)
-    return None if character is None else (decode(character[1]), character.end(), _SURE)
+def _numbers(text: bytes) -> tuple[int, ...]:
+    parts = text.split(b",")
+    return tuple([int(part, 16 if b"x" in part else 10) for part in parts] if b"x" in text else map(int, parts))
+
+
+def _argument(body: bytes, position: int, decimal: bool) -> _Argument | None:
+    """Read the argument at a position; None if there is none, or its value has no form that a kernel prints."""
+    found = _ARGUMENT.match(body, position)
+    if found is None:
+        return _rare(body, position)
+    kind, end = found.lastindex, found.end()
+    label = found[1].decode()
+    if kind == _DECIMAL:
+        digits = found[2]
+        # one digit is the same in both bases, and hexadecimal numbers have no sign and at most 16 digits
+        sure = decimal or len(digits) == 1 or digits[0] == 45 or len(digits) > 16
+        return label, found.start(2), end, int(digits), _SURE if sure else _GUESS, False
+    if kind == _BARE:
+        return label, found.start(5), end, *_bare(found[5], decimal=decimal), False
+    if kind == _ARRAY:
+        return label, found.start(4) - 1, end, _numbers(found[4]), _SURE, False
+    if kind == _STRING:
+        close = _CLOSE.search(body, end)
+        if close is None:
+            return None
+        return label, end - 1, close.end(), decode(body[end : close.start()]), _SURE, True
+    return label, found.start(3) - 2, end, int(found[3], 16), _SURE, False
+
+
+def _rare(body: bytes, position: int) -> _Argument | None:
+    """Read an argument that is a character, or an array of characters, strings or places."""
+    name = _NAME.match(body, position)
+    if name is None:
+        return None
+    start = name.end()
+    if body[start : start + 1] == b"{":
+        read = _array(body, start)
+        return None if read is None else (name[1].decode(), start, read[1], read[0], read[2], False)
+    character = _CHARACTER.match(body, start)
+    if character is None:
+        return None
+    return name[1].decode(), start, character.end(), decode(character[1]), _SURE, False
+
+
+class Readings:
+    """Reads arguments, and those of the text that it was asked for last only once: broken text is asked for often."""
+
+    __slots__ = ("_body", "_decimal", "_reading")
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget the last text."""
+        self._body, self._decimal, self._reading = b"", False, probe_arguments(b"")
+
+    def read(self, body: bytes, *, decimal: bool) -> Reading:
+        """Do what `probe_arguments` does; the fields are the caller's."""
+        if body != self._body or decimal != self._decimal:
+            self._reading = probe_arguments(body, decimal=decimal)
+            self._body, self._decimal = body, decimal
+        fields, guessed, complete, whole, opens = self._reading
+        return fields.copy(), guessed, complete, whole, opens
 
 
 def probe_arguments(body: bytes, *, decimal: bool = False) -> Reading:
@@ -123,26 +193,16 @@ def probe_arguments(body: bytes, *, decimal: bool = False) -> Reading:
     end = len(body) - (body[-1:] == b"\r")
     position = again = 0
     for _ in range(_TRIES):
-        while position < end and (name := _NAME.match(body, position)) is not None:
-            label, start = name[1].decode(), name.end()
+        while position < end and (argument := _argument(body, position, decimal)) is not None:
+            label = argument[0]
             if label in names:
                 break  # the kernel lets no two arguments have the same name
-            if body[start : start + 1] == b'"':
-                close = _CLOSE.search(body, start + 1)
-                if close is None:
-                    opens = True
-                    break
-                position = close.end()
-                found.append((label, start, position, decode(body[start + 1 : position - 1]), _SURE, True))
-            else:
-                value = _value(body, start, decimal=decimal)
-                if value is None:
-                    break
-                position = value[1]
-                found.append((label, start, position, value[0], value[2], False))
             names.add(label)
+            found.append(argument)
+            position = argument[2]
         if position == end:
             return _reading(body, found, whole=True, opens=False)
+        opens = opens or _opens(body, position, names)
         if best is None:
             best = list(found)
         again += len(found)
@@ -152,6 +212,14 @@ def probe_arguments(body: bytes, *, decimal: bool = False) -> Reading:
         names = {argument[0] for argument in found}
         position = moved
     return _reading(body, _further(body[:end], best or [], decimal=decimal), whole=False, opens=opens)
+
+
+def _opens(body: bytes, position: int, names: set[str]) -> bool:
+    """Say whether a string begins at a position that has no end."""
+    name = _NAME.match(body, position)
+    if name is None or body[name.end() : name.end() + 1] != b'"' or name[1].decode() in names:
+        return False
+    return _CLOSE.search(body, name.end() + 1) is None
 
 
 def _moved(body: bytes, found: list[_Argument]) -> int | None:
@@ -173,24 +241,22 @@ def _further(body: bytes, found: list[_Argument], *, decimal: bool) -> list[_Arg
         label = name[1].decode()
         if label not in names:
             names.add(label)
-            cuts.append((label, name.start(), name.end()))
+            cuts.append((label, *name.span()))
     following = cuts[0][1] if cuts else len(body)
     if found and following > position:
         label, start, *_ = found.pop()
         found.append((label, start, following, decode(body[start:following]), _UNREAD, False))
     ends = [at for _, at, _ in cuts[1:]] + [len(body)]
-    for (label, _, start), end in zip(cuts, ends, strict=False):
-        text = body[start:end]
-        if not text and end == len(body):
+    add = found.append
+    for (label, at, start), end in zip(cuts, ends, strict=False):
+        if start == end == len(body):
             break  # the kernel broke off after the name
-        if len(text) > 1 and text[:1] == text[-1:] == b'"':
-            found.append((label, start, end, decode(text[1:-1]), _GUESS, True))
-            continue
-        read = _value(text, 0, decimal=decimal)
-        if read is None or read[1] != len(text):
-            found.append((label, start, end, decode(text), _UNREAD, False))
+        if end - start > 1 and body[start] == body[end - 1] == _QUOTE:
+            add((label, start, end, decode(body[start + 1 : end - 1]), _GUESS, True))
+        elif (read := _argument(body[at:end], 0, decimal)) is None or read[2] != end - at:
+            add((label, start, end, decode(body[start:end]), _UNREAD, False))
         else:
-            found.append((label, start, end, read[0], max(_GUESS, read[2]), False))
+            add((label, start, end, read[3], read[4] or _GUESS, False))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Text made to be slow to read: no line costs much more than `make fuzz` allows, a millisecond for each KiB of it."""
+"""Text made to be slow to read: no line costs much more than `make fuzz` allows, a millisecond for each 2 KiB of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from kprobe.text import Event, Parser, StackTrace, parse
+from kprobe.text import Event, Parser, StackTrace, parse, tokens
 
 HEAD = b"            bash-42      [001] .....    11.791146: "
 RETURN = HEAD + b"ret: (f+0x0/0x1) ret=3\n"
@@ -35,6 +35,9 @@ def fuzz(loaded: Callable[[Path], ModuleType]) -> ModuleType:
         # a call chain of perf script with many parentheses
         (0, b"qemu 1/2 [000] 22275.020343: p:e: (ffffffff813485a0)\n\tff " + b" (" * 1400 + b"\n"),
         (0, HEAD + b'e: (f) s="' + b'" a="' * 800 + b"\n"),
+        # 500 arguments, broken off, that were read ten times; and such as are no numbers
+        (0, RETURN + HEAD + b"x: (f+0x0/0x1)" + b"".join(b" a%d={1,2}" % i for i in range(330)) + b" a\n" + RETURN),
+        (0, RETURN + HEAD + b'x: (f+0x0/0x1) s="' + b"".join(b" a%d=ff" % i for i in range(500)) + b"\n" + RETURN),
         (0, (RETURN + b"\n" * 50) * 80),
         (0, HEAD + b"<stack trace>\n" + b"".join(b" => f%d+0x1/0x2\n" % i for i in range(300))),
     ],
@@ -46,6 +49,29 @@ def test_no_line_takes_long(fuzz: ModuleType, known: int, text: bytes) -> None:
     parser.close()
     times = fuzz.slow(lambda: (parser.feed(text), parser.close()), text.count(b"\n"), len(text))
     assert times < SLACK
+
+
+def test_lines_that_are_the_same_share_no_fields() -> None:
+    one, two = (record for record in parse((HEAD + b"x: (f+0x0/0x1) a=1 b\n") * 2) if isinstance(record, Event))
+    assert one.fields == two.fields == {"a": "1 b"}
+    assert isinstance(one.fields, dict)
+    one.fields["a"] = "other"
+    assert two.fields == {"a": "1 b"}
+
+
+def test_broken_text_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+
+    def noted(body: bytes, *, decimal: bool = False) -> tokens.Reading:
+        read.append(body)
+        return probe_arguments(body, decimal=decimal)
+
+    probe_arguments = tokens.probe_arguments
+    parser = Parser()
+    monkeypatch.setattr(tokens, "probe_arguments", noted)
+    parser.feed(RETURN + HEAD + b"x: (f+0x0/0x1) a=1 b\n" + RETURN)
+    parser.close()
+    assert read.count(b" a=1 b") == 1
 
 
 def test_the_fuzzer_tells_a_slow_text_and_checks_its_seeds(fuzz: ModuleType) -> None:
