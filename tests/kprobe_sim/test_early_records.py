@@ -111,23 +111,32 @@ def test_the_returns_that_werent_missed(series: str) -> None:
     assert kernel.tracefs.read("trace") == text  # which is whole
 
 
-def opens(kernel: SimulatedKernel, series: str, text: bytes, stacks: list[int] | None = None) -> None:
-    """Play the records of ent and ret."""
+def probed(kernel: SimulatedKernel, series: str) -> None:
+    """Define ent and ret as they were for the recordings."""
     kind = "x32" if series in ("4.9", "4.14", "4.19", "5.4") else "u32"
     kernel.tracefs.write("kprobe_events", f"p:ent do_sys_open dfd=%di:s32 s=+0(%si):string flags=%dx:{kind}\n".encode())
     kernel.tracefs.write("kprobe_events", b"r:ret do_sys_open ret=$retval:s32 raw=$retval\n")
+
+
+def opened(kernel: SimulatedKernel, hit: Hit, task: Task) -> None:
+    """Play a record of ent or ret."""
+    enable_only(kernel, hit.event)
+    words = {"task": task, "cpu": hit.cpu, "at": hit.at, "context": hit.context}
+    if hit.event == "ent":
+        found = re.fullmatch(rb'\(\S+\) dfd=(-?\d+) s="(.*)" flags=(\w+)', hit.rest)
+        assert found is not None
+        args = (int(found[1]) & 0xFFFFFFFF, found[2], int(found[3], 16))
+        kernel.call("do_sys_open", args=args, returns=None, **words)  # type: ignore[arg-type]
+    else:
+        value = int(hit.rest.rpartition(b"raw=")[2], 16)
+        kernel.call("do_sys_open", returns=value, caller=hit.caller, duration=0, **words)  # type: ignore[arg-type]
+
+
+def opens(kernel: SimulatedKernel, series: str, text: bytes, stacks: list[int] | None = None) -> None:
+    """Play the records of ent and ret."""
+    probed(kernel, series)
     for number, hit in enumerate(hits(text)):
-        task = hit.task if stacks is None else hit.task._replace(user_stack=(stacks[number],))
-        enable_only(kernel, hit.event)
-        words = {"task": task, "cpu": hit.cpu, "at": hit.at, "context": hit.context}
-        if hit.event == "ent":
-            found = re.fullmatch(rb'\(\S+\) dfd=(-?\d+) s="(.*)" flags=(\w+)', hit.rest)
-            assert found is not None
-            args = (int(found[1]) & 0xFFFFFFFF, found[2], int(found[3], 16))
-            kernel.call("do_sys_open", args=args, returns=None, **words)  # type: ignore[arg-type]
-        else:
-            value = int(hit.rest.rpartition(b"raw=")[2], 16)
-            kernel.call("do_sys_open", returns=value, caller=hit.caller, duration=0, **words)  # type: ignore[arg-type]
+        opened(kernel, hit, hit.task if stacks is None else hit.task._replace(user_stack=(stacks[number],)))
 
 
 @pytest.mark.parametrize("series", SERIES[1:])

@@ -17,7 +17,13 @@ from .test_early_records import opens, shown
 
 EARLY = Path(__file__).parents[2] / "fixtures" / "early"
 OLD = ("3.2", "3.13", "4.4", "4.19")
-TRACES = [(path.parent.name, path.stem) for series in OLD for path in sorted((EARLY / series).glob("*.trace"))]
+OPTIONS = ("block", "event-fork", "noannotate", "nomarkers", "noprint-parent", "sym-offset")
+NAMES = (
+    *(f"03_opt_{option}" for option in OPTIONS),
+    *("05_lost.cpu0", "05_lost.cpu1", "05_lost_after_pipe", "05_nooverwrite", "06_pipe2_rest"),
+    *("13_instance_top", "14_snapshot_trace", "18_disabled", "18_trace_filtered", "18_trace_while_on"),
+)
+TRACES = [(series, name) for series in OLD for name in NAMES if (EARLY / series / f"{name}.trace").exists()]
 LOST = {"05_lost.cpu0", "05_lost.cpu1", "05_lost_after_pipe"}
 
 
