@@ -69,8 +69,8 @@ def test_kprobe_corpus() -> None:
     )
     offered = {name for name in vars(kprobe.corpus.Entry) if not name.startswith("_")}
     assert offered == {
-        "about", "definitions", "files", "format_files", "formats", "kernel", "name", "place", "text", "truth",
-        "truth_lines",
+        "about", "dat_truth", "definitions", "files", "format_files", "formats", "kernel", "name", "place", "text",
+        "truth", "truth_lines",
     }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import os
 from fnmatch import fnmatchcase
 
 from kprobe.corpus.archive import entries_of_archive, verified
-from kprobe.corpus.entry import DAT, FILES, CorpusError, Entry
+from kprobe.corpus.entry import DAT, DAT_TRUTH, FILES, CorpusError, Entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _in_directory(directory: str) -> Iterator[Entry]:
 
 def _files(home: str) -> dict[str, bytes]:
     files = {}
-    for file in (*FILES, DAT):
+    for file in (*FILES, DAT, DAT_TRUTH):
         try:
             with open(os.path.join(home, file), "rb") as opened:
                 files[file] = opened.read()

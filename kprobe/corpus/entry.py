@@ -16,6 +16,9 @@ TRUTH = "truth.jsonl"
 FILES = (TEXT, TRUTH, "formats", "kprobe_events", ABOUT)
 """What each entry's directory holds."""
 DAT = "trace.dat"  # the same records as trace-cmd has them, which entries of the simulator have
+DAT_TRUTH = (
+    "trace.dat.jsonl"  # what is true of that: its times are absolute and its tasks' names whole, whatever the options
+)
 
 _HEADING = "== "
 
@@ -59,8 +62,11 @@ class Entry:
 
     def truth(self) -> list[dict[str, Any]]:
         """Give what the text says, a dictionary for each record; bytes that aren't UTF-8 are lone surrogates."""
-        lines = self.truth_lines.splitlines()
-        return [self._json(f"{TRUTH}, line {number}", line) for number, line in enumerate(lines, 1)]
+        return self._records(TRUTH)
+
+    def dat_truth(self) -> list[dict[str, Any]]:
+        """Give what the trace.dat says, likewise; without a file of that, what the text says."""
+        return self._records(DAT_TRUTH if DAT_TRUTH in self.files else TRUTH)
 
     @property
     def format_files(self) -> dict[str, str]:
@@ -81,6 +87,10 @@ class Entry:
 
     def __repr__(self) -> str:
         return f"Entry({self.kernel!r}, {self.name!r})"
+
+    def _records(self, file: str) -> list[dict[str, Any]]:
+        lines = self.files[file].splitlines()
+        return [self._json(f"{file}, line {number}", line) for number, line in enumerate(lines, 1)]
 
     def _json(self, what: str, data: bytes) -> dict[str, Any]:
         try:

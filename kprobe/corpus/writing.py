@@ -7,7 +7,7 @@ import json
 import os
 from hashlib import sha256
 
-from kprobe.corpus.entry import ABOUT, DAT, FILES, TEXT, TRUTH, CorpusError, Entry
+from kprobe.corpus.entry import ABOUT, DAT, DAT_TRUTH, FILES, TEXT, TRUTH, CorpusError, Entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def write(entry: Entry, directory: str) -> None:
     home = os.path.join(directory, entry.kernel, entry.name)
     try:
         os.makedirs(home, exist_ok=True)
-        for file in (*FILES, *([DAT] if DAT in entry.files else [])):
+        for file in (*FILES, *(one for one in (DAT, DAT_TRUTH) if one in entry.files)):
             with open(os.path.join(home, file), "wb") as out:
                 out.write(entry.files[file])
     except OSError as error:

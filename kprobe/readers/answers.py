@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     Record = dict[str, Any]
@@ -17,6 +18,9 @@ NO_RECORD = "no record"  # the type of an answer's line that isn't one; "why" sa
 IGNORED = ("header", "crashed")  # types that are no records of the trace
 CLOCKS = ("time", "count", "elapsed", "elapsed count")
 LONGEST = 200  # characters of a bad line that are shown
+
+
+_PLACE = re.compile(r"([^\s+]+)\+0x([0-9a-f]+)(?:/0x[0-9a-f]+)?(?: \[[^\s\]]+\])?")
 
 
 def _is_number(value: object) -> bool:
@@ -81,3 +85,29 @@ def record_of(line: bytes) -> Record:
         if check is not None and not check[0](value):
             return {"type": NO_RECORD, "why": f"{key!r} isn't {check[1]}", "text": shown}
     return read_
+
+
+def sizeless(records: Iterable[Record]) -> list[Record]:
+    """Return records of a trace.dat with places and times as its readers have them in common.
+
+    A place is a function and how far within it: sizes of functions and names of modules aren't in the file, and some
+    print no offset of 0.  Times are rounded to microseconds, as in text.
+    """
+    return [_sizeless(record) for record in records]
+
+
+def _sizeless(record: Record) -> Record:
+    places: Record = {key: _place(record[key]) for key in ("address", "caller") if key in record}
+    if isinstance(stamp := record.get("timestamp"), int):
+        places["timestamp"] = (stamp + 500) // 1000 * 1000
+    fields = record.get("fields")
+    if isinstance(fields, dict):
+        places["fields"] = {name: _place(value) for name, value in fields.items()}
+    return {**record, **places}
+
+
+def _place(value: object) -> object:
+    found = _PLACE.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return value
+    return found[1] if int(found[2], 16) == 0 else f"{found[1]}+0x{found[2]}"

@@ -6,9 +6,9 @@ import os
 import tempfile
 from typing import NamedTuple
 
-from kprobe.corpus.entry import TEXT
+from kprobe.corpus.entry import DAT, TEXT
 from kprobe.corpus.writing import write
-from kprobe.readers.answers import EVENT, read
+from kprobe.readers.answers import EVENT, read, sizeless
 from kprobe.readers.comparison import Comparison, compare, of_types, settle
 from kprobe.readers.running import ANSWERED, Outcome, Program, StayingProgram
 
@@ -57,8 +57,10 @@ class Reader(NamedTuple):
 
     def result(self, entry: Entry, outcome: Outcome) -> Result:
         """Compare what the command answered; the parser is held to all that it isn't silent of."""
-        answers = of_types(read(outcome.output), self.types)
-        found = compare(of_types(entry.truth(), self.types), answers)
+        truths, answers = entry.truth(), read(outcome.output)
+        if self.file == DAT:
+            truths, answers = sizeless(entry.dat_truth()), sizeless(answers)
+        found = compare(of_types(truths, self.types), of_types(answers, self.types))
         return Result(entry, outcome.state, outcome.words, outcome.seconds, found)
 
 

@@ -55,4 +55,6 @@ def write_entry(directory: Path, rendering: Rendering, facts: Mapping[str, Any])
     (directory / "kprobe_events").write_bytes(definitions.encode("latin-1"))
     if rendering.dat:
         (directory / "trace.dat").write_bytes(rendering.dat)
+        paged = "".join(json.dumps(record) + "\n" for record in rendering.dat_truth)
+        (directory / "trace.dat.jsonl").write_text(paged, "utf-8")
     (directory / "about.json").write_text(json.dumps(facts, indent=1) + "\n", "utf-8")

@@ -21,7 +21,7 @@ class Rendering(NamedTuple):
 
     `text` is what the kernel printed, `truth` what each of its lines says, in the records' schema, `formats` the format
     files of the enabled events by their paths, `definitions` the lines of dynamic_events, `dat` the
-    records as a trace.dat, where that was asked for and can be made.
+    records as a trace.dat, where that was asked for and can be made, and `dat_truth` what each of those says.
     """
 
     text: bytes
@@ -29,6 +29,7 @@ class Rendering(NamedTuple):
     formats: dict[str, str]
     definitions: list[str]
     dat: bytes = b""
+    dat_truth: Sequence[dict[str, Any]] = ()
 
 
 def render(
@@ -79,4 +80,8 @@ def rendered(
     records = truth.records(playing.entries, of_pipe=scenario.reads_pipe)
     has_pages = dat and not scenario.reads_pipe
     pages = trace_dat(machine, scenario.prefix, playing.enabled(), clock, playing.text) if has_pages else b""
-    return Rendering(playing.text, records, formats, definitions, pages)
+    if not pages:
+        return Rendering(playing.text, records, formats, definitions)
+    truth = Truth(machine, playing.instance, playing.probes, of_text=False)
+    paged = truth.records(playing.entries, of_pipe=scenario.reads_pipe)
+    return Rendering(playing.text, records, formats, definitions, pages, paged)

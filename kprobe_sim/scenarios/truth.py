@@ -14,6 +14,7 @@ from typing import Any
 
 from kprobe_sim.events.event import StaticEvent
 from kprobe_sim.events.instance import Instance
+from kprobe_sim.events.options import TraceOptions
 from kprobe_sim.fetch.argument import FetchArg
 from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.machine.clock import ns2usecs
@@ -28,6 +29,7 @@ from kprobe_sim.text.render import flag_letters
 _HEADER = struct.Struct("<HBBi")
 _CODED = ("raw", "hex", "bin")
 _TEXT: Mapping[str, Any] = {"type": "unparsed", "ambiguous": ["type"]}  # that of a mark alone may look like anything
+_PLAIN = TraceOptions({"context-info": True, "irq-info": True, "annotate": True})
 _LATENCY_COMM = 8  # bytes of it that latency-format shows
 _ULONG_MAX = 2**64 - 1
 # what the kernel begins a line with, in any layout: a mark that holds such a line may as well be two records
@@ -39,10 +41,13 @@ _SHOWN = re.compile(r"(\w+)=(?:0x)?%[-0-9]*(?:hh|h|ll|l|L)?([dusxi])")
 class Truth:
     """Says what is true of the entries of an instance, as its options are."""
 
-    def __init__(self, kernel: SimulatedKernel, instance: Instance, probes: Sequence[Probe]) -> None:
+    def __init__(
+        self, kernel: SimulatedKernel, instance: Instance, probes: Sequence[Probe], *, of_text: bool = True
+    ) -> None:
+        """Know what was recorded; unless `of_text`, options change nothing, as of the pages of the buffer."""
         self._machine = kernel.machine
         self._instance = instance
-        self._options = instance.options
+        self._options = instance.options if of_text else _PLAIN
         self._events = kernel.events
         gates, user_stack = kernel.gates, instance.tracing.user_stack_type
         self._builtin = (TRACE_PRINT, TRACE_STACK, gates.raw_data_type, user_stack)
@@ -163,7 +168,8 @@ class Truth:
     def _places(self, event: ProbeEvent, data: bytes) -> dict[str, str]:
         addresses = [address for (address,) in struct.iter_unpack("<Q", data[8 : event.start])]
         if len(addresses) == 2:
-            return {"address": self._place(addresses[0], False), "caller": self._place(addresses[1], True)}
+            by_text = self._options is not _PLAIN
+            return {"address": self._place(addresses[0], not by_text), "caller": self._place(addresses[1], True)}
         return {"address": self._place(addresses[0], True)} if addresses else {}
 
     def _values(self, event: ProbeEvent, arguments: Sequence[FetchArg], data: bytes) -> dict[str, Any]:

@@ -42,6 +42,22 @@ def test_trace_cmd(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert examples[0] == ("fields.b", [25972, 29816], [0, 0])
 
 
+def test_what_only_the_text_has_is_not_held_against_a_reader_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Times since the trace began, functions' sizes; and strings with quotes and newlines, static events, are read."""
+    for scenario in ("latency_format", "symbols", "string_newline", "raw_syscalls"):
+        argv = [sys.executable, "-m", "kprobe_sim", "text", scenario, "--kernels", "6.1", "-o", str(tmp_path)]
+        subprocess.run(argv, check=True)
+    right = [("latency_format", 6, 0, 0), ("raw_syscalls", 8, 0, 0), ("string_newline", 5, 0, 0), ("symbols", 3, 0, 0)]
+    assert entries(tmp_path, capsys, "sh", "-c", OURS)[:2] == (0, right)
+    first = json.loads((tmp_path / "6.1" / "latency_format" / "trace.dat.jsonl").read_text().partition("\n")[0])
+    assert (first["timestamp"], first["clock"]) == (10000102000, "time")
+    if shutil.which("trace-cmd") is None:
+        pytest.skip("no trace-cmd in the path")
+    assert entries(tmp_path, capsys, sys.executable, str(ADAPTER))[:2] == (0, right)
+
+
 def test_ours(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert entries(directory, capsys, "sh", "-c", OURS) == (
         0, [("arrays", 3, 0, 0), ("string_spaces", 4, 0, 0)], [],
