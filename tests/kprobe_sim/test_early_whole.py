@@ -9,8 +9,9 @@ import pytest
 
 from kprobe_sim import SimulatedKernel
 
+from .played import play
 from .test_early_records import enable_only, hits, opened, opens, probed, shown
-from .test_early_traces import calls, plain, replay, traced
+from .test_early_traces import ARGUMENT, calls, plain, replay, traced
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 OLD = ("3.2", "3.13", "4.4", "4.19")
@@ -124,6 +125,19 @@ def test_the_counter_in_latency_format(series: str) -> None:
     replay(kernel, recorded(series, "04_clock_counter"))
     kernel.top.started = 1  # one count before the first that was recorded
     assert plain(kernel.tracefs.read("trace")) == plain(text)
+
+
+@pytest.mark.parametrize(("series", "began"), [("4.4", 2925), ("4.19", 4182)])
+def test_ticks_in_both_formats(series: str, began: int) -> None:
+    """The clock uptime, of 250 ticks a second; latencies are relative to when it was chosen."""
+    kernel = traced(series, [], "uptime")
+    text = recorded(series, "04_clock_uptime")
+    made = [call._replace(at=call.at // 10**9 * 10**9 // 250) for call in calls(text)]
+    play(kernel, made, "do_sys_open", ARGUMENT)
+    assert plain(kernel.tracefs.read("trace")) == plain(text)
+    kernel.top.started = began
+    kernel.tracefs.write("trace_options", b"latency-format")
+    assert plain(kernel.tracefs.read("trace")) == plain(recorded(series, "04_clock_uptime_latency"))
 
 
 def fill_rings(kernel: SimulatedKernel, beyond: int = 0) -> None:
