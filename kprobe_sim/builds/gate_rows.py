@@ -81,7 +81,7 @@ ROWS: tuple[Gate, ...] = (
             ((5, 11, 0), errno.EINVAL),
             ((5, 13, 0), errno.EOPNOTSUPP),
         ),
-        "commit 6256e668b7af; an iret in guests of 5.4.0 (taken), 5.10.262 (backport), 6.1, 6.12, 7.2 and 7.3",
+        "commit 6256e668b7af; an iret in guests of 5.4.273 (taken), 5.10.262 (backport), 6.1, 6.12, 7.2 and 7.3",
     ),
     _since("endbr", (6, 12, 0), "docs/kernel/places.md#endbr (CONFIG_X86_KERNEL_IBT of the recorded builds)"),
     Gate("argument_size", ((_START, 63), ((7, 3, 0), 255)), "docs/kernel/arguments.md#length-of-an-argument"),

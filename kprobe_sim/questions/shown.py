@@ -70,8 +70,8 @@ QUESTIONS = (
             _OPEN,
             *_SHOWN,
         ),
-        r"workload-.*: [qr]: \((__x64_sys_openat|\[unknown/kretprobe'd\])",
-        {"__x64_sys_openat": True, "[unknown/kretprobe'd]": False},
+        r"workload-.*: [qr]: \((__x64_sys_openat|do_syscall_64|\[unknown/kretprobe'd\])",
+        {"__x64_sys_openat": True, "do_syscall_64": True, "[unknown/kretprobe'd]": False},  # or what it jumped from
     ),
     Question(
         "trampoline_by_name",

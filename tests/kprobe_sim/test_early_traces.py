@@ -40,7 +40,7 @@ ARGUMENT = re.compile(rb"(\w+)=(\".*?\"(?= flags=)|\(fault\)|\S+)")
 def whole(series: str, rest: bytes, shown: list[int | str]) -> list[int | str]:
     """Return the call chain of which a stack was shown, from the caller on."""
     caller = re.match(rb"\((\S+) (?:<[0-9a-f]{16}> )?<- ", rest)
-    if series in ("3.13", "4.4") and caller is None:  # without frame pointers all that there is: the trampoline
+    if series in ("3.13", "4.4", "5.4") and caller is None:  # without frame pointers all that there is: the trampoline
         return ["kretprobe_trampoline+0x0"]
     if series in (
         "4.9",
@@ -49,6 +49,8 @@ def whole(series: str, rest: bytes, shown: list[int | str]) -> list[int | str]:
         "5.4",
     ):  # the function, or at a return the trampoline, stands before what is above the caller
         shown = shown[1:]
+    if series == "5.4" and caller is not None:  # this unwinder ends at the trampoline; the rest it leaves out
+        shown = ["entry_SYSCALL_64_after_hwframe+0x5c"]
     return ["do_sys_open+0x1" if caller is None else caller[1].decode(), *shown]
 
 

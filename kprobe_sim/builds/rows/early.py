@@ -87,8 +87,8 @@ EARLY: tuple[Gate, ...] = (
     Gate("entry_stack", ((START, "callers"), ((4, 9, 0), "function")), "recorded traces 4.4 and 4.9: stacktrace"),
     Gate(
         "return_stack",
-        ((START, "above"), ((4, 9, 0), "both"), ((5, 10, 0), "usual")),
-        "recorded traces 3.2 to 5.10: stacktrace",
+        ((START, "above"), ((4, 9, 0), "both"), ((5, 4, 0), "usual")),
+        "recorded traces 3.2 to 5.4: stacktrace",
     ),
     Gate("last_byte_unused", ((START, True), ((4, 4, 0), False)), "recorded traces 3.2 and 4.4: a path of 3,999 bytes"),
     Gate(
@@ -116,12 +116,12 @@ EARLY: tuple[Gate, ...] = (
     ),
     since("strings_told_apart", (5, 10, 0), "recorded traces 5.4 and 5.10: 's=+0(%si):string' of an empty path"),
     since("percent_return", (5, 10, 0), "definitions 5.4 and 5.10: 'p:x do_sys_open%return'"),
-    since("capital_comm", (5, 10, 0), "definitions 5.4 and 5.10: 'a=$COMM'"),
+    since("capital_comm", (5, 4, 273), "definitions 4.19 and 5.4: 'a=$COMM'"),
     Gate("name_size", ((START, 64), ((5, 10, 0), 63)), "definitions 5.4 and 5.10: a name of 64 letters"),
     since("symbols_counted", (5, 10, 0), "definitions 5.4 and 5.10: 'p:x s_show', 'p ev do_sys_open'"),
     Gate(
         "refused_variables_oops",
         ((START, False), ((4, 17, 0), True), ((5, 10, 0), False)),
-        "a guest of 5.4.0-125: 'hist:keys=prev_pid:a=stacktrace' ends it; answers of 5.10",
+        "a guest of 5.4.273: 'hist:keys=prev_pid:a=stacktrace' ends it, as 'x=nosuch' does; answers of 5.10",
     ),
 )
