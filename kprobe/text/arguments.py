@@ -180,7 +180,7 @@ class Arguments:
     ones before the last end at the first place where the rest still fits; if there is another, they are guesses.
     """
 
-    __slots__ = ("_items", "_opening", "_parts", "_texts", "ends", "names", "read_text")
+    __slots__ = ("_items", "_opening", "_parts", "_refused", "_texts", "ends", "names", "read_text")
 
     def __init__(self, items: list[tuple[str, str]]) -> None:
         strings = [i for i, (_, spec) in enumerate(items) if spec == '"%s"']
@@ -210,6 +210,7 @@ class Arguments:
         self.read_text = _reader(pattern, plain, [name for name, _ in items], converts)
         """Reads the arguments in a text that was read as Latin-1; None if the text isn't theirs, whole."""
         self._opening = re.compile(opening.encode("latin-1"), re.S).match if opening else None
+        self._refused: bytes | None = None  # the last text that isn't that of the arguments
         self._items = items
         self.names = [name for name, _ in items]
         self._texts = [i for i, (_, spec) in enumerate(items) if '"%s"' in spec]
@@ -221,7 +222,12 @@ class Arguments:
 
     def read(self, body: bytes) -> dict[str, Value] | None:
         """Read the arguments; None if the text isn't theirs, whole."""
-        return self.read_text(body.decode("latin-1"))
+        if body == self._refused:
+            return None  # broken text is asked for often
+        found = self.read_text(body.decode("latin-1"))
+        if found is None:
+            self._refused = body
+        return found
 
     @property
     def is_open(self) -> bool:

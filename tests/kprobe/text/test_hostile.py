@@ -35,6 +35,8 @@ def fuzz(loaded: Callable[[Path], ModuleType]) -> ModuleType:
         # a call chain of perf script with many parentheses
         (0, b"qemu 1/2 [000] 22275.020343: p:e: (ffffffff813485a0)\n\tff " + b" (" * 1400 + b"\n"),
         (0, HEAD + b'e: (f) s="' + b'" a="' * 800 + b"\n"),
+        # an end of a string at each of 1,000 places, none of which fits, tried thirteen times
+        (1, RETURN + HEAD + b'e: (f+0x0/0x1) s="' + b' a="' * 1000 + b'" a=1 %\n' + RETURN),
         # 500 arguments, broken off, that were read ten times; and such as are no numbers
         (0, RETURN + HEAD + b"x: (f+0x0/0x1)" + b"".join(b" a%d={1,2}" % i for i in range(330)) + b" a\n" + RETURN),
         (0, RETURN + HEAD + b'x: (f+0x0/0x1) s="' + b"".join(b" a%d=ff" % i for i in range(500)) + b"\n" + RETURN),
