@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import errno
 
-from . import leftovers
+from . import leftovers, markers
+from .definition import parse
 from .errors import KprobeError
 from .instance import ROOM
+from .listing import find
 from .processes import PROC
+from .top_files import current, holders, is_value
+from .turn import Turn
 from .undo import GONE, full
 
 TYPE_CHECKING = False
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
 
     from .leftovers import Leftover
     from .listing import Line
+    from .markers import Kept
     from .tracefs import Tracefs
 
 
@@ -26,8 +31,9 @@ class Cleaning:
     that should have gone.
     """
 
-    def __init__(self, tracefs: Tracefs, is_dry: bool = False) -> None:
+    def __init__(self, tracefs: Tracefs, is_dry: bool = False, proc: str = PROC) -> None:
         self._tracefs = tracefs
+        self._proc = proc
         self._is_dry = is_dry
         self._gone: list[str] = []
         self.lines: list[str] = []
@@ -35,7 +41,7 @@ class Cleaning:
         self.has_failed = False
 
     def take(self, leftover: Leftover) -> None:
-        """Remove what there is of a session if its owner is dead: its instance, then its events.
+        """Remove what there is of a session if its owner is dead: its instance, then its events; put its files back.
 
         The kernel keeps an event (EBUSY) while an instance has it enabled.
         """
@@ -43,25 +49,88 @@ class Cleaning:
         if leftover.holder:
             self.lines.append(f"kept {directory or leftover.name}: {leftover.holder} may be using it")
             return
+        kept = [one for one in markers.read(self._tracefs) if one.session == leftover.name]
+        for marker in kept:
+            if marker.file:
+                with Turn(self._tracefs):
+                    self._take_file(marker, leftover.pid)
         if directory:
             if not self._do(directory, lambda: self._tracefs.rmdir(directory), "somebody reads there"):
                 return
             self._gone.append(directory)
             self._removed(directory, f"process {leftover.pid} is gone")
-        lines = leftovers.probes(self._tracefs) if leftover.events else {}
-        for event in leftover.events:
-            self._take_event(event, lines.get(event, []), is_named=not event.startswith(f"{leftover.name}/"))
-        if leftover.is_named and all(event.startswith(f"{leftover.name}/") for event in leftover.events):
-            self._doubt(directory)
+        self._take_events(leftover, kept)
 
-    def _take_event(self, event: str, here: list[Line], *, is_named: bool) -> None:
+    def _take_events(self, leftover: Leftover, kept: list[Kept]) -> None:
+        known = {one.event for one in kept}
+        for marker in kept:
+            if marker.definition:
+                with Turn(self._tracefs):
+                    known.add(self._take_marked(marker))
+        lines = leftovers.probes(self._tracefs) if leftover.events else {}
+        own = f"{leftover.name}/"
+        for event in leftover.events:
+            if event not in known and event in lines:
+                self._take_event(event, lines[event], is_named=not event.startswith(own))
+        if leftover.is_named and not kept and all(event.startswith(own) for event in leftover.events):
+            self._doubt(leftover.directory)
+
+    def _take_file(self, marker: Kept, pid: int) -> None:
+        """Put a file of the top level back, if it still holds what the session wrote and nobody else needs it."""
+        tracefs, path = self._tracefs, marker.file
+        if not markers.is_there(tracefs, marker.event):  # another came first
+            return
+        why = f"process {pid} is gone"
+        shown = current(tracefs, path)
+        users = holders(tracefs, path, marker.event, self._proc)
+        if is_value(tracefs, path, marker.old, shown):
+            done = f"removed {marker.event} ({path} is {shown}, as it was)"
+        elif users:
+            done = f"removed {marker.event} ({path} stays {shown} for {markers.holder(tracefs, users[0], self._proc)})"
+        elif not is_value(tracefs, path, marker.new, shown):
+            done = f"kept {path}: it is {shown}, and {marker} by process {pid}, which is gone"
+        else:
+            done = f"set {path} back to {marker.old} ({why})"
+            if not self._do(path, lambda: tracefs.write(path, marker.old.encode() + b"\n"), "somebody uses it"):
+                return
+        if self._do(marker.event, lambda: markers.remove(tracefs, marker.event), "somebody has it enabled"):
+            is_deed = not done.startswith("kept")
+            self.lines.append(f"would {done.replace('removed', 'remove', 1)}" if self._is_dry and is_deed else done)
+
+    def _take_marked(self, marker: Kept) -> str:
+        """Remove an event in a group that the user named, if the session made it and nobody else uses it.
+
+        Return the event, or "" if it isn't the session's.
+        """
+        tracefs, event = self._tracefs, ""
+        here = markers.read(tracefs)
+        if not any(one.event == marker.event for one in here):  # another came first
+            return ""
+        probe = parse(marker.definition)
+        lines = leftovers.probes(tracefs).get(probe.event, [])
+        rivals = [one for one in here if one.event != marker.event and one.definition]
+        kinds = {"u": "pr"}.get(probe.kind, probe.kind)
+        if lines and lines[0].text[0] in kinds and find(lines[:1], probe.with_args(lines[0].args)):
+            if any(parse(one.definition).event == probe.event for one in rivals):
+                self.lines.append(f"kept {probe.event}: another kprobe is adding it")
+            else:
+                self._take_event(probe.event, lines, is_named=True, is_top=marker.is_top)
+                event = probe.event
+        if self.has_failed and event in leftovers.probes(tracefs):
+            return event  # for the next one to try
+        if self._do(marker.event, lambda: markers.remove(tracefs, marker.event), "somebody has it enabled"):
+            self._removed(marker.event, f"it kept {marker}")
+        return event
+
+    def _take_event(self, event: str, here: list[Line], *, is_named: bool, is_top: bool = False) -> None:
         """Remove an event; in a group that the user named only if nothing speaks for another's use of it."""
         users = self._users(event)
-        if not is_named and "" in users and not self._is_dry:  # at the top level it was the session's own doing
+        is_top |= not is_named  # there it was the session's own doing
+        if is_top and "" in users and (not is_named or len(here) == 1) and not self._is_dry:
             path = f"events/{event}/enable"
             if not self._do(path, lambda: self._tracefs.write(path, b"0\n"), "somebody changes it"):
                 return
-        if not is_named:
+        if is_top:
             users = [place for place in users if place]
         if is_named and len(here) > 1:
             self.lines.append(f"kept {event}: {len(here)} probes are on it, and whose each is can't be told")
@@ -117,7 +186,7 @@ def clear(tracefs: Tracefs, proc: str = PROC) -> list[str]:
     """Remove what killed sessions left, as every session does before it begins; return what the user should know."""
     try:
         dead = [leftover for leftover in leftovers.find(tracefs, proc) if not leftover.holder]
-        cleaning = Cleaning(tracefs)
+        cleaning = Cleaning(tracefs, proc=proc)
         for leftover in dead:
             cleaning.take(leftover)
     except (KprobeError, OSError):  # it is for the session's own operations to fail

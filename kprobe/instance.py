@@ -7,7 +7,7 @@ import time
 
 from . import filters
 from .denial import denied
-from .errors import KprobeError, NotPermitted, Refused, Unsupported
+from .errors import KprobeError, NotPermitted, Refused
 from .turn import LOOK
 from .undo import full
 
@@ -34,14 +34,12 @@ class Instance:
     def __init__(
         self,
         tracefs: Tracefs,
-        undo: Undo,
         session: str,
         prefix: str = "",
         reason: str = "",
         doubts: tuple[str, ...] = (),
     ) -> None:
         self._tracefs = tracefs
-        self._undo = undo
         self.session = session
         self.prefix = prefix
         self.reason = reason
@@ -60,57 +58,9 @@ class Instance:
         """Return the stripped text of one of its files; "" if it can't be read."""
         return _text(self._tracefs, self.path(name))
 
-    def set_option(self, name: str, is_on: bool) -> None:
-        """Set an option; at the top level the undo puts the old value back.
-
-        Instances before Linux 4.4 have no options: those of the top level hold for all, and are set there.
-        """
-        path, is_own = self.path(f"options/{name}"), self.is_own
-        old = self.state(f"options/{name}")
-        if not old and is_own and not self._tracefs.exists(self.path("options")):
-            path, is_own = f"options/{name}", False
-            old = _text(self._tracefs, path)
-        new = "1" if is_on else "0"
-        if old == new:
-            return
-        if not old:
-            raise Unsupported(f"option {name}", f"{path} can't be read")
-        if self.is_own and not is_own:
-            self.doubts += (f"instances have no options on this kernel: {name} is set for everybody while this lasts",)
-        self._set(path, new, None if is_own else old)
-
     def has(self, name: str) -> bool:
         """True if it has this file or directory."""
         return self._tracefs.exists(self.path(name))
-
-    def set_file(self, name: str, new: str, old: str) -> None:
-        """Write to one of its files; at the top level the undo writes the old value."""
-        path = self.path(name)
-        if not self.is_own and not old:
-            raise Unsupported(f"{name} that can be put back", f"{path} can't be read")
-        self._set(path, new, None if self.is_own else old)
-
-    def _set(self, path: str, new: str, old: str | None) -> None:
-        """Write to a file; the undo writes the old value, unless that is None: the directory's end does it then."""
-        if old is not None:
-            self._undo.push(
-                f"set {path} back to {old}",
-                lambda: self._put_back(path, old),
-                command=lambda: f"echo {old} > {full(self._tracefs, path)}",
-                is_left=lambda: self._is_other(path, old),
-            )
-        try:
-            self._tracefs.write(path, new.encode() + b"\n")
-        except OSError as error:
-            raise denied(self._tracefs, path, error) from error
-
-    def _put_back(self, path: str, old: str) -> None:
-        """Write the old value, unless it is there: what couldn't be set mustn't be reported as left behind."""
-        if self._is_other(path, old):
-            self._tracefs.write(path, old.encode() + b"\n")
-
-    def _is_other(self, path: str, old: str) -> bool:
-        return self._tracefs.read(path).decode(errors="replace").strip() != old
 
     def add_threads(self, tids: Iterable[int]) -> bool:
         """Let only these threads (and those added before) fire events here; False if that takes a filter.
@@ -180,9 +130,9 @@ def open_instance(
     while True:
         name, number = new_session(tracefs, owner, is_named=is_named, after=number)
         if top_level:
-            return Instance(tracefs, undo, name)
+            return Instance(tracefs, name)
         if not tracefs.exists(ROOM):
-            return Instance(tracefs, undo, name, reason="this kernel has no instances")
+            return Instance(tracefs, name, reason="this kernel has no instances")
         directory = f"{ROOM}/{name}"
         command = f"rmdir {full(tracefs, directory)}"
         step = undo.push(
@@ -203,9 +153,9 @@ def open_instance(
             if not _is_there(tracefs, directory):
                 undo.drop(step)
                 if isinstance(refused, NotPermitted):
-                    return Instance(tracefs, undo, name, reason=f"{directory}: {error.strerror}")
+                    return Instance(tracefs, name, reason=f"{directory}: {error.strerror}")
             raise refused from error
-        return Instance(tracefs, undo, name, directory + "/", doubts=tuple(doubts))
+        return Instance(tracefs, name, directory + "/", doubts=tuple(doubts))
 
 
 def _remove(tracefs: Tracefs, directory: str) -> None:

@@ -60,8 +60,8 @@ def find(tracefs: Tracefs, proc: str = PROC) -> list[Leftover]:
         own = [event for event in events if event.startswith(f"{name}/")]
         if session.is_named and directory:
             own += [event for event in events if event not in own and uses(tracefs, f"{directory}/", event)]
-        holder = _holder(tracefs, session.owner, proc)
-        found.append(Leftover(name, directory, session.owner.pid, holder, tuple(own), session.is_named))
+        user = holder(tracefs, session.owner, proc)
+        found.append(Leftover(name, directory, session.owner.pid, user, tuple(own), session.is_named))
     return found
 
 
@@ -107,7 +107,8 @@ def whose(tracefs: Tracefs, event: str, proc: str = PROC) -> str:
     )
 
 
-def _holder(tracefs: Tracefs, owner: Owner, proc: str) -> str:
+def holder(tracefs: Tracefs, owner: Owner, proc: str = PROC) -> str:
+    """Return who the owner is, here or on the machine of the tracefs; "" if that process is dead."""
     own = getattr(tracefs, "threads", None)
     if own is not None:  # another machine's, where the owner may have run as well as here
         from .errors import NoSuchProcess

@@ -146,6 +146,10 @@ class Probe:
         """Return the same probe with its event in another group."""
         return Probe(self.kind, self.name, self.place, self.args, group, self.maxactive, self.is_named)
 
+    def with_args(self, args: tuple[str, ...]) -> Probe:
+        """Return the same probe with other fetch arguments."""
+        return Probe(self.kind, self.name, self.place, args, self.group, self.maxactive, self.is_named)
+
     def at(self, place: Place, name: str) -> Probe:
         """Return the same probe at another place, with its event under another name."""
         return Probe(self.kind, name, place, self.args, self.group, self.maxactive, self.is_named)

@@ -19,6 +19,8 @@ APPENDS = b"Create/append/"  # in the README since Linux 5.4; before, a probe re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .probe import Probe
     from .tracefs import Tracefs
     from .undo import Step, Undo
@@ -138,8 +140,10 @@ class Registration:
         return find(lines, self._probe) if known is None else [line for line in lines if line.is_same(known)]
 
 
-def add_probe(tracefs: Tracefs, undo: Undo, probe: Probe) -> Registration:
+def add_probe(tracefs: Tracefs, undo: Undo, probe: Probe, mark: Callable[[], None] | None = None) -> Registration:
     """Append the probe to its file, with the undo that removes it, and read back what that made.
+
+    `mark` is called before, once it is sure that the event isn't there.
 
     Raise `AlreadyExists` if there is an event of that group and name, also if it came at the same moment: a probe is
     added to an event that exists, and each is given the other's hits.  Raise `Refused`, or `Unsupported` if the kernel
@@ -152,6 +156,8 @@ def add_probe(tracefs: Tracefs, undo: Undo, probe: Probe) -> Registration:
         there = [line.text for line in before if line.event == probe.event]
         if there or tracefs.exists(f"events/{probe.event}"):
             raise _exists(probe, _owned_by_others(tracefs, probe, there))
+        if mark is not None:
+            mark()
         registration = Registration(tracefs, undo, probe, before)
         try:
             tracefs.write(probe.file, str(probe).encode(errors="surrogateescape") + b"\n")

@@ -20,7 +20,7 @@ from .probe import Probe
 from .processes import PROC
 from .raw_pages import open_raw
 from .registration import missed
-from .settings import prepare
+from .settings import Settings
 from .standing import facts
 from .tally import EventTally
 from .terms import Terms
@@ -333,7 +333,8 @@ class Trace(Awaited):
         threads = pick(self.instance, tids)
         if not threads:
             self._picked.watch(self.instance, tids)
-        prepare(self.instance, terms, follows=bool(tids) and not threads)
+        settings = Settings(tracefs, self._undo, self.instance, self._tracer.proc)
+        settings.prepare(terms, follows=bool(tids) and not threads)
         self.notices += self.instance.notices()
         if threads and terms.pid is not None:
             self.notices.append("threads that the process starts from now on are not seen")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from . import filters, refusal
+from . import filters, markers, refusal
 from .dialect import switch
 from .errors import AlreadyExists, FilterRefused, Refused
+from .probe import KPROBES
 from .registration import add_probe
 from .undo import full
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from .instance import Instance
     from .probe import Probe
@@ -30,6 +31,7 @@ class TracedEvents:
         self._instance = instance
         self._registrations: list[tuple[Probe, Registration]] = []
         self._enabled: list[Step] = []
+        self._unmarked: list[str] = []
 
     def add(self, probes: Iterable[Probe], optional: Collection[str]) -> list[str]:
         """Add the probes, in their order; one whose event is in `optional` is left out if the kernel refuses it.
@@ -41,7 +43,7 @@ class TracedEvents:
         taken = 0
         for probe in probes:
             try:
-                registration = add_probe(self._tracefs, self._undo, probe)
+                registration = add_probe(self._tracefs, self._undo, probe, self._marking(probe))
             except Refused as error:
                 if probe.event not in optional or isinstance(error, AlreadyExists):
                     raise
@@ -52,7 +54,25 @@ class TracedEvents:
             self._registrations.append((probe, registration))
         if left_out and not taken:
             raise left_out[0]
-        return [f"left out, as the kernel refuses a probe there: {', '.join(names)}"] if names else []
+        notices = [f"left out, as the kernel refuses a probe there: {', '.join(names)}"] if names else []
+        return notices + [f"this kernel takes no marker: if we are killed, {event} stays" for event in self._unmarked]
+
+    def _marking(self, probe: Probe) -> Callable[[], None] | None:
+        """Return what keeps whose an event is in a group that the user named; None for the session's own group."""
+        return (lambda: self._mark(probe)) if probe.has_own_group and probe.group != self._instance.session else None
+
+    def _mark(self, probe: Probe) -> None:
+        tracefs = self._tracefs
+        event = markers.free_event(tracefs, self._instance.session)
+        self._undo.push(
+            f"remove {event} from {KPROBES}",
+            lambda: markers.remove(tracefs, event),
+            command=lambda: f"echo '-:{event}' >> {full(tracefs, KPROBES)}",
+            is_left=lambda: markers.is_there(tracefs, event),
+        )
+        top = {} if self._instance.is_own else {"t": ""}
+        if not markers.add(tracefs, event, d=str(probe.with_args(())), **top):
+            self._unmarked.append(probe.event)
 
     @property
     def probes(self) -> tuple[Probe, ...]:

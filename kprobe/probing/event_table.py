@@ -32,7 +32,8 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
 def _row(event: DynamicEvent) -> list[str]:
     owner = {ALIVE: event.process, DEAD: f"process {event.pid}, dead", OTHER: "not kprobe's"}.get(event.owner, "?")
     counts = ["-" if count is None else str(count) for count in (event.hits, event.missed)]
-    return [event.event, owner, ", ".join(event.enabled) or "-", *counts, event.definition]
+    definition = f"(marker) {event.keeps}" if event.keeps else event.definition
+    return [event.event, owner, ", ".join(event.enabled) or "-", *counts, definition]
 
 
 def _json(event: DynamicEvent) -> str:
@@ -47,5 +48,6 @@ def _json(event: DynamicEvent) -> str:
         "hits": event.hits,
         "missed": event.missed,
         "definition": event.definition,
+        **({"keeps": event.keeps} if event.keeps else {}),
     }
     return json.dumps(line) + "\n"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 
-from kprobe import leftovers
+from kprobe import leftovers, markers
 from kprobe.denial import denied
 from kprobe.dialect import switch
 from kprobe.errors import KprobeError, Unsupported
 from kprobe.instance import ROOM
-from kprobe.listing import read_lines
+from kprobe.listing import Line, read_lines
 from kprobe.owners import read_session
 from kprobe.probing.hits import FILES, profiled
 from kprobe.processes import PROC
@@ -17,7 +17,6 @@ from kprobe.processes import PROC
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kprobe.leftovers import Leftover
-    from kprobe.listing import Line
     from kprobe.probing.hits import Hits
     from kprobe.tracefs import Tracefs
 
@@ -32,15 +31,18 @@ class DynamicEvent:
     """One line of dynamic_events.
 
     `event` is its directory below events/, `owner` ALIVE or DEAD if a session of kprobe made it, of process `pid`,
-    which `process` describes; OTHER if somebody else did, UNKNOWN if that can't be seen.  `enabled` are the places:
-    TOP and instances/NAME.  `hits` and `missed` are None where the kernel doesn't count them, or they can't be read.
+    which `process` describes; OTHER if somebody else did, UNKNOWN if that can't be seen.  `keeps` says what a marker
+    keeps for its session, "" of any other event.  `enabled` are the places: TOP and instances/NAME.  `hits` and
+    `missed` are None where the kernel doesn't count them, or they can't be read.
     """
 
-    __slots__ = ("definition", "enabled", "event", "hits", "missed", "owner", "pid", "process")
+    __slots__ = ("definition", "enabled", "event", "hits", "keeps", "missed", "owner", "pid", "process")
 
     def __init__(
         self, definition: str, event: str, owner: str, session: Leftover | None, enabled: list[str], hits: Hits | None
     ) -> None:
+        marker = markers.parse(Line(definition))
+        self.keeps = "" if marker is None else str(marker)
         self.definition = definition
         self.event = event
         self.owner = owner
@@ -65,6 +67,7 @@ class Overview:
         lines = self._lines()
         places = self._places()
         sessions = self._sessions(proc) if lines else []
+        self._marked = _marked(lines)
         self.events = [self._event(line, places, sessions) for line in lines]
         self.notes[:0] = [f"can't read {path}: {error.strerror}" for path, error in self._failed.items()]
 
@@ -108,7 +111,8 @@ class Overview:
         event = line.event
         if "/" not in head:
             event = f"{GROUPS.get(head.partition(':')[0], event.partition('/')[0])}/{event.partition('/')[2]}"
-        session = next((one for one in sessions or () if event in one.events), None)
+        names = (self._marked.get(event, event), event)
+        session = next((one for one in sessions or () if any(name in one.events for name in names)), None)
         if session is not None:
             owner = ALIVE if session.holder else DEAD
         else:
@@ -129,3 +133,12 @@ class Overview:
             if error.errno not in ABSENT:
                 self._failed[path] = error
             return None
+
+
+def _marked(lines: list[Line]) -> dict[str, str]:
+    """Return events in groups that users named, each with the marker that tells which session made it."""
+    found = {}
+    for marker in map(markers.parse, lines):
+        if marker is not None and marker.definition:
+            found[marker.definition.partition(" ")[0].partition(":")[2]] = marker.event
+    return found
