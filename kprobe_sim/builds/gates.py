@@ -142,6 +142,7 @@ class Gates(NamedTuple):
     returns_unwound: bool  # a stack goes on after a return address that a probe replaced
     stops_are_hidden: bool  # tracing_on doesn't show a stop by pause-on-trace
     held_size_errno: int  # of buffer_size_kb while trace is open
+    sizes_as_asked: bool  # a resized buffer is said to have the size that was written, not that of its pages
     nested_returns_know: bool  # of several return probes on a function all know the caller
     trampoline_by_name: bool  # with offsets the trampoline of return probes is shown by its own name
     mark_room: bool  # a mark has room for "<faulted>", and a raw one counts its id twice

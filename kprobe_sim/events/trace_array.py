@@ -46,6 +46,7 @@ class TraceArray:
         pages = _MINIMUM_PAGES if not name else _pages(machine.profile.trace_buffer_size)
         self.buffer: RingBuffer = RingBuffer(machine.cpus, pages)
         self.buffer.overwrite = self.options["overwrite"]
+        self._asked: dict[int, int] = {}  # bytes by CPU, where a kernel goes on saying them
         self.has_snapshot = False
         self.masked: frozenset[int] = frozenset()  # CPUs that tracing_cpumask leaves out
         self.clock = TraceClock(machine.clock, machine.profile.default_clock, machine.profile.hz)
@@ -207,6 +208,8 @@ class TraceArray:
         self.buffer.resize(pages, cpu)
         if self.has_snapshot:
             self.spare.resize(pages, cpu)
+        if self.machine.gates.sizes_as_asked:
+            self._asked.update(dict.fromkeys(range(self.cpus) if cpu is None else (cpu,), size))
 
     def expand(self) -> None:
         """Give the top buffer its full size, as when an event is first enabled (tracing_update_buffers)."""
@@ -215,8 +218,8 @@ class TraceArray:
             next(iter(self._everyone())).resize(self.machine.profile.trace_buffer_size)
 
     def size_of(self, cpu: int) -> int:
-        """Return the bytes that one CPU's buffer can hold."""
-        return self.buffer.cpus[cpu].nr_pages * PAGE_DATA
+        """Return the bytes that one CPU's buffer is said to hold: of its pages, before 5.10 what was asked for."""
+        return self._asked[cpu] if cpu in self._asked else self.buffer.cpus[cpu].nr_pages * PAGE_DATA
 
     def set_tracing(self, on: bool) -> None:
         """Switch recording on or off; a reader that waits looks again."""

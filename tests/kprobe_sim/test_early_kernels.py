@@ -142,3 +142,18 @@ def test_the_page_has_these_counts() -> None:
     page = (FIXTURES.parent / "docs" / "old-kernels.md").read_text()
     told = {series: (int(alike), int(of)) for series, alike, of in re.findall(r"\| ([\d.]+) \| (\d+) of (\d+)", page)}
     assert told == {series: (count - len(DIFFERENT.get(series, ())), count) for series, count in COUNTS.items()}
+
+
+@pytest.mark.parametrize(("series", "shown"), [("5.4", [b"96\n", b"1\n"]), ("5.10", [b"99\n", b"7\n"])])
+def test_what_a_resized_buffer_is_said_to_hold(series: str, shown: list[bytes]) -> None:
+    kernel = SimulatedKernel(series)
+    for number, text in zip((b"96", b"1"), shown, strict=True):
+        kernel.tracefs.write("buffer_size_kb", number)
+        assert kernel.tracefs.read("buffer_size_kb") == kernel.tracefs.read("per_cpu/cpu0/buffer_size_kb") == text
+
+
+def test_the_size_to_which_5_4_expands_a_buffer() -> None:
+    kernel = SimulatedKernel("5.4")
+    assert kernel.tracefs.read("buffer_size_kb") == b"7 (expanded: 1408)\n"
+    kernel.tracefs.write("events/sched/sched_switch/enable", b"1")
+    assert kernel.tracefs.read("buffer_size_kb") == b"1408\n"

@@ -117,6 +117,11 @@ EARLY: tuple[Gate, ...] = (
     since("strings_told_apart", (5, 10, 0), "recorded traces 5.4 and 5.10: 's=+0(%si):string' of an empty path"),
     since("percent_return", (5, 10, 0), "definitions 5.4 and 5.10: 'p:x do_sys_open%return'"),
     since("capital_comm", (5, 4, 273), "definitions 4.19 and 5.4: 'a=$COMM'"),
+    Gate(
+        "sizes_as_asked",
+        ((START, True), ((5, 10, 0), False)),
+        "a guest of 5.4.273: buffer_size_kb after writes of 1 and 96, and 1408 when expanded; 1410 on 5.10",
+    ),
     Gate("name_size", ((START, 64), ((5, 10, 0), 63)), "definitions 5.4 and 5.10: a name of 64 letters"),
     since("symbols_counted", (5, 10, 0), "definitions 5.4 and 5.10: 'p:x s_show', 'p ev do_sys_open'"),
     Gate(
