@@ -56,7 +56,8 @@ def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
         if "--version" not in argv[: argv.index("--") if "--" in argv else None]:
             from importlib import import_module
 
-            status: int = import_module(f".{verb.module}", __package__).main(argv[1:], _output(), signals)
+            with _output() as output:
+                status: int = import_module(f".{verb.module}", __package__).main(argv[1:], output, signals)
             return status
         argv = ["--version"]
     try:
@@ -67,7 +68,8 @@ def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
     try:
         if request.help or request.version:
             text = help_text() if request.help else _version()
-            _output().write(text.encode(), lambda: bool(signals.received))
+            with _output() as output:
+                output.write(text.encode(), lambda: bool(signals.received))
             return OK
         return _run_into(request, tracefs, signals)
     except BrokenPipeError:
@@ -77,7 +79,8 @@ def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
         if request.json and not request.verb:
             from .watching.lines import error_line
 
-            _output().write(error_line(error), lambda: bool(signals.received))
+            with _output() as output:
+                output.write(error_line(error), lambda: bool(signals.received))
         return _status(error)
 
 
@@ -105,19 +108,15 @@ def _output() -> Output:
 
 def _run_into(request: CommandLine, tracefs: Tracefs | None, signals: Signals) -> int:
     """Run it with its output: a file is opened before anything else is."""
-    if not request.into:
-        return _run(request, _output(), tracefs, signals)
     from .output import FileOutput
 
     try:
-        output = FileOutput(request.into)
+        opened = FileOutput(request.into) if request.into else _output()
     except OSError as error:
         _report(error)
         return USAGE_ERROR
-    try:
+    with opened as output:
         return _run(request, output, tracefs, signals)
-    finally:
-        output.close()
 
 
 def _run(request: CommandLine, output: Output, tracefs: Tracefs | None, signals: Signals) -> int:
@@ -163,7 +162,10 @@ def _unopened(request: CommandLine, signals: Signals, error: KprobeError) -> int
     from importlib import import_module
 
     without = getattr(import_module(f".{verb.module}", __package__), "without", None)
-    status: int | None = without(error, _output(), signals, request) if without is not None else None
+    if without is None:
+        return None
+    with _output() as output:
+        status: int | None = without(error, output, signals, request)
     return status
 
 

@@ -41,6 +41,7 @@ class HistTriggers:
         self._instance = instance
         self._by = by
         self._signed: dict[str, bool] = {}  # event -> whether its key is
+        self._found: list[tuple[str, dict[int, int], int]] | None = None  # when it was over
 
     def set(self, probes: tuple[Probe, ...], filter: str) -> bool:
         """Let the kernel count the events; False if it can't count all of them by that key, and nothing was done."""
@@ -69,8 +70,13 @@ class HistTriggers:
             steps.append(step)
         return True
 
-    def counted(self, probes: tuple[Probe, ...]) -> list[tuple[str, dict[int, int], int]]:
-        """Return of each event its name, how often each number came, and how many events had no room in the table."""
+    def counted(self, probes: tuple[Probe, ...], *, is_over: bool) -> list[tuple[str, dict[int, int], int]]:
+        """Return of each event its name, how often each number came, and how many events had no room in the table.
+
+        Once the trace `is_over` it is what was found then: the kernel counts on until the triggers are removed.
+        """
+        if self._found is not None:
+            return self._found
         found = []
         for probe in probes:
             data = self._tracefs.read(self._path(probe, "hist"))
@@ -82,6 +88,8 @@ class HistTriggers:
                 numbers[value] = numbers.get(value, 0) + int(times)
             dropped = _DROPPED.search(data)
             found.append((probe.name, numbers, 0 if dropped is None else int(dropped[1])))
+        if is_over:
+            self._found = found
         return found
 
     def _key(self, probe: Probe) -> str:

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
     from collections.abc import Callable
-    from typing import BinaryIO
+    from typing import BinaryIO, Self
 
     from .terminal import Screen
 else:
@@ -116,6 +116,12 @@ class Output:
     def close(self) -> None:
         """End the use of what was opened for it; standard output stays open."""
         self._close_pipe()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _close_pipe(self) -> None:
         pipe, self._pipe = self._pipe, -1

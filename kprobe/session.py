@@ -303,7 +303,8 @@ class Trace(Awaited):
 
     def counted(self) -> list[tuple[str, dict[int, int], int]]:
         """Return of each event its name, how often each number came, and how many events the kernel's table dropped."""
-        return [] if self._hists is None else self._hists.counted(self.probes)
+        is_over = self.is_stopped or self._tracer.clock() >= self._began + (self.terms.duration or float("inf"))
+        return [] if self._hists is None else self._hists.counted(self.probes, is_over=is_over)
 
     def missed(self) -> int:
         """Return how many hits of the probes the kernel missed (a return probe needs a higher maxactive then)."""
