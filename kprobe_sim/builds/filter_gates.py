@@ -25,6 +25,8 @@ class FilterGates(NamedTuple):
     negation: bool = True  # !(...)
     bits: bool = True  # the operator &
     generic_fields: bool = True  # CPU, comm
+    early_globs: bool = True  # ~ knows ?, [] and a star anywhere
+    comm_patterns: bool = True  # comm ~ "PATTERN"
     trigger_errors_logged: bool = False  # a refused filter of a trigger is in error_log too
 
 
@@ -84,6 +86,15 @@ GATES = (
     _Row("bits", False, (3, 3, 0), True, {}, "recorded: 3.2 refuses &, 3.13 takes it"),
     _Row("generic_fields", False, (4, 3, 0), True, {}, "recorded: 3.13 knows no CPU and comm, 4.4 does"),
     _Row(
+        "early_globs",
+        False,
+        (4, 10, 0),
+        True,
+        {},
+        "recorded: filters of 4.4 and 4.14: 's ~ \"/tmp/f?\"'; globs came with 4.10",
+    ),
+    _Row("comm_patterns", False, (4, 14, 0), True, {}, "recorded: filters of 4.4 and 4.14: 'comm ~ \"r*\"'"),
+    _Row(
         "trigger_errors_logged",
         False,
         (6, 12, 0),
@@ -93,7 +104,14 @@ GATES = (
     ),
 )
 
-EARLY_FILTERS = ("early_filters", "negation", "bits", "generic_fields")  # rows of kernels before 5.10
+EARLY_FILTERS = (
+    "early_filters",
+    "negation",
+    "bits",
+    "generic_fields",
+    "early_globs",
+    "comm_patterns",
+)  # rows of kernels before 5.10
 
 
 @lru_cache(maxsize=64)

@@ -59,9 +59,11 @@ class Gates(NamedTuple):
     common_padding: bool  # formats have a field after the common ones
     empty_count_refused: bool  # triggers: traceon: with nothing after it
     hist_sym_offset: bool  # .sym-offset is taken: once its minus was an operator
+    hist_variables: bool  # NAME=FIELD in a histogram
+    hist_added_last: bool  # among the triggers of an event; else before all others, as others are
     hist_buckets: bool  # .buckets=N
     pid_width: int  # of the pid's column
-    header: str  # of the trace: "bare" of counts and irq-info, "narrow", "tgid" (which is after the CPU), or "wide"
+    header: str  # of the trace: "bare" of counts and irq-info, "narrow", "uncounted" with irq-info, or "wide"
     latency_blanks: bool  # the header of latency-format has more blanks at the ends of its last lines
     long_delays: bool  # latency-format has marks for delays of more than 100 us
     plain_entry: tuple[int, int]  # common_flags and common_preempt_count of a probe on a function's entry
@@ -141,6 +143,7 @@ class Gates(NamedTuple):
     breakpoint: tuple[int, int]  # those of a probe that uses a breakpoint
     returns_unwound: bool  # a stack goes on after a return address that a probe replaced
     stops_are_hidden: bool  # tracing_on doesn't show a stop by pause-on-trace
+    read_bytes_counted: bool  # bytes of stats are less by each event that was read, else by whole pages alone
     held_size_errno: int  # of buffer_size_kb while trace is open
     sizes_as_asked: bool  # a resized buffer is said to have the size that was written, not that of its pages
     nested_returns_know: bool  # of several return probes on a function all know the caller

@@ -44,7 +44,7 @@ class TraceArray:
         self.options = TraceOptions(options)
         self.cpus = machine.cpus
         pages = _MINIMUM_PAGES if not name else _pages(machine.profile.trace_buffer_size)
-        self.buffer: RingBuffer = RingBuffer(machine.cpus, pages)
+        self.buffer: RingBuffer = RingBuffer(machine.cpus, pages, by_event=machine.gates.read_bytes_counted)
         self.buffer.overwrite = self.options["overwrite"]
         self._asked: dict[int, int] = {}  # bytes by CPU, where a kernel goes on saying them
         self.has_snapshot = False
@@ -75,7 +75,7 @@ class TraceArray:
     @cached_property
     def spare(self) -> RingBuffer:
         """The other half of the snapshot (tr->max_buffer)."""
-        spare = RingBuffer(self.cpus, 1)
+        spare = RingBuffer(self.cpus, 1, by_event=self.machine.gates.read_bytes_counted)
         spare.overwrite = self.options["overwrite"]
         return spare
 

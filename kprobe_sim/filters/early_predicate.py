@@ -13,7 +13,7 @@ from kprobe_sim.filters.comparison import Kind, Test, cpu_number_test, kind_of, 
 from kprobe_sim.filters.errors import Fault
 from kprobe_sim.filters.predicate_term import FilterContext, TermError, generic_field
 from kprobe_sim.named_tuple import NamedTuple
-from kprobe_sim.parsing.glob import Matcher
+from kprobe_sim.parsing.glob import Matcher, compile_pattern
 from kprobe_sim.parsing.kstrto import kstrtol, kstrtoul
 from kprobe_sim.records.field import Field
 
@@ -155,9 +155,12 @@ def _either(left: Test, right: Test) -> Test:
 def _term(name: str, sign: str, value: str, fields: Mapping[str, Field], context: FilterContext) -> Test:
     """Compile FIELD OP VALUE (init_pred())."""
     field, kind = _find(name, fields, context)
-    is_text = kind.is_string and kind is not Kind.COMM
+    is_text = kind.is_string and (kind is not Kind.COMM or context.gates.comm_patterns)
     if (sign == "~" and not is_text) or (is_text and sign not in ("==", "!=", "~")):
         raise TermError(Fault.ILLEGAL_FIELD_OP)
+    if kind.is_string and sign == "~" and context.gates.early_globs:
+        matches, is_negated = compile_pattern(value.encode("latin-1"), context.gates)
+        return string_test(field, kind, matches, is_negated, context.read_string, False)
     if kind.is_string:
         pattern = _pattern(value, is_glob=sign == "~")
         negated = pattern.negated is not (sign == "!=")

@@ -110,7 +110,7 @@ def _register(file: EventFile, maker: HistMaker, trigger: HistTrigger, named: Hi
     elif attributes.name:
         file.instance.tracing.named_triggers[attributes.name] = trigger
     trigger.data.users += 1
-    file.add_trigger(trigger, last=True)
+    file.add_trigger(trigger, last=file.instance.machine.gates.hist_added_last)
     _hold_event(file, 1)
 
 

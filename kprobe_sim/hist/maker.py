@@ -198,7 +198,7 @@ class HistMaker:
         for assignment in self.attributes.assignments:
             for part in assignment.split(",")[:_MOST_VARIABLES]:
                 name, equals, value = part.partition("=")
-                if not equals:
+                if not equals or not self._file.instance.machine.gates.hist_variables:
                     raise refused(self.complain, HistFault.MALFORMED_ASSIGNMENT, name)
                 self._check_room(variables, name)
                 variables.append((name, value))

@@ -32,8 +32,9 @@ _MAX_DATA = PAGE_DATA - 8  # BUF_MAX_DATA_SIZE: more is refused, and not counted
 class CpuBuffer:
     """The buffer of one CPU."""
 
-    def __init__(self, cpu: int, pages: int) -> None:
+    def __init__(self, cpu: int, pages: int, *, by_event: bool = True) -> None:
         self.cpu = cpu
+        self._by_event = by_event  # bytes that are gone are counted by events, else by whole pages (before 5.10)
         self.nr_pages = pages
         self.resets = 0
         self.reset()
@@ -120,7 +121,7 @@ class CpuBuffer:
     def _drop_head(self) -> None:
         page = self._ring.popleft()
         self.overrun += len(page)
-        self.written_bytes -= page.used + page.padding
+        self.written_bytes -= page.used + page.padding if self._by_event else PAGE_DATA
 
     @property
     def unread_pages(self) -> Sequence[Page]:
@@ -144,7 +145,8 @@ class CpuBuffer:
         return reader
 
     def _pass_padding(self, page: Page) -> None:
-        self.read_bytes += page.padding
+        if self._by_event:
+            self.read_bytes += page.padding
         page.padding = 0
 
     def peek(self) -> RingEntry | None:
@@ -159,7 +161,8 @@ class CpuBuffer:
         reader.read += 1
         reader.read_bytes += length
         self.read += 1
-        self.read_bytes += length
+        if self._by_event:
+            self.read_bytes += length
         self._lost = 0
 
     def take_whole_page(self) -> bytes | None:
@@ -182,6 +185,8 @@ class CpuBuffer:
         missed = self._lost
         stamp = reader.read_stamp()
         is_whole = not reader.read and reader is not self._tail and room >= reader.used
+        if is_whole and not self._by_event:
+            self.read_bytes += PAGE_DATA
         taken: list[bytes] = []
         used, before = 0, stamp
         while reader.read < len(reader):
@@ -207,8 +212,8 @@ class CpuBuffer:
 class RingBuffer:
     """The buffers of all CPUs of one instance."""
 
-    def __init__(self, cpus: int, pages: int) -> None:
-        self.cpus = [CpuBuffer(cpu, pages) for cpu in range(cpus)]
+    def __init__(self, cpus: int, pages: int, *, by_event: bool = True) -> None:
+        self.cpus = [CpuBuffer(cpu, pages, by_event=by_event) for cpu in range(cpus)]
         self.overwrite = True
 
     def reset(self, cpu: int | None = None) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.events.options import TraceOptions
 from kprobe_sim.named_tuple import NamedTuple
@@ -97,21 +95,6 @@ _NARROW_COLUMNS = {
         b"#              | |       |          |       |         |\n",
     ),
 }
-_TGID_COLUMNS = {
-    (True, False): _NARROW_COLUMNS[True, False],
-    (True, True): (
-        b"#           TASK-PID   CPU#   TGID   ||||    TIMESTAMP  FUNCTION\n",
-        b"#              | |       |      |    ||||       |         |\n",
-    ),
-    (False, False): (
-        b"#           TASK-PID   CPU#     TIMESTAMP  FUNCTION\n",
-        b"#              | |       |         |         |\n",
-    ),
-    (False, True): (
-        b"#           TASK-PID   CPU#   TGID       TIMESTAMP  FUNCTION\n",
-        b"#              | |       |      |           |         |\n",
-    ),
-}
 _BEFORE_TGID = (  # without irq-info, on kernels that have no record-tgid
     b"#           TASK-PID   CPU#      TIMESTAMP  FUNCTION\n",
     b"#              | |       |          |         |\n",
@@ -132,13 +115,13 @@ def header(instance: Instance, latency: bool, buffer: RingBuffer | None = None) 
     gates = instance.machine.gates
     if gates.header == "bare":
         return text + _BARE
-    if gates.header == "tgid" and options["irq-info"]:
-        return text + _narrow(options, _TGID_COLUMNS)  # which forgets the counts
+    if gates.header == "uncounted" and options["irq-info"]:
+        return text + _narrow(options)
     entries, written = buffer.counts()
     text += b"# entries-in-buffer/entries-written: %d/%d   #P:%d\n#\n" % (entries, written, instance.cpus)
     tgid = options["record-tgid"]
     if gates.header != "wide":
-        return text + _narrow(options, _TGID_COLUMNS if gates.header == "tgid" else _NARROW_COLUMNS)
+        return text + _narrow(options)
     return text + (_irq_info(tgid, _LEGENDS[gates.context_letters]) if options["irq-info"] else _plain(tgid))
 
 
@@ -151,10 +134,10 @@ def _latency_legend(instance: Instance) -> bytes:
     return _NARROW_LATENCY.replace(b"delay ", b"delay  ").replace(b"   /         \n", b"   /           \n")
 
 
-def _narrow(options: TraceOptions, table: Mapping[tuple[bool, bool], tuple[bytes, bytes]]) -> bytes:
+def _narrow(options: TraceOptions) -> bytes:
     """Return what explains the columns while the pid's was five wide: 4.19 and before."""
     has_irqs, tgid = options["irq-info"], options["record-tgid"]
-    columns = table[has_irqs, tgid] if has_irqs or "record-tgid" in options else _BEFORE_TGID
+    columns = _NARROW_COLUMNS[has_irqs, tgid] if has_irqs or "record-tgid" in options else _BEFORE_TGID
     indent = b"#" + b" " * (36 if tgid else 28)
     letters = [indent + line + b"\n" for line in _LEGENDS[4].letters] if has_irqs else []
     return b"".join([*letters, *columns])

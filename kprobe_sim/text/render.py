@@ -253,7 +253,7 @@ class Renderer:
             tgid = cmdlines.tgid(pid)
             gates = self._instance.machine.gates
             shown = b"(%*d)" % (gates.pid_width, tgid) if tgid else b"(" + b"-" * gates.pid_width + b")"
-            place = place + b" " + shown if gates.header == "tgid" else shown + b" " + place
+            place = shown + b" " + place
         text += place + self._before_time
         return text + self._letters(flags, preempt_count) if options["irq-info"] else text
 

@@ -29,6 +29,7 @@ VERSIONS = {
     "3.2": (3, 2, 4),
     "3.13": (3, 13, 10),
     "4.4": (4, 4, 11),
+    "4.14": (4, 14, 67),
     "4.19": (4, 19, 108),
     "5.10": (5, 10, 262),
     "6.1": (6, 1, 190),
@@ -74,7 +75,7 @@ def outcome(row: Row, fields: list[Field], context: FilterContext) -> tuple[int,
 
 # ---- the recorded event and its records ------------------------------------------------------------------------
 
-EMPTY = ("3.2", "3.13", "4.4", "4.19", "7.2")  # an empty path is a string there
+EMPTY = ("3.2", "3.13", "4.4", "4.14", "4.19", "7.2")  # an empty path is a string there
 SERIES = [series for series in VERSIONS if series != "7.3"]
 
 
@@ -104,7 +105,7 @@ def entry(fields: list[Field], series: str, path: str, dfd: int, flags: int) -> 
     """Lay out one record as the kernel did."""
     known = {
         "common_type": 1394,
-        "common_flags": int(VERSIONS[series] < (4, 10, 0)),  # interrupts are off at a probe
+        "common_flags": int(VERSIONS[series] < (4, 18, 0)),  # interrupts are off at a probe
         "common_pid": 154,
         "__probe_ip": FUNCTIONS["do_sys_openat2"][0] + 4,
         "dfd": dfd,
@@ -157,7 +158,17 @@ def test_recorded_answer(every: Any, series: str) -> None:
 
 @pytest.mark.parametrize(
     ("series", "count"),
-    [("3.2", 89), ("3.13", 95), ("4.4", 104), ("4.19", 104), ("5.10", 107), ("6.1", 107), ("6.12", 111), ("7.2", 112)],
+    [
+        ("3.2", 89),
+        ("3.13", 95),
+        ("4.4", 104),
+        ("4.14", 110),
+        ("4.19", 104),
+        ("5.10", 107),
+        ("6.1", 107),
+        ("6.12", 111),
+        ("7.2", 112),
+    ],
 )
 def test_recorded_matches(every: Any, series: str, count: int) -> None:
     fields = fields_of((FIXTURES / f"{series}.format").read_text())

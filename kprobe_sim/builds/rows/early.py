@@ -33,7 +33,9 @@ EARLY: tuple[Gate, ...] = (
     since("address_or_symbol", (4, 9, 229), "definitions 4.4, 4.9 (by backport) and 4.14: 'p:x 0xzz'"),
     since("returns_checked", (4, 12, 0), "definitions 4.9 and 4.14: 'r:x no_such_function_xyz'"),
     Gate(
-        "missing_file_said", ((START, True), ((4, 18, 0), False)), "definitions 4.14 and 4.19: 'p:u /nonexistent:0x10'"
+        "missing_file_said",
+        ((START, True), ((4, 14, 67), False), ((4, 15, 0), True), ((4, 18, 0), False)),
+        "definitions 4.9, 4.14 (by backport) and 4.19: 'p:u /nonexistent:0x10'",
     ),
     since("return_addresses", (4, 12, 0), "definitions 4.9 and 4.14: 'r:x 0xffffffff81000000'"),
     Gate(
@@ -44,8 +46,15 @@ EARLY: tuple[Gate, ...] = (
     since("spaced_target", (4, 9, 229), "definitions 4.4 and 4.9: the log of 'p:x nomod:nofunc'"),
     Gate(
         "signed_offsets",
-        ((START, False), ((4, 9, 229), True), ((4, 10, 0), False), ((4, 17, 0), True)),
-        "definitions 4.4, 4.9 (by backport), 4.14 and 4.19: 'p:x do_sys_open-4'",
+        (
+            (START, False),
+            ((4, 9, 229), True),
+            ((4, 10, 0), False),
+            ((4, 14, 67), True),
+            ((4, 15, 0), False),
+            ((4, 17, 0), True),
+        ),
+        "definitions 4.4, 4.9 and 4.14 (by backports), and 4.19: 'p:x do_sys_open-4'",
     ),
     since("comm_variable", (4, 8, 0), "commit 35abb67de744; definitions 4.4 and 4.19: 'a=$comm'"),
     Gate(
@@ -68,13 +77,25 @@ EARLY: tuple[Gate, ...] = (
     Gate("unreadable_string", ((START, "empty"), ((4, 3, 0), "fault")), "recorded traces 3.13 and 4.4: t_ustr"),
     Gate("common_padding", ((START, True), ((3, 3, 0), False)), "recorded formats 3.2 and 3.13"),
     Gate("empty_count_refused", ((START, True), ((4, 20, 0), False)), "triggers of 4.4, 4.19 and 5.10: 'traceon:'"),
-    since("hist_sym_offset", (4, 20, 0), "triggers of 4.19 and 6.1: 'hist:keys=ptr.sym-offset'"),
+    Gate(
+        "hist_sym_offset",
+        ((START, True), ((4, 17, 0), False), ((4, 20, 0), True)),
+        "triggers of 4.14, 4.19 and 6.1: 'hist:keys=ptr.sym-offset'; commit 100719dcef44 of 4.17",
+    ),
+    since("hist_variables", (4, 17, 0), "triggers of 4.14 and 4.19: 'hist:keys=dfd:ts0=common_timestamp.usecs'"),
+    since("hist_added_last", (4, 17, 0), "triggers of 4.14: two histograms; hist_register_trigger() of 4.14 and 5.4"),
     since("hist_buckets", (5, 14, 0), "triggers of 4.19 and 6.1: 'hist:keys=dfd.buckets=5'"),
     Gate("pid_width", ((START, 5), ((5, 4, 0), 7)), "recorded traces 4.19 and 5.4: 02_comms"),
     Gate(
         "header",
-        ((START, "bare"), ((3, 13, 0), "narrow"), ((4, 13, 0), "tgid"), ((4, 15, 0), "narrow"), ((5, 4, 0), "wide")),
-        "recorded traces: 02_comms",
+        (
+            (START, "bare"),
+            ((3, 13, 0), "narrow"),
+            ((4, 13, 0), "uncounted"),
+            ((4, 15, 0), "narrow"),
+            ((5, 4, 0), "wide"),
+        ),
+        "recorded traces: 02_comms; commit 441dae8f2f29 of 4.13",
     ),
     Gate("latency_blanks", ((START, True), ((4, 4, 0), False)), "recorded traces 3.13 and 4.4: 03_opt_latency-format"),
     since("long_delays", (4, 4, 0), "recorded traces 3.13 and 4.4: 03_opt_latency-format"),
@@ -89,6 +110,11 @@ EARLY: tuple[Gate, ...] = (
         "return_stack",
         ((START, "above"), ((4, 9, 0), "both"), ((5, 4, 0), "usual")),
         "recorded traces 3.2 to 5.4: stacktrace",
+    ),
+    since(
+        "read_bytes_counted",
+        (5, 10, 0),
+        "ring_buffer_read_page() and ring_buffer_bytes_cpu() of 4.14.67; guests of it and of 5.10.262",
     ),
     Gate("last_byte_unused", ((START, True), ((4, 4, 0), False)), "recorded traces 3.2 and 4.4: a path of 3,999 bytes"),
     Gate(
