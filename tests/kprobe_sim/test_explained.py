@@ -27,8 +27,8 @@ def test_values() -> None:
     assert values("6.1")["unknown_symbol_errno"] == errno.ENOENT
     assert values("6.12")["unknown_symbol_errno"] == errno.EINVAL
     assert values("6.1.0-54-cloud-amd64") == values("6.1")
-    with pytest.raises(ValueError, match=r"3\.1"):
-        values("3.1")
+    with pytest.raises(ValueError, match=r"3\.5"):
+        values("3.5")
 
 
 def test_a_kernel_with_another_answer() -> None:
