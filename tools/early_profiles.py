@@ -10,7 +10,6 @@ if there were none, an offset that nobody probed as if no instruction began ther
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import re
 import sys
@@ -18,6 +17,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from profiles import write_index
 
 from kprobe_sim.builds.portable.file import packed
 from kprobe_vm.recording import profilefile
@@ -327,9 +328,7 @@ def main(arguments: list[str]) -> int:
             release = json.loads(Path(place, "profile.json").read_bytes())["release"]
         (OUTPUT / f"{release}.kprofile").write_bytes(data)
         print(f"{release}.kprofile", len(data))
-    files = sorted(OUTPUT.glob("*.kprofile"))
-    rows = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
-    (OUTPUT / "SHA256SUMS").write_text("".join(rows))
+    write_index(OUTPUT)
     return 0
 
 

@@ -9,12 +9,13 @@ facts of a profile say that nothing of it was measured.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from profiles import write_index
 
 from kprobe_sim.builds.portable.file import packed
 from kprobe_sim.builds.profile import Profile, load
@@ -114,9 +115,7 @@ def main() -> int:
             data = packed(directory)
         (OUTPUT / f"{release.name}.kprofile").write_bytes(data)
         print(f"{release.name}.kprofile", len(data))
-    files = sorted(OUTPUT.glob("*.kprofile"))
-    rows = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
-    (OUTPUT / "SHA256SUMS").write_text("".join(rows))
+    write_index(OUTPUT)
     return 0
 
 
