@@ -43,6 +43,7 @@ _MADE_UP = (
     "where instructions begin, but for entries and the places that the documents' calls return to",
     "the files trace_pipe and tracing_on, and the modes of all: as 3.2 has them",
     "the columns of kprobe_profile: as 3.2 has them",
+    "how the name of an event is made of its place: as 2.6.33 does it",
     "tasks, the size of the buffer, the number of CPUs",
 )
 # by the name of the profile: the version that the patch was for, and of which document it is

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from early_formats import by_source
 from profiles import write_index
 
 from kprobe_sim.builds.portable.file import packed
@@ -31,7 +32,8 @@ UNRECORDED = (
     "addresses of symbols that only definitions name: they stand after all others",
     "where instructions begin, but for the places that the recorded definitions probed",
     "which functions ftrace can stop in: those whose entry was probed count",
-    "static events other than the few whose format was recorded",
+    "static events other than the few whose format or lines were recorded",
+    "formats of sched_wakeup, sched_process_fork and sched_process_exec: they are their source's, ids by their order",
     "texts of files in instances, and values of the options of tracers",
     "call chains of what programs do",
     "the mode of the root directory",
@@ -280,6 +282,8 @@ def write(recorded: Path, directory: Path) -> None:
             formats[f"events/{system}/{found[1]}/format"] = text
         elif path.stem in flat:
             texts[flat[path.stem]] = text
+    told = by_source(recorded, formats["events/sched/sched_switch/format"])
+    formats |= {f"events/sched/{name}/format": text for name, text in told.items()}
     said = facts(recorded, texts)
     groups = {entry[0] for entry in directories["events/kprobes/lsprobe"]}
     directories["events/*/*"] = directories.pop("events/kprobes/lsprobe")

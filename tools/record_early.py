@@ -3,8 +3,8 @@
     tools/record_early.py KERNEL SERIES [--like 4.19] [--only definitions,filters,triggers,traces] [--output fixtures]
 
 KERNEL is a path to a bzImage, or a series.  What is asked is read from the fixtures of LIKE, so that the rows of all
-series can be compared; which options and clocks are traced is in this file, as far as the kernel has them.  A guest has
-two CPUs.
+series can be compared; which options and clocks are traced is in this file, as far as the kernel has them.  Rows are
+asked of a guest with one CPU, traces of one with two.
 """
 
 from __future__ import annotations
@@ -113,9 +113,14 @@ class Recorded:
         task.call(SETAFFINITY, (0, 8, MEMORY), (1).to_bytes(8, "little"))  # all on one CPU
         for row in rows:
             self._files.write(f"{event}/filter", b"0")
+            logs = self._files.exists("error_log")
+            if logs:
+                self._files.write("error_log", b"", truncate=True)
             number, _ = self._write(f"{event}/filter", row["input"], os.O_WRONLY)
             answer = {"n": row["n"], "input": row["input"], "errno": getattr(errno, number or "", 0)}
             answer["readback"] = self._text(f"{event}/filter")
+            if logs and (log := self._text("error_log")):
+                answer["log"] = log.partition("] ")[2]  # without the time
             if not number:
                 self._files.write("trace", b"", truncate=True)
                 self._files.write(f"{event}/enable", b"1")
@@ -311,7 +316,7 @@ def main(arguments: Sequence[str]) -> None:
     asked = parser.parse_args(arguments)
     kinds = asked.only.split(",")
     # triggers leave the tracer off or on, so traces are of a guest of their own
-    with Machine(asked.kernel, cpus=2, progress=lambda line: print(line, file=sys.stderr)) as machine:
+    with Machine(asked.kernel, cpus=1, progress=lambda line: print(line, file=sys.stderr)) as machine:
         _record(machine, asked.series, asked.like, kinds, asked.output)
     if "traces" in kinds:
         with Machine(asked.kernel, cpus=2) as machine:
