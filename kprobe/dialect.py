@@ -14,8 +14,13 @@ if TYPE_CHECKING:
 
 _LETTERS = re.compile(r"(?:[^=]*=)?[+\-0-9a-fx(]*?(a\d+|s\d+|sa|rv|ra)\)*")  # a fetch argument of 2009
 _VARIABLES = re.compile(r"\$(arg\d+|stack\d*|retval)")
+_ARGUMENT = re.compile(r"\$arg([1-9]\d*)")
 _TYPE = re.compile(r":[a-z]\w*(?:\[\d+\])?\Z")
-_WORDS = {"sa": "$stack", "rv": "$retval", "ra": "$stack0 (at the function's entry)"}
+_WORDS = {
+    "sa": "write $stack",
+    "rv": "write $retval",
+    "ra": "leave it out, the lines of a return probe say where it returns to",
+}
 
 
 def switch(tracefs: Tracefs, event: str) -> str:
@@ -35,7 +40,10 @@ def hint(tracefs: Tracefs, args: tuple[str, ...]) -> str:
     for arg in args:
         letters = _LETTERS.fullmatch(arg)
         if letters:
-            return f"{letters[1]} was for the patch of 2009: write {_variable(letters[1], _readme(tracefs))}"
+            return f"{letters[1]} was for the patch of 2009: {_variable(letters[1], _has_arguments(tracefs))}"
+        variable = _ARGUMENT.search(arg)
+        if variable and not _has_arguments(tracefs):
+            return f"{variable[0]} came with Linux 4.20: before, {_register(int(variable[1]) - 1)}"
     return ""
 
 
@@ -58,23 +66,27 @@ def _letters(variable: str) -> str:
     return f"s{number}" if variable.startswith("stack") else f"a{number - 1}, which counts from 0"
 
 
-def _variable(letters: str, readme: str) -> str:
+def _variable(letters: str, has_arguments: bool) -> str:
     known = _WORDS.get(letters)
     if known:
         return known
     number = int(letters[1:])
     if letters[0] == "s":
-        return f"$stack{number}"
-    if "$arg<N>" in readme or "$argN" in readme:
-        return f"$arg{number + 1}, which counts from 1"
+        return f"write $stack{number}"
+    return f"write $arg{number + 1}, which counts from 1" if has_arguments else _register(number)
+
+
+def _register(number: int) -> str:
     registers = ("%di", "%si", "%dx", "%cx", "%r8", "%r9")
-    return (
-        f"{registers[number]}, its register on x86-64" if number < len(registers) else "its place on the stack, $stackN"
-    )
+    if number < len(registers):
+        return f"write {registers[number]}, its register on x86-64"
+    return f"write $stack{number - len(registers) + 1}, its place on x86-64"
 
 
-def _readme(tracefs: Tracefs) -> str:
+def _has_arguments(tracefs: Tracefs) -> bool:
+    """Return whether the README says that a function's arguments have names."""
     try:
-        return tracefs.read("README").decode(errors="replace")
+        readme = tracefs.read("README")
     except OSError:
-        return ""
+        return False
+    return b"$arg<N>" in readme or b"$argN" in readme

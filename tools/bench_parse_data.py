@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kprobe_sim import SimulatedKernel, Task
+from kprobe_sim.scenarios.trace_dat import assembled
 
 KERNEL = "6.12"
 CPUS = 2
@@ -137,39 +138,10 @@ def kernel_side(directory: Path, kernel: SimulatedKernel, pages: list[list[bytes
             home.mkdir(parents=True, exist_ok=True)
             (home / "format").write_bytes(text)
     data = [b"".join(found) for found in pages]
-    (directory / "trace.dat").write_bytes(dat(header, tracefs.read("events/header_event"), own, formats, kernel, data))
-
-
-def dat(
-    header: bytes,
-    event: bytes,
-    own: dict[str, bytes],
-    formats: dict[str, bytes],
-    kernel: SimulatedKernel,
-    cpus: list[bytes],
-) -> bytes:
-    """Return a trace.dat of version 6, as trace-cmd.dat(5) has it."""
-
-    def sized(text: bytes, code: str = "<Q") -> bytes:
-        return struct.pack(code, len(text)) + text
-
-    out = b"\x17\x08\x44tracing6\0\0\x08" + struct.pack("<I", PAGE)
-    out += b"header_page\0" + sized(header) + b"header_event\0" + sized(event)
-    out += struct.pack("<I", len(own)) + b"".join(map(sized, own.values()))
-    out += (
-        struct.pack("<I", 1) + b"kprobes\0" + struct.pack("<I", len(formats)) + b"".join(map(sized, formats.values()))
-    )
     names = ("do_sys_openat2", "vfs_read", "vfs_write", "do_exit", "do_unlinkat", "__x64_sys_openat")
     places = sorted((kernel.symbols.lookup(name)[0].address, name) for name in names)
-    out += sized("".join(f"{address:016x} T {name}\n" for address, name in places).encode(), "<I")
-    out += sized(b"", "<I") + sized(kernel.tracefs.read("saved_cmdlines"))
-    out += struct.pack("<I", len(cpus)) + b"options  \0" + struct.pack("<H", 0) + b"flyrecord\0"
-    place = -(-(len(out) + 16 * len(cpus)) // PAGE) * PAGE
-    filled = b""
-    for data in cpus:
-        out += struct.pack("<QQ", place + len(filled), len(data))
-        filled += data
-    return out.ljust(place, b"\0") + filled
+    symbols = "".join(f"{address:016x} T {name}\n" for address, name in places).encode()
+    (directory / "trace.dat").write_bytes(assembled(kernel, [f"kprobes/{event}" for event in EVENTS], symbols, data))
 
 
 if __name__ == "__main__":

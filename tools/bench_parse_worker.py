@@ -187,6 +187,8 @@ def main() -> int:
         print(f"{found[len(found) // 2]:.1f} {found[len(found) * 99 // 100]:.1f}")
         return 0
     way, home = WAYS[sys.argv[1]], Path(sys.argv[2])
+    if sys.argv[1] in ("arrow", "parquet", "raw_arrow", "raw_parquet"):
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # as the command does
     warm = home / "warm"
     if warm.is_dir():
         way(warm)  # imports, and what is compiled or loaded once

@@ -35,14 +35,20 @@ CONTEXT: Final = (
 EVENT: Final = pa.schema(
     [
         *CONTEXT, ("address", LABEL), ("caller", LABEL), ("group", LABEL), ("instance", LABEL),
-        ("complete", pa.bool_()), ("guessed", pa.list_(pa.string())), ("raw", pa.binary()),
+        ("complete", pa.bool_()), ("guessed", pa.list_(pa.string())), ("forgeable", pa.bool_()),
+        ("raw", pa.binary()),
     ]
 )  # fmt: skip
-STACK: Final = pa.schema([*CONTEXT, ("user", pa.bool_()), ("frames", pa.list_(pa.string()))])
-MARKER: Final = pa.schema([*CONTEXT, ("text", pa.string()), ("identifier", pa.int64()), ("data", pa.binary())])
-LOST: Final = pa.schema(
-    [("file", LABEL), ("offset", pa.int64()), ("type", LABEL), ("cpu", pa.int64()), ("count", pa.uint64())]
+STACK: Final = pa.schema([*CONTEXT, ("user", pa.bool_()), ("frames", pa.list_(pa.string())), ("forgeable", pa.bool_())])
+MARKER: Final = pa.schema(
+    [*CONTEXT, ("text", pa.string()), ("identifier", pa.int64()), ("data", pa.binary()), ("forgeable", pa.bool_())]
 )
+LOST: Final = pa.schema(
+    [
+        ("file", LABEL), ("offset", pa.int64()), ("type", LABEL), ("cpu", pa.int64()), ("count", pa.uint64()),
+        ("forgeable", pa.bool_()),
+    ]
+)  # fmt: skip
 UNPARSED: Final = pa.schema([("file", LABEL), ("offset", pa.int64()), ("raw", pa.binary())])
 OTHER: Final = pa.schema([("file", LABEL), ("offset", pa.int64()), ("type", LABEL), ("json", pa.string())])
 

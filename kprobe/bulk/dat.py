@@ -9,14 +9,9 @@ import pyarrow as pa
 
 from kprobe.bulk.rows import Rows
 from kprobe.pages.dat.file import TraceDat
-from kprobe.pages.header import page_header
-from kprobe.pages.live import COUNTS
-from kprobe.pages.page import Pages
-from kprobe.pages.tasks import Tasks
 
-AT_ONCE = 3 << 19  # bytes of pages that are read at once
+AT_ONCE = 1 << 21  # bytes of pages that are read at once
 _RECORDS = 10_000
-_CLOCKS = (*COUNTS, "tsc2nsec")
 
 
 def tables_of(found: TraceDat, file: str = "", *, compiled: bool = True) -> Iterator[dict[str, pa.Table]]:
@@ -48,23 +43,8 @@ def tables_of(found: TraceDat, file: str = "", *, compiled: bool = True) -> Iter
 def _paged(found: TraceDat, file: str) -> Iterator[dict[str, pa.Table]]:
     from kprobe.bulk.raw import RawReading
 
-    contents = found.contents
-    if not contents.buffers:
-        return
-    header = page_header(contents.header_page, order=contents.opening.order)
-    tasks = Tasks()
-    tasks.read(contents.cmdlines)
-    for buffer in contents.buffers:
-        pages = Pages(
-            header.of_size(buffer.page_size),
-            found.events,
-            found.kallsyms,
-            tasks=tasks,
-            instance=buffer.name,
-            clock="count" if buffer.clock in _CLOCKS else "time",
-        )
-        reading = RawReading(pages, file=file)
-        found.watch(pages)
+    for buffer in found.contents.buffers:
+        reading = RawReading(found.reader(buffer), file=file)
         for place in buffer.cpus:
             held: list[bytes] = []
             start = size = 0

@@ -291,30 +291,32 @@ def _value(buf, at, kind, count, cells, values, row, elements, used):
 
 @numba.njit(**_QUICK)
 def _arguments(buf, at, plan, names, cells, values, cell, elements, used, tells):
-    """Read the arguments of a plan; say where the line ends (at its newline), or -1, and the elements used.
+    """Read the arguments of a plan; say where the line ends (at its newline), or -1, the elements used, and how many
+    of them are strings.
 
     `tells`: without a schema, a number with 0x says of what kind the kernel is, unless there are strings, so a line
     with one is left to `kprobe.text` until that has learned it.
     """
-    texts = 0
+    texts = strings = 0
     prefixed = False
     for k in range(len(plan)):
         kind, start, length, count = plan[k, 0], plan[k, 1], plan[k, 2], plan[k, 3]
         for i in range(length):
             if buf[at + i] != names[start + i]:
-                return -1, used
+                return -1, used, 0
         at += length
         if kind == ANY and buf[at] == 48 and buf[at + 1] == 120:
             prefixed = True
         at, used = _value(buf, at, kind, count, cells, values, cell + k, elements, used)
         if at < 0 or (buf[at] != 32 and buf[at] != 10):
-            return -1, used
-        if kind == ANY and cells[cell + k, 0] == TEXT:
-            texts += 1
+            return -1, used, 0
+        if cells[cell + k, 0] == TEXT:
+            strings += 1
+            texts += kind == ANY
     # of two strings without a schema the first may hold the second
     if buf[at] != 10 or texts > 1 or (tells and prefixed and texts == 0):
-        return -1, used
-    return at, used
+        return -1, used, 0
+    return at, used, strings
 
 
 @numba.njit(**_QUICK)
@@ -324,8 +326,8 @@ def scan(  # noqa: C901 - what a line is shows step by step, each where the last
     """Read lines from `start` to `limit`, which is behind a newline, until the tables are full.
 
     `lines` gets for each: where it begins, what it is, the number of its site, or twice that of a stack's frames and 1
-    more if it is a program's, its first cell, and the plan by which it was read.  Returns the number of lines, and how
-    far it came.  Behind `limit` there are 64 bytes of zeros.
+    more if it is a program's, its first cell, the plan by which it was read, and how many strings it has.  Returns the
+    number of lines, and how far it came.  Behind `limit` there are 64 bytes of zeros.
     """
     site_plan, plan_rows, has_schema = plans
     at, n, cell, used = start, 0, 0, 0
@@ -345,12 +347,12 @@ def scan(  # noqa: C901 - what a line is shows step by step, each where the last
                     wide = buf[at + 23] == 32 and (buf[at + 25] == 91 or buf[at + 25] == 40)
                     if known == 2 or wide or is_decimal:
                         first, last = plan_rows[plan, 0], plan_rows[plan, 1]
-                        end, more = _arguments(
+                        end, more, strings = _arguments(
                             buf, rest, names[0][first:last], names[1], cells, values, cell, elements, used,
                             known == 0 and not is_decimal,
                         )  # fmt: skip
                         if end >= 0:
-                            lines[n, 1], lines[n, 2], lines[n, 4] = EVENT, site, plan
+                            lines[n, 1], lines[n, 2], lines[n, 4], lines[n, 5] = EVENT, site, plan, strings
                             cell += last - first
                             used = more
                 elif buf[body] == 60 or buf[body] == 61:

@@ -60,6 +60,14 @@ def merged(tables: Sequence[pa.Table]) -> pa.Table:
     return table if (offsets[1:] >= offsets[:-1]).all() else table.take(pc.sort_indices(table["offset"]))
 
 
+def forgeable_before(table: pa.Table, reach: int) -> pa.Table:
+    """Give a table whose records before a byte of the file are marked as forgeable."""
+    at = table.schema.get_field_index("forgeable")
+    if at < 0 or not len(table) or table["offset"][0].as_py() >= reach:
+        return table
+    return table.set_column(at, "forgeable", pc.or_(table["forgeable"], pc.less(table["offset"], reach)))
+
+
 def as_bytes(table: pa.Table) -> pa.Buffer:
     """Give a table as another process can be sent it."""
     sink = pa.BufferOutputStream()

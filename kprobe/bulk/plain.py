@@ -31,7 +31,8 @@ class Pass:
         self._sites = sites
         self._types = types
         lines = size // _LINE + _ROOM
-        self._lines = np.zeros((lines, 5), np.int64)
+        self._lines = np.zeros((lines, 6), np.int64)
+        self._forgeable = np.zeros(lines, bool)
         self._head = np.zeros((6, lines), np.int64)
         self._cells = np.zeros((size // 4 + _ROOM, 2), np.int32)
         self._values = np.zeros(size // 4 + _ROOM, np.int64)
@@ -64,6 +65,17 @@ class Pass:
         good[:-1] &= (kinds[1:] != kernel.OTHER) | (kinds[:-1] == kernel.STACK)
         good[-1:] = False
         return self._lines[:count, 0], good, reached
+
+    def forge(self, first: int, end: int, reach: int, longest: int) -> int:
+        """Mark lines, by their numbers, that begin where strings before may go on, which is up to `reach` so far.
+
+        Return how far those of the lines may: `longest` bytes from where one with a string begins.
+        """
+        starts, opening = self._lines[first:end, 0], self._sites.opening[self._lines[first:end, 2]]
+        opening &= (self._lines[first:end, 1] == kernel.EVENT) & (self._lines[first:end, 5] > 0)
+        reaches = np.maximum.accumulate(np.where(opening, starts + longest, reach))
+        self._forgeable[first:end] = starts < reaches
+        return max(reach, int(reaches[-1])) if len(reaches) else reach
 
     def tables(self, taken: Any, base: int, rows: Rows) -> list[tuple[str, pa.Table]]:
         """Give lines, by their numbers, as a table for each plan; the text begins at byte `base` of the file."""
@@ -105,6 +117,7 @@ class Pass:
             *self._context(taken, base, rows, labels),
             pa.array((shown & 1).astype(bool)),
             pa.ListArray.from_arrays(numbers(offsets), frames),
+            pa.array(self._forgeable[taken]),
         ]
         return pa.table(columns, schema=STACK)
 
@@ -120,6 +133,7 @@ class Pass:
             none,
             pa.nulls(count, pa.bool_()).fill_null(True),
             pa.ListArray.from_arrays(numbers(np.zeros(count + 1, np.int32)), _NO_LIST),
+            pa.array(self._forgeable[taken]),
             pa.nulls(count, pa.binary()),
         ]
         declared = self._types(plan.event)

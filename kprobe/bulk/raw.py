@@ -25,8 +25,9 @@ from kprobe.pages.layout import FieldLayout
 from kprobe.pages.page import Pages
 from kprobe.text.records import Record
 
-AT_ONCE: Final = 3 << 19  # bytes of pages that are read at once
+AT_ONCE: Final = 1 << 21  # bytes of pages that are read at once
 _SHORT: Final = 4 * 28  # bytes of an event whose header has one word
+_ROWS: Final = 1 << 14  # of a column of one value, at least
 _SMALLEST: Final = 12  # bytes of an event with its header
 _COMMON: Final = ("common_flags", "common_preempt_count", "common_pid")
 
@@ -50,8 +51,7 @@ class RawReading:
         self._known: list[Known] = []
         self._asked: set[int] = set()
         self._buffer = np.zeros(0, np.uint8)
-        self._zeros = np.zeros(0, np.int32)
-        self._constants: dict[str, Any] = {}
+        self._constants: dict[tuple[Any, pa.DataType], Any] = {}
 
     def _types(self, name: str) -> Mapping[str, pa.DataType]:
         known = next((one for one in self._known if one.name == name), None)
@@ -172,12 +172,17 @@ class RawReading:
         shown = None if present.all() else bits(present)
         return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data[:used]), shown)
 
-    def _constant(self, text: str, count: int) -> Any:
-        if len(self._zeros) < count:
-            self._zeros = np.zeros(count, np.int32)
-        if (names := self._constants.get(text)) is None:
-            names = self._constants[text] = pa.array([text])  # the library takes long for a single one
-        return labelled(self._zeros[:count], names)
+    def _same(self, value: Any, kind: pa.DataType, count: int) -> Any:
+        """Give a column of one value, a part of one that is kept: the library takes long to make each anew."""
+        found = self._constants.get((value, kind))
+        if found is None or len(found) < count:
+            rows = max(count, _ROWS)
+            if kind == LABEL and value is not None:
+                found = labelled(np.zeros(rows, np.int32), pa.array([value]))
+            else:
+                found = pa.repeat(pa.scalar(value, kind), rows)
+            self._constants[value, kind] = found
+        return found.slice(0, count)
 
     def _context(self, known: Known, events: Any, cpu: int, offset: int) -> dict[str, Any]:
         firsts, starts, _, stamps = events
@@ -186,15 +191,15 @@ class RawReading:
         flags, depths, pids = (self._numbers(starts, common[name]) for name in _COMMON)
         tgids = self.pages.tgids
         return {
-            "file": self._constant(self._rows.file, count),
+            "file": self._same(self._rows.file, LABEL, count),
             "offset": column_of(firsts + offset),
             "task": self._labels(pids, lambda pid: escaped(self.pages.tasks[pid])),
             "pid": column_of(pids),
-            "tgid": _mapped(pids, tgids.get, pa.int64()) if tgids else pa.nulls(count, pa.int64()),
-            "cpu": column_of(np.full(count, cpu, np.int32)),
+            "tgid": _mapped(pids, tgids.get, pa.int64()) if tgids else self._same(None, pa.int64(), count),
+            "cpu": self._same(cpu, pa.int32(), count),
             "flags": self._labels(flags << 8 | depths, self._flags.__getitem__),
             "timestamp": column_of(stamps.copy()),
-            "clock": self._constant(str(self._clock), count),
+            "clock": self._same(str(self._clock), LABEL, count),
         }
 
     def _table(self, known: Known, events: Any, texts_of: dict[str, Any], cpu: int, offset: int) -> pa.Table:
@@ -204,11 +209,12 @@ class RawReading:
         columns = self._context(known, events, cpu, offset) | {
             "address": self._place(starts, layout.address),
             "caller": self._place(starts, layout.caller),
-            "group": self._constant(known.group, count) if known.group else pa.nulls(count, LABEL),
-            "instance": self._constant(self._instance, count) if self._instance else pa.nulls(count, LABEL),
-            "complete": pa.nulls(count, pa.bool_()).fill_null(True),
-            "guessed": pa.ListArray.from_arrays(column_of(np.zeros(count + 1, np.int32)), pa.array([], pa.string())),
-            "raw": pa.nulls(count, pa.binary()),
+            "group": self._same(known.group or None, LABEL, count),
+            "instance": self._same(self._instance or None, LABEL, count),
+            "complete": self._same(True, pa.bool_(), count),
+            "guessed": self._same((), pa.list_(pa.string()), count),
+            "forgeable": self._same(False, pa.bool_(), count),
+            "raw": self._same(None, pa.binary(), count),
         }
         assert list(columns) == EVENT.names
         for field in layout.fields:
@@ -225,8 +231,9 @@ class RawReading:
         used = frames(self._buffer, starts, ends, fields["caller"].offset, counts, offsets, addresses)
         shown = self._labels(addresses[:used].view(np.uint64), lambda address: escaped(self._places[address].text))
         columns = self._context(known, events, cpu, offset) | {
-            "user": pa.nulls(count, pa.bool_()).fill_null(known.special == "user_stack"),
+            "user": self._same(known.special == "user_stack", pa.bool_(), count),
             "frames": pa.ListArray.from_arrays(column_of(offsets), shown.cast(pa.string())),
+            "forgeable": self._same(False, pa.bool_(), count),
         }
         return pa.table(columns)
 
@@ -242,7 +249,7 @@ class RawReading:
 
     def _place(self, starts: Any, field: FieldLayout | None) -> Any:
         if field is None:
-            return pa.nulls(len(starts), LABEL)
+            return self._same(None, LABEL, len(starts))
         values = self._numbers(starts, field).view(np.uint64)
         return self._labels(values, lambda value: escaped(self._places[value].text))
 

@@ -91,6 +91,11 @@ class Reading:
         return self._base
 
     @property
+    def reach(self) -> int:
+        """How far in the file the strings of what was read may go on."""
+        return self._base + self._parser.usual.reach
+
+    @property
     def is_loaded(self) -> bool:
         """Whether it is settled what reads: text of some length has come."""
         return self._load is None
@@ -105,9 +110,15 @@ class Reading:
         """The events with their arguments that have a table."""
         return self._rows.known
 
-    def resume(self, state: State, offset: int, known: Mapping[str, Iterable[str]] | None = None) -> None:
-        """Go on at a byte of the file with what was learned of the text before, and which events have a table."""
+    def resume(
+        self, state: State, offset: int, known: Mapping[str, Iterable[str]] | None = None, reach: int = 0
+    ) -> None:
+        """Go on at a byte of the file with what was learned of the text before, and which events have a table.
+
+        `reach` is how far in the file the strings of that text may go on.
+        """
         self._parser.resume(state)
+        self._parser.usual.reach = max(0, reach - offset)
         if known is not None:
             self._rows.begin(known)
         self._text, self._base = b"", offset
@@ -148,7 +159,9 @@ class Reading:
     def _add(self, at: int, record: Record) -> None:
         self._rows.add(self._base + at, record)
         if self._sites is not None and isinstance(record, Event) and self._parser.is_usual:
-            self._has_learned |= self._rows.knows(record.name, record.fields) and self._sites.learn(record)
+            self._has_learned |= self._rows.knows(record.name, record.fields) and self._sites.learn(
+                record, self._parser.usual.opens
+            )
 
     def _scanned(self, text: bytes, limit: int) -> int:
         import numpy as np
@@ -168,8 +181,11 @@ class Reading:
                 if good[line] and self._parser.is_usual:
                     end = bad[np.searchsorted(bad, line)]
                     taken.append(np.arange(line, end))
+                    usual = self._parser.usual
+                    reach = compiled.forge(line, end, at + usual.reach, usual.longest)
                     line = end
                     at = int(starts[line])
+                    usual.reach = max(0, reach - at)
                     continue
                 if line == len(starts) - 1 and reached < limit:
                     break  # the tables are full

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -41,6 +41,7 @@ class Sites:
         self._rows = np.full((2 * _SITES, 3), -1, np.int64)
         self._pool = np.zeros(_POOL, np.uint8)
         self._site_plan = np.zeros(_SITES, np.int64)
+        self.opening = np.zeros(_SITES, bool)  # whether a string there could be further records
         self._plan_rows = np.zeros((_PLANS, 2), np.int64)
         self._has_schema = np.zeros(_PLANS, np.int64)
         self._arguments = np.zeros((_ROWS, 4), np.int64)
@@ -68,14 +69,17 @@ class Sites:
         """The arguments of the plans and their names, for the pass."""
         return self._arguments, self._pool
 
-    def learn(self, event: Event) -> bool:
-        """Take an event's place and arguments as those of lines to come; say whether that was new."""
+    def learn(self, event: Event, opens: Callable[[bytes], str]) -> bool:
+        """Take an event's place and arguments as those of lines to come; say whether that was new.
+
+        `opens` says what is in all records of a place that hold a string which could be further records, "" if none.
+        """
         address, caller = event.address, event.caller
         if address is None or not event.complete or event.guessed or event.clock != "time":
             return False
         shown = address.text if caller is None else f"{caller.text} <- {address.text}"
         key = f"{event.name}: ({shown})".encode("utf-8", "surrogateescape")
-        if not key.isascii() or b"\n" in key:
+        if not key.isascii() or b"\n" in key or (opening := opens(key)) not in ("", '"'):
             return False
         site = self._known.get(key)
         if site is not None and (
@@ -92,9 +96,9 @@ class Sites:
             self._retries[key] += 1
             self._site_plan[site] = number
             return True
-        return self._put(key, number, address.text, None if caller is None else caller.text)
+        return self._put(key, number, address.text, None if caller is None else caller.text, opening == '"')
 
-    def _put(self, key: bytes, plan: int, address: str, caller: str | None) -> bool:
+    def _put(self, key: bytes, plan: int, address: str, caller: str | None, opening: bool) -> bool:
         site = len(self.addresses)
         if site >= _SITES or self._filled + len(key) > _POOL:
             return False
@@ -106,6 +110,7 @@ class Sites:
         self._hashes[row] = value
         self._rows[row] = site, start, len(key)
         self._site_plan[site] = plan
+        self.opening[site] = opening
         self._known[key] = site
         self.addresses.append(address)
         self.callers.append(caller)

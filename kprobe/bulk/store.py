@@ -12,11 +12,12 @@ from kprobe.bulk.columns import EVENT, LABEL, as_type, has_negative
 from kprobe.bulk.merge import conformed, unified
 
 FORMATS: Final = ("parquet", "arrow")
-HELD: Final = 1 << 23  # bytes of tables that wait to be written, of all files
+HELD: Final = 1 << 24  # bytes of tables that wait to be written, of all files
 _GROUP: Final = 1 << 17  # rows of a file that are written together, at most
 _BATCH: Final = 1 << 13  # values that are encoded together
 _CONTEXT: Final = frozenset(EVENT.names)
 _COUNTED: Final = frozenset({"offset", "timestamp"})
+_WIDTH: Final = sum(field.type.index_type.bit_width if field.type == LABEL else 64 for field in EVENT) // 8
 
 
 class NotEmpty(Exception):
@@ -83,7 +84,9 @@ class _File:
     def add(self, table: pa.Table) -> None:
         self._tables.append(table)
         self.rows += len(table)
-        self.held += table.nbytes
+        # that of all columns is slow to tell, and those of the context have about the same bytes in each row
+        self.held += len(table) * _WIDTH
+        self.held += sum(table.column(at).nbytes for at, name in enumerate(table.schema.names) if name not in _CONTEXT)
 
     def flush(self) -> None:
         if not self._tables:
@@ -121,8 +124,9 @@ class _File:
         return parquet.ParquetWriter(
             path,
             self._schema,
-            compression="zstd",
-            compression_level=1,
+            # numbers and what is stored once are packed by their encoding already
+            compression={_path(field): _codec(field) for field in self._schema},
+            compression_level={_path(field): 1 for field in self._schema if _codec(field) == "zstd"},
             # what repeats is stored once; what counts up as differences
             use_dictionary=[name for name in self._schema.names if name not in _COUNTED],
             column_encoding={name: "DELTA_BINARY_PACKED" for name in self._schema.names if name in _COUNTED},
@@ -171,6 +175,18 @@ class _File:
 def _cast(column: Any, kind: pa.DataType) -> Any:
     """Give a column of chunks another type."""
     return pa.chunked_array([as_type(chunk, kind) for chunk in column.chunks], kind)
+
+
+def _codec(field: pa.Field) -> str:
+    """Say what a column is packed by: what costs least time, but where that would be half as large again."""
+    if field.name == "timestamp":
+        return "none"
+    return "snappy" if field.name in _CONTEXT and field.name != "raw" else "zstd"
+
+
+def _path(field: pa.Field) -> str:
+    """Give the name of a column in a Parquet file."""
+    return f"{field.name}.list.element" if pa.types.is_list(field.type) else field.name
 
 
 def _unlabelled(schema: pa.Schema) -> pa.Schema:

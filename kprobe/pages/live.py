@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from kprobe.pages.events import SPECIAL, Events, Format
+from kprobe.pages.flags import ALL_LETTERS, Letters
 from kprobe.pages.header import PageHeader, check_event_header, page_header
 from kprobe.pages.kallsyms import Kallsyms
 from kprobe.pages.merging import Holding
@@ -44,7 +45,7 @@ class RawPipe:
         self._events = Events(formats, order, kallsyms.symbol, long=self._header.long, more=self._look_up)
         self._pages = Pages(
             self._header, self._events, kallsyms, tasks=Tasks(), clock=self._clock(),
-            has_migrate_disable=self._has_migrate_disable(),
+            letters=self._letters(),
         )  # fmt: skip
         names = [name for name in tracefs.listdir(f"{prefix}per_cpu") if _CPU.fullmatch(name)]
         self._cpus = sorted(int(name[3:]) for name in names)
@@ -191,9 +192,15 @@ class RawPipe:
         chosen = re.search(rb"\[([^\]]+)\]", self._text(f"{self._prefix}trace_clock"))
         return "count" if chosen is not None and chosen[1].decode(errors="replace") in COUNTS else "time"
 
-    def _has_migrate_disable(self) -> bool:
-        """Say whether the kernel prints a fifth flag; at the top level that file has everybody's trace."""
-        return not self._prefix or b"migrate-disable" in self._text(f"{self._prefix}trace")
+    def _letters(self) -> Letters:
+        """Ask the header of the text which flags the kernel prints; at the top level that file has everybody's trace.
+
+        On x86-64, which knows of its interrupts, the second bit has never meant that it doesn't.
+        """
+        if not self._prefix:
+            return ALL_LETTERS
+        header = self._text(f"{self._prefix}trace")
+        return Letters(b"migrate-disable" in header, b"BH-disabled" in header)
 
     def _format(self, event: str) -> Format | None:
         text = self._text(f"events/{event}/format")

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from kprobe.pages.events import Events, Known
 from kprobe.pages.fields import BrokenRecord
-from kprobe.pages.flags import Flags
+from kprobe.pages.flags import ALL_LETTERS, Flags, Letters
 from kprobe.pages.header import PageHeader
 from kprobe.pages.kallsyms import Kallsyms
 from kprobe.pages.special import special
@@ -48,7 +48,7 @@ class Pages:
         tasks: Tasks | None = None,
         tgids: dict[int, int] | None = None,
         clock: Clock = "time",
-        has_migrate_disable: bool = True,
+        letters: Letters = ALL_LETTERS,
         instance: str = "",
     ) -> None:
         self.header = header
@@ -58,7 +58,7 @@ class Pages:
         self.events = events
         self.places = kallsyms
         self.clock: Clock = clock
-        self.flags = Flags(has_migrate_disable=has_migrate_disable)
+        self.flags = Flags(letters)
         self.instance = instance
         order = "<" if header.order == "little" else ">"
         self._word = struct.Struct(f"{order}I").unpack_from

@@ -7,7 +7,7 @@ IDLE: Final = "<idle>"
 FORGOTTEN: Final = "<...>"  # as the kernel prints a task whose name it no longer has
 
 # A comm can hold a newline, so a line that doesn't begin with a pid goes on with the one before.
-_LINE: Final = re.compile(rb"^(\d{1,10}) ((?:(?!\n\d{1,10} ).){0,16})", re.M | re.S)
+_LINE: Final = re.compile(rb"^(\d{1,10}) ((?:(?!\n\d{1,10} ).){0,31})\n", re.M | re.S)
 
 
 class Tasks(dict[int, str]):
@@ -18,9 +18,8 @@ class Tasks(dict[int, str]):
 
     def read(self, text: bytes) -> None:
         """Take in the text of saved_cmdlines; a later one has the last word on a pid."""
-        for pid, comm in _LINE.findall(text):
-            name = comm.decode("utf-8", "surrogateescape")
-            self[int(pid)] = name.removesuffix("\n")
+        for pid, comm in _LINE.findall(text if text.endswith(b"\n") else text + b"\n"):
+            self[int(pid)] = comm.decode("utf-8", "surrogateescape")
         self.pop(0, None)
 
 

@@ -60,13 +60,16 @@ def write(
 ) -> int:
     """Read files into a directory and return the exit status."""
     try:
+        # pyarrow asks for this when it is loaded; its own pool keeps 35 MiB more of a million lines
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
         from kprobe.bulk import NotEmpty, Store, Writer
     except ImportError as error:
         say(f"ERROR: --format {form} {MISSING.format(error.name or error)}")
         return USAGE_ERROR
     try:
         jobs = len(os.sched_getaffinity(0)) if jobs is None else jobs
-        much = jobs > 1 and sum(os.path.getsize(file) * _times(file) for file in files if os.path.isfile(file)) >= MUCH
+        # two processors are busy with the reading and the writing of one process already
+        much = jobs > 2 and sum(os.path.getsize(file) * _times(file) for file in files if os.path.isfile(file)) >= MUCH
         store = Store(directory, form, HELD if much else None)
     except NotEmpty as error:
         say(f"ERROR: {error}")

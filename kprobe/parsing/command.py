@@ -34,8 +34,8 @@ understood is shown as it is, what is a guess says so, and the sum of both is to
   --format FORMAT  text (the default), ndjson (an object a line), csv (arguments as JSON in the column "fields");
                    parquet, arrow: a file for each event, in DIR, for DuckDB, pandas, Dask (needs kprobe-sim[bulk])
   -o DIR           where to: a directory that is empty or isn't there
-  --jobs N         processors to use: 1, or 2 (the default, where there are two): then one thread packs what was read,
-                   and of files of 8 MiB and more two processes read parts, with the same rows as the result
+  --jobs N         processors to use: 1, 2 or 3 (default: as many as there are): with 2 one thread packs what was read,
+                   with 3 two processes read parts of files of 8 MiB and more, with the same rows as the result
   --schema PATH    what the events' arguments are: an event's format file, a directory of them such as events/kprobes,
                    or a list of definitions such as kprobe_events. With it all types are exact; several add up
   -h, --help       this text
@@ -142,7 +142,7 @@ def _parse(file: str, form: str, schema: Schema, label: str, counts: Counts, out
 
 def _read(argv: list[str]) -> _Asked:
     request = _Asked()
-    choices = {"--format": (*SHAPES, *COLUMNAR), "--schema": (), "-o": (), "--jobs": ("1", "2"), **VALUED}
+    choices = {"--format": (*SHAPES, *COLUMNAR), "--schema": (), "-o": (), "--jobs": ("1", "2", "3"), **VALUED}
     options, request.files = verb_options(argv, SWITCHES, choices)
     for name, value in options:
         if name in HELP_WORDS:

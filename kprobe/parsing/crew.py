@@ -41,6 +41,7 @@ class Said(NamedTuple):
     tables: dict[str, Any]
     known: ArgumentNames
     state: State | None
+    reach: int  # how far in the file its strings may go on
 
 
 class Ended(Exception):
@@ -93,8 +94,8 @@ class PartReader:
         data = _received(self._from)
         if data is None:
             raise Ended
-        tables, known, state = pickle.loads(data)
-        return Said({name: from_bytes(body) for name, body in tables.items()}, known, state)
+        tables, *rest = pickle.loads(data)
+        return Said({name: from_bytes(body) for name, body in tables.items()}, *rest)
 
     def forget(self) -> None:
         """Close the pipes."""
@@ -115,7 +116,7 @@ def _serve(reading: Callable[[str], Reading], source: int, target: int) -> None:
             one = reading(part.file)
         one.resume(part.state, part.offset)
         tables = one.read(part.text)
-        answer = {name: as_bytes(table) for name, table in tables.items()}, one.known, one.state
+        answer = {name: as_bytes(table) for name, table in tables.items()}, one.known, one.state, one.reach
         try:
             _send(target, pickle.dumps(answer, pickle.HIGHEST_PROTOCOL))
         except BrokenPipeError:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from kprobe.bulk.merge import forgeable_before
 from kprobe.bulk.reading import WINDOW, Reading
 from kprobe.bulk.rows import ARGUMENTS, EVENTS
 from kprobe.parsing.crew import ArgumentNames, Ended, Part, PartReader, Said
@@ -20,8 +21,10 @@ from kprobe.text.parser import State
 
 _END: Final = re.compile(rb"\n[^\n\"]{16}-\d[^\n\"]{8,80}\.\d{6}: \w+: \([^()\n\"]+\)[^\n\"]*\n")
 _LOOK: Final = 1 << 13  # so much of a text's end is searched for such a line first
-PART: Final = WINDOW >> 2  # so much text is given away at once, as there is memory for it in each process
-_LONGEST: Final = 2 * WINDOW  # a part isn't longer
+# so much text is given away at once, as there is memory for it in each process: what a part costs beside its lines,
+# arrays of each column that are made, sent and joined, is twice as much as they cost in parts of a fifth of that
+PART: Final = 5 * (WINDOW >> 2)
+_LONGEST: Final = 4 * WINDOW  # a part isn't longer
 
 
 class SharedReading:
@@ -38,6 +41,7 @@ class SharedReading:
         self._state: State | None = None
         self._offset = 0
         self._known: ArgumentNames = {}
+        self._reach = 0  # how far in the file the strings of what is settled may go on
 
     def tables(self, pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         """Yield tables by name, in the order of the text: the rows of each go on from those before."""
@@ -86,6 +90,7 @@ class SharedReading:
         yield self._reading.read(text[: cut or len(text)])
         if self._readers and self._reading.is_loaded and (state := self._reading.state) is not None:
             self._state, self._offset, self._known = state, self._reading.offset, self._reading.known
+            self._reach = self._reading.reach
         return cut or len(text)
 
     def _settled(self) -> Iterator[dict[str, Any]]:
@@ -96,7 +101,8 @@ class SharedReading:
         is_full = len(known) >= EVENTS or any(len(names) >= ARGUMENTS for names in known.values())
         if said is not None and part.state == self._state and said.state is not None and not is_full:
             self._state, self._offset, self._known = said.state, part.offset + len(part.text), known
-            yield said.tables
+            yield {name: forgeable_before(table, self._reach) for name, table in said.tables.items()}
+            self._reach = max(self._reach, said.reach)
             return
         texts = [part.text, *(other.text for _, other in self._waiting)]
         self._forget()
@@ -109,7 +115,7 @@ class SharedReading:
     def _here(self) -> None:
         """Let what comes next be read here."""
         if self._state is not None:
-            self._reading.resume(self._state, self._offset, self._known)
+            self._reading.resume(self._state, self._offset, self._known, self._reach)
         self._state = None
 
     def _answer(self, reader: PartReader) -> Said | None:

@@ -98,6 +98,8 @@ def sizeless(records: Iterable[Record]) -> list[Record]:
 
 def _sizeless(record: Record) -> Record:
     places: Record = {key: _place(record[key]) for key in ("address", "caller") if key in record}
+    if isinstance(frames := record.get("frames"), list):
+        places["frames"] = [_place(frame) for frame in frames]
     if isinstance(stamp := record.get("timestamp"), int):
         places["timestamp"] = (stamp + 500) // 1000 * 1000
     fields = record.get("fields")

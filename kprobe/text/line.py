@@ -29,11 +29,11 @@ from kprobe.text.records import (
     Value,
 )
 from kprobe.text.syscall import CALL, SystemCall, called, described, opens
-from kprobe.text.tokens import Reading, Readings, pairs
+from kprobe.text.tokens import Reading, Readings
 
 _NAME = re.compile(rb"([^\s:]+)(?: <[0-9a-f]+>)?: +(?:\(([^()\n]*)\))?")
 _MARK = re.compile(MARK)
-_FUNCTION = re.compile(rb"(\S+(?: \[[^\]\s]+\])?(?: <[0-9a-f]+>)?) <-(\S+(?: \[[^\]\s]+\])?(?: <[0-9a-f]+>)?)")
+_FUNCTION = re.compile(rb"(\S++(?: \[[^\]\s]+\])?(?: <[0-9a-f]+>)?) <-(\S++(?: \[[^\]\s]+\])?(?: <[0-9a-f]+>)?)")
 # pages swallow the words in angle brackets
 _ONE_LINE = re.compile(rb"(?:<(user )?stack trace> )?=> ([^\n]+)")
 _UNKNOWN = re.compile(rb"Unknown type (\d{1,9})")
@@ -225,7 +225,7 @@ class Lines:
         shown = text.partition(b": ")[2] + rest
         if (other := self._other(line, site, shown, text, raw)) is not None:
             return other
-        fields, complete = pairs(shown.lstrip(b" "), site.texts, site.signed)
+        fields, complete = self._readings.pairs(shown.lstrip(b" "), site.texts, site.signed)
         if site.arguments is not None and not fields.keys() >= set(site.arguments.names):
             complete = False  # such as after a newline in a string, which stands there without quotes
         # option fields prints the place as two fields more

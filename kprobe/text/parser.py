@@ -89,7 +89,7 @@ class Parser:
 
     __slots__ = (
         "_broken", "_buffer", "_family", "_heading", "_last", "_layout", "_lines", "_live", "_numbers", "_scanned",
-        "_settled", "_titled", "_usual",
+        "_settled", "_titled", "usual",
     )  # fmt: skip
 
     def __init__(
@@ -101,7 +101,7 @@ class Parser:
         settled: bool = False,
     ) -> None:
         self._lines = Lines(formats, definitions, is_settled=settled)
-        self._usual = Usual(self._lines, _FULL[-1])
+        self.usual = Usual(self._lines, _FULL[-1])
         self._live = live
         self._broken: dict[bytes, int] = {}
         self._begin()
@@ -117,7 +117,7 @@ class Parser:
         self._settled = False  # there has been a record with context, so none comes without
         self._numbers = True  # there has been nothing but numbers, as options raw and hex print them
         self._scanned = 0  # so much of the buffer is known to be without a newline
-        self._usual.reach = 0
+        self.usual.reach = 0
 
     def feed(self, data: bytes) -> list[Record]:
         """Take more text; return the records that are complete."""
@@ -171,10 +171,10 @@ class Parser:
         whole = final or (self._live and limit == len(text))
         records: list[Record] = []
         position = 0
-        self._usual.begin()
+        self.usual.begin()
         while position < limit:
             if self._settled and self._layout is STANDARD:
-                position = self._usual.read(text, position, limit, records)
+                position = self.usual.read(text, position, limit, records)
             line = self._layout.match(text, position, limit)
             if line is None or (not self._settled and self._is_reported(line)):
                 start = position
@@ -193,7 +193,7 @@ class Parser:
             if record is None:
                 break
             if self._lines.imitates(line, record.raw):
-                self._usual.reach = position + (_FULL[-1] if self._layout in TRACEFS else _LONGEST)
+                self.usual.reach = position + (_FULL[-1] if self._layout in TRACEFS else _LONGEST)
             record = self._marked(position, record)
             records.append(record)
             self._last = record
@@ -204,7 +204,7 @@ class Parser:
 
     def _marked(self, position: int, record: Record) -> Record:
         """Mark a record that begins where the string of one before may go on, or its own."""
-        if position < self._usual.reach and not isinstance(record, (Header, Coded, Unparsed)):
+        if position < self.usual.reach and not isinstance(record, (Header, Coded, Unparsed)):
             return record._replace(forgeable=True)
         return record
 
@@ -215,7 +215,7 @@ class Parser:
                 records.append(Unparsed(text[position : position + _LONGEST_LINE]))
                 position += _LONGEST_LINE
         self._buffer = text[position:]
-        self._usual.reach = max(0, self._usual.reach - position)
+        self.usual.reach = max(0, self.usual.reach - position)
         self._scanned = max(0, limit - position)
 
     def _other(self, text: bytes, position: int, limit: int, whole: bool) -> tuple[int, Record | None]:

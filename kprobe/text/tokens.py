@@ -32,16 +32,20 @@ _CHARACTER = re.compile(rb"'(.)'", re.S)
 _ELEMENT = re.compile(rb"'(.)'(?=[,}])|\"(.*?)\"(?=[,}])|([^,{}\"']+)", re.S)
 _NUMBER = re.compile(rb"(-?\d{1,20})|0x([0-9a-f]{1,16})")
 _HEXADECIMAL = re.compile(rb"[0-9a-f]{1,16}")
-_PAIR = re.compile(rb"(?:^|(?<=[ ,]))([A-Za-z_]\w*)=(.*?)(?=,? (?:==> )?[A-Za-z_]\w*=|\Z)", re.S)
-_BETWEEN: Final = (b" ", b", ", b" ==> ", b", ==> ", b",")
+_FIRST = re.compile(rb"(?:^|(?<=[ ,]))([A-Za-z_]\w*)=")
+_NEXT = re.compile(rb" (?:==> )?([A-Za-z_]\w*)=")
 _BOTH = re.compile(rb"(0x[0-9a-f]{1,16}) \((-?\d{1,20})\)")
 _FAULT = b"(fault)"
 _QUOTE: Final = 34
+_COMMA: Final = 44
+
+# So many arguments has an event at most (MAX_TRACE_ARGS): what has the look of one more belongs to the last value.
+_MOST: Final = 128
 
 # How often the end of a string may be moved before the arguments are given up, and how many arguments may be read again
 # for that: a hostile string can offer many ends.
-_TRIES: Final = 100
-_AGAIN: Final = 300
+_TRIES: Final = 64
+_AGAIN: Final = 200
 
 # How sure a value is: it can be no other; it may be another; it is nothing that a kernel prints, and its text is kept.
 _SURE: Final = 0
@@ -162,7 +166,7 @@ def _rare(body: bytes, position: int) -> _Argument | None:
 class Readings:
     """Reads arguments, and those of the text that it was asked for last only once: broken text is asked for often."""
 
-    __slots__ = ("_body", "_decimal", "_reading")
+    __slots__ = ("_asked", "_body", "_decimal", "_pairs", "_reading")
 
     def __init__(self) -> None:
         self.forget()
@@ -170,6 +174,8 @@ class Readings:
     def forget(self) -> None:
         """Forget the last text."""
         self._body, self._decimal, self._reading = b"", False, probe_arguments(b"")
+        self._asked: tuple[bytes, Collection[str], Collection[str]] = b"", (), ()
+        self._pairs = pairs(b"")
 
     def read(self, body: bytes, *, decimal: bool) -> Reading:
         """Do what `probe_arguments` does; the fields are the caller's."""
@@ -178,6 +184,14 @@ class Readings:
             self._body, self._decimal = body, decimal
         fields, guessed, complete, whole, opens = self._reading
         return fields.copy(), guessed, complete, whole, opens
+
+    def pairs(self, body: bytes, texts: Collection[str], signed: Collection[str]) -> tuple[dict[str, Value], bool]:
+        """Do what the function `pairs` does; the fields are the caller's."""
+        asked = body, texts, signed
+        if asked != self._asked:
+            self._asked, self._pairs = asked, pairs(body, texts, signed)
+        fields, complete = self._pairs
+        return fields.copy(), complete
 
 
 def probe_arguments(body: bytes, *, decimal: bool = False) -> Reading:
@@ -195,7 +209,7 @@ def probe_arguments(body: bytes, *, decimal: bool = False) -> Reading:
     for _ in range(_TRIES):
         while position < end and (argument := _argument(body, position, decimal)) is not None:
             label = argument[0]
-            if label in names:
+            if label in names or len(found) == _MOST:
                 break  # the kernel lets no two arguments have the same name
             names.add(label)
             found.append(argument)
@@ -238,6 +252,8 @@ def _further(body: bytes, found: list[_Argument], *, decimal: bool) -> list[_Arg
     names = {argument[0] for argument in found}
     cuts: list[tuple[str, int, int]] = []
     for name in _NAME.finditer(body, position):
+        if len(names) == _MOST:
+            break
         label = name[1].decode()
         if label not in names:
             names.add(label)
@@ -286,28 +302,27 @@ def pairs(body: bytes, texts: Collection[str] = (), signed: Collection[str] = ()
     A value ends where the next name begins. Of ``0xffffff9c (-100)``, which option fields prints, the names in
     ``signed`` take the second number. The values of the names in ``texts`` aren't numbers, whatever they look like.
     """
-    cuts: list[tuple[str, int, int]] = []
-    names: set[str] = set()
-    position, complete = 0, True
     body = body.removesuffix(b"\r")
-    for pair in _PAIR.finditer(body):
-        label = pair[1].decode()
-        if label in names:
-            # a name that was there before belongs to the value that it follows
-            cuts[-1] = (*cuts[-1][:2], pair.end())
-        else:
-            complete = complete and body[position : pair.start()] in (_BETWEEN if cuts else (b"",))
-            cuts.append((label, pair.start(2), pair.end()))
-            names.add(label)
-        position = pair.end()
+    pair = _FIRST.search(body)
+    if pair is None:
+        return {}, not body
+    names, label, start = {pair[1]}, pair[1], pair.end()
+    cuts: list[tuple[bytes, int, int]] = []
+    for following in _NEXT.finditer(body, start):
+        if (other := following[1]) not in names:  # one that was there before belongs to the value that it follows
+            names.add(other)
+            end = following.start()
+            cuts.append((label, start, end - (end > start and body[end - 1] == _COMMA)))
+            label, start = other, following.end()
+    cuts.append((label, start, len(body)))
     found: dict[str, Value] = {}
     for label, start, end in cuts:
-        value = body[start:end]
+        name, value = label.decode(), body[start:end]
         both = _BOTH.fullmatch(value)
-        if label in texts:
-            found[label] = decode(value)
+        if name in texts:
+            found[name] = decode(value)
         elif both is not None:
-            found[label] = int(both[2]) if label in signed else int(both[1], 16)
+            found[name] = int(both[2]) if name in signed else int(both[1], 16)
         else:
-            found[label] = scalar(value)
-    return found, complete and position == len(body)
+            found[name] = scalar(value)
+    return found, pair.start() == 0

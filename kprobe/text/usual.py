@@ -52,6 +52,10 @@ class Usual:
         self._read = 0  # so many lines since texts were forgotten
         self.begin()
 
+    def opens(self, site: bytes) -> str:
+        """Return what is in all records of ``name: (place)`` with a string that could be more records; "" if none."""
+        return self._lines.site(site).opens
+
     def begin(self) -> None:
         """Forget the text that was cut into lines: another one comes."""
         self._rows: list[tuple[str, str, str, str, str]] = []

@@ -10,6 +10,7 @@ from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.machine.clock import VirtualClock
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.scenarios.choices import lacks
+from kprobe_sim.scenarios.page_truth import PageTruth
 from kprobe_sim.scenarios.playing import Playing
 from kprobe_sim.scenarios.scenario import Scenario, scenario_of
 from kprobe_sim.scenarios.trace_dat import trace_dat
@@ -76,12 +77,9 @@ def rendered(
         playing.play()
     finally:
         playing.close()
-    truth = Truth(machine, playing.instance, playing.probes)
-    records = truth.records(playing.entries, of_pipe=scenario.reads_pipe)
+    records = Truth(machine, playing.instance, playing.probes).records(playing.entries, of_pipe=scenario.reads_pipe)
     has_pages = dat and not scenario.reads_pipe
-    pages = trace_dat(machine, scenario.prefix, playing.enabled(), clock, playing.text) if has_pages else b""
-    if not pages:
-        return Rendering(playing.text, records, formats, definitions)
-    truth = Truth(machine, playing.instance, playing.probes, of_text=False)
-    paged = truth.records(playing.entries, of_pipe=scenario.reads_pipe)
-    return Rendering(playing.text, records, formats, definitions, pages, paged)
+    # before the pages are consumed, with all that is counted of them
+    paged = PageTruth(machine, playing.instance, playing.probes).records(playing.entries) if has_pages else []
+    pages = trace_dat(machine, scenario.prefix, playing.enabled(), clock, playing.entries) if has_pages else b""
+    return Rendering(playing.text, records, formats, definitions, pages, paged if pages else [])

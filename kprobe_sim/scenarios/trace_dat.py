@@ -1,28 +1,40 @@
-"""A trace.dat (version 6) of what a played scenario left in its buffer, for readers that take no text."""
+"""A trace.dat (version 6) of what a kernel has in its buffer, for readers that take no text: trace-cmd.dat.v6(5)."""
 
 from __future__ import annotations
 
 import os
-import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kprobe_sim.kernel.simulated import SimulatedKernel
+from kprobe_sim.records.ring import RingEntry
 
 _PAGE = 4096
 _OWN = ("print", "kernel_stack", "user_stack", "raw_data", "function")  # of ftrace: what events don't define
 _TICKS = ("counter", "x86-tsc", "uptime")  # clocks that don't count nanoseconds
+_UNAME = 5  # number of an option
+_LOWEST = 0xFFFF_FFFF_8000_0000  # where the kernel's image begins, and behind it its modules
 
 
-def trace_dat(kernel: SimulatedKernel, prefix: str, events: Iterable[str], clock: str, text: bytes) -> bytes:
-    """Return the file that trace-cmd would make of an instance's pages, which are consumed; see trace-cmd.dat(5).
+def trace_dat(
+    kernel: SimulatedKernel, prefix: str, events: Iterable[str], clock: str, entries: Iterable[RingEntry]
+) -> bytes:
+    """Return the file that trace-cmd would make of an instance's pages, which are consumed.
 
-    `events` are GROUP/NAME.  Of the symbols it has those that the trace's text names, as all are megabytes.  Empty for
-    a clock that doesn't count nanoseconds, and for a kernel that doesn't describe its pages.
+    `events` are GROUP/NAME, `entries` what is in the pages: of the symbols the file has those whose addresses are in
+    them, as all are megabytes.  Empty for a clock that doesn't count nanoseconds, and for a kernel that doesn't
+    describe its pages.
     """
-    tracefs = kernel.tracefs
-    if clock in _TICKS or not tracefs.exists("events/header_page"):
+    if clock in _TICKS or not kernel.tracefs.exists("events/header_page"):
         return b""
+    symbols = _symbols(kernel, entries)
+    pages = [_pages(kernel, f"{prefix}per_cpu/cpu{cpu}/trace_pipe_raw") for cpu in range(kernel.cpus)]
+    return assembled(kernel, events, symbols, pages)
+
+
+def assembled(kernel: SimulatedKernel, events: Iterable[str], symbols: bytes, pages: Sequence[bytes]) -> bytes:
+    """Return a file of the pages of each CPU; `symbols` is a text as that of /proc/kallsyms."""
+    tracefs = kernel.tracefs
     out = b"\x17\x08\x44tracing6\0" + bytes([0, 8]) + struct.pack("<I", _PAGE)
     for name in ("header_page", "header_event"):
         out += name.encode() + b"\0" + _sized("<Q", tracefs.read(f"events/{name}"))
@@ -33,28 +45,43 @@ def trace_dat(kernel: SimulatedKernel, prefix: str, events: Iterable[str], clock
     out += struct.pack("<I", len(groups))
     for group, names in groups.items():
         out += group.encode() + b"\0" + _formats(kernel, names)
-    out += _sized("<I", _symbols(kernel, text)) + _sized("<I", b"") + _sized("<Q", tracefs.read("saved_cmdlines"))
-    out += struct.pack("<I", kernel.cpus) + b"options  \0" + struct.pack("<H", 0) + b"flyrecord\0"
-    pages = [_pages(kernel, f"{prefix}per_cpu/cpu{cpu}/trace_pipe_raw") for cpu in range(kernel.cpus)]
-    place = -(-(len(out) + 16 * len(pages)) // _PAGE) * _PAGE
-    filled = b"".join(pages)
-    start = place
+    out += _sized("<I", symbols) + _sized("<I", b"") + _sized("<Q", tracefs.read("saved_cmdlines"))
+    uname = f"Linux simulated {kernel.release} x86_64\0".encode()
+    out += struct.pack("<I", len(pages)) + b"options  \0"
+    out += struct.pack("<H", _UNAME) + _sized("<I", uname) + struct.pack("<H", 0) + b"flyrecord\0"
+    start = place = -(-(len(out) + 16 * len(pages)) // _PAGE) * _PAGE
     for data in pages:
         out += struct.pack("<QQ", start, len(data))
         start += len(data)
-    return out.ljust(place, b"\0") + filled
+    return out.ljust(place, b"\0") + b"".join(pages)
 
 
 def _sized(form: str, data: bytes) -> bytes:
     return struct.pack(form, len(data)) + data
 
 
-def _symbols(kernel: SimulatedKernel, text: bytes) -> bytes:
-    names = {word.decode() for word in re.findall(rb"[A-Za-z_][\w.]*", text)}
-    named = [one for name in names for one in kernel.symbols.lookup(name)]
-    after = [one for it in named if (one := kernel.symbols.at(it.address + it.size)) is not None]  # tells a size
-    found = sorted({(one.address, one.type, one.name) for one in (*named, *after)})
-    return "".join(f"{address:016x} {letter} {name}\n" for address, letter, name in found).encode()
+def _symbols(kernel: SimulatedKernel, entries: Iterable[RingEntry]) -> bytes:
+    """Return the symbols at all addresses in records, and those behind them, which tell where they end."""
+    symbols = kernel.symbols
+    found = {}
+    for address in {address for entry in entries for address in _addresses(entry.data)}:
+        if (one := symbols.at(address)) is None:
+            continue
+        found[one.address, one.name] = one
+        if (after := symbols.at(one.address + one.size)) is not None:
+            found[after.address, after.name] = after
+    image = [one for one in found.values() if not one.module]
+    tails = {one: f"\t[{one.module}]" if one.module else "" for one in found.values()}
+    lines = [(one.address, f"{one.type} {one.name}{tail}") for one, tail in tails.items()]
+    if image and symbols.at(end := max(one.address + one.size for one in image)) is None:
+        lines.append((end, "B _end"))  # behind all functions of an image there is something
+    return "".join(f"{address:016x} {rest}\n" for address, rest in sorted(lines)).encode()
+
+
+def _addresses(data: bytes) -> set[int]:
+    """Return what may be addresses of the kernel's code in a record: the arguments of a probe lie at any byte."""
+    words = {int.from_bytes(data[at : at + 8], "little") for at in range(len(data) - 7)}
+    return {word for word in words if word >= _LOWEST}
 
 
 def _formats(kernel: SimulatedKernel, events: Iterable[str]) -> bytes:

@@ -14,7 +14,6 @@ from typing import Any
 
 from kprobe_sim.events.event import StaticEvent
 from kprobe_sim.events.instance import Instance
-from kprobe_sim.events.options import TraceOptions
 from kprobe_sim.fetch.argument import FetchArg
 from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.machine.clock import ns2usecs
@@ -29,7 +28,6 @@ from kprobe_sim.text.render import flag_letters
 _HEADER = struct.Struct("<HBBi")
 _CODED = ("raw", "hex", "bin")
 _TEXT: Mapping[str, Any] = {"type": "unparsed", "ambiguous": ["type"]}  # that of a mark alone may look like anything
-_PLAIN = TraceOptions({"context-info": True, "irq-info": True, "annotate": True})
 _LATENCY_COMM = 8  # bytes of it that latency-format shows
 _ULONG_MAX = 2**64 - 1
 # what the kernel begins a line with, in any layout: a mark that holds such a line may as well be two records
@@ -41,13 +39,10 @@ _SHOWN = re.compile(r"(\w+)=(?:0x)?%[-0-9]*(?:hh|h|ll|l|L)?([dusxi])")
 class Truth:
     """Says what is true of the entries of an instance, as its options are."""
 
-    def __init__(
-        self, kernel: SimulatedKernel, instance: Instance, probes: Sequence[Probe], *, of_text: bool = True
-    ) -> None:
-        """Know what was recorded; unless `of_text`, options change nothing, as of the pages of the buffer."""
+    def __init__(self, kernel: SimulatedKernel, instance: Instance, probes: Sequence[Probe]) -> None:
         self._machine = kernel.machine
         self._instance = instance
-        self._options = instance.options if of_text else _PLAIN
+        self._options = instance.options
         self._events = kernel.events
         gates, user_stack = kernel.gates, instance.tracing.user_stack_type
         self._builtin = (TRACE_PRINT, TRACE_STACK, gates.raw_data_type, user_stack)
@@ -92,19 +87,22 @@ class Truth:
         if kind == TRACE_PRINT:
             mark = _mark(data)
             doubt = {"ambiguous": ["text"]} if _BEGINS.search(mark) else {}
-            return {"type": "marker", "text": _decoded(mark), **context, **doubt}
+            return {"type": "marker", "text": decoded(mark), **context, **doubt}
         if kind == self._machine.gates.raw_data_type:
             (number,) = struct.unpack_from("<I", data, 8)
             return {"type": "rawmarker", "identifier": number, "data": data[12:].hex(), **context}
         if kind == TRACE_STACK:
             addresses = [one for (one,) in struct.iter_unpack("<Q", data[16 : len(data) & ~7])]
-            frames = [self._place(one, options["sym-offset"]) for one in _until(addresses, _ULONG_MAX)]
+            frames = self._frames(_until(addresses, _ULONG_MAX), user=False)
             return {"type": "stack", "frames": frames, "user": False, **context}
         if kind == self._instance.tracing.user_stack_type:
             addresses = [one for (one,) in struct.iter_unpack("<Q", data[16:80])]
-            frames = [f"<{one:016x}>" for one in _until(addresses, 0)]
+            frames = self._frames(_until(addresses, 0), user=True)
             return {"type": "stack", "frames": frames, "user": True, **context}
         return self._event(kind, data, context)
+
+    def _frames(self, addresses: Sequence[int], *, user: bool) -> list[str]:
+        return [f"<{one:016x}>" if user else self._place(one, self._options["sym-offset"]) for one in addresses]
 
     def _coded(self, entry: RingEntry, kind: int, pid: int) -> dict[str, Any]:
         context = {"pid": pid, "cpu": entry.cpu, "timestamp": entry.stamp} if self._options["context-info"] else {}
@@ -118,7 +116,7 @@ class Truth:
         in_ns = self._instance.clock.in_ns
         comm, letters = cmdlines.find(pid), flag_letters(flags, depth, self._machine.gates).decode()
         stamp = ns2usecs(entry.stamp) * 1000 if in_ns else entry.stamp
-        context: dict[str, Any] = {"task": _decoded(comm).lstrip(" "), "pid": pid, "cpu": entry.cpu}
+        context: dict[str, Any] = {"task": decoded(comm).lstrip(" "), "pid": pid, "cpu": entry.cpu}
         if options["latency-format"] and options["verbose"]:
             return {
                 **context,
@@ -130,7 +128,7 @@ class Truth:
             elapsed = entry.stamp - self._instance.started
             return {
                 **context,
-                "task": _decoded(comm[:_LATENCY_COMM]).lstrip(" "),
+                "task": decoded(comm[:_LATENCY_COMM]).lstrip(" "),
                 "flags": letters,
                 "timestamp": ns2usecs(elapsed) * 1000 if in_ns else elapsed,
                 "clock": "elapsed" if in_ns else "elapsed count",
@@ -146,12 +144,6 @@ class Truth:
         event = self._events.by_id(kind)
         assert event is not None
         found: dict[str, Any] = {"type": "event", "name": event.name, **context}
-        if isinstance(event, StaticEvent) and event.system in SYSTEMS and not self._options["fields"]:
-            verbose = self._options["verbose"]
-            found["fields"] = call_values(event, data, self._machine.gates, verbose=verbose)
-            if ambiguous := _ambiguous(found["fields"]):
-                found["ambiguous"] = ambiguous
-            return found
         if isinstance(event, ProbeEvent):
             if not self._options["fields"]:
                 found |= self._places(event, data)
@@ -162,14 +154,20 @@ class Truth:
                 is_open = self._options["fields"] and any("\n" in str(value) for value in _flat(found["fields"]))
                 found["ambiguous"] = ["type", *ambiguous] if is_open else ambiguous
         elif isinstance(event, StaticEvent) and not self._options["fields"]:
-            found["fields"] = dict(_static_values(event, data))
+            found["fields"] = self._static(event, data)
+            if event.system in SYSTEMS and (ambiguous := _ambiguous(found["fields"])):
+                found["ambiguous"] = ambiguous
         return found
+
+    def _static(self, event: StaticEvent, data: bytes) -> dict[str, Any]:
+        if event.system in SYSTEMS:
+            return call_values(event, data, self._machine.gates, verbose=self._options["verbose"])
+        return dict(_static_values(event, data))
 
     def _places(self, event: ProbeEvent, data: bytes) -> dict[str, str]:
         addresses = [address for (address,) in struct.iter_unpack("<Q", data[8 : event.start])]
         if len(addresses) == 2:
-            by_text = self._options is not _PLAIN
-            return {"address": self._place(addresses[0], not by_text), "caller": self._place(addresses[1], True)}
+            return {"address": self._place(addresses[0], False), "caller": self._place(addresses[1], True)}
         return {"address": self._place(addresses[0], True)} if addresses else {}
 
     def _values(self, event: ProbeEvent, arguments: Sequence[FetchArg], data: bytes) -> dict[str, Any]:
@@ -191,7 +189,7 @@ class Truth:
         kind = argument.type
         number = int.from_bytes(content, "little", signed=kind.signed and not kind.is_string)
         if kind.is_string:
-            return _decoded(data[number & 0xFFFF :].partition(b"\0")[0]) if number >> 16 else None
+            return decoded(data[number & 0xFFFF :].partition(b"\0")[0]) if number >> 16 else None
         if kind.name == "symbol":
             return symbol_text(symbols, number) if (symbols := self._machine.symbols).at(number) else number
         return chr(number) if kind.name == "char" else number
@@ -221,7 +219,7 @@ def _static_values(event: StaticEvent, data: bytes) -> Iterator[tuple[str, int |
 def _static_value(field: Field, data: bytes) -> int | str | None:
     content = data[field.offset : field.offset + field.size]
     if field.type.startswith("char["):
-        return _decoded(content.partition(b"\0")[0])
+        return decoded(content.partition(b"\0")[0])
     if field.size in (1, 2, 4, 8) and "[" not in field.type:
         return int.from_bytes(content, "little", signed=field.signed)
     return None
@@ -251,5 +249,6 @@ def _until(addresses: list[int], end: int) -> list[int]:
     return addresses[: addresses.index(end)] if end in addresses else addresses
 
 
-def _decoded(text: bytes) -> str:
+def decoded(text: bytes) -> str:
+    """Return a text of the kernel, in such a way that its bytes can be had back."""
     return text.decode("utf-8", "surrogateescape")

@@ -1,7 +1,6 @@
 """Raw pages read by somebody else's program: trace-cmd report shows what `trace` shows.
 
-A trace.dat (version 6) is put together from the simulated tracefs alone.  Debian's trace-cmd is used from the path, or
-fetched once into the user's cache; without either the test is skipped.
+Debian's trace-cmd is used from the path, or fetched once into the user's cache; without either the test is skipped.
 """
 
 from __future__ import annotations
@@ -9,16 +8,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import struct
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from kprobe_sim import SimulatedKernel, Task
+from kprobe_sim.scenarios.trace_dat import trace_dat
 
 PACKAGES = ("trace-cmd", "libtracefs1", "libtraceevent1")
-PAGE = 4096
 
 
 @pytest.fixture(scope="session")
@@ -42,41 +40,6 @@ def trace_cmd() -> list[str]:
     return ["env", f"LD_LIBRARY_PATH={libraries}", str(program)]
 
 
-def sized(form: str, data: bytes) -> bytes:
-    return struct.pack(form, len(data)) + data
-
-
-def trace_dat(kernel: SimulatedKernel, events: list[str]) -> bytes:
-    """Assemble a trace.dat with the events of system kprobes."""
-    tracefs = kernel.tracefs
-    out = b"\x17\x08\x44tracing6\0" + bytes([0, 8]) + struct.pack("<I", PAGE)
-    for name in ("header_page", "header_event"):
-        out += name.encode() + b"\0" + sized("<Q", tracefs.read(f"events/{name}"))
-    ftrace = [tracefs.read(f"events/ftrace/{name}/format") for name in ("print", "kernel_stack")]
-    out += struct.pack("<I", len(ftrace)) + b"".join(sized("<Q", text) for text in ftrace)
-    formats = [tracefs.read(f"events/kprobes/{name}/format") for name in events]
-    out += struct.pack("<I", 1) + b"kprobes\0" + struct.pack("<I", len(formats))
-    out += b"".join(sized("<Q", text) for text in formats)
-    symbols = [kernel.symbols.lookup(name)[0] for name in ("do_sys_openat2", "__x64_sys_openat")]
-    out += sized("<I", "".join(f"{s.address:016x} {s.type} {s.name}\n" for s in symbols).encode())
-    out += sized("<I", tracefs.read("printk_formats")) + sized("<Q", tracefs.read("saved_cmdlines"))
-    out += struct.pack("<I", kernel.cpus) + b"options  \0" + struct.pack("<H", 0) + b"flyrecord\0"
-    data = []
-    for cpu in range(kernel.cpus):
-        pages = b""
-        with tracefs.open(f"per_cpu/cpu{cpu}/trace_pipe_raw", os.O_RDONLY | os.O_NONBLOCK) as raw:
-            try:
-                while page := raw.read(PAGE):
-                    pages += page
-            except BlockingIOError:
-                data.append(pages)
-    start = -(-(len(out) + 16 * kernel.cpus) // PAGE) * PAGE
-    for pages in data:
-        out += struct.pack("<QQ", start, len(pages))
-        start += len(pages)
-    return out.ljust(-(-len(out) // PAGE) * PAGE, b"\0") + b"".join(data)
-
-
 def test_trace_cmd_reports_what_trace_shows(trace_cmd: list[str], tmp_path: Path) -> None:
     kernel = SimulatedKernel("6.1", cpus=2)
     kernel.tracefs.write("kprobe_events", b"p:ent do_sys_openat2 dfd=%di:s32 s=+0(%si):ustring flags=%dx:x32")
@@ -95,7 +58,7 @@ def test_trace_cmd_reports_what_trace_shows(trace_cmd: list[str], tmp_path: Path
         )
     shown = kernel.tracefs.read("trace").decode()
     path = tmp_path / "trace.dat"
-    path.write_bytes(trace_dat(kernel, ["ent", "ret"]))
+    path.write_bytes(trace_dat(kernel, "", ["kprobes/ent", "kprobes/ret"], "local", kernel.top.buffer.pending()))
     report = subprocess.run([*trace_cmd, "report", path], capture_output=True, text=True, check=True).stdout
     ours = re.findall(r"(task\d)-(\d+) +\[00(\d)\] \S+ +(\d+\.\d{6}): (ent|ret): \(.*?\) (.*)", shown)
     theirs = re.findall(r"(task\d)-(\d+) +\[00(\d)\] +(\d+\.\d{6}): (ent|ret): +\(.*?\) (.*)", report)

@@ -9,6 +9,7 @@ from kprobe.pages.dat.cursor import Cursor, NotTraceDat
 from kprobe.pages.dat.version6 import contents as contents_of_6
 from kprobe.pages.dat.version7 import contents as contents_of_7
 from kprobe.pages.events import Events
+from kprobe.pages.flags import letters_of
 from kprobe.pages.header import check_event_header, page_header
 from kprobe.pages.kallsyms import Kallsyms
 from kprobe.pages.live import COUNTS
@@ -61,20 +62,6 @@ class TraceDat:
         found = [problem for pages in self._pages for problem in pages.problems]
         return [f"{self._name}: {words}" for words in (*self._notes, *self._events.problems, *found)]
 
-    @property
-    def events(self) -> Events:
-        """The events, by number."""
-        return self._events
-
-    @property
-    def kallsyms(self) -> Kallsyms:
-        """The places in code."""
-        return self._kallsyms
-
-    def watch(self, pages: Pages) -> None:
-        """Take the problems of another reader of the pages as those of the file."""
-        self._pages.append(pages)
-
     def records(self) -> Iterator[Record]:
         """Yield the records; traces that were saved as text come first."""
         for text in self.contents.texts:
@@ -97,13 +84,19 @@ class TraceDat:
         if rest:
             yield at, rest
 
-    def _cpus(self, buffer: Buffer) -> list[Iterator[list[Stamped]]]:
+    def reader(self, buffer: Buffer) -> Pages:
+        """Return what reads the pages of a buffer; its problems are those of the file."""
         assert self._header is not None
         pages = Pages(
             self._header.of_size(buffer.page_size), self._events, self._kallsyms, tasks=self._tasks,
             clock="count" if buffer.clock in _CLOCKS else "time", instance=buffer.name,
+            letters=letters_of(self.contents.uname),
         )  # fmt: skip
         self._pages.append(pages)
+        return pages
+
+    def _cpus(self, buffer: Buffer) -> list[Iterator[list[Stamped]]]:
+        pages = self.reader(buffer)
 
         def read(place: CpuData) -> Iterator[list[Stamped]]:
             added = self.contents.added

@@ -134,7 +134,7 @@ def test_files_are_those_of_one_process(form: str, tmp_path: Path, monkeypatch: 
     for name, text in zip(names, (mixed * 30, (TRACES / "6.1" / "02_comms.trace").read_bytes() * 20), strict=True):
         Path(name).write_bytes(text)
     found = []
-    for jobs in (1, 2):
+    for jobs in (1, 3):
         directory = tmp_path / str(jobs)
         assert columnar.write(names, form, str(directory), Schema([]), cast(Any, Signals), jobs=jobs) == 0
         read = parquet.read_table if form == "parquet" else lambda path: pa.ipc.open_file(path).read_all()

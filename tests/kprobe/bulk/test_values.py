@@ -26,11 +26,11 @@ from kprobe.text import (
     Event,
     Lost,
     Marker,
+    Parser,
     RawMarker,
     Record,
     StackTrace,
     Unparsed,
-    parse,
 )
 
 TRACES = Path(__file__).parents[3] / "fixtures" / "text"
@@ -88,7 +88,8 @@ def check(text: bytes, piece: int = 1 << 16, **options: Any) -> None:
     tables = tables_of(text, piece, **options)
     rows = {name: iter(table.to_pylist()) for name, table in tables.items()}
     offset = 0
-    for record in parse(text, options.get("formats"), definitions=options.get("definitions", ())):
+    parser = Parser(options.get("formats"), definitions=options.get("definitions", ()))
+    for record in parser.feed(text) + parser.close():  # not as `parse`, which asks the header what is forged
         compare(record, offset, tables, rows)
         offset += len(record.raw)
     assert offset == len(text)
@@ -118,6 +119,8 @@ def compare(record: Record, offset: int, tables: dict[str, pa.Table], rows: dict
         assert row["text"] == utf8(record.text)
     elif isinstance(record, RawMarker):
         assert (row["identifier"], row["data"]) == (record.identifier, record.data)
+    if "forgeable" in row:
+        assert row["forgeable"] == getattr(record, "forgeable", False)
     if "task" in row and not isinstance(record, Bare):
         held = [row[column] for column in CONTEXT]
         read = [getattr(record, column) for column in CONTEXT]
@@ -319,3 +322,18 @@ def test_the_compiled_pass_reads_stacks(taken: Counter[int]) -> None:
         {"user": False, "frames": ["f+0x1/0x2", "0xffffffffc02010de"]},
     ]
     assert (taken[kernel.STACK], taken[kernel.SHORT_STACK]) == (2 * 600, 2 * 399)
+
+
+def test_what_a_string_may_have_written_is_marked() -> None:
+    """All that begins within 8,192 bytes of a record with a string, and that record; not if a seal is behind it."""
+    number = b"             cat-1       [000] .....     1.000000: n: (f+0x0/0x10) a=1\n"
+    string = b'             cat-1       [000] .....     1.000000: s: (f+0x0/0x10) s="x" seal=0x5eed1e55\n'
+    text = number * 100 + string + number * 200
+    found = tables_of(text)
+    offsets = found["n"]["offset"].to_pylist()
+    assert (len(number), len(string), offsets[100]) == (71, 89, 7189)
+    # from 7,100 + 8,192 on there are none
+    assert found["n"]["forgeable"].to_pylist() == [False] * 100 + [True] * 115 + [False] * 85
+    assert found["s"]["forgeable"].to_pylist() == [True]
+    sealed = tables_of(text, definitions=[r"p:s f s=+0(%di):string seal=\0x5eed1e55:x64"])
+    assert [sealed[name]["forgeable"].to_pylist() for name in "sn"] == [[False], [False] * 300]

@@ -86,12 +86,15 @@ def test_pages_of_all_cpus_are_merged() -> None:
 
 def test_names_of_tasks() -> None:
     tasks = Tasks()
-    tasks.read(b"42 cat\n7 two words\n9 new\nline\n11 \xff\n")
-    assert [tasks[pid] for pid in (42, 7, 9, 11, 0, 5)] == [
+    tasks.read(b"42 cat\n7 two words\n9 new\nline\n10 \n\n11 \xff\n12 \n13 \n\n")
+    assert [tasks[pid] for pid in (42, 7, 9, 10, 11, 12, 13, 0, 5)] == [
         "cat",
         "two words",
         "new\nline",
+        "\n",
         "\udcff",
+        "",
+        "\n",
         "<idle>",
         "<...>",
     ]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kprobe.pages.events import Events
+from kprobe.pages.flags import Letters, flags_text, letters_of
 from kprobe.pages.header import check_event_header, page_header
 from kprobe.pages.kallsyms import Kallsyms
 from kprobe.text import CodeAddress, Event, Header, Lost, Marker, Unnamed, Unparsed
@@ -19,8 +20,25 @@ PLACE = CodeAddress("do_sys_openat2", 0, 0x170, "", OPEN, "do_sys_openat2+0x0/0x
 MARK = struct.pack("<HBBiQ", 5, 0, 0, 42, 0) + b"hello\n\0\0"
 
 
+@pytest.mark.parametrize(
+    ("uname", "shown"),
+    [
+        ("Linux guest 5.10.0-46-cloud-amd64 x86_64", "X..21"),
+        ("Linux guest 5.18.2 x86_64", "X..12"),
+        ("Linux guest 6.1.0-54-cloud-amd64 x86_64", "b..12"),
+        ("Linux guest 6.12.117+deb13-cloud-amd64 x86_64", "b..12"),
+        ("Linux guest 6.12.117+deb13-rt-amd64 x86_64", "bl.12"),
+        ("Linux guest 7.2.13+deb14-cloud-amd64 x86_64", "bl.12"),
+        ("", "bl.12"),
+    ],
+)
+def test_letters_of_kernels(uname: str, shown: str) -> None:
+    """Bottom halves off, the second bit, migration disabled twice: which of them a kernel shows."""
+    assert flags_text(0x82, 0x21, letters_of(uname)) == shown
+
+
 def test_an_event() -> None:
-    (found,) = read(page(event(opened(b"/etc/hostname"), 7)), has_migrate_disable=False)
+    (found,) = read(page(event(opened(b"/etc/hostname"), 7)), letters=Letters(migrate=False))
     assert isinstance(found, Event)
     assert found[:11] == (
         "cat", 42, 0, "d..2", 1_000_007, "myopen", PLACE, None, {"dfd": -100, "path": "/etc/hostname"}, None, "time",
