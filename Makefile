@@ -1,6 +1,6 @@
 # make without an argument tells what there is
 .DEFAULT_GOAL := help
-.PHONY: help demo test documents vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-scenarios vm-held changes profiles distribution corpus readers playground playground-test bulk-test check format bench bench-parse growth fuzz bench-check bench-lines bench-vm transcripts clean
+.PHONY: help demo test documents vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-scenarios vm-held changes profiles distribution corpus readers playground playground-test bulk-test check format bench bench-parse growth fuzz bench-check bench-lines bench-vm transcripts kill9 clean
 KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
@@ -34,12 +34,14 @@ help:
 	@echo 'make format               put the code into its format'
 	@echo 'make bench [BEFORE=DIR]   benchmarks, as ratios measured side by side; of an older checkout, too; ONLY=hit, RECORD=1'
 	@echo 'make bench-parse          how fast traces are parsed, beside other parsers; writes docs/bench-parse.md; minutes'
-	@echo 'make bench-lines          what a printed line costs in CPU time, beside cat trace_pipe (COUNT=200000)'
+	@echo 'make bench-lines          what a printed line costs in CPU time, beside cat trace_pipe (COUNT=200000; KERNEL=6.12: in a guest too)'
 	@echo 'make bench-check          a short run, compared with the last recorded figures; it warns and never fails'
 	@echo 'make documents DIRECTORY=…  look in the five documents for what the list of items and the replays leave out'
 	@echo 'make growth               what operations cost with many probes, instances and events; writes docs/growth.md'
 	@echo 'make fuzz [ONLY=pages]    throw bytes at what reads files of others, SECONDS=600 for each of them and by each engine'
 	@echo 'make bench-vm [KERNEL=…]  those of the guests: boot, clone, requests, streams, the suite'
+	@echo 'make kill9 [GUEST=1]       kill COUNT=500 sessions of SECONDS=0.15 at random moments (SEED=18) on the mount of SERIES=6.12'
+	@echo '                          or in a guest, and compare the tracefs before and after; minutes'
 	@echo 'make transcripts          run each verb of kprobe in a terminal, simulated and on a guest; writes docs/transcripts.md'
 	@echo 'make clean                remove the virtual environment and caches'
 
@@ -164,9 +166,17 @@ growth: $(VENV)/.dev
 COUNT ?= 200000
 bench-lines: $(VENV)/.dev
 	$(PY) tools/bench_lines.py $(COUNT)
+	$(if $(filter command line,$(origin KERNEL)),$(PY) tools/bench_lines_guest.py $(KERNEL) $(COUNT))
 
 transcripts: $(VENV)/.dev
 	$(PY) tools/transcripts.py
+
+kill9: COUNT = 500
+kill9: SECONDS = 0.15
+kill9: SEED = 18
+kill9: SERIES = 6.12
+kill9: $(VENV)/.dev
+	$(PY) tools/kill9.py $(SERIES) --seed $(SEED) --count $(COUNT) --seconds $(SECONDS) $(if $(GUEST),--guest)
 
 bench-check: $(VENV)/.dev
 	$(PY) tools/bench.py --check

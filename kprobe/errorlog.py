@@ -1,4 +1,4 @@
-"""The kernel's own words about a refused command: error_log, and the read-back of a refused filter.
+"""The kernel's own words about a refused command: error_log or else the kernel's log, and a refused filter's read-back.
 
 Source of the layout: kernel 6.1, Documentation/trace/ftrace.rst (error_log), and recorded answers of 5.10 to 7.2.
 """
@@ -7,10 +7,13 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .tracefs import Tracefs
 
 LEAD = "  Command: "
 MARK = ": error: "
+AT_MOST = 4  # lines of the kernel's log: the most that a refusal was seen to print is three
 
 
 class LoggedError:
@@ -97,6 +100,35 @@ def explain(before: bytes, after: bytes, command: str) -> LoggedError | None:
         if entry not in known and (shown in wanted or is_cut):
             return entry
     return None
+
+
+class Words:
+    """What the kernel says of what is written from now on.
+
+    `before` is error_log as it is now.  Where there is none (before Linux 5.2), refusals are in the kernel's log:
+    a tracefs that can read it has `kernel_log()`, which returns a function for the lines since.
+    """
+
+    __slots__ = ("_lines", "_tracefs", "before")
+
+    def __init__(self, tracefs: Tracefs) -> None:
+        self._tracefs = tracefs
+        self._lines: Callable[[], list[str]] = list
+        self.before = b""
+        try:
+            self.before = tracefs.read("error_log")
+        except OSError:
+            follow = getattr(tracefs, "kernel_log", None)
+            if follow is not None:
+                self._lines = follow()
+
+    def explain(self, command: str) -> LoggedError | None:
+        """Return the newest record of error_log about `command`."""
+        return explain(self.before, read_log(self._tracefs), command)
+
+    def lines(self) -> list[str]:
+        """Return the last lines that the kernel's log got; none where there is an error_log, or it can't be read."""
+        return self._lines()[-AT_MOST:]
 
 
 def read_log(tracefs: Tracefs, path: str = "error_log") -> bytes:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+DMESG = "dmesg"  # the source of what the kernel says in its log alone
+
+
 class KprobeError(Exception):
     """Anything that this package raises of its own."""
 
@@ -86,8 +89,9 @@ class Refused(KprobeError):
     """The kernel refused a write.
 
     `path` is the file, `command` what was written, `errno` the kernel's number.  `says` is the kernel's own sentence
-    for this very command, "" if it gave none, and `source` who in the kernel says it.  `column` is its caret: an offset
-    into `shown`, the command as the kernel repeats it; None if it gave none.  `hint` is ours.
+    for this very command, "" if it gave none, and `source` who in the kernel says it; where there is no error_log these
+    are the lines that the kernel's log got meanwhile, and "dmesg".  `column` is its caret: an offset into `shown`, the
+    command as the kernel repeats it; None if it gave none.  `hint` is ours.
     """
 
     def __init__(
@@ -116,7 +120,9 @@ class Refused(KprobeError):
         name = errno.errorcode.get(self.errno, str(self.errno))
         what = f"refused {self.command!r}" if self.command else "refused"
         text = f"{self.path} {what}: {os.strerror(self.errno)} ({name})"
-        if self.says:
+        if self.source == DMESG:
+            text += "".join(f"\n{DMESG}: {line}" for line in self.says.split("\n"))
+        elif self.says:
             text += f"\n{self.source}: error: {self.says}" if self.source else f"\n{self.says}"
         if self.column is not None:
             text += "\n" + caret(self.shown, self.column, "  Command: ")

@@ -10,6 +10,7 @@ from .errors import NotPermitted, TracefsMissing
 MOUNTS = "/proc/self/mounts"
 TRACEFS = "/sys/kernel/tracing"  # from Linux 4.1
 DEBUGFS = "/sys/kernel/debug"  # older, and an automount of the same below it
+EMPTY = "mounted, and empty"  # seen on 6.12 with lockdown=confidentiality: it makes none of a tracefs' files
 
 
 def find_tracefs(mounts: str = MOUNTS, tracefs: str = TRACEFS, debugfs: str = DEBUGFS) -> str:
@@ -41,9 +42,11 @@ def find_tracefs(mounts: str = MOUNTS, tracefs: str = TRACEFS, debugfs: str = DE
             return place
         if number in (errno.EACCES, errno.EPERM):
             denied = denied or place
-        looked_at.append((place, found))
+        looked_at.append((place, EMPTY if place in by_type and number == errno.ENODATA else found))
     if denied:
         raise NotPermitted(denied, errno.EACCES, "run it as root, or with access to that directory")
+    if any(found == EMPTY for _, found in looked_at):
+        raise TracefsMissing(looked_at, "a kernel that is locked down (confidentiality) leaves its tracefs empty")
     raise TracefsMissing(looked_at, f"mount it: mount -t tracefs nodev {tracefs}")
 
 
@@ -55,7 +58,7 @@ def _look(place: str) -> tuple[str, int]:
         return str(error.strerror), error.errno or errno.EIO
     if "events" in names:
         return "tracefs", 0
-    return ("a directory without events" if names else "an empty directory: not mounted"), errno.ENOENT
+    return ("a directory without events", errno.ENOENT) if names else ("an empty directory: not mounted", errno.ENODATA)
 
 
 def _table(mounts: str) -> list[tuple[str, str]]:

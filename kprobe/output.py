@@ -76,15 +76,14 @@ class Output:
             self._file.write(data)
             self._file.flush()
             return True
-        if self._pipe >= 0:
-            data = data[self._write(self._pipe, data) :]
-            if not data:
-                return True
+        into, most = (self._pipe, len(data)) if self._pipe >= 0 else (self._descriptor, CHUNK)
         rest = memoryview(data)
+        if self._pipe >= 0:
+            rest = rest[self._write(into, rest) :]
         stuck = 0.0
         while rest:
             if self._poller.poll(TICK * 1000):
-                rest = rest[self._write(self._descriptor, rest[:CHUNK]) :]
+                rest = rest[self._write(into, rest[:most]) :]
                 stuck = 0.0
             elif is_stopping():
                 stuck += TICK

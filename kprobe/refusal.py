@@ -6,8 +6,9 @@ import errno
 
 from . import dialect, symbols
 from .denial import DENIED, denied
-from .errorlog import explain, parse_filter_error, read_log
+from .errorlog import Words, explain, parse_filter_error, read_log
 from .errors import (
+    DMESG,
     AlreadyExists,
     AmbiguousSymbol,
     Busy,
@@ -38,6 +39,7 @@ BY_SENTENCE = {
     "The symbol is not unique": AmbiguousSymbol,
     "Probe point is not an instruction boundary": NotABoundary,
 }
+NO_BOUNDARY = " is not an instruction boundary."
 BY_ERRNO = {
     errno.EADDRNOTAVAIL: AmbiguousSymbol,
     errno.EILSEQ: NotABoundary,
@@ -56,13 +58,14 @@ HINTS = {
 }
 
 
-def probe_refused(tracefs: Tracefs, path: str, probe: Probe, error: OSError, log_before: bytes) -> KprobeError:
-    """Return the error for a refused line of kprobe_events; `log_before` is error_log as it was before the write."""
+def probe_refused(tracefs: Tracefs, path: str, probe: Probe, error: OSError, said: Words) -> KprobeError:
+    """Return the error for a refused line of kprobe_events; `said` is what the kernel says since before the write."""
     number = error.errno or errno.EIO
     if number in DENIED:
         return denied(tracefs, path, error)
     written = str(probe)
-    entry = explain(log_before, read_log(tracefs), written)
+    entry = said.explain(written)
+    printed = [] if entry else said.lines()
     says = entry.text if entry else ""
     shown, column = (entry.command, entry.column) if entry else ("", None)
     command = written
@@ -73,14 +76,16 @@ def probe_refused(tracefs: Tracefs, path: str, probe: Probe, error: OSError, log
             shown = shown.replace(before, "", 1)
             column = column if column is None or column <= at else max(at, column - len(before))
     kind = BY_SENTENCE.get(says) or BY_ERRNO.get(number)
+    if any(line.endswith(NO_BOUNDARY) for line in printed):  # EINVAL for the rest, before Linux 5.0
+        kind = NotABoundary
     if kind is None:
         kind = UnknownSymbol if number == errno.ENOENT and not says else Refused
     return kind(
         str(error.filename or path),
         command,
         number,
-        says=says,
-        source=entry.source if entry else "",
+        says=says or "\n".join(printed),
+        source=entry.source if entry else DMESG if printed else "",
         shown=shown,
         column=column,
         hint=dialect.hint(tracefs, probe.args) or HINTS.get(says) or _place_hint(tracefs, probe, kind, says),

@@ -6,7 +6,7 @@ import errno
 
 from . import kinds, refusal
 from .dialect import switch
-from .errorlog import explain, read_log
+from .errorlog import Words
 from .errors import AlreadyExists, Unsupported
 from .leftovers import whose
 from .listing import Line, delete, find, guess, read_lines
@@ -151,7 +151,7 @@ def add_probe(tracefs: Tracefs, undo: Undo, probe: Probe, mark: Callable[[], Non
     """
     kinds.check(tracefs, probe)
     with Turn(tracefs):
-        log = read_log(tracefs)
+        said = Words(tracefs)
         before = _read(tracefs, probe.file)
         there = [line.text for line in before if line.event == probe.event]
         if there or tracefs.exists(f"events/{probe.event}"):
@@ -162,7 +162,7 @@ def add_probe(tracefs: Tracefs, undo: Undo, probe: Probe, mark: Callable[[], Non
         try:
             tracefs.write(probe.file, str(probe).encode(errors="surrogateescape") + b"\n")
         except OSError as error:
-            raise _refused(tracefs, undo, registration, probe, error, log) from error
+            raise _refused(tracefs, undo, registration, probe, error, said) from error
         registration.is_written = True
         if not tracefs.exists(f"events/{probe.event}"):
             made = " ".join(line.event for line in registration.renamed()) or "no event"
@@ -198,19 +198,19 @@ def profiled(tracefs: Tracefs, probe: Probe) -> tuple[int, int] | None:
 
 
 def _refused(
-    tracefs: Tracefs, undo: Undo, registration: Registration, probe: Probe, error: OSError, log: bytes
+    tracefs: Tracefs, undo: Undo, registration: Registration, probe: Probe, error: OSError, said: Words
 ) -> Exception:
     """Return the error for a write that reported one, and forget the undo only if the write had no effect.
 
     It had none if the kernel logged a refusal, or if the list shows nothing of ours.  In a group that the user named a
     line like ours after EEXIST may be that of somebody who was faster: it stays, and the error says so.
     """
-    refused = refusal.probe_refused(tracefs, probe.file, probe, error, log)
+    refused = refusal.probe_refused(tracefs, probe.file, probe, error, said)
     try:
         there = [line for line in _read(tracefs, probe.file) if line.event == probe.event]
     except OSError:
         there = None
-    is_logged = explain(log, read_log(tracefs), str(probe)) is not None
+    is_logged = said.explain(str(probe)) is not None
     if error.errno == errno.EEXIST and read_session(probe.group) is None:  # in a session's group all is its own
         undo.drop(registration.step)
         if there and isinstance(refused, AlreadyExists):

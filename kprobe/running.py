@@ -146,7 +146,8 @@ def _sum(trace: Trace) -> str:
     if trace.is_counted:  # by the kernel, which recorded nothing
         every = [f"{sum(sum(numbers.values()) + dropped for _, numbers, dropped in trace.counted())} events counted"]
     if counts:
-        every.append(f"{sum(counts.values())} missed")
+        only = "" if len(counts) == len(trace.probes) else " (of p: and r:)"  # kernels count them of no other kind
+        every.append(f"{sum(counts.values())} missed{only}")
     text = ", ".join(every)
     if len(trace.probes) < 2 or trace.is_counted:
         return text

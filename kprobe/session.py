@@ -307,7 +307,7 @@ class Trace(Awaited):
         return [] if self._hists is None else self._hists.counted(self.probes, is_over=is_over)
 
     def missed(self) -> int:
-        """Return how many hits of the probes the kernel missed (a return probe needs a higher maxactive then)."""
+        """Return how many hits of p: and r: probes the kernel missed (r: needs a higher maxactive then)."""
         return sum(missed(self.tracefs, probe) for probe in self.probes)
 
     def stop(self) -> None:
@@ -396,5 +396,4 @@ class Trace(Awaited):
         try:
             self._undo.finish(error)
         finally:
-            if self._events is not None:
-                self.notices += self._events.notices()
+            self.notices += [*self._undo.notices, *(self._events.notices() if self._events is not None else ())]

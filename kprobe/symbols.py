@@ -20,6 +20,7 @@ SUCCESSORS = {
 # Linux 4.17, commit d5a00528b58c: system calls take their arguments from a pt_regs, under a prefixed name.
 SYSCALL_PREFIXES = ("sys_", "SyS_")
 SYSCALL_SUCCESSORS = ("__x64_sys_", "ksys_")
+PADDING = "__pfx_"  # symbols of the room before functions (since 6.2), where no code is
 SUGGESTIONS = 5
 
 
@@ -47,7 +48,7 @@ def suggest(symbol: str, names: Iterable[str] | None) -> list[str]:
     known = successors(symbol)
     if names is None:
         return list(known)
-    names = frozenset(names)
+    names = frozenset(name for name in names if not name.startswith(PADDING))
     found = [name for name in known if name in names]
     twins = sorted(name for name in names if name.startswith(symbol + "."))  # .isra.0, .constprop.0, .part.0
     folded = symbol.lower()

@@ -37,9 +37,13 @@ class TopFile:
         self._path = path
         self._proc = proc
         self._event = ""
+        self._new = ""
+        self._shown = ""  # what the file had right after our write; "" if it couldn't be read
 
     def set(self, new: str, old: str) -> str:
-        """Write a value in place of `old`; the undo puts that back.  Return what the user should know, or "".
+        """Write a value in place of `old`; the undo puts that back, unless somebody has changed the file meanwhile.
+
+        Return what the user should know, or "".
 
         Raise `Busy` if another session holds another value, and what the kernel refuses.
         """
@@ -63,7 +67,7 @@ class TopFile:
                 old = marker.old
         if is_value(tracefs, path, new, shown) and is_value(tracefs, path, old, shown):
             return ""
-        self._event = markers.free_event(tracefs, self._session)
+        self._event, self._new = markers.free_event(tracefs, self._session), new
         self._undo.push(
             f"set {path} back to {old}",
             lambda: self._put_back(old),
@@ -72,7 +76,15 @@ class TopFile:
         )
         is_marked = markers.add(tracefs, self._event, f=path, o=old, n=new)
         tracefs.write(path, new.encode() + b"\n")
+        self._shown = self._look()
         return "" if is_marked else f"this kernel takes no marker: if we are killed, {path} stays {new} (it was {old})"
+
+    def _look(self) -> str:
+        """Return what the file has, or "": then it is compared with what kernels are known to show."""
+        try:
+            return current(self._tracefs, self._path)
+        except OSError:
+            return ""
 
     def _held(self, marker: Kept, holder: str, new: str, shown: str) -> Busy:
         what = f"{holder} has set it to {marker.new} for its trace, and puts {marker.old} back at its end"
@@ -81,17 +93,26 @@ class TopFile:
         return Busy(self._path, new, errno.EBUSY, hint=f"{what}; an instance of one's own has a value of its own")
 
     def _put_back(self, old: str) -> None:
-        """Take back what was done, in one turn: others that joined keep the value."""
+        """Take back what was done, in one turn: others that joined keep the value, and whoever changed it his."""
         with Turn(self._tracefs):
-            if self._is_other(old) and not self._others():
-                self._tracefs.write(self._path, old.encode() + b"\n")
+            if self._is_ours(old):
+                if not self._others():
+                    self._tracefs.write(self._path, old.encode() + b"\n")
+            elif (shown := current(self._tracefs, self._path)) and not is_value(self._tracefs, self._path, old, shown):
+                self._undo.tell(
+                    f"{self._path} stays {shown}: somebody changed it while this trace had it at {self._new}; "
+                    f"before that it was {old}"
+                )
             markers.remove(self._tracefs, self._event)
 
     def _is_left(self, old: str) -> bool:
-        return markers.is_there(self._tracefs, self._event) or (self._is_other(old) and not self._others())
+        return markers.is_there(self._tracefs, self._event) or (self._is_ours(old) and not self._others())
 
-    def _is_other(self, old: str) -> bool:
-        return not is_value(self._tracefs, self._path, old, current(self._tracefs, self._path))
+    def _is_ours(self, old: str) -> bool:
+        """True if the file has what we wrote, as it was shown right after that, and that isn't what it was before."""
+        shown = current(self._tracefs, self._path)
+        has_new = shown == self._shown or is_value(self._tracefs, self._path, self._new, shown)
+        return has_new and not is_value(self._tracefs, self._path, old, shown)
 
     def _others(self) -> list[Kept]:
         return holders(self._tracefs, self._path, self._event, self._proc)

@@ -13,11 +13,13 @@ from .mounts import find_tracefs, is_tracefs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from typing import Protocol
 else:
     Protocol = object  # importing typing costs as much as the rest of the command's start
 
 READ_SIZE = 65536
+LARGEST = 16384  # bytes; one read(2) of trace_pipe gives no more (a page, or two since 6.8)
 RECHECK = 0.2  # seconds; a lost wake-up of the kernel's poll, and the end of file, are noticed after this
 
 
@@ -144,6 +146,17 @@ class LocalTracefs:
         """Return this machine's list of ranges that no kprobe may be in, likewise."""
         return self._around("/sys/kernel/debug/kprobes/blacklist")
 
+    def kernel_log(self) -> Callable[[], list[str]]:
+        """Return a function that gives the lines which this machine's /dev/kmsg got since; none if it can't be read."""
+        if not is_tracefs(self.root):
+            return list
+        try:
+            log = LocalHandle("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+            log.lseek(0, os.SEEK_END)
+        except OSError:
+            return list
+        return lambda: list(_records(log))
+
     def _around(self, path: str) -> bytes:
         if not is_tracefs(self.root):
             return b""
@@ -152,6 +165,18 @@ class LocalTracefs:
                 return file.read()
         except OSError:
             return b""
+
+
+def _records(log: LocalHandle) -> Iterator[str]:
+    """Give the texts of the records that there are: Documentation/ABI/testing/dev-kmsg, Linux 3.5."""
+    while True:
+        try:
+            record = log.read(8192)
+        except BrokenPipeError:  # the oldest are overwritten
+            continue
+        except OSError:
+            return
+        yield record.partition(b";")[2].partition(b"\n")[0].decode(errors="replace")
 
 
 class LocalHandle:
@@ -172,10 +197,10 @@ class LocalHandle:
         except OSError as error:
             raise _with_path(error, self.path) from None
 
-    def read_into(self, buffer: bytearray) -> bytes:
-        """Do one read(2) of so many bytes as the buffer has; return what came."""
+    def read_into(self, buffer: bytearray | memoryview) -> int:
+        """Do one read(2) of so many bytes as the buffer has; return how many came."""
         try:
-            return bytes(memoryview(buffer)[: os.readv(self._descriptor, (buffer,))])
+            return os.readv(self._descriptor, (buffer,))
         except OSError as error:
             raise _with_path(error, self.path) from None
 
@@ -265,10 +290,21 @@ class LocalStream:
             self._release()
 
     def _read(self) -> bytes:
-        """Do one read(2) into memory that is used again: new memory for each costs more than the read of a page."""
+        """Read what there is now, up to READ_SIZE bytes: one read(2) gives a page or two, and all after it costs more.
+
+        The memory is used again: new memory for each costs more than the read of a page.
+        """
         buffer = self._buffers.pop() if self._buffers else bytearray(READ_SIZE)
         try:
-            return self._handle.read_into(buffer)
+            filled = more = self._handle.read_into(buffer)
+            free = memoryview(buffer)
+            while more and len(free := free[more:]) >= LARGEST:
+                try:
+                    more = self._handle.read_into(free)
+                except OSError:  # none now; anything else comes again at the next read
+                    break
+                filled += more
+            return bytes(memoryview(buffer)[:filled])
         finally:
             self._buffers.append(buffer)
 

@@ -58,6 +58,12 @@ class Undo:
         self._steps: list[Step] = []
         self._failed: list[tuple[Step, BaseException]] = []
         self.failures: list[tuple[str, BaseException]] = []
+        self.notices: list[str] = []
+
+    def tell(self, notice: str) -> None:
+        """Note what a step has left alone, and why: once, as steps may be repeated."""
+        if notice not in self.notices:
+            self.notices.append(notice)
 
     def push(
         self,

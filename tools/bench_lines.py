@@ -17,16 +17,15 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from statistics import median
+
+from bench_lines_guest import BUFFER, DEFINITION, compared
 
 from kprobe_sim import SimulatedKernel, Task
 from kprobe_sim.expose.run.run import run
 from kprobe_sim.hits.call import Call
 
-BUFFER = b"65536"  # KiB
 LINES, ROUNDS = 200_000, 3
 TRACING = "/sys/kernel/tracing"
-DEFINITION = "p:myopen do_sys_openat2 dfd=%di:s32 filename=+0(%si):string"
 WAYS = {
     "cat": ["cat", f"{TRACING}/trace_pipe"],
     "kprobe": [sys.executable, "-m", "kprobe", "-F", "--tracefs", f"local:{TRACING}", DEFINITION],
@@ -46,7 +45,7 @@ def prepared(way: str, lines: int) -> SimulatedKernel:
     def wait() -> None:
         while not (names := tracefs.listdir("instances")):
             time.sleep(0.01)
-        tracefs.write(f"instances/{names[0]}/buffer_size_kb", BUFFER)
+        tracefs.write(f"instances/{names[0]}/buffer_size_kb", BUFFER.encode())
         while tracefs.read(f"instances/{names[0]}/events/enable")[:1] == b"0":
             time.sleep(0.01)
         call()
@@ -54,7 +53,7 @@ def prepared(way: str, lines: int) -> SimulatedKernel:
     if way == "kprobe" and lines:
         threading.Thread(target=wait, daemon=True).start()
     elif lines:
-        tracefs.write("buffer_size_kb", BUFFER)
+        tracefs.write("buffer_size_kb", BUFFER.encode())
         tracefs.write("kprobe_events", DEFINITION.encode())
         tracefs.write("events/kprobes/myopen/enable", b"1")
         call()
@@ -94,16 +93,7 @@ def main() -> int:
     if sys.argv[1:2] == ["--child"]:
         return child(sys.argv[2], int(sys.argv[3]), sys.argv[4])
     lines, rounds = (int(word) for word in (sys.argv[1:] + [str(LINES), str(ROUNDS)][len(sys.argv) - 1 :])[:2])
-    asked = [("kprobe", 0), *((way, lines) for way in WAYS)]
-    taken = [[cpu(*one) for one in asked] for _ in range(rounds)]  # by turns: other work slows all of them
-    idle, *every = (median(column) for column in zip(*taken, strict=True))
-    found = dict(zip(WAYS, every, strict=True))
-    print(f"{lines} lines, medians of {rounds} rounds")
-    for way, seconds in found.items():
-        print(f"{way:<8} {seconds / lines * 1e6:6.3f} us a line, {seconds / found['cat']:.2f} x cat")
-    rest = found["kprobe"] - idle
-    print(f"kprobe without beginning and end ({idle * 1000:.0f} ms): {rest / found['cat']:.2f} x cat (aim: 2)")
-    return 0 if rest <= 2 * found["cat"] else 1
+    return 0 if compared(cpu, lines, rounds) else 1
 
 
 if __name__ == "__main__":

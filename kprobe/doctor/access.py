@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import zlib
 
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
 from kprobe.errors import NotPermitted, TracefsMissing
-from kprobe.mounts import TRACEFS
+from kprobe.mounts import DEBUGFS, EMPTY, TRACEFS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 FIRST_PID_NAMESPACE = "pid:[4026531836]"
 FIRST_USER_NAMESPACE = "user:[4026531837]"
 LOCKDOWN = "/sys/kernel/security/lockdown"
+SHOW_LOCKDOWN = f"mount -t securityfs nodev /sys/kernel/security; cat {LOCKDOWN}"
+COMMAND_LINE = "/proc/cmdline"
+UNLOCK = "boot without lockdown=confidentiality; it can't be left while the kernel runs"
+ON_HOST = "run it on the host, or in a container without a user namespace"
+MOUNTS = "/proc/self/mounts"
 STATUS = "/proc/self/status"
 CAPABILITIES = {1: "CAP_DAC_OVERRIDE", 21: "CAP_SYS_ADMIN"}  # to open files of others; to mount
 CONFIGS = ("/proc/config.gz", "/boot/config-{release}")
@@ -31,12 +37,14 @@ def missing(error: TracefsMissing, machine: Machine) -> Iterator[Diagnosis]:
     """Yield why this machine shows no tracefs."""
     systems = (machine.text("/proc/filesystems") or "").split()
     facts = [Fact(place, found) for place, found in error.looked_at]
-    if not error.hint:  # a directory that was named
+    if any(found == EMPTY for _, found in error.looked_at):
+        yield from _empty(facts, machine)
+    elif not error.hint:  # a directory that was named
         what = f"there is no tracefs at {facts[0].source}"
         yield Diagnosis(STOPS, "mount", what, tuple(facts), "kprobe doctor --tracefs local")
     elif "tracefs" in systems:
         facts.append(Fact("/proc/filesystems", "tracefs"))
-        yield Diagnosis(STOPS, "mount", "no tracefs is mounted", tuple(facts), f"mount -t tracefs nodev {TRACEFS}")
+        yield Diagnosis(STOPS, "mount", "no tracefs is mounted", tuple(facts), _mount(machine))
     elif "debugfs" in systems:
         facts.append(Fact("/proc/filesystems", "debugfs, and no tracefs"))
         helps = "mount -t debugfs nodev /sys/kernel/debug"
@@ -46,13 +54,41 @@ def missing(error: TracefsMissing, machine: Machine) -> Iterator[Diagnosis]:
         what = "this kernel has no tracefs: built without CONFIG_TRACING"
         yield Diagnosis(STOPS, "mount", what, tuple(facts), NO_KERNEL)
     else:
-        yield Diagnosis(STOPS, "mount", "no tracefs was found", tuple(facts), f"mount -t tracefs nodev {TRACEFS}")
+        helps = _mount(machine) if machine.text(MOUNTS) else "mount -t proc nodev /proc; kprobe doctor"
+        yield Diagnosis(STOPS, "mount", "no tracefs was found", tuple(facts), helps)
+
+
+def _empty(facts: list[Fact], machine: Machine) -> Iterator[Diagnosis]:
+    """Yield why a tracefs that is mounted has no files, unless the state of lockdown is known, which tells it."""
+    facts = [fact for fact in facts if fact.says == EMPTY]
+    if machine.text(LOCKDOWN) is not None:
+        if not _locked(machine, "confidentiality"):
+            yield Diagnosis(STOPS, "mount", "a tracefs is mounted, and has no files", tuple(facts), NO_KERNEL)
+        return
+    words = [word for word in (machine.text(COMMAND_LINE) or "").split() if word.startswith(("lockdown=", "lsm="))]
+    what = "a tracefs is mounted, and has no files, as where the kernel is locked down (confidentiality)"
+    told = Fact(COMMAND_LINE, " ".join(words)) if words else Fact(LOCKDOWN, "there is no such file")
+    yield Diagnosis(STOPS, "lockdown", what, (*facts, told), UNLOCK if words else SHOW_LOCKDOWN)
+
+
+def _mount(machine: Machine) -> str:
+    """Return what mounts a tracefs: the kernel refuses that in a user namespace, and its place is in a sysfs."""
+    if _is_in_user_namespace(machine):
+        return ON_HOST
+    rows = [line.split(" ") for line in (machine.text(MOUNTS) or "").splitlines()]
+    kinds = [row[2] for row in rows if len(row) > 2 and row[1] == "/sys"]  # what is mounted over another comes later
+    has_sysfs = not rows or kinds[-1:] == ["sysfs"]
+    return ("" if has_sysfs else "mount -t sysfs nodev /sys; ") + f"mount -t tracefs nodev {TRACEFS}"
 
 
 def closed(error: NotPermitted, machine: Machine) -> Iterator[Diagnosis]:
     """Yield why a tracefs that is there is closed to this process."""
     facts = [Fact(error.path, os.strerror(error.errno)), *_who(machine)]
-    yield Diagnosis(STOPS, "permissions", "the tracefs is closed to this process", tuple(facts), "sudo kprobe doctor")
+    yield Diagnosis(STOPS, "permissions", "the tracefs is closed to this process", tuple(facts), _as_root(machine))
+
+
+def _as_root(machine: Machine) -> str:
+    return ON_HOST if _is_in_user_namespace(machine) else "sudo kprobe doctor"
 
 
 def of_files(facts: Facts) -> Iterator[Diagnosis]:
@@ -61,40 +97,61 @@ def of_files(facts: Facts) -> Iterator[Diagnosis]:
         path, error = min(facts.denied.items())
         more = f", and {len(facts.denied) - 1} more" if len(facts.denied) > 1 else ""
         found = (Fact(facts.typed(path), f"{error.strerror}{more}"), *_who(facts.machine))
-        yield Diagnosis(STOPS, "permissions", "files of the tracefs can't be read", found, "sudo kprobe doctor")
+        yield Diagnosis(STOPS, "permissions", "files of the tracefs can't be read", found, _as_root(facts.machine))
     root = getattr(facts.tracefs, "root", None)
     path = facts.typed("kprobe_events")
     if facts.denied or root is None or not os.path.exists(path) or os.access(path, os.W_OK):
         return
     options = _options(facts.machine, root)
     if "ro" in options:
-        found = (Fact("/proc/self/mounts", f"{root} {','.join(options)}"),)
+        found = (Fact(MOUNTS, f"{root} {','.join(options)}"),)
         yield Diagnosis(STOPS, "permissions", "the tracefs is mounted read-only", found, f"mount -o remount,rw {root}")
     else:
         found = (Fact(path, "not writable"), *_who(facts.machine))
-        yield Diagnosis(STOPS, "permissions", "no probe can be added by this process", found, "sudo kprobe doctor")
+        helps = _as_root(facts.machine)
+        yield Diagnosis(STOPS, "permissions", "no probe can be added by this process", found, helps)
 
 
-def of_machine(machine: Machine) -> Iterator[Diagnosis]:
-    """Yield lockdown, containers, and a kernel that was built without kprobes."""
-    lockdown = machine.text(LOCKDOWN) or ""
-    if "[confidentiality]" in lockdown:
+def of_machine(machine: Machine, root: str | None = None) -> Iterator[Diagnosis]:
+    """Yield lockdown, containers, and a kernel built without kprobes; `root` is its tracefs, if that is open."""
+    if _locked(machine, "confidentiality"):
         what = "the kernel is locked down: in the state confidentiality it opens no tracefs and takes no probe"
-        helps = "boot without lockdown=confidentiality; it can't be left while the kernel runs"
-        yield Diagnosis(STOPS, "lockdown", what, (Fact(LOCKDOWN, lockdown),), helps)
+        yield Diagnosis(STOPS, "lockdown", what, (Fact(LOCKDOWN, machine.text(LOCKDOWN) or ""),), UNLOCK)
     yield from _config(machine)
     if machine.is_own:
-        yield from _container(machine)
+        yield from _container(machine, root)
 
 
-def _container(machine: Machine) -> Iterator[Diagnosis]:
+def unread(machine: Machine) -> Iterator[str]:
+    """Yield the files of the machine that couldn't be read, and why."""
+    for path, reason in sorted(machine.unread.items()):
+        why = ""
+        if reason == os.strerror(errno.EPERM) and path.startswith(DEBUGFS):
+            if _locked(machine, "integrity") or _locked(machine, "confidentiality"):
+                why = ", as the kernel is locked down"
+            elif machine.text(LOCKDOWN) is None:
+                why = f", as where the kernel is locked down, which is shown by: {SHOW_LOCKDOWN}"
+        yield f"{path}: {reason}{why}"
+
+
+def _locked(machine: Machine, state: str) -> bool:
+    return f"[{state}]" in (machine.text(LOCKDOWN) or "")
+
+
+def _is_in_user_namespace(machine: Machine) -> bool:
+    return machine.link("/proc/self/ns/user") not in ("", FIRST_USER_NAMESPACE)
+
+
+def _container(machine: Machine, root: str | None) -> Iterator[Diagnosis]:
     user, pid = machine.link("/proc/self/ns/user"), machine.link("/proc/self/ns/pid")
-    if user and user != FIRST_USER_NAMESPACE:
+    if _is_in_user_namespace(machine):
         found = (Fact("/proc/self/ns/user", user), Fact("/proc/self/uid_map", _one_line(machine, "/proc/self/uid_map")))
         what = "this process is in a container's user namespace: root here isn't root of the machine"
-        yield Diagnosis(
-            STOPS, "container", what, found, "run it on the host, or in a container without a user namespace"
-        )
+        path = f"{root}/kprobe_events"
+        if root is not None and os.access(path, os.W_OK):  # as where root is mapped to itself
+            yield Diagnosis(NOTE, "container", f"{what}, but may write here", (*found, Fact(path, "writable")), "")
+        else:
+            yield Diagnosis(STOPS, "container", what, found, ON_HOST)
     elif pid and pid != FIRST_PID_NAMESPACE:
         fact = Fact("/proc/self/ns/pid", f"{pid}; the machine's first is {FIRST_PID_NAMESPACE}")
         what = "this process is in a container: what it traces is the whole machine, whose pids aren't those seen here"
@@ -142,7 +199,7 @@ def _who(machine: Machine) -> list[Fact]:
 
 
 def _options(machine: Machine, root: str) -> list[str]:
-    rows = [line.split(" ") for line in (machine.text("/proc/self/mounts") or "").splitlines()]
+    rows = [line.split(" ") for line in (machine.text(MOUNTS) or "").splitlines()]
     found = [row[3].split(",") for row in rows if len(row) > 3 and row[1] == root]
     return found[-1] if found else []
 

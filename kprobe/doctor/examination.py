@@ -53,7 +53,8 @@ def examine(
     """
     probes = check_words(tuple(words))
     facts = Facts(tracefs, machine_of(tracefs) if machine is None else machine)
-    found = [*access.of_machine(facts.machine), *of_kprobes(facts), *of_places(facts), *of_others(facts, proc)]
+    root = getattr(tracefs, "root", None)
+    found = [*access.of_machine(facts.machine, root), *of_kprobes(facts), *of_places(facts), *of_others(facts, proc)]
     events = overview(facts)
     found += of_events(facts, events)
     notes: list[str] = []
@@ -78,5 +79,5 @@ def unopened(error: TracefsMissing | NotPermitted, machine: Machine | None = Non
 def _unknown(machine: Machine) -> list[str]:
     if not machine.is_known:
         return [OUTSIDE]
-    unknown = [f"{path}: {reason}" for path, reason in sorted(machine.unread.items())]
+    unknown = list(access.unread(machine))
     return unknown if machine.is_own else [*unknown, "who reads trace_pipe"]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kprobe.definition import Probe
     from kprobe.doctor.facts import Facts
     from kprobe.probing.functions import KernelFunction
+    from kprobe.tracefs import Tracefs
 
 WRAPPERS = ("__x64_sys_", "__ia32_sys_", "__arm64_sys_")
 ARGUMENTS = ("$arg", "%di", "%si", "%dx", "%cx", "%r8", "%r9")
@@ -47,6 +48,7 @@ class Functions:
         if probe.kind == "e":
             yield from self._of_event(place.symbol)
         if not place.symbol or probe.kind not in ON_FUNCTIONS:
+            yield from self._never(probe)
             return
         (function,) = self._list.find(place.symbol)
         if place.module and place.module not in function.module.split(",") and not self._is_loaded(place.module):
@@ -125,11 +127,15 @@ class Functions:
             what = f"{name} gets one argument, a pointer to registers: the system call's arguments are behind it"
             fact = Fact("definition", fetched[0])
             yield Diagnosis(NOTE, "wrapper", what, (fact,), f"kprobe args {name}")
-        never = getattr(self._facts.tracefs, "never_calls", None)
-        reason = never(name) if never is not None else ""
+        yield from self._never(probe)
+
+    def _never(self, probe: Probe) -> Iterator[Diagnosis]:
+        """Yield that this machine is known never to do what hits the probe."""
+        reason = never(self._facts.tracefs, probe)
         if reason:
+            what = f"{probe.place.symbol} is never {'called' if probe.kind in ON_FUNCTIONS else 'fired'} here"
             helps = "kprobe --tracefs sim:KERNEL,activity=FILE.toml"
-            yield Diagnosis(NOTE, "calls", f"{name} is never called here", (Fact("simulator", reason),), helps)
+            yield Diagnosis(NOTE, "calls", what, (Fact("simulator", reason),), helps)
 
     def _is_loaded(self, module: str) -> bool:
         text = self._facts.machine.text("/proc/modules")
@@ -142,6 +148,13 @@ class Functions:
 
     def _has_prototype(self, name: str) -> bool:
         return prototypes(self._facts.tracefs)[0](name) is not None
+
+
+def never(tracefs: Tracefs, probe: Probe) -> str:
+    """Say that the machine is known never to do what hits a probe; "" if it does, or that isn't known."""
+    ways = {**dict.fromkeys(ON_FUNCTIONS, "never_calls"), "t": "never_fires", "e": "never_fires"}
+    ask = getattr(tracefs, ways.get(probe.kind, ""), None)
+    return str(ask(probe.place.symbol)) if ask is not None and probe.place.symbol else ""
 
 
 def check_words(words: tuple[str, ...]) -> list[Probe]:

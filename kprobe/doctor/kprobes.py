@@ -29,6 +29,10 @@ def of_kprobes(facts: Facts) -> Iterator[Diagnosis]:
             what = "this kernel has no kprobe events: built without CONFIG_KPROBE_EVENTS"
             yield Diagnosis(STOPS, "kernel", what, (Fact(facts.typed(PATH), "there is no such file"),), NO_KERNEL)
         return
+    never = getattr(facts.tracefs, "never_hits", None)
+    if never is not None and (reason := never()):
+        what = "a probe can be defined here, and not enabled"
+        yield Diagnosis(STOPS, "kprobes", what, (Fact("simulator", reason),), "kprobe --tracefs sim: or vm:")
     yield from switched_off(facts)
     if facts.machine.text(OPTIMIZATION) == "0":
         what = "probes aren't optimised: each hit that ftrace doesn't make costs a breakpoint"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kprobe.doctor.counts import hits_of
 from kprobe.doctor.facts import Facts
-from kprobe.doctor.functions import ARGUMENTS, ON_FUNCTIONS, WRAPPERS
+from kprobe.doctor.functions import ARGUMENTS, ON_FUNCTIONS, WRAPPERS, never
 from kprobe.doctor.kprobes import switched_off
 from kprobe.doctor.machine import machine_of
 from kprobe.doctor.places import recorded, recording
@@ -105,14 +105,11 @@ def _held_back(trace: Trace, probes: list[Probe], hits: int) -> str:
 
 
 def _known(tracefs: Tracefs, probes: tuple[Probe, ...]) -> str:
-    """Say that the machine is known never to call any of the functions; "" if it does, or that isn't known."""
-    never = getattr(tracefs, "never_calls", None)
-    if never is None or any(not probe.place.symbol or probe.kind not in ON_FUNCTIONS for probe in probes):
-        return ""
-    reasons = [never(probe.place.symbol) for probe in probes]
+    """Say that the machine is known never to do what hits any of the probes; "" if it does, or that isn't known."""
+    reasons = [never(tracefs, probe) for probe in probes]
     if not all(reasons):
         return ""
-    return str(reasons[0]) if len(reasons) == 1 else f"{reasons[0]}, nor the others"
+    return reasons[0] if len(reasons) == 1 else f"{reasons[0]}, nor the others"
 
 
 def _never(tracefs: Tracefs, probes: tuple[Probe, ...]) -> str:

@@ -47,14 +47,16 @@ def try_probe(
             STOPS, "try", f"{probe.place} can't be traced", (Fact("kprobe", str(error).partition("\n")[0]),)
         )
         return
-    while_tried = f"in {seconds:g} seconds"
+    while_tried = f"in {seconds:g} second{'' if seconds == 1 else 's'}"
     if hits is None:
         fact = Fact("per_cpu/*/stats", f"{count} entries")
     else:
         count = hits.count
         fact = Fact(FILES[probe.file], f"{probe.name} {count} {hits.missed or 0}")
-    verb = "returned from" if probe.is_return else "called" if probe.kind in ON_FUNCTIONS else "hit"
-    if count:
-        yield Diagnosis(NOTE, "try", f"{probe.place} was {verb} {count} time{'s' * (count > 1)} {while_tried}", (fact,))
+    often = f"{count} time{'s' * (count > 1)} {while_tried}"
+    if probe.is_return:
+        what = f"returned {often}" if count else f"didn't return {while_tried}"
     else:
-        yield Diagnosis(NOTE, "try", f"{probe.place} wasn't {verb} {while_tried}", (fact,))
+        verb = "called" if probe.kind in ON_FUNCTIONS else "hit"
+        what = f"was {verb} {often}" if count else f"wasn't {verb} {while_tried}"
+    yield Diagnosis(NOTE, "try", f"{probe.place} {what}", (fact,))

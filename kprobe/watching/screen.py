@@ -56,7 +56,7 @@ class Picture:
         )
 
     def _table(self, which: int, rows: Sequence[Row], most: int) -> Table:
-        table = Table(box=None, expand=True, padding=(0, 1, 0, 0), header_style="bold underline")
+        table = Table(box=None, expand=True, padding=(0, 2, 0, 0), header_style="bold underline")
         table.add_column("PER SECOND", justify="right", width=12)
         table.add_column("IN ALL", justify="right", width=10)
         width = NAMES[which]

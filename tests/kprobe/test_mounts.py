@@ -43,6 +43,16 @@ def test_an_empty_directory_is_not_mounted(fs: Any) -> None:
     assert find_tracefs() == "/sys/kernel/debug/tracing"
 
 
+def test_a_mount_without_files(fs: Any) -> None:
+    """As a kernel that is locked down leaves it."""
+    table(fs, "tracefs /sys/kernel/tracing tracefs rw,relatime 0 0")
+    fs.create_dir("/sys/kernel/tracing")
+    with pytest.raises(TracefsMissing) as caught:
+        find_tracefs()
+    assert caught.value.looked_at[0] == ("/sys/kernel/tracing", "mounted, and empty")
+    assert str(caught.value).endswith("\nhint: a kernel that is locked down (confidentiality) leaves its tracefs empty")
+
+
 def test_below_a_debugfs_elsewhere(fs: Any) -> None:
     table(fs, "nodev /debug debugfs rw 0 0")
     fs.create_dir("/debug/tracing/events")

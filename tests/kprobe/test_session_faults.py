@@ -61,6 +61,7 @@ TOGETHER = {  # their probes in one trace
 LATE = dict.fromkeys(("f", "t and e", "pattern"), "6.12")  # the others' kernel is 6.1
 
 ERRNOS = (errno.EIO, errno.EEXIST, errno.ENOENT, errno.EPERM)
+LOOKS = ("read", "exists", "listdir", "threads")
 INTERRUPTS: tuple[type[BaseException], ...] = (KeyboardInterrupt, MemoryError)
 
 
@@ -243,9 +244,10 @@ def commands(name: str) -> tuple[str, ...]:
     return (*(f"echo '-:{name}' >> {file}" for file in files), f"rmdir {name}")
 
 
-def faults(operations: int, numbers: tuple[int, ...] = ERRNOS) -> Iterator[Fault]:
-    for at in range(operations):
-        for when in ("before", "after"):
+def faults(operations: list[str], numbers: tuple[int, ...] = ERRNOS) -> Iterator[Fault]:
+    """Yield each fault at each operation: a look has no effect, so that before and after it are the same."""
+    for at, operation in enumerate(operations):
+        for when in ("before",) if operation.partition(" ")[0] in LOOKS else ("before", "after"):
             for number in numbers:
                 yield Fault(at, when, lambda path, number=number: OSError(number, os.strerror(number), path))  # type: ignore[misc]
             for kind in INTERRUPTS:
@@ -258,7 +260,7 @@ def test_nothing_is_left_that_is_not_named(name: str) -> None:
     shape, bench = (SHAPES | TOGETHER)[name], Bench(LATE.get(name, "6.1"))
     clean, faulty = bench.run(shape, None)
     assert (clean.left, clean.error) == (frozenset(), None)
-    for fault in faults(len(faulty.operations), ERRNOS[: 2 if name in TOGETHER else None]):
+    for fault in faults(faulty.operations, ERRNOS[: 2 if name in TOGETHER else None]):
         found, _ = bench.run(shape, fault)
         operation, wrong = faulty.operations[fault.at], fault.make("")
         where = f"{wrong!r} {fault.when} {operation!r} ({fault.at})"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from kprobe.cli import main
 from kprobe.settings import mask
 from kprobe.tally import EventTally
+from kprobe_sim import SimulatedKernel
 
 LEAD = b"             cat-2841    [000] .....  2148.505110: "
 A, B = LEAD + b"a: (vfs_read+0x0/0x170)\n", LEAD + b'b: (vfs_read+0x0/0x170) s="x: a: (y"\n'
@@ -75,3 +79,20 @@ def test_a_string_with_a_forged_line_is_one_event() -> None:
 )
 def test_masks(cpus: list[int], text: str) -> None:
     assert mask(cpus) == text
+
+
+@pytest.mark.parametrize(
+    ("definitions", "line"),
+    [
+        (["p:vfs_read"], "0 events, 0 lost, 0 missed"),
+        (["f:vfs_read"], "0 events, 0 lost"),
+        (["t:sched_switch"], "0 events, 0 lost"),
+        (["e:syscalls.sys_enter_openat"], "0 events, 0 lost"),
+        (["u:/bin/busybox:0x1000"], "0 events, 0 lost"),
+        (["p:vfs_read", "f:vfs_read"], "0 events, 0 lost, 0 missed (of p: and r:): vfs_read 0, vfs_read_2 0"),
+    ],
+)
+def test_misses_are_told_of_what_the_kernel_counts_them_of(definitions: list[str], line: str, capfd: Any) -> None:
+    """As a guest of 6.12 has it: of the five kinds kprobe_profile has rows of p: and r: alone."""
+    assert main(["--timeout", "0", *definitions], tracefs=SimulatedKernel("6.12").tracefs) == 0
+    assert capfd.readouterr().err.splitlines()[-1] == line

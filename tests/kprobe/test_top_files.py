@@ -132,6 +132,54 @@ def test_what_somebody_changed_since_stays(capfd: Any) -> None:
     assert state(tracefs)["kprobe_events"] == ""
 
 
+CHANGES = {("buffer_size", 100): "500", ("cpus", (0,)): "2"}  # a session's option; what another writes meanwhile
+
+
+@pytest.mark.parametrize("series", SERIES)
+@pytest.mark.parametrize(("option", "value"), CHANGES)
+def test_what_somebody_changes_meanwhile_stays(series: str, option: str, value: Any) -> None:
+    tracefs = new_kernel(series)
+    path = FILES[option][0]
+    before = state(tracefs)
+    with trace(tracefs, "mine", **{option: value}) as one:
+        held = state(tracefs)[path]
+        assert held != before[path]
+        tracefs.write(path, CHANGES[option, value].encode())
+        theirs = state(tracefs)[path]
+    assert state(tracefs) == before | {path: theirs}
+    written = {"buffer_size": "100", "cpus": "1"}[option]
+    assert one.notices[-1] == (
+        f"{path} stays {theirs}: somebody changed it while this trace had it at {written}; before that it was "
+        f"{before[path]}"
+    )
+
+
+def test_a_value_that_reads_otherwise_than_any_known_kernel_shows_it_is_put_back() -> None:
+    """What counts is what the file had right after our write."""
+    tracefs = new_kernel("6.12")
+    before = state(tracefs)
+    odd = Odd(tracefs)
+    one = Tracer(odd).trace("p:mine vfs_read", top_level=True, duration=0.0, buffer_size=100)
+    with one:
+        assert not is_value(tracefs, "buffer_size_kb", "100", odd.read("buffer_size_kb").decode().strip())
+    assert state(tracefs) == before
+    assert not any("somebody" in notice for notice in one.notices)
+
+
+class Odd:
+    """A tracefs that shows the buffer's size a KiB larger than it is, but for 302."""
+
+    def __init__(self, tracefs: Any) -> None:
+        self._tracefs = tracefs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tracefs, name)
+
+    def read(self, path: str) -> bytes:
+        data: bytes = self._tracefs.read(path)
+        return data if path != "buffer_size_kb" or data == b"302\n" else b"%d\n" % (int(data) + 1)
+
+
 def test_what_the_living_need_stays_until_they_go(capfd: Any) -> None:
     tracefs = new_kernel("6.12")
     before = state(tracefs)

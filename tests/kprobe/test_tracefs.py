@@ -146,6 +146,42 @@ def test_a_stream_gives_what_there_is(pipe: Pipe) -> None:
     assert pipe.stream.read() == b"line 1\nline 2\n"
 
 
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[bytes | OSError]:
+    """Answer read(2) of a stream with these, one after another; then there is nothing now."""
+    answers: list[bytes | OSError] = []
+
+    def readv(_: int, buffers: tuple[memoryview]) -> int:
+        answer = answers.pop(0) if answers else BlockingIOError(errno.EAGAIN, "none now")
+        if isinstance(answer, OSError):
+            raise answer
+        buffers[0][: len(answer)] = answer
+        return len(answer)
+
+    monkeypatch.setattr(os, "readv", readv)
+    return answers
+
+
+def test_a_stream_gives_all_pages_that_are_there_now(pipe: Pipe, reads: list[bytes | OSError]) -> None:
+    reads[:] = [b"1" * 4095, b"2" * 4000, b"3"]
+    assert pipe.stream.read() == b"1" * 4095 + b"2" * 4000 + b"3"
+
+
+def test_a_stream_leaves_what_it_has_no_room_for_to_the_next_read(pipe: Pipe, reads: list[bytes | OSError]) -> None:
+    pages = [bytes([65 + number]) * 8191 for number in range(8)]
+    reads[:] = pages
+    assert pipe.stream.read() + pipe.stream.read() == b"".join(pages)
+
+
+def test_an_error_after_a_page_comes_with_the_next_read(pipe: Pipe, reads: list[bytes | OSError]) -> None:
+    failure = OSError(errno.ENODEV, "No such device")
+    reads[:] = [b"line 1\n", failure, failure]
+    assert pipe.stream.read() == b"line 1\n"
+    with pytest.raises(OSError, match="No such device") as caught:
+        pipe.stream.read()
+    assert caught.value.filename == pipe.stream.path
+
+
 def test_a_stream_times_out(pipe: Pipe) -> None:
     started = time.monotonic()
     with pytest.raises(TimeoutError) as caught:

@@ -15,6 +15,7 @@ from kprobe.doctor import access, report
 from kprobe.doctor.examination import Examination, examine, unopened
 from kprobe.doctor.machine import Machine
 from kprobe.errors import NotPermitted, TracefsMissing
+from kprobe.mounts import EMPTY
 from kprobe_sim import SimulatedKernel
 
 ROOT = "Name:\tkprobe\nUid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n"
@@ -70,12 +71,80 @@ def said(machine: Machine, tracefs: Any = None) -> str:
         ),
         (
             "",
-            f"STOPS: no tracefs was found\n{MOUNT}  help: mount -t tracefs nodev /sys/kernel/tracing\n",
+            f"STOPS: no tracefs was found\n{MOUNT}  help: mount -t proc nodev /proc; kprobe doctor\n",
         ),
     ],
 )
 def test_no_mount(made: Any, systems: str, text: str) -> None:
     assert report.text(unopened(MISSING, made({"/proc/filesystems": systems}))) == text
+
+
+def test_a_place_for_the_mount(made: Any) -> None:
+    """Without a sysfs there is none; in a user namespace the kernel refuses it."""
+    mounts = "sysfs /sys sysfs rw 0 0\nnodev /sys tmpfs rw 0 0\n"
+    files = {"/proc/filesystems": "nodev\ttracefs\n", "/proc/self/mounts": mounts}
+    facts = f"STOPS: no tracefs is mounted\n{MOUNT}  fact: /proc/filesystems: tracefs\n"
+    machine = made(files)
+    sysfs = "  help: mount -t sysfs nodev /sys; mount -t tracefs nodev /sys/kernel/tracing\n"
+    assert report.text(unopened(MISSING, machine)) == facts + sysfs
+    container = made({}, {"/proc/self/ns/user": "user:[4026532132]"})
+    host = "  help: run it on the host, or in a container without a user namespace\n"
+    assert report.text(unopened(MISSING, container)).endswith(facts + host)
+
+
+LOCKED = TracefsMissing([("/sys/kernel/tracing", EMPTY), ("/sys/kernel/debug/tracing", "No such file or directory")])
+LOCKED_FACT = "  fact: /sys/kernel/tracing: mounted, and empty\n"
+LOCKED_AS = "STOPS: a tracefs is mounted, and has no files, as where the kernel is locked down (confidentiality)\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "text"),
+    [
+        (
+            {"/proc/cmdline": "quiet lsm=lockdown lockdown=confidentiality\n"},
+            f"{LOCKED_AS}{LOCKED_FACT}  fact: /proc/cmdline: lsm=lockdown lockdown=confidentiality\n"
+            "  help: boot without lockdown=confidentiality; it can't be left while the kernel runs\n",
+        ),
+        (
+            {"/proc/cmdline": "quiet\n"},
+            f"{LOCKED_AS}{LOCKED_FACT}  fact: /sys/kernel/security/lockdown: there is no such file\n"
+            "  help: mount -t securityfs nodev /sys/kernel/security; cat /sys/kernel/security/lockdown\n",
+        ),
+        (
+            {"/sys/kernel/security/lockdown": "none integrity [confidentiality]\n"},
+            "STOPS: the kernel is locked down: in the state confidentiality it opens no tracefs and takes no probe\n"
+            "  fact: /sys/kernel/security/lockdown: none integrity [confidentiality]\n"
+            "  help: boot without lockdown=confidentiality; it can't be left while the kernel runs\n",
+        ),
+        (
+            {"/sys/kernel/security/lockdown": "[none] integrity confidentiality\n"},
+            f"STOPS: a tracefs is mounted, and has no files\n{LOCKED_FACT}"
+            "  help: kprobe --tracefs sim: (a simulated kernel) or --tracefs vm: (a guest)\n",
+        ),
+    ],
+)
+def test_a_tracefs_without_files(made: Any, files: dict[str, str], text: str) -> None:
+    """As a guest of 6.12 with lockdown=confidentiality has it."""
+    assert report.text(unopened(LOCKED, made(files))) == text
+
+
+def test_files_that_lockdown_closes(made: Any) -> None:
+    """As a guest of 6.12 with lockdown=integrity answers; it traces."""
+    path = "/sys/kernel/debug/kprobes/enabled"
+
+    def unknown(files: dict[str, str]) -> tuple[str, ...]:
+        machine = made(files)
+        machine.unread[path] = os.strerror(errno.EPERM)
+        found = examine(SimulatedKernel("6.1").tracefs, machine=machine)
+        assert not found.stops
+        return tuple(line for line in found.unknown if line.startswith(path))
+
+    assert unknown({}) == (
+        f"{path}: Operation not permitted, as where the kernel is locked down, which is shown by: "
+        "mount -t securityfs nodev /sys/kernel/security; cat /sys/kernel/security/lockdown",
+    )
+    locked = {"/sys/kernel/security/lockdown": "none [integrity] confidentiality\n"}
+    assert unknown(locked) == (f"{path}: Operation not permitted, as the kernel is locked down",)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +186,23 @@ def test_a_user_namespace(made: Any) -> None:
         "  fact: /proc/self/ns/user: user:[4026532500]\n"
         "  fact: /proc/self/uid_map: 0 100000 65536\n"
         "  help: run it on the host, or in a container without a user namespace\n"
+    )
+
+
+def test_a_user_namespace_that_may_write(made: Any, tmp_path: Path) -> None:
+    """As `unshare -Ur` of root gives it, whose 0 is the machine's: there 6.12 takes probes."""
+    tracefs = Changed(SimulatedKernel("6.1").tracefs, {})
+    tracefs.root = root = f"{tmp_path}/tracing"
+    Path(root).mkdir()
+    Path(root, "kprobe_events").touch()
+    files = {"/proc/self/uid_map": "         0          0          1\n"}
+    assert said(made(files, {"/proc/self/ns/user": "user:[4026532132]"}), tracefs) == (
+        "NOTE: this process is in a container's user namespace: root here isn't root of the machine, "
+        "but may write here\n"
+        "  fact: /proc/self/ns/user: user:[4026532132]\n"
+        "  fact: /proc/self/uid_map: 0 0 1\n"
+        f"  fact: {root}/kprobe_events: writable\n"
+        "Nothing was found that stops tracing, but see the notes.\n"
     )
 
 

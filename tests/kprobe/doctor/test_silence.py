@@ -12,6 +12,7 @@ from kprobe.doctor.examination import examine
 from kprobe.doctor.machine import Machine
 from kprobe.doctor.silence import explain
 from kprobe.errors import DefinitionError
+from kprobe_sim.kernel.activity import load
 
 
 @pytest.fixture
@@ -51,8 +52,14 @@ def test_a_machine_whose_work_is_known(machine: Any, definitions: tuple[str, ...
             "do_sys_openat2 may not be called now, may be inlined where it is called, or what is asked for lets "
             "nothing through; kprobe doctor do_sys_openat2 looks further",
         ),
-        ("t:sched_switch", "sched_switch may not fire now, or what is asked for lets nothing through"),
+        (
+            "t:sched_switch",
+            "the activity `opens` never calls __probestub_sched_switch, on which a t: probe stands: static events "
+            "don't hit it on the simulator",
+        ),
         ("e:mine sched/sched_switch", "sched.sched_switch may not fire now, or what is asked for lets nothing through"),
+        ("e:mine sched/sched_process_exec", "the activity `opens` never fires sched.sched_process_exec"),
+        ("e:mine syscalls/sys_enter_close", "the activity `opens` never fires syscalls.sys_enter_close"),
         ("u:/bin/busybox:0x1000", "/bin/busybox:0x1000 was not hit (uprobe_profile: 0 hits)"),
     ],
 )
@@ -60,6 +67,39 @@ def test_other_kinds(definition: str, text: str) -> None:
     tracefs: Any = open_tracefs("sim:6.12")
     assert said(tracefs, definition) == f"nothing in 10 seconds: {text}"
     assert examine(tracefs, [definition]).stops is False
+    tracefs.close()
+
+
+@pytest.mark.parametrize("series", ["3.13", "4.4", "5.4", "6.1", "7.3"])
+def test_what_the_activity_fires(series: str) -> None:
+    """Every static event is enabled: there are records of those that it says it fires, and of no other."""
+    tracefs: Any = open_tracefs(f"sim:{series}")
+    tracefs.write("events/enable", b"1\n")
+    load("opens").play(tracefs.kernel)
+    times = {"sched.sched_switch": 12, "raw_syscalls.sys_enter": 6, "raw_syscalls.sys_exit": 6}
+    times |= {"syscalls.sys_enter_openat": 6, "syscalls.sys_exit_openat": 6}
+    there = {name: count for name, count in times.items() if tracefs.exists(f"events/{name.replace('.', '/')}")}
+    assert [name for name in there if tracefs.never_fires(name)] == []
+    lines = [line for line in tracefs.read("trace").decode().splitlines() if not line.startswith("#")]
+    assert len(lines) == sum(there.values())
+    assert sum(": sched_switch: " in line for line in lines) == 12
+    assert sum(": sys_openat(" in line for line in lines) == sum(": sys_openat -> " in line for line in lines) == 6
+    assert [tracefs.never_fires(name) for name in ("no.such_event", "mine.mine")] == [""] * 2
+    assert tracefs.never_fires("sched.sched_wakeup") == "the activity `opens` never fires sched.sched_wakeup"
+    tracefs.close()
+
+
+def test_a_machine_whose_hits_are_not_simulated() -> None:
+    """Of 32 bits: enabling a probe gives ENOSYS, which is said before."""
+    tracefs: Any = open_tracefs("sim:3.13-i386")
+    (found,) = examine(tracefs).findings
+    assert (found.level, found.what) == ("stops", "a probe can be defined here, and not enabled")
+    reason = "what a processor of 32 bits makes of a hit isn't simulated (ENOSYS)"
+    assert [str(fact) for fact in found.facts] == [f"simulator: {reason}"]
+    tracefs.write("kprobe_events", b"p:mine do_sys_open\n")
+    with pytest.raises(OSError, match="Function not implemented"):
+        tracefs.write("events/kprobes/mine/enable", b"1\n")
+    assert tracefs.never_fires("sched_switch") == ""
     tracefs.close()
 
 
