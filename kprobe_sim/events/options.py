@@ -24,11 +24,18 @@ OPTIONS_OF_TRACERS: Mapping[str, Sequence[str]] = {
         "funcgraph-abstime",
         "funcgraph-irqs",
         "funcgraph-tail",
+        "funcgraph-args",
         "sleep-time",
         "graph-time",
     ),
     "blk": ("blk_classic", "blk_cgroup", "blk_cgname"),
 }
+
+
+# those of function_graph that are set at first, where it wasn't recorded (tracer_flags in trace_functions_graph.c)
+SET_AT_FIRST = frozenset(
+    {"funcgraph-cpu", "funcgraph-overhead", "funcgraph-duration", "funcgraph-irqs", "sleep-time", "graph-time"}
+)
 
 
 class TraceOptions:

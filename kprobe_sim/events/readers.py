@@ -13,7 +13,8 @@ from kprobe_sim.parsing.refusal import refuse
 class Readers:
     """Who has trace, trace_pipe and their like open for reading; None stands for all CPUs."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, only: bool = True) -> None:
+        self._only = only  # a pipe is refused to a second reader
         self._pipes: set[int | None] = set()  # CPUs whose trace_pipe is open
         self._open_traces: list[int | None] = []  # CPUs whose trace is open
         self.consuming = 0  # how often trace_pipe, trace_pipe_raw or snapshot_raw is open
@@ -21,7 +22,7 @@ class Readers:
 
     def open_pipe(self, cpu: int | None) -> None:
         """Claim the consuming read of one CPU or all; OSError EBUSY if somebody has it."""
-        if cpu in self._pipes or (self._pipes and (cpu is None or None in self._pipes)):
+        if self._only and (cpu in self._pipes or (self._pipes and (cpu is None or None in self._pipes))):
             raise refuse(errno.EBUSY)
         self._pipes.add(cpu)
         self.consuming += 1

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
-from kprobe_sim.events.function_lists import FunctionLists
-from kprobe_sim.events.options import OPTIONS_OF_TRACERS, TRACER_OPTIONS, TraceOptions
+from kprobe_sim.events.function_lists import Chosen, FunctionLists
+from kprobe_sim.events.options import OPTIONS_OF_TRACERS, SET_AT_FIRST, TRACER_OPTIONS, TraceOptions
 from kprobe_sim.events.readers import Readers
 from kprobe_sim.events.tracing import Tracing
 from kprobe_sim.machine.clock import TraceClock
@@ -49,7 +49,7 @@ class TraceArray:
         self._asked: dict[int, int] = {}  # bytes by CPU, where a kernel goes on saying them
         self.has_snapshot = False
         self.masked: frozenset[int] = frozenset()  # CPUs that tracing_cpumask leaves out
-        self.clock = TraceClock(machine.clock, machine.profile.default_clock, machine.profile.hz)
+        self.clock = TraceClock(machine.clock, machine.profile.default_clock, machine.clock_facts)
         self._is_on = True
         self.records: bool = True  # switched on, and not stopped by a reader
         self.current_tracer: str = "nop"
@@ -65,7 +65,7 @@ class TraceArray:
         self.no_pids: set[int] | None = None
         self.ftrace_pids: set[int] | None = None
         self.ftrace_no_pids: set[int] | None = None
-        self.readers: Readers = Readers()
+        self.readers: Readers = Readers(only=machine.gates.one_pipe)
         self.spare_readers: Readers = Readers()  # of the snapshot
         self.open_files = 0
         self.removed = False
@@ -258,9 +258,16 @@ class TraceArray:
         old = OPTIONS_OF_TRACERS.get(self.current_tracer, ())
         paths = {option: f"options/{option}" for option in OPTIONS_OF_TRACERS.get(name, ())}
         recorded = {option: tracefs.text(path) == b"1\n" for option, path in paths.items() if tracefs.has_text(path)}
+        if name == "function_graph" and not recorded:
+            recorded = {option: option in SET_AT_FIRST for option in self.machine.gates.graph_options}
         self.options.change_tracer(old, recorded)
         self.current_tracer = name
         self.clear()
+        self.tracing.rearm()
+
+    def choose_functions(self, name: str, functions: Chosen | None) -> None:
+        """Set one of the lists of functions, None: to no choice."""
+        self.functions.choose(name, functions)
         self.tracing.rearm()
 
     def set_option(self, name: str, value: bool) -> None:
@@ -288,7 +295,7 @@ class TraceArray:
         """Choose the trace clock; the buffer is cleared, since stamps of two clocks can't be compared."""
         if name not in self.machine.profile.clocks:
             raise refuse(errno.EINVAL)
-        self.clock = TraceClock(self.machine.clock, name, self.machine.profile.hz)
+        self.clock = TraceClock(self.machine.clock, name, self.machine.clock_facts)
         self.clear()
         self.spare.reset()
         if name == "counter":

@@ -10,6 +10,7 @@ from kprobe_sim.events.event import Event
 from kprobe_sim.events.event_table import EventTable
 from kprobe_sim.machine.simulated import SimulatedMachine
 from kprobe_sim.machine.tracer_frames import TracerFrames
+from kprobe_sim.records.graph_record import GraphRecords
 from kprobe_sim.records.scratch_page import ScratchPages
 
 
@@ -37,6 +38,12 @@ class Tracing:
         """The type of the entries that the option userstacktrace makes."""
         event = self.events.static.find("ftrace", "user_stack")
         return 0 if event is None else event.id
+
+    @cached_property
+    def graph_records(self) -> GraphRecords:
+        """How the records of the tracer function_graph are laid out."""
+        events = [self.events.static.find("ftrace", f"funcgraph_{end}") for end in ("entry", "exit")]
+        return GraphRecords(*[None if event is None else (event.id, event.filter_fields()) for event in events])
 
     def listen(self, callback: Callable[[Event | None], None]) -> None:
         """Call `callback` with an event whenever that is enabled or disabled, with None when a tracer comes or goes."""

@@ -24,6 +24,11 @@ class _Symbols(Protocol):
     def blacklist(self) -> bytes: ...
 
 
+class _Probes(Protocol):
+    @property
+    def printed(self) -> list[str]: ...
+
+
 class _Profile(Protocol):
     def prototype(self, name: str) -> Prototype | None: ...
 
@@ -42,6 +47,9 @@ class Kernel(Protocol):
 
     @property
     def profile(self) -> _Profile: ...
+
+    @property
+    def probes(self) -> _Probes: ...
 
     def threads(self, pid: int) -> list[int]: ...
 
@@ -296,6 +304,12 @@ class SimTracefs(Generic[K]):
     def blacklist(self) -> bytes:
         """Return the text of debugfs' kprobes/blacklist."""
         return self.kernel.symbols.blacklist()
+
+    def kernel_log(self) -> Callable[[], list[str]]:
+        """Return a function that gives the lines which the kernel's log (dmesg) got since."""
+        printed = self.kernel.probes.printed
+        known = len(printed)
+        return lambda: printed[known:]
 
     def prototype(self, name: str) -> Prototype | None:
         """Return a function's parameters, each with its name, and its type of result; None if no BTF tells.

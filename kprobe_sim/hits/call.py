@@ -27,7 +27,7 @@ _REMEMBERED = 4096  # names and chains, at most
 _NAMES = frozenset(REGISTERS)
 _CALLER_SAVED = ("di", "si", "dx", "cx", "r8", "r9", "r10", "r11")  # what a function needn't put back; ax is its result
 # What such a register holds at a return when nobody says: no address, neither of the kernel's nor of a task's.
-_CLOBBERED = {name: 0xDEAD_0000_0000_0000 + 0x1111 * number for number, name in enumerate(_CALLER_SAVED, 1)}
+CLOBBERED = {name: 0xDEAD_0000_0000_0000 + 0x1111 * number for number, name in enumerate(_CALLER_SAVED, 1)}
 _BASE = {"cs": 0x10, "ss": 0x18, "flags": 0x246, "orig_ax": _MASK}  # those that aren't 0
 _STACK_USED = 0x1F8  # bytes between the frame and pt_regs of a system call at the end
 _FRAME = 0x60  # bytes of stack that a call made within another one lies deeper
@@ -151,7 +151,7 @@ class CallResolver:
             for name, value in call.registers.items():
                 registers[name] = value & _MASK
         registers["ip"] = here + 1
-        return tuple.__new__(State, (registers, memory, stack, comm, 0, current, b"", None))
+        return tuple.__new__(State, (registers, memory, stack, comm, 0, current, b"", None, None))
 
     def _stacked(self, args: Sequence[int | str | bytes], callee: Callee, memory: CallMemory) -> Iterator[int]:
         """Yield the arguments that are on the stack."""
@@ -165,7 +165,7 @@ class CallResolver:
 
         A function puts back those that belong to its caller, and leaves anything in the others.
         """
-        registers = {**before, **_CLOBBERED}
+        registers = {**before, **CLOBBERED}
         stated = call.registers if call.returned is None else call.returned
         for name, value in stated.items():
             registers[name] = value & _MASK

@@ -2,7 +2,8 @@
 
 All kprobes at entries are one user, from when the first of their events is enabled until the last is disabled; so are,
 since 6.17, all fprobes on entries, and all fprobes on returns.  Before that each fprobe is a user of its own from when
-it is made, on 6.16 they are one from when the first is made.  Source: add_ftrace_ops() in kernel/trace/ftrace.c of
+it is made, on 6.16 they are one from when the first is made.  The tracer function_graph is a user since 5.16; before
+that it comes after all of them.  Source: add_ftrace_ops() in kernel/trace/ftrace.c of
 6.12; traces of 6.12, 7.2 and 7.3.
 """
 
@@ -14,7 +15,7 @@ from kprobe_sim.events.instances import Instances
 from kprobe_sim.probes.probe_event import ProbeEvent
 from kprobe_sim.probes.registry import ProbeRegistry
 
-KPROBES, ENTRIES, RETURNS = "kprobes", "entries", "returns"
+KPROBES, ENTRIES, RETURNS, GRAPH = "kprobes", "entries", "returns", "graph"
 Moment = tuple[int, int]  # the version of the list of probes, and a number that goes up
 NEVER: Moment = (-1, 0)
 
@@ -36,6 +37,25 @@ class FunctionUsers:
         machine = self._machine
         found = machine.symbols.lookup("return_to_handler") if machine.gates.fprobes_late else ()
         return found[0].address if found else machine.return_trampoline
+
+    @property
+    def graph_is_first(self) -> bool:
+        """True if a function calls the tracer function_graph before kprobes."""
+        return self._machine.gates.graph_is_user and NEVER < self.since(KPROBES) < self.since(GRAPH)
+
+    @property
+    def graph_return(self) -> int:
+        """The address that the tracer function_graph puts in the place of a return address."""
+        found = self._machine.symbols.lookup("return_to_handler")
+        return found[0].address if found else 0
+
+    def graph(self, *, is_there: bool) -> None:
+        """Let the tracer function_graph come or go."""
+        if not is_there:
+            self._since.pop(GRAPH, None)
+        elif GRAPH not in self._since:
+            self._count += 1
+            self._since[GRAPH] = (self._instances.top.tracing.events.version, self._count)
 
     def since(self, user: str) -> Moment:
         """Return when a user came."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -13,8 +12,10 @@ from kprobe_sim.events.instance import Instance
 from kprobe_sim.events.instances import Instances
 from kprobe_sim.events.recording import Recorder
 from kprobe_sim.hits.call import Call, CallResolver, with_return_address
+from kprobe_sim.hits.function_calls import FunctionCalls
 from kprobe_sim.hits.function_hits import NO_USERS, Attached, FunctionHits
 from kprobe_sim.hits.function_users import FunctionUsers
+from kprobe_sim.hits.graph_calls import FUNCTION_GRAPH, Frame, GraphCalls
 from kprobe_sim.hits.sites import Armed, HandlerContext, Site, Sites
 from kprobe_sim.hits.task_memory import TaskMemory
 from kprobe_sim.machine.clock import VirtualClock
@@ -25,9 +26,7 @@ from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.probes.fprobes import Fprobe
 from kprobe_sim.probes.kprobes import Kprobe
 from kprobe_sim.probes.registry import ProbeRegistry
-from kprobe_sim.records.entry_type import TRACE_FN
 
-_FUNCTION = struct.Struct("<HBBiQQ")
 _Hit = TypeVar("_Hit", Armed, Attached)
 
 
@@ -39,6 +38,7 @@ class Entered(NamedTuple):
     chain: tuple[int, ...]  # return addresses, the caller's first
     returning: Sequence[Armed]  # in the order of their arming
     fprobes: FunctionHits
+    frame: Frame | None = None  # of the tracer function_graph
 
 
 class Hits:
@@ -49,6 +49,8 @@ class Hits:
         self._machine = machine
         self._instances = instances
         self._tracing: tuple[Instance, ...] = ()  # instances whose tracer is `function`
+        self._functions = FunctionCalls(instances, recorder)
+        self._graph: GraphCalls | None = None  # what the tracer `function_graph` follows
         self._resolver = CallResolver(machine)
         self._named: tuple[Task | None, bytes] = (None, b"")  # the task that called last, and its name
         self._tasks = TaskMemory(machine)
@@ -66,12 +68,20 @@ class Hits:
     def _rearm(self, event: Event | None) -> None:
         """Look again what is wanted: an event was enabled or disabled, or, if it is None, a tracer came or went."""
         if event is None:
-            self._tracing = tuple([one for one in self._instances if one.current_tracer == "function"])
+            self._tracing = self._functions.rearm()
+            top = self._instances.top
+            is_graphed = top.current_tracer == FUNCTION_GRAPH
+            if not is_graphed:
+                self._graph = None
+            elif self._graph is None:
+                self._graph = GraphCalls(top, self._recorder)
+            self._sites.graph = top if is_graphed else None
+            self._users.graph(is_there=is_graphed)
         self._sites.rearm(event)
 
     def looks_at(self, function: str) -> bool:
         """Return whether anybody would see a call of a function, named as in /proc/kallsyms."""
-        if self._tracing:
+        if self._tracing or self._graph:
             return True
         return any(self._sites.is_probed(symbol.address) for symbol in self._machine.symbols.lookup(function)[:1])
 
@@ -81,6 +91,8 @@ class Hits:
         if within is not None:
             self._within(call.task.pid, within)
         if call.returns is None:
+            if entered is not None and entered.frame is not None and self._graph is not None:
+                self._graph.forget(call, entered.frame)
             return
         if entered is None:
             self._pass(call)
@@ -120,7 +132,7 @@ class Hits:
         site = self._sites.of(call)
         chain = self._resolver.chain(call)
         if self._tracing and not call.offset:
-            self._trace(call, site.entry, chain)
+            self._functions.record(call, site.here, chain)
         callee = site.callee
         if callee is None:
             return None
@@ -128,7 +140,7 @@ class Hits:
         current = self._tasks.at(task, cpu) if self._tasks.is_seen else NOWHERE
         comm = self._name(task)
         if not site.reads_state:
-            state = tuple.__new__(State, ({}, UNMAPPED, (), comm, 0, current, b"", None))
+            state = tuple.__new__(State, ({}, UNMAPPED, (), comm, 0, current, b"", None, None))
         elif site.is_direct and not call.registers and not call.memory:
             for one in site.hits:
                 self._hit(one, call, site, comm, site.here, one.context, chain, call.at)
@@ -136,18 +148,24 @@ class Hits:
         else:
             state = self._resolver.state(call, callee, site.here, chain, comm, current, self._depths.get(task.pid, 0))
         if not site.is_plain:
-            returning = self._meet(call, site, state, chain)
-            return tuple.__new__(Entered, (site, state, chain, returning, site.fprobes))
+            returning, frame = self._meet(call, site, state, chain)
+            return tuple.__new__(Entered, (site, state, chain, returning, site.fprobes, frame))
         for one in site.hits:
             self._hit(one, call, state, comm, site.here, one.context, chain, call.at)
         return None
 
-    def _meet(self, call: Call, site: Site, state: State, chain: tuple[int, ...]) -> Sequence[Armed]:
+    def _meet(
+        self, call: Call, site: Site, state: State, chain: tuple[int, ...]
+    ) -> tuple[Sequence[Armed], Frame | None]:
         """Let a call hit the probes of a site; return the return probes that wait for it, in the order of arming."""
         machine, here, fprobes, at = self._machine, site.here, site.fprobes, call.at
         # the newest probe of an address runs first; a return probe armed there has replaced the return address
         # (`seen` has what is there instead) for those that run after it
         seen = with_return_address(state, self._users.trampoline) if fprobes.last_returns else state
+        graph = self._graph
+        frame = None if graph is None else self._graphed(graph, call, site, is_first=True)
+        if frame is not None:
+            seen = with_return_address(seen, self._users.graph_return)
         returning: list[Armed] = []
         if fprobes.first_entries:
             self._enter(fprobes.first_entries, call, seen, site, chain)
@@ -162,12 +180,24 @@ class Hits:
             returning.append(one)
         if fprobes.entries:
             self._enter(fprobes.entries, call, seen, site, chain)
+        if graph is not None and frame is None:
+            frame = self._graphed(graph, call, site, is_first=False)
         if site.after:
-            address = here + FENTRY_SIZE
-            seen = seen._replace(registers={**seen.registers, "ip": address + 1})
-            for one in site.after:
-                self._hit(one, call, seen, seen.comm, address, self._breakpoint, chain, at)
-        return returning
+            self._go_on(call, site, seen, chain)
+        return returning, frame
+
+    def _go_on(self, call: Call, site: Site, state: State, chain: tuple[int, ...]) -> None:
+        """Let a call hit the probes after the call to __fentry__."""
+        address = site.here + FENTRY_SIZE
+        for one in site.after:
+            seen = state._replace(registers={**state.registers, "ip": address + 1})
+            self._hit(one, call, seen, seen.comm, address, self._breakpoint, chain, call.at)
+
+    def _graphed(self, graph: GraphCalls, call: Call, site: Site, *, is_first: bool) -> Frame | None:
+        """Let the tracer function_graph see the entry of a call; `is_first`: now is before its probes."""
+        if site.graph_depth is None or self._users.graph_is_first is not is_first:
+            return None
+        return graph.enter(call, site.here, site.graph_depth, is_first=is_first)
 
     def _enter(self, fprobes: Sequence[Attached], call: Call, state: State, site: Site, chain: tuple[int, ...]) -> None:
         here, way = site.here, site.fprobes.way
@@ -175,17 +205,6 @@ class Hits:
             context = HandlerContext(0, attached.depth)
             one = Armed(attached.probe, False, attached.files, context, here, way)
             self._hit(one, call, state, state.comm, here, context, chain, call.at)
-
-    def _trace(self, call: Call, entry: int, chain: Sequence[int]) -> None:
-        """Let the function tracer record a call (function_trace_call in kernel/trace/trace_functions.c, 6.1)."""
-        for instance in self._tracing:
-            pids, no_pids = instance.ftrace_pids, instance.ftrace_no_pids
-            if (pids is not None and call.task.pid not in pids) or (no_pids is not None and call.task.pid in no_pids):
-                continue
-            if self._machine.symbols.is_traceable(entry) and instance.functions.traces(call.function):
-                self._recorder.remember(call.task, instance)
-                data = _FUNCTION.pack(TRACE_FN, 0, 0, call.task.pid, entry, chain[0] if chain else 0)
-                instance.write(call.cpu, data, call.at)
 
     def _pass(self, call: Call) -> None:
         """Let the time of a call pass."""
@@ -197,9 +216,18 @@ class Hits:
         if call.duration is not None:
             self._pass(call)
         site, fprobes, probes = entered.site, entered.fprobes, entered.returning
-        if site.callee is None or not (probes or fprobes.returns or fprobes.last_returns):
-            return
         at = None if call.at is None else call.at + (1_000 if call.duration is None else call.duration)
+        frame, graph = entered.frame, self._graph
+        if frame is not None and graph is not None and not frame.is_first:
+            graph.leave(call, frame, at)
+        if site.callee is not None and (probes or fprobes.returns or fprobes.last_returns):
+            self._return_probes(call, entered, at)
+        if frame is not None and graph is not None and frame.is_first:
+            graph.leave(call, frame, at)
+
+    def _return_probes(self, call: Call, entered: Entered, at: int | None) -> None:
+        site, fprobes, probes = entered.site, entered.fprobes, entered.returning
+        assert site.callee is not None
         caller = entered.chain[0] if entered.chain else 0
         before = entered.state
         registers = self._resolver.at_return(call, site.callee, before.registers, entered.chain)
@@ -225,7 +253,9 @@ class Hits:
         leave(fprobes.returns, machine.return_trampoline if lost else caller)
         for one in reversed(probes):
             ip = caller
-            if one is probes[0] and fprobes.last_returns:
+            if one is probes[0] and entered.frame is not None and entered.frame.is_first:
+                ip = self._users.graph_return
+            elif one is probes[0] and fprobes.last_returns:
                 ip = self._users.trampoline
             elif one is not probes[0] and not machine.gates.nested_returns_know:
                 ip = machine.return_trampoline

@@ -8,6 +8,7 @@ from __future__ import annotations
 from kprobe_sim.builds.added import FENTRY_SIZE
 from kprobe_sim.events.event import Event
 from kprobe_sim.events.event_file import EventFile
+from kprobe_sim.events.instance import Instance
 from kprobe_sim.events.instances import Instances
 from kprobe_sim.hits.call import Call, Callee, CallResolver
 from kprobe_sim.hits.function_hits import NO_USERS, FunctionHits, function_hits
@@ -48,6 +49,7 @@ class Site(NamedTuple):
     `after` are the probes after the call to __fentry__, whose address a call comes to with the same registers.
     `callee` is None where there is nothing to meet.  `is_plain`: all there is are `hits`, none of them on the return.
     `reads_state`: some probe looks at registers or memory.  `is_direct`: a call's arguments are all that they look at.
+    `graph_depth` is the preemption depth at which the tracer function_graph sees the entry, None: it doesn't.
     """
 
     entry: int
@@ -59,6 +61,7 @@ class Site(NamedTuple):
     is_plain: bool = False
     reads_state: bool = True
     is_direct: bool = False
+    graph_depth: int | None = None
 
 
 class Sites:
@@ -87,12 +90,15 @@ class Sites:
         self._has_fprobes = tracing.machine.gates.fprobes
         self._sites: dict[str | tuple[str, int], Site] = {}  # as long as no event and no symbol changes
         self._events_seen, self._symbols_seen = -1, -1  # their versions then
+        self.graph: Instance | None = None  # whose tracer is function_graph
+        self._has_preemption = bool(tracing.machine.profile.preemption)
+        self._graph_is_user = tracing.machine.gates.graph_is_user
         self._entries: dict[int, int] = {}  # where a function's entry is probed, after its ENDBR
 
     def rearm(self, event: Event | None) -> None:
         """Look again what is wanted: an event was enabled or disabled, or, if it is None, a tracer came or went."""
         self._events_seen = -1
-        if self._has_fprobes:
+        if self._has_fprobes or self._graph_is_user:
             self._users.look(event)
 
     def is_probed(self, function: int) -> bool:
@@ -128,20 +134,28 @@ class Sites:
         here = self._entry(entry)
         hits, after = self._armed(here), self._armed(here + FENTRY_SIZE)
         fprobes = function_hits(entry, self._instances, self._probes.fprobes, self._users, kprobes=bool(hits))
-        if not hits and not after and fprobes is NO_USERS:
+        is_graphed = self._is_graphed(call.function, here)
+        if not (hits or after or is_graphed) and fprobes is NO_USERS:
             return Site(entry, here)
-        if fprobes.is_shared:
+        depth = None
+        if is_graphed:
+            depth = (1 + bool(hits)) * (self._graph_is_user and self._has_preemption)
+        if fprobes.is_shared or depth == 2:
             hits = tuple([one._replace(context=_NESTED) if one.context is self._plain else one for one in hits])
         if fprobes.way is not Way.ALONE:
             hits = tuple([one._replace(way=fprobes.way) for one in hits])
         is_traceable = self._symbols.is_traceable(here)
         after = tuple([one for one in after if is_traceable and not one.is_return])
-        return self._met(call, Site(entry, here, hits, after, fprobes))
+        return self._met(call, Site(entry, here, hits, after, fprobes, graph_depth=depth))
+
+    def _is_graphed(self, function: str, here: int) -> bool:
+        graph = self.graph
+        return graph is not None and self._symbols.is_traceable(here) and graph.functions.traces(function)
 
     def _met(self, call: Call, site: Site) -> Site:
         """Note what a call of a site where there is something needs."""
         returns = any(one.is_return for one in site.hits)
-        is_plain = not (returns or site.after or site.fprobes is not NO_USERS)
+        is_plain = not (returns or site.after or site.graph_depth is not None or site.fprobes is not NO_USERS)
         return site._replace(
             callee=self._resolver.callee(call.function),
             is_plain=is_plain,

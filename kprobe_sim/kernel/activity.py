@@ -18,6 +18,7 @@ known = false                     # the task's lines print <...>
 at = 6593279.228756               # seconds since boot, or
 after = 0.25                      # seconds after the call before (live default 0.05)
 times = 3                         # do it that often
+system_call = { name = "openat", args = [0xffffff9c, "/etc/hosts"] }  # within it, so that its events fire, too
 [[call]]
 event = "sched/sched_switch"      # a static event in place of a function
 task = "supervise-1689"
@@ -38,6 +39,7 @@ from kprobe_sim.kernel.opens import before_openat2, opens
 from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.machine.task import Task
 from kprobe_sim.named_tuple import NamedTuple
+from kprobe_sim.static_events.syscall_numbers import syscall_number
 
 _BUILT_IN = Path(__file__).parents[1] / "activities"
 _OPENS = "opens"
@@ -60,6 +62,7 @@ _CALL_KEYS = frozenset(
         "offset",
         "duration",
         "unwinding",
+        "system_call",
     ]
 )
 _EVENT_KEYS = frozenset(["event", "task", "fields", "cpu", "known", "at", "after", "times"])
@@ -69,20 +72,43 @@ _PAUSE = 0.05  # seconds between calls played live
 class Step(NamedTuple):
     """One call of an activity: the pause before it in seconds, and the arguments of `SimulatedKernel.call`.
 
-    `is_event`: it is a static event, and the arguments are those of `SimulatedKernel.emit`.
+    `is_event`: it is a static event, and the arguments are those of `SimulatedKernel.emit`.  `system_call`: the name of
+    the one within which it is made, and its arguments; "" for none.
     """
 
     after: float
     name: str
     options: Mapping[str, Any]
     is_event: bool = False
+    system_call: tuple[str, tuple[int | str | bytes, ...]] = ("", ())
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """The static events that it fires."""
+        if self.is_event:
+            return (self.name,)
+        name = self.system_call[0]
+        ways = (("enter", True), ("exit", self.options["returns"] is not None)) if name else ()
+        own = [(f"raw_syscalls/sys_{way}", f"syscalls/sys_{way}_{name}") for way, is_gone in ways if is_gone]
+        return tuple(event for both in own for event in both)
 
     def take(self, kernel: SimulatedKernel, options: Mapping[str, Any]) -> None:
         """Do it."""
         if self.is_event:
-            kernel.emit(self.name, **options)
+            if self._is_wanted(kernel):
+                kernel.emit(self.name, **options)
+        elif self.system_call[0] and self._is_wanted(kernel):
+            name, args = self.system_call
+            task, returns, cpu = (options[key] for key in ("task", "returns", "cpu"))
+            with kernel.system_call(name, task=task, args=args, returns=returns, cpu=cpu):
+                kernel.call(self.name, **options)
         else:
             kernel.call(self.name, **options)
+
+    def _is_wanted(self, kernel: SimulatedKernel) -> bool:
+        """False if no instance wants its static events: what emits them takes longer to import than to do all else."""
+        found = [kernel.events.static.find(*event.split("/", 1)) for event in self.events]
+        return any(self.is_event if event is None else kernel.instances.enabled(event) for event in found)
 
 
 class Activity(NamedTuple):
@@ -107,12 +133,17 @@ class Activity(NamedTuple):
             return self.steps
         chains = kernel.profile.chains
         caller = (*chains.get("do_sys_open", ()), *chains.get("openat", ()), "")[0]
-        return [
-            step._replace(name="do_sys_open", options=before_openat2(step.options, caller))
-            if step.name == "do_sys_openat2"
-            else step
-            for step in self.steps
-        ]
+        found: list[Step] = []
+        pause = 0.0
+        for step in self.steps:
+            if step.name == "sched/sched_switch" and not kernel.statics.has("sched", "sched_switch"):
+                pause += step.after  # the patch of 2009 is known by its document, which has no static events
+                continue
+            if step.name == "do_sys_openat2":
+                step = step._replace(name="do_sys_open", options=before_openat2(step.options, caller))
+            found.append(step._replace(after=step.after + pause))
+            pause = 0.0
+        return found
 
     def play(self, kernel: SimulatedKernel) -> None:
         """Make all calls at once, at the times that the file says."""
@@ -234,9 +265,13 @@ def _steps(entry: Mapping[str, Any]) -> Iterator[Step]:
     for key in ("at", "duration", "unwinding"):
         if key in entry:
             options[key] = round(float(entry[key]) * 1_000_000_000)
+    within = entry.get("system_call", {"name": ""})
+    system_call = str(within["name"]), tuple(_argument(argument) for argument in within.get("args", []))
+    if system_call[0] and syscall_number(system_call[0]) is None:
+        raise ValueError(f"x86-64 has no system call {system_call[0]!r}")
     for _ in range(int(entry.get("times", 1))):
         name = entry["event"] if is_event else entry["function"]
-        yield Step(float(entry.get("after", _PAUSE)), name, MappingProxyType(options), is_event)
+        yield Step(float(entry.get("after", _PAUSE)), name, MappingProxyType(options), is_event, system_call)
 
 
 def _argument(value: Any) -> int | str | bytes:

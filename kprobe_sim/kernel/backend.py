@@ -10,6 +10,7 @@ from kprobe_sim.builds import profile
 from kprobe_sim.files.inprocess import SimTracefs
 from kprobe_sim.kernel.activity import Activity, load
 from kprobe_sim.kernel.simulated import SimulatedKernel
+from kprobe_sim.probes.fprobes import STUB
 
 
 class SimBackend(SimTracefs[SimulatedKernel]):
@@ -33,6 +34,27 @@ class SimBackend(SimTracefs[SimulatedKernel]):
         if any(step.name == function for step in self._activity.on(self.kernel) if not step.is_event):
             return ""
         return f"the activity `{self._name}` never calls {function}"
+
+    def never_fires(self, event: str) -> str:
+        """Say that the machine's work never hits a tracepoint (sched_switch) or fires an event (sched.sched_switch).
+
+        It says "" if it does, if there is none, and of other events.
+        """
+        system, _, name = event.rpartition(".")
+        if not system:  # a tracepoint probe stands on its stub
+            if not self.kernel.machine.symbols.lookup(f"{STUB}{name}"):
+                return ""
+            stub = self.never_calls(f"{STUB}{name}")
+            return stub and f"{stub}, on which a t: probe stands: static events don't hit it on the simulator"
+        fired = {one for step in self._activity.on(self.kernel) for one in step.events}
+        if not self.kernel.statics.has(system, name) or f"{system}/{name}" in fired:
+            return ""
+        return f"the activity `{self._name}` never fires {event}"
+
+    def never_hits(self) -> str:
+        """Say why no probe of this machine can be enabled; "" if they can."""
+        size = self.kernel.machine.gates.word_size
+        return "" if size == 8 else f"what a processor of {8 * size} bits makes of a hit isn't simulated (ENOSYS)"
 
     def play(self) -> None:
         """Let the machine work, in real time, until `close`."""

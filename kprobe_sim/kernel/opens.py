@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 _HERE = 0xFFFFFF9C  # AT_FDCWD
+_IDLE = "swapper/0-0"
+_PRIORITY = 120  # of a task that nobody has made nicer
+_INTERRUPTIBLE = 1  # TASK_INTERRUPTIBLE: it waits
 # struct open_how, as bytes: the flags, and the mode of a new file
 _READ = "00800000000000000000000000000000"  # O_LARGEFILE
 _LOAD = "00800800000000000000000000000000"  # O_LARGEFILE | O_CLOEXEC, as the loader of programs opens libraries
@@ -16,18 +19,19 @@ _CREATE = "41020000000000009401000000000000"  # O_WRONLY | O_CREAT | O_TRUNC
 
 
 def opens() -> dict[str, Any]:
-    """Return a small server at work on a kernel since 5.6: supervise and cron open their files, a shell runs cat."""
-    return {
-        "repeat": True,
-        "call": [
-            _open("supervise-1689", "supervise/status.new", _CREATE, 9, 0.05),
-            _open("cat-2841", "/etc/ld.so.cache", _LOAD, 3, 0.05),
-            _open("cat-2841", "/lib/x86_64-linux-gnu/libc.so.6", _LOAD, 3, 0.01),
-            _open("cat-2841", "/etc/hostname", _READ, 3, 0.01),
-            _open("postgres-1172", "pg_stat_tmp/pgstat.stat", _READ, 12, 0.05),
-            _open("cron-611", "/etc/crontab", _READ, -2, 0.1),
-        ],
-    }
+    """Return a small server at work on a kernel since 5.6: supervise and cron open their files, a shell runs cat.
+
+    Each is woken by the time, opens its file by openat(2), and waits again.
+    """
+    calls = (
+        _open("supervise-1689", "supervise/status.new", _CREATE, 9, 0.05),
+        _open("cat-2841", "/etc/ld.so.cache", _LOAD, 3, 0.05),
+        _open("cat-2841", "/lib/x86_64-linux-gnu/libc.so.6", _LOAD, 3, 0.01),
+        _open("cat-2841", "/etc/hostname", _READ, 3, 0.01),
+        _open("postgres-1172", "pg_stat_tmp/pgstat.stat", _READ, 12, 0.05),
+        _open("cron-611", "/etc/crontab", _READ, -2, 0.1),
+    )
+    return {"repeat": True, "call": [step for call in calls for step in _woken(call)]}
 
 
 def _open(task: str, path: str, how: str, returns: int, after: float) -> dict[str, Any]:
@@ -38,11 +42,31 @@ def _open(task: str, path: str, how: str, returns: int, after: float) -> dict[st
         "returns": returns,
         "caller": "__x64_sys_openat",
         "after": after,
+        "system_call": {"name": "openat", "args": [_HERE, path, *_flags_and_mode(bytes.fromhex(how))]},
     }
+
+
+def _woken(call: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    """Return what a task does between two waits: the CPU goes from the idle task to it, and back."""
+    begin = _switch(_IDLE, call["task"], 0) | {"after": call["after"]}
+    return begin, call | {"after": 0}, _switch(call["task"], _IDLE, _INTERRUPTIBLE) | {"after": 0}
+
+
+def _switch(previous: str, following: str, state: int) -> dict[str, Any]:
+    fields: dict[str, Any] = {"prev_state": state}
+    for key, task in (("prev", previous), ("next", following)):
+        comm, _, pid = task.rpartition("-")
+        fields |= {f"{key}_comm": comm, f"{key}_pid": int(pid), f"{key}_prio": _PRIORITY}
+    return {"event": "sched/sched_switch", "task": previous, "fields": fields}
+
+
+def _flags_and_mode(how: bytes) -> tuple[int, int]:
+    flags, mode = (int.from_bytes(how[at : at + 8], "little") for at in (0, 8))
+    return flags, mode
 
 
 def before_openat2(options: Mapping[str, Any], caller: str) -> dict[str, Any]:
     """Return arguments of do_sys_openat2() as those of do_sys_open(); `caller` is where that is called."""
     dfd, path, how = options["args"]
-    flags, mode = (int.from_bytes(how[at : at + 8], "little") for at in (0, 8))
+    flags, mode = _flags_and_mode(how)
     return {**options, "args": (dfd, path, flags, mode), "caller": caller}

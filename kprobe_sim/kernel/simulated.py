@@ -21,6 +21,8 @@ from kprobe_sim.events.tracing import Tracing
 from kprobe_sim.files.inprocess import SimTracefs
 from kprobe_sim.hits.call import Call
 from kprobe_sim.hits.hits import Hits
+from kprobe_sim.hits.program_call import PROGRAM_BASE, ProgramCall
+from kprobe_sim.machine.clock import TSC_KHZ
 from kprobe_sim.machine.simulated import INIT, SimulatedMachine
 from kprobe_sim.machine.task import Task
 from kprobe_sim.probes.kprobes import Kprobes
@@ -33,6 +35,7 @@ from kprobe_sim.tree.tree_parts import TreeParts
 if TYPE_CHECKING:
     from kprobe_sim.filters.predicate import Predicate
     from kprobe_sim.hist.files import HistFiles
+    from kprobe_sim.hits.program_hits import ProgramHits
     from kprobe_sim.static_events.emission import Emission
     from kprobe_sim.static_events.static_record import FieldValue
     from kprobe_sim.static_events.task_life import SystemCall, TaskLife
@@ -43,15 +46,21 @@ class SimulatedKernel:
 
     A path ("tests/mine.kprofile") is that of a profile, a file or a directory; or `kernel` is a loaded profile.
     `cpus` is the number of CPUs (default: as recorded); `clock` gives the machine's time in nanoseconds (default: a
-    `VirtualClock`, which moves only when it is read).  Raises ValueError if there is no such profile, or for one that
-    isn't sound.  All methods may be called from any thread.
+    `VirtualClock`, which moves only when it is read), `tsc_khz` what its TSC, the trace clock x86-tsc, counts in a
+    millisecond: with 1,000,000 a count is a nanosecond, as `at` is.  Raises ValueError if there is no such profile, for
+    one that isn't sound, and for a TSC that doesn't count.  All methods may be called from any thread.
     """
 
     def __init__(
-        self, kernel: str | Profile = "", *, cpus: int | None = None, clock: Callable[[], int] | None = None
+        self,
+        kernel: str | Profile = "",
+        *,
+        cpus: int | None = None,
+        clock: Callable[[], int] | None = None,
+        tsc_khz: int = TSC_KHZ,
     ) -> None:
         profile = self.profile = load_profile(kernel) if isinstance(kernel, str) else kernel
-        machine = self.machine = SimulatedMachine(profile, cpus, clock)
+        machine = self.machine = SimulatedMachine(profile, cpus, clock, tsc_khz)
         self.release = machine.release
         self.symbols = machine.symbols
         self.gates = machine.gates
@@ -85,6 +94,13 @@ class SimulatedKernel:
         from kprobe_sim.static_events.emission import Emission
 
         return Emission(self.instances, self._recorder)
+
+    @cached_property
+    def programs(self) -> ProgramHits:
+        """What programs do."""
+        from kprobe_sim.hits.program_hits import ProgramHits
+
+        return ProgramHits(self.instances, self.probes.uprobes, self._recorder)
 
     @cached_property
     def life(self) -> TaskLife:
@@ -174,6 +190,37 @@ class SimulatedKernel:
         with self.machine.lock:
             self.tasks[call.task.pid] = call.task
             self.hits.run(call, within)
+
+    def program_call(
+        self,
+        path: str,
+        offset: int,
+        *,
+        task: Task = INIT,
+        args: Sequence[int | str | bytes] = (),
+        returns: int | None = 0,
+        caller: int = 0,
+        registers: Mapping[str, int] | None = None,
+        memory: Mapping[int, bytes] | None = None,
+        base: int = PROGRAM_BASE,
+        cpu: int = 0,
+        at: int | None = None,
+        duration: int | None = None,
+        within: Callable[[], None] | None = None,
+        context: tuple[int, int] | None = None,
+    ) -> None:
+        """Let a task come to an instruction of a program or library, and return from the function that begins there.
+
+        Uprobes at `offset` of the file `path` are hit.  `base` is where its first byte is mapped, `caller` the address
+        that the function returns to; the rest is as at `call`, but that all memory is the program's.  `returns` None:
+        the instruction is met, and nothing returns.
+
+        Raises ValueError for a file, register or CPU that the machine hasn't.
+        """
+        words = (path, offset, task, tuple(args), returns, caller, registers or {}, memory or {})
+        with self.machine.lock:
+            self.tasks[task.pid] = task
+            self.programs.run(ProgramCall(*words, base, cpu, at, duration, context), within)
 
     def calls(self, batch: Iterable[Call]) -> None:
         """Make many calls, one after the other: the same as `call` for each of them, and faster.

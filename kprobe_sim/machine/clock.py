@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-_INITIAL_JIFFIES = 0  # trace_clock_jiffies subtracts INITIAL_JIFFIES
-_TSC_PER_NS = 3  # the recorded guests' x86-tsc ran at about 2.99 GHz
+from kprobe_sim.named_tuple import NamedTuple
+
+TSC_KHZ = 3_000_000  # the recorded guests' x86-tsc ran at about 2.99 GHz
+_SECOND = 1_000_000_000  # ns
+_CLOCK_TICK = _SECOND // 100  # ns: the users' ticks, USER_HZ, whatever HZ is
+_WORD = 1 << 32
 
 
 def ns2usecs(ns: int) -> int:
@@ -31,27 +35,52 @@ class VirtualClock:
         self.now += ns
 
 
+class ClockFacts(NamedTuple):
+    """What trace clocks depend on: the build's CONFIG_HZ, whether `uptime` is in ns, and the TSC's rate in kHz."""
+
+    hz: int
+    uptime_in_ns: bool
+    tsc_khz: int
+
+
+def clock_facts(hz: int, uptime_in_ns: bool, tsc_khz: int) -> ClockFacts:
+    """Return the facts.  Raises ValueError for a TSC that doesn't count."""
+    if tsc_khz <= 0:
+        raise ValueError(f"a TSC counts more than {tsc_khz} in a millisecond")
+    return ClockFacts(hz, uptime_in_ns, tsc_khz)
+
+
 class TraceClock:
     """One instance's trace clock: which of the kernel's clocks stamps its entries.
 
-    `hz` is the build's CONFIG_HZ: the clock `uptime` counts jiffies.
+    `uptime` counts jiffies, and gives them as the users' ticks, 100 a second (jiffies_64_to_clock_t()); before 3.16 as
+    the nanoseconds that go with 32 bits of microseconds (trace_clock_jiffies() of 3.13).
     """
 
-    def __init__(self, source: Callable[[], int], name: str, hz: int) -> None:
-        self._hz = hz
+    def __init__(self, source: Callable[[], int], name: str, facts: ClockFacts) -> None:
+        self._facts = facts
         self._source = source
         self._counter = 0
+        self._is_time = name not in ("counter", "uptime", "x86-tsc")
         self.name = name
-        self.in_ns = name not in ("counter", "uptime", "x86-tsc")  # stamps are nanoseconds and print as seconds
+        # stamps are nanoseconds and print as seconds
+        self.in_ns = self._is_time or (name == "uptime" and facts.uptime_in_ns)
 
     def stamp(self, at: int | None = None) -> int:
         """Return a time stamp now, or for the machine time `at` in ns."""
-        if self.in_ns:
+        if self._is_time:
             return self._source() if at is None else at
         if self.name == "counter":
             self._counter += 1
             return self._counter
         ns = self._source() if at is None else at
         if self.name == "uptime":
-            return ns * self._hz // 1_000_000_000 + _INITIAL_JIFFIES
-        return ns * _TSC_PER_NS
+            return self._uptime(ns)
+        return ns * self._facts.tsc_khz // 1_000_000
+
+    def _uptime(self, ns: int) -> int:
+        hz = self._facts.hz
+        jiffies = ns * hz // _SECOND
+        if self._facts.uptime_in_ns:
+            return jiffies * 1_000_000 // hz % _WORD * 1000
+        return jiffies * ((_SECOND + hz // 2) // hz) // _CLOCK_TICK

@@ -12,7 +12,7 @@ from kprobe_sim.builds.functions import Functions
 from kprobe_sim.builds.gates import gates_of
 from kprobe_sim.builds.profile import Profile
 from kprobe_sim.builds.symbol import with_module
-from kprobe_sim.machine.clock import VirtualClock
+from kprobe_sim.machine.clock import TSC_KHZ, VirtualClock, clock_facts
 from kprobe_sim.machine.lock import KernelCondition
 from kprobe_sim.machine.machine_files import MachineFiles
 from kprobe_sim.machine.memory import Memory, banners
@@ -28,10 +28,13 @@ class SimulatedMachine:
 
     `lock` is the one lock of the kernel, `condition` the same with what its waiting readers wait for; `tasks` are those
     that have done something, by pid; `writer` is the task that uses the tracefs; `files` are those that uprobes may be
-    on; `user_memory` is that of the system call whose events are being emitted.
+    on; `user_memory` is that of the system call whose events are being emitted; `tsc_khz` is what x86-tsc counts in a
+    millisecond.
     """
 
-    def __init__(self, profile: Profile, cpus: int | None, clock: Callable[[], int] | None) -> None:
+    def __init__(
+        self, profile: Profile, cpus: int | None, clock: Callable[[], int] | None, tsc_khz: int = TSC_KHZ
+    ) -> None:
         self.profile = profile
         self.release = profile.release
         self.symbols = profile.fresh_symbols()
@@ -39,6 +42,7 @@ class SimulatedMachine:
         self.filter_gates = filter_gates_of(profile)
         self.cpus = cpus or profile.cpus
         self.clock: Callable[[], int] = VirtualClock() if clock is None else clock
+        self.clock_facts = clock_facts(profile.hz, self.gates.uptime_in_ns, tsc_khz)
         self.condition = KernelCondition()
         self.lock = self.condition.lock
         self.cmdlines = SavedCmdlines(profile.saved_cmdlines_size)

@@ -72,7 +72,8 @@ class State(NamedTuple):
     are the words from the stack pointer up ($stack0 …); beyond them $stackN is 0.  `return_value` is what $retval
     reads, at a return probe.  `current` says where the task's memory is.  `record` is that of the event that an event
     probe is attached to.  `entry` is the state at the entry of the function that returns: there the kernel takes the
-    arguments that a return probe shows ($argN).
+    arguments that a return probe shows ($argN).  `mapped` is where the first byte of a uprobe's
+    file is, None at other probes.
     """
 
     registers: Mapping[str, int]
@@ -83,3 +84,4 @@ class State(NamedTuple):
     current: Current = NOWHERE
     record: bytes = b""
     entry: State | None = None
+    mapped: int | None = None

@@ -154,6 +154,10 @@ class CpuBuffer:
         reader = self._reader_page()
         return None if reader is None else reader.entry(self.cpu, self._lost)
 
+    def after_next(self) -> RingEntry | None:
+        """Return the entry after the one that `peek` shows; None if there is none."""
+        return next(iter(self.pending()[1:2]), None)
+
     def consume(self) -> None:
         """Take away the entry that `peek` showed."""
         reader = self._reader

@@ -214,8 +214,8 @@ class TaskLife:
         """Let a task return from a system call: the one that made it, or a child that begins with that."""
         with self._machine.condition:
             if self._shows("exit", call.name):
-                raw, own = {"id": call.number, "ret": result}, {"__syscall_nr": call.number, "ret": result}
-                self._both("exit", call, task, raw, own)
+                own = {**self._number(f"sys_exit_{call.name}", call.number), "ret": result}
+                self._both("exit", call, task, {"id": call.number, "ret": result}, own)
 
     def _both(self, which: str, call: SystemCall, task: Task, raw: Fields, own: Fields) -> None:
         """Both events hang on one tracepoint: first comes what was enabled first."""
@@ -227,16 +227,21 @@ class TaskLife:
             self._emit(system, name, task, fields, call.cpu)
         self._machine.user_memory = {}
 
+    def _number(self, name: str, number: int) -> dict[str, FieldValue]:
+        """Return the number of a system call as the first field of its event: __syscall_nr, or nr on older kernels."""
+        statics = self._statics
+        return (
+            {statics.event(f"syscalls/{name}").filter_fields()[0].name: number} if statics.has("syscalls", name) else {}
+        )
+
     def _entry(self, call: SystemCall) -> dict[str, FieldValue]:
         statics = self._statics
-        fields: dict[str, FieldValue] = {"__syscall_nr": call.number}
+        fields = self._number(f"sys_enter_{call.name}", call.number)
         if not statics.has("syscalls", f"sys_enter_{call.name}"):
             return fields
         arguments: dict[str, int] = {}
         values = [*call.args, *([0] * _ARGUMENTS)]
-        for field in statics.event(f"syscalls/sys_enter_{call.name}").filter_fields():
-            if field.name == "__syscall_nr":
-                continue
+        for field in statics.event(f"syscalls/sys_enter_{call.name}").filter_fields()[1:]:
             if field.type.startswith("__data_loc"):
                 name, room = field.name[2 : -len("_val")], self._machine.profile.syscall_user_buf_size
                 fields[field.name] = user_value(call.name, arguments, name, call.memory, room)

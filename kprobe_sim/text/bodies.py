@@ -33,10 +33,12 @@ class Bodies:
 
     `is_lasting` says that those which were made since it was last set hold until then: it is made False by one that
     shows the machine's memory, which may change at any time.
+    `has_fields`: the option fields shows them by their fields.
     """
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: Instance, *, has_fields: bool = True) -> None:
         self._instance = instance
+        self._has_fields = has_fields
         self._builtin: dict[int, Callable[[bytes, bool], bytes]] = {
             TRACE_FN: self._function,
             TRACE_STACK: self._stack,
@@ -94,10 +96,11 @@ class Bodies:
     def _compiled(self, kind: int) -> Shown:
         options = self._instance.options
         event = self._instance.tracing.events.dynamic(kind)
-        if event is not None and not options["fields"]:
+        by_fields = options["fields"] and self._has_fields
+        if event is not None and not by_fields:
             return event.body(self.symbol)
         builtin = self._builtin.get(kind)
-        if options["fields"]:
+        if by_fields:
             body = self._fields_body(kind)
         elif builtin is not None:
             body = partial(_with, builtin, options["sym-offset"])

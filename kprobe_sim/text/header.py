@@ -6,6 +6,7 @@ from kprobe_sim.events.instance import Instance
 from kprobe_sim.events.options import TraceOptions
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.records.ring import RingBuffer
+from kprobe_sim.text.graph_header import graph_columns
 
 
 class _Legend(NamedTuple):
@@ -108,6 +109,12 @@ def header(instance: Instance, latency: bool, buffer: RingBuffer | None = None) 
     text = b"# tracer: %s\n#\n" % instance.current_tracer.encode()
     if not options["context-info"] or instance.current_tracer == "blk":
         return text
+    if instance.current_tracer == "function_graph":
+        latency = options["latency-format"]
+        if latency and buffer.is_empty():
+            return text
+        above = _latency(instance, True, buffer) if latency else b""
+        return text + above + graph_columns(instance, latency=latency)
     if latency:
         return text + (b"" if buffer.is_empty() else _latency(instance, options["verbose"], buffer))
     if options["verbose"]:

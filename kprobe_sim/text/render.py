@@ -37,9 +37,8 @@ _HEADER = struct.Struct("<HBBi")
 _HEAD = itemgetter(slice(_HEADER.size))
 _CONTEXTS = 4096  # of each CPU that are kept
 _FEW = 6  # so many are made sooner one by one
-UNSHOWN = frozenset({"function_graph", "mmiotrace"})  # tracers whose way to show a trace isn't simulated
 _STACKS = (b"<stack trace>\n", b"<user stack trace>\n")
-_MARKS = ((10**9, b"$"), (10**8, b"@"), (10**7, b"*"), (10**6, b"#"), (10**5, b"!"), (10**4, b"+"))
+DELAYS = ((10**9, b"$"), (10**8, b"@"), (10**7, b"*"), (10**6, b"#"), (10**5, b"!"), (10**4, b"+"))
 _SHORT_MARKS = ((10**5, b"!"), (10**3, b"+"))
 
 
@@ -68,6 +67,8 @@ def flag_letters(flags: int, preempt_count: int, gates: Gates) -> bytes:
     else:
         irqs = "X" if flags & FLAG_IRQS_NOSUPPORT and not lazy else "."
     needs = flags & (FLAG_NEED_RESCHED | FLAG_PREEMPT_RESCHED | (FLAG_LAZY_RESCHED if lazy else 0))
+    if not gates.preempt_resched:
+        needs = needs & FLAG_NEED_RESCHED and FLAG_NEED_RESCHED | FLAG_PREEMPT_RESCHED
     resched = (_LAZY_RESCHED if lazy else _RESCHED).get(needs, ".")
     if flags & FLAG_NMI:
         context = "Z" if flags & FLAG_HARDIRQ else "z"
@@ -82,7 +83,8 @@ def flag_letters(flags: int, preempt_count: int, gates: Gates) -> bytes:
     return (irqs + resched + context + depth + migrate).encode()
 
 
-def _lost(cpu: int, count: int) -> bytes:
+def lost_text(cpu: int, count: int) -> bytes:
+    """Return what stands before an entry if others of its CPU were lost."""
     return b"CPU:%d [LOST %d EVENTS]\n" % (cpu, count)
 
 
@@ -97,6 +99,9 @@ class Renderer:
     (array_buffer->time_start).
     """
 
+    records = 1  # entries of its CPU that the last line of a reader who consumes has shown
+    unshown = frozenset({"function_graph", "mmiotrace"})  # tracers whose ways to show a trace it hasn't got
+
     def __init__(self, instance: Instance, latency: bool, start: int = 0) -> None:
         self._instance = instance
         self._latency = latency
@@ -106,7 +111,7 @@ class Renderer:
         self._size = gates.trace_seq_size - gates.last_byte_unused
         self._task = b"-%%-%dd " % gates.pid_width  # what follows a task's name
         self._named_task = b"%%16s %%%dd %%3d %%d %%08x %%08x " % gates.pid_width
-        self._marks = _MARKS if gates.long_delays else _SHORT_MARKS
+        self._marks = DELAYS if gates.long_delays else _SHORT_MARKS
         self._before_time = b"" if gates.header == "bare" else b" "
         self._raw_kind = instance.machine.gates.raw_data_type.to_bytes(2, "little")
         self._bodies = Bodies(instance)
@@ -120,7 +125,7 @@ class Renderer:
         state = instance.render_state
         if state == self._state:
             return
-        if instance.current_tracer in UNSHOWN:
+        if instance.current_tracer in self.unshown:
             raise refuse(errno.ENOSYS)  # how these show a trace isn't simulated: say so, no kernel answers this
         self._state = state
         self._bodies.refresh()
@@ -182,7 +187,7 @@ class Renderer:
         """Return one entry's text; `following` is the next entry in order of time, `index` counts from 0."""
         options = self._instance.options
         data = entry.data
-        lost = _lost(entry.cpu, entry.lost) if entry.lost else b""
+        lost = lost_text(entry.cpu, entry.lost) if entry.lost else b""
         kind, flags, preempt_count, pid = _HEADER.unpack_from(data)
         if kind == TRACE_PRINT and options["trace_printk"] and options["printk-msg-only"]:
             return lost + print_text(data)

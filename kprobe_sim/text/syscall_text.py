@@ -47,7 +47,7 @@ class _Call:
     def __init__(self, event: StaticEvent) -> None:
         self.name = event.name.removeprefix("sys_enter_")
         self.label = b"sys_" + self.name.encode()
-        fields = [field for field in event.filter_fields() if field.name != "__syscall_nr"]
+        fields = event.filter_fields()[1:]  # but for the number: __syscall_nr, or nr on older kernels
         self.user = {field.name[2 : -len(_USER)]: field for field in fields if field.type.startswith("__data_loc")}
         self.arguments: Sequence[Field] = [field for field in fields if not field.type.startswith("__data_loc")]
         self.unpack = struct.Struct(f"<{len(self.arguments)}Q").unpack_from

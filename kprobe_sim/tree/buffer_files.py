@@ -68,6 +68,8 @@ def _put_snapshot(instance: Instance, cpu: int | None, data: bytes) -> None:
             raise refuse(errno.EINVAL)  # CONFIG_RING_BUFFER_ALLOW_SWAP is off
         if not instance.has_snapshot and instance.spare_readers.hold(cpu):
             raise refuse(errno.EBUSY)
+        if not instance.has_snapshot and not instance.machine.gates.snapshot_allocates:
+            return
         instance.allocate_snapshot()
         instance.swap_snapshot(cpu)
     elif instance.has_snapshot:

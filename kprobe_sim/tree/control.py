@@ -18,8 +18,8 @@ from kprobe_sim.parsing.words import BLANKS, next_word, number_from_user
 
 _EVENT_WORD = 127  # EVENT_BUF_SIZE
 _PID_WORD = 127  # PID_BUF_SIZE
-# struct saved_cmdlines_buffer: asked for at boot, bytes before the names, bytes per name and pid
-_CMDLINES_ASKED, _CMDLINES_HEAD, _CMDLINE_SIZE = 128, 131_088, 20
+# struct saved_cmdlines_buffer: asked for at boot, bytes before the names, of the order of pages that it then has
+_CMDLINES_ASKED, _CMDLINES_HEAD, _CMDLINES_FIRST = 128, 131_096, 262_144
 _CPUMASK_GAP = b", \t\n\v\f\r"
 _CPUMASK_GAPS = re.compile(rb"[, \t\n\v\f\r]+")
 _HEX = re.compile(rb"[0-9a-fA-F]+")
@@ -214,6 +214,8 @@ def put_pids(instance: Instance, attribute: str, data: bytes) -> int:
 
 def enable_text(file: EventFile) -> bytes:
     if file.freed:
+        if file.instance.machine.gates.removed_files_read:
+            return b"0\n"
         raise refuse(errno.ENODEV)
     return file.state + b"\n"
 
@@ -285,9 +287,11 @@ def put_saved_cmdlines_size(instance: Instance, data: bytes) -> None:
     value = number_from_user(data)
     if not 1 <= value <= 0x8000:  # PID_MAX_DEFAULT
         raise refuse(errno.EINVAL)
-    if instance.machine.profile.saved_cmdlines_size != _CMDLINES_ASKED:  # this kernel uses up whole orders of pages
-        pages = -(-(_CMDLINES_HEAD + value * _CMDLINE_SIZE) // PAGE_SIZE)
-        value = ((PAGE_SIZE << (pages - 1).bit_length()) - _CMDLINES_HEAD) // _CMDLINE_SIZE
+    first = instance.machine.profile.saved_cmdlines_size
+    if first != _CMDLINES_ASKED:  # this kernel uses up whole orders of pages
+        size = (_CMDLINES_FIRST - _CMDLINES_HEAD) // first  # bytes of a name: 16, or 20 where its pid is beside it
+        pages = -(-(_CMDLINES_HEAD + value * size) // PAGE_SIZE)
+        value = ((PAGE_SIZE << (pages - 1).bit_length()) - _CMDLINES_HEAD) // size
     instance.cmdlines.resize(value)
 
 
@@ -300,10 +304,18 @@ def cpumask_text(instance: Instance) -> bytes:
     return ",".join(reversed(words)).encode() + b"\n"
 
 
+def _check_words(data: bytes) -> None:
+    """Raise OSError EINVAL where commas have nothing between them, or a word has blanks in it (5.4.273)."""
+    if not all(len(word.split()) == 1 for word in data.split(b",")):
+        raise refuse(errno.EINVAL)
+
+
 def put_cpumask(instance: Instance, data: bytes) -> None:
     """Take a mask in hexadecimal, 32 bits between commas; the rightmost is the lowest (bitmap_parse)."""
     if not data:
         raise refuse(errno.EINVAL)
+    if not instance.machine.gates.empty_masks:
+        _check_words(data.partition(b"\0")[0])
     words = _CPUMASK_GAPS.split(data.partition(b"\n")[0].partition(b"\0")[0].strip(_CPUMASK_GAP))
     mask = 0
     for place, word in enumerate(reversed([word for word in words if word])):

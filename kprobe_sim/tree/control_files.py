@@ -76,7 +76,7 @@ def _clear_pids(attribute: str) -> Callable[[Instance], None]:
 def _functions(name: str) -> Control:
     return Control(
         lambda instance, flags: FunctionList(flags, instance, name),
-        lambda instance: instance.functions.choose(name, None),
+        lambda instance: instance.choose_functions(name, None),
     )
 
 

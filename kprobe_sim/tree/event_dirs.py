@@ -167,7 +167,9 @@ class SystemDir(EventsNode):
         own = self._own
         # an event of such a name finds the file there; on eventfs both are listed
         hidden = () if self._modes.eventfs else own
-        events = [as_file(name) for name in self._instance.event_names(self._system) if name not in hidden]
+        # a name with a slash, which synthetic events may have before 5.10, can't be a directory's
+        shown = (name for name in self._instance.event_names(self._system) if name not in hidden and "/" not in name)
+        events = [as_file(name) for name in shown]
         return self._listed(events, own)
 
     def _file(self, get: Get, put: PutBytes) -> Node:
@@ -258,7 +260,10 @@ class EventDir(EventsNode):
         return Once(flags, self._filter, lambda data: put_filter(self._file, data))
 
     def _filter(self) -> bytes:
-        if self._file.freed and self._file.instance.machine.gates.removed_filter_is_empty:
+        gates = self._file.instance.machine.gates
+        if self._file.freed and gates.removed_files_read:
+            return b"none\n"
+        if self._file.freed and gates.removed_filter_is_empty:
             return b""
         return self._live().filter_text
 

@@ -120,4 +120,4 @@ class FunctionList(Seq):
             if self._rest:
                 with contextlib.suppress(OSError):  # close(2) reports no error
                     self._take(self._rest)
-            self._instance.functions.choose(self._name, self._new)
+            self._instance.choose_functions(self._name, self._new)

@@ -26,9 +26,13 @@ _FEWEST, _MOST = 64, 1024  # lines that are made at once
 
 
 def _renderer_of(instance: Instance, latency: bool) -> Renderer:
-    """Return what makes the text of entries; all readers share it, but where it tells the time since their start."""
+    """Return what makes the text of entries; all readers share it, but where it depends on when they came."""
     from kprobe_sim.text.render import Renderer
 
+    if instance.current_tracer == "function_graph" and not instance.name and instance.machine.gates.graph_known:
+        from kprobe_sim.text.graph import GraphRenderer
+
+        return GraphRenderer(instance, latency)
     if latency:
         return Renderer(instance, latency)
     renderer: Renderer | None = instance.renderer
@@ -170,9 +174,10 @@ class Trace(Seq):
         known = self._known
         if known is None or known.state != state:
             entries = buffer.unread(self._cpu)
-            marks = self._marks(buffer, entries) if instance.options.annotates else {}
+            is_annotated = instance.options.annotates and instance.current_tracer != "function_graph"
+            marks = self._marks(buffer, entries) if is_annotated else {}
             renderer = self._renderer
-            if renderer is None:
+            if renderer is None or instance.current_tracer in renderer.unshown:
                 renderer = self._renderer = _renderer_of(instance, self._latency)
             renderer.start = instance.started
             renderer.refresh()
@@ -275,15 +280,14 @@ class TracePipe(OpenFile):
         instance = self._instance
         if not size:
             return b""
-        if not self._left:
+        while not self._left:  # an entry may have no text
             if instance.buffer.is_empty(self._cpu):
                 # only a reader that has read something gets the end, and never with O_NONBLOCK
                 if not instance.tracing_on and self._has_read and not self.flags & os.O_NONBLOCK:
                     return b""
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
             self._has_read = True
-            size = min(size, instance.machine.gates.trace_seq_size - 1)
-            self._fill(size)
+            self._fill(min(size, instance.machine.gates.trace_seq_size - 1))
         taken, self._left = self._left[:size], self._left[size:]
         return taken
 
@@ -295,7 +299,7 @@ class TracePipe(OpenFile):
 
     def _fill(self, wanted: int) -> None:
         renderer = self._renderer
-        if renderer is None:
+        if renderer is None or self._instance.current_tracer in renderer.unshown:
             renderer = self._renderer = _renderer_of(self._instance, self._latency)
             renderer.start = self._instance.started
         renderer.refresh()
@@ -314,6 +318,8 @@ class TracePipe(OpenFile):
             lines.append(line)
             used += len(line)
             buffer.consume(entry)
+            if renderer.records > 1 and buffer.peek(entry.cpu) is not None:
+                buffer.consume(entry)
         self._left = b"".join(lines)
 
     def poll(self) -> int:

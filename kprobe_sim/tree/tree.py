@@ -130,7 +130,11 @@ class OptionsDir(OfInstance):
     def __init__(self, instance: Instance, modes: Modes) -> None:
         tracefs = instance.machine.profile.tracefs
         recorded = (instance.name and tracefs.directory("instances/*/options")) or tracefs.directory("options")
-        super().__init__(modes.directory, instance, recorded)
+        modes_of = dict(recorded)
+        if recorded and instance.current_tracer == "function_graph":  # whose files may come with it: 3.13 and before
+            mode = next(iter(recorded.values()))
+            modes_of |= {name: mode for name in instance.machine.gates.graph_options if name in instance.options}
+        super().__init__(modes.directory, instance, modes_of)
         self._modes = modes
 
     def found(self, name: str, mode: int) -> Node | None:
