@@ -206,6 +206,11 @@ ROWS: tuple[Gate, ...] = (
         ),
         "recorded traces 3.13 (d...), 4.4 (d.h.), 4.19 (d...), 5.10 (d.Z.) and 6.1 (..Zff): 11_offsets",
     ),
+    _since(
+        "program_depth_taken",
+        (6, 1, 0),
+        "recorded traces 5.10 (d...) and 6.1 (DNZff): 16_uprobe2; tracing_gen_ctx_dec() with preemption on",
+    ),
     _since("returns_unwound", (5, 15, 0), "recorded traces 5.10 and 6.1 with stacks; x86/unwind since 5.15"),
     _since("stops_are_hidden", (6, 12, 0), "conformance suite on 6.1 and 6.12: open readers"),
     Gate(
@@ -294,6 +299,8 @@ ROWS: tuple[Gate, ...] = (
     ),
     _since("fprobes_wait", (6, 17, 0), "guests of 6.12.117 to 6.17.13: 't:q sched_switch' and 't:r sched_switch'"),
     _since("fprobe_stacks_whole", (6, 16, 0), "guests of 6.12.117 to 7.3-rc7: stacks at 'f:q do_sys_openat2'"),
+    _since("graph_is_user", (5, 16, 0), "commit 0c0593b45c9b; recorded traces 5.10 and 6.1: 10_fgraph_"),
+    _since("graph_exit_deep", (6, 16, 0), "the corpus of 6.12 and 6.16: graph.latency-format"),
     Gate(
         "fprobe_returns_unwound",
         ((_START, True), ((6, 16, 0), False), ((6, 18, 0), True)),

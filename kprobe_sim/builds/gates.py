@@ -66,7 +66,16 @@ class Gates(NamedTuple):
     header: str  # of the trace: "bare" of counts and irq-info, "narrow", "uncounted" with irq-info, or "wide"
     latency_blanks: bool  # the header of latency-format has more blanks at the ends of its last lines
     long_delays: bool  # latency-format has marks for delays of more than 100 us
+    uptime_in_ns: bool  # the clock `uptime` gives its jiffies as nanoseconds; else as the users' ticks, 100 a second
+    preempt_resched: bool  # a preempt count that says to reschedule has a flag of its own; else N is the task's alone
     plain_entry: tuple[int, int]  # common_flags and common_preempt_count of a probe on a function's entry
+    graph_known: bool  # what the tracer function_graph shows is known here
+    graph_options: tuple[str, ...]  # of that tracer, where they weren't recorded
+    graph_latency_apart: bool  # latency-format has a column of its own for the irq-info
+    graph_leaf_arrow: bool  # an interrupt's end is shown after a call in one line too
+    graph_is_user: bool  # that tracer is a user of ftrace as others are: who came last sees a function first
+    graph_exit_deep: bool  # common_preempt_count of its record of a return counts its own handler
+    graph_arrow_letters: bool  # the irq-info is shown beside an interrupt's begin and end
     removed_are_unknown: bool  # records of an event that was removed stay in the buffer, and are of unknown type
     entry_stack: str  # at an entry it begins with the "function", or with its "callers"
     return_stack: str  # at a return it is what is "above" the caller, "both" the trampoline and that, or "usual"
@@ -80,11 +89,30 @@ class Gates(NamedTuple):
     strings_told_apart: bool  # string reads an address of the user's as ustring does
     percent_return: bool  # a place may end in %return
     capital_comm: bool  # $COMM is $comm
+    snapshot_allocates: bool  # 1 to `snapshot` makes room for one; else it does nothing until a trigger has
+    one_pipe: bool  # trace_pipe is refused to a second reader
+    empty_masks: bool  # tracing_cpumask takes empty words, and blanks anywhere between words
+    removed_files_read: bool  # enable and filter of an event that went while they were open read as nothing set
     name_size: int  # characters that an event's name can have
     symbols_counted: bool  # before all else of a place is read, its symbol is looked up; one that many have is refused
     refused_variables_oops: (
         bool  # histograms: a variable of a field that isn't there ends the kernel; here it is refused
     )
+    hist_log_is_whole: (
+        bool  # error_log shows a histogram with its `hist:`, and what is wrong with an assignment or sort
+    )
+    hist_values_checked: bool  # values and variables with a modifier that doesn't fit them are refused
+    hist_arithmetic: (
+        bool  # expressions have *, / and numbers and are taken apart at the last operator, else at the first
+    )
+    hist_name_variables: bool  # a variable of common_pid.execname is the task's name
+    hist_actions_first: bool  # actions are made before it is looked whether the histogram can be entered
+    hist_frames_skipped: int  # of those that a stacktrace trigger shows: HIST_STACKTRACE_SKIP is 5 in all
+    hist_keys_ordered: bool  # entries that sort equal come in the order of their keys, else of the hashes of these
+    synthetic_checked: bool  # names, lengths and types in synthetic events are checked, and refusals logged
+    synthetic_fits_by_size: bool  # what has the size and sign of a synthetic event's field fits; else its type alone
+    synthetic_fields: int  # the most of a synthetic event, and parameters of an action
+    synthetic_string: int  # bytes that a synthetic event's string takes
     printed_sources: bool  # lines in the kernel's log begin with what printed them
     # the line
     delete_is_raw: bool  # a delete needs "-" as the very first byte (else blanks may stand before it)
@@ -141,6 +169,7 @@ class Gates(NamedTuple):
     lazy_resched: bool  # common_flags 2 is a lazy need to reschedule, not "irqs unknown"
     plain_return: tuple[int, int]  # common_flags and common_preempt_count of a return probe's record
     breakpoint: tuple[int, int]  # those of a probe that uses a breakpoint
+    program_depth_taken: bool  # of a uprobe's record one is taken from a preemption depth of 0; else interrupts are off
     returns_unwound: bool  # a stack goes on after a return address that a probe replaced
     stops_are_hidden: bool  # tracing_on doesn't show a stop by pause-on-trace
     read_bytes_counted: bool  # bytes of stats are less by each event that was read, else by whole pages alone

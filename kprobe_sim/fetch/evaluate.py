@@ -67,10 +67,8 @@ def _source(source: Source, stack_size: int) -> Value:
     """Return the closure for where a fetch starts; a text has no address here: it is handled as a string."""
     number = source.number & ULONG_MAX
     match source.kind:
-        case From.REGISTER:
-            return _register(source.text)
-        case From.STACK_POINTER:
-            return _register("sp")
+        case From.REGISTER | From.STACK_POINTER:
+            return _register(source.text or "sp")
         case From.STACK:
             return _stack_word(number, stack_size)
         case From.ARGUMENT:
@@ -86,6 +84,8 @@ def _source(source: Source, stack_size: int) -> Value:
             return lambda state: field(state.record)
         case From.CURRENT:
             return lambda state: state.current.task
+        case From.FILE_OFFSET:
+            return lambda state: ((state.mapped or 0) + number) & ULONG_MAX
         case _:
             return lambda state: number
 

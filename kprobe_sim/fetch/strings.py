@@ -113,6 +113,11 @@ def _long(state: State, address: int, measured: int, *, user: bool) -> Item:
     return Item(measured, write)
 
 
+def _measured(state: State, most: int) -> int:
+    """Return what is measured of a string that is longer: nothing by a uprobe, whose strnlen_user() says so."""
+    return most if state.mapped is None else 0
+
+
 def _read(state: State, address: int, user: bool, empty_is_fault: bool) -> Item:
     """Measure the string at an address.
 
@@ -125,7 +130,7 @@ def _read(state: State, address: int, user: bool, empty_is_fault: bool) -> Item:
     if content is None:
         return _KERNEL_FAULT if address >= _CANONICAL else _FAULT
     if len(content) >= MAX_STRING:
-        return _long(state, address, MAX_STRING + user, user=user)
+        return _long(state, address, _measured(state, MAX_STRING + user), user=user)
     if not content and user and empty_is_fault:
         return Item(1, _empty)
     return _plain(ByWords(content + b"\0") if user else content + b"\0")
@@ -138,7 +143,9 @@ def _read_early(state: State, address: int, is_fault: bool) -> Item:
     """
     content = state.memory.string(address, MAX_STRING)
     if content is not None:
-        return _long(state, address, MAX_STRING, user=False) if len(content) >= MAX_STRING else _plain(content + b"\0")
+        if len(content) >= MAX_STRING:
+            return _long(state, address, _measured(state, MAX_STRING), user=False)
+        return _plain(content + b"\0")
     readable = bytearray()
     while byte := state.memory.read(address + len(readable), 1):
         readable += byte

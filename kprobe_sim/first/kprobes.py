@@ -18,8 +18,6 @@ from kprobe_sim.probes.command import DEFAULT_GROUP, Creation
 from kprobe_sim.probes.kprobes import Kprobe, Kprobes
 from kprobe_sim.probes.probe_point import ProbeLocation
 
-NAMELESS = ""  # the system of events without a name: no directory shows it
-
 
 class FirstKprobe(Kprobe):
     """A kprobe of the patch of 2009."""
@@ -29,9 +27,8 @@ class FirstKprobe(Kprobe):
     def line(self) -> str:
         """Return the probe as kprobe_events lists it, without newline."""
         event, place = self.event, self.place
-        named = event.system != NAMELESS
         where = f"0x{place.address:016x}" if place.symbol is None else f"{place.symbol}{place.offset:+d}"
-        words = [f"{'r' if event.is_return else 'p'}{':' + event.name if named else ''}", where]
+        words = [f"{'r' if event.is_return else 'p'}:{event.name}", where]
         has_names = self.kind.dyn_events.gates.first_names if isinstance(self.kind, FirstKprobes) else False
         words += [f"{one.name}={one.text}" if has_names else one.text for one in self.arguments]
         return " ".join(words)
@@ -63,10 +60,10 @@ class FirstKprobes(Kprobes):
                 for one in arguments
             ]
         )
-        system, event_name = (DEFAULT_GROUP, name) if colon else (NAMELESS, f"{dyn_events.table.came}")
-        event = FirstEvent(event_name, system, arguments, dyn_events.symbols, gates, is_return=is_return)
-        creation = Creation(is_return, 0, system, event_name, points.find(place), arguments)
-        known = dyn_events.event(system, event_name)
+        name = name or _made_name(place, is_return=is_return)
+        event = FirstEvent(name, DEFAULT_GROUP, arguments, dyn_events.symbols, gates, is_return=is_return)
+        creation = Creation(is_return, 0, DEFAULT_GROUP, name, points.find(place), arguments)
+        known = dyn_events.event(DEFAULT_GROUP, name)
         self._try(creation, event)  # before what it replaces goes
         if known is not None:
             for old in self.of(known):
@@ -107,3 +104,9 @@ def _place(text: str, *, is_return: bool) -> ProbeLocation:
     if offset and is_return:
         raise refuse(errno.EINVAL)
     return ProbeLocation(symbol, offset, 0)
+
+
+def _made_name(place: ProbeLocation, *, is_return: bool) -> str:
+    """Return the name of an event that was given none: both documents say that there is one, 2.6.33 how it is made."""
+    where = f"0x{place.address:x}" if place.symbol is None else f"{place.symbol}_{place.offset}"
+    return f"{'r' if is_return else 'p'}_{where}"

@@ -21,7 +21,6 @@ from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.refusal import refuse
 
 _BLANKS = "\t\n\v\f\r \xa0"
-_MOST_PARAMETERS = 64  # SYNTH_FIELDS_MAX
 _MATCH, _MAX, _CHANGE = "onmatch", "onmax", "onchange"
 _WORDS = {_MAX: "max", _CHANGE: "changed"}
 
@@ -61,7 +60,8 @@ def read_action(text: str, data: HistData, complain: Complain) -> ActionText:
         parameters: tuple[str, ...] = ()
     else:
         parameters = tuple(part.strip(_BLANKS) for part in inner.split(","))
-        _check_parameters(parameters, complain)
+        own = parameters[1:] if name.startswith("trace") else parameters
+        _check_parameters(parameters, data.gates.synthetic_fields + len(parameters) - len(own), complain)
     if handler == _MATCH and name.startswith(("save", "snapshot")):
         raise refused(complain, HistFault.ACTION_MISMATCH, name)
     return ActionText(handler, about, name, parameters)
@@ -78,9 +78,9 @@ def _check_match(about: str, closed: bool, data: HistData, complain: Complain) -
         raise refused(complain, HistFault.INVALID_SUBSYS_EVENT, event)
 
 
-def _check_parameters(parameters: Sequence[str], complain: Complain) -> None:
+def _check_parameters(parameters: Sequence[str], most: int, complain: Complain) -> None:
     for count, parameter in enumerate(parameters):
-        if count >= _MOST_PARAMETERS:
+        if count >= most:
             raise refused(complain, HistFault.TOO_MANY_PARAMS)
         if len(parameter) < 2:
             raise refused(complain, HistFault.INVALID_PARAM, parameter)
@@ -284,7 +284,7 @@ class MadeAction:
         shown = f"\n\t{_WORDS[text.handler]}: {tracked if isinstance(tracked, int) else 0:10}"
         for variable, value in self._data.saved:
             kept = element.variables.get(variable.index, 0)
-            if value.flags & STRING or value.flags & EXECNAME:
+            if value.flags & STRING or (value.flags & EXECNAME and isinstance(kept, bytes)):
                 string = kept if isinstance(kept, bytes) else b""
                 shown += f"  {variable.variable}: {string.decode('latin-1'):<32}"
             else:

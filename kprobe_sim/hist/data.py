@@ -217,7 +217,8 @@ class HistData:
     def entries(self) -> list[Element]:
         """Return the entries as `sort` says."""
         gates = self.gates
-        return self.map.sorted([self._comparison(key) for key in self.sort], two_at_once=gates.sort_takes_two)
+        comparisons = [self._comparison(key) for key in self.sort]
+        return self.map.sorted(comparisons, two_at_once=gates.sort_takes_two, hashed=not gates.hist_keys_ordered)
 
     def _comparison(self, key: SortKey) -> Compare:
         sign = -1 if key.descending else 1

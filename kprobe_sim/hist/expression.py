@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
+from typing import ClassVar
 
 from kprobe_sim.events.event_file import EventFile
 from kprobe_sim.hist.data import HistData, copy_variable, histograms_of, histograms_with_variables
@@ -46,14 +47,17 @@ from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.records.field import Field
 
 _PLAIN = {
-    "hex": HEX, "sym": SYM, "symXoffset": SYM_OFFSET, "syscall": SYSCALL, "log2": LOG2, "usecs": USECS,
+    "hex": HEX, "sym": SYM, "sym-offset": SYM_OFFSET, "symXoffset": SYM_OFFSET, "syscall": SYSCALL, "log2": LOG2,
+    "usecs": USECS,
 }  # fmt: skip
-_VALUE_ONLY = (("percent", PERCENT), ("graph", GRAPH))
 _MOST_OPERATORS = 3
 
 
 class ExpressionReader:
     """Reads the expressions of one trigger; `matched` are the events of its onmatch() actions, by system and name."""
+
+    has_numbers = True
+    value_modifiers: ClassVar[tuple[tuple[str, int], ...]] = (("percent", PERCENT), ("graph", GRAPH))
 
     def __init__(
         self,
@@ -77,7 +81,7 @@ class ExpressionReader:
 
     def atom(self, text: str, flags: int, variable: str = "") -> HistField:
         """Read one operand: a number, a variable or a field."""
-        if text[:1].isdecimal():
+        if self.has_numbers and text[:1].isdecimal():
             try:
                 number = kstrtoul(text)
             except OSError:
@@ -129,7 +133,7 @@ class ExpressionReader:
         if (system and (system, event) != (here.system, here.name)) or not name.startswith("$") or len(name) < 2:
             return None
         text = self._assignments.get(name[1:])
-        if text is None or operator_of(text)[0] or (text.startswith("$") and len(text) > 1):
+        if text is None or self.operator_of(text)[0] or (text.startswith("$") and len(text) > 1):
             return None
         return text
 
@@ -227,7 +231,7 @@ class ExpressionReader:
             if not buckets:
                 raise refused(self._complain, HistFault.BAD_FIELD_MODIFIER, rest[1:])
             return BUCKETS, buckets
-        for known, flag in _VALUE_ONLY:
+        for known, flag in self.value_modifiers:
             if modifier.startswith(known) and not flags & (VARIABLE | KEY):
                 return flag, 0
         raise refused(self._complain, HistFault.BAD_FIELD_MODIFIER, modifier)
@@ -236,11 +240,9 @@ class ExpressionReader:
         """Read an expression; it may be the start of a variable's, whose text ends then where it was taken apart."""
         if self._operators > _MOST_OPERATORS:
             raise refused(self._complain, HistFault.TOO_MANY_SUBEXPR, text)
-        operator, at = operator_of(text)
+        operator, at = self.operator_of(text)
         if not operator:
-            if start_of and text.count(".") >= 2:
-                self._assignments[start_of] = text.partition(".")[0]
-            return self.atom(text, flags, variable)
+            return self._only(text, flags, variable, start_of)
         if operator == "-()":
             return self._negated(text, flags, variable)
         self._operators += 1
@@ -260,6 +262,24 @@ class ExpressionReader:
             return self._constant(compute(operator, meant[0].constant, meant[1].constant), flags, variable)
         flags |= EXPRESSION | operands[0].flags & (TIMESTAMP | USECS)
         return self._built(operator, operands, flags, variable)
+
+    def operator_of(self, text: str) -> tuple[str, int]:
+        """Return the operator that is to be applied last, and where it stands; "" if there is none."""
+        minus, plus = text.rfind("-"), text.rfind("+")
+        if minus == 0:
+            return "-()", 0
+        if minus > 0 or plus >= 0:
+            return ("+", plus) if plus > minus else ("-", minus)
+        divide, times = text.rfind("/"), text.rfind("*")
+        if divide < 0 and times < 0:
+            return "", -1
+        return ("*", times) if times > divide else ("/", divide)
+
+    def _only(self, text: str, flags: int, variable: str, start_of: str) -> HistField:
+        """Read an expression of one operand."""
+        if start_of and text.count(".") >= 2:
+            self._assignments[start_of] = text.partition(".")[0]
+        return self.atom(text, flags, variable)
 
     def _operand(self, text: str, start_of: str = "") -> HistField:
         operand = self._expression(text, 0, "", start_of)
@@ -310,16 +330,3 @@ def variable_of(file: EventFile, name: str) -> HistField | None:
         if found is not None:
             return found
     return None
-
-
-def operator_of(text: str) -> tuple[str, int]:
-    """Return the operator that is to be applied last, and where it stands; "" if there is none."""
-    minus, plus = text.rfind("-"), text.rfind("+")
-    if minus == 0:
-        return "-()", 0
-    if minus > 0 or plus >= 0:
-        return ("+", plus) if plus > minus else ("-", minus)
-    divide, times = text.rfind("/"), text.rfind("*")
-    if divide < 0 and times < 0:
-        return "", -1
-    return ("*", times) if times > divide else ("/", divide)

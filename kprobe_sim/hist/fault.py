@@ -69,6 +69,16 @@ class HistFault(Enum):
         self.text = text
 
 
+# what kernels before 5.10 refuse without a word
+NEWER = frozenset(
+    (
+        HistFault.EMPTY_ASSIGNMENT,
+        HistFault.INVALID_SORT_MODIFIER,
+        HistFault.EMPTY_SORT_FIELD,
+        HistFault.TOO_MANY_SORT_FIELDS,
+        HistFault.INVALID_SORT_FIELD,
+    )
+)
 Complain = Callable[[HistFault, str], None]  # (fault, the text that the caret goes to; "" for the start)
 
 

@@ -23,7 +23,6 @@ REFERENCE, CPU, ALIAS, BUCKETS, CONSTANT, PERCENT, GRAPH, HITCOUNT, COMM = (1 <<
 
 STRING_SIZE = 256  # MAX_FILTER_STR_VAL
 STACK_DEPTH = 16  # HIST_STACKTRACE_DEPTH
-STACK_SKIP = 2  # of the tracer's frames that a stacktrace trigger shows (HIST_STACKTRACE_SKIP is 5)
 RECORD_AT = 0xFFFF_8880_03A5_4010  # what a string counts as: an address like those of a small machine's memory
 _MASK = (1 << 64) - 1
 # what comes after the dot, in the order in which one is shown
@@ -146,12 +145,13 @@ class HistField:
             return sample.usecs(stamp) if self.data.in_usecs else stamp
         if flags & CPU:
             return sample.cpu
-        if flags & COMM or (flags & EXECNAME and flags & VARIABLE):
+        if flags & COMM or (flags & EXECNAME and flags & VARIABLE and self.data.gates.hist_name_variables):
             return sample.comm
         if flags & STACKTRACE:
             if self.field is not None and self.field.size:  # what every event has under that name is in no record
                 return read_stack(self.field, sample.record)
-            frames = sample.frames[STACK_SKIP : STACK_SKIP + STACK_DEPTH]
+            skipped = self.data.gates.hist_frames_skipped
+            frames = sample.frames[skipped : skipped + STACK_DEPTH]
             return struct.pack(f"<{len(frames) + 1}Q", len(frames), *frames)
         assert self.field is not None
         return read(self.field, sample.record)

@@ -48,19 +48,29 @@ class HistFiles:
         if _updated(file, trigger, named):
             return
         data = trigger.data
+        gates = file.instance.machine.gates
         holders = file.instance.hist_vars
-        holds = bool(data.variables or data.references or data.actions)
-        if holds:
-            holders.insert(0, data)
         try:
-            maker.create_actions()
-            _register(file, maker, trigger, named)
+            if gates.hist_actions_first:
+                holds = _holds(data)
+                if holds:
+                    holders.insert(0, data)
+                maker.create_actions()
+                _prepare(file, maker, trigger, named)
+            else:
+                _prepare(file, maker, trigger, named)
+                if named is None:
+                    maker.create_actions()
+                holds = named is None and _holds(data)
+                if holds:
+                    holders.insert(0, data)
+            _register(file, trigger, named)
         except OSError:
             self._end(data)
             raise
         if trigger.data is not data:  # it counts into the one of its name
             self._end(data)
-            if holds and file.instance.machine.gates.hist_held_by_names:
+            if holds and gates.hist_held_by_names:
                 holders.append(trigger)
 
     def end(self, trigger: HistTrigger) -> None:
@@ -89,7 +99,13 @@ def _named(file: EventFile, name: str) -> HistTrigger | None:
     return found if isinstance(found, HistTrigger) else None
 
 
-def _register(file: EventFile, maker: HistMaker, trigger: HistTrigger, named: HistTrigger | None) -> None:
+def _holds(data: HistData) -> bool:
+    """True for a histogram that has to do with others."""
+    return bool(data.variables or data.references or data.actions)
+
+
+def _prepare(file: EventFile, maker: HistMaker, trigger: HistTrigger, named: HistTrigger | None) -> None:
+    """See whether a histogram can be entered, and set its clock.  Raises OSError."""
     attributes = maker.attributes
     words = attributes.words
     if named is not None and not trigger.is_like(named, with_filter=False):
@@ -105,10 +121,14 @@ def _register(file: EventFile, maker: HistMaker, trigger: HistTrigger, named: Hi
         except OSError:
             maker.complain(HistFault.SET_CLOCK_FAIL, attributes.clock)
             raise
+
+
+def _register(file: EventFile, trigger: HistTrigger, named: HistTrigger | None) -> None:
+    name = trigger.data.attributes.name
     if named is not None:
         trigger.data = named.data
-    elif attributes.name:
-        file.instance.tracing.named_triggers[attributes.name] = trigger
+    elif name:
+        file.instance.tracing.named_triggers[name] = trigger
     trigger.data.users += 1
     file.add_trigger(trigger, last=file.instance.machine.gates.hist_added_last)
     _hold_event(file, 1)

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from kprobe_sim.events.event_file import EventFile
 from kprobe_sim.hist.action import MadeAction, read_action
 from kprobe_sim.hist.data import HistAttributes, HistData, SortKey, histograms_of
+from kprobe_sim.hist.early_expression import EarlyExpressionReader
 from kprobe_sim.hist.expression import ExpressionReader, variable_of
-from kprobe_sim.hist.fault import HistFault, refused
+from kprobe_sim.hist.fault import NEWER, HistFault, refused
 from kprobe_sim.hist.field import (
     BUCKETS,
     EXECNAME,
@@ -47,6 +48,7 @@ _ACTION = re.compile(r"(onmatch|onmax|onchange)\(")
 _DEFAULT_BITS, _LEAST_BITS, _MOST_BITS = 11, 7, 17
 _MOST_KEYS, _MOST_VALUES, _MOST_VARIABLES, _MOST_ACTIONS = 3, 3, 16, 8
 _KEY_SPACE = 256 + 128
+_SHORT_COMMAND = 255  # of 5.4: MAX_FILTER_STR_VAL, with the zero at its end
 _NOT_OF_VALUES = BUCKETS | LOG2 | SYM | SYM_OFFSET | SYSCALL | STACKTRACE
 _NOT_OF_VARIABLES = GRAPH | PERCENT | BUCKETS | LOG2
 
@@ -69,17 +71,19 @@ class HistMaker:
         self._file = file
         self.host = host
         self._outer = outer
-        self._command = f"hist:{rest}"
+        self._command = f"hist:{rest}" if file.instance.machine.gates.hist_log_is_whole else rest[:_SHORT_COMMAND]
         parameter, self.condition = _split_condition(rest)
-        is_operator = not file.instance.machine.gates.hist_sym_offset
-        self._parameter = parameter if is_operator else parameter.replace(".sym-offset", ".symXoffset")
+        gates = file.instance.machine.gates
+        hides_minus = gates.hist_sym_offset and gates.hist_arithmetic
+        self._parameter = parameter.replace(".sym-offset", ".symXoffset") if hides_minus else parameter
         self.attributes = self._attributes()
         self.data = HistData(file, self.attributes, removes=removes)
         self._actions = [read_action(text, self.data, self.complain) for text in self.attributes.actions]
         self._assignments = self._variables()
         fields = {field.name: field for field in (*COMMON_FIELDS, *file.event.filter_fields())}
         matched = [text.matched for text in self._actions if text.handler == "onmatch"]
-        self._reader = ExpressionReader(self.data, fields, dict(self._assignments), matched, self.complain)
+        reader = ExpressionReader if gates.hist_arithmetic else EarlyExpressionReader
+        self._reader = reader(self.data, fields, dict(self._assignments), matched, self.complain)
         self._values()
         for name, text in self._assignments:
             self._variable(name, text)
@@ -137,6 +141,8 @@ class HistMaker:
 
     def complain(self, fault: HistFault, at: str) -> None:
         """Put a fault into the error log, with the caret at the first place of a text in the command."""
+        if fault in NEWER and not self._file.instance.machine.gates.hist_log_is_whole:
+            return
         if self._outer is not None:
             self._outer.complain(fault, at)
             return
@@ -219,7 +225,8 @@ class HistMaker:
                 if hitcounts == 1 or not gates.hist_hitcount:
                     continue
             found = self._reader.read(text, 0)
-            if found.flags & (_NOT_OF_VALUES if gates.hist_percent else _NOT_OF_VALUES | PERCENT | GRAPH):
+            refused_flags = _NOT_OF_VALUES if gates.hist_percent else _NOT_OF_VALUES | PERCENT | GRAPH
+            if gates.hist_values_checked and found.flags & refused_flags:
                 raise refused(self.complain, HistFault.BAD_FIELD_MODIFIER, text)
             values.append(found)
         if self.attributes.no_hitcount and len(values) == 1:
@@ -231,9 +238,10 @@ class HistMaker:
         if self.has_variable(name):
             raise refused(self.complain, HistFault.DUPLICATE_VAR, name)
         found = self._reader.read(text, VARIABLE, name)
-        if found.flags & _NOT_OF_VARIABLES:
+        gates = self._file.instance.machine.gates
+        if gates.hist_values_checked and found.flags & _NOT_OF_VARIABLES:
             raise refused(self.complain, HistFault.BAD_FIELD_MODIFIER, text)
-        if found.flags & EXECNAME:
+        if found.flags & EXECNAME and gates.hist_name_variables:
             found.flags = STRING | VARIABLE | EXECNAME
             found.size, found.signed, found.type = STRING_SIZE, False, "char[]"
         found.index, found.variable_of = self.data.add_variable(), self.data

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from kprobe_sim.hist.jhash import jhash
 from kprobe_sim.probes.synthetic_record import SyntheticValue
 
 Compare = Callable[["Element", "Element"], int]
@@ -56,13 +57,31 @@ class HistMap:
         self.hits += 1
         return element, True
 
-    def sorted(self, keys: Sequence[Compare], *, two_at_once: bool) -> list[Element]:
-        """Return the entries in the order of one or two comparisons, equals as the kernel's sort leaves them."""
-        entries = [self._elements[key] for key in sorted(self._elements)]  # as detect_dups() leaves them
+    def sorted(self, keys: Sequence[Compare], *, two_at_once: bool, hashed: bool = False) -> list[Element]:
+        """Return the entries in the order of one or two comparisons, equals as the kernel's sort leaves them.
+
+        `hashed`: before that they are in the order of the map, in which each is found greater than others.
+        """
+        if hashed:
+            entries = [self._elements[key] for key in self._hashed()]
+            heapsort(entries, lambda a, b: 1, two_at_once=two_at_once)
+        else:
+            entries = [self._elements[key] for key in sorted(self._elements)]  # as detect_dups() leaves them
         heapsort(entries, keys[0], two_at_once=two_at_once)
         if len(keys) > 1:
             _sort_equals(entries, keys[0], keys[1], two_at_once=two_at_once)
         return entries
+
+    def _hashed(self) -> list[bytes]:
+        """Return the keys in the order of their places: that of the hash, or the next that is free."""
+        size = 2 << self.bits
+        places: dict[int, bytes] = {}
+        for key in self._elements:
+            place = jhash(key) >> 31 - self.bits
+            while place in places:
+                place = (place + 1) % size
+            places[place] = key
+        return [places[place] for place in sorted(places)]
 
 
 def _sort_equals(entries: list[Element], primary: Compare, secondary: Compare, *, two_at_once: bool) -> None:

@@ -82,6 +82,8 @@ def fits(target: SyntheticTarget, variable: HistField, place: int) -> bool:
     if place >= len(target.types):
         return False
     field = target.types[place]
+    if not variable.data.gates.synthetic_fits_by_size:
+        return field.type == variable.type
     if "char[" in variable.type and field.is_string and field.is_dynamic:
         return True
     if bool(variable.flags & STACKTRACE) != field.is_stack:

@@ -34,7 +34,7 @@ from kprobe_sim.probes.probe_event import Probe, ProbeEvent
 from kprobe_sim.probes.probe_kind import DynEventList, ProbeKind, not_registered
 
 _MAX_NAME = 63
-_STUB = "__probestub_"  # the function that a tracepoint calls; its first argument is no argument of the tracepoint
+STUB = "__probestub_"  # the function that a tracepoint calls; its first argument is no argument of the tracepoint
 _BAD_IN_TRACEPOINT = re.compile("[^0-9A-Za-z_\xc0-\xd6\xd8-\xf6\xf8-\xff]")
 _RETURN_VALUE = re.compile(r"\$retval(?![0-9A-Za-z_\xc0-\xd6\xd8-\xf6\xf8-\xff])")
 
@@ -181,7 +181,7 @@ class Fprobes(ProbeKind[Fprobe]):
                 self._place(probe)
 
     def _function(self, target: Target) -> Function:
-        found = self.dyn_events.points.named(_STUB + target.symbol if target.is_tracepoint else target.symbol)
+        found = self.dyn_events.points.named(STUB + target.symbol if target.is_tracepoint else target.symbol)
         if not target.is_tracepoint:
             return found
         if found.signature is None:  # it may come with a module: until then a function of its name is asked
@@ -217,7 +217,7 @@ class Fprobes(ProbeKind[Fprobe]):
         symbol = probe.target.symbol
         if symbol in self._taken:
             raise refuse(errno.EEXIST)
-        found = self.dyn_events.symbols.lookup(_STUB + symbol)
+        found = self.dyn_events.symbols.lookup(STUB + symbol)
         if found and not self.dyn_events.gates.fprobes_wait:
             self._taken.add(symbol)
         if any(not self._is_traceable(stub.address) for stub in found):

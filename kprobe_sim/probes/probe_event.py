@@ -92,7 +92,8 @@ class ProbeEvent:
 
     `id` is set by the host when the event is added.  `start` is where the arguments begin in the record; `args_text`
     turns a record into what the trace shows after the probe's place; `label` is the name as the trace shows it;
-    `place` is what it shows as the place where the record doesn't hold one, None where it does.
+    `place` is what it shows as the place where the record doesn't hold one, None where it does.  `in_program`: places
+    are addresses of a program, of which no symbols are known.
     """
 
     __slots__ = (
@@ -103,6 +104,7 @@ class ProbeEvent:
         "args_text",
         "fields",
         "id",
+        "in_program",
         "is_attachable",
         "is_return",
         "label",
@@ -127,6 +129,7 @@ class ProbeEvent:
         is_return: bool = False,
         is_attachable: bool = False,
         place: bytes | None = None,
+        in_program: bool = False,
         switch: OnSwitch | None = None,
     ) -> None:
         self.system = system
@@ -134,6 +137,7 @@ class ProbeEvent:
         self.is_return = is_return
         self.is_attachable = is_attachable
         self.place = place
+        self.in_program = in_program
         self._switch = switch
         self.id = 0
         self.references = 0
@@ -181,6 +185,8 @@ class ProbeEvent:
             if self.place is not None:
                 return self.place
             *function, place = (int.from_bytes(addresses[at : at + 8], "little") for at in range(0, len(addresses), 8))
+            if self.in_program:
+                return b" <- ".join([b"0x%x" % address for address in (place, *function)])
             return b" <- ".join([symbol(place, True), *[symbol(address, False) for address in function]])
 
         return TextCache(shown)

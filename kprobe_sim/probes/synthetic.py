@@ -17,13 +17,12 @@ from kprobe_sim.events.event_format import format_text
 from kprobe_sim.parsing.kstrto import is_name, tokens
 from kprobe_sim.parsing.refusal import Declined, refuse
 from kprobe_sim.probes.probe_kind import DynEventList
-from kprobe_sim.probes.synthetic_field import FieldFault, SyntheticField, read_field
+from kprobe_sim.probes.synthetic_field import FieldFault, SyntheticField, read_early_fields, read_field
 from kprobe_sim.probes.synthetic_record import text_of
 from kprobe_sim.records.columns import Shown
 from kprobe_sim.records.field import Field
 
 SYSTEM = "synthetic"
-_MAX_FIELDS = 64
 _BLANKS = "\t\n\x0b\x0c\r \xa0"
 _GAP = re.compile("[ \t]")
 
@@ -105,6 +104,12 @@ class SyntheticEvents:
         command = line.lstrip(_BLANKS)
         if not command.startswith("s:"):
             raise Declined
+        if not self.dyn_events.gates.synthetic_checked:
+            name = words[0].removeprefix("s:")
+            if "/" in name and not name.startswith(f"{SYSTEM}/"):
+                raise refuse(errno.EINVAL)
+            self._define_unchecked(name.removeprefix(f"{SYSTEM}/"), words[1:])
+            return
         gap = _GAP.search(command)
         if gap is None:
             raise self._refused(command, "INVALID_CMD")
@@ -121,6 +126,9 @@ class SyntheticEvents:
         command = line.lstrip(_BLANKS)
         if not command:
             return None
+        if not self.dyn_events.gates.synthetic_checked:
+            name, *words = tokens(line)
+            return self._remove(name[1:]) if name.startswith("!") else self._define_unchecked(name, words)
         self._check(command, command)
         gap = _GAP.search(command)
         end = len(command) if gap is None else gap.start()
@@ -158,17 +166,27 @@ class SyntheticEvents:
             raise self._refused(command, "INVALID_CMD")
 
     def _define(self, command: str, name: str, text: str) -> None:
-        dyn_events = self.dyn_events
         if not name:
             raise self._refused(command, "INVALID_CMD")
         if not is_name(name):
             raise self._refused(command, "BAD_NAME", name)
         if name in self._by_name:
             raise self._refused(command, "EVENT_EXISTS", name)
-        event = SyntheticEvent(name, self._fields(command, text), dyn_events)
-        dyn_events.add_event(event)  # even under the name of another kind's event, which then hides it
+        self._enter(name, self._fields(command, text))
+
+    def _define_unchecked(self, name: str, words: list[str]) -> None:
+        gates = self.dyn_events.gates
+        if not name or not words:
+            raise refuse(errno.EINVAL)
+        if name in self._by_name:
+            raise refuse(errno.EEXIST)
+        self._enter(name, read_early_fields(words, gates.synthetic_fields, gates.synthetic_string))
+
+    def _enter(self, name: str, fields: list[SyntheticField]) -> None:
+        event = SyntheticEvent(name, fields, self.dyn_events)
+        self.dyn_events.add_event(event)  # even under the name of another kind's event, which then hides it
         entry = self._by_name[name] = SyntheticEntry(self, event)
-        dyn_events.add(entry)
+        self.dyn_events.add(entry)
 
     def _fields(self, command: str, text: str) -> list[SyntheticField]:
         fields: list[SyntheticField] = []
@@ -179,7 +197,7 @@ class SyntheticEvents:
                     field, used = read_field(words)
                 except FieldFault as fault:
                     raise self._refused(command, fault.message, fault.word) from None
-                if len(fields) == _MAX_FIELDS:
+                if len(fields) == self.dyn_events.gates.synthetic_fields:
                     raise self._refused(command, "TOO_MANY_FIELDS")
                 fields.append(field)
                 words = words[used:]

@@ -1,12 +1,23 @@
-"""The fields of a synthetic event: `TYPE NAME` read, sized and shown (trace_events_synth.c of 6.1.190 and 6.12.117)."""
+"""The fields of a synthetic event: `TYPE NAME` read, sized and shown (trace_events_synth.c of 6.1.190 and 6.12.117).
+
+Kernels before 5.10 read them word by word, and hardly check them: __create_synth_event(), parse_synth_field() and
+synth_field_size() in trace_events_hist.c of 5.4.273.
+"""
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Sequence
+
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import is_name, kstrtouint
+from kprobe_sim.parsing.refusal import refuse
 
 _MAX_STRING = 256  # STR_VAR_LEN_MAX
 _WORD = 8
+# a length that is no good is the negative errno, taken for a size without sign
+_BAD_LENGTH = (1 << 32) - errno.EINVAL
+_MOST_DIGITS = 3
 _NUMBERS = {
     **{f"{sign}{bits}": bits // 8 for sign in "su" for bits in (8, 16, 32, 64)},
     "char": 1,
@@ -40,11 +51,16 @@ class FieldFault(Exception):
 
 
 class SyntheticField(NamedTuple):
-    """A field: `type` as written, the array's brackets included; `size` in bytes as the format file has it."""
+    """A field: `type` as written, the array's brackets included; `size` in bytes as the format file has it.
+
+    A string of fixed length takes `longest` bytes of the record; one of any length is dynamic, where a kernel has such.
+    """
 
     type: str
     name: str
     size: int
+    longest: int = _MAX_STRING
+    can_be_dynamic: bool = False
 
     @property
     def is_string(self) -> bool:
@@ -57,7 +73,7 @@ class SyntheticField(NamedTuple):
     @property
     def is_dynamic(self) -> bool:
         """True for what comes after the fixed part of the record."""
-        return self.is_stack or (self.is_string and _string_size(self.type) == 0)
+        return self.can_be_dynamic and (self.is_stack or (self.is_string and _string_size(self.type) == 0))
 
     @property
     def declared(self) -> str:
@@ -83,7 +99,7 @@ class SyntheticField(NamedTuple):
     @property
     def room(self) -> int:
         """How far after it the next field starts."""
-        return _MAX_STRING if self.is_string and not self.is_dynamic else _WORD
+        return self.longest if self.is_string and not self.is_dynamic else _WORD
 
 
 def _string_size(kind: str) -> int | None:
@@ -121,10 +137,61 @@ def read_field(words: list[str]) -> tuple[SyntheticField, int]:
     name, bracket, rest = written.partition("[")
     if not is_name(name):
         raise FieldFault("BAD_NAME", written)
-    field = SyntheticField(prefix + kind + bracket + rest, name, 0)
+    field = SyntheticField(prefix + kind + bracket + rest, name, 0, can_be_dynamic=True)
     size = _size(field.type)
     if size is None:
         raise FieldFault("INVALID_ARRAY_SPEC", written) if bracket else FieldFault("INVALID_TYPE", kind)
     if not size and not field.is_string and not field.is_stack:
         raise FieldFault("INVALID_TYPE", kind)
     return field._replace(size=size or _WORD), used
+
+
+def read_early_fields(words: Sequence[str], most: int, longest: int) -> list[SyntheticField]:
+    """Read the words after an event's name as fields, at most so many; a string takes `longest` bytes.
+
+    Raises OSError EINVAL.
+    """
+    fields: list[SyntheticField] = []
+    at = 0
+    while at < len(words) - 1:
+        if words[at] == ";":
+            at += 1
+            continue
+        if len(fields) == most:
+            raise refuse(errno.EINVAL)
+        field, used = _read_early(words[at:], longest)
+        fields.append(field)
+        at += used
+    if at < len(words) and words[at] != ";":
+        raise refuse(errno.EINVAL)
+    return fields
+
+
+def _read_early(words: Sequence[str], longest: int) -> tuple[SyntheticField, int]:
+    kind, written, used, prefix = words[0].removeprefix(";"), words[1], 2, ""
+    if kind == "unsigned":
+        if len(words) < 3:
+            raise refuse(errno.EINVAL)
+        prefix, kind, written, used = "unsigned ", words[1], words[2], 3
+    name, bracket, rest = written.partition("[")
+    if not bracket:
+        name = name.removesuffix(";")  # after an array it stays, as a part of the type
+    kind = prefix + kind.removeprefix(";") + bracket + rest
+    size = _NUMBERS.get(kind, 0) if kind != "bool" else 0
+    if "char[" in kind:
+        size = _early_length(kind, longest)
+    if not size:
+        raise refuse(errno.EINVAL)
+    return SyntheticField(kind, name, size, longest), used
+
+
+def _early_length(kind: str, longest: int) -> int:
+    start = kind.index("char[") + len("char[")
+    end = kind.find("]")
+    if not start <= end <= start + _MOST_DIGITS:
+        return _BAD_LENGTH
+    try:
+        size = kstrtouint(kind[start:end])
+    except OSError as error:
+        return (1 << 32) - (error.errno or errno.EINVAL)
+    return size if size <= longest else _BAD_LENGTH

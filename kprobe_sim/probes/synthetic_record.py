@@ -16,7 +16,6 @@ SyntheticValue = int | bytes  # of a field
 
 _HEAD = 8
 _WORD = 8
-_STRING_MAX = 256  # STR_VAR_LEN_MAX
 _STACK_DEPTH = 16  # HIST_STACKTRACE_DEPTH
 
 
@@ -28,11 +27,11 @@ def packed(fields: Sequence[SyntheticField], values: Sequence[SyntheticValue]) -
     for field, value in zip(fields, values, strict=True):
         text = value if isinstance(value, bytes) else b""
         if field.is_string and field.is_dynamic:
-            text = text[: _STRING_MAX - 1] + b"\0"
+            text = text[: field.longest - 1] + b"\0"
             fixed += struct.pack("<II", len(text) << 16 | start + len(data), 0)
             data += text
         elif field.is_string:
-            fixed += text[: _STRING_MAX - 1].ljust(_STRING_MAX, b"\0")
+            fixed += text[: field.longest - 1].ljust(field.longest, b"\0")
         elif field.is_stack:
             words = value[: _WORD * _STACK_DEPTH] if isinstance(value, bytes) else b""
             fixed += struct.pack("<II", len(words) << 16 | start + len(data), 0)
@@ -54,7 +53,7 @@ def text_of(name: str, fields: Sequence[SyntheticField], symbol: Symbolized) -> 
             place, size = struct.unpack_from("<HH", record, at)
             if field.is_string:
                 start = place if field.is_dynamic else at
-                value = record[start : start + _STRING_MAX].partition(b"\0")[0].decode("latin-1")
+                value = record[start : start + field.longest].partition(b"\0")[0].decode("latin-1")
             elif field.is_stack:
                 addresses = struct.iter_unpack("<Q", record[place + _WORD : place + size])  # after their number
                 value = "STACK:\n" + "".join(f"=> {symbol(address, True).decode()}\n" for (address,) in addresses)

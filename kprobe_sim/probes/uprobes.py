@@ -1,6 +1,6 @@
 """Uprobes: probes on instructions of programs (trace_uprobe.c of 6.12.117 and 7.2.13; fixtures/kinds).
 
-They are read, refused, listed and enabled; nothing that the simulated machine does hits them.
+They are put in place as their events are enabled: the youngest of an instruction is called first (consumer_add()).
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import ClassVar
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.events.dyn_event import DynEvent
 from kprobe_sim.events.event import Find
+from kprobe_sim.fetch.argument import FetchArg
 from kprobe_sim.fetch.early_argument import compile_all_early
+from kprobe_sim.fetch.evaluate import compile_arguments
 from kprobe_sim.fetch.expression import Deref, Expression, From, Scope, Source, read_expression
 from kprobe_sim.fetch.typecast import PER_CPU_POINTER, PER_CPU_READ
 from kprobe_sim.machine.machine_files import FileFacts
@@ -25,6 +27,7 @@ from kprobe_sim.probes.probe_profile import ProbeProfile
 
 _DEFAULT_GROUP = "uprobes"
 _MAX_NAME = 63
+_ADDRESS_SPACE = 1 << 64  # a program's stack may be as large as that
 _SIGN = 1 << 63  # an offset from here on counts as negative (loff_t), and so as one within the file
 
 
@@ -102,6 +105,7 @@ class Uprobes(ProbeKind[Uprobe]):
     def __init__(self, dyn_events: DynEventList) -> None:
         super().__init__(dyn_events)
         self._at: dict[tuple[object, int], dict[Uprobe, None]] = {}
+        self._in_place: dict[Uprobe, None] = {}  # oldest first
         self.profile = ProbeProfile(dyn_events.table, self.probes)
 
     def create(self, line: str, words: list[str]) -> None:
@@ -128,9 +132,7 @@ class Uprobes(ProbeKind[Uprobe]):
         own = UserSources(rejects_symbols=gates.uprobes_reject_symbols)
         scope = Scope(is_return, False, gates, own=own, stack_size=self.dyn_events.machine.profile.thread_size)
         arguments = compile_all(counted(words[2:], gates), scope)
-        event = ProbeEvent(
-            group, name, arguments, self.dyn_events.symbols, gates, is_return=is_return, switch=self._switch
-        )
+        event = self._event(group, name, arguments, is_return=is_return)
         probe = Uprobe(self, event, path, file, offset, counter)
         probe.arguments = arguments
         others = self._at.get(probe.site)
@@ -161,23 +163,46 @@ class Uprobes(ProbeKind[Uprobe]):
         is_return = head.letter == "r"
         scope = Scope(is_return, False, gates, own=own, stack_size=self.dyn_events.machine.profile.thread_size)
         arguments = compile_all_early(words[2:], scope)
-        event = ProbeEvent(
-            head.group, name, arguments, self.dyn_events.symbols, gates, is_return=is_return, switch=self._switch
-        )
+        event = self._event(head.group, name, arguments, is_return=is_return)
         probe = Uprobe(self, event, path, file, offset, 0)
         probe.arguments = arguments
         self.admit(probe)
         self._at.setdefault(probe.site, {})[probe] = None
 
+    def _event(self, group: str, name: str, arguments: tuple[FetchArg, ...], *, is_return: bool) -> ProbeEvent:
+        dyn_events = self.dyn_events
+        return ProbeEvent(
+            group,
+            name,
+            arguments,
+            dyn_events.symbols,
+            dyn_events.gates,
+            is_return=is_return,
+            in_program=True,
+            switch=self._switch,
+        )
+
     def free(self, entry: DynEvent) -> None:
         super().free(entry)
         assert isinstance(entry, Uprobe)
+        self._in_place.pop(entry, None)
         del self._at[entry.site][entry]
         if not self._at[entry.site]:
             del self._at[entry.site]
 
     def register(self, probe: Uprobe) -> None:
-        """Nothing is put in place before the event is enabled."""
+        """Make what its hits need; nothing is put in place before the event is enabled."""
+        dyn_events = self.dyn_events
+        # memory is read by copy_from_user(), which leaves zeroes where it can't, and strncpy_from_user()
+        gates = dyn_events.gates._replace(failed_kernel_read="zero", empty_user_string_is_fault=False)
+        probe.evaluate = compile_arguments(
+            probe.arguments, probe.event.start, dyn_events.symbols, gates, _ADDRESS_SPACE
+        )
+
+    def in_place(self, file: object, offset: int) -> list[Uprobe]:
+        """Return the probes on an instruction of a file, by its identity: those that are called first stand first."""
+        there = self._at.get((file, offset), ())
+        return [probe for probe in reversed(self._in_place) if probe in there]
 
     def _switch(self, event: ProbeEvent, find: Find, on: bool) -> None:
         """Raise OSError if the kernel can't put the probes of an event in place (uprobe_register)."""
@@ -187,6 +212,10 @@ class Uprobes(ProbeKind[Uprobe]):
                     raise refuse(errno.EIO)
                 if probe.file.size < probe.offset < _SIGN or probe.counter % 2:
                     raise refuse(errno.EINVAL)
+            self._in_place |= dict.fromkeys(self.of(event))  # where one is already it stays
+        elif not self.dyn_events.host.is_busy(event):
+            for probe in self.of(event):
+                self._in_place.pop(probe, None)
 
     def _file(self, path: str) -> FileFacts:
         try:

@@ -1,4 +1,4 @@
-"""The rows of kernels before 5.10: recorded when such a kernel still ran, and told by the version since."""
+"""The rows of kernels before 5.10: recorded of such a kernel, and told by the version."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kprobe_sim.builds.rows.early import EARLY
 from kprobe_sim.questions.question import Question, Unasked
 
 _REASON = (
-    "no kernel before 5.10 can be booted here: fixtures/definitions and fixtures/filters have what 3.2 to 4.19 said"
+    "no kernel before 5.10 can be had as a package: fixtures/definitions and fixtures/filters say what 3.2 to 5.4 did"
 )
 QUESTIONS: tuple[Question, ...] = ()
 UNASKED = tuple(Unasked(name, _REASON) for name in (*[row.name for row in EARLY], *EARLY_FILTERS))

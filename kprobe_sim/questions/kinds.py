@@ -106,4 +106,6 @@ QUESTIONS = (
     _defined("unmatched_is_logged", "zz", {"EINVAL": False, "EINVAL No matching dynamic event type @0": True}),
 )
 
-UNASKED: tuple[Unasked, ...] = ()
+UNASKED: tuple[Unasked, ...] = (
+    Unasked("program_depth_taken", "no place of the workload's program is known, at which it would hit a uprobe"),
+)

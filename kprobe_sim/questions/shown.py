@@ -195,6 +195,13 @@ QUESTIONS = (
     ),
 )
 
-UNASKED: tuple[Unasked, ...] = tuple(
-    Unasked(row, "only kernels differ in it that are too old to be asked") for row in ("first_language", "first_names")
+UNASKED: tuple[Unasked, ...] = (
+    *(
+        Unasked(row, "only kernels differ in it that are too old to be asked")
+        for row in ("first_language", "first_names")
+    ),
+    *(
+        Unasked(row, "function_graph at the top level would empty the trace")
+        for row in ("graph_is_user", "graph_exit_deep")
+    ),
 )

@@ -11,6 +11,11 @@ import errno
 
 from kprobe_sim.builds.rows.gate import START, Gate, since
 
+_GRAPH_OPTIONS = (
+    *("funcgraph-overrun", "funcgraph-cpu", "funcgraph-overhead", "funcgraph-proc", "funcgraph-duration"),
+    *("funcgraph-abstime", "funcgraph-irqs", "funcgraph-tail", "sleep-time", "graph-time"),
+)
+
 EARLY: tuple[Gate, ...] = (
     Gate(
         "early",
@@ -66,7 +71,7 @@ EARLY: tuple[Gate, ...] = (
     Gate(
         "unplaceable_taken",
         ((START, False), ((3, 1, 0), True), ((3, 4, 0), False)),
-        "register_kprobe() of 3.0 and 3.1; definitions 3.2 and 3.13: 'p:x jiffies'",
+        "register_kprobe() of 3.0 and 3.1, kernel_text_address() in it; definitions 3.2 and 3.13: 'p:x jiffies'",
     ),
     Gate(
         "name_in_use",
@@ -76,7 +81,11 @@ EARLY: tuple[Gate, ...] = (
     since("pointers_hashed", (4, 15, 0), "commit ad67b74d2469; definitions 3.2: 'p:x 12345'"),
     Gate("unreadable_string", ((START, "empty"), ((4, 3, 0), "fault")), "recorded traces 3.13 and 4.4: t_ustr"),
     Gate("common_padding", ((START, True), ((3, 3, 0), False)), "recorded formats 3.2 and 3.13"),
-    Gate("empty_count_refused", ((START, True), ((4, 20, 0), False)), "triggers of 4.4, 4.19 and 5.10: 'traceon:'"),
+    Gate(
+        "empty_count_refused",
+        ((START, True), ((4, 9, 229), False), ((4, 10, 0), True), ((4, 20, 0), False)),
+        "triggers of 4.4, 4.9 (by backport), 4.14, 4.19, 5.4 and 5.10: 'traceon:'",
+    ),
     Gate(
         "hist_sym_offset",
         ((START, True), ((4, 17, 0), False), ((4, 20, 0), True)),
@@ -99,7 +108,30 @@ EARLY: tuple[Gate, ...] = (
     ),
     Gate("latency_blanks", ((START, True), ((4, 4, 0), False)), "recorded traces 3.13 and 4.4: 03_opt_latency-format"),
     since("long_delays", (4, 4, 0), "recorded traces 3.13 and 4.4: 03_opt_latency-format"),
+    Gate(
+        "uptime_in_ns",
+        ((START, True), ((3, 16, 0), False)),
+        "commit 58d4e21e50ff of July 2014; recorded traces 3.13 and 4.4: 04_clock_uptime",
+    ),
+    since("preempt_resched", (3, 13, 0), "commit e5137b50a064; recorded traces 3.2 and 3.13: 09_irq_latency"),
     Gate("plain_entry", ((START, (1, 0)), ((4, 18, 0), (0, 0))), "recorded traces 4.4, 4.9, 4.14 and 4.19: 02_comms"),
+    Gate(
+        "graph_known",
+        ((START, False), ((3, 2, 0), True)),
+        "trace_functions_graph.c of 3.2.4 to 5.4.273; recorded traces 3.13, 4.4 and 4.19: 10_fgraph_*",
+    ),
+    Gate(
+        "graph_options",
+        ((START, _GRAPH_OPTIONS[:7]), ((4, 4, 0), _GRAPH_OPTIONS)),
+        "trace_functions_graph.c of 3.2.4, 3.13.10 and 4.4.11; recorded traces 3.13 and 4.4: 10_fgraph_*",
+    ),
+    since("graph_latency_apart", (5, 4, 0), "print_graph_lat_fmt() of 4.19.108 and 5.4.273; traces of 4.19 and 5.10"),
+    Gate(
+        "graph_leaf_arrow",
+        ((START, False), ((4, 9, 229), True), ((4, 10, 0), False), ((4, 14, 67), True)),
+        "print_graph_entry_leaf() of 4.4.11, 4.9.229 (by backport), 4.14.67 and 4.19.108",
+    ),
+    since("graph_arrow_letters", (4, 4, 0), "print_graph_irq() of 3.13.10 and 4.4.11"),
     Gate(
         "removed_are_unknown",
         ((START, True), ((5, 0, 0), False)),
@@ -148,8 +180,51 @@ EARLY: tuple[Gate, ...] = (
         ((START, True), ((5, 10, 0), False)),
         "a guest of 5.4.273: buffer_size_kb after writes of 1 and 96, and 1408 when expanded; 1410 on 5.10",
     ),
+    since("one_pipe", (5, 10, 0), "conformance suite on 5.4.273 and 5.10: 'trace_pipe: a second reader'"),
+    since("empty_masks", (5, 10, 0), "__bitmap_parse() of 5.4.273; conformance suite: a newline to tracing_cpumask"),
+    Gate(
+        "removed_files_read",
+        ((START, True), ((5, 10, 0), False)),
+        "conformance suite on 5.4.273 and 5.10: enable and filter that are open when their event goes",
+    ),
+    Gate(
+        "snapshot_allocates",
+        ((START, True), ((4, 9, 229), False), ((4, 10, 0), True)),
+        "a guest of 4.9.229, whose tracing_snapshot_write() lost it by backport: 1 to `snapshot`",
+    ),
     Gate("name_size", ((START, 64), ((5, 10, 0), 63)), "definitions 5.4 and 5.10: a name of 64 letters"),
     since("symbols_counted", (5, 10, 0), "definitions 5.4 and 5.10: 'p:x s_show', 'p ev do_sys_open'"),
+    since(
+        "hist_log_is_whole",
+        (5, 10, 0),
+        "fixtures/histograms 5.4 and 6.1: the log; last_cmd_set() of 5.4.273",
+    ),
+    since(
+        "hist_values_checked",
+        (5, 10, 0),
+        "fixtures/histograms 5.4 and 6.1: 'hist:keys=a:vals=b.log2'; create_val_fields() of 5.4.273",
+    ),
+    since("hist_arithmetic", (5, 16, 0), "commit bcef04415032; contains_operator() and parse_expr() of 5.4.273"),
+    since("hist_name_variables", (5, 10, 0), "create_var_field() of 5.4.273: 'x=common_pid.execname'"),
+    since("hist_actions_first", (5, 10, 0), "event_hist_trigger_func() of 5.4.273: reg(), then create_actions()"),
+    Gate(
+        "hist_frames_skipped",
+        ((START, 3), ((5, 10, 0), 2)),
+        "fixtures/histograms 5.4 and 6.1: 'hist:keys=stacktrace'; what is inlined makes the difference",
+    ),
+    since(
+        "hist_keys_ordered",
+        (5, 10, 0),
+        "cmp_entries_dup() of 5.4.273, which finds all entries greater than others; tracing_map_insert()",
+    ),
+    since(
+        "synthetic_checked",
+        (5, 10, 0),
+        "parse_synth_field() of 5.4.273; guests: 's char c[]', 's bool b', '1x u64 v'",
+    ),
+    since("synthetic_fits_by_size", (5, 10, 0), "check_synth_field() of 5.4.273"),
+    Gate("synthetic_fields", ((START, 16), ((5, 10, 0), 64)), "SYNTH_FIELDS_MAX of 5.4.273 and 6.1"),
+    Gate("synthetic_string", ((START, 32), ((5, 10, 0), 256)), "STR_VAR_LEN_MAX of 5.4.273 and 6.1"),
     Gate(
         "refused_variables_oops",
         ((START, False), ((4, 17, 0), True), ((5, 10, 0), False)),

@@ -8,7 +8,7 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from kprobe_vm.agent.channel import Channel, Request
@@ -190,6 +190,7 @@ class GuestTracefs:
         self._channel = channel
         self._root = root.rstrip("/")
         self._deadline = deadline
+        self._log: GuestFile | None = None
 
     def read(self, path: str) -> bytes:
         """Return the whole file; `OSError` (EFBIG) if that is more than 256 MiB."""
@@ -286,6 +287,30 @@ class GuestTracefs:
     def blacklist(self) -> bytes:
         """Return the list of ranges that no kprobe may be in, b"" if it isn't shown."""
         return self._of_sys("kernel/debug/kprobes/blacklist")
+
+    def kernel_log(self) -> Callable[[], list[str]]:
+        """Return a function that gives the lines which the guest's /dev/kmsg got since; none if it can't be read."""
+        try:
+            if self._log is None:
+                device = GuestTracefs(self._channel, "/dev", deadline=self._deadline)
+                self._log = device.open("kmsg", os.O_RDONLY | os.O_NONBLOCK)
+            log = self._log
+            log.lseek(0, os.SEEK_END)
+        except OSError:
+            return list
+
+        def lines() -> list[str]:
+            found: list[str] = []
+            while True:
+                try:
+                    record = log.read(8192)
+                except BrokenPipeError:  # the oldest are overwritten
+                    continue
+                except OSError:
+                    return found
+                found.append(record.partition(b";")[2].partition(b"\n")[0].decode(errors="replace"))
+
+        return lines
 
     def _of_sys(self, path: str) -> bytes:
         try:

@@ -6,15 +6,14 @@ tables, and such kernels, are found through the entry points kprobe.questions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import entry_points
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kprobe_vm.changes.kernels import NamedSide
 from kprobe_vm.changes.language import Step
 from kprobe_vm.changes.response import Response, asked
 from kprobe_vm.host.progress import Progress
-from kprobe_vm.sides.side import Side
+from kprobe_vm.sides.side import Side, installed
 
 __all__ = ["RowChange", "reasons", "row_changes", "values_of"]
 
@@ -41,7 +40,7 @@ def row_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Row
     A row that one of them hasn't counts as equal.
     """
     found = []
-    for row in _point("rows")():
+    for row in installed(GROUP, "rows")():
         if not row.steps or row.name not in before or row.name not in after:
             continue
         pair = (before[row.name], after[row.name])
@@ -55,10 +54,10 @@ def row_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Row
 def values_of(kernel: NamedSide) -> Mapping[str, Any]:
     """Return the values of all rows for a simulator; of a guest those that its answers to the questions give."""
     if kernel.is_simulated:
-        found: Mapping[str, Any] = _point("values")(kernel.profile)
+        found: Mapping[str, Any] = installed(GROUP, "values")(kernel.profile)
         return found
     side = kernel.side
-    asked: Mapping[str, Any] = _point("sim")(side.tracefs, side.workload, kernel.version).values
+    asked: Mapping[str, Any] = installed(GROUP, "sim")(side.tracefs, side.workload, kernel.version).values
     return asked
 
 
@@ -93,7 +92,7 @@ class _Altered:
     """The simulator of a kernel with a row as it isn't; raise `ValueError` if there is no such simulator."""
 
     def __init__(self, kernel: NamedSide, answers: Mapping[str, Any]) -> None:
-        self.side = Side(_point("altered")(kernel.profile, answers))
+        self.side = Side(installed(GROUP, "altered")(kernel.profile, answers))
 
     def answer(self, steps: tuple[Step, ...]) -> Response:
         """Return what it answers."""
@@ -102,11 +101,3 @@ class _Altered:
         except Exception:  # no kernel is like that: what the row leads to lacks what the build recorded for it
             self.side.reset()
             return Response("fault")
-
-
-def _point(name: str) -> Callable[..., Any]:
-    """Return what an entry point gives; raise `LookupError` if it isn't installed."""
-    for point in entry_points(group=GROUP, name=name):
-        found: Callable[..., Any] = point.load()
-        return found
-    raise LookupError(f"nothing is installed as {name!r} in the entry points {GROUP}")

@@ -10,8 +10,9 @@ from random import Random
 from kprobe_vm.comparison.difference import Difference, first_difference
 from kprobe_vm.errors import MachineClosed, MachineDied
 from kprobe_vm.generators.cases import Cases
+from kprobe_vm.generators.ways import Ways
 from kprobe_vm.sides.operation import Observed, Operation
-from kprobe_vm.sides.reference import Reference, simulated
+from kprobe_vm.sides.reference import Reference, rows_of, simulated
 
 __all__ = ["Campaign"]
 
@@ -33,9 +34,8 @@ class Campaign:
     def __init__(self, kernel: str, seed: int | str, reference: Reference) -> None:
         self._spec = f"sim:{kernel}"
         self.reference = reference
-        # 5.10 counts a fault while a probe is handled as a miss, see docs/campaign.md; it has a handler for that
-        faults_reported = "kprobe_fault_handler" not in {name for name, _ in reference.symbols.text}
-        self._cases = Cases(Random(seed), reference.symbols, faults_reported=faults_reported)
+        ways = Ways.of({name for name, _ in reference.symbols.text}, rows_of(kernel))
+        self._cases = Cases(Random(seed), reference.symbols, ways)
         self._sim = simulated(self._spec)
         self.operations = 0
         self.differences: Counter[str] = Counter()

@@ -18,6 +18,7 @@ from kprobe_vm.generators.pids import Pids
 from kprobe_vm.generators.traces import MEMORY, Traces
 from kprobe_vm.generators.triggers import Triggers
 from kprobe_vm.generators.vocabulary import CONTROL_FILES, SWITCHES
+from kprobe_vm.generators.ways import Ways
 from kprobe_vm.sides.operation import Call, Handle, List, Make, Operation, Read, Remove, Sweep, Write
 from kprobe_vm.sides.symbols import Symbols
 
@@ -36,14 +37,15 @@ class Case(NamedTuple):
 class Cases:
     """A source of random cases."""
 
-    def __init__(self, random: Random, symbols: Symbols, *, faults_reported: bool = True) -> None:
+    def __init__(self, random: Random, symbols: Symbols, ways: Ways | None = None) -> None:
+        ways = ways or Ways()
         self._random = random
         self._definitions = Definitions(random, symbols)
         self._filters = Filters(random)
-        self._traces = Traces(random, self._filters, faults_reported=faults_reported)
+        self._traces = Traces(random, self._filters, ways)
         self._triggers = Triggers(random, self._filters)
         self._kinds = Kinds(random, self._definitions, self._filters)
-        self._hists = Hists(random, self._filters)
+        self._hists = Hists(random, self._filters, ways)
         self._buffers = Buffers(random)
         self._controls = Controls(random)
         self._pids = Pids(random)

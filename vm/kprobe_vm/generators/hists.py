@@ -9,6 +9,7 @@ from random import Random
 
 from kprobe_vm.generators.filterwords import Filters
 from kprobe_vm.generators.traces import MEMORY
+from kprobe_vm.generators.ways import Ways
 from kprobe_vm.sides.operation import Call, Make, Operation, Read, Write
 
 __all__ = ["Hists"]
@@ -63,6 +64,8 @@ _EXPRESSIONS = (
     *("$", "hitcount", "a1.buckets=3", "99999999999999999999", "a1/a2", "-5", "a1-(a2)", "common_comm", "a2*-1", "arr"),
 )
 _VARIABLES = ("x", "y", "z", "v", "t", "a1", "1x", "$x", "x.y", "", "keys ", "hitcount", "x" * 70)
+_KNOWN_HEADS = ("key", "keys", "val", "vals", "values", "sort", "name", "clock", "size")
+_COMMON_VALUES = ("common_cpu", "common_pid", "common_timestamp.usecs", "__probe_ip", "common_type")
 _ACTIONS = (
     *(
         "onmax($x).save(a1)",
@@ -160,9 +163,10 @@ _SYNTHETIC = (
 class Hists:
     """A source of cases about hist triggers."""
 
-    def __init__(self, random: Random, filters: Filters) -> None:
+    def __init__(self, random: Random, filters: Filters, ways: Ways) -> None:
         self._random = random
         self._filters = filters
+        self._ways = ways
         self._set: list[str] = []
 
     def case(self) -> list[Operation]:
@@ -234,6 +238,12 @@ class Hists:
             fields.append(field + modifier)
         return fields
 
+    def _keys(self, own: Sequence[str]) -> list[str]:
+        keys = self._fields(own, (1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4), 8)
+        if not self._ways.keys_hashed or len(keys) == 1:
+            return keys
+        return [key for key in keys if not key.startswith("common_pid")] or ["a0"]  # its hash differs with the machine
+
     def _trigger(self, event: str) -> bytes:
         random = self._random
         if self._set and random.random() < 0.35:
@@ -246,14 +256,29 @@ class Hists:
         else:
             text = self._line(_OWN[event[-1]])
             self._set.append(text)
+        if self._ways.variables_oops:
+            text = self._with_known(text, _OWN[event[-1]])
         if random.random() < 0.15:
             condition = self._filters.text(("a0", "a1", "s")) if random.random() < 0.4 else b"a1 == 5"
             text += " if " + condition.decode("latin-1")
         return (text + random.choice(("", "", "\n", " "))).encode("latin-1")
 
+    @staticmethod
+    def _with_known(text: str, own: Sequence[str]) -> str:
+        """Return a trigger whose variables are of fields that the event has."""
+        known = {*own, *_COMMON_VALUES, *(f"-({name})" for name in own)} - {"s", "arr"}
+        known |= {f"{one}{sign}{other}" for one in known & {*own} for sign in "+-" for other in known & {*own}}
+        parts = text.split(":")
+        for place, part in enumerate(parts):
+            head, equals, _ = part.partition("=")
+            if equals and head not in _KNOWN_HEADS:
+                assigned = [one.partition("=") for one in part.split(",")]
+                parts[place] = ",".join(f"{name}={value if value in known else 'a0'}" for name, _, value in assigned)
+        return ":".join(parts)
+
     def _line(self, own: Sequence[str]) -> str:
         random = self._random
-        keys = self._fields(own, (1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4), 8)
+        keys = self._keys(own)
         parts = [f"{self._one(('keys', 'key', 'Keys', 'keyss'), 2, 0.98)}={','.join(keys)}"]
         if random.random() < 0.4:
             values = ",".join(self._fields(own, (1, 1, 1, 1, 2, 2, 2, 3), 5))

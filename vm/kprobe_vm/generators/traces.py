@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from kprobe_vm.generators.filterwords import Filters
+from kprobe_vm.generators.ways import Ways
 from kprobe_vm.sides.operation import OURS, Call, Operation, Read, Write
 
 __all__ = ["MEMORY", "WIPE", "Traces", "zeros_on_scratch_page"]
@@ -16,10 +17,10 @@ WIPE = Call("fadvise", (-2, MEMORY, 0, 0, b"\0" * 1024))
 class Traces:
     """A source of probes whose events can be predicted."""
 
-    def __init__(self, random: Random, filters: Filters, *, faults_reported: bool = True) -> None:
+    def __init__(self, random: Random, filters: Filters, ways: Ways) -> None:
         self._random = random
         self._filters = filters
-        self._faults_reported = faults_reported  # a failed read is no miss: not so on 5.10
+        self._faults_reported = not ways.faults_missed
 
     def case(self) -> list[Operation]:
         """Return probes on a function with arguments of all kinds, and calls of it."""

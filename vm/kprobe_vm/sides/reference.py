@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
+from typing import Any
 
-from kprobe_vm.sides.side import Side, open_backend, open_backend_workload
+from kprobe_vm.sides.side import Side, installed, open_backend, open_backend_workload
 from kprobe_vm.sides.symbols import Symbols
 
-__all__ = ["Reference", "release_of", "simulated"]
+__all__ = ["Reference", "release_of", "rows_of", "simulated"]
 
 
 def release_of(kernel: str) -> str:
     """Return the release of the build that a kernel's simulator stands for; raise `ValueError` if there is none."""
     with closing(open_backend("kprobe.tracefs", f"sim:{kernel}")) as tracefs:
         return str(tracefs.kernel.release)
+
+
+def rows_of(kernel: str) -> Mapping[str, Any]:
+    """Return the rows of the gate tables for a kernel's simulator, by name."""
+    found: Mapping[str, Any] = installed("kprobe.questions", "values")(kernel)
+    return found
 
 
 def simulated(spec: str) -> Side:

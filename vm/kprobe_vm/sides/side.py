@@ -13,7 +13,7 @@ from typing import Any
 from kprobe_vm.sides.operation import PID, Handle, Make, Observed, Operation, Outcome, Write, perform
 from kprobe_vm.sides.oracle import Oracle
 
-__all__ = ["Side", "open_backend", "open_backend_workload"]
+__all__ = ["Side", "installed", "open_backend", "open_backend_workload"]
 
 _PIDS = ("set_event_pid", "set_event_notrace_pid")
 _LISTS = ("set_event", *_PIDS, "error_log")
@@ -24,7 +24,7 @@ _VALUES = (
 _REMEMBERED = (
     *("enable", "header_event", "header_page", "sched/enable", "sched/filter", "syscalls/enable", "syscalls/filter"),
 )
-_HASHED = re.compile(rb"0x00000000[0-9a-f]{8}")
+_HASHED = re.compile(rb"0x(?:00000000[0-9a-f]{8}|\(____ptrval____\))")  # the latter as long as a kernel has no key
 _ID = re.compile(rb"(?m)^ID: (\d+)$")
 _LOGGED = re.compile(rb"(?m)^\[ *\d+\.\d{6}\] ")
 # comm-pid, CPU, flags, time of a trace line; the marks are written by some task of either side
@@ -52,9 +52,14 @@ _PLACEHOLDER = re.compile(rb"\x01(0x[0-9a-f]+)\x02")
 def open_backend(group: str, spec: str) -> Any:
     """Open what the entry point of a spec's kind gives: ("kprobe.tracefs", "sim:6.1")."""
     kind, _, argument = spec.partition(":")
-    if (opener := _opener(group, kind)) is None:
-        raise LookupError(f"nothing is installed as {kind!r} in the entry points {group}")
-    return opener(argument)
+    return installed(group, kind)(argument)
+
+
+def installed(group: str, name: str) -> Callable[..., Any]:
+    """Return what an entry point gives; raise `LookupError` if it isn't installed."""
+    if (found := _opener(group, name)) is None:
+        raise LookupError(f"nothing is installed as {name!r} in the entry points {group}")
+    return found
 
 
 def open_backend_workload(tracefs: Any) -> Any:
@@ -64,8 +69,8 @@ def open_backend_workload(tracefs: Any) -> Any:
 
 
 @functools.cache  # a campaign opens simulators by the hundred, and what is installed stays
-def _opener(group: str, kind: str) -> Callable[[Any], Any] | None:
-    opener: Callable[[Any], Any] | None = None
+def _opener(group: str, kind: str) -> Callable[..., Any] | None:
+    opener: Callable[..., Any] | None = None
     for point in entry_points(group=group, name=kind):
         opener = opener or point.load()
     return opener
