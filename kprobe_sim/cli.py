@@ -70,10 +70,9 @@ def _command(argv: list[str], loaded: Callable[[], None]) -> int:
     if verb == "replay":
         from kprobe_sim.replays.command import replay
 
-        document = None if arguments.list else arguments.document
-        if document is None and not arguments.list:
+        if arguments.document is None and not arguments.list:
             parser.error("replay: a DOCUMENT is needed: kprobe-sim replay --list")
-        return replay(document, arguments.listing, is_fast=arguments.fast)
+        return replay(arguments.document, arguments.listing, is_list=arguments.list, is_fast=arguments.fast)
     if verb == "record-local":
         from kprobe_sim.own_kernel import record_local
 

@@ -4,7 +4,9 @@
 
 By rule: a command is what follows a prompt or begins a line with echo, cat, ls or mount; a trace line is what has a
 task, a CPU and a time.  Each command must be an item's or a listing's, each trace line one of a listing's expected
-text, in the same number.  Which text is which document is known by its checksum: fixtures/seeds/documents.toml.
+text, in the same number; each listing's whole text must be in the document, blanks folded, each item's fact in the
+lines that the item names; and each line must be some item's, but for those of which there is nothing to show.  Which
+text is which document is known by its checksum, and which lines these are: fixtures/seeds/documents.toml.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ SEEDS = Path(__file__).parents[1] / "fixtures" / "seeds"
 _STAMP = re.compile(r"(?:(?<=\s)|^)\S+-\d+\s+\[\d{3}\]\s+(?:[a-zA-Z.0-9]{4}\s+)?\d+\.\d{6}: ")
 _OF_A_LINE = re.compile(r"^(?:root@d610>)?[ #]*((?:\./kprobe|echo|cat|ls|mount) .*)$", re.MULTILINE)
 _WITHIN = re.compile(r"# (\./kprobe .*?) (?:Tracing kprobe|name: |USAGE|You can)")
+_SPAN = re.compile(r"lines? (\d+)(?:-(\d+))?")
 _GOES_ON = re.compile(r"\\\n\s*")
 LOST = " <stack trace>"  # what the page of one document took for a tag
 
@@ -76,13 +79,40 @@ def left_out(name: str, text: str) -> Iterator[str]:
             yield f"{name}: trace line: {line[:100]}"
 
 
+def span(where: str) -> range:
+    """Return the numbers of the lines that "line 3" or "lines 3-5" names; none for another place."""
+    found = _SPAN.fullmatch(where)
+    return range(int(found[1]), int(found[2] or found[1]) + 1) if found else range(0)
+
+
+def unaccounted(name: str, text: str) -> Iterator[str]:
+    """Say which lines of a document no item has, and which facts and listings aren't in its text."""
+    lines = text.split("\n")
+    ours = [item for item in items() if item["document"] == name]
+    for item in ours:
+        rows = span(item["where"])
+        place = "\n".join(lines[row - 1] for row in rows) if rows else text
+        if "fact" in item and folded(item["fact"]) not in folded(_GOES_ON.sub(" ", place)):
+            yield f"{name}: item {item['number']}: not in {item['where']}: {item['fact']}"
+    for listing in listings(name):
+        if folded(listing.expected.replace(LOST, "")) not in folded(_GOES_ON.sub(" ", text)):
+            yield f"{name}: listing {listing.name}: not in the text"
+    if len(lines) < 3:  # all in one: items name the command that they come after
+        return
+    known = {row for item in ours for row in span(item["where"])}
+    known |= {row for rows, _ in documents()[name].get("nothing", []) for row in span(f"lines {rows}")}
+    for row, line in enumerate(lines, 1):
+        if line.strip() and row not in known:
+            yield f"{name}: line {row}: no item: {line.strip()[:80]}"
+
+
 def main(directory: Path) -> int:
     """Look at all texts in a directory; return 1 if something is left out or a document isn't there."""
     texts = {hashlib.sha256(path.read_bytes()).hexdigest(): path.read_text("utf-8") for path in directory.glob("*.txt")}
     wrong = []
     for name, facts in documents().items():
         text = texts.get(facts["sha256"])
-        wrong += [f"{name}: not in {directory}"] if text is None else list(left_out(name, text))
+        wrong += [f"{name}: not in {directory}"] if text is None else [*left_out(name, text), *unaccounted(name, text)]
         if text is not None:
             print(f"{name}: {len(commands(text))} commands, {len(trace_lines(text))} trace lines")
     print(*wrong, sep="\n")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import os
+import signal
+import threading
 import time
 from collections.abc import Callable
 from types import MappingProxyType
@@ -21,6 +24,9 @@ class ListingTracefs(SimTracefs[SimulatedKernel]):
 
     Whoever reads trace_pipe sees each call of the activity as it is made, at the pace of the listing's times unless
     `is_fast`; after the last `end` is called, once.  `early` calls are made before `trace` is read first.
+
+    `is_interrupted` is set when SIGINT comes while it waits for the next call: it goes to whoever handles that, and no
+    further call is made.
     """
 
     def __init__(self, listing: Listing, end: Callable[[], None], *, is_fast: bool) -> None:
@@ -31,6 +37,7 @@ class ListingTracefs(SimTracefs[SimulatedKernel]):
         self._end: Callable[[], None] | None = end
         self._is_fast = is_fast
         self._last: int | None = None  # when the last call was, in ns
+        self.is_interrupted = False
 
     def has_function(self, name: str) -> bool:
         """Return whether available_filter_functions has a function of that name."""
@@ -50,24 +57,26 @@ class ListingTracefs(SimTracefs[SimulatedKernel]):
         return _Stream(self, super().stream(path))
 
     def go_on(self) -> bool:
-        """Make the next call; False if there was none left."""
-        if not self._steps:
+        """Make the next call; False if there is none left, or SIGINT came before it."""
+        if self.is_interrupted or not self._steps:
             return False
         step = self._steps.pop(0)
         self._wait(step)
+        if self.is_interrupted:
+            return False
         step.take(self.kernel, step.options)
         return True
 
     def end(self) -> None:
         """Say, once, that all calls are made."""
-        if self._end is not None:
+        if self._end is not None and not self.is_interrupted:
             self._end()
             self._end = None
 
     def _wait(self, step: Step) -> None:
         at = step.options["at"]
         if self._last is not None and not self._is_fast:
-            time.sleep(max(0, at - self._last) / _NS)
+            self.is_interrupted = not pause(max(0, at - self._last) / _NS)
         self._last = at
 
 
@@ -105,3 +114,21 @@ def kernel_of(listing: Listing) -> SimulatedKernel:
         build.__dict__.update(listing.facts)
         build.__dict__["answers"] = MappingProxyType({**build.answers, **listing.answers})
     return SimulatedKernel(build, cpus=listing.cpus)
+
+
+def pause(seconds: float) -> bool:
+    """Wait; return False at once if SIGINT comes, after it was handled by whoever handles it.
+
+    Otherwise a handler that only notes the signal would have the wait go on to its end.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        time.sleep(seconds)
+        return True
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        came = signal.sigtimedwait((signal.SIGINT,), seconds) is not None
+        if came:
+            os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return not came

@@ -87,10 +87,18 @@ def _text(buffer: Any) -> io.TextIOWrapper:
     return io.TextIOWrapper(buffer, "utf-8", "surrogateescape", write_through=True)
 
 
-def play(listing: Listing, write: Callable[[bytes], None], *, is_fast: bool = True) -> int:
+def play(
+    listing: Listing,
+    write: Callable[[bytes], None],
+    typed: Callable[[str], None] = lambda _: None,
+    *,
+    is_fast: bool = True,
+) -> int:
     """Play a listing; `write` is given what its terminal shows.  Return how many lines came after its end.
 
-    It plays at the pace of the listing's times, or at once.  Raises ValueError where its kernel can't be simulated.
+    `typed` is given each command before it is run; all of them at first where something else is run in their place.  It
+    plays at the pace of the listing's times, or at once.  Raises ValueError where its kernel can't be simulated, and
+    KeyboardInterrupt when SIGINT came, also where `kprobe` ended its trace by that.
     """
     screen = Screen(listing, write)
     interrupts = listing.run[-1].startswith("./kprobe")
@@ -98,6 +106,9 @@ def play(listing: Listing, write: Callable[[bytes], None], *, is_fast: bool = Tr
     def end() -> None:
         if listing.ends == "^C":
             screen.write(_INTERRUPT)
+            if listing.expected.endswith("^C\n"):  # the document leaves out what the program says then
+                screen.write(b"\n")
+                screen.is_over = True
         elif listing.ends == "cut":
             screen.is_over = True
         if listing.ends and interrupts:
@@ -107,12 +118,23 @@ def play(listing: Listing, write: Callable[[bytes], None], *, is_fast: bool = Tr
     shell = Shell(tracefs, screen.write, _kprobe, listing.made)
     out, err = _text(screen), _text(_Words(screen))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        for number, line in enumerate(listing.run, 1):
-            shell.run(line)
-            if number == listing.plays:
-                while tracefs.go_on():
-                    pass
+        _run_all(listing, tracefs, shell, typed)
     return screen.unseen
+
+
+def _run_all(listing: Listing, tracefs: ListingTracefs, shell: Shell, typed: Callable[[str], None]) -> None:
+    is_typed = listing.run == listing.commands
+    for line in () if is_typed else listing.commands:
+        typed(line)
+    for number, line in enumerate(listing.run, 1):
+        if is_typed:
+            typed(line)
+        shell.run(line)
+        if tracefs.is_interrupted:
+            raise KeyboardInterrupt
+        if number == listing.plays:
+            while tracefs.go_on():
+                pass
 
 
 def _kprobe() -> Command:

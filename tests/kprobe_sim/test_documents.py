@@ -54,7 +54,7 @@ def test_none_is_missing(tool: ModuleType) -> None:
     assert sorted(known) == documents()
     count = Counter(item["document"] for item in tool.items())
     assert {name: facts["items"] for name, facts in known.items()} == count
-    assert count.total() == 162
+    assert count.total() == 172
     assert {name: facts["listings"] for name, facts in known.items()} == {
         name: len(listings(name)) for name in documents()
     }
@@ -69,7 +69,7 @@ def test_what_can_not_be_shown_yet(tool: ModuleType) -> None:
     differing = {f"replay:{one.path}" for name in documents() for one in listings(name) if one.differs}
     found = [(item["number"], item["shown"][0]) for item in tool.items() if differing & {*item["shown"]}]
     assert differing == {"replay:perf-tools-examples/17-usage"}
-    assert found == [(153, "tests/kprobe_sim/expose/test_perf_tools.py::test_usage")]
+    assert found == [(162, "tests/kprobe_sim/expose/test_perf_tools.py::test_usage")]
 
 
 def test_what_the_documents_have_is_there(tool: ModuleType) -> None:
@@ -110,4 +110,16 @@ def test_the_examples_of_wind_river_are_taken() -> None:
         "r1:kprobes/myretprobe do_sys_open arg1=$retval",
         "r1:kprobes/fork_retprobe _do_fork arg1=$retval",
         "r1:kprobes/do_dentry_openprobe do_dentry_open arg1=$retval",
+    ]
+
+
+def test_what_an_item_or_the_text_lacks_is_found(tool: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    title, *others = ["a title", "", "echo one > two", "cat three", "and more"]
+    item = {"number": 1, "document": "lwn-2009", "where": "lines 3-4", "fact": "cat four"}
+    monkeypatch.setattr(tool, "items", lambda: [item])
+    monkeypatch.setattr(tool, "documents", lambda: {"lwn-2009": {"nothing": [["1", "a title"]]}})
+    assert list(tool.unaccounted("lwn-2009", "\n".join([title, *others]))) == [
+        "lwn-2009: item 1: not in lines 3-4: cat four",
+        "lwn-2009: listing 01-trace: not in the text",
+        "lwn-2009: line 5: no item: and more",
     ]
