@@ -141,6 +141,8 @@ def _facility(path: str, lacking: Mapping[str, str]) -> str:
         parts = parts[2:] or [""]
     if parts[:3] == ["events", "ftrace", "raw_data"]:
         parts = ["trace_marker_raw"]
+    if parts == ["stack_max_size"]:  # CONFIG_STACK_TRACER brings both
+        parts = ["stack_trace"]
     if parts[0] in lacking:
         return parts[0]
     own = f"events/…/{parts[-1]}"

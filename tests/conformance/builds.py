@@ -10,6 +10,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from kprobe_sim.builds.filter_gates import filter_gates_of
+from kprobe_sim.builds.gates import gates_of
 from kprobe_sim.builds.portable import installed
 from kprobe_sim.builds.profile import Profile, available, load, profiles_in
 from kprobe_vm.recording.functions import NEWEST
@@ -81,12 +83,17 @@ class Build(NamedTuple):
     opens_return_long: bool = True  # do_sys_openat2 gives all 64 bits of a refusal, not those of an int
 
 
-_INSIDE = {(0x49, 0): "d.Z. ", (0x48, 0xFF): "..Zff ", (1, 0): "d... "}  # by the answer "breakpoint": flags and depth
+_INSIDE = {
+    (0x49, 0): "d.Z. ",
+    (0x48, 0xFF): "..Zff ",
+    (1, 0): "d... ",
+    (9, 0): "d.h. ",
+}  # by the gate "breakpoint": flags and depth
 
 
 def build_of(profile: Profile) -> Build:
     """Return the facts of a build as its profile has them."""
-    chains, answers = profile.chains, profile.answers
+    chains = profile.chains
     trampoline, _, _ = chains["returning"][-1].partition("+")
     opening, forking, advising = chains.get("functions", NEWEST)
     opens = _address(profile, opening)
@@ -103,10 +110,10 @@ def build_of(profile: Profile) -> Build:
         stack=(calls, enters),
         boundary=next(offset for offset in range(first + 1, 64) if profile.symbols.is_boundary(opens + offset)),
         banner=f"{profile.banner}\n",
-        dangling=not answers["incomplete_refused"],
+        dangling=not filter_gates_of(profile).incomplete_refused,
         extends_sign=chains["registers_whole"],
         trampoline=_place(profile, f"{trampoline}+0x0"),
-        inside=_INSIDE[tuple(answers["breakpoint"])],
+        inside=_INSIDE[gates_of(profile).breakpoint],
         opens_return_long=returned is None or returned.returns.size == 8,
     )
 

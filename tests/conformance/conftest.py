@@ -15,6 +15,7 @@ from kprobe_sim.testing.unsupported import REASON, has_function
 from kprobe_vm.recording.functions import KINDS, NEWEST
 
 from .builds import Answered, Build, build_of, recorded_of
+from .older import about as about_older
 from .renamed import Renamed
 
 T = TypeVar("T")
@@ -64,9 +65,16 @@ def _name_functions(item: Any, spec: str, tracefs: Any) -> None:
             if name in about:
                 notes: Any = item.config.pluginmanager.getplugin("kprobe unsupported")
                 notes.is_about(f"function {name} (not in this kernel)")
+    if renamed is not None and (what := about_older(item.originalname, _readme(tracefs))):
+        unsupported: Any = item.config.pluginmanager.getplugin("kprobe unsupported")
+        unsupported.is_about(what)
     if renamed is not None:
         item.obj = renamed.of(item.obj)
         item.funcargs |= {name: renamed.of(value) for name, value in words.items() if name in item.funcargs}
+
+
+def _readme(tracefs: Any) -> str:
+    return str(tracefs.read("README").decode()) if tracefs.exists("README") else ""
 
 
 def _known_names(config: Any, spec: str, tracefs: Any) -> tuple[Renamed | None, list[str]]:

@@ -449,6 +449,8 @@ CASES: dict[str, tuple[Callable[[Calls], Any], object]] = {
 
 # {case: {text of a kernel's README: what comes}}: the last one whose text the README has
 BY_README: dict[str, dict[str, object]] = {
+    "probe: read after its removal": {"": b"0\n", "%return": "ENODEV"},
+    "trace_pipe: a second reader": {"": 1, "%return": "EBUSY"},
     "probe: no such symbol": {"": "ENOENT", "<argname>": "EINVAL"},  # 6.5
     "probe: its directory is there at once": {
         "": ["False", "enable", "filter", "format", "id", "trigger"],

@@ -210,6 +210,13 @@ def test_memory_at_a_symbol(tracefs: Any, workload: Any, build: Build) -> None:
     assert printed == f'a="{banner}" b="{banner[6:]}" c=0x756e694c d={{76,105,110,117,120}}'
 
 
+def test_memory_at_an_address(tracefs: Any, workload: Any, build: Build) -> None:
+    lines = [line.split() for line in tracefs.kallsyms().decode().splitlines()]
+    address = next(int(line[0], 16) for line in lines if line[2:] == ["linux_banner"])
+    printed = fetch(tracefs, workload, f"a=@{address:#x}:string b=@{address + 6:#x}:string c=@{address:#x}:x32")
+    assert printed == f'a="{build.banner}" b="{build.banner[6:]}" c=0x756e694c'
+
+
 def test_numbers_that_cannot_be_read(tracefs: Any, workload: Any, choose: Any) -> None:
     """At a kernel address the register that was to be loaded is stored; else, and for a byte, what was there stays."""
     kernel = "@0xffffffffffe00000"

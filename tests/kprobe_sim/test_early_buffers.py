@@ -33,3 +33,11 @@ def test_bytes_of_events_that_were_read_one_by_one(series: str, left: bytes) -> 
         assert pipe.read(0).count(b"tracing_mark_write: zzz") == 1
     tracefs.write("trace_marker", b"z" * 1024)
     assert left in tracefs.read("per_cpu/cpu0/stats")
+
+
+@pytest.mark.parametrize(("series", "state"), [("4.9", b"freed"), ("4.14", b"allocated")])
+def test_a_snapshot_that_is_asked_for(series: str, state: bytes) -> None:
+    """A guest of 4.9.229 says so; its triggers do make room."""
+    tracefs = SimulatedKernel(series).tracefs
+    tracefs.write("snapshot", b"1")
+    assert b"# * Snapshot is %b *" % state in tracefs.read("snapshot")

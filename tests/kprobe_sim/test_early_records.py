@@ -44,7 +44,7 @@ def hits(text: bytes) -> Iterator[Hit]:
         flags = (match["flags"] or b"").decode()
         context = None
         if flags:
-            kind = {"h": 8, "s": 16, ".": 0}[flags[2]]
+            kind = {"h": 8, "s": 16, "H": 24, ".": 0}[flags[2]]
             context = ((flags[0] == "d") | NEED[flags[1]] | kind, int(flags[3].replace(".", "0")))
         name = b"\0" if match["comm"].strip() == b"" else match["comm"].lstrip(b" ")
         task = Task(int(match["pid"]), name)

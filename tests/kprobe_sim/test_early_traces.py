@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kprobe_sim import SimulatedKernel, Task
+from kprobe_sim.machine.clock import TSC_KHZ
 
 from . import played
 from .played import Call
@@ -69,8 +70,8 @@ def replay(kernel: SimulatedKernel, text: bytes) -> None:
     played.play(kernel, calls(text, kernel.profile.series), "do_sys_open", ARGUMENT)
 
 
-def traced(series: str, options: list[str], clock: str = "local") -> SimulatedKernel:
-    kernel = SimulatedKernel(series, cpus=1 if series == "4.9" else 2)
+def traced(series: str, options: list[str], clock: str = "local", *, tsc_khz: int = TSC_KHZ) -> SimulatedKernel:
+    kernel = SimulatedKernel(series, cpus=1 if series == "4.9" else 2, tsc_khz=tsc_khz)
     kernel.tracefs.write(
         "kprobe_events", f"p:ent do_sys_open dfd=%di:s32 s=+0(%si):string flags=%dx:{FLAGS[series]}".encode()
     )

@@ -9,9 +9,8 @@ import pytest
 
 from kprobe_sim import SimulatedKernel
 
-from .played import play
-from .test_early_records import enable_only, hits, opened, opens, probed, shown
-from .test_early_traces import ARGUMENT, calls, plain, replay, traced
+from .test_early_records import enable_only, hits, opens
+from .test_early_traces import calls, plain, replay, traced
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 OLD = ("3.2", "3.13", "4.4", "4.19")
@@ -29,7 +28,7 @@ def recorded(series: str, name: str) -> bytes:
     return (place if place.exists() else FIXTURES / "text" / series / f"{name}.trace").read_bytes()
 
 
-@pytest.mark.parametrize("tracer", ["", "function", "nop"])
+@pytest.mark.parametrize("tracer", ["", "function", "function_graph", "nop"])
 @pytest.mark.parametrize("series", OLD)
 def test_an_empty_trace(series: str, tracer: str) -> None:
     kernel = SimulatedKernel(series, cpus=2)
@@ -49,7 +48,7 @@ def test_an_empty_trace_by_another_clock(clock: str) -> None:
 
 
 def test_nothing_hit_a_probe_on_a_program() -> None:
-    """The list of probes on programs was empty on 3.13; 4.4 and 4.19 have hits, which aren't simulated."""
+    """The list of probes on programs was empty on 3.13; of 4.4 and 4.19 see test_program_hits.py."""
     assert SimulatedKernel("3.13", cpus=2).tracefs.read("trace") == recorded("3.13", "16_uprobe2")
 
 
@@ -116,28 +115,6 @@ def test_stacks_without_offsets(series: str) -> None:
         return plain(re.sub(rb"[0-9]+\.[0-9]+: <stack trace>", b"<stack trace>", text))
 
     assert unstamped(kernel.tracefs.read("trace")) == unstamped(text)
-
-
-@pytest.mark.parametrize("series", WITH_INSTANCES)
-def test_the_counter_in_latency_format(series: str) -> None:
-    text = recorded(series, "04_clock_counter_latency")
-    kernel = traced(series, ["latency-format"], "counter")
-    replay(kernel, recorded(series, "04_clock_counter"))
-    kernel.top.started = 1  # one count before the first that was recorded
-    assert plain(kernel.tracefs.read("trace")) == plain(text)
-
-
-@pytest.mark.parametrize(("series", "began"), [("4.4", 2925), ("4.19", 4182)])
-def test_ticks_in_both_formats(series: str, began: int) -> None:
-    """The clock uptime, of 250 ticks a second; latencies are relative to when it was chosen."""
-    kernel = traced(series, [], "uptime")
-    text = recorded(series, "04_clock_uptime")
-    made = [call._replace(at=call.at // 10**9 * 10**9 // 250) for call in calls(text)]
-    play(kernel, made, "do_sys_open", ARGUMENT)
-    assert plain(kernel.tracefs.read("trace")) == plain(text)
-    kernel.top.started = began
-    kernel.tracefs.write("trace_options", b"latency-format")
-    assert plain(kernel.tracefs.read("trace")) == plain(recorded(series, "04_clock_uptime_latency"))
 
 
 def fill_rings(kernel: SimulatedKernel, beyond: int = 0) -> None:
@@ -225,44 +202,3 @@ def test_a_trace_after_a_reader_emptied_full_rings(series: str) -> None:
             stream.read(1)
     replay(kernel, text)
     assert plain(kernel.tracefs.read("trace")) == plain(text)
-
-
-PREEMPTED = {"3.2": 512, "3.13": 1024, "4.4": 2048, "4.19": 256}  # in prev_state, shown as +
-STATES = {b"R": 0, b"S": 1, b"D": 2, b"x": 64}
-STATES_4_19 = {b"Z": 32, b"I": 128}
-SWITCH = re.compile(
-    rb"prev_comm=(.*) prev_pid=(\d+) prev_prio=(\d+) prev_state=(\w)(\+?) ==> "
-    rb"next_comm=(.*) next_pid=(\d+) next_prio=(\d+)"
-)
-
-
-@pytest.mark.parametrize("series", OLD)
-def test_switches_between_opens(series: str) -> None:
-    """Of the other events of the scheduler no format was recorded: their lines are left out."""
-    text = recorded(series, "08_sched")
-    text = b"".join(line for line in text.splitlines(keepends=True) if not re.search(rb" sched_(wakeup|process)", line))
-    states = STATES | STATES_4_19 if series == "4.19" else STATES
-    kernel = SimulatedKernel(series, cpus=2)
-    probed(kernel, series)
-    kernel.tracefs.write("events/sched/sched_switch/enable", b"1")
-    for hit in hits(text):
-        if hit.event != "sched_switch":
-            opened(kernel, hit, hit.task)
-            continue
-        found = SWITCH.fullmatch(hit.rest)
-        assert found is not None
-        fields = {
-            "prev_comm": found[1],
-            "prev_pid": int(found[2]),
-            "prev_prio": int(found[3]),
-            "prev_state": states[found[4]] | (PREEMPTED[series] if found[5] else 0),
-            "next_comm": found[6],
-            "next_pid": int(found[7]),
-            "next_prio": int(found[8]),
-        }
-        flags, count = hit.context or (None, None)
-        kernel.emit(
-            "sched/sched_switch", task=hit.task, fields=fields, cpu=hit.cpu, at=hit.at, flags=flags, preempt_count=count
-        )
-    assert text.count(b" sched_switch: ") == {"3.2": 23, "3.13": 27, "4.4": 31, "4.19": 19}[series]
-    assert shown(kernel.tracefs.read("trace")) == shown(text)

@@ -54,7 +54,7 @@ def refusal(kernel: SimulatedKernel, line: str) -> int | None:
 @pytest.mark.parametrize(
     ("line", "shown"),
     [
-        ("p do_sys_open", "p do_sys_open+0"),
+        ("p do_sys_open", "p:p_do_sys_open_0 do_sys_open+0"),
         ("p:x do_sys_open a0 a16", "p:x do_sys_open+0 a0=a0 a16=a16"),
         ("p:x sys_open+0x1b", "p:x sys_open+27"),
         ("p:x 0xffffffff810e5000", "p:x 0xffffffff810e5000"),
@@ -67,7 +67,7 @@ def refusal(kernel: SimulatedKernel, line: str) -> int | None:
         ("p:x do_sys_open s=+0(%si):string", "p:x do_sys_open+0 s=+0(%si)"),  # what follows a brace isn't looked at
         ("r:x do_sys_open rv ra", "r:x do_sys_open+0 rv=rv ra=ra"),
         ("r:x do_sys_open+0 $", None),
-        ("r do_sys_open a=rv # a comment", "r do_sys_open+0 a=rv"),
+        ("r do_sys_open a=rv # a comment", "r:r_do_sys_open_0 do_sys_open+0 a=rv"),
     ],
 )
 def test_what_is_taken_is_shown(kernel: SimulatedKernel, line: str, shown: str | None) -> None:
@@ -86,6 +86,7 @@ def test_what_is_taken_is_shown(kernel: SimulatedKernel, line: str, shown: str |
         ("p:x no_such_function", errno.EINVAL),
         ("p:x do_sys_open+1", errno.EINVAL),  # within an instruction
         ("p:x sys_open+0x1a", errno.EINVAL),
+        ("p:x kretprobe_trampoline", errno.EINVAL),  # one of the __kprobes functions, in which nothing can be probed
         ("r:x do_sys_open+4", errno.EINVAL),
         ("r:x 0xffffffff810e5000", errno.EINVAL),
         ("p:x do_sys_open rv", errno.EINVAL),  # only for return probes
@@ -128,9 +129,26 @@ def test_an_event_has_its_directory_and_begins_at_once(kernel: SimulatedKernel) 
     assert tracefs.read("kprobe_profile").decode().split() == ["myprobe", "1", "0"]
 
 
-def test_an_event_without_a_name_has_none_and_is_traced(kernel: SimulatedKernel) -> None:
+@pytest.mark.parametrize("profile", ["2009", "2009-v13"])
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("p do_sys_open", "p_do_sys_open_0"),
+        ("p sys_open+0x1b", "p_sys_open_27"),
+        ("r do_sys_open rv", "r_do_sys_open_0"),
+        ("p 0xffffffff810e5000", "p_0xffffffff810e5000"),
+    ],
+)
+def test_a_name_is_made_of_the_place(profile: str, line: str, name: str) -> None:
+    kernel = SimulatedKernel(profile)
+    kernel.tracefs.write("kprobe_events", f"{line}\n".encode())
+    assert kernel.tracefs.read("kprobe_events").decode().split()[0] == f"{line[0]}:{name}"
+    assert kernel.tracefs.listdir("events/kprobes") == [name]
+    assert sorted(kernel.tracefs.listdir(f"events/kprobes/{name}")) == ["enabled", "filter", "format", "id"]
+
+
+def test_an_event_with_a_made_name_is_traced(kernel: SimulatedKernel) -> None:
     kernel.tracefs.write("kprobe_events", b"p do_sys_open\n")
-    assert kernel.tracefs.listdir("events") == []
     work(kernel)
     assert kernel.tracefs.read("trace").decode() == (
         HEADER + "           <...>-1447  [001] 1038282.286885: do_sys_open+0x0/0xd6:\n"
@@ -176,6 +194,24 @@ def test_memory_and_symbols_that_are_not_there_read_0(kernel: SimulatedKernel) -
     kernel.call("do_sys_open", task=TASK, args=(0, 0x1000), memory={0x1008: (0x1234).to_bytes(8, "little")}, at=10**9)
     assert kernel.tracefs.read("trace").decode().splitlines()[-1] == (
         "           <...>-1447  [000]     1.000000: do_sys_open+0x0/0xd6: a=0 b=0 c=0 d=1234"
+    )
+
+
+def test_memory_of_the_kernel(kernel: SimulatedKernel) -> None:
+    line = b"p:x do_sys_open a=@0xffffffff81300000 b=@do_sys_open+8 c=-16(%si) d=+8(+0(a1)) e=%si\n"
+    kernel.tracefs.write("kprobe_events", line)
+    memory = {
+        0xFFFFFFFF81300000: 0x1122334455667788,
+        0xFFFFFFFF810E5008: 0xCAFE,
+        0xFF0: 0xBEEF,
+        0x1000: 0x2000,
+        0x2008: 0xF00D,
+    }
+    words = {address: value.to_bytes(8, "little") for address, value in memory.items()}
+    kernel.call("do_sys_open", task=TASK, args=(0, 0x1000), memory=words, at=10**9)
+    assert kernel.tracefs.read("trace").decode().splitlines()[-1] == (
+        "           <...>-1447  [000]     1.000000: do_sys_open+0x0/0xd6: "
+        "a=1122334455667788 b=cafe c=beef d=f00d e=1000"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 
@@ -9,6 +10,7 @@ import pexpect
 import pytest
 
 from kprobe.cli import main
+from kprobe.errors import NotABoundary, Refused
 from kprobe.session import Tracer
 from kprobe_sim import SimulatedKernel
 
@@ -38,6 +40,11 @@ def session(*arguments: str) -> pexpect.spawn[str]:
             "sim:2009-v13",
             "p:myprobe do_sys_open a0 a1 a2 a3",
             r"do_sys_open\+0x0/0xd6: 0xffffff9c 0x[0-9a-f]+ 0x[0-9a-f]+ 0x[0-9a-f]+\r\n",
+        ),
+        (
+            "sim:2009-v13",
+            "r:myretprobe do_sys_open rv ra",
+            r"sys_open\+0x1b/0x1d <- do_sys_open: 0x[0-9a-f]+ 0xffffffff81367a3a\r\n",
         ),
     ],
 )
@@ -126,6 +133,17 @@ def test_it_leaves_the_probes_of_others_and_says_so(capfd: pytest.CaptureFixture
         ("6.1", ["p:x vfs_read +8(a1)"], "a1 was for the patch of 2009: write $arg2, which counts from 1"),
         ("7.3", ["r:x vfs_read rv"], "rv was for the patch of 2009: write $retval"),
         ("6.12", ["p:x vfs_read s2"], "s2 was for the patch of 2009: write $stack2"),
+        ("7.2", ["p:x vfs_read a0"], "a0 was for the patch of 2009: write $arg1, which counts from 1"),
+        ("3.13", ["p:x do_sys_open dfd=a0"], "a0 was for the patch of 2009: write %di, its register on x86-64"),
+        ("4.4", ["p:x do_sys_open a6"], "a6 was for the patch of 2009: write $stack1, its place on x86-64"),
+        ("4.4", ["r:x do_sys_open rv"], "rv was for the patch of 2009: write $retval"),
+        (
+            "3.13",
+            ["r:x do_sys_open ra"],
+            "ra was for the patch of 2009: leave it out, the lines of a return probe say where it returns to",
+        ),
+        ("3.13", ["p:x do_sys_open $arg1"], "$arg1 came with Linux 4.20: before, write %di, its register on x86-64"),
+        ("4.4", ["p:x do_sys_open +0($arg2)"], "$arg2 came with Linux 4.20: before, write %si, its register on x86-64"),
     ],
 )
 def test_an_argument_of_the_other_language_is_explained(
@@ -133,3 +151,52 @@ def test_an_argument_of_the_other_language_is_explained(
 ) -> None:
     assert main(list(arguments), tracefs=SimulatedKernel(kernel).tracefs) == 1
     assert f"hint: {hint}\n" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kernel", "definition", "lines"),
+    [
+        ("2009", "p:x do_sys_open $arg1", []),
+        ("3.0", "p:x nosuch", ["Could not insert probe(-22)"]),
+        ("3.2", "p:x do_sys_open a=$arg1", ["Parse error at argument[0]. (-22)"]),
+        ("3.13", "p:x do_sys_open a=%foo", ["Parse error at argument[0]. (-22)"]),
+        (
+            "3.13",
+            "p:x vfs_read+3",
+            [
+                "Could not insert probe at vfs_read+3: -84",
+                "Probing address(0xffffffff810e5aa3) is not an instruction boundary.",
+            ],
+        ),
+        ("4.4", "p:x no_such_function_xyz+4", ["Could not insert probe at no_such_function_xyz+4: -2"]),
+        ("4.19", "p:x do_sys_open a=$foo", ["trace_kprobe: Parse error at argument[0]. (-22)"]),
+    ],
+)
+def test_a_refusal_has_the_lines_of_the_log_where_there_is_no_error_log(
+    kernel: str, definition: str, lines: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """They are as recorded of 3.2, 3.13, 4.4 and 4.19; of 3.0 as its source says; 2009 says nothing that is known."""
+    simulated = SimulatedKernel(kernel)
+    for _ in range(2):  # what the log had before isn't said again
+        assert main(["-F", "-v", definition], tracefs=simulated.tracefs) == 1
+        said = capfd.readouterr().err.splitlines()
+        assert [line.removeprefix("dmesg: ") for line in said if line.startswith("dmesg: ")] == lines
+
+
+def test_a_place_between_instructions_is_told_by_the_log() -> None:
+    tracer = Tracer(SimulatedKernel("4.4").tracefs)
+    with pytest.raises(NotABoundary) as refused, tracer.trace("p:x vfs_read+3"):
+        pass
+    assert refused.value.errno == errno.EINVAL
+    assert refused.value.source == "dmesg"
+    assert refused.value.says == (
+        "Could not insert probe at vfs_read+3: -84\nProbing address(0xffffffff8110bfc3) is not an instruction boundary."
+    )
+    assert refused.value.hint == "no instruction starts at vfs_read+3; vfs_read+0 is one, others are in its disassembly"
+
+
+def test_error_log_is_surer_than_the_log() -> None:
+    tracer = Tracer(SimulatedKernel("5.4").tracefs)
+    with pytest.raises(Refused) as refused, tracer.trace("p:x do_sys_open a=%foo"):
+        pass
+    assert (refused.value.source, refused.value.says) == ("trace_kprobe", "Invalid register name")

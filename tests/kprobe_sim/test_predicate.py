@@ -29,8 +29,10 @@ VERSIONS = {
     "3.2": (3, 2, 4),
     "3.13": (3, 13, 10),
     "4.4": (4, 4, 11),
+    "4.9": (4, 9, 229),
     "4.14": (4, 14, 67),
     "4.19": (4, 19, 108),
+    "5.4": (5, 4, 273),
     "5.10": (5, 10, 262),
     "6.1": (6, 1, 190),
     "6.12": (6, 12, 117),
@@ -75,7 +77,8 @@ def outcome(row: Row, fields: list[Field], context: FilterContext) -> tuple[int,
 
 # ---- the recorded event and its records ------------------------------------------------------------------------
 
-EMPTY = ("3.2", "3.13", "4.4", "4.14", "4.19", "7.2")  # an empty path is a string there
+EMPTY = ("3.2", "3.13", "4.4", "4.9", "4.14", "4.19", "5.4", "7.2")  # an empty path is a string there
+SMALL = ("5.4", "5.10")  # the log keeps 256 bytes of a command, and its column in a byte
 SERIES = [series for series in VERSIONS if series != "7.3"]
 
 
@@ -146,10 +149,10 @@ def test_recorded_answer(every: Any, series: str) -> None:
         assert (number, text) == (row["errno"], row["readback"])
         if VERSIONS[series] < (5, 0, 0):  # no error_log yet
             return
-        log = ErrorLog(lambda: 0, command_size=256 if series == "5.10" else None)
+        log = ErrorLog(lambda: 0, command_size=256 if series in SMALL else None)
         if state.refused:
             refused = state.refused
-            column = refused.log_position & (0xFF if series == "5.10" else 0xFFFF)  # 5.10 keeps it in a byte
+            column = refused.log_position & (0xFF if series in SMALL else 0xFFFF)
             log.log(LOG_LOCATION, refused.log_message, refused.command, column)
         assert log.text().decode("latin-1") == (f"[    0.000000] {row['log']}" if "log" in row else "")
 
@@ -162,8 +165,10 @@ def test_recorded_answer(every: Any, series: str) -> None:
         ("3.2", 89),
         ("3.13", 95),
         ("4.4", 104),
+        ("4.9", 108),
         ("4.14", 110),
         ("4.19", 104),
+        ("5.4", 104),
         ("5.10", 107),
         ("6.1", 107),
         ("6.12", 111),

@@ -108,6 +108,15 @@ def test_a_symbol_that_is_not_there(series: str, number: int) -> None:
     assert refused(SimulatedKernel(series), "p:x nosuch") == number
 
 
+@pytest.mark.parametrize("place", ["jiffies", "jiffies+4", "init_task", "sys_call_table"])
+def test_data_takes_no_probe_but_where_the_kernel_overlooks_it(place: str) -> None:
+    taken = [one for one in [*SERIES, "3.2", "3.13"] if refused(SimulatedKernel(one), f"p:x {place}") is None]
+    assert taken == ["3.1", "3.2"]
+    kernel = SimulatedKernel("3.0")
+    assert refused(kernel, f"p:x {place}") == errno.EINVAL
+    assert kernel.probes.printed == ["Could not insert probe(-22)"]
+
+
 @pytest.mark.parametrize(("series", "number"), [("2.6.33", None), ("3.0", None), ("3.1", errno.EBUSY)])
 def test_removing_what_is_enabled(series: str, number: int | None) -> None:
     kernel = SimulatedKernel(series)

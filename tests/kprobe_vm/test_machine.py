@@ -199,6 +199,15 @@ def test_threads_of_a_process(machine: Machine) -> None:
         machine.tracefs.threads(process.pid)
 
 
+def test_lines_of_the_kernels_log_since(machine: Machine) -> None:
+    """The guest's kernel may say something of its own meanwhile."""
+    machine.run(["sh", "-c", "echo ours: before > /dev/kmsg"])
+    since = machine.tracefs.kernel_log()
+    machine.run(["sh", "-c", "echo 'ours: first; of two' > /dev/kmsg; echo '<4>ours: second' > /dev/kmsg"])
+    assert [line for line in since() if line.startswith("ours: ")] == ["ours: first; of two", "ours: second"]
+    assert not [line for line in machine.tracefs.kernel_log()() if line.startswith("ours: ")]
+
+
 def test_orphans_are_reaped(machine: Machine) -> None:
     machine.run(["sh", "-c", "(sleep 0.1 &) ; true"])
     deadline = time.monotonic() + 30

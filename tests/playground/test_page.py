@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 SCREENSHOTS = ROOT / "build" / "screenshots"
 BY_NAME = "p:myopen do_sys_openat2 filename:ustring flags=how->flags"
 OPEN = "p:myopen do_sys_openat2 filename=+0(%si):ustring"
-LIMIT = 7_100_000  # bytes of files before the first answer
+LIMIT = 7_200_000  # bytes of files before the first answer
 
 # of all elements that show text: those whose colours don't contrast by 4.5 to 1
 PALE = """() => {

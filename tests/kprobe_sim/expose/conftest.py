@@ -57,12 +57,12 @@ def can_mount() -> None:
 def run(can_mount: None) -> Run:
     """Run a command inside `kprobe-sim run`: run(COMMAND, options=[...])."""
 
-    def start(command: Sequence[str], options: Sequence[str] = ("--activity", "none")) -> object:
+    def start(command: Sequence[str], options: Sequence[str] = ("--activity", "none"), timeout: float = 60) -> object:
         return subprocess.run(
             [*KPROBE_SIM, "run", *options, "--", *command],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=timeout,
             env=environment(),
         )
 
