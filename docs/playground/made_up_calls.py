@@ -62,7 +62,7 @@ def _functions(kernel: SimulatedKernel, target: str) -> list[str]:
 
 def _opens(kernel: SimulatedKernel, offset: int) -> list[str]:
     said = []
-    for step in load("opens").steps:
+    for step in [step for step in load("opens").steps if step.name == _OPENS]:
         kernel.call(step.name, **{**step.options, "offset": offset})
         task, (_, path, _), returns = step.options["task"], step.options["args"], step.options["returns"]
         said.append(f'{_who(task)}: {step.name}(dfd=-100, filename="{path}", how) = {returns}')
