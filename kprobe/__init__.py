@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     )
     from .mounts import find_tracefs
     from .probe import Place, Probe
-    from .session import Trace, Tracer
+    from .session import Trace
     from .text import Event, Lost, Parser, StackTrace, Unparsed
     from .tracefs import Handle, LocalTracefs, Stream, Tracefs
+    from .tracer import Tracer
 
 __all__ = [
     "AlreadyExists",
@@ -77,9 +78,10 @@ _HOMES = {
     "definition": ("parse",),
     "probe": ("Place", "Probe"),
     "mounts": ("find_tracefs",),
-    "session": ("Trace", "Tracer"),
+    "session": ("Trace",),
     "text": ("Event", "Lost", "Parser", "StackTrace", "Unparsed"),
     "tracefs": ("Handle", "LocalTracefs", "Stream", "Tracefs"),
+    "tracer": ("Tracer",),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -27,7 +27,7 @@ NAMED = 5  # so many events are named where tracing begins
 def trace(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine, probes: tuple[Probe, ...]) -> int:
     """Trace the probes as the command line asks, or show their formats; return the exit status."""
     from .errors import UndoFailed
-    from .session import Tracer
+    from .tracer import Tracer
 
     for probe in () if request.force else probes:
         if probe.kind in ("p", "r", "f") and not probe.place.is_pattern:

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import time
-
 from . import denial
 from .awaited import Awaited
 from .cleaning import clear
-from .definition import parse
 from .dialect import has_groups
-from .event_format import event_format
 from .hist_triggers import count
 from .instance import Instance, open_instance, pick
-from .naming import distinct
-from .owners import this_process
 from .patterns import expand_all
 from .picked import Picked
 from .probe import Probe
-from .processes import PROC
 from .raw_pages import open_raw
 from .registration import missed
+from .ring_counts import ring_counts
 from .settings import Settings
 from .standing import facts
 from .tally import EventTally
-from .terms import Terms
 from .trace_file import lines_of, read_trace, split_header
 from .traced_events import TracedEvents
 from .undo import Undo
@@ -31,101 +24,21 @@ from .waiting import Waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import TypeVar
 
     from .hist_triggers import HistTriggers
-    from .owners import Owner
     from .pages.live import RawPipe
+    from .probe import Probe
+    from .terms import Terms
     from .text import Record
-    from .tracefs import Stream, Tracefs
+    from .tracefs import Stream
+    from .tracer import Tracer
 
     T = TypeVar("T")
 
 TICK = 0.1  # seconds; how soon a `stop` is noticed
-
-
-class Tracer:
-    """Traces with one tracefs.
-
-    `proc` is where this machine's processes are listed, `owner` whose name our sessions carry (by default, this
-    process's), `clock` gives seconds and `sleep` waits for them.
-    """
-
-    def __init__(
-        self,
-        tracefs: Tracefs,
-        *,
-        proc: str = PROC,
-        owner: Owner | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self.tracefs = tracefs
-        self.proc = proc
-        self.owner = this_process(proc) if owner is None else owner
-        self.clock = clock
-        self.sleep = sleep
-
-    def trace(
-        self,
-        *definitions: str | Probe,
-        filter: str | None = None,
-        pid: int | None = None,
-        tid: int | None = None,
-        stacktrace: bool = False,
-        duration: float | None = None,
-        top_level: bool = False,
-        follow: bool = False,
-        raw: bool | None = False,
-        count: str = "",
-        max_probes: int | None = None,
-        max_events: int | None = None,
-        timeout: float | None = None,
-        buffer_size: int | None = None,
-        cpus: Iterable[int] | None = None,
-    ) -> Trace:
-        """Return the trace of these probes; it begins with `with`, or with iteration.
-
-        `filter` is the kernel's event filter, of each event that has its fields; `pid` and `tid` pick a process (all
-        its threads) or a thread, together with the filter.  `follow` takes in what the process forks, too.
-        `stacktrace` has the kernel stack recorded after every event.  With a `duration` (seconds) events stay in the
-        kernel's buffer until it is over.  `top_level` works without an instance of its own.  `raw` reads the kernel's
-        raw pages in place of its text: the same records by iteration, exact whatever their strings hold, and no text;
-        None: where it can.  `count` has the kernel count by that field, `pid` or `cpu` and record nothing, if it can.
-
-        The trace ends by itself after `max_events`, or `timeout` seconds.  `buffer_size` is that of the kernel's buffer
-        of each CPU, in KiB; `cpus` are those whose events are recorded.
-
-        A function's name with * ? [...] stands for all that fit, at most `max_probes` (default 100).
-
-        Raise `DefinitionError`, also if a name is given twice; what the kernel refuses is raised when it begins.
-        """
-        if not definitions:
-            raise ValueError("a definition is missing")
-        terms = Terms(
-            filter=filter,
-            pid=pid,
-            tid=tid,
-            stacktrace=stacktrace,
-            duration=duration,
-            top_level=top_level,
-            follow=follow,
-            raw=raw,
-            max_probes=max_probes,
-            count=count,
-            max_events=max_events,
-            timeout=timeout,
-            buffer_size=buffer_size,
-            cpus=cpus,
-        )
-        return Trace(self, distinct([parse(one) if isinstance(one, str) else one for one in definitions]), terms)
-
-    def format(self, definition: str | Probe) -> bytes:
-        """Return the `format` file that the probe's event would have; add the probe for that long only."""
-        probe = definition if isinstance(definition, Probe) else parse(definition)
-        return event_format(self.tracefs, self.owner, probe)
 
 
 class Trace(Awaited):
@@ -353,12 +266,14 @@ class Trace(Awaited):
 
     def _listen(self) -> None:
         """Open what the events are read from, and let them fire."""
-        if self.terms.raw is not False:
+        terms = self.terms
+        if terms.raw is not False:
             self._open_raw()
-        if self._raw is None and self.terms.duration is None:
+        if self._raw is None and terms.duration is None:
             path = self.instance.path("trace_pipe")
             self._stream = self.tracefs.stream(path)
             self._undo.push(f"close {path}", self._stream.close, is_left=lambda: True, frees=True)
+            self.tally.ring = ring_counts(self.tracefs, self.instance, self.probes, terms)
         assert self._events is not None
         self._events.enable()
 
@@ -393,6 +308,12 @@ class Trace(Awaited):
         yield parser.close()
 
     def _end(self, error: BaseException | None) -> None:
+        try:
+            self.tally.settle()
+        finally:
+            self._undo_all(error)
+
+    def _undo_all(self, error: BaseException | None) -> None:
         try:
             self._undo.finish(error)
         finally:

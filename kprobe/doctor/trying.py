@@ -10,7 +10,7 @@ from kprobe.doctor.machine import Machine
 from kprobe.doctor.places import recorded
 from kprobe.errors import KprobeError, Refused
 from kprobe.probing.hits import FILES
-from kprobe.session import Tracer
+from kprobe.tracer import Tracer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from kprobe.errors import DefinitionError, Refused, Unsupported
 from kprobe.output import say
 from kprobe.probing.definitions import Offers, entry, leaving, value_of
 from kprobe.probing.prototypes import prototypes
-from kprobe.session import Tracer
+from kprobe.tracer import Tracer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from kprobe.probing.functions import NO, FunctionList
 from kprobe.probing.prototype import register
 from kprobe.probing.prototypes import prototypes
 from kprobe.probing.table import table
-from kprobe.session import Tracer
+from kprobe.tracer import Tracer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

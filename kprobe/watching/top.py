@@ -8,8 +8,8 @@ from importlib.util import find_spec
 
 from kprobe.figures.rates import Rates, text
 from kprobe.output import say
-from kprobe.session import Tracer
 from kprobe.trace_words import definitions_and_filter
+from kprobe.tracer import Tracer
 from kprobe.watching.records import Records
 
 TYPE_CHECKING = False

@@ -63,7 +63,7 @@ def test_columns(tracefs: Any, workload: Any, choose: Any) -> None:
     assert line[25:31] == "[000] "
     assert line[31] + line[33:end] == letters[0] + letters[2:] + " "  # need-resched is left out
     assert re.fullmatch(r" *\d+\.\d{6}: a: ", line[end : line.index("a: ") + 3])
-    assert len(line[end : line.index(".", end)]) == 5  # seconds
+    assert line[end : line.index(".", end)] == f"{int(line[end : line.index('.', end)]):5}"  # seconds
 
 
 def test_times_grow(tracefs: Any, workload: Any) -> None:

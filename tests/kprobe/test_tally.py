@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import pytest
 
 from kprobe.cli import main
+from kprobe.definition import parse
+from kprobe.instance import Instance
+from kprobe.ring_counts import ring_counts
 from kprobe.settings import mask
 from kprobe.tally import EventTally
+from kprobe.terms import Terms
 from kprobe_sim import SimulatedKernel
 
 LEAD = b"             cat-2841    [000] .....  2148.505110: "
@@ -96,3 +101,64 @@ def test_misses_are_told_of_what_the_kernel_counts_them_of(definitions: list[str
     """As a guest of 6.12 has it: of the five kinds kprobe_profile has rows of p: and r: alone."""
     assert main(["--timeout", "0", *definitions], tracefs=SimulatedKernel("6.12").tracefs) == 0
     assert capfd.readouterr().err.splitlines()[-1] == line
+
+
+class Stats:
+    """The files per_cpu/cpu*/stats, as guests have them; gone after that many reads."""
+
+    def __init__(self, *texts: bytes, reads: int = 100) -> None:
+        self._texts = texts
+        self._reads = reads
+
+    def listdir(self, path: str) -> list[str]:
+        assert path == "instances/i/per_cpu"
+        return [f"cpu{number}" for number in range(len(self._texts))]
+
+    def read(self, path: str) -> bytes:
+        self._reads -= 1
+        if self._reads < 0:
+            raise OSError(errno.ENODEV, "No such device", path)
+        return self._texts[int(path.removeprefix("instances/i/per_cpu/cpu").removesuffix("/stats"))]
+
+
+CPU0 = (
+    b"entries: 154\noverrun: 648\ncommit overrun: 0\nbytes: 7728\noldest event ts:    21.521940\n"
+    b"now ts:    21.560866\ndropped events: 2\nread events: 31\n"
+)
+CPU1 = CPU0.replace(b"31", b"4").replace(b"648", b"0")
+
+
+@pytest.mark.parametrize(
+    ("terms", "probes", "texts"),
+    [
+        ({}, 2, (CPU0,)),
+        ({"stacktrace": True}, 1, (CPU0,)),
+        ({"max_events": 9}, 1, (CPU0,)),
+        ({}, 1, (CPU0.replace(b"read events: 31\n", b""),)),  # 3.2
+        ({}, 1, (CPU0, b"")),
+        ({}, 1, ()),
+    ],
+)
+def test_the_kernels_count_is_of_events_alone(terms: dict[str, Any], probes: int, texts: tuple[bytes, ...]) -> None:
+    stats: Any = Stats(*texts)
+    instance = Instance(stats, "i", "instances/i/")
+    assert ring_counts(stats, instance, (parse("p:a vfs_read"),) * probes, Terms(**terms)) is None
+
+
+def test_the_kernels_count_of_all_cpus_stays_when_the_instance_goes() -> None:
+    stats: Any = Stats(CPU0, CPU1, reads=4)
+    found = tally("a")
+    found.ring = ring_counts(stats, Instance(stats, "i", "instances/i/"), (parse("p:a vfs_read"),), Terms())
+    assert found.text(A + A, dict, live=True) == A + A
+    found.settle()
+    assert (found.events, found.total, found.lost, found.uncertain) == ({"a": 35}, 35, 652, False)
+
+
+def test_a_count_that_cant_be_read_is_no_count() -> None:
+    stats: Any = Stats(CPU0, reads=1)
+    found = tally("a")
+    found.ring = ring_counts(stats, Instance(stats, "i", "instances/i/"), (parse("p:a vfs_read"),), Terms())
+    found.settle()
+    for count in ("events", "lost", "total"):
+        with pytest.raises(OSError, match="No such device"):
+            getattr(found, count)

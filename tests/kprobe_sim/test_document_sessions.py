@@ -153,7 +153,9 @@ def test_a_duration_into_a_file_in_a_terminal(tmp_path: object) -> None:
     assert child.exitstatus == 0
     with open(f"{tmp_path}/out") as out:
         first, *others = out.read().splitlines()
-    assert re.sub(r" *\d+\.\d{6}:", " STAMP:", first) == (f'{KPROBE} STAMP: myopen: {OPENS} filename="/etc/ld.so.cache"')
+    assert re.sub(r" *\d+\.\d{6}:", " STAMP:", first) == (
+        f'{KPROBE} STAMP: myopen: {OPENS} filename="/etc/ld.so.cache"'
+    )
     assert len(others) > 10
     assert all(f": myopen: {OPENS} filename=" in line for line in others)
 

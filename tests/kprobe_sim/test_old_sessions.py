@@ -11,7 +11,7 @@ import pytest
 
 from kprobe.cli import main
 from kprobe.errors import NotABoundary, Refused
-from kprobe.session import Tracer
+from kprobe.tracer import Tracer
 from kprobe_sim import SimulatedKernel
 
 LINE = r"\s+\S+-\d+ +\[\d{3}\] +\d+\.\d{6}: "
