@@ -29,6 +29,7 @@ AT_ONCE: Final = 1 << 21  # bytes of pages that are read at once
 _SHORT: Final = 4 * 28  # bytes of an event whose header has one word
 _ROWS: Final = 1 << 14  # of a column of one value, at least
 _SMALLEST: Final = 12  # bytes of an event with its header
+_NUMBER, _CPU, _TRUTH, _TEXTS, _BYTES = pa.int64(), pa.int32(), pa.bool_(), pa.list_(pa.string()), pa.binary()
 _COMMON: Final = ("common_flags", "common_preempt_count", "common_pid")
 
 
@@ -174,14 +175,14 @@ class RawReading:
 
     def _same(self, value: Any, kind: pa.DataType, count: int) -> Any:
         """Give a column of one value, a part of one that is kept: the library takes long to make each anew."""
-        found = self._constants.get((value, kind))
+        found = self._constants.get((value, id(kind)))
         if found is None or len(found) < count:
             rows = max(count, _ROWS)
             if kind == LABEL and value is not None:
                 found = labelled(np.zeros(rows, np.int32), pa.array([value]))
             else:
                 found = pa.repeat(pa.scalar(value, kind), rows)
-            self._constants[value, kind] = found
+            self._constants[value, id(kind)] = found
         return found.slice(0, count)
 
     def _context(self, known: Known, events: Any, cpu: int, offset: int) -> dict[str, Any]:
@@ -195,8 +196,8 @@ class RawReading:
             "offset": column_of(firsts + offset),
             "task": self._labels(pids, lambda pid: escaped(self.pages.tasks[pid])),
             "pid": column_of(pids),
-            "tgid": _mapped(pids, tgids.get, pa.int64()) if tgids else self._same(None, pa.int64(), count),
-            "cpu": self._same(cpu, pa.int32(), count),
+            "tgid": _mapped(pids, tgids.get, _NUMBER) if tgids else self._same(None, _NUMBER, count),
+            "cpu": self._same(cpu, _CPU, count),
             "flags": self._labels(flags << 8 | depths, self._flags.__getitem__),
             "timestamp": column_of(stamps.copy()),
             "clock": self._same(str(self._clock), LABEL, count),
@@ -211,10 +212,10 @@ class RawReading:
             "caller": self._place(starts, layout.caller),
             "group": self._same(known.group or None, LABEL, count),
             "instance": self._same(self._instance or None, LABEL, count),
-            "complete": self._same(True, pa.bool_(), count),
-            "guessed": self._same((), pa.list_(pa.string()), count),
-            "forgeable": self._same(False, pa.bool_(), count),
-            "raw": self._same(None, pa.binary(), count),
+            "complete": self._same(True, _TRUTH, count),
+            "guessed": self._same((), _TEXTS, count),
+            "forgeable": self._same(False, _TRUTH, count),
+            "raw": self._same(None, _BYTES, count),
         }
         assert list(columns) == EVENT.names
         for field in layout.fields:
@@ -231,9 +232,9 @@ class RawReading:
         used = frames(self._buffer, starts, ends, fields["caller"].offset, counts, offsets, addresses)
         shown = self._labels(addresses[:used].view(np.uint64), lambda address: escaped(self._places[address].text))
         columns = self._context(known, events, cpu, offset) | {
-            "user": self._same(known.special == "user_stack", pa.bool_(), count),
+            "user": self._same(known.special == "user_stack", _TRUTH, count),
             "frames": pa.ListArray.from_arrays(column_of(offsets), shown.cast(pa.string())),
-            "forgeable": self._same(False, pa.bool_(), count),
+            "forgeable": self._same(False, _TRUTH, count),
         }
         return pa.table(columns)
 

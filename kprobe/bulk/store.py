@@ -128,7 +128,7 @@ class _File:
             compression={_path(field): _codec(field) for field in self._schema},
             compression_level={_path(field): 1 for field in self._schema if _codec(field) == "zstd"},
             # what repeats is stored once; what counts up as differences
-            use_dictionary=[name for name in self._schema.names if name not in _COUNTED],
+            use_dictionary=[_path(field) for field in self._schema if _repeats(field)],
             column_encoding={name: "DELTA_BINARY_PACKED" for name in self._schema.names if name in _COUNTED},
             # least and greatest values of numbers, which queries ask for: those of texts cost a third of the writing
             write_statistics=[field.name for field in self._schema if pa.types.is_integer(field.type)],
@@ -179,9 +179,15 @@ def _cast(column: Any, kind: pa.DataType) -> Any:
 
 def _codec(field: pa.Field) -> str:
     """Say what a column is packed by: what costs least time, but where that would be half as large again."""
-    if field.name == "timestamp":
+    if field.name in _COUNTED:
         return "none"
     return "snappy" if field.name in _CONTEXT and field.name != "raw" else "zstd"
+
+
+def _repeats(field: pa.Field) -> bool:
+    """Say whether a column holds few different values: numbers of arguments are packed better one by one."""
+    kind = field.type.value_type if pa.types.is_list(field.type) else field.type
+    return field.name not in _COUNTED and (field.name in _CONTEXT or not pa.types.is_integer(kind))
 
 
 def _path(field: pa.Field) -> str:
