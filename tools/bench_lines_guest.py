@@ -105,7 +105,9 @@ def main() -> int:
         shutil.copy(__file__, copied)
         command = f"cd /bench && PYTHONPATH=/bench python3 {Path(__file__).name} --inside {lines} {rounds}"
         guest = ["run", kernel, "--memory", "1024", "-p", "python3", "-p", "coreutils", "--copy", f"{copied}:/bench"]
-        return subprocess.run(["kprobe-vm", "-q", *guest, "--", "sh", "-c", command], check=False).returncode
+        return subprocess.run(
+            [sys.executable, "-m", "kprobe_vm", "-q", *guest, "--", "sh", "-c", command], check=False
+        ).returncode
 
 
 if __name__ == "__main__":
