@@ -26,17 +26,27 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
-    from typing import TypeVar
+    from typing import Protocol, TypeVar
 
     from .hist_triggers import HistTriggers
+    from .owners import Owner
     from .pages.live import RawPipe
     from .probe import Probe
     from .terms import Terms
     from .text import Record
-    from .tracefs import Stream
-    from .tracer import Tracer
+    from .tracefs import Stream, Tracefs
 
     T = TypeVar("T")
+
+    class Maker(Protocol):
+        """What a `Tracer` is to its traces."""
+
+        tracefs: Tracefs
+        proc: str
+        owner: Owner
+        clock: Callable[[], float]
+        sleep: Callable[[float], None]
+
 
 TICK = 0.1  # seconds; how soon a `stop` is noticed
 
@@ -51,7 +61,7 @@ class Trace(Awaited):
 
     instance: Instance
 
-    def __init__(self, tracer: Tracer, probes: tuple[Probe, ...], terms: Terms) -> None:
+    def __init__(self, tracer: Maker, probes: tuple[Probe, ...], terms: Terms) -> None:
         self.tracefs = tracer.tracefs
         self.probes = probes
         self.terms = terms
