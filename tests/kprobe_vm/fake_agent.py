@@ -6,6 +6,7 @@ python tests/kprobe_vm/fake_agent.py SECONDS [SEED]     says what became of that
 from __future__ import annotations
 
 import collections
+import contextlib
 import random
 import resource
 import socket
@@ -46,8 +47,8 @@ def hello(release: bytes = b"6.1.0-54-cloud-amd64", version: bytes = b"#1 SMP") 
     )
 
 
-def right(number: int, op: int) -> list[bytes]:
-    """What an agent answers."""
+def right(number: int, op: int, about: int) -> list[bytes]:  # noqa: C901 - one case for each operation
+    """What an agent answers; `about` is the request that a LOOK or a CANCEL names.  Every other stream goes on."""
     match op:
         case Op.STAT:
             return [done(number, 0, bytes(48))]
@@ -63,7 +64,12 @@ def right(number: int, op: int) -> list[bytes]:
         case Op.LIST:
             return [data(number, Data.OUT, b"one\0two\0"), done(number, 2)]
         case Op.STREAM:
-            return [data(number, Data.STARTED, b""), data(number, Data.OUT, b"a line\n"), done(number, 0, b"end")]
+            start = [data(number, Data.STARTED, b""), data(number, Data.OUT, b"a line\n")]
+            return start if number % 2 else [*start, done(number, 0, b"end")]
+        case Op.LOOK:
+            return [data(about, Data.OUT, b"late\n"), done(number, 1)] if number % 3 else [done(number, 0)]
+        case Op.CANCEL:
+            return [done(about, -4), done(number, 0)]
         case Op.RUN:
             start, out = data(number, Data.STARTED, struct.pack("<I", 99)), data(number, Data.OUT, b"out")
             return [start, out, data(number, Data.ERR, b"err"), done(number, 256)]
@@ -93,8 +99,8 @@ class FakeAgent:
                 held += piece
                 while len(held) >= HEADER.size and len(held) >= HEADER.size + HEADER.unpack_from(held)[0]:
                     length, number, op = HEADER.unpack_from(held)
-                    held = held[HEADER.size + length :]
-                    for one in self._answer(number, op):
+                    payload, held = held[HEADER.size : HEADER.size + length], held[HEADER.size + length :]
+                    for one in self._answer(number, op, int.from_bytes(payload[:4], "little")):
                         self._send(one)
         except OSError:
             pass
@@ -105,9 +111,9 @@ class FakeAgent:
         self._end.sendall(one)
         self.sent += 1
 
-    def _answer(self, number: int, op: int) -> Iterator[bytes]:  # noqa: C901 - one case for each way to answer
+    def _answer(self, number: int, op: int, about: int) -> Iterator[bytes]:  # noqa: C901 - one case for each way to answer
         choices = self._random
-        frames = right(number, op)
+        frames = right(number, op, about)
         match choices.choices(
             ("right", "mutated", "odd", "silent", "twice", "hello", "flood", "random", "shuffled", "stall"),
             (60, 14, 6, 2, 3, 1, 2, 4, 4, 1),
@@ -211,8 +217,9 @@ class Session:
     def _stream(self) -> None:
         with self._files.stream("trace_pipe") as stream:
             time.sleep(self._random.choice((0, 0, 0, 0.02)))  # unread: what comes waits here
-            for _ in range(3):
-                stream.read(PATIENCE)
+            for timeout in (PATIENCE, 0, 0, PATIENCE):
+                with contextlib.suppress(TimeoutError):
+                    stream.read(timeout)
 
     def _process(self) -> None:
         process = GuestProcess(self.channel, ["true"], deadline=PATIENCE)

@@ -154,6 +154,20 @@ def test_many_requests_at_once_over_a_tty(serial_channel: Channel) -> None:
         assert request.tail == bytes([number]) * 3000
 
 
+def test_a_look_over_a_tty_comes_after_what_it_found(serial_channel: Channel, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    files = GuestTracefs(serial_channel, str(tmp_path))
+    with files.open("fifo", os.O_RDWR) as writer, files.stream("fifo") as stream:
+        for _ in range(10):
+            writer.write(EVERY_BYTE)
+            came = b""
+            while len(came) < len(EVERY_BYTE):
+                came += stream.read(0)
+            assert came == EVERY_BYTE
+            with pytest.raises(TimeoutError):
+                stream.read(0)
+
+
 @pytest.mark.vm
 def test_a_machine_without_virtio(series: str) -> None:
     """Booted, and cloned from what was booted: the state of the port is in the template."""

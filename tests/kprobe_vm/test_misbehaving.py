@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import resource
 import socket
 import struct
@@ -41,7 +42,7 @@ def wire() -> Iterator[tuple[socket.socket, Channel]]:
 
 
 STAT, READ_FILE, READ_EACH, LIST = Op.STAT, Op.READ_FILE, Op.READ_EACH, Op.LIST
-RUN, STREAM, READ = Op.RUN, Op.STREAM, Op.READ
+RUN, STREAM, READ, LOOK = Op.RUN, Op.STREAM, Op.READ, Op.LOOK
 
 
 @pytest.mark.parametrize(
@@ -70,6 +71,10 @@ RUN, STREAM, READ = Op.RUN, Op.STREAM, Op.READ
         (RUN, data(1, Data.STARTED, b"\5\0\0\0") + done(1, 2**40), "RUN can't end with 1099511627776"),
         (RUN, data(1, Data.STARTED, b"\5\0\0\0") + done(1, 0x137F), "RUN can't end with 4991"),  # stopped: no end
         (STREAM, data(1, Data.STARTED, b"") + data(1, Data.OUT, bytes(32768)) * 9, "more output of STREAM than"),
+        (LOOK, done(1, 2), "LOOK can't end with 2 and 0 bytes"),
+        (LOOK, done(1, 1), "LOOK can't end with 1 and 0 bytes"),  # of which no data came
+        (LOOK, done(1, 0, b"x"), "LOOK can't end with 0 and 1 bytes"),
+        (LOOK, data(1, Data.OUT, b"x"), "data of 2 bytes for LOOK"),
     ],
 )
 def test_an_answer_that_no_agent_gives(wire: tuple[socket.socket, Channel], op: Op, answer: bytes, words: str) -> None:
@@ -158,6 +163,34 @@ def test_a_file_without_end_is_refused(wire: tuple[socket.socket, Channel], monk
     agent.sendall(data(1, Data.OUT, bytes(WINDOW // 2)))
     with pytest.raises(OSError, match="File too large"):
         channel.wait(request, 10)
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ([], "the look at f has not ended in 0 s, and could not be cancelled"),
+        ([done(2, -errno.ESRCH)], "the reading of f has not ended, and could not be cancelled"),
+        ([done(2, 1)], "broken protocol: LOOK can't end with 1 and 0 bytes"),
+    ],
+)
+def test_a_look_is_never_taken_for_nothing(
+    wire: tuple[socket.socket, Channel], answers: list[bytes], words: str
+) -> None:
+    """A `TimeoutError` would say that the kernel has no data."""
+    agent, channel = wire
+
+    def answer() -> None:
+        agent.recv(65536)
+        agent.sendall(data(1, Data.STARTED, b""))
+        agent.recv(65536)
+        agent.sendall(b"".join(answers))
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    stream = GuestTracefs(channel, "/x", deadline=0.2).stream("f")
+    with pytest.raises(ChannelClosed, match=words):
+        stream.read(0)
+    thread.join(10)
 
 
 def test_a_killed_program_that_does_not_end(wire: tuple[socket.socket, Channel]) -> None:

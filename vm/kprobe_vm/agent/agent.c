@@ -12,6 +12,12 @@
  * interrupts the thread with a signal, so the system call itself gives EINTR.  Requests that can't block are answered
  * by the thread that reads the port.  A frame longer than FRAME_CAP, or of an unknown kind, closes the port for good.
  *
+ * LOOK (u32 id of a STREAM) asks whether the kernel has more for a stream now.  The stream's own thread answers it, so
+ * that all the stream's data from before the answer is sent before it: it reads once without waiting, and the result is
+ * 1 after the DATA of that, 0 if the kernel had nothing.  -ESRCH: there is no such stream, or it ends, and its DONE has
+ * been sent or follows.  Of two looks that wait for one stream the first is answered -EBUSY.  A look is answered only
+ * when the data before it is sent, so who waits for one goes on giving the stream credit.  A look can't be cancelled.
+ *
  * On a serial port all that is in packets: u8 0x4b, u8 kind, u16 length, u32 CRC-32 (zlib's) of kind, length and payload,
  * then the payload, LINE_MOST bytes at most.  A tty drops what comes while its buffer of 4096 bytes is full, so the host
  * sends a packet of DATA only when the last one was answered with an ACK.  What comes damaged ends the line: BAD says
@@ -40,7 +46,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PROTOCOL 2
+#define PROTOCOL 3
 #define FRAME_CAP (1u << 20)
 #define HEADER 9
 #define CHUNK 32768
@@ -58,7 +64,7 @@
 enum op {
 	OP_PING = 1, OP_OPEN, OP_CLOSE, OP_READ, OP_WRITE, OP_LSEEK, OP_POLL, OP_LIST, OP_STAT, OP_MKDIR, OP_RMDIR,
 	OP_TRUNCATE, OP_UNLINK, OP_WRITE_FILE, OP_READ_FILE, OP_STREAM, OP_RUN, OP_KILL, OP_CANCEL, OP_CREDIT,
-	OP_SET_CLOCK, OP_READ_EACH, OP_LAST = OP_READ_EACH,
+	OP_SET_CLOCK, OP_READ_EACH, OP_LOOK, OP_LAST = OP_LOOK,
 };
 enum reply { REPLY_DONE = 0, REPLY_DATA = 1, REPLY_HELLO = 2 };
 enum packet { LINE_DATA = 1, LINE_ACK = 2, LINE_BAD = 3 };
@@ -72,6 +78,8 @@ struct job {
 	uint32_t id;
 	uint8_t op;
 	int running, cancelled, exited, status;
+	int asked, looking, ended;	/* of a stream: a look waits, a look is being answered, no look is answered any more */
+	uint32_t look;			/* the id of the one that waits */
 	int64_t credit;
 	pid_t child;
 	uint32_t length;
@@ -347,15 +355,66 @@ static int64_t write_file(const uint8_t *p, uint32_t length)
 	return result;
 }
 
+/* Take the look that waits for this stream, if there is one: the thread of the stream answers it. */
+static int take_look(struct job *job, uint32_t *id)
+{
+	int asked;
+
+	pthread_mutex_lock(&lock);
+	asked = job->looking = job->asked;
+	*id = job->look;
+	job->asked = 0;
+	pthread_mutex_unlock(&lock);
+	return asked;
+}
+
+static void answer_look(struct job *job, uint32_t id, int64_t result)
+{
+	pthread_mutex_lock(&lock);
+	job->looking = 0;	/* no signal comes after this */
+	pthread_mutex_unlock(&lock);
+	send_done(id, result, NULL, 0);
+}
+
+/* End a request that has one result; a look that still waits for a stream is answered first. */
+static void finish(struct job *job, int64_t result, const void *data, size_t length)
+{
+	uint32_t id;
+
+	pthread_mutex_lock(&lock);
+	job->ended = 1;
+	pthread_mutex_unlock(&lock);
+	if (take_look(job, &id))
+		answer_look(job, id, -ESRCH);
+	send_done(job->id, result, data, length);
+}
+
+static ssize_t read_without_waiting(int fd, void *buffer, size_t length)
+{
+	ssize_t n;
+	int error;
+
+	fcntl(fd, F_SETFL, O_NONBLOCK);
+	n = read(fd, buffer, length);
+	error = errno;
+	fcntl(fd, F_SETFL, 0);
+	errno = error;
+	return n;
+}
+
 static void read_file(struct job *job, int is_stream)
 {
 	static __thread uint8_t buffer[CHUNK];
 	int64_t result = 0;
 	size_t held = 0;
-	int fd = open((const char *)job->payload, O_RDONLY | O_CLOEXEC);
+	uint32_t id;
+	int fd, looking;
 
+	do
+		fd = open((const char *)job->payload, O_RDONLY | O_CLOEXEC);
+	while (fd < 0 && errno == EINTR && !is_cancelled(job));
 	if (fd < 0) {
-		send_done(job->id, -errno, NULL, 0);
+		finish(job, -errno, NULL, 0);
 		return;
 	}
 	if (is_stream) {
@@ -364,14 +423,23 @@ static void read_file(struct job *job, int is_stream)
 		send_frame(job->id, REPLY_DATA, &started, 1, NULL, 0);
 	}
 	for (;;) {
-		ssize_t n = is_cancelled(job) ? (errno = EINTR, -1) : read(fd, buffer + held, CHUNK - held);
+		ssize_t n;
 
-		if (n < 0) {
-			result = -errno;
+		looking = take_look(job, &id);
+		if (is_cancelled(job)) {
+			result = -EINTR;
 			break;
 		}
-		if (n == 0)
+		n = (looking ? read_without_waiting : read)(fd, buffer + held, CHUNK - held);
+		if (n < 0 && (errno == EINTR || (looking && errno == EAGAIN))) {
+			if (looking)
+				answer_look(job, id, 0);
+			continue;
+		}
+		if (n <= 0) {
+			result = outcome(n);
 			break;
+		}
 		held += n;
 		/* a whole file travels in full frames; a stream's reader must have each piece at once */
 		if (is_stream || held == CHUNK) {
@@ -382,9 +450,13 @@ static void read_file(struct job *job, int is_stream)
 			}
 			held = 0;
 		}
+		if (looking)
+			answer_look(job, id, 1);
 	}
 	close(fd);
-	send_done(job->id, result, buffer, result < 0 ? 0 : held);
+	if (looking)
+		answer_look(job, id, -ESRCH);
+	finish(job, result, buffer, result < 0 ? 0 : held);
 }
 
 /* A buffer that grows. */
@@ -704,7 +776,7 @@ static void perform(struct job *job)
 	int64_t result;
 
 	if (is_cancelled(job)) {
-		send_done(job->id, -EINTR, NULL, 0);
+		finish(job, -EINTR, NULL, 0);
 		return;
 	}
 	switch (job->op) {
@@ -835,15 +907,40 @@ static int64_t cancel(const uint8_t *p, uint32_t length)
 	return job ? 0 : -ESRCH;
 }
 
-/* A signal that came just before the system call was lost: send it again until the job has ended. */
-static int nudge_cancelled(void)
+/* Have a stream's thread look; answer for it if there is none. */
+static void look(uint32_t id, const uint8_t *p, uint32_t length)
+{
+	struct job *job = NULL;
+	uint32_t earlier = 0;
+	int is_second = 0;
+
+	pthread_mutex_lock(&lock);
+	if (length >= 4 && (job = find_job(u32_at(p))) && (job->op != OP_STREAM || job->ended))
+		job = NULL;
+	if (job) {
+		is_second = job->asked;
+		earlier = job->look;
+		job->asked = 1;
+		job->look = id;
+		if (job->running)
+			pthread_kill(job->thread, SIGUSR1);
+	}
+	pthread_mutex_unlock(&lock);
+	if (!job)
+		send_done(id, -ESRCH, NULL, 0);
+	if (is_second)
+		send_done(earlier, -EBUSY, NULL, 0);
+}
+
+/* A signal that came just before the system call was lost: send it again until the job has ended, or looked. */
+static int nudge_again(void)
 {
 	struct job *job;
 	int any = 0;
 
 	pthread_mutex_lock(&lock);
 	for (job = jobs; job; job = job->next)
-		if (job->cancelled) {
+		if (job->cancelled || job->asked || job->looking) {
 			any = 1;
 			if (job->running)
 				pthread_kill(job->thread, SIGUSR1);
@@ -898,6 +995,7 @@ static int dispatch(uint32_t id, uint8_t op, const uint8_t *p, uint32_t length)
 	case OP_KILL: send_done(id, kill_job(p, length), NULL, 0); break;
 	case OP_SET_CLOCK: send_done(id, set_clock(p, length), NULL, 0); break;
 	case OP_CREDIT: give_credit(id, p, length); break;
+	case OP_LOOK: look(id, p, length); break;
 	default: enqueue(id, op, p, length);
 	}
 	return 0;
@@ -914,9 +1012,13 @@ static void serve(void)
 		size_t at = 0;
 		ssize_t n;
 
-		if (nudge && poll(&one, 1, 5) == 0) {
-			nudge = nudge_cancelled();
-			continue;
+		if (nudge) {
+			int is_quiet = poll(&one, 1, 5) == 0;
+
+			/* a host that asks on and on holds up no nudge */
+			nudge = nudge_again();
+			if (is_quiet)
+				continue;
 		}
 		n = is_serial ? receive_packet(buffer + held) : read(port, buffer + held, sizeof buffer - held);
 		if (n < 0 && errno == EINTR)
@@ -947,7 +1049,7 @@ static void serve(void)
 				say("unknown operation %u: port closed", buffer[at + 8]);
 				return;
 			}
-			nudge |= buffer[at + 8] == OP_CANCEL;
+			nudge |= buffer[at + 8] == OP_CANCEL || buffer[at + 8] == OP_LOOK;
 			at += HEADER + length;
 		}
 		memmove(buffer, buffer + at, held - at);

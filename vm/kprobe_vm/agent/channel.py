@@ -90,10 +90,10 @@ class Channel:
             raise TimeoutError(f"{op.name.lower()} was cancelled after {deadline:.0f} s")
         return request
 
-    def send(self, op: Op, *parts: bytes) -> Request:
-        """Send a request without waiting for anything; raise the failure if there is one."""
+    def send(self, op: Op, *parts: bytes, stream: Request | None = None) -> Request:
+        """Send a request, a LOOK for a stream, without waiting for anything; raise the failure if there is one."""
         payload = b"".join(parts)
-        request = Request(self._number(), op, payload)
+        request = Request(self._number(), op, payload, stream)
         frame = encode(request.id, op, payload)
         with self._lock:
             if self.failure is not None:
@@ -201,15 +201,16 @@ class Channel:
     # ---- within ----
 
     def _wait(self, request: Request, left: Callable[[], float] | None) -> bool:
+        source = request.stream or request
         try:
             while True:
                 with request.changed:
-                    while not (request.done or request.failure is not None or request.uncredited >= WINDOW // 2):
+                    while not (request.done or request.failure is not None or source.is_due):
                         seconds = None if left is None else left()
                         if seconds is not None and seconds <= 0:
                             break
                         request.changed.wait(seconds)
-                    done, failure, held = request.done, request.failure, request.held
+                    done, failure, held = request.done, request.failure, source.held
                 if done:
                     return True
                 if failure is not None:
@@ -219,7 +220,7 @@ class Channel:
                 # one whose output never ends has a deadline all the same
                 if left is not None and left() <= 0:
                     return False
-                self.give_credit(request)
+                self.give_credit(source)
         except BaseException:  # Ctrl-C in the waiting thread as well
             self.forget(request)
             with contextlib.suppress(MachineDied, OSError):

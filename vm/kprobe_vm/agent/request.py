@@ -28,36 +28,46 @@ class Request:
     """One request that was sent, and what has come back so far.
 
     `payload` is what goes with it: a READ's answer is no longer than was asked for, a READ_EACH's has as many files.
+    `stream` is what a LOOK is for: who waits for the look is woken by both, and must go on giving the stream credit.
     """
 
     __slots__ = (
-        *("changed", "done", "eager", "failure", "id", "op", "out", "result", "started", "tail", "texts", "uncredited"),
-        "_most",
+        *("changed", "done", "eager", "failure", "id", "op", "out", "received", "result", "started", "stream", "tail"),
+        *("texts", "uncredited", "_most"),
     )
 
-    def __init__(self, number: int, op: Op, payload: bytes = b"") -> None:
+    def __init__(self, number: int, op: Op, payload: bytes = b"", stream: Request | None = None) -> None:
         self.id = number
         self.op = op
         self.eager = op is Op.STREAM  # whether somebody waits for each piece of output
-        self.changed = threading.Condition()
+        self.stream = stream
+        self.changed: threading.Condition = threading.Condition() if stream is None else stream.changed
         self.done = False
         self.result = 0
         self.tail = b""  # the data of the DONE frame
         self.out: dict[int, bytearray] = {}  # by enum Data
         self.started: bytes | None = None
+        self.received = 0  # bytes of output that have come in all
         self.uncredited = 0  # bytes that were received and not yet given back as credit
         self.failure: MachineDied | None = None
         self.texts: list[bytes | None] = []  # of a READ_EACH that has ended: None is a file that was refused
-        self._most = 0  # bytes that were asked for, or files
+        self._most = 0  # bytes that were asked for, or files; of a LOOK what its stream had received before
         if op is Op.READ:
             self._most = int.from_bytes(payload[4:8], "little")
         elif op is Op.READ_EACH:
             self._most = payload.count(b"\0", 4)
+        elif stream is not None:
+            self._most = stream.received
 
     @property
     def held(self) -> int:
         """The bytes of output that nobody has taken yet."""
         return sum(map(len, self.out.values()))
+
+    @property
+    def is_due(self) -> bool:
+        """Whether so much was received that the agent should be given credit again."""
+        return self.uncredited >= WINDOW // 2 and not self.done
 
     def take(self, kind: int, payload: bytes) -> bool:
         """Take a frame in; return whether somebody may wait for it.  Raise `Broken`.  The caller holds `changed`."""
@@ -74,6 +84,7 @@ class Request:
             raise Broken(f"{len(payload) - 1} bytes of data of kind {which} for {self.op.name}")
         if self.op in (Op.STREAM, Op.RUN) and self.started is None:
             raise Broken(f"output of {self.op.name} before its start")
+        self.received += len(payload) - 1
         self.uncredited += len(payload) - 1
         if self.uncredited > WINDOW:
             raise Broken(f"more output of {self.op.name} than the {WINDOW} bytes that it had credit for")
@@ -103,8 +114,9 @@ class Request:
     def _is_possible(self, result: int, tail: bytes) -> bool:
         if result < 0:
             return result >= -_MAX_ERRNO and not tail
-        if tail and self.op not in _WITH_TAIL:
-            return False
+        return (not tail or self.op in _WITH_TAIL) and self._fits(result, tail)
+
+    def _fits(self, result: int, tail: bytes) -> bool:
         match self.op:
             case Op.READ:
                 return result == len(tail) <= self._most
@@ -120,6 +132,8 @@ class Request:
                 return result <= _POLL_MASK
             case Op.RUN:
                 return self.started is not None and result < 2**16 and (os.WIFEXITED(result) or os.WIFSIGNALED(result))
+            case Op.LOOK:  # 1 comes after the data that it tells of
+                return result == 0 or (result == 1 and self.stream is not None and self.stream.received > self._most)
             case Op.LSEEK:
                 return True
             case _:

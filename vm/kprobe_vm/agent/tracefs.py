@@ -124,43 +124,70 @@ class GuestFile:
 class GuestStream:
     """A file that the agent reads on and on, such as trace_pipe: each piece arrives as the kernel gives it.
 
-    At most 256 KiB wait here unread; then the agent stops reading until they are taken.
+    At most 256 KiB wait here unread; then the agent stops reading until they are taken (a look lets some more in).
     """
 
-    __slots__ = ("_channel", "_closed", "_request", "path")
+    __slots__ = ("_channel", "_closed", "_deadline", "_looking", "_request", "path")
 
-    def __init__(self, channel: Channel, request: Request, path: str) -> None:
+    def __init__(self, channel: Channel, request: Request, path: str, deadline: float) -> None:
         self._channel = channel
         self._request = request
+        self._deadline = deadline
+        self._looking = threading.Lock()  # one look at a time
         self._closed = False
         self.path = path
 
     def read(self, timeout: float | None = None) -> bytes:
         """Return what has come, waiting for the first of it; b"" at the end of the file or after `close`.
 
-        Raise `TimeoutError` if nothing came in `timeout` seconds, `OSError` if the kernel refused a read.
+        Raise `TimeoutError` if nothing came in `timeout` seconds, with 0 if the kernel itself had nothing when it was
+        looked at; `OSError` if the kernel refused a read.
         """
         request = self._request
-        with request.changed:
-            came = request.changed.wait_for(
-                lambda: request.out.get(Data.OUT) or request.done or request.failure is not None or self._closed,
-                timeout,
-            )
-            if self._closed:
-                return b""
-            data = bytes(request.out.pop(Data.OUT, b""))
-            if request.done and request.tail:
-                data, request.tail = data + request.tail, b""
-        if data:
-            self._channel.give_credit(request)
-            return data
-        if request.failure is not None:
-            raise request.failure.again()
-        if not came:
-            raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self.path)
+        has_looked = timeout is None or timeout > 0
+        while True:
+            with request.changed:
+                came = request.changed.wait_for(self._has_come, timeout)
+                if self._closed:
+                    return b""
+                data = bytes(request.out.pop(Data.OUT, b""))
+                if request.done and request.tail:
+                    data, request.tail = data + request.tail, b""
+            if data:
+                self._channel.give_credit(request)
+                return data
+            if request.failure is not None:
+                raise request.failure.again()
+            if came:
+                break
+            if has_looked:
+                raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self.path)
+            has_looked = not self._look()
         if request.result < 0:
             refuse(request, self.path)
         return b""
+
+    def _has_come(self) -> bool:
+        request = self._request
+        return bool(request.out.get(Data.OUT)) or request.done or request.failure is not None or self._closed
+
+    def _look(self) -> bool:
+        """Have the agent look; return whether anything came of it, data or the end, which another thread may take."""
+        what = f"the look at {self.path} has not ended in {self._deadline:.0f} s"
+        try:
+            with self._looking:
+                look = self._channel.send(Op.LOOK, self._request.id.to_bytes(4, "little"), stream=self._request)
+                if not self._channel.wait_patiently(look, self._deadline):
+                    self._channel.settle(look, what)
+            if look.result == -errno.ESRCH:
+                self._channel.settle(self._request, f"the reading of {self.path} has not ended")
+        except MachineDied:
+            if self._closed:  # meanwhile, by another thread
+                return True
+            raise
+        if look.result < 0 and look.result != -errno.ESRCH:
+            refuse(look, self.path)
+        return look.result != 0
 
     def close(self) -> None:
         """Stop reading and close the file in the guest; return when that is done.  May be called from any thread."""
@@ -262,7 +289,7 @@ class GuestTracefs:
             raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), path)
         if request.done and request.result < 0:
             refuse(request, path)
-        return GuestStream(self._channel, request, path)
+        return GuestStream(self._channel, request, path, self._deadline)
 
     def threads(self, pid: int) -> list[int]:
         """Return the thread ids of a process in the guest; raise `ProcessLookupError` if there is none."""
