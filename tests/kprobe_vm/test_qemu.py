@@ -41,6 +41,8 @@ def test_kvm_shows_the_host_processor() -> None:
     assert following(arguments(HARDWARE, agent=4, serial=7, console=5, control=6), "-cpu") == []
     line = arguments(HARDWARE._replace(accelerator="kvm"), agent=4, serial=7, console=5, control=6)
     assert following(line, "-cpu") == ["host"]
+    line = arguments(HARDWARE._replace(virtio=False), agent=4, serial=7, console=5, control=6)
+    assert following(line, "-cpu") == ["qemu64,-cx16"]
 
 
 def test_the_verdict_on_kvm_holds_for_one_boot_of_the_host_and_one_qemu(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def arguments(
         *([] if ram is None else ram.arguments(hardware.memory)),
         *(("-incoming", "defer") if incoming else ()),
         *("-accel", hardware.accelerator),
-        *(("-cpu", "host") if hardware.accelerator == "kvm" else ()),
+        *_processor(hardware),
         *("-m", f"{hardware.memory}M"),
         *("-smp", str(hardware.cpus)),
         *("-kernel", str(hardware.kernel)),
@@ -93,6 +93,17 @@ def arguments(
         *("-serial", "chardev:serial"),
         *(_virtio(agent) if hardware.virtio else ()),
     ]
+
+
+def _processor(hardware: Hardware) -> list[str]:
+    """Return the arguments for the kind of processor.
+
+    An emulated one of a guest without virtio has no cmpxchg16b: where many interrupts come, as those of a serial port
+    do, TCG of QEMU 7.2 leaves in EFLAGS what RAX holds, and 6.12, whose kmalloc() uses it, ends in a double fault.
+    """
+    if hardware.accelerator == "kvm":
+        return ["-cpu", "host"]
+    return [] if hardware.virtio else ["-cpu", "qemu64,-cx16"]
 
 
 def _virtio(agent: int) -> list[str]:
