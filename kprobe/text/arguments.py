@@ -25,7 +25,9 @@ _FLAGS: Final = re.ASCII | re.DOTALL
 # which hexadecimal numbers are kept with their values, and how many of them
 _SHORT: Final = 9
 _ROWS: Final = 1024
-_UNNAMED = re.compile(rb" \w+=\Z")
+_UNNAMED = re.compile(rb" \w++=\Z")
+_LABEL = re.compile(rb" ([^ =]++)=")
+_CLOSING = re.compile(rb"\" ([^ =]++)=")
 # so many bits has a number at least that nobody guesses who writes a string
 _SEAL: Final = 28
 
@@ -218,7 +220,7 @@ class Arguments:
         self.ends = tuple(
             (b'" ' if items[i][1] == '"%s"' else b"} ") + items[i + 1][0].encode() + b"=" for i in self._texts[:-1]
         )
-        self._parts: tuple[list[Arguments], list[Arguments]] | None = None
+        self._parts: dict[tuple[tuple[str, str], ...], Arguments] = {}
 
     def read(self, body: bytes) -> dict[str, Value] | None:
         """Read the arguments; None if the text isn't theirs, whole."""
@@ -260,15 +262,12 @@ class Arguments:
         A record broken off by the kernel has the first of them. In any other text each argument ends where a later one
         begins; the value of one that can't be decoded is its text, and what follows it is a guess.
         """
-        if self._parts is None:
-            beginnings = [Arguments(self._items[:count]) for count in range(len(self._items) - 1, 0, -1)]
-            self._parts = beginnings, [Arguments([item]) for item in self._items]
-        beginnings, single = self._parts
-        whole = _UNNAMED.sub(b"", body)
-        for shorter in beginnings:
-            following = b" " + self.names[len(shorter._items)].encode() + b"="
-            if following not in whole and (found := shorter.read(whole)) is not None:
-                return found, shorter.guessed(whole)
+        unnamed = _UNNAMED.search(body)
+        whole = body if unnamed is None else body[: unnamed.start()]
+        labels = set(_LABEL.findall(whole))
+        count = next((i for i, name in enumerate(self.names) if name.encode() not in labels), 0)
+        if count and (found := (shorter := self._part(self.items[:count])).read(whole)) is not None:
+            return found, shorter.guessed(whole)
         cuts = self._cuts(body)
         fields: dict[str, Value] = {}
         guessed: set[str] = set()
@@ -277,23 +276,39 @@ class Arguments:
             name, text = self.names[i], body[start:end]
             if not text and end == len(body):
                 break  # the kernel broke off after the name
-            read = single[i].read(b" " + name.encode() + b"=" + text)
-            fields[name] = decode(text) if read is None else read[name]
+            # by the same name for all, of which there are more than ways to print them
+            read = self._part((("value", self._items[i][1]),)).read(b" value=" + text)
+            fields[name] = decode(text) if read is None else read["value"]
             if guessed or read is None:
                 guessed.add(name)
         return fields, frozenset(guessed)
+
+    def _part(self, items: tuple[tuple[str, str], ...]) -> Arguments:
+        """Give the reader of some arguments."""
+        if (part := self._parts.get(items)) is None:
+            part = self._parts[items] = Arguments(list(items))
+        return part
 
     def _cuts(self, body: bytes) -> list[tuple[int, int, int]]:
         """Say where the arguments are: their numbers, where each begins and where its value does."""
         cuts: list[tuple[int, int, int]] = []
         position = 0
+        labels = _LABEL.findall(body)
+        last = dict(zip(labels, range(len(labels)), strict=True))
+        passed = 0  # so many labels at least stand before the position
+        closing: dict[bytes, int] | None = None  # where each stands last that has a quote before it
         for i, name in enumerate(self.names):
+            if last.get(name.encode(), -1) < passed:
+                continue
+            passed = labels.index(name.encode(), passed) + 1
             label = b" " + name.encode() + b"="
             at = body.find(label, position)
             if cuts and body[cuts[-1][2] : cuts[-1][2] + 1] == b'"':
                 # a string's own end is a better sign than a name, which it may hold
-                closed = body.find(b'"' + label, cuts[-1][2] + 1)
-                at = at if closed < 0 else closed + 1
+                if closing is None:
+                    closing = {found[1]: found.start() for found in _CLOSING.finditer(body)}
+                if closing.get(name.encode(), 0) > cuts[-1][2]:
+                    at = body.index(b'"' + label, cuts[-1][2] + 1) + 1
             if at >= 0:
                 position = at + len(label)
                 cuts.append((i, at, position))

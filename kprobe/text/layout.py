@@ -9,6 +9,7 @@ Layouts come in families, and a text has those of one: what looks like a line of
 """
 
 import re
+from functools import cache
 from typing import Final
 
 from kprobe.text.records import BufferStarted, Coded, Lost, Record
@@ -42,7 +43,7 @@ LATENCY: Final = re.compile(
 # A name has 15 bytes at most, so a blank comes first.
 # %16s %7d %3d, flags as a decimal number, preemption count, index, [microseconds in hexadecimal] and two times.
 VERBOSE: Final = re.compile(
-    rb"( (?s:.{15}) +\d{1,10}) +(\d{1,9}) (\d{1,9} [0-9a-f]{8}) [0-9a-f]{8,16} \[([0-9a-f]{8,16})\] "
+    rb"( (?s:.{15}) {1,16}+\d{1,10}) {1,16}+(\d{1,9}) (\d{1,9} [0-9a-f]{8}) [0-9a-f]{8,16} \[([0-9a-f]{8,16})\] "
     rb"-?\d+(\.\d{3}ms)? \(\+-?\d+(?:\.\d{3}ms)?\): " + _BODY
 )
 
@@ -52,7 +53,7 @@ MARK: Final = rb"tracing_mark_write(?:\+0x[0-9a-f]+/0x[0-9a-f]+)?(?: <[0-9a-f]+>
 # Option nocontext-info leaves nothing before the name. Of a text's first lines that is no more than a likeness, so an
 # event that isn't a probe's has to have arguments.
 BARE: Final = re.compile(
-    rb"(?:((?!sys_\w{1,64}\()[^\s:]+: \([^()\n]*\)|" + MARK + rb"|\w+: (?=\w+=|NR -?\d))"
+    rb"(?:((?!sys_\w{1,64}\()[^\s:]{1,128}+: \([^()\n]*+\)|" + MARK + rb"|\w{1,128}+: (?=\w+=|NR -?\d))"
     rb"|(?=<(?:user )?stack trace>\r?\n|# [0-9a-f]{1,8} buf:[ \r\n]|UNKNOWN TYPE \d"
     rb"|sys_\w{1,64}(?:\(| -> 0x)))([^\n]*)\n"
 )
@@ -80,7 +81,7 @@ GRAPH_SWITCH: Final = re.compile(
 # of events padded to 20; the time in nanoseconds with -t. With -l the columns are those of latency-format.
 _PADDED = rb"([^\s:]++: ++(?:\([^()\n]*+\))?+)?+([^\n]*+)\n"
 REPORT: Final = re.compile(
-    rb"(?:( *[^\s:]{1,64}+): (?=[^\n]{16})| {1,64}?(?=[^\n]{16}-\d))??"
+    rb"(?:( {0,64}+[^\s:]{1,64}+): (?=[^\n]{16})|(?=[^\n]{17}[^\n-]{0,63}+-) {1,64}?(?=[^\n]{16}-\d))??"
     rb"((?s:.{16})-\d[\d ]{4,20}+(?:\([ \d-]{5,20}+\) )?\[\d{3,9}\](?: [^ \n]++)?) "
     rb" *+(\d{1,20}+)\.(\d{6}(?:\d{3})?): " + _PADDED
 )
@@ -94,14 +95,14 @@ REPORT_NAME: Final = 22
 
 # What `perf script` prints: %16s or the bare comm, pid or pid/tid, CPU, time, [period] and GROUP:NAME.
 PERF: Final = re.compile(
-    rb" *+([^\n]{1,16}?) ++(\d{1,10})(?:/(\d{1,10}))? ++\[(\d{3,9})\] (?:([^\s\d]\S{1,7}) )? *+"
+    rb" {0,64}+([^\n]{1,16}?) {1,64}+(\d{1,10})(?:/(\d{1,10}))? {1,64}+\[(\d{3,9})\] (?:([^\s\d]\S{1,7}) )? *+"
     rb"(\d{1,20})\.(\d{6}(?:\d{3})?): ++(?:\d{1,20} ++)?(?:([\w-]++):(?=\w))?" + _PADDED
 )
 PERF_FRAME: Final = re.compile(rb"\t *+([0-9a-f]{1,16}) ([^\n]*+)\n")
 
 # Columns that lost their width, as in mail and on pages.
 LOOSE: Final = re.compile(
-    rb"(?!(?s:.{16})-\d)[ \t]*+([^\n]{1,16}?)-(\d{1,10}) ++(?:\(([ \d-]{1,20}+)\) ++)?\[(\d{1,9})\] ++"
+    rb"(?!(?s:.{16})-\d)[ \t]{0,256}+([^\n]{1,16}?)-(\d{1,10}) ++(?:\(([ \d-]{1,20}+)\) ++)?\[(\d{1,9})\] ++"
     rb"(?:([^\s:]{1,12}+) ++)??(\d{1,20}+)\.(\d{6}(?:\d{3})?): " + _BODY
 )
 
@@ -117,6 +118,8 @@ HEX: Final = re.compile(rb"([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{16}) type: (\d{
 # trace-cmd says it in its own words
 LOST: Final = re.compile(rb"CPU:(\d{1,9}) \[(?:LOST (?:(\d{1,20}) )?EVENTS|(?:(\d{1,20}) )?EVENTS DROPPED)\]\r?\n")
 BUFFER_STARTED: Final = re.compile(rb"##### CPU (\d{1,9}) buffer started ####\r?\n")
+# The longest piece of a record that isn't a string.
+PIECE: Final = 64
 TRACER: Final = b"# tracer: "
 FRAME: Final = b" => "
 STACKS: Final = (b"<stack trace>", b"<user stack trace>")
@@ -140,6 +143,17 @@ def family(layout: re.Pattern[bytes]) -> tuple[re.Pattern[bytes], ...]:
         if layout in layouts:
             return layouts
     return ANY
+
+
+@cache
+def broken_off(layout: re.Pattern[bytes]) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """Give the patterns of what may stand before a line of a layout that begins within a line.
+
+    The first is of any text, of PIECE bytes at most; the other of text without quotes that ends with the name of an
+    argument, of which no event has more than 128.
+    """
+    line = b"(?=" + layout.pattern + b")"
+    return re.compile(rb"(?s:.{0,%d}?)" % PIECE + line), re.compile(rb'(?>[^"]*? \w++=){1,128}?' + line)
 
 
 def reported(line: re.Match[bytes]) -> bool:

@@ -31,7 +31,7 @@ from kprobe.text.records import (
 from kprobe.text.syscall import CALL, SystemCall, called, described, opens
 from kprobe.text.tokens import Reading, Readings
 
-_NAME = re.compile(rb"([^\s:]+)(?: <[0-9a-f]+>)?: +(?:\(([^()\n]*)\))?")
+_NAME = re.compile(rb"([^\s:]++)(?: <[0-9a-f]++>)?: ++(?:\(([^()\n]*)\))?")
 _MARK = re.compile(MARK)
 _FUNCTION = re.compile(rb"(\S++(?: \[[^\]\s]+\])?(?: <[0-9a-f]+>)?) <-(\S++(?: \[[^\]\s]+\])?(?: <[0-9a-f]+>)?)")
 # pages swallow the words in angle brackets
@@ -133,7 +133,7 @@ class Lines:
                 return None
             return self.uncertain(line, rest, raw)
         if site.arguments is not None:
-            read = self._by_schema(site.arguments, site.definition, rest, decimal(line), is_trial=not raw)
+            read = self._by_schema(site.arguments, site.definition, rest, decimal(line))
             return None if read is None else self._event(line, site, read[0], raw, True, read[1])
         fields, guessed, complete, whole, _ = self._look(rest, decimal(line))
         return self._event(line, site, fields, raw, complete, guessed) if whole else None
@@ -144,18 +144,9 @@ class Lines:
         return self._sites.get(text) or self._site(text, self._sites)
 
     def _by_schema(
-        self,
-        arguments: Arguments,
-        definition: Definition | None,
-        rest: bytes,
-        is_decimal: bool,
-        *,
-        is_trial: bool = False,
+        self, arguments: Arguments, definition: Definition | None, rest: bytes, is_decimal: bool
     ) -> tuple[dict[str, Value], frozenset[str]] | None:
-        """Read arguments whose types are known, and say which of them are guesses; None if they can't be read whole.
-
-        A trial isn't believed in what it says of the kernel.
-        """
+        """Read arguments whose types are known, and say which of them are guesses; None if they can't be read whole."""
         if definition is None or is_decimal or self._prefixed:
             fields = arguments.read(rest)
             return None if fields is None else (fields, arguments.guessed(rest) if arguments.ends else NONE)
@@ -164,18 +155,18 @@ class Lines:
             fields = definition.old.read(rest)
             if fields is None:
                 return None
-            self._old = self._old or not is_trial
+            self._old = True
             return fields, arguments.guessed(rest)
         guessed = arguments.guessed(rest)
         if definition.settles or (b"=0x" in rest and b'"' not in rest):
-            self._prefixed = self._prefixed or not is_trial
+            self._prefixed = True
         elif definition.old.read(rest) not in (None, fields):
             guessed |= definition.unsigned
         return fields, guessed
 
     def _look(self, rest: bytes, is_decimal: bool) -> Reading:
-        """Read arguments whose format isn't known."""
-        found = self._readings.read(rest, decimal=is_decimal or self._prefixed)
+        """Read arguments whose format isn't known; of those that can't be read to the end there are no fields."""
+        found = self._readings.read(rest, decimal=is_decimal or self._prefixed, is_trial=True)
         if not self._prefixed and b"=0x" in rest and b'"' not in rest and found[3]:
             self._prefixed = True
         return found
@@ -288,7 +279,7 @@ class Lines:
             return False
         if known.arguments is not None:
             return known.arguments.opens(rest)
-        return self._readings.read(rest, decimal=decimal(line) or self._prefixed)[4]
+        return self._readings.read(rest, decimal=decimal(line) or self._prefixed, is_trial=True)[4]
 
     def _site(self, text: bytes, table: dict[bytes, Site]) -> Site:
         """Read ``name: (place)``."""
@@ -359,7 +350,8 @@ class Lines:
             frames, user = self._frames_of(more), first == b"<user stack trace>"
             return StackTrace(task, pid, cpu, flags, stamp, frames, user, tgid, clock, raw)
         if (stack := _ONE_LINE.fullmatch(rest)) is not None:
-            frames = tuple(frame(decode(text.strip(b" "))) for text in stack[2].split(FRAME))
+            table = {text: frame(decode(text.strip(b" "))) for text in dict.fromkeys(stack[2].split(FRAME))}
+            frames = tuple(map(table.__getitem__, stack[2].split(FRAME)))
             return StackTrace(task, pid, cpu, flags, stamp, frames, stack[1] is not None, tgid, clock, raw)
         if (call := _FUNCTION.fullmatch(rest)) is not None:
             function, parent = frame(decode(call[1])), frame(decode(call[2]))

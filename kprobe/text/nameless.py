@@ -17,6 +17,9 @@ NAMELESS: Final = re.compile(
     rb"((?!tracing_mark_write\+)[^\s:()]+\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[\w+\])?(?: <- [^\s:()]+)?: ?)"
 )
 
+# More arguments no event has; what follows them is text.
+_MOST: Final = 128
+
 _ARGUMENT: Final = re.compile(rb"(?:([A-Za-z_]\w*)=)?(?:0x)?([0-9a-f]{1,16})")
 
 
@@ -31,7 +34,7 @@ def nameless(context: Context, text: bytes, raw: bytes) -> Event:
         address, caller = find_place(second), address
     fields: dict[str, Value] = {}
     complete = True
-    for i, word in enumerate(text[place.end() :].removesuffix(b"\r").split()):
+    for i, word in enumerate(text[place.end() :].removesuffix(b"\r").split(None, _MOST)):
         found = _ARGUMENT.fullmatch(word)
         name = decode(found[1]) if found is not None and found[1] else f"arg{i + 1}"
         if found is None or name in fields:

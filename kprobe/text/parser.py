@@ -15,6 +15,7 @@ from kprobe.text.layout import (
     LOOSE,
     PERF,
     PERF_FRAME,
+    PIECE,
     RAW_TEXT,
     REPORT,
     REPORT_FRAME,
@@ -22,6 +23,7 @@ from kprobe.text.layout import (
     STANDARD,
     TRACEFS,
     TRACER,
+    broken_off,
     coded,
     family,
     is_header,
@@ -38,9 +40,8 @@ from kprobe.text.usual import Usual
 # print records have no such bound.
 _LONGEST: Final = 16384
 
-# Where it is full, and the longest piece of a record that isn't a string.
+# Where it is full.
 _FULL: Final = (4096, 8192)
-_PIECE: Final = 64
 
 # Without a newline for so long, the input is no text; it is passed on in pieces rather than gathered.
 _LONGEST_LINE: Final = 1 << 20
@@ -57,8 +58,6 @@ _AGAIN: Final = 16384
 
 # A line with which a record can end whose string began in an earlier one: the last quote is followed by arguments.
 _ENDS = re.compile(rb"[^\n]*[\"'}](?:\Z|(?=[ ,)][^\"'}]*\Z))")
-
-_NAME = re.compile(rb" \w+=")
 
 Match = re.Match[bytes]
 
@@ -323,7 +322,8 @@ class Parser:
             if end == limit and not whole:
                 return None
             return self._lines.record(line, text[body : end - 1], text[start:end])
-        if site and b'"' not in text[body:end]:
+        is_placed = site[-1:] == b")" or b"+0x" in site or b"__probe_" in text[body:end]
+        if is_placed and b'"' not in text[body:end]:
             # without a string in it, it can't go on in the next line
             record = self._lines.record(line, text[body : end - 1], text[start:end])
             if isinstance(record, Event) and record.complete and record.address is not None:
@@ -334,8 +334,9 @@ class Parser:
             if self._starts(text, end, limit):
                 if not joined or _ENDS.match(text, last, end - 1 - (text[end - 2 : end - 1] == b"\r")):
                     again += end - body if joined else 0
-                    if self._reads(line, text[body : end - 1]):
-                        break
+                    record = self._lines.record(line, text[body : end - 1], text[start:end])
+                    if record is not None:
+                        return record
                 if not joined:
                     if (torn := self._torn(line, text, end)) > 0:
                         return self._lines.uncertain(line, text[body:torn], text[start:torn])
@@ -347,24 +348,23 @@ class Parser:
         open_end = end == limit and end - start < _LONGEST and again < _AGAIN and not final
         if open_end and not whole:
             return None
-        if not self._reads(line, text[body : end - 1]):
-            if open_end and joined:
-                return None
-            if joined:
-                self._broken[site] = self._broken.get(site, 0) + 1
-                end = joined
-            elif (torn := self._torn(line, text, end)) > 0:
-                return self._lines.uncertain(line, text[body:torn], text[start:torn])
-            elif open_end and self._lines.opens(line, text[body : end - 1]):
-                return None
+        record = self._lines.record(line, text[body : end - 1], text[start:end])
+        if record is not None:
+            return record
+        if open_end and joined:
+            return None
+        if joined:
+            self._broken[site] = self._broken.get(site, 0) + 1
+            end = joined
+        elif (torn := self._torn(line, text, end)) > 0:
+            return self._lines.uncertain(line, text[body:torn], text[start:torn])
+        elif open_end and self._lines.opens(line, text[body : end - 1]):
+            return None
         return self._longest(line, text, body, end)
 
     def _is_patient(self, site: bytes) -> bool:
         """Say whether a record of an event is waited for whose string has no end yet."""
         return self._broken.get(site, 0) < _PATIENCE and sum(self._broken.values()) < _PATIENCE_ALL
-
-    def _reads(self, line: Match, rest: bytes) -> bool:
-        return self._lines.record(line, rest, b"") is not None
 
     def _torn(self, line: Match, text: bytes, end: int) -> int:
         """Say where the kernel broke a record off for want of room; 0 if it didn't.
@@ -374,16 +374,12 @@ class Parser:
         (fixtures/text/6.1/02_comms.trace: 4095 bytes).
         """
         start, body = line.start(), line.start(line.re.groups)
-        match = self._layout.match
+        anywhere, named = broken_off(self._layout)
         for full in _FULL:
-            for position in range(start + full - _PIECE, min(start + full, end) + 1):
-                if match(text, position, end):
-                    return position
-        quote = text.find(b'"', body, end)
-        for name in _NAME.finditer(text, body, end if quote < 0 else quote):
-            if match(text, name.end(), end):
-                return name.end()
-        return 0
+            if end - start >= full - PIECE and (piece := anywhere.match(text, start + full - PIECE, end)) is not None:
+                return piece.end()
+        name = named.match(text, body, end)
+        return 0 if name is None else name.end()
 
     def _longest(self, line: Match, text: bytes, body: int, end: int) -> Record:
         """Build a record of as many of the lines as can be read as one; if none can, of all of them."""

@@ -1,16 +1,16 @@
 """Places in code as the kernel prints them."""
 
 import re
+from typing import Final
 
 from kprobe.text.records import CodeAddress
 
 # seq_print_ip_sym() and %pS: symbol+0xOFFSET/0xSIZE [module] <address>, each part but the first optional.
-_PLACE = re.compile(
-    r"(?P<symbol>[^\s()<>\[\]]+?|\[unknown/kretprobe'd\])"
-    r"(?:\+0x(?P<offset>[0-9a-f]+)/0x(?P<size>[0-9a-f]+))?"
-    r"(?: \[(?P<module>[^\s\[\]]+)\])?"
-    r"(?: <(?P<address>[0-9a-f]+)>)?"
-)
+_PLACE = re.compile(r"((?:\[unknown/kretprobe'd\])?+[^\s()<>\[\]]*+)(?: \[([^\s\[\]]++)\])?+(?: <([0-9a-f]++)>)?+")
+# what most are
+_USUAL = re.compile(r"([^\s()<>\[\]+]++)\+0x([0-9a-f]++)/0x([0-9a-f]++)")
+_OFFSET = re.compile(r"0x([0-9a-f]++)/0x([0-9a-f]++)")
+_LOST: Final = "[unknown/kretprobe'd]"
 _ADDRESS = re.compile(r"(?:0x([0-9a-f]+)| ?<([0-9a-f]+)>)")
 # Digits alone: no symbol begins with one, and none is made of 8 or 16 hexadecimal digits with a number among them.
 _DIGITS = re.compile(r"[0-9][0-9a-f]{0,15}|(?=[a-f]*[0-9])(?:[0-9a-f]{16}|[0-9a-f]{8})")
@@ -18,20 +18,33 @@ _DIGITS = re.compile(r"[0-9][0-9a-f]{0,15}|(?=[a-f]*[0-9])(?:[0-9a-f]{16}|[0-9a-
 
 def find_place(text: str) -> CodeAddress | None:
     """Read a place; None if the text isn't one."""
-    if (number := _ADDRESS.fullmatch(text)) is not None:
-        return CodeAddress("", None, None, "", int(number[1] or number[2], 16), text)
-    if _DIGITS.fullmatch(text) is not None:
-        return CodeAddress("", None, None, "", int(text, 16), text)
+    if (usual := _USUAL.fullmatch(text)) is not None:
+        name, start, length = usual.groups()
+        return CodeAddress(name, int(start, 16), int(length, 16), "", None, text)
+    if "+" not in text:
+        if (number := _ADDRESS.fullmatch(text)) is not None:
+            return CodeAddress("", None, None, "", int(number[1] or number[2], 16), text)
+        if _DIGITS.fullmatch(text) is not None:
+            return CodeAddress("", None, None, "", int(text, 16), text)
     parts = _PLACE.fullmatch(text)
     if parts is None:
         return None
-    offset, size, address = parts["offset"], parts["size"], parts["address"]
+    shown, module, at = parts.groups()
+    symbol, _, behind = shown.rpartition("+")
+    found = _OFFSET.fullmatch(behind) if symbol else None
+    offset = size = None
+    if found is None:
+        symbol = shown
+    else:
+        offset, size = int(found[1], 16), int(found[2], 16)
+    if not symbol or (symbol[0] == "[" and symbol != _LOST):
+        return None
     return CodeAddress(
-        parts["symbol"],
-        int(offset, 16) if offset else None,
-        int(size, 16) if size else None,
-        parts["module"] or "",
-        int(address, 16) if address else None,
+        symbol,
+        offset,
+        size,
+        module or "",
+        int(at, 16) if at else None,
         text,
     )
 

@@ -34,6 +34,8 @@ _RAW_ENTER: Final = re.compile(rb"NR (-?\d{1,20}) \(([0-9a-f]{1,16}(?:, [0-9a-f]
 _RAW_EXIT: Final = re.compile(rb"NR (-?\d{1,20}) = (-?\d{1,20})")
 _RETURNED: Final = re.compile(rb"0x([0-9a-f]{1,16})")
 _BITS: Final = 64
+# so many arguments a system call has at most
+_MOST: Final = 6
 
 
 class SystemCall(NamedTuple):
@@ -87,8 +89,9 @@ def opens(text: bytes) -> bool:
 def _arguments(name: str, text: bytes) -> SystemCall:
     fields: dict[str, Value] = {}
     first: int | None = None  # the number of the first string
-    quotes = at = 0
-    while at < len(text):
+    quotes = at = count = 0
+    while at < len(text) and count < _MOST:
+        count += 1
         label = _LABEL.match(text, at)
         if label is None or (word := decode(label[1])) in fields:
             break

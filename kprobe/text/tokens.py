@@ -21,7 +21,7 @@ _CLOSE = re.compile(rb"\"(?= [A-Za-z_]\w*=[\"'({\-0-9A-Za-z_]|\r?\Z)")
 _ONE = rb"(?:-?\d{1,20}+|0x[0-9a-f]{1,16}+)"
 _ARGUMENT = re.compile(
     rb" ([A-Za-z_]\w*)=(?:(?:(-?\d{1,20}+)|0x([0-9a-f]{1,16}+))(?= (?!\[)|\r?\Z)|"
-    rb"\{(" + _ONE + rb"(?:," + _ONE + rb")*+)\}|"
+    rb"\{(" + _ONE + rb"(?:," + _ONE + rb"){0,63}+)\}|"
     rb"([^\s\"{}']++(?: \[[^\]\s]+\])?)(?= |\r?\Z)|(\"))"
 )
 _DECIMAL: Final = 2
@@ -29,7 +29,8 @@ _ARRAY: Final = 4
 _BARE: Final = 5
 _STRING: Final = 6
 _CHARACTER = re.compile(rb"'(.)'", re.S)
-_ELEMENT = re.compile(rb"'(.)'(?=[,}])|\"(.*?)\"(?=[,}])|([^,{}\"']+)", re.S)
+_ELEMENT = re.compile(rb"[{,](?:'(.)'(?=[,}])|\"(.*?)\"(?=[,}])|([^,{}\"']++))", re.S)
+_WHOLE = re.compile(rb"(?=\{)(?:[{,](?>'.'(?=[,}])|\".*?\"(?=[,}])|[^,{}\"']++)){1,64}+\}", re.S)
 _NUMBER = re.compile(rb"(-?\d{1,20})|0x([0-9a-f]{1,16})")
 _HEXADECIMAL = re.compile(rb"[0-9a-f]{1,16}")
 _FIRST = re.compile(rb"(?:^|(?<=[ ,]))([A-Za-z_]\w*)=")
@@ -37,10 +38,13 @@ _NEXT = re.compile(rb" (?:==> )?([A-Za-z_]\w*)=")
 _BOTH = re.compile(rb"(0x[0-9a-f]{1,16}) \((-?\d{1,20})\)")
 _FAULT = b"(fault)"
 _QUOTE: Final = 34
-_COMMA: Final = 44
 
-# So many arguments has an event at most (MAX_TRACE_ARGS): what has the look of one more belongs to the last value.
+# So many arguments has an event at most (MAX_TRACE_ARGS): what has the look of one more belongs to the last value. (An
+# array has 64 elements at most, MAX_ARRAY_LEN.)
 _MOST: Final = 128
+
+# More pairs of an event that isn't a probe's are no kernel's: its own text is shorter (TRACE_BUF_SIZE, 1024 bytes).
+_PAIRS: Final = 256
 
 # How often the end of a string may be moved before the arguments are given up, and how many arguments may be read again
 # for that: a hostile string can offer many ends.
@@ -95,28 +99,25 @@ def _bare(text: bytes, *, decimal: bool) -> tuple[Value, int]:
 
 
 def _array(body: bytes, position: int) -> tuple[Value, int, int] | None:
+    whole = _WHOLE.match(body, position)
+    if whole is None:
+        return None
     values: list[Value] = []
     doubt, strings = _SURE, 0
-    while body[position : position + 1] in (b"{", b","):
-        element = _ELEMENT.match(body, position + 1)
-        if element is None:
-            return None
-        character, string, bare = element.groups()
-        if bare is not None:
+    for character, string, bare in _ELEMENT.findall(body, position, whole.end()):
+        if bare:
             # a kernel that prints arrays prints no numbers without 0x that aren't decimal
             value, sure = _bare(bare, decimal=True)
-            if sure == _UNREAD:
-                return None
+            if sure:
+                if sure == _UNREAD:
+                    return None
+                doubt = sure
             values.append(value)
-            doubt = max(doubt, sure)
         else:
-            values.append(decode(character if character is not None else string))
-            strings += string is not None
-        position = element.end()
-    if body[position : position + 1] != b"}":
-        return None
+            values.append(decode(character or string))
+            strings += not character
     # one string may hold what ends another
-    return tuple(values), position + 1, max(doubt, _GUESS) if strings > 1 else doubt
+    return tuple(values), whole.end(), _GUESS if strings > 1 else doubt
 
 
 def _numbers(text: bytes) -> tuple[int, ...]:
@@ -164,26 +165,30 @@ def _rare(body: bytes, position: int) -> _Argument | None:
 
 
 class Readings:
-    """Reads arguments, and those of the text that it was asked for last only once: broken text is asked for often."""
+    """Reads arguments, and those of the texts that it was asked for last only once: broken text is asked for often."""
 
-    __slots__ = ("_asked", "_body", "_decimal", "_pairs", "_reading")
+    __slots__ = ("_asked", "_earlier", "_last", "_pairs")
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
         """Forget the last text."""
-        self._body, self._decimal, self._reading = b"", False, probe_arguments(b"")
+        self._last = self._earlier = b"", False, attempted(b"")
         self._asked: tuple[bytes, Collection[str], Collection[str]] = b"", (), ()
         self._pairs = pairs(b"")
 
-    def read(self, body: bytes, *, decimal: bool) -> Reading:
-        """Do what `probe_arguments` does; the fields are the caller's."""
-        if body != self._body or decimal != self._decimal:
-            self._reading = probe_arguments(body, decimal=decimal)
-            self._body, self._decimal = body, decimal
-        fields, guessed, complete, whole, opens = self._reading
-        return fields.copy(), guessed, complete, whole, opens
+    def read(self, body: bytes, *, decimal: bool, is_trial: bool = False) -> Reading:
+        """Do what `probe_arguments` does; the fields are the caller's. A trial is of text that is read to the end."""
+        if body != self._last[0] or decimal != self._last[1]:
+            last, self._last = self._last, self._earlier
+            self._earlier = last
+            if body != self._last[0] or decimal != self._last[1]:
+                self._last = body, decimal, attempted(body, decimal=decimal)
+        found, whole, opens = self._last[2]
+        if not whole and is_trial:
+            return {}, NONE, False, False, opens
+        return _finished(body, found, whole, opens, decimal)
 
     def pairs(self, body: bytes, texts: Collection[str], signed: Collection[str]) -> tuple[dict[str, Value], bool]:
         """Do what the function `pairs` does; the fields are the caller's."""
@@ -200,6 +205,11 @@ def probe_arguments(body: bytes, *, decimal: bool = False) -> Reading:
     If the pairs can't be read to the end, the text of what isn't understood is the value of the name before it, and all
     that follows is a guess.
     """
+    return _finished(body, *attempted(body, decimal=decimal), decimal)
+
+
+def attempted(body: bytes, *, decimal: bool = False) -> tuple[list[_Argument], bool, bool]:
+    """Read pairs as far as they can be read; say whether that is to the end, and whether a string has no end."""
     found: list[_Argument] = []
     names: set[str] = set()
     best: list[_Argument] | None = None
@@ -215,7 +225,7 @@ def probe_arguments(body: bytes, *, decimal: bool = False) -> Reading:
             found.append(argument)
             position = argument[2]
         if position == end:
-            return _reading(body, found, whole=True, opens=False)
+            return found, True, False
         opens = opens or _opens(body, position, names)
         if best is None:
             best = list(found)
@@ -225,7 +235,14 @@ def probe_arguments(body: bytes, *, decimal: bool = False) -> Reading:
             break
         names = {argument[0] for argument in found}
         position = moved
-    return _reading(body, _further(body[:end], best or [], decimal=decimal), whole=False, opens=opens)
+    return best or [], False, opens
+
+
+def _finished(body: bytes, found: list[_Argument], whole: bool, opens: bool, decimal: bool) -> Reading:
+    """Go on after the pairs that were read, if that isn't to the end."""
+    if not whole:
+        found = _further(body[: len(body) - (body[-1:] == b"\r")], found.copy(), decimal=decimal)
+    return _reading(body, found, whole=whole, opens=opens)
 
 
 def _opens(body: bytes, position: int, names: set[str]) -> bool:
@@ -248,16 +265,17 @@ def _moved(body: bytes, found: list[_Argument]) -> int | None:
 
 def _further(body: bytes, found: list[_Argument], *, decimal: bool) -> list[_Argument]:
     """Go on after the pairs that were understood: each new name ends the value before it, whatever that is."""
-    position = found[-1][2] if found else 0
+    position = at = found[-1][2] if found else 0
     names = {argument[0] for argument in found}
     cuts: list[tuple[str, int, int]] = []
-    for name in _NAME.finditer(body, position):
+    for name in dict.fromkeys(_NAME.findall(body, position)):
         if len(names) == _MOST:
             break
-        label = name[1].decode()
+        label = name.decode()
         if label not in names:
             names.add(label)
-            cuts.append((label, *name.span()))
+            at = body.index(b" " + name + b"=", at)
+            cuts.append((label, at, at + len(name) + 2))
     following = cuts[0][1] if cuts else len(body)
     if found and following > position:
         label, start, *_ = found.pop()
@@ -281,6 +299,7 @@ def _reading(body: bytes, found: list[_Argument], *, whole: bool, opens: bool) -
     guessed: list[str] = []
     complete = whole
     first = last = -1
+    ends = True  # a string may end after this
     for i, (label, _, end, value, doubt, string) in enumerate(found):
         fields[label] = value
         if doubt:
@@ -288,8 +307,9 @@ def _reading(body: bytes, found: list[_Argument], *, whole: bool, opens: bool) -
             complete = complete and doubt != _UNREAD
         if string:
             last = i
-            if first < 0 and end < len(body) and _CLOSE.search(body, end) is not None:
-                first = i
+            if first < 0 and ends and end < len(body):
+                ends = _CLOSE.search(body, end) is not None
+                first = i if ends else first
     if first >= 0:
         # what stands from the first string that may end elsewhere to the last string may all belong to the first
         guessed += [argument[0] for argument in found[first : last + 1]]
@@ -299,30 +319,41 @@ def _reading(body: bytes, found: list[_Argument], *, whole: bool, opens: bool) -
 def pairs(body: bytes, texts: Collection[str] = (), signed: Collection[str] = ()) -> tuple[dict[str, Value], bool]:
     """Read ``name=value`` pairs from the text of any event, and say whether there was nothing else.
 
-    A value ends where the next name begins. Of ``0xffffff9c (-100)``, which option fields prints, the names in
-    ``signed`` take the second number. The values of the names in ``texts`` aren't numbers, whatever they look like.
+    A value ends where the next name begins, unless that is one more than an event has. Of ``0xffffff9c (-100)``, which
+    option fields prints, the names in ``signed`` take the second number. The values of the names in ``texts`` aren't
+    numbers, whatever they look like.
     """
     body = body.removesuffix(b"\r")
     pair = _FIRST.search(body)
     if pair is None:
         return {}, not body
-    names, label, start = {pair[1]}, pair[1], pair.end()
-    cuts: list[tuple[bytes, int, int]] = []
-    for following in _NEXT.finditer(body, start):
-        if (other := following[1]) not in names:  # one that was there before belongs to the value that it follows
-            names.add(other)
-            end = following.start()
-            cuts.append((label, start, end - (end > start and body[end - 1] == _COMMA)))
-            label, start = other, following.end()
-    cuts.append((label, start, len(body)))
+    first, *parts = _NEXT.split(body[pair.end() :], _PAIRS - 1)
+    labels, values = [pair[1], *parts[::2]], [first, *parts[1::2]]
+    if len(set(labels)) < len(labels):
+        labels, values = _once(body, pair)
+    last = len(labels) - 1
     found: dict[str, Value] = {}
-    for label, start, end in cuts:
-        name, value = label.decode(), body[start:end]
-        both = _BOTH.fullmatch(value)
+    known: dict[bytes, Value] = {}
+    for i, (name, value) in enumerate(zip(b"=".join(labels).decode().split("="), values, strict=True)):
+        if value[-1:] == b"," and i < last:
+            value = value[:-1]
         if name in texts:
             found[name] = decode(value)
-        elif both is not None:
+        elif value in known:
+            found[name] = known[value]
+        elif value[-1:] == b")" and (both := _BOTH.fullmatch(value)) is not None:
             found[name] = int(both[2]) if name in signed else int(both[1], 16)
         else:
-            found[name] = scalar(value)
-    return found, pair.start() == 0
+            found[name] = known[value] = scalar(value)
+    return found, pair.start() == 0 and last + 1 < _PAIRS
+
+
+def _once(body: bytes, pair: re.Match[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Cut pairs apart, of which a name that was there before belongs to the value that it follows."""
+    start = pair.end()
+    labels, values = list(dict.fromkeys([pair[1], *_NEXT.findall(body, start)]))[:_PAIRS], []
+    for label in labels[1:]:
+        end = body.index(b" " + label + b"=", start)
+        values.append(body[start:end].removesuffix(b" ==>"))
+        start = end + len(label) + 2
+    return labels, [*values, body[start:]]
