@@ -21,7 +21,8 @@ def call(line: re.Match[bytes], context: GraphContext, rest: bytes, raw: bytes) 
     depth = len(line[8]) // 2
     if line[9] is not None:
         return Comment(decode(rest.removesuffix(GRAPH_END)), *context, raw) if rest.endswith(GRAPH_END) else None
-    if (parts := _CALL.fullmatch(rest)) is not None:
+    # that one of the two is there at all is found out sooner
+    if (b") {" in rest or b");" in rest) and (parts := _CALL.fullmatch(rest)) is not None:
         function, values, end, note = (decode(part) for part in parts.groups())
         if end == ";":
             return Call("leaf", function, depth, duration, (values + note).strip(), *context, raw)
