@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
     Pair = tuple[int | None, int | None]  # of the truth, of the answer; None where there is no such record
 
-CONTEXT = ("name", "timestamp", "task", "pid", "cpu", "address", "text", "count")
+CALL = ("function", "kind", "depth", "duration")
+CONTEXT = ("name", "timestamp", "task", "pid", "cpu", "address", "text", "count", *CALL)
+PLACE = ("type", "name", "timestamp", "cpu", "pid", *CALL)  # what shows which record another one is
 ALIKE = 0.5  # of what two records could have in common, so much they have if they are about the same
 _CELLS = 40_000  # of a table of likeness at most
 
@@ -20,7 +22,7 @@ _CELLS = 40_000  # of a table of likeness at most
 def align(truths: Sequence[Record], answers: Sequence[Record], same: Callable[[int, int], bool]) -> list[Pair]:
     """Return the pairs, in the order of the texts; `same` says whether two records agree in all that they say.
 
-    Records that agree are pairs first, then those with the same type, name and time, then those that are most alike.
+    Records that agree are pairs first, then those of the same `PLACE`, then those that are most alike.
     """
     first = 0
     end, answers_end = len(truths), len(answers)
@@ -39,7 +41,7 @@ def align(truths: Sequence[Record], answers: Sequence[Record], same: Callable[[i
 
 
 def _place(record: Record) -> Hashable:
-    return (record["type"], record.get("name"), record.get("timestamp"), record.get("cpu"), record.get("pid"))
+    return tuple(record.get(key) for key in PLACE)
 
 
 def _gaps(

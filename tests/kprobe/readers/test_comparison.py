@@ -156,3 +156,23 @@ def test_types_that_are_asked_for_are_compared_whether_said_or_not() -> None:
     assert [one.truth for one in settle(found, {*found.said, *types}).readings] == [
         {"type": "lost", "cpu": 0, "count": 3}
     ]
+
+
+def call(function: str, duration: int | None, kind: str = "leaf") -> Record:
+    return {"type": "call", "function": function, "kind": kind, "depth": 1, "duration": duration}
+
+
+def test_calls_without_times_are_told_apart_by_what_they_are() -> None:
+    """As function_graph prints them without CPUs: the lines of switches between tasks are of no record."""
+    truths = [call("getname", 4747), call("getname", 6940), call("path_openat", 63194), call("getname", 12629)]
+    switch = {"type": "switch", "cpu": 3, "task": "plain", "pid": 344}
+    answers = [truths[0], switch, *truths[1:3], switch, truths[3]]
+    assert held(truths, answers) == Comparison(4, (), frozenset(found_in(truths)))
+    wrong = [switch, truths[1], {**truths[2], "duration": 63}, truths[3]]
+    readings = held(truths, wrong).readings
+    assert [(reading.number, reading.kind) for reading in readings] == [(0, "missing"), (2, "wrong")]
+    assert readings[1].misread == (Misreading("wrong", "duration", 63194, 63),)
+
+
+def found_in(truths: list[Record]) -> set[str]:
+    return {"call", *(f"call.{key}" for key in truths[0] if key != "type")}
