@@ -93,7 +93,8 @@ def stored(tables: Iterator[Any]) -> None:
 
 
 def raw_tables(home: Path) -> Iterator[Any]:
-    from kprobe.bulk.raw import AT_ONCE, RawReading
+    from kprobe.bulk.dat import AT_ONCE
+    from kprobe.bulk.raw import RawReading
     from kprobe.pages.events import Events
     from kprobe.pages.header import page_header
     from kprobe.pages.kallsyms import Kallsyms

@@ -220,8 +220,8 @@ def bits(present: Any) -> Any:
 
 
 def labelled(indices: Any, names: Any, missing: Any = None) -> Any:
-    """Give a column of texts by their numbers."""
-    return pa.DictionaryArray.from_arrays(numbers(indices, missing), names)
+    """Give a column of texts by their numbers, all of which have to be there."""
+    return pa.DictionaryArray.from_arrays(numbers(indices, missing), names, safe=False)
 
 
 def _labels(table: Any, width: int) -> Any:

@@ -19,13 +19,12 @@ from kprobe.bulk.plain import bits, labelled
 from kprobe.bulk.plain import numbers as column_of
 from kprobe.bulk.rows import Rows, stem
 from kprobe.bulk.types import integer_of
-from kprobe.bulk.walk import coded, copied, frames, numbers, sorted_by_event, texts, walk
+from kprobe.bulk.walk import coded, copied, frames, marks, numbers, sorted_by_event, texts, walk
 from kprobe.pages.events import Known
 from kprobe.pages.layout import FieldLayout
 from kprobe.pages.page import Pages
 from kprobe.text.records import Record
 
-AT_ONCE: Final = 1 << 21  # bytes of pages that are read at once
 _SHORT: Final = 4 * 28  # bytes of an event whose header has one word
 _ROWS: Final = 1 << 14  # of a column of one value, at least
 _SMALLEST: Final = 12  # bytes of an event with its header
@@ -52,6 +51,7 @@ class RawReading:
         self._known: list[Known] = []
         self._asked: set[int] = set()
         self._buffer = np.zeros(0, np.uint8)
+        self._found = np.empty((0, 6), np.int64)
         self._constants: dict[tuple[Any, pa.DataType], Any] = {}
 
     def _types(self, name: str) -> Mapping[str, pa.DataType]:
@@ -147,12 +147,14 @@ class RawReading:
         type_at = next(field.offset for field in common if field.name == "common_type")
         layout = header.stamp, header.commit, header.long, header.data, header.size, type_at
         sizes = np.array([max(known.reader.layout.size, 8) for known in self._known], np.int64)
-        found = np.empty((count * (header.size // _SMALLEST), 6), np.int64)
-        rows = walk(self._buffer, count, layout, self._slots, sizes, good, found)
+        most = count * (header.size // _SMALLEST)
+        if len(self._found) < most:
+            self._found = np.empty((most, 6), np.int64)  # kept, or the kernel would have to make room each time
+        rows = walk(self._buffer, count, layout, self._slots, sizes, good, self._found)
         if any(escaped(name) != name for name in self.pages.tasks.values()):
             good[:] = False
         columns = np.empty((4, rows), np.int64)
-        return sorted_by_event(found[:rows], good, len(self._known), columns), columns
+        return sorted_by_event(self._found[:rows], good, len(self._known), columns), columns
 
     def _texts(self, known: Known, events: Any, odd: list[list[int]]) -> tuple[Any, dict[str, Any]]:
         """Give the columns that are texts; an event with one that isn't plain is put to the odd ones instead."""
@@ -177,9 +179,11 @@ class RawReading:
         """Give a column of one value, a part of one that is kept: the library takes long to make each anew."""
         found = self._constants.get((value, id(kind)))
         if found is None or len(found) < count:
-            rows = max(count, _ROWS)
+            rows = max(1 << (count - 1).bit_length(), _ROWS)
             if kind == LABEL and value is not None:
                 found = labelled(np.zeros(rows, np.int32), pa.array([value]))
+            elif value == ():  # a list is repeated slowly, one by one
+                found = pa.ListArray.from_arrays(column_of(np.zeros(rows + 1, np.int32)), pa.array([], kind.value_type))
             else:
                 found = pa.repeat(pa.scalar(value, kind), rows)
             self._constants[value, id(kind)] = found
@@ -189,7 +193,9 @@ class RawReading:
         firsts, starts, _, stamps = events
         count = len(starts)
         common = {field.name: field for field in known.reader.layout.common}
-        flags, depths, pids = (self._numbers(starts, common[name]) for name in _COMMON)
+        flags, depth, pid = (common[name] for name in _COMMON)
+        pids, marked = self._numbers(starts, pid), np.empty(count, np.int64)
+        marks(self._buffer, starts, flags.offset, depth.offset, marked)
         tgids = self.pages.tgids
         return {
             "file": self._same(self._rows.file, LABEL, count),
@@ -198,7 +204,7 @@ class RawReading:
             "pid": column_of(pids),
             "tgid": _mapped(pids, tgids.get, _NUMBER) if tgids else self._same(None, _NUMBER, count),
             "cpu": self._same(cpu, _CPU, count),
-            "flags": self._labels(flags << 8 | depths, self._flags.__getitem__),
+            "flags": self._labels(marked, self._flags.__getitem__),
             "timestamp": column_of(stamps.copy()),
             "clock": self._same(str(self._clock), LABEL, count),
         }
@@ -285,9 +291,10 @@ def _is_stack(known: Known) -> bool:
 
 def _has_simple_fields(known: Known) -> bool:
     layout = known.reader.layout
-    common = {field.name for field in layout.common}
+    common = {field.name: field.item for field in layout.common}
     places = [field for field in (layout.address, layout.caller) if field is not None]
-    return {*_COMMON, "common_type"} <= common and all(map(_is_simple, (*places, *layout.fields)))
+    has_context = {*_COMMON, "common_type"} <= common.keys() and all(common[name] == 1 for name in _COMMON[:2])
+    return has_context and all(map(_is_simple, (*places, *layout.fields)))
 
 
 def _is_simple(field: FieldLayout) -> bool:

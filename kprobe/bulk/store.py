@@ -12,8 +12,8 @@ from kprobe.bulk.columns import EVENT, LABEL, as_type, has_negative
 from kprobe.bulk.merge import conformed, unified
 
 FORMATS: Final = ("parquet", "arrow")
-HELD: Final = 1 << 24  # bytes of tables that wait to be written, of all files
-_GROUP: Final = 1 << 17  # rows of a file that are written together, at most
+HELD: Final = 1 << 25  # bytes of tables that wait to be written, of all files
+_GROUP: Final = 1 << 18  # rows of a file that are written together, at most
 _BATCH: Final = 1 << 13  # values that are encoded together
 _CONTEXT: Final = frozenset(EVENT.names)
 _COUNTED: Final = frozenset({"offset", "timestamp"})

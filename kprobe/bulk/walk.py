@@ -116,11 +116,22 @@ def numbers(buf, starts, offset, size, signed, out):
         for i in range(len(starts)):
             out[i] = numba.int64(_at(buf, starts[i] + offset, 8))
         return
+    if size == 4 and signed:
+        for i in range(len(starts)):
+            out[i] = numba.int32(_four(buf, starts[i] + offset))
+        return
     for i in range(len(starts)):
         value = _at(buf, starts[i] + offset, size)
         if signed and value >> numba.uint64(8 * size - 1):
             value |= ~numba.uint64(0) << numba.uint64(8 * size)
         out[i] = numba.int64(value)
+
+
+@numba.njit(**_QUICK)
+def marks(buf, starts, first, second, out):
+    """Read two bytes of each event, the first as the higher one."""
+    for i in range(len(starts)):
+        out[i] = numba.int64(buf[starts[i] + first]) << 8 | buf[starts[i] + second]
 
 
 @numba.njit(**_QUICK)
