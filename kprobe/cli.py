@@ -223,10 +223,18 @@ def _words(error: OSError) -> str:
 
 
 def _status(error: BaseException) -> int:
-    from .errors import DefinitionError, NoSuchProcess, NotPermitted, TracefsMissing, UndoFailed, UnknownBackend
+    from .errors import (
+        DefinitionError,
+        NoSuchField,
+        NoSuchProcess,
+        NotPermitted,
+        TracefsMissing,
+        UndoFailed,
+        UnknownBackend,
+    )
 
     match error:
-        case DefinitionError() | NoSuchProcess():
+        case DefinitionError() | NoSuchField() | NoSuchProcess():
             return USAGE_ERROR
         case TracefsMissing() | NotPermitted() | UnknownBackend():
             return NO_TRACEFS

@@ -6,6 +6,7 @@ KprobeError
  +-- TracefsMissing      this machine shows no tracefs             .looked_at
  +-- NotPermitted        it is there, but not for us               .path .errno .hint
  +-- NoSuchProcess       -p or -L names nobody                     .pid
+ +-- NoSuchField         no event that is traced has that field    .name .fields
  +-- Refused             the kernel said no to a write             .path .command .errno .says .column .hint
  |    +-- UnknownSymbol      no function of that name (ENOENT; EINVAL from 6.12)
  |    +-- AmbiguousSymbol    several of that name (EADDRNOTAVAIL; EINVAL from 6.12)
@@ -83,6 +84,17 @@ class NoSuchProcess(KprobeError):
     def __init__(self, pid: int, kind: str = "process") -> None:
         super().__init__(f"no {kind} {pid}")
         self.pid = pid
+
+
+class NoSuchField(KprobeError):
+    """None of the events has a field of that name; `fields` are those that they have."""
+
+    def __init__(self, name: str, fields: Sequence[str], words: Sequence[str] = ()) -> None:
+        has = f"their fields are {', '.join(fields)}" if fields else "they have no fields but the kernel's own"
+        more = f"; {', '.join(words)} need none" if words else ""
+        super().__init__(f"no event that is traced has a field {name!r}: {has}{more}")
+        self.name = name
+        self.fields = tuple(fields)
 
 
 class Refused(KprobeError):

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kprobe.text import Record, Value
 
-COMM, PID, CPU, STACK = "comm", "pid", "cpu", "stacktrace"  # what isn't a field, unless an event has one of that name
+COMM, PID, CPU, STACK = WORDS = "comm", "pid", "cpu", "stacktrace"  # no field, unless an event has one of that name
 WITH = 14  # columns of a line beside its bar and its key
 BARS = 30
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 
+from kprobe.errors import NoSuchField
+from kprobe.figures.frequencies import WORDS
 from kprobe.figures.options import figure_of
 from kprobe.figures.shape import encoded
 from kprobe.output import say
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from kprobe.session import Trace
 
 TICK = 0.1
+_FIELD = re.compile(r"\tfield:[^;]*?\b(\w+)(?:\[\d*\])?;")
 
 
 class FigureView:
@@ -26,6 +30,7 @@ class FigureView:
     def __init__(self, trace: Trace, request: CommandLine) -> None:
         option, of = asked(request)
         self._trace = trace
+        _known(option, of, trace)
         self._is_json = request.json
         self._figure: Figure = figure_of(option, of, functions(trace.probes) if option == "--latency" else None)
         self._records = None if trace.is_counted else Records(trace)
@@ -84,6 +89,17 @@ class FigureView:
         if any(numbers for _, numbers, _ in self._trace.counted()):
             self._is_silent = False
         return not self._is_silent
+
+
+def _known(option: str, of: str, trace: Trace) -> None:
+    """Raise `NoSuchField` if an option is of a field that no event of the trace has."""
+    words = WORDS if option == "--count" else ()
+    if not of or of in words:
+        return
+    formats = trace.formats().values()
+    if not any(re.search(rf"\b{re.escape(of)}\b", text) for text in formats):
+        fields = dict.fromkeys(name for text in formats for name in _FIELD.findall(text))
+        raise NoSuchField(of, [name for name in fields if not name.startswith(("common_", "__probe_"))], words)
 
 
 def asked(request: CommandLine) -> tuple[str, str]:

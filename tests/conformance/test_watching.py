@@ -86,6 +86,17 @@ def test_the_kernel_counts_as_the_tracer_does(
     assert tracefs.read("kprobe_events") == b""
 
 
+@pytest.mark.parametrize(("option", "more"), [("--hist", ""), ("--count", "; comm, pid, cpu, stacktrace need none")])
+def test_a_field_that_no_event_has_is_told_before_anything_is_traced(
+    tracefs: Any, capfd: Any, option: str, more: str
+) -> None:
+    assert main(["-F", option, "task", "-d", "60", NUMBERS], tracefs=tracefs) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err == f"ERROR: no event that is traced has a field 'task': their fields are a, b, c{more}\n"
+    assert tracefs.read("kprobe_events") == b""
+
+
 def test_json_has_the_values_as_the_format_types_them(tracefs: Any, workload: Any, capfd: Any) -> None:
     definition = "p:h ksys_fadvise64_64 a=%di:s32 b=%si:x64 s=+0(%dx):string none=+0(%cx):string w=+0(%dx):u8[2]"
     data = b'a "b=1\n\xff\0'
