@@ -30,7 +30,8 @@ _BARE: Final = 5
 _STRING: Final = 6
 _CHARACTER = re.compile(rb"'(.)'", re.S)
 _ELEMENT = re.compile(rb"[{,](?:'(.)'(?=[,}])|\"(.*?)\"(?=[,}])|([^,{}\"']++))", re.S)
-_WHOLE = re.compile(rb"(?=\{)(?:[{,](?>'.'(?=[,}])|\".*?\"(?=[,}])|[^,{}\"']++)){1,64}+\}", re.S)
+_QUOTED = rb"\"[^\"]*+(?:\"(?![,}])[^\"]*+)*+\"(?=[,}])"
+_WHOLE = re.compile(rb"(?=\{)(?:[{,](?>'.'(?=[,}])|" + _QUOTED + rb"|[^,{}\"']++)){1,64}+\}", re.S)
 _NUMBER = re.compile(rb"(-?\d{1,20})|0x([0-9a-f]{1,16})")
 _HEXADECIMAL = re.compile(rb"[0-9a-f]{1,16}")
 _FIRST = re.compile(rb"(?:^|(?<=[ ,]))([A-Za-z_]\w*)=")
@@ -46,9 +47,10 @@ _MOST: Final = 128
 # More pairs of an event that isn't a probe's are no kernel's: its own text is shorter (TRACE_BUF_SIZE, 1024 bytes).
 _PAIRS: Final = 256
 
-# How often the end of a string may be moved before the arguments are given up, and how many arguments may be read again
-# for that: a hostile string can offer many ends.
+# How often the end of a string may be moved before the arguments are given up, how many bytes of text may be looked at
+# for that, and how many arguments read again: a hostile string can offer many ends.
 _TRIES: Final = 64
+_TRIED: Final = 1 << 15
 _AGAIN: Final = 200
 
 # How sure a value is: it can be no other; it may be another; it is nothing that a kernel prints, and its text is kept.
@@ -216,7 +218,7 @@ def attempted(body: bytes, *, decimal: bool = False) -> tuple[list[_Argument], b
     opens = False
     end = len(body) - (body[-1:] == b"\r")
     position = again = 0
-    for _ in range(_TRIES):
+    for _ in range(min(_TRIES, 1 + _TRIED // (end + 1))):
         while position < end and (argument := _argument(body, position, decimal)) is not None:
             label = argument[0]
             if label in names or len(found) == _MOST:
