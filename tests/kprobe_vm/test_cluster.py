@@ -62,21 +62,23 @@ class Dask:
         self.scheduler, self.address = self._start([*command, "--no-dashboard"], r"Scheduler at: +tcp://(\S+)")
 
     def start(self) -> str:
-        """Start a worker; return its address."""
+        """Start a worker; return its address as soon as the scheduler knows it."""
         command = [sys.executable, "-m", "distributed.cli.dask_worker", f"tcp://{self.address}"]
         options = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(self.place)]
-        process, address = self._start([*command, *options], r"Start worker at: +(\S+)")
+        process, address = self._start([*command, *options], r"Start worker at: +(\S+)(?s:.*)Registered to: ")
         self.workers[address] = process
         return address
 
     def _start(self, command: list[str], said: str) -> tuple[subprocess.Popen[str], str]:
         process = subprocess.Popen(command, env=self.environment, stderr=subprocess.PIPE, text=True, cwd=self.place)
         assert process.stderr is not None
+        text = ""
         for line in process.stderr:
-            if match := re.search(said, line):
+            text += line
+            if match := re.search(said, text):
                 threading.Thread(target=drain, args=(process.stderr,), daemon=True).start()
                 return process, match[1]
-        raise AssertionError(f"{command} did not start")
+        raise AssertionError(f"{command} did not start: {text}")
 
     def kill(self, address: str) -> None:
         """Kill a worker, as a machine that goes down does."""
