@@ -160,8 +160,8 @@ def _container(machine: Machine, root: str | None) -> Iterator[Diagnosis]:
 
 def _config(machine: Machine) -> Iterator[Diagnosis]:
     source, lines = config(machine)
-    for option in ("CONFIG_KPROBES", "CONFIG_KPROBE_EVENTS"):
-        if lines and f"{option}=y" not in lines:
+    for option, earlier in (("CONFIG_KPROBES", ""), ("CONFIG_KPROBE_EVENTS", "CONFIG_KPROBE_EVENT")):
+        if lines and lines.isdisjoint((f"{option}=y", f"{earlier}=y")):  # the earlier name until 4.11
             says = f"# {option} is not set"
             fact = Fact(source, says if says in lines else f"no {option}")
             yield Diagnosis(STOPS, "kernel", f"this kernel has no kprobes: built without {option}", (fact,), NO_KERNEL)

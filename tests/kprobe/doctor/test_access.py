@@ -221,6 +221,12 @@ def test_the_machines_own_namespaces(made: Any) -> None:
     assert said(made({}, links)) == "Nothing was found that stops tracing.\n"
 
 
+def test_the_option_had_another_name_until_4_11(made: Any) -> None:
+    config = b"CONFIG_KPROBES=y\nCONFIG_KPROBE_EVENT=y\n"
+    machine = made({"/proc/config.gz": gzip.compress(config), "/proc/sys/kernel/osrelease": "4.9.115\n"})
+    assert said(machine, SimulatedKernel("4.9").tracefs) == "Nothing was found that stops tracing.\n"
+
+
 @pytest.mark.parametrize("path", ["/proc/config.gz", "/boot/config-6.1.0-test"])
 @pytest.mark.parametrize(
     ("config", "option", "says"),
