@@ -92,7 +92,7 @@ def _field(event: str, field: FormatField, shown: dict[str, str], long: int) -> 
         kind: Kind = "bytes" if item is None else "int"
         return FieldLayout(field.name, field.offset, field.size, kind, field.signed, item or 1, 0, where)
     spec = shown.get(field.name, "")
-    if field.length is None:
+    if field.length is None and field.size:
         if field.size not in _NUMBERS:
             return FieldLayout(field.name, field.offset, field.size, "bytes", False, 1, field.size, where)
         return FieldLayout(field.name, field.offset, field.size, _printed(spec), field.signed, field.size, None, where)
@@ -101,8 +101,9 @@ def _field(event: str, field: FormatField, shown: dict[str, str], long: int) -> 
     if words == "char" and not spec:
         return FieldLayout(field.name, field.offset, field.size, "string", False, 1, None, where)
     size = _item_size(words, long)
-    if field.length.isdigit() and int(field.length) and field.size % int(field.length) == 0 and field.size:
-        size = field.size // int(field.length)  # what the file says beats what the name of the type does
+    length = field.length or ""  # `char buf` of no size is `char buf[]`, up to 4.14
+    if length.isdigit() and int(length) and field.size % int(length) == 0 and field.size:
+        size = field.size // int(length)  # what the file says beats what the name of the type does
     if size not in _NUMBERS or field.size % size:
         return FieldLayout(field.name, field.offset, field.size, "bytes", False, 1, field.size, where)
     elements = 0 if where == "rest" else field.size // size

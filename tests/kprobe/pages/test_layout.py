@@ -30,6 +30,12 @@ def recorded(kernel: str, name: str) -> EventLayout:
     return event_layout(part)
 
 
+@pytest.mark.parametrize("declared", ["buf", "buf[]"])
+def test_the_text_of_a_mark_has_another_type_up_to_4_14(declared: str) -> None:
+    found = static(f"\tfield:char {declared};\toffset:16;\tsize:0;\tsigned:1;\n", name="print")
+    assert found.fields == (FieldLayout("buf", 16, 0, "string", False, 1, None, "rest"),)
+
+
 def test_a_probe_of_3_2_has_a_common_field_more() -> None:
     found = recorded("3.2", "ent")
     assert [f.name for f in found.common] == [
