@@ -62,14 +62,17 @@ class Instance:
         """True if it has this file or directory."""
         return self._tracefs.exists(self.path(name))
 
-    def add_threads(self, tids: Iterable[int]) -> bool:
-        """Let only these threads (and those added before) fire events here; False if that takes a filter.
+    @property
+    def picks_threads(self) -> bool:
+        """True if it can let some threads alone fire events; else that takes a filter.
 
         It does at the top level, whose set_event_pid is everybody's, and on kernels before 4.4, which have none.
         """
+        return self.is_own and self.has("set_event_pid")
+
+    def add_threads(self, tids: Iterable[int]) -> None:
+        """Let only these threads, and those added before, fire the events that there are now."""
         path = self.path("set_event_pid")
-        if not self.is_own or not self._tracefs.exists(path):
-            return False
         for tid in tids:  # one a write: a thread that is gone by now must not keep the others out
             try:
                 self._tracefs.write(path, b"%d\n" % tid)
@@ -77,7 +80,6 @@ class Instance:
                 if error.errno == errno.ESRCH:
                     continue
                 raise denied(self._tracefs, path, error) from error
-        return True
 
     def notices(self) -> list[str]:
         """Say what about the place may surprise: tracing switched off, another's tracer or events."""
@@ -188,4 +190,7 @@ def _is_there(tracefs: Tracefs, path: str) -> bool:
 
 def pick(instance: Instance, tids: list[int]) -> str:
     """Restrict an instance to threads (none given: all); return the filter that this takes of each event, or ""."""
-    return "" if not tids or instance.add_threads(tids) else filters.thread_filter(tids)
+    if tids and not instance.picks_threads:
+        return filters.thread_filter(tids)
+    instance.add_threads(tids)
+    return ""

@@ -254,20 +254,21 @@ class Trace(Awaited):
         if has_groups(tracefs):
             session = self.instance.session
             self.probes = tuple(probe if probe.has_own_group else probe.in_group(session) for probe in self.probes)
-        threads = pick(self.instance, tids)
-        if not threads:
-            self._picked.watch(self.instance, tids)
+        picks = self.instance.picks_threads
         settings = Settings(tracefs, self._undo, self.instance, self._tracer.proc)
-        settings.prepare(terms, follows=bool(tids) and not threads)
+        settings.prepare(terms, follows=bool(tids) and picks)
         self.notices += self.instance.notices()
-        if threads and terms.pid is not None:
+        if terms.pid is not None and not picks:
             self.notices.append("threads that the process starts from now on are not seen")
         self._events = TracedEvents(tracefs, self._undo, self.instance)
         # late, as nothing tells whose an event in the user's group is, if we are killed, before it is enabled
         self.notices += self._events.add(self.probes, {one.event for one in self.probes if one.place in fitting})
         self.probes = self._events.probes
         self.tally = EventTally([probe.name for probe in self.probes], terms.max_events)
-        self.notices += self._events.set_filter(terms.filter, threads)
+        # after the events: before 5.16 one that is added later fires for all threads
+        self.notices += self._events.set_filter(terms.filter, pick(self.instance, tids))
+        if picks:
+            self._picked.watch(self.instance, tids)
         self._hists = count(tracefs, self._undo, self.instance, self.probes, terms)
         if self._hists is None:
             self._listen()
