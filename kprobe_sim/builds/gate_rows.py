@@ -184,8 +184,8 @@ ROWS: tuple[Gate, ...] = (
     ),
     Gate(
         "removed_filter_is_empty",
-        ((_START, True), ((6, 12, 0), False)),
-        "event_filter_read() of 6.1.190 and 6.12.117",
+        ((_START, False), ((5, 10, 0), True), ((6, 12, 0), False)),
+        "event_filter_read() of 6.1.190 and 6.12.117; a guest of 4.9.115",
     ),
     Gate(
         "context_letters",
@@ -200,11 +200,11 @@ ROWS: tuple[Gate, ...] = (
         (
             (_START, (1, 0)),
             ((4, 4, 0), (9, 0)),
-            ((4, 10, 0), (1, 0)),
+            ((4, 9, 0), (1, 0)),
             ((5, 10, 0), (0x49, 0)),
             ((5, 15, 0), (0x48, 0xFF)),
         ),
-        "recorded traces 3.13 (d...), 4.4 (d.h.), 4.19 (d...), 5.10 (d.Z.) and 6.1 (..Zff): 11_offsets",
+        "recorded traces 3.13 (d...), 4.4 (d.h.), 4.9 and 4.19 (d...), 5.10 (d.Z.) and 6.1 (..Zff): 11_offsets",
     ),
     _since(
         "program_depth_taken",

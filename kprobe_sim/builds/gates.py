@@ -90,6 +90,8 @@ class Gates(NamedTuple):
     percent_return: bool  # a place may end in %return
     capital_comm: bool  # $COMM is $comm
     snapshot_allocates: bool  # 1 to `snapshot` makes room for one; else it does nothing until a trigger has
+    late_events_pass: bool  # events that are added after set_event_pid was written fire for all threads
+    held_elsewhere: bool  # who reads trace_pipe holds its tracer in all instances, not the instance alone
     one_pipe: bool  # trace_pipe is refused to a second reader
     empty_masks: bool  # tracing_cpumask takes empty words, and blanks anywhere between words
     removed_files_read: bool  # enable and filter of an event that went while they were open read as nothing set

@@ -29,7 +29,7 @@ class Recorder:
         instance = file.instance
         if not instance.records or cpu in instance.masked:
             return False
-        return (instance.pids is None and instance.no_pids is None) or _traces(instance, task, also)
+        return (instance.pids is None and instance.no_pids is None) or _traces(file, task, also)
 
     def emit(
         self,
@@ -130,7 +130,7 @@ class Recorder:
         buffered = file.filter is not None or file.soft_disabled
         buffer = instance.buffer
         has_place = buffered or (instance.records and hit.cpu not in instance.masked)
-        wanted = has_place and _traces(instance, task, also)
+        wanted = has_place and _traces(file, task, also)
         # what is made of a record with a place, by event probes and histograms, comes after it
         early = (
             wanted
@@ -154,6 +154,11 @@ class Recorder:
             trigger.fire(hit, record)
 
 
-def _traces(instance: TraceArray, task: Task, also: Sequence[Task]) -> bool:
-    """True if the pid filters let one of the tasks through."""
+def _traces(file: EventFile, task: Task, also: Sequence[Task]) -> bool:
+    """True if the pid filters let one of the tasks through, or don't hold for the event."""
+    instance = file.instance
+    if instance.machine.gates.late_events_pass:
+        number = instance.tracing.events.number(file.event)
+        if number is not None and number > instance.pids_came:
+            return True
     return instance.traces(task) or any(instance.traces(other) for other in also)

@@ -63,6 +63,7 @@ class TraceArray:
         self.knobs: dict[str, bytes] = {}  # numbers written to files that nothing simulated depends on
         self.pids: set[int] | None = None
         self.no_pids: set[int] | None = None
+        self.pids_came = 0  # how many events had come when one of these was written
         self.ftrace_pids: set[int] | None = None
         self.ftrace_no_pids: set[int] | None = None
         self.readers: Readers = Readers(only=machine.gates.one_pipe)
@@ -248,11 +249,11 @@ class TraceArray:
     def set_tracer(self, name: str) -> None:
         """Choose the tracer, which starts with an empty buffer and brings options of its own.
 
-        Raises OSError EBUSY while a consuming reader of the instance is open.
+        Raises OSError EBUSY while the tracer is held.
         """
         if name == self.current_tracer:
             return
-        if self.readers.consuming:
+        if self.tracer_is_held():
             raise refuse(errno.EBUSY)
         tracefs = self.machine.profile.tracefs
         old = OPTIONS_OF_TRACERS.get(self.current_tracer, ())
@@ -264,6 +265,12 @@ class TraceArray:
         self.current_tracer = name
         self.clear()
         self.tracing.rearm()
+
+    def tracer_is_held(self) -> bool:
+        """Say whether a consuming reader is open, of the instance or, on some kernels, of any with the same tracer."""
+        if not self.machine.gates.held_elsewhere:
+            return bool(self.readers.consuming)
+        return any(one.readers.consuming for one in self._everyone() if one.current_tracer == self.current_tracer)
 
     def choose_functions(self, name: str, functions: Chosen | None) -> None:
         """Set one of the lists of functions, None: to no choice."""

@@ -139,7 +139,8 @@ class SimulatedWorkload:
                 self._children,
                 self._frames.fork,
                 memory,
-                within=lambda: self._kernel.fork(task, child, flags=0),
+                # a signal isn't apart from the flags where it isn't apart from the arguments
+                within=lambda: self._kernel.fork(task, child, flags=_SIGCHLD if place is None else 0),
             )
         with self._system_call("wait4", (self._children,), self._children):
             self._kernel.life.wait(task, child.pid)
@@ -151,11 +152,13 @@ class SimulatedWorkload:
     def fadvise(self, fd: int, offset: int, length: int, advice: int = 0, *, data: bytes = b"") -> int:
         whole = _ULONG_MAX
         registers = (fd & 0xFFFFFFFF, offset & whole, length & whole, advice & 0xFFFFFFFF)
-        result = -errno.EBADF & 0xFFFFFFFF  # an int: the upper half of %ax is zero
+        function = self._frames.functions[2]
+        # the system call itself, which returns a long, before 4.18; then an int: the upper half of %ax is zero
+        result = -errno.EBADF & (0xFFFFFFFF if function.startswith("ksys_") else whole)
         memory = {MEMORY: data} if data else {}
         exact = {"di": fd & whole, "cx": advice & whole} if self._frames.registers_whole else {}
         with self._system_call("fadvise64", (fd, offset, length, advice), -errno.EBADF, memory):
-            self._enter(self._frames.functions[2], registers, result, self._frames.fadvise, memory, exact)
+            self._enter(function, registers, result, self._frames.fadvise, memory, exact)
         return -errno.EBADF
 
     def rename(self, comm: str | bytes) -> None:

@@ -206,6 +206,7 @@ def put_pids(instance: Instance, attribute: str, data: bytes) -> int:
             raise refuse(instance.machine.gates.pid_errno)
         pids.add(pid & 0xFFFFFFFF)
     setattr(instance, attribute, pids or None)
+    instance.pids_came = instance.tracing.events.came
     return min(consumed, len(data))
 
 

@@ -210,6 +210,7 @@ class InstancesDir(DirNode):
 
     def rmdir(self, name: str) -> None:
         instance = self._instances.by_name[name]
-        if instance.open_files or instance.hist_vars:  # histograms with variables hold it (save_hist_vars)
+        # histograms with variables hold it (save_hist_vars)
+        if instance.open_files or instance.hist_vars or instance.tracer_is_held():
             raise refuse(errno.EBUSY)
         self._instances.remove(name)

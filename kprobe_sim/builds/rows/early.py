@@ -180,12 +180,26 @@ EARLY: tuple[Gate, ...] = (
         ((START, True), ((5, 10, 0), False)),
         "a guest of 5.4.273: buffer_size_kb after writes of 1 and 96, and 1408 when expanded; 1410 on 5.10",
     ),
+    Gate(
+        "late_events_pass",
+        (
+            *((START, True), ((5, 4, 163), False), ((5, 5, 0), True), ((5, 10, 83), False), ((5, 11, 0), True)),
+            ((5, 15, 6), False),
+        ),
+        "commit 6cb206508b62 (5.16; 5.15.6); a guest of 4.9.115: a probe that is added after set_event_pid was written",
+    ),
+    Gate(
+        "held_elsewhere",
+        ((START, False), ((3, 19, 0), True), ((5, 4, 60), False)),
+        "commits cf6ab6d9143b and 7ef282e05132 (5.9; 5.4.60); a guest of 4.9.115: rmdir of an instance while another's "
+        "trace_pipe is open; conformance suite on 5.4.273",
+    ),
     since("one_pipe", (5, 10, 0), "conformance suite on 5.4.273 and 5.10: 'trace_pipe: a second reader'"),
     since("empty_masks", (5, 10, 0), "__bitmap_parse() of 5.4.273; conformance suite: a newline to tracing_cpumask"),
     Gate(
         "removed_files_read",
-        ((START, True), ((5, 10, 0), False)),
-        "conformance suite on 5.4.273 and 5.10: enable and filter that are open when their event goes",
+        ((START, False), ((5, 4, 273), True), ((5, 10, 0), False)),
+        "a guest of 4.9.115, conformance suite on 5.4.273 and 5.10: enable and filter of an event that goes while open",
     ),
     Gate(
         "snapshot_allocates",
