@@ -45,7 +45,8 @@ _EXPANDED = re.compile(rb".* \(expanded: (\d+)\)\n")
 _CHOSEN = re.compile(rb".*\[(\S+)\].*\n")
 _FREED = b"Snapshot is freed"
 # What is known of tasks that were traced.  Their names are forgotten when the size is set, their groups never.
-_NAMES, _GROUPS = "saved_cmdlines", "saved_tgids"
+_NAMES, _SIZE, _GROUPS = "saved_cmdlines", "saved_cmdlines_size", "saved_tgids"
+_KNOWN = ((_NAMES, _SIZE), (_GROUPS, _GROUPS))
 _SHOWN = (*_LISTS, _GROUPS, "timestamp_mode")  # compared, and not changed by writing what was shown
 
 
@@ -56,7 +57,7 @@ class Values:
         self._tracefs = tracefs
         self._options = names(tracefs, "options")
         watched = [*_VALUES, *_LISTS, "timestamp_mode", *(f"options/{name}" for name in self._options)]
-        known = [_NAMES, _GROUPS] if owned and tracefs.exists(_GROUPS) else []
+        known = [path for path, has in _KNOWN if owned and tracefs.exists(has)]
         self._before = {path: _value(text) for path, text in read_each(tracefs, [*watched, *known]).items()}
         self._has_snapshot = tracefs.exists("snapshot") and hasattr(tracefs, "open")
         self._expanded = b""  # what buffers show that were expanded: some more than was asked for
@@ -107,7 +108,7 @@ class Values:
 
     def _write_back(self, path: str) -> None:
         if path == _NAMES:
-            self._tracefs.write("saved_cmdlines_size", self._tracefs.read("saved_cmdlines_size"))
+            self._tracefs.write(_SIZE, self._tracefs.read(_SIZE))
         elif path not in _SHOWN:
             self._tracefs.write(path, self._before[path])
             if path == _BUFFER:

@@ -35,6 +35,17 @@ _FILES = (
 _OF_EVENTS = ("hist", "hist_debug", "inject", "trigger")
 _DEFINES = ("kprobe_events", "dynamic_events")
 _FUNCTION = re.compile(rb"^[pr]\d*(?::\S*)?\s+([A-Za-z_][\w.]*)(?:\+\d+|%return)?(?:\s|$)")
+# What an argument may have that kernels got one after another: how it looks, and what their README then has.
+_ARGUMENTS = (
+    ("type symbol", re.compile(rb"[ \t]\S*:symbol\b"), b"string, symbol"),
+    ("type ustring", re.compile(rb"[ \t]\S*:ustring\b"), b"ustring"),
+    ("type symstr", re.compile(rb"[ \t]\S*:symstr\b"), b"symstr"),
+    ("type char", re.compile(rb"[ \t]\S*:char\b"), b", char"),
+    ("arrays", re.compile(rb"[ \t]\S*:\w+(?:@\d+/\d+)?\[\d+\]"), rb"\[<array-size>\]"),
+    ("numbers and strings in place of what is fetched", re.compile(rb"[ \t=(]\\"), rb"\imm-value"),
+    ("arguments by number", re.compile(rb"\$arg\d"), b"$arg<N>"),
+    ("places in user memory", re.compile(rb"[ \t]\S*[+-]u\d"), b"[u]<offset>"),
+)
 
 
 def absent(tracefs: Any) -> dict[str, str]:
@@ -66,6 +77,10 @@ def named(error: BaseException, lacking: Mapping[str, str], tracefs: Any) -> str
             found = _FUNCTION.match(line)
             if found and not has_function(tracefs, found[1].decode()):
                 return f"function {found[1].decode()} (not in this kernel)"
+        readme = tracefs.read("README") if "README" not in lacking else b""
+        for what, looks, mark in _ARGUMENTS:
+            if looks.search(data) and mark not in readme:
+                return f"{what} (not in README)"
     return ""
 
 

@@ -65,7 +65,7 @@ def _name_functions(item: Any, spec: str, tracefs: Any) -> None:
             if name in about:
                 notes: Any = item.config.pluginmanager.getplugin("kprobe unsupported")
                 notes.is_about(f"function {name} (not in this kernel)")
-    if renamed is not None and (what := about_older(item.originalname, _readme(tracefs))):
+    if renamed is not None and (what := about_older(item.originalname, tracefs, _readme(tracefs))):
         unsupported: Any = item.config.pluginmanager.getplugin("kprobe unsupported")
         unsupported.is_about(what)
     if renamed is not None:

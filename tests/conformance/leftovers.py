@@ -217,7 +217,7 @@ def leave(tracefs: Any, name: str) -> bool:
             else:
                 tracefs.write(path, data)
         except OSError as error:
-            if data in (b"nosuch == 3", b"p:mine nosuchfunction"):
+            if data == b"nosuch == 3" or (data == b"p:mine nosuchfunction" and tracefs.exists("error_log")):
                 continue  # what is left is the kernel's words about it
             if error.errno in (errno.ENOSYS, errno.ENOENT) or (error.errno == errno.EINVAL and _is_new(path, data)):
                 return False

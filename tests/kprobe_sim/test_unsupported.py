@@ -107,6 +107,34 @@ def test_a_function_that_the_kernel_lacks() -> None:
     assert named(refusal.value, absent(tracefs), tracefs) == ""
 
 
+@pytest.mark.parametrize(
+    ("definition", "lacking"),
+    [
+        ("p:a do_sys_open a=%di:symbol", "type symbol"),
+        ("p:a do_sys_open +0(%si):ustring", "type ustring"),
+        ("p:a do_sys_open a=%di:symstr", "type symstr"),
+        ("p:a do_sys_open a=%di:char", "type char"),
+        ("p:a do_sys_open a=+0(%si):u8[4]", "arrays"),
+        ("p:a do_sys_open a=\\1", "numbers and strings in place of what is fetched"),
+        ("p:a do_sys_open a=+0(\\1)", "numbers and strings in place of what is fetched"),
+        ("p:a do_sys_open $arg1", "arguments by number"),
+        ("p:a do_sys_open a=+u0(%si)", "places in user memory"),
+    ],
+)
+def test_an_argument_that_the_readme_lacks(definition: str, lacking: str) -> None:
+    tracefs = Pristine(open_tracefs("sim:4.9"))
+    with pytest.raises(OSError, match="kprobe_events") as refusal:
+        tracefs.write("kprobe_events", definition.encode())
+    assert named(refusal.value, absent(tracefs), tracefs) == f"{lacking} (not in README)"
+
+
+def test_an_argument_that_the_readme_has_is_a_failure() -> None:
+    tracefs = Pristine(open_tracefs("sim:6.1"))
+    with pytest.raises(OSError, match="kprobe_events") as refusal:
+        tracefs.write("kprobe_events", b"p:a do_sys_openat2 a=%nosuch:symbol b=+0(%si):ustring c=\\1 d=+0(%si):u8[4]")
+    assert named(refusal.value, absent(tracefs), tracefs) == ""
+
+
 def test_a_test_that_minds_the_wrong_refusal() -> None:
     tracefs = Pristine(open_tracefs("sim:4.19"))
     with pytest.raises(FileNotFoundError):
