@@ -32,6 +32,8 @@ if TYPE_CHECKING:
         Unsupported,
         WaitedTooLong,
     )
+    from .figures.histogram import Histogram
+    from .figures.latencies import Latencies, Latency
     from .mounts import find_tracefs
     from .probe import Place, Probe
     from .session import Trace
@@ -47,7 +49,10 @@ __all__ = [
     "Event",
     "FilterRefused",
     "Handle",
+    "Histogram",
     "KprobeError",
+    "Latencies",
+    "Latency",
     "LocalTracefs",
     "Lost",
     "NoSuchField",
@@ -78,6 +83,8 @@ __all__ = [
 _HOMES = {
     "backends": ("open_tracefs",),
     "definition": ("parse",),
+    "figures.histogram": ("Histogram",),
+    "figures.latencies": ("Latencies", "Latency"),
     "probe": ("Place", "Probe"),
     "mounts": ("find_tracefs",),
     "session": ("Trace",),

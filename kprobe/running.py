@@ -33,7 +33,7 @@ def trace(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLi
         if probe.kind in ("p", "r", "f") and not probe.place.is_pattern:
             _warn(probe, tracefs)
     if request.latency:
-        from .watching.ends import both_ends
+        from .ends import both_ends
 
         probes = both_ends(probes)
     tracer = Tracer(tracefs)

@@ -8,6 +8,7 @@ from .cleaning import clear
 from .dialect import has_groups
 from .hist_triggers import count
 from .instance import Instance, open_instance, pick
+from .measured import Measured
 from .patterns import expand_all
 from .picked import Picked
 from .probe import Probe
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 TICK = 0.1  # seconds; how soon a `stop` is noticed
 
 
-class Trace(Awaited):
+class Trace(Awaited, Measured):
     """One trace, from the adding of its probes to the last undo.
 
     `probes` are what is traced, `instance` where; once it has begun the probes' events are in a group of the session's
@@ -228,6 +229,14 @@ class Trace(Awaited):
         """Return of each event its name, how often each number came, and how many events the kernel's table dropped."""
         is_over = self.is_stopped or self._tracer.clock() >= self._began + (self.terms.duration or float("inf"))
         return [] if self._hists is None else self._hists.counted(self.probes, is_over=is_over)
+
+    def _wait_for_count(self) -> None:
+        """Wait until the trace is over, in which the kernel counts."""
+        self.wait()
+        while self.terms.duration is None and not self.is_stopped:
+            began = self._tracer.clock()
+            self._tracer.sleep(TICK)
+            self._waiting.since(began)
 
     def missed(self) -> int:
         """Return how many hits of p: and r: probes the kernel missed (r: needs a higher maxactive then)."""

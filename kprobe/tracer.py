@@ -12,6 +12,7 @@ from .probe import Probe
 from .processes import PROC
 from .session import Trace
 from .terms import Terms
+from .trace_words import with_functions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Tracer:
         follow: bool = False,
         raw: bool | None = False,
         count: str = "",
+        latency: bool = False,
         max_probes: int | None = None,
         max_events: int | None = None,
         timeout: float | None = None,
@@ -69,6 +71,9 @@ class Tracer:
         kernel's buffer until it is over.  `top_level` works without an instance of its own.  `raw` reads the kernel's
         raw pages in place of its text: the same records by iteration, exact whatever their strings hold, and no text;
         None: where it can.  `count` has the kernel count by that field, `pid` or `cpu` and record nothing, if it can.
+
+        `latency` puts probes at both ends of these functions (their names will do), for `Trace.latencies`, and reads
+        raw pages where it can, whose times are nanoseconds.
 
         The trace ends by itself after `max_events`, or `timeout` seconds.  `buffer_size` is that of the kernel's buffer
         of each CPU, in KiB; `cpus` are those whose events are recorded.
@@ -87,7 +92,7 @@ class Tracer:
             duration=duration,
             top_level=top_level,
             follow=follow,
-            raw=raw,
+            raw=None if latency and raw is False else raw,
             max_probes=max_probes,
             count=count,
             max_events=max_events,
@@ -95,9 +100,18 @@ class Tracer:
             buffer_size=buffer_size,
             cpus=cpus,
         )
-        return Trace(self, distinct([parse(one) if isinstance(one, str) else one for one in definitions]), terms)
+        if latency:
+            from .ends import both_ends
+
+            named = (one if isinstance(one, Probe) else with_functions([one])[0] for one in definitions)
+            definitions = both_ends([_parsed(one) for one in named])
+        return Trace(self, distinct([_parsed(one) for one in definitions]), terms)
 
     def format(self, definition: str | Probe) -> bytes:
         """Return the `format` file that the probe's event would have; add the probe for that long only."""
         probe = definition if isinstance(definition, Probe) else parse(definition)
         return event_format(self.tracefs, self.owner, probe)
+
+
+def _parsed(one: str | Probe) -> Probe:
+    return parse(one) if isinstance(one, str) else one

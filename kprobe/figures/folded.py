@@ -12,10 +12,13 @@ if TYPE_CHECKING:
 
 
 class Folded:
-    """Folded stacks, as flame graphs are drawn of them: `comm;outermost;…;innermost COUNT`, frames by their symbols."""
+    """Folded stacks, as flame graphs are drawn of them: `comm;outermost;…;innermost COUNT`, frames by their symbols.
+
+    `stacks` has how often each came: the task's name, then frames.
+    """
 
     def __init__(self) -> None:
-        self._stacks: dict[tuple[str, ...], int] = {}
+        self.stacks: dict[tuple[str, ...], int] = {}
         self._events = self._found = self._cut = 0
 
     def add(self, record: Record) -> None:
@@ -25,24 +28,24 @@ class Folded:
         elif isinstance(record, StackTrace) and not record.user:
             self._found += 1
             key = (record.task, *(frame.symbol or frame.text for frame in reversed(record.frames)))
-            if key not in self._stacks and len(self._stacks) >= ROWS * 8:
+            if key not in self.stacks and len(self.stacks) >= ROWS * 8:
                 self._cut += 1
             else:
-                self._stacks[key] = self._stacks.get(key, 0) + 1
+                self.stacks[key] = self.stacks.get(key, 0) + 1
 
     def end(self) -> None:
         """Note that a trace is over."""
 
     def text(self, width: int | None) -> str:
         """Show a line of each stack, in the order of their names."""
-        rows = sorted(self._stacks.items())
+        rows = sorted(self.stacks.items())
         return "".join(f"{';'.join(_frame(frame) for frame in key)} {count}\n" for key, count in rows)
 
     def objects(self) -> list[dict[str, object]]:
         """Give an object of each stack."""
         return [
             {"type": "folded", "task": key[0], "frames": list(key[1:]), "count": count}
-            for key, count in sorted(self._stacks.items())
+            for key, count in sorted(self.stacks.items())
         ]
 
     def notes(self) -> list[str]:

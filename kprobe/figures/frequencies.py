@@ -19,12 +19,13 @@ BARS = 30
 class Frequencies:
     """Counts events by `key`: a field's name, or comm, pid (of the thread), cpu, stacktrace; a table of each event.
 
-    A field of the event's own goes before a word of that list.  Tables keep 8,192 rows; the rest is one row.
+    A field of the event's own goes before a word of that list.  `tables` has them by event; each keeps 8,192 rows; the rest
+    is one row.
     """
 
     def __init__(self, key: str) -> None:
         self._key = key
-        self._tables: dict[str, dict[object, int]] = {}
+        self.tables: dict[str, dict[object, int]] = {}
         self._events: dict[tuple[str, int, int], str] = {}  # who had which event last, and on which CPU
         self._without = 0
 
@@ -39,7 +40,7 @@ class Frequencies:
 
     def count(self, event: str, key: object, times: int = 1) -> None:
         """Count a value so many times."""
-        table = self._tables.setdefault(event, {})
+        table = self.tables.setdefault(event, {})
         if key not in table and len(table) >= ROWS:
             key = OTHERS
         table[key] = table.get(key, 0) + times
@@ -51,7 +52,7 @@ class Frequencies:
     def text(self, width: int | None) -> str:
         """Show a table of each event, the most frequent value first."""
         parts = []
-        for event, table in sorted(self._tables.items()):
+        for event, table in sorted(self.tables.items()):
             rows = sorted(table.items(), key=lambda row: (-row[1], _order(row[0])))
             top = rows[0][1]
             room = 0 if width is None else min(BARS, max(0, width // 3 - WITH))
@@ -66,13 +67,13 @@ class Frequencies:
         """Give an object of each value of each event."""
         return [
             {"type": "count", "event": event, "by": self._key, "key": _json(key), "count": count}
-            for event, table in sorted(self._tables.items())
+            for event, table in sorted(self.tables.items())
             for key, count in sorted(table.items(), key=lambda row: (-row[1], _order(row[0])))
         ]
 
     def notes(self) -> list[str]:
         """Return sentences on what is left out."""
-        full = [event for event, table in self._tables.items() if OTHERS in table]
+        full = [event for event, table in self.tables.items() if OTHERS in table]
         notes = [f"{plain(event)} has more than {ROWS} values: those that came later are one row" for event in full]
         return notes + without(self._without, self._key)
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 class Spreads:
     """Histograms of the numbers in one field, one of each event; a field that is an array counts each of its elements.
 
-    What isn't a number (a string, what the kernel couldn't read) is counted, and said.
+    `tables` are they, by event.  What isn't a number (a string, what the kernel couldn't read) is counted, and said.
     """
 
     def __init__(self, field: str) -> None:
         self._field = field
-        self._tables: dict[str, Histogram] = {}
+        self.tables: dict[str, Histogram] = {}
         self._others: dict[str, int] = {}
         self._without = 0
 
@@ -42,9 +42,9 @@ class Spreads:
     def count(self, event: str, key: object, times: int = 1) -> None:
         """Count a number so many times."""
         assert isinstance(key, int)
-        if event not in self._tables and len(self._tables) >= ROWS:
+        if event not in self.tables and len(self.tables) >= ROWS:
             event = OTHERS
-        self._tables.setdefault(event, Histogram()).add(key, times)
+        self.tables.setdefault(event, Histogram()).add(key, times)
 
     def end(self) -> None:
         """Note that a trace is over."""
@@ -52,7 +52,7 @@ class Spreads:
     def text(self, width: int | None) -> str:
         """Show a histogram of each event."""
         parts = []
-        for event, numbers in sorted(self._tables.items()):
+        for event, numbers in sorted(self.tables.items()):
             mean = f"{numbers.total / numbers.count:.4g}"
             title = f"{plain(event)} {plain(self._field)}: {numbers.count} numbers, {numbers.least} .. {numbers.most}"
             parts.append("\n".join([f"{title}, mean {mean}", *numbers.lines(width=width)]) + "\n")
@@ -65,7 +65,7 @@ class Spreads:
                 "type": "histogram", "event": event, "field": self._field, "count": numbers.count,
                 "total": numbers.total, "min": numbers.least, "max": numbers.most, "histogram": numbers.object(),
             }
-            for event, numbers in sorted(self._tables.items())
+            for event, numbers in sorted(self.tables.items())
         ]  # fmt: skip
 
     def notes(self) -> list[str]:

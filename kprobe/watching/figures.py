@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import time
 
+from kprobe.ends import functions
 from kprobe.errors import NoSuchField
 from kprobe.figures.frequencies import WORDS
 from kprobe.figures.options import figure_of
 from kprobe.figures.shape import encoded
 from kprobe.output import say
 from kprobe.terminal import width
-from kprobe.watching.ends import functions
 from kprobe.watching.records import Records
 
 TYPE_CHECKING = False
