@@ -19,8 +19,8 @@ BARS = 30
 class Frequencies:
     """Counts events by `key`: a field's name, or comm, pid (of the thread), cpu, stacktrace; a table of each event.
 
-    A field of the event's own goes before a word of that list.  `tables` has them by event; each keeps 8,192 rows; the rest
-    is one row.
+    A field of the event's own goes before a word of that list.  `tables` has them by event, each
+    with 8,192 rows and one for the rest.
     """
 
     def __init__(self, key: str) -> None:

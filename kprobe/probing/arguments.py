@@ -8,7 +8,7 @@ from kprobe.definition import parse
 from kprobe.errors import DefinitionError, Refused, Unsupported
 from kprobe.output import say
 from kprobe.probing.definitions import Offers, entry, leaving, value_of
-from kprobe.probing.prototypes import prototypes
+from kprobe.probing.prototypes import known
 from kprobe.tracer import Tracer
 
 TYPE_CHECKING = False
@@ -32,16 +32,16 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
     """
     (function,) = request.words
     place = parse(f"p:{function}").place
-    if not place.symbol or place.offset or place.returns:
+    if not place.symbol or place.offset or place.returns or place.is_pattern:
         raise DefinitionError("this is not [MODULE:]FUNCTION", function, 0)
     offers = Offers(_readme(tracefs))
     if not offers.arguments and hasattr(tracefs, "root") and os.uname().machine != MACHINE:
         raise Unsupported("$argN", "by its README; and which registers have arguments is known of x86-64 only")
-    find, none = prototypes(tracefs)
+    find, follow, none = known(tracefs)
     prototype = find(place.symbol)
     tracer = Tracer(tracefs)
     status = OK
-    lines = [entry(place, prototype, offers)]
+    lines = [entry(place, prototype, offers, follow)]
     tracer.format(lines[0])
     try:
         back = leaving(place, prototype, offers)

@@ -71,6 +71,56 @@ class Btf:
                 parameters.append(Parameter(self._text(text), self._type(kind)))
         return Prototype(tuple(parameters), self._type(returns))
 
+    def follow(self, name: str, at: int, path: str) -> tuple[tuple[int, ...], CType] | None:
+        """Return where a member is from what a function's parameter points to, and its type; None if it isn't known.
+
+        `path` names members, and members of what those are or point to: a.b.c.  The places are bytes, one from each
+        pointer on; those of bits have none.
+        """
+        proto = self._functions.get(name)
+        if proto is None or at >= self._entry(proto)[1]:
+            return None
+        number = self._bare(PAIR.unpack_from(self._data, self._at[proto] + TYPE.size + at * PAIR.size)[1])
+        places: list[int] = []
+        for word in path.split("."):
+            kind, _, other = self._entry(number) if number else (0, 0, 0)
+            if kind == PTR:
+                number = self._bare(other)
+                places.append(0)
+            if not places or (found := self._member(number, word, DEPTH)) is None:
+                return None
+            number, place = found
+            places[-1] += place
+        return tuple(places), self._type(number)
+
+    def _bare(self, number: int) -> int:
+        """Follow typedefs, qualifiers and tags."""
+        for _ in range(DEPTH):
+            kind, _, other = self._entry(number) if number else (0, 0, 0)
+            if kind not in QUALIFIER and kind not in (TYPEDEF, TYPE_TAG):
+                return number
+            number = other
+        raise ValueError("damaged BTF: types that lead to each other")
+
+    def _member(self, number: int, name: str, depth: int) -> tuple[int, int] | None:
+        """Return type and place of a member of a struct or union, those of anonymous ones in it included."""
+        kind, count, _ = self._entry(number) if number else (0, 0, 0)
+        if kind not in (STRUCT, UNION) or not depth:
+            return None
+        at = self._at[number]
+        has_bits = TYPE.unpack_from(self._data, at)[1] >> 31
+        for place in range(at + TYPE.size, at + TYPE.size + count * TYPE.size, TYPE.size):
+            text, inner, bits = TYPE.unpack_from(self._data, place)
+            if has_bits:
+                if bits >> 24 and self._text(text) == name:
+                    return None
+                bits &= 0xFFFFFF
+            if text and self._text(text) == name:
+                return None if bits % 8 else (self._bare(inner), bits // 8)
+            if not text and (found := self._member(self._bare(inner), name, depth - 1)) is not None:
+                return found[0], bits // 8 + found[1]
+        return None
+
     def _entry(self, number: int) -> tuple[int, int, int]:
         """Return kind, number of members, and size or type."""
         _, info, other = TYPE.unpack_from(self._data, self._at[number])

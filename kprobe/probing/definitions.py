@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from kprobe.probe import NAME_MAX
+from kprobe.probing.members import members
 from kprobe.probing.prototype import REGISTERS, register
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kprobe.probe import Place
     from kprobe.probing.prototype import CType, Prototype
+    from kprobe.probing.prototypes import Follow
 
 ARGUMENT_MAX = 31  # MAX_ARG_NAME_LEN is 32 with the NUL
 SIZES = (1, 2, 4, 8)  # bytes of the kernel's types
@@ -24,6 +26,7 @@ RESERVED = frozenset(
 OF_CALLS = ("__do_sys_", "do_sys_", "ksys_", "sys_", "SyS_")
 TAKE_USERS = ("getname", "getname_flags", "user_path_at")
 SUFFIX = "_return"
+NUMBERS = ("int", "char", "bool", "enum")
 
 
 class Offers:
@@ -37,10 +40,11 @@ class Offers:
         self.hexadecimal = "x8/16/32/64" in readme
 
 
-def entry(place: Place, prototype: Prototype | None, offers: Offers) -> str:
+def entry(place: Place, prototype: Prototype | None, offers: Offers, follow: Follow = lambda *_: None) -> str:
     """Return the definition of a probe at a function's entry that fetches its arguments.
 
-    Without a prototype they are the six registers that arguments can be in.
+    Without a prototype they are the six registers that arguments can be in.  After a pointer to a struct comes what
+    tells most of that, where `follow` finds it.
     """
     head = f"p:{event(place.symbol)} {place}"
     if prototype is None:
@@ -48,16 +52,27 @@ def entry(place: Place, prototype: Prototype | None, offers: Offers) -> str:
         return " ".join([head, *(f"{_unnamed(number, offers)}={value_of(number, offers)}" for number in numbers)])
     words = [head]
     taken: set[str] = set()
-    for at, (parameter, slots) in enumerate(zip(prototype.parameters, prototype.slots(), strict=True), 1):
+    parameters = list(zip(prototype.parameters, prototype.slots(), strict=True))
+    names = [_name(parameter.name, at, taken) for at, (parameter, _) in enumerate(parameters, 1)]
+    behind = [members(parameter.type.text) if len(slots) == 1 else () for parameter, slots in parameters]
+    shared = [called for several in behind for called, _ in several]
+    for at, (parameter, slots) in enumerate(parameters):
         if not slots or len(slots) > PAIR:
             continue
-        name = _name(parameter.name, at, taken)
+        name = names[at]
         if len(slots) == PAIR:
             words += [
                 f"{name}_{half}={value_of(slot, offers)}{_hexadecimal(offers)}" for half, slot in enumerate(slots)
             ]
         else:
             words.append(f"{name}={_typed(value_of(slots[0], offers), parameter.type, place.symbol, offers)}")
+        for called, path in behind[at]:
+            found = follow(place.symbol, at, path)
+            if found is not None and (shown := _behind(value_of(slots[0], offers), *found)):
+                own = called if shared.count(called) == 1 and called not in taken else f"{name}_{called}"[:ARGUMENT_MAX]
+                if own not in taken:
+                    taken.add(own)
+                    words.append(f"{own}={shown}")
     return " ".join(words)
 
 
@@ -82,12 +97,25 @@ def value_of(number: int, offers: Offers) -> str:
     return f"$arg{number}" if offers.arguments else register(number)
 
 
+def _behind(value: str, places: tuple[int, ...], c_type: CType) -> str:
+    """Return the fetch argument of a member behind a pointer; "" for one of a type that none has."""
+    for place in places:
+        value = f"+{place}({value})"
+    if c_type.kind == "ptr" and c_type.text.split()[-2:] == ["char", "*"]:
+        return f"+0({value}):string"
+    if c_type.kind == "array" and c_type.text.startswith("char["):
+        return f"{value}:string"
+    if c_type.kind in NUMBERS and c_type.size in SIZES:
+        return f"{value}:{'s' if c_type.signed else 'u'}{c_type.size * 8}"
+    return ""
+
+
 def _typed(value: str, c_type: CType, symbol: str, offers: Offers) -> str:
     """Return a fetch argument's value with its type."""
     if c_type.is_text:
         users = c_type.is_users or symbol.startswith(OF_CALLS) or symbol in TAKE_USERS
         return f"+0({value}):{'ustring' if users and offers.ustring else 'string'}"
-    if c_type.kind in ("int", "char", "bool", "enum") and c_type.size in SIZES:
+    if c_type.kind in NUMBERS and c_type.size in SIZES:
         return f"{value}:{'s' if c_type.signed else 'u'}{c_type.size * 8}"
     return value + _hexadecimal(offers)
 

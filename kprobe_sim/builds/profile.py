@@ -21,7 +21,7 @@ from typing import Any, Final
 from kprobe_sim.builds.functions import RecordedFunctions
 from kprobe_sim.builds.once import once
 from kprobe_sim.builds.page import PAGE_SIZE
-from kprobe_sim.builds.prototypes import Prototype, PrototypeTable
+from kprobe_sim.builds.prototypes import CType, Prototype, PrototypeTable
 from kprobe_sim.builds.recorded import RecordedSymbols
 from kprobe_sim.builds.recorded_tracefs import RecordedTracefs
 from kprobe_sim.builds.symbols import SymbolTable
@@ -185,6 +185,11 @@ class Profile:
         """Return the parameters and the return type of a function, None where BTF doesn't know it."""
         types = self.types
         return types.find(name) if types else None
+
+    def member(self, function: str, at: int, path: str) -> tuple[tuple[int, ...], CType] | None:
+        """Return where a member is from what a function's parameter points to; None where BTF doesn't know it."""
+        types = self.types
+        return types.follow(function, at, path) if types else None
 
 
 def version_number(version: str) -> tuple[int, int, int]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from kprobe_sim.builds.prototypes import Prototype
+from kprobe_sim.builds.prototypes import CType, Prototype
 from kprobe_sim.files.node import DirNode, Node, OpenFile
 from kprobe_sim.parsing.refusal import refuse
 
@@ -31,6 +31,7 @@ class _Probes(Protocol):
 
 class _Profile(Protocol):
     def prototype(self, name: str) -> Prototype | None: ...
+    def member(self, function: str, at: int, path: str) -> tuple[tuple[int, ...], CType] | None: ...
 
 
 class Kernel(Protocol):
@@ -317,6 +318,13 @@ class SimTracefs(Generic[K]):
         A type is its text, what it is, its bytes, and whether it has a sign (`kprobe_sim.builds.prototypes.CType`).
         """
         return self.kernel.profile.prototype(name)
+
+    def member(self, function: str, at: int, path: str) -> tuple[tuple[int, ...], CType] | None:
+        """Return where a member is from what a function's parameter points to, and its type; None if no BTF tells.
+
+        The places are bytes, one from each pointer on, as `path` leads: f_path.dentry.d_name.name of a struct file *.
+        """
+        return self.kernel.profile.member(function, at, path)
 
     def _node(self, path: str) -> Node:
         node: Node = self.kernel.root

@@ -45,16 +45,16 @@ def test_latencies(kernel: SimulatedKernel) -> None:
     assert (latency.calls, latency.mean, latency.times.least, latency.times.most) == (2, 700_002, 400_001, 1_000_003)
     assert [latency.percentile(percent) for percent in (0, 50, 51, 100)] == [400_001, 400_001, 1_000_003, 1_000_003]
     assert (latency.running, latency.unreturned, latency.unentered, latency.cut) == (1, 0, 0, 0)
-    with pytest.raises(ValueError, match="^101 is no percentage$"):
+    with pytest.raises(ValueError, match=r"^101 is no percentage$"):
         latency.percentile(101)
 
 
 def test_latencies_of_a_function_that_is_not_called(kernel: SimulatedKernel) -> None:
     (latency,) = Tracer(kernel.tracefs).trace("vfs_write", latency=True, timeout=0).latencies().values()
     assert latency.calls == 0
-    with pytest.raises(ValueError, match="^there are no calls$"):
+    with pytest.raises(ValueError, match=r"^there are no calls$"):
         _ = latency.mean
-    with pytest.raises(ValueError, match="^there are no numbers$"):
+    with pytest.raises(ValueError, match=r"^there are no numbers$"):
         latency.percentile(50)
     assert (kernel.tracefs.read("kprobe_events"), kernel.tracefs.listdir("instances")) == (b"", [])
 
@@ -92,9 +92,9 @@ def test_counts(kernel: SimulatedKernel) -> None:
 def test_what_the_kernel_counted_by_something_else(kernel: SimulatedKernel) -> None:
     with Tracer(kernel.tracefs).trace(READ, count="pid") as trace:
         trace.stop()
-        with pytest.raises(ValueError, match="^the kernel has counted by pid, and recorded nothing else$"):
+        with pytest.raises(ValueError, match=r"^the kernel has counted by pid, and recorded nothing else$"):
             trace.counts("count")
-        with pytest.raises(ValueError, match="^the kernel has counted by pid, and recorded nothing else$"):
+        with pytest.raises(ValueError, match=r"^the kernel has counted by pid, and recorded nothing else$"):
             trace.latencies()
 
 

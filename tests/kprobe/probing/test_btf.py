@@ -86,3 +86,48 @@ def test_what_goes_to_the_stack() -> None:
 )
 def test_texts(text: str, is_text: bool) -> None:
     assert CType(text, "ptr", 8, False).is_text == is_text
+
+
+def test_members() -> None:
+    """Of `void g(struct outer *o, int n)`, with pointers, structs, bits and members without a name in it."""
+    texts = bytearray(b"\0")
+
+    def text(word: str) -> int:
+        texts.extend(word.encode() + b"\0")
+        return len(texts) - len(word) - 1
+
+    def entry(kind: int, name: int, size: int, members: tuple[tuple[int, ...], ...] = (), flag: int = 0) -> bytes:
+        body = b"".join(struct.pack(f"<{len(row)}I", *row) for row in members)
+        return struct.pack("<III", name, flag << 31 | kind << 24 | len(members), size) + body
+
+    types = [
+        struct.pack("<IIII", text("int"), 1 << 24, 4, 1 << 24 | 32),  # 1
+        entry(4, text("inner"), 16, ((text("x"), 1, 64), (text("self"), 5, 0))),  # 2
+        entry(4, text("outer"), 32, ((text("bits"), 1, 3 << 24), (0, 4, 64), (text("in"), 6, 128)), 1),  # 3
+        entry(5, 0, 8, ((text("next"), 5, 0), (text("n"), 1, 0))),  # 4: a union without a name
+        struct.pack("<III", 0, 2 << 24, 2),  # 5: struct inner *
+        struct.pack("<III", text("inner_t"), 8 << 24, 2),  # 6
+        struct.pack("<III", 0, 2 << 24, 8),  # 7: const struct outer *
+        struct.pack("<III", 0, 10 << 24, 3),  # 8
+        entry(13, 0, 0, ((text("o"), 7), (text("n"), 1))),  # 9
+        struct.pack("<III", text("g"), 12 << 24, 9),  # 10
+    ]
+    body = b"".join(types)
+    data = struct.pack("<HBBIIIII", 0xEB9F, 1, 0, 24, 0, len(body), len(body), len(texts)) + body + bytes(texts)
+    follow = Btf(data).follow
+    pointer = CType("struct inner *", "ptr", 8, False)
+    assert follow("g", 0, "n") == ((8,), INT)
+    assert follow("g", 0, "next") == ((8,), pointer)
+    assert follow("g", 0, "next.x") == ((8, 8), INT)
+    assert follow("g", 0, "next.self.self.x") == ((8, 0, 0, 8), INT)
+    assert follow("g", 0, "in.x") == ((24,), INT)
+    for function, at, path in (
+        ("g", 0, "bits"),
+        ("g", 0, "none"),
+        ("g", 0, "n.x"),
+        ("g", 1, "x"),
+        ("g", 2, "x"),
+        ("f", 0, "x"),
+        ("g", 0, "next.x.y"),
+    ):
+        assert follow(function, at, path) is None

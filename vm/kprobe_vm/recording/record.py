@@ -104,9 +104,7 @@ def write_profile(
         if "btf" in answers:
             progress("reading prototypes")
             names = [entry.name for entry in entries]
-            fields = b"<argname>" in answers["files/README"]  # arguments by their names in C, and what they point at
-            table = btf.prototypes(btf.Btf(answers["btf"]), names, fields=fields)
-            (fresh / "prototypes.bin").write_bytes(table)
+            (fresh / "prototypes.bin").write_bytes(btf.prototypes(btf.Btf(answers["btf"]), names, fields=True))
         target = into / release
         if target.exists():
             shutil.rmtree(target)
