@@ -115,6 +115,8 @@ def _value(name: str, option: Option, text: str) -> object:
         if not (text.isascii() and text.isdigit()) or len(text) > 9:
             raise UsageError(f"{name} takes a number, not {text!r}")
         return int(text)
+    if not text:  # of a variable that isn't set: nothing else than was asked for may be traced, or written to
+        raise UsageError(f"{name} takes a value, and this one is empty")
     return _cpus(name, text) if option.kind == "cpus" else text
 
 
@@ -173,7 +175,12 @@ def _check_trace(request: CommandLine) -> None:
         raise UsageError(f"{what} has no text of the kernel: leave {'-H' if request.headers else '-v'} out")
     if request.timeout is not None and (request.duration is not None or request.view):
         raise UsageError(f"use either --timeout or {'-v' if request.view else '-d'}.")
-    for number, name in ((request.max_events, "--max-events"), (request.buffer_size, "--buffer-size")):
+    counts = {
+        "--max-events": request.max_events,
+        "--buffer-size": request.buffer_size,
+        "--max-probes": request.max_probes,
+    }
+    for name, number in counts.items():
         if number == 0:
             raise UsageError(f"{name} takes a number from 1 on")
     if request.follow and request.pid is None:

@@ -97,7 +97,7 @@ class Output:
         except BlockingIOError:
             return 0
         except OSError as error:
-            if error.errno == errno.EIO:  # the terminal has gone
+            if error.errno == errno.EIO and stat.S_ISCHR(os.fstat(descriptor).st_mode):  # the terminal has gone
                 raise BrokenPipeError(error.errno, error.strerror) from error
             if isinstance(error, BrokenPipeError):
                 raise

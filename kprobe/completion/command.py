@@ -44,8 +44,10 @@ def main(words: Sequence[str], output: Output, signals: Signals) -> int:
         output.write(HELP.encode(), lambda: bool(signals.received))
         return OK
     if len(words) != 1 or words[0] not in SHELLS:
-        what = f"not {words[0]!r}" if words else "but which?"
-        say(f"ERROR: completion is for bash, zsh or fish, {what}\n{HELP.partition(chr(10))[0]}")
+        what = f"completion is for bash, zsh or fish, {f'not {words[0]!r}' if words else 'but which?'}"
+        if len(words) > 1:
+            what = "completion is for one shell: bash, zsh or fish"
+        say(f"ERROR: {what}\n{HELP.partition(chr(10))[0]}")
         return USAGE_ERROR
     try:
         from argcomplete.shell_integration import shellcode

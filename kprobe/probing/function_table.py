@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kprobe.errors import DefinitionError
 from kprobe.output import say
 from kprobe.probing.functions import NO, FunctionList
 from kprobe.probing.prototype import register
@@ -28,6 +29,8 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
     found = {}
     missing = []
     for pattern in request.words:
+        if not pattern.isprintable() or not pattern or " " in pattern:
+            raise DefinitionError("this is not a function's name, or a pattern", pattern, 0)
         functions = known.find(pattern)
         found.update({function.name: function for function in functions})
         if not functions:
