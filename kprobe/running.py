@@ -111,9 +111,7 @@ def _stream(trace: Trace, output: Output, shown: View) -> bool:
                 raise BrokenPipeError from None
             if silent >= 0:
                 silent += TICK
-            if silent >= SILENCE:
-                silent = -1.0
-                _explain(trace, SILENCE)
+            silent = _look(trace, silent)
             continue
         if data is None:
             silent, came = -1.0, True
@@ -125,6 +123,17 @@ def _stream(trace: Trace, output: Output, shown: View) -> bool:
         silent, came = -1.0, True
         if not output.write(data, lambda: trace.is_stopped):
             return False
+
+
+def _look(trace: Trace, silent: float) -> float:
+    """Look into a silence of so many seconds, and return how many there are to go on with: -1, once it is explained."""
+    terms = trace.terms
+    if silent >= SILENCE / 2 and (terms.filter or terms.pid is not None or terms.tid is not None):
+        trace.count_hits()
+    if silent < SILENCE:
+        return silent
+    _explain(trace, SILENCE)
+    return -1.0
 
 
 def _explain(trace: Trace, seconds: float) -> None:

@@ -6,7 +6,7 @@ from . import denial
 from .awaited import Awaited
 from .cleaning import clear
 from .dialect import has_groups
-from .hist_triggers import count
+from .hist_triggers import count, count_hits
 from .instance import Instance, open_instance, pick
 from .measured import Measured
 from .patterns import expand_all
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         sleep: Callable[[float], None]
 
 
+UNCOUNTED = ("f", "t", "e")  # kinds of probes of which kprobe_profile has no row
 TICK = 0.1  # seconds; how soon a `stop` is noticed
 
 
@@ -71,6 +72,8 @@ class Trace(Awaited, Measured):
         self._picked = Picked(tracer.tracefs, terms.pid, terms.tid, tracer.proc, tracer.clock)
         self._raw: RawPipe | None = None
         self._hists: HistTriggers | None = None
+        self._hits: HistTriggers | None = None
+        self._counted: tuple[Probe, ...] = ()
         self._undo = Undo()
         self._events: TracedEvents | None = None
         self._waiting = Waiting(tracer.clock, lambda: facts(self.tracefs, self.instance, self.probes, terms.filter))
@@ -237,6 +240,16 @@ class Trace(Awaited, Measured):
             began = self._tracer.clock()
             self._tracer.sleep(TICK)
             self._waiting.since(began)
+
+    def count_hits(self) -> None:
+        """Count from now on, for `hits`, the events of which the kernel keeps no count by itself: f:, t: and e:."""
+        if self._hits is None and not self.is_counted:
+            self._counted = tuple(probe for probe in self.probes if probe.kind in UNCOUNTED)
+            self._hits = count_hits(self.tracefs, self._undo, self.instance, self._counted)
+
+    def hits(self) -> int | None:
+        """Return how often those were hit since `count_hits`, filtered or not; None if that isn't known."""
+        return self._hits.hits(self._counted) if self._hits is not None and self._counted else None
 
     def missed(self) -> int:
         """Return how many hits of p: and r: probes the kernel missed (r: needs a higher maxactive then)."""

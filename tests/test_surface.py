@@ -20,9 +20,10 @@ from kprobe.readers.texts import TraceText
 
 KPROBE = [
     "AlreadyExists", "AmbiguousSymbol", "Busy", "DefinitionError", "Event", "FilterRefused", "Handle", "Histogram",
-    "KprobeError", "Latencies", "Latency", "LocalTracefs", "Lost", "NoSuchField", "NoSuchProcess", "NotABoundary", "NotPermitted", "Parser", "Place", "Probe",
-    "Refused", "StackTrace", "Stream", "Trace", "Tracefs", "TracefsMissing", "Tracer", "UndoFailed", "UnknownBackend",
-    "UnknownSymbol", "Unparsed", "Unsupported", "WaitedTooLong", "find_tracefs", "open_tracefs", "parse",
+    "KprobeError", "Latencies", "Latency", "LocalTracefs", "Lost", "NoSuchField", "NoSuchProcess", "NotABoundary",
+    "NotPermitted", "Parser", "Place", "Probe", "Refused", "StackTrace", "Stream", "Trace", "Tracefs",
+    "TracefsMissing", "Tracer", "UndoFailed", "UnknownBackend", "UnknownSymbol", "Unparsed", "Unsupported",
+    "WaitedTooLong", "find_tracefs", "open_tracefs", "parse",
 ]  # fmt: skip
 
 

@@ -51,6 +51,10 @@ def _causes(trace: Trace, facts: Facts, proc: str) -> Iterator[str]:
     if hits:
         hit = [probe for probe, count in counts if count is not None and count.count]
         yield _held_back(trace, hit, hits)
+    uncounted = trace.hits()
+    if uncounted:
+        hit = [probe for probe, count in counts if count is None]
+        yield _held_back(trace, hit, uncounted, "a hist trigger")
     if missed:
         what = "the return probes are too few: r100:... has more" if trace.probe.is_return else "its hits come too fast"
         yield f"the kernel missed {_times(missed)} that {_names(trace.probes)} was hit; {what}"
@@ -58,6 +62,8 @@ def _causes(trace: Trace, facts: Facts, proc: str) -> Iterator[str]:
     known = _known(trace.tracefs, trace.probes)
     if known:
         yield known
+    if uncounted == 0 and all(count is None for _, count in counts):
+        yield f"{_names(trace.probes)} was not hit of late (a hist trigger: 0 hits){_doctor(trace.probes)}"
     if any(count is None for _, count in counts):
         is_called = all(probe.kind in ON_FUNCTIONS for probe in trace.probes)
         how = "be called now, may be inlined where it is called," if is_called else "fire now,"
@@ -79,13 +85,13 @@ def _gone(trace: Trace, proc: str) -> str:
     return ""
 
 
-def _held_back(trace: Trace, probes: list[Probe], hits: int) -> str:
+def _held_back(trace: Trace, probes: list[Probe], hits: int, source: str = "kprobe_profile") -> str:
     """Say what keeps hits, which the kernel counts, from being recorded; "" if they may have been, among others'."""
     terms = trace.terms
     name = _names(probes)
     only = "" if terms.pid is None else f"process {terms.pid}"
     only = only if terms.tid is None else f"thread {terms.tid}"
-    was = f"{name} was hit {_times(hits)} (kprobe_profile)"
+    was = f"{name} was hit {_times(hits)} ({source})"
     if terms.filter and only:
         return f"{was}, but never by {only} with what the filter {terms.filter!r} lets through"
     if only:

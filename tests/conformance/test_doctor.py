@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kprobe import Tracer
+from kprobe import Tracer, Unsupported
 from kprobe.cli import main
 from kprobe.doctor import report
 from kprobe.doctor.examination import Examination, examine
@@ -16,6 +16,7 @@ from kprobe.doctor.silence import explain
 from kprobe.doctor.trying import try_probe
 from kprobe_sim import Task
 
+from .builds import BTF, EPROBES
 from .text import define, switch
 
 GONE = "kprobe_4194305_7_0"
@@ -225,6 +226,38 @@ def test_hits_that_are_held_back(tracefs: Any, workload: Any, options: dict[str,
     assert head.startswith("nothing in 10 seconds: do_sys_openat2 was hit ")
     assert int(head.rpartition(" ")[2]) >= 3
     assert rest.startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("mark", "definition", "name"),
+    [
+        (EPROBES, "e:mine syscalls/sys_enter_openat dfd=$dfd:s32", "syscalls.sys_enter_openat"),
+        (BTF, "f:mine do_sys_openat2 dfd=$arg1:s32", "do_sys_openat2"),
+    ],
+)
+def test_hits_of_which_the_kernel_keeps_no_count(
+    tracefs: Any, workload: Any, mark: str, definition: str, name: str
+) -> None:
+    """A hist trigger counts them from then on, and is gone with the trace."""
+    trace = Tracer(tracefs).trace(definition, filter="dfd == 77")
+    if mark not in tracefs.read("README").decode():
+        with pytest.raises(Unsupported), trace:
+            pass
+        return
+    with trace:
+        workload.open("/etc/hostname", dfd=-100)
+        assert trace.hits() is None
+        trace.count_hits()
+        for _ in range(3):
+            workload.open("/etc/hostname", dfd=-100)
+        trace.count_hits()
+        text = explain(trace, 10)
+        assert b"hist:" in tracefs.read(trace.instance.path(f"events/{trace.probe.event}/trigger"))
+    head, _, rest = text.partition(" times (a hist trigger), ")
+    assert head.startswith(f"nothing in 10 seconds: {name} was hit ")
+    assert int(head.rpartition(" ")[2]) >= 3
+    assert rest == "but the filter 'dfd == 77' let none through; without the filter you see what values there are"
+    assert (tracefs.read("dynamic_events"), tracefs.listdir("instances"), trace.undo_failures) == (b"", [], ())
 
 
 def test_a_function_that_was_not_called(tracefs: Any) -> None:

@@ -78,7 +78,7 @@ def test_the_list_names_the_distribution(site: Site, capsys: pytest.CaptureFixtu
         "5.4.1-toy                    5.4.1      0.0 MB  some-kernels 1.2",
         "5.5.1-toy                    -          0.0 MB  some-kernels 1.2: "
         "a profile in format '7'; this kprobe-sim reads format 1",
-        "5.10.0-46-cloud-amd64        5.10.262   2.3 MB  package",
+        "5.10.0-46-cloud-amd64        5.10.262   2.7 MB  package",
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from typing import Any
 
@@ -179,3 +180,42 @@ def test_hits_that_are_not_counted(scripted: Any) -> None:
 
 def _absent(path: str) -> bytes:
     raise FileNotFoundError(2, "No such file or directory", path)
+
+
+def test_no_hits_of_which_the_kernel_keeps_no_count() -> None:
+    tracefs: Any = open_tracefs("sim:6.12")
+    with Tracer(tracefs).trace("f:do_sys_openat2 dfd=$arg1:s32", filter="dfd == 77") as trace:
+        trace.count_hits()
+        assert explain(trace, 10) == (
+            "nothing in 10 seconds: do_sys_openat2 was not hit of late (a hist trigger: 0 hits); kprobe doctor "
+            "do_sys_openat2 looks further"
+        )
+    tracefs.close()
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOMEM, errno.EACCES])
+def test_hits_that_cannot_be_counted(number: int) -> None:
+    tracefs: Any = open_tracefs("sim:6.12")
+    with Tracer(tracefs).trace("f:do_sys_openat2 dfd=$arg1:s32", filter="dfd == 77") as trace:
+        trace.tracefs = Refusing(tracefs, number)
+        trace.count_hits()
+        assert trace.hits() is None
+        assert explain(trace, 10).startswith("nothing in 10 seconds: do_sys_openat2 may not be called now, ")
+    assert (tracefs.read("dynamic_events"), tracefs.listdir("instances"), trace.undo_failures) == (b"", [], ())
+    tracefs.close()
+
+
+class Refusing:
+    """A tracefs on which no trigger can be set."""
+
+    def __init__(self, tracefs: Any, number: int) -> None:
+        self._tracefs = tracefs
+        self._number = number
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tracefs, name)
+
+    def write(self, path: str, data: bytes, **options: Any) -> None:
+        if path.endswith("/trigger"):
+            raise OSError(self._number, "no", path)
+        self._tracefs.write(path, data, **options)
