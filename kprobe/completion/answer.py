@@ -14,7 +14,7 @@ from argcomplete.finders import CompletionFinder
 from argcomplete.lexers import split_line
 
 from kprobe.completion import sources, words
-from kprobe.option_table import TRACE, VERBS, options_of, verb_of
+from kprobe.option_table import TRACE, TRACES, VERBS, options_of, verb_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,13 +117,23 @@ class _Words:
         given: list[str] = list(parsed_args.words or ())
         source = sources.Offered(getattr(parsed_args, "tracefs", None))
         verb = verb_of(self._verb)
-        if verb is None:
+        if verb is None or self._verb in TRACES:
             found = words.after(given, prefix, source)
-            if not given:
+            is_latency = getattr(parsed_args, "latency", False)  # whose functions can do without p:
+            if is_latency and prefix and not words.is_head(prefix) and all(map(_is_bare, given)):
+                return source.functions(prefix)
+            if not given and verb is None:
                 return {**{one.name: one.help.partition(":")[0].partition(";")[0] for one in VERBS}, **found}
             return found
         if verb.kind == "function":
+            if self._verb == "doctor" and words.is_head(prefix):
+                return words.definition(prefix, source)
             return source.functions(prefix)
         if verb.kind == "file":
             return FilesCompleter()(prefix)
         return verb.kind.split() if " " in verb.kind else ()
+
+
+def _is_bare(word: str) -> bool:
+    """Say if a word is a definition, or a function's name that stands for one."""
+    return words.is_head(word) or word.replace(".", "_").isidentifier()

@@ -31,6 +31,13 @@ def answered(line: str) -> list[str]:
     [
         ("kprobe list --", ["--help", "--tracefs", "--version", "--json"]),
         ("kprobe functions --tracefs sim:6.12 vfs_readl", ["vfs_readlink"]),  # the option between the words
+        ("kprobe top --tracefs sim:6.12 p:vfs_readl", ["p:vfs_readlink"]),
+        ("kprobe top --tracefs sim:6.12 'p:x vfs_read fd=%di:s32' 'f", ["fd"]),
+        ("kprobe doctor --tracefs sim:6.12 p:vfs_readl", ["p:vfs_readlink"]),
+        ("kprobe doctor --tracefs sim:6.12 vfs_readl", ["vfs_readlink"]),
+        ("kprobe --tracefs sim:6.12 --latency vfs_readl", ["vfs_readlink"]),
+        ("kprobe --tracefs sim:6.12 --latency vfs_read r:vfs_readl", ["r:vfs_readlink"]),
+        ("kprobe --tracefs sim:6.12 vfs_readl", [""]),
         ("kprobe corpus ", ["list", "check", "export"]),
         ("kprobe check --format=sa", ["--format=sarif"]),
     ],
