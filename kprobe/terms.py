@@ -8,7 +8,10 @@ if TYPE_CHECKING:
 
 
 class Terms:
-    """The options of `Tracer.trace`, under the same names.  Raise `ValueError` if they exclude each other."""
+    """The options of `Tracer.trace`, under the same names.
+
+    Raise `ValueError` if they exclude each other, for numbers below 1, and for times that are below 0 or no numbers.
+    """
 
     __slots__ = (
         "buffer_size", "count", "cpus", "duration", "filter", "follow", "max_events", "max_probes", "pid", "raw",
@@ -37,6 +40,16 @@ class Terms:
             raise ValueError("pid or tid, not both")
         if duration is not None and timeout is not None:
             raise ValueError("duration or timeout, not both")
+        numbers = {"max_probes": max_probes, "max_events": max_events, "buffer_size": buffer_size}
+        for name, number in numbers.items():
+            if number is not None and number < 1:
+                raise ValueError(f"{name} is a number from 1 on, not {number}")
+        for name, seconds in (("duration", duration), ("timeout", timeout)):
+            if seconds is not None and not seconds >= 0:
+                raise ValueError(f"{name} is a number of seconds, not {seconds}")
+        self.cpus = None if cpus is None else tuple(cpus)
+        if self.cpus == ():
+            raise ValueError("cpus names no CPU")
         self.filter = filter or ""
         self.pid = pid
         self.tid = tid
@@ -49,7 +62,6 @@ class Terms:
         self.max_events = max_events
         self.timeout = timeout
         self.buffer_size = buffer_size
-        self.cpus = None if cpus is None else tuple(cpus)
         self.count = count
 
     @property

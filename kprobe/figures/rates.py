@@ -27,11 +27,25 @@ class Row:
 
 
 class Look:
-    """What was seen at one moment; `seconds` since the beginning, `lost` the events that the kernel says it lost."""
+    """What was seen at one moment; `seconds` since the beginning, `lost` the events that the kernel says it lost.
 
-    __slots__ = ("gaps", "lost", "rate", "seconds", "tables", "total")
+    Rates are those since the look before or, of the last look, those of the whole time.
+    """
 
-    def __init__(self, seconds: float, rate: float, total: int, lost: int, gaps: int, tables: list[list[Row]]) -> None:
+    __slots__ = ("gaps", "is_last", "lost", "rate", "seconds", "tables", "total")
+
+    def __init__(
+        self,
+        seconds: float,
+        rate: float,
+        total: int,
+        lost: int,
+        gaps: int,
+        tables: list[list[Row]],
+        *,
+        is_last: bool = False,
+    ) -> None:
+        self.is_last = is_last
         self.seconds = seconds
         self.rate = rate
         self.total = total
@@ -67,25 +81,26 @@ class Rates:
         elif isinstance(record, (Lost, BufferStarted)):
             self._gaps += 1
 
-    def look(self, now: float) -> Look:
+    def look(self, now: float, *, is_last: bool = False) -> Look:
         """Return what is to be shown, the busiest first."""
-        seconds = max(now - self._looked, 1e-9)
+        seconds = max(now - (self._began if is_last else self._looked), 1e-9)
         self._looked = now
         tables = []
         for table in self._counts:
-            rows = [Row(plain(name), count[0] / seconds, count[1]) for name, count in table.items()]
+            rows = [Row(plain(name), count[is_last] / seconds, count[1]) for name, count in table.items()]
             tables.append(sorted(rows, key=lambda row: (-row.rate, -row.total, row.name)))
             for count in table.values():
                 count[0] = 0
         rate, total = (sum(values) for values in zip(*((row.rate, row.total) for row in tables[0]), strict=True))
-        return Look(now - self._began, rate, int(total), self._lost, self._gaps, tables)
+        return Look(now - self._began, rate, int(total), self._lost, self._gaps, tables, is_last=is_last)
 
 
 def summary(look: Look) -> str:
     """Say what a look comes to, in a line."""
     lost = f", {look.lost} lost" if look.lost else ""
     gaps = f", {look.gaps} gaps of unknown size" if look.gaps else ""
-    return f"{look.seconds:.0f} s: {look.rate:.1f} events/s, {look.total} in all{lost}{gaps}"
+    mean = " on average" if look.is_last else ""
+    return f"{look.seconds:.0f} s: {look.rate:.1f} events/s{mean}, {look.total} in all{lost}{gaps}"
 
 
 def text(look: Look, most: int = 10) -> str:

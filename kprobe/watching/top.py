@@ -88,5 +88,5 @@ def _looks(trace: Trace, duration: float | None) -> Iterator[Look]:
             pass
         now = time.monotonic()
         if now >= due or is_over:
-            yield rates.look(now)
+            yield rates.look(now, is_last=is_over)
             due = now + EVERY

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kprobe import Tracer
 from kprobe.cli import main
 from kprobe.output import Output
 from kprobe_sim import SimulatedKernel
@@ -59,3 +60,21 @@ def test_a_terminal_that_is_gone_is_nobody_who_reads() -> None:
         os.close(master)
         with pytest.raises(BrokenPipeError):
             output.write(b"text", lambda: False)
+
+
+@pytest.mark.parametrize(
+    ("terms", "said"),
+    [
+        ({"max_events": 0}, "max_events is a number from 1 on, not 0"),
+        ({"max_probes": -1}, "max_probes is a number from 1 on, not -1"),
+        ({"buffer_size": 0}, "buffer_size is a number from 1 on, not 0"),
+        ({"duration": -0.5}, "duration is a number of seconds, not -0.5"),
+        ({"timeout": float("nan")}, "timeout is a number of seconds, not nan"),
+        ({"cpus": []}, "cpus names no CPU"),
+        ({"pid": 1, "tid": 1}, "pid or tid, not both"),
+        ({"duration": 1, "timeout": 1}, "duration or timeout, not both"),
+    ],
+)
+def test_what_no_trace_can_have(terms: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        Tracer(SimulatedKernel("6.12").tracefs).trace(PROBE, **terms)

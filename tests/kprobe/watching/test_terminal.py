@@ -43,7 +43,7 @@ def test_top_shows_rates_until_it_is_interrupted() -> None:
     child.expect(r"supervise-1689")
     child.sendintr()
     child.expect_exact("\x1b[?1049l")
-    child.expect(r"\d+ s: [0-9.]+ events/s, \d+ in all")
+    child.expect(r"\d+ s: [0-9.]+ events/s on average, \d+ in all")
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 0
@@ -70,12 +70,12 @@ def test_top_names_the_extra_that_it_needs() -> None:
     assert child.exitstatus == 2
 
 
+def event(name: str, pid: int, cpu: int) -> Event:
+    return Event("sh", pid, cpu, "", 0, name, None, None, {}, None, "time", b"")
+
+
 def test_rates_are_those_since_the_last_look() -> None:
     rates = Rates(100.0, ["a"])
-
-    def event(name: str, pid: int, cpu: int) -> Event:
-        return Event("sh", pid, cpu, "", 0, name, None, None, {}, None, "time", b"")
-
     for _ in range(6):
         rates.add(event("a", 1, 0))
     rates.add(event("b", 2, 1))
@@ -106,4 +106,23 @@ def test_rates_are_those_since_the_last_look() -> None:
         "         0.5          2  1\n"
         "                         … 1 more\n"
         "\n"
+    )
+
+
+def test_rates_of_the_last_look_are_those_of_the_whole_time() -> None:
+    rates = Rates(100.0, ["a", "b"])
+    for at in range(6):
+        rates.add(event("a", 42, at % 2))
+    rates.look(102.0)
+    rates.add(event("b", 42, 0))
+    assert text(rates.look(104.0, is_last=True)) == (
+        "4 s: 1.8 events/s on average, 7 in all\n"
+        "  PER SECOND     IN ALL  EVENT\n"
+        "         1.5          6  a\n"
+        "         0.2          1  b\n"
+        "  PER SECOND     IN ALL  TASK\n"
+        "         1.8          7  sh-42\n"
+        "  PER SECOND     IN ALL  CPU\n"
+        "         1.0          4  0\n"
+        "         0.8          3  1\n\n"
     )
