@@ -74,13 +74,28 @@ def _table(mounts: str) -> list[tuple[str, str]]:
 
 def is_tracefs(path: str, mounts: str = MOUNTS) -> bool:
     """Return whether the kernel's own tracefs is at `path`, by the mount table: a simulated one can be mounted, too."""
+    return _kind(path, mounts) in ("tracefs", "debugfs")
+
+
+def is_of_the_same(root: str, path: str, mounts: str = MOUNTS) -> bool:
+    """Return whether a file of /proc or /sys tells of the kernel whose tracefs is at `root`.
+
+    Of a tracefs that a program serves (FUSE) that is so if the file is served as well.
+    """
+    if is_tracefs(root, mounts):
+        return True
+    return all(_kind(one, mounts).startswith("fuse.") for one in (root, path))
+
+
+def _kind(path: str, mounts: str) -> str:
+    """Return the type of the mount that a path is on; "" if that isn't known."""
     try:
         table = _table(mounts)
     except OSError:
-        return False
+        return ""
     path = os.path.realpath(path)
     around = [(len(point), kind) for kind, point in table if f"{path}/".startswith(f"{point.rstrip('/')}/")]
-    return bool(around) and max(around)[1] in ("tracefs", "debugfs")
+    return max(around)[1] if around else ""
 
 
 def _unescape(text: str) -> str:

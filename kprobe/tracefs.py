@@ -9,7 +9,7 @@ import time
 from _thread import RLock  # threading's own, without the import of threading
 
 from .errors import NotPermitted, TracefsMissing
-from .mounts import find_tracefs, is_tracefs
+from .mounts import find_tracefs, is_of_the_same, is_tracefs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class LocalTracefs:
         return lambda: list(_records(log))
 
     def _around(self, path: str) -> bytes:
-        if not is_tracefs(self.root):
+        if not is_of_the_same(self.root, path):
             return b""
         try:
             with open(path, "rb") as file:

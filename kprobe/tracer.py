@@ -80,8 +80,8 @@ class Tracer:
 
         A function's name with * ? [...] stands for all that fit, at most `max_probes` (default 100).
 
-        Raise `DefinitionError`, also if a name is given twice, and `ValueError` for numbers that can't be meant; what the
-        kernel refuses is raised when it begins.
+        Raise `DefinitionError`, also if a name is given twice, and `ValueError` for numbers that can't be meant; what
+        the kernel refuses is raised when it begins.
         """
         if not definitions:
             raise ValueError("a definition is missing")

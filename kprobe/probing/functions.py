@@ -100,19 +100,21 @@ class FunctionList:
         return KernelFunction(function.name, function.module, function.addresses, DOUBT, why)
 
     def _asked(self, function: KernelFunction, name: str) -> KernelFunction:
-        """Settle a doubt by what the kernel says."""
-        if function.answer != DOUBT or self._ask is None:
+        """Settle a doubt by what the kernel says; there is always one where the blacklist can't be read."""
+        is_sure = function.answer == NO or (function.answer == YES and bool(self._ranges))
+        if is_sure or self._ask is None:
             return function
+        lead = f"{function.why}; " if function.why else ""
         try:
             self._ask(name)
         except Refused as error:
             says = f"the kernel says: {error.says or error.args[0].partition(chr(10))[0]}"
-            return KernelFunction(function.name, function.module, function.addresses, NO, f"{function.why}; {says}")
+            return KernelFunction(function.name, function.module, function.addresses, NO, lead + says)
         except NotPermitted:
             return function
         except KprobeError as error:
-            return KernelFunction(function.name, function.module, function.addresses, DOUBT, f"{function.why}; {error}")
-        why = f"{function.why}; this kernel takes it" if len(function.addresses) > 1 else ""
+            return KernelFunction(function.name, function.module, function.addresses, DOUBT, f"{lead}{error}")
+        why = f"{lead}this kernel takes it" if len(function.addresses) > 1 else ""
         return KernelFunction(function.name, function.module, function.addresses, YES, why)
 
     def _read_list(self, tracefs: Tracefs) -> dict[str, set[str]] | None:

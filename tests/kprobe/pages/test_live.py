@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kprobe.cli import main
-from kprobe.mounts import is_tracefs
+from kprobe.mounts import is_of_the_same, is_tracefs
 from kprobe.options import UsageError, read_options
 from kprobe.pages.live import RawPipe
 from kprobe.pages.merging import Holding, merged
@@ -175,3 +175,18 @@ def test_a_read_of_nothing_isnt_the_end() -> None:
     raw = [f"per_cpu/cpu{cpu}/trace_pipe_raw" for cpu in (0, 1)]
     assert sorted(opened) == sorted([*raw, *raw, "saved_cmdlines", "saved_tgids"])
     pipe.close()
+
+
+def test_files_that_are_served_beside_a_tracefs_that_is_served_are_of_the_same_kernel(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(
+        "proc /proc proc rw 0 0\ntracefs /t tracefs rw 0 0\ntracefs /served fuse.tracefs rw 0 0\n"
+        "sim /proc/kallsyms fuse.sim rw 0 0\n"
+    )
+    table = str(mounts)
+    assert is_of_the_same("/t", "/proc/modules", table)
+    assert is_of_the_same("/served", "/proc/kallsyms", table)
+    assert is_of_the_same("/served/instances/i", "/proc/kallsyms", table)
+    assert not is_of_the_same("/served", "/proc/modules", table)
+    assert not is_of_the_same("/other", "/proc/kallsyms", table)
+    assert not is_of_the_same("/served", "/proc/kallsyms", f"{tmp_path}/none")

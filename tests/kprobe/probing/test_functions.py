@@ -11,6 +11,8 @@ import pytest
 from kprobe.cli import main
 from kprobe_sim import SimulatedKernel
 
+SAYS = "the kernel says: Failed to register probe event"
+
 
 class Without:
     """A tracefs of which some things can't be read."""
@@ -105,3 +107,20 @@ def test_a_pattern_that_fits_nothing(capfd: Any) -> None:
 def test_usage(argv: list[str], said: str, capfd: Any) -> None:
     assert main(argv) == 2
     assert said in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "shown"),
+    [
+        ("do_int3", 1, ["do_int3 no ffffffff8103e380 - bool do_int3(struct pt_regs *regs)", SAYS]),
+        ("schedule", 0, ["schedule yes ffffffff81cc3500 - void schedule(void)"]),
+    ],
+)
+def test_a_name_is_put_to_the_kernel_where_the_blacklist_cannot_be_read(
+    name: str, status: int, shown: list[str], capfd: Any
+) -> None:
+    tracefs = Without(SimulatedKernel("6.12").tracefs, "blacklist")
+    found, lines, said = functions(tracefs, capfd, name)
+    assert (found, lines) == (status, shown)
+    assert said == "NOTE: can't read kprobes/blacklist of debugfs: what is in it isn't told\n"
+    assert tracefs.read("kprobe_events") == b""

@@ -374,3 +374,12 @@ for name in ("user.x", "user.x"):
     done = run([sys.executable, "-c", script])
     refused = [f"{name} Operation not supported" for name in ("getxattr", "setxattr", "removexattr")]
     assert (done.stdout.splitlines(), done.stderr) == (refused * 2, "")
+
+
+def test_kprobe_reads_the_symbols_that_are_served_beside_the_tracefs(run: Run) -> None:
+    done = run([sys.executable, "-m", "kprobe", "functions", "do_int3"], ["--kernel", "6.12"])
+    assert [" ".join(line.split()) for line in done.stdout.splitlines()] == [
+        "FUNCTION PROBE ADDRESS MODULE PROTOTYPE",
+        "do_int3 no ffffffff8103e380 - -",
+        "blacklisted: kprobes/blacklist has it, as a probe there could hang the kernel",
+    ]
