@@ -21,8 +21,14 @@ if TYPE_CHECKING:
 WRAPPERS = ("__x64_sys_", "__ia32_sys_", "__arm64_sys_")
 ARGUMENTS = ("$arg", "%di", "%si", "%dx", "%cx", "%r8", "%r9")
 TWINS = (".isra.", ".constprop.", ".part.", ".llvm.")
+TRACEITER = "__traceiter_"  # begins the name of a function that each tracepoint has; seen on 6.12
 ON_FUNCTIONS = "prf"  # kinds of probes
 KALLSYMS = "/proc/kallsyms"
+
+
+def no_tracepoint(name: str) -> str:
+    """Say that there is no tracepoint of that name, which kernels from 6.12 on wait for."""
+    return f"there is no tracepoint {name} now: it is called otherwise, or its module isn't loaded"
 
 
 def probe_of(word: str) -> Probe:
@@ -47,6 +53,10 @@ class Functions:
         place = probe.place
         if probe.kind == "e":
             yield from self._of_event(place.symbol)
+        if probe.kind == "t" and self._names and f"{TRACEITER}{place.symbol}" not in self._names:
+            fact = Fact(self._facts.typed(LIST), f"no {TRACEITER}{place.symbol}")
+            helps = f"grep -i '{place.symbol}' {self._facts.typed('available_events')}"
+            yield Diagnosis(NOTE, "tracepoint", no_tracepoint(place.symbol), (fact,), helps)
         if not place.symbol or probe.kind not in ON_FUNCTIONS:
             yield from self._never(probe)
             return

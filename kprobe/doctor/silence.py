@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kprobe.doctor.counts import hits_of
 from kprobe.doctor.facts import Facts
-from kprobe.doctor.functions import ARGUMENTS, ON_FUNCTIONS, WRAPPERS, never
+from kprobe.doctor.functions import ARGUMENTS, ON_FUNCTIONS, TRACEITER, WRAPPERS, never, no_tracepoint
 from kprobe.doctor.kprobes import switched_off
 from kprobe.doctor.machine import machine_of
 from kprobe.doctor.places import recorded, recording
@@ -62,6 +62,9 @@ def _causes(trace: Trace, facts: Facts, proc: str) -> Iterator[str]:
     known = _known(trace.tracefs, trace.probes)
     if known:
         yield known
+    absent = [one.place.symbol for one in trace.probes if one.kind == "t" and not _has_tracepoint(trace.tracefs, one)]
+    if len(absent) == len(trace.probes):
+        yield no_tracepoint(absent[0])
     if uncounted == 0 and all(count is None for _, count in counts):
         yield f"{_names(trace.probes)} was not hit of late (a hist trigger: 0 hits){_doctor(trace.probes)}"
     if any(count is None for _, count in counts):
@@ -139,6 +142,10 @@ def _has(tracefs: Tracefs, name: str) -> bool:
     from kprobe.symbols import functions
 
     return name in (functions(tracefs) or ())
+
+
+def _has_tracepoint(tracefs: Tracefs, probe: Probe) -> bool:
+    return _has(tracefs, f"{TRACEITER}{probe.place.symbol}")
 
 
 def _is_wrapped(probe: Probe) -> bool:

@@ -331,3 +331,20 @@ def test_the_command(tracefs: Any, capfd: Any) -> None:
         "facts": [{"source": "available_filter_functions", "says": "no vfs_reed"}],
         "helps": "kprobe p:vfs_read",
     }
+
+
+def test_a_tracepoint_that_is_not_there(tracefs: Any) -> None:
+    """Kernels with such probes from 6.12 on take them, as a module may bring it."""
+    if BTF not in tracefs.read("README").decode():
+        with pytest.raises(Unsupported), Tracer(tracefs).trace("t:nosuch"):
+            pass
+        return
+    none = "there is no tracepoint nosuch now: it is called otherwise, or its module isn't loaded"
+    (found,) = tracepoints(tracefs, "t:nosuch", "t:sched_switch")
+    assert (found.level, found.what, found.facts[0].says) == ("note", none, "no __traceiter_nosuch")
+    with Tracer(Idle(tracefs)).trace("t:nosuch") as trace:
+        assert explain(trace, 10) == f"nothing in 10 seconds: {none}"
+
+
+def tracepoints(tracefs: Any, *words: str) -> list[Any]:
+    return [finding for finding in examine(Idle(tracefs), words).findings if finding.check == "tracepoint"]
