@@ -10,7 +10,7 @@ from kprobe.text.defined import Definition, Descriptions, Formats
 from kprobe.text.graph import call
 from kprobe.text.layout import BARE, FRAME, GRAPH_END, MARK, PERF, REPORT, REPORT_LATENCY, STACKS
 from kprobe.text.nameless import NAMELESS, nameless
-from kprobe.text.place import find_place, frame
+from kprobe.text.place import find_place, frame, reported_frame
 from kprobe.text.records import (
     NONE,
     Bare,
@@ -246,7 +246,7 @@ class Lines:
             return Marker(task, pid, cpu, flags, stamp, decode(said), tgid, clock, raw)
         if self.is_stack(line) and "ARRAY[" not in decode(shown):  # option -R of trace-cmd shows its bytes
             task, pid, tgid, cpu, flags, stamp, clock = self._contexts.read(line)
-            frames = tuple(frame(decode(found[1].rstrip(b" \r"))) for found in _REPORTED_FRAME.finditer(shown))
+            frames = tuple(reported_frame(decode(found[1].rstrip(b" \r"))) for found in _REPORTED_FRAME.finditer(shown))
             return StackTrace(task, pid, cpu, flags, stamp, frames, site.name == "user_stack", tgid, clock, raw)
         return None
 

@@ -32,7 +32,7 @@ from kprobe.text.layout import (
     special,
 )
 from kprobe.text.line import Lines
-from kprobe.text.place import frame
+from kprobe.text.place import scripted_frame
 from kprobe.text.records import Coded, Event, Header, Record, StackTrace, Unparsed
 from kprobe.text.usual import Usual
 
@@ -279,9 +279,7 @@ class Parser:
         frames = []
         while end < limit and (line := PERF_FRAME.match(text, end, limit)) is not None:
             shown = line[2].removesuffix(b"\r").decode("utf-8", "surrogateescape")
-            if shown.endswith(")"):
-                shown = shown.partition(" (")[0]  # where the code is from
-            frames.append(frame(shown + f" <{line[1].decode()}>"))
+            frames.append(scripted_frame(line[1].decode(), shown))
             end = line.end()
         if end == limit and not whole:
             return wait
