@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -56,8 +57,14 @@ def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
         if "--version" not in argv[: argv.index("--") if "--" in argv else None]:
             from importlib import import_module
 
-            with _output() as output:
-                status: int = import_module(f".{verb.module}", __package__).main(argv[1:], output, signals)
+            try:
+                with _output() as output:
+                    status: int = import_module(f".{verb.module}", __package__).main(argv[1:], output, signals)
+            except BrokenPipeError:
+                raise
+            except OSError as error:  # of standard output, as a verb tells those of its files itself
+                _report(error)
+                return REFUSED
             return status
         argv = ["--version"]
     try:
@@ -79,7 +86,7 @@ def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
         if request.json and not request.verb:
             from .watching.lines import error_line
 
-            with _output() as output:
+            with contextlib.suppress(OSError), _output() as output:  # it may be standard output that is full
                 output.write(error_line(error), lambda: bool(signals.received))
         return _status(error)
 
