@@ -97,6 +97,7 @@ def test_a_script() -> None:
         (b"f(int, (anonymous namespace)::g)+0x1f (/usr/lib/a b.so (deleted))", "f(int, (anonymous namespace)::g)", 0x1F),
         (b"A::operator()(int) const+0x0 (/bin/a)", "A::operator()(int) const", 0),
         (b"main (inlined)", "main", None),
+        (b"main (/bin/a (deleted))", "main", None),
         (b"a+0x1/0x2", "a+0x1/0x2", None),
         (b"[unknown] (/memfd:x (deleted))", "", None),
     ],
