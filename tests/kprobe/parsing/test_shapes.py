@@ -52,7 +52,10 @@ def test_every_byte_and_every_record_in_each_format(text: bytes, sizes: list[int
 def test_records_of_every_kind_are_as_the_documented_schema_says() -> None:
     """It knew neither the key `file` nor records without a context, nor those of function_graph."""
     schema = jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "json.schema.json").read_text("utf-8")))
-    traces = [*(ROOT / "fixtures" / "text" / "6.12").glob("*.trace*"), *(ROOT / "fixtures" / "dat").glob("6.1/*.report")]
+    traces = [
+        *(ROOT / "fixtures" / "text" / "6.12").glob("*.trace*"),
+        *(ROOT / "fixtures" / "dat").glob("6.1/*.report"),
+    ]
     traces += (ROOT / "fixtures" / "scenarios").glob("*/*nocontext-info.trace")
     kinds: dict[str, int] = {}
     for trace in sorted(traces):
@@ -62,4 +65,6 @@ def test_records_of_every_kind_are_as_the_documented_schema_says() -> None:
             if not isinstance(record, Header) and kinds[kind] <= 10:
                 for label in ("", "a file"):
                     schema.validate(json.loads(SHAPES["ndjson"](record, label)))
-    assert {"Event", "Bare", "StackTrace", "BareStack", "Call", "Coded", "Function", "Marker", "BareMarker", "Lost"} < {*kinds}
+    assert {"Event", "Bare", "StackTrace", "BareStack", "Call", "Coded", "Function", "Marker", "BareMarker", "Lost"} < {
+        *kinds
+    }
