@@ -80,7 +80,7 @@ class Source:
             os.close(self._descriptor)
 
     def trace_dat(self) -> bytes | memoryview | None:
-        """Return the bytes of the file if it is a trace.dat, packed or not, else None; raise `OSError` and `NotText`."""
+        """Return the bytes of the file if it is a trace.dat, packed or not, else None; raise `OSError`, `NotText`."""
         first = self._opening()
         if first.startswith((GZIP, ZSTD)):
             return self._packed_dat()

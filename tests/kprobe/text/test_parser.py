@@ -324,8 +324,8 @@ def test_a_line_longer_than_any_kernel_prints_is_a_line(length: int) -> None:
     """It ended with IndexError if a usual line stood before it and enough behind."""
     odd = b"x" * (length - 1) + b"\n"
     assert parse(RET + odd + RET)[1] == Unparsed(odd)
-    head = b"             cat-2841    [000] .....    10.000102: ent: (do_sys_openat2+0x0/0xe0) s=\""
-    (event,) = parse(RET + head + odd[:-1] + b"\"\n" + RET * 200)[1:2]
+    head = b'             cat-2841    [000] .....    10.000102: ent: (do_sys_openat2+0x0/0xe0) s="'
+    (event,) = parse(RET + head + odd[:-1] + b'"\n' + RET * 200)[1:2]
     assert isinstance(event, Event)
     assert event.fields == {"s": "x" * (length - 1)}
 

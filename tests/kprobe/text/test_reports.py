@@ -94,7 +94,11 @@ def test_a_script() -> None:
 @pytest.mark.parametrize(
     ("shown", "symbol", "offset"),
     [
-        (b"f(int, (anonymous namespace)::g)+0x1f (/usr/lib/a b.so (deleted))", "f(int, (anonymous namespace)::g)", 0x1F),
+        (
+            b"f(int, (anonymous namespace)::g)+0x1f (/usr/lib/a b.so (deleted))",
+            "f(int, (anonymous namespace)::g)",
+            0x1F,
+        ),
         (b"A::operator()(int) const+0x0 (/bin/a)", "A::operator()(int) const", 0),
         (b"main (inlined)", "main", None),
         (b"main (/bin/a (deleted))", "main", None),
@@ -110,8 +114,8 @@ def test_a_frame_of_a_script(shown: bytes, symbol: str, offset: int | None) -> N
 
 def test_a_frame_of_a_report() -> None:
     head = b"              sh-162   [001]     6.395490787: kernel_stack:         <stack trace >\n"
-    text = b"cpus=2\n" + head + b"=> do_sys_openat2 (ffffffff813485a1)\n=> made_up+0x1f (ffffffffc0000010)\n=> odd (x)\n"
-    stack = parse(text)[1]
+    frames = b"=> do_sys_openat2 (ffffffff813485a1)\n=> made_up+0x1f (ffffffffc0000010)\n=> odd (x)\n"
+    stack = parse(b"cpus=2\n" + head + frames)[1]
     assert isinstance(stack, StackTrace)
     assert [(frame.symbol, frame.offset, frame.address, frame.text) for frame in stack.frames] == [
         ("do_sys_openat2", None, 0xFFFFFFFF813485A1, "do_sys_openat2 (ffffffff813485a1)"),
