@@ -54,11 +54,7 @@ def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
     verb = verb_of(argv[0]) if argv else None
     if verb is not None and verb.reads:
         if "--version" not in argv[: argv.index("--") if "--" in argv else None]:
-            from importlib import import_module
-
-            with _output() as output:
-                status: int = import_module(f".{verb.module}", __package__).main(argv[1:], output, signals)
-            return status
+            return _do(verb.module, argv[1:], signals)
         argv = ["--version"]
     try:
         request = read_options(argv)
@@ -77,11 +73,28 @@ def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
     except (KprobeError, OSError) as error:
         _report(error)
         if request.json and not request.verb:
+            from contextlib import suppress
+
             from .watching.lines import error_line
 
-            with _output() as output:
+            with suppress(OSError), _output() as output:  # it may be standard output that is full
                 output.write(error_line(error), lambda: bool(signals.received))
         return _status(error)
+
+
+def _do(module: str, words: list[str], signals: Signals) -> int:
+    """Run a verb that reads its words itself."""
+    from importlib import import_module
+
+    try:
+        with _output() as output:
+            status: int = import_module(f".{module}", __package__).main(words, output, signals)
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # of standard output, as a verb tells those of its files itself
+        _report(error)
+        return REFUSED
+    return status
 
 
 def _complete() -> int:

@@ -100,6 +100,11 @@ def read_text(data: bytes) -> None:
     formats, definitions = KNOWN[chosen[0] % 3]
     whole = text.parse(trace, formats, definitions=definitions)
     assert b"".join(record.raw for record in whole) == trace, "bytes were lost"
+    # a line longer than the parser takes at once, in the middle of it
+    usual = b"            bash-42      [001] .....    11.791146: many: (f+0x0/0x1)\n" * 2
+    stretched = usual + trace[: len(trace) // 2] + b"x" * A_LONG + trace[len(trace) // 2 :] + b"\n" + usual
+    records = text.parse(stretched, formats, definitions=definitions)
+    assert b"".join(record.raw for record in records) == stretched, "bytes were lost of a long line"
     for live in (False, True):
         parser = text.Parser(formats, definitions=definitions, live=live)
         records, at = [], 0

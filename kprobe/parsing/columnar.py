@@ -93,7 +93,9 @@ def write(
     finally:
         meter.close()
         crew.close()
-    say(f"NOTE: {store.rows} rows in {len(names)} files: {' '.join(names[:8])}{' …' if len(names) > 8 else ''}")
+    count = "1 file" if len(names) == 1 else f"{len(names)} files"
+    listed = ": " + " ".join(names[:8]) if names else ""
+    say(f"NOTE: {store.rows} row{'s' * (store.rows != 1)} in {count}{listed}{' …' if len(names) > 8 else ''}")
     return status
 
 

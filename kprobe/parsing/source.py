@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
 import zlib
+from itertools import chain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ OTHERS = {  # what isn't text -> what to do with it
     b"\xfd7zXZ": "is packed by xz: xzcat FILE | kprobe parse",
 }
 
+MAGIC = (GZIP, ZSTD, TRACE_DAT, *OTHERS)
+
 
 class NotText(Exception):
     """A file that isn't trace text; the text says what it is."""
@@ -34,18 +38,21 @@ class Source:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        if name == "-" and sys.stdin is None:
+            raise OSError(errno.EBADF, "it is closed", "standard input")
         self._descriptor = sys.stdin.fileno() if name == "-" else os.open(name, os.O_RDONLY | os.O_CLOEXEC)
         self._took = 0
         self._start = 0
         self.is_live = not stat.S_ISREG(os.fstat(self._descriptor).st_mode)
         self._first: bytes | None = None
+        self._ahead: Iterator[bytes] | None = None  # the text, of which a part was looked at
         if name == "-" and not self.is_live:
             self._start = os.lseek(self._descriptor, 0, os.SEEK_CUR)
 
     def rewind(self) -> None:
         """Go back to where a file that isn't live began."""
         os.lseek(self._descriptor, self._start, os.SEEK_SET)
-        self._first, self._took = None, 0
+        self._first, self._ahead, self._took = None, None, 0
 
     def opening(self) -> bytes:
         """Return the beginning of the text, unpacked, of a file that isn't live; b"" if it can't be read."""
@@ -73,8 +80,10 @@ class Source:
             os.close(self._descriptor)
 
     def trace_dat(self) -> bytes | memoryview | None:
-        """Return the bytes of the file if it is a trace.dat, else None; raise `OSError`."""
+        """Return the bytes of the file if it is a trace.dat, packed or not, else None; raise `OSError`, `NotText`."""
         first = self._opening()
+        if first.startswith((GZIP, ZSTD)):
+            return self._packed_dat()
         if not first.startswith(TRACE_DAT):
             return None
         try:
@@ -89,16 +98,32 @@ class Source:
             raise OSError(error.errno, error.strerror, self.name) from error
         return b"".join(parts)
 
+    def _packed_dat(self) -> bytes | None:
+        pieces = self._pieces()
+        begun = next(pieces, b"")
+        while TRACE_DAT.startswith(begun) and (piece := next(pieces, b"")):
+            begun += piece
+        if begun.startswith(TRACE_DAT):
+            return b"".join((begun, *pieces))
+        self._ahead = chain((begun,), pieces)
+        return None
+
     def _opening(self) -> bytes:
         if self._first is None:
             try:
-                self._first = self._read()
+                first = self._read()
+                while any(magic.startswith(first) and magic != first for magic in MAGIC) and (more := self._read()):
+                    first += more
+                self._first = first
             except OSError as error:
                 raise OSError(error.errno, error.strerror, self.name) from error
         return self._first
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the text as it comes; raise `NotText`, also where packed text breaks off, and `OSError`."""
+        return self._pieces() if self._ahead is None else self._ahead
+
+    def _pieces(self) -> Iterator[bytes]:
         first = self._opening()
         try:
             for magic, words in OTHERS.items():

@@ -7,6 +7,17 @@ Uses `kprobe.corpus` for the texts; `breaking` imports hypothesis when it search
 `running` and `report`; docs/readers.md is for users, docs/reader-schema.md the language of answers.
 """
 
-from kprobe.readers.adapter import answer
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kprobe.readers.adapter import answer
 
 __all__ = ["answer"]
+
+
+def __getattr__(name: str) -> object:
+    """Import `answer` when it is asked for: the adapter runs as a program, too, which isn't to be imported before."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from kprobe.readers import adapter
+
+    return getattr(adapter, name)

@@ -10,7 +10,7 @@ from kprobe.text.defined import Definition, Descriptions, Formats
 from kprobe.text.graph import call
 from kprobe.text.layout import BARE, FRAME, GRAPH_END, MARK, PERF, REPORT, REPORT_LATENCY, STACKS
 from kprobe.text.nameless import NAMELESS, nameless
-from kprobe.text.place import find_place, frame
+from kprobe.text.place import find_place, frame, reported_frame
 from kprobe.text.records import (
     NONE,
     Bare,
@@ -76,6 +76,7 @@ class Lines:
         "_readings",
         "_reported",
         "_sites",
+        "has_crlf",
     )  # fmt: skip
 
     def __init__(self, formats: Formats | None, definitions: Iterable[str] = (), *, is_settled: bool = False) -> None:
@@ -93,15 +94,16 @@ class Lines:
         self._prefixed = False  # a number had 0x, so those without are decimal
         self._readings.forget()
         self._old = False  # one that would have it had none, so those without are hexadecimal
+        self.has_crlf = False  # somebody ended all lines with CR LF
 
     @property
-    def known(self) -> tuple[bool, bool]:
-        """What was learned of the kernel: numbers have 0x, or they are hexadecimal without."""
-        return self._prefixed, self._old
+    def known(self) -> tuple[bool, bool, bool]:
+        """What was learned of the text: numbers have 0x, or they are hexadecimal without; lines end with CR LF."""
+        return self._prefixed, self._old, self.has_crlf
 
     @known.setter
-    def known(self, learned: tuple[bool, bool]) -> None:
-        self._prefixed, self._old = learned
+    def known(self, learned: tuple[bool, bool, bool]) -> None:
+        self._prefixed, self._old, self.has_crlf = learned
 
     @property
     def is_decimal(self) -> bool:
@@ -233,22 +235,26 @@ class Lines:
         if is_graph(line):
             return None
         if line.re is BARE:
-            return BareMarker(decode(shown), raw) if site.mark else None
+            return BareMarker(self._said(shown), raw) if site.mark else None
         if NAMELESS.match(text) is not None:
             head = text.partition(b": ")[0]
             return nameless(self._contexts.read(line), head + b": " + shown, raw)
         if site.mark and line.re not in _REPORTS:
             task, pid, tgid, cpu, flags, stamp, clock = self._contexts.read(line)
-            return Marker(task, pid, cpu, flags, stamp, decode(shown), tgid, clock, raw)
+            return Marker(task, pid, cpu, flags, stamp, self._said(shown), tgid, clock, raw)
         if line.re in _REPORTS and site.name == "print":
             task, pid, tgid, cpu, flags, stamp, clock = self._contexts.read(line)
-            said = shown.partition(b": ")[2].removesuffix(b"\n")
-            return Marker(task, pid, cpu, flags, stamp, decode(said), tgid, clock, raw)
+            said = self._said(shown.partition(b": ")[2]).removesuffix("\n")
+            return Marker(task, pid, cpu, flags, stamp, said, tgid, clock, raw)
         if self.is_stack(line) and "ARRAY[" not in decode(shown):  # option -R of trace-cmd shows its bytes
             task, pid, tgid, cpu, flags, stamp, clock = self._contexts.read(line)
-            frames = tuple(frame(decode(found[1].rstrip(b" \r"))) for found in _REPORTED_FRAME.finditer(shown))
+            frames = tuple(reported_frame(decode(found[1].rstrip(b" \r"))) for found in _REPORTED_FRAME.finditer(shown))
             return StackTrace(task, pid, cpu, flags, stamp, frames, site.name == "user_stack", tgid, clock, raw)
         return None
+
+    def _said(self, shown: bytes) -> str:
+        """Return the text of a mark, with the ends of lines that it had."""
+        return decode(shown.removesuffix(b"\r").replace(b"\r\n", b"\n") if self.has_crlf else shown)
 
     def is_stack(self, line: re.Match[bytes]) -> bool:
         """Say whether a line begins a stack, whose frames are the lines after it."""

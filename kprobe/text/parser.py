@@ -32,7 +32,7 @@ from kprobe.text.layout import (
     special,
 )
 from kprobe.text.line import Lines
-from kprobe.text.place import frame
+from kprobe.text.place import scripted_frame
 from kprobe.text.records import Coded, Event, Header, Record, StackTrace, Unparsed
 from kprobe.text.usual import Usual
 
@@ -61,7 +61,7 @@ _ENDS = re.compile(rb"[^\n]*[\"'}](?:\Z|(?=[ ,)][^\"'}]*\Z))")
 
 Match = re.Match[bytes]
 
-State: TypeAlias = tuple[bool, bool, bool, tuple[tuple[bytes, int], ...], tuple[bool, bool]]
+State: TypeAlias = tuple[bool, bool, bool, tuple[tuple[bytes, int], ...], tuple[bool, bool, bool]]
 """What a parser knows in the midst of a text with the usual columns; it can be compared and sent elsewhere."""
 
 
@@ -237,6 +237,7 @@ class Parser:
             self._layout = preferred(raw) or self._layout
             if raw[:1] != b"#":
                 self._layout, self._family = REPORT, family(REPORT)
+            self._lines.has_crlf = raw.endswith(b"\r\n")  # as no kernel prints it
             return end, Header(raw)
         for layout in self._family if self._settled else (*self._family, BARE):
             if layout is not self._layout and layout.match(text, position, limit):
@@ -279,9 +280,7 @@ class Parser:
         frames = []
         while end < limit and (line := PERF_FRAME.match(text, end, limit)) is not None:
             shown = line[2].removesuffix(b"\r").decode("utf-8", "surrogateescape")
-            if shown.endswith(")"):
-                shown = shown.partition(" (")[0]  # where the code is from
-            frames.append(frame(shown + f" <{line[1].decode()}>"))
+            frames.append(scripted_frame(line[1].decode(), shown))
             end = line.end()
         if end == limit and not whole:
             return wait

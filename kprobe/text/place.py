@@ -15,6 +15,12 @@ _ADDRESS = re.compile(r"(?:0x([0-9a-f]+)| ?<([0-9a-f]+)>)")
 # Digits alone: no symbol begins with one, and none is made of 8 or 16 hexadecimal digits with a number among them.
 _DIGITS = re.compile(r"[0-9][0-9a-f]{0,15}|(?=[a-f]*[0-9])(?:[0-9a-f]{16}|[0-9a-f]{8})")
 
+# a frame of trace-cmd: symbol (address), with +0xOFFSET if it was asked for
+_REPORTED = re.compile(r"(\S.*) \(([0-9a-f]{1,16})\)")
+# One of perf script: symbol+0xOFFSET (file), where both may hold blanks and parentheses; inlined code has no offset.
+_IN_FILE = re.compile(r"(.*?\+0x[0-9a-f]+|\[unknown\]) \(.*\)|(.*) \((?:[^()]++|\([^()]*+\))*+\)")
+_WITH_OFFSET = re.compile(r"(.+)\+0x([0-9a-f]{1,16})")
+
 
 def find_place(text: str) -> CodeAddress | None:
     """Read a place; None if the text isn't one."""
@@ -52,3 +58,24 @@ def find_place(text: str) -> CodeAddress | None:
 def frame(text: str) -> CodeAddress:
     """Read a line of a stack; of what isn't a place only the text is known."""
     return find_place(text) or CodeAddress("", None, None, "", None, text)
+
+
+def reported_frame(text: str) -> CodeAddress:
+    """Read a line of a stack as `trace-cmd report` prints it; its text is all of it."""
+    found = _REPORTED.fullmatch(text)
+    return frame(text) if found is None else _at(found[1], int(found[2], 16), text)
+
+
+def scripted_frame(address: str, text: str) -> CodeAddress:
+    """Read a line of a stack as `perf script` prints it: an address, and a symbol with the file that it is in."""
+    found = _IN_FILE.fullmatch(text)
+    shown = text if found is None else found[1] or found[2]
+    return _at(shown, int(address, 16), f"{shown} <{address}>")
+
+
+def _at(shown: str, address: int, text: str) -> CodeAddress:
+    if shown == "[unknown]":
+        return CodeAddress("", None, None, "", address, text)
+    found = _WITH_OFFSET.fullmatch(shown)
+    symbol, offset = (shown, None) if found is None else (found[1], int(found[2], 16))
+    return CodeAddress(symbol, offset, None, "", address, text)

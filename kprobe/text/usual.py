@@ -77,7 +77,9 @@ class Usual:
             self._index += 1
         if self._position != position or self._index + 1 >= len(self._rows):
             end = limit if limit - position <= _WINDOW else text.rfind(b"\n", position, position + _WINDOW) + 1
-            if text.find(b"\n", position, end - 1) < 0:
+            if (
+                not end or text.find(b"\n", position, end - 1) < 0
+            ):  # without an end: a line longer than any kernel prints
                 return False
             piece = text[position:end]
             self._rows = USUAL.findall(piece.decode("latin-1"))

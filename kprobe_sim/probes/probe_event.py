@@ -198,6 +198,22 @@ class ProbeEvent:
             self.name, self.id, fields, self.print_fmt, array_length=self._array_length, padding=self._padding
         )
 
+    def padded(self, record: bytes) -> bytes:
+        """Return a record as the `format` file says, of a kernel that has fields there which nobody uses."""
+        fields, moved = self.fields, 8
+        count = b""
+        if self._counted:
+            count = (len(fields) - (self.start - 8) // 8).to_bytes(8, "little")
+            moved += len(count)
+        rest = bytearray(record[self.start :])
+        for field in fields:
+            if field.type.startswith("__data_loc"):
+                at = field.offset - self.start
+                place = int.from_bytes(rest[at : at + 4], "little")
+                if place:
+                    rest[at : at + 4] = (place + moved).to_bytes(4, "little")
+        return record[:8] + bytes(8) + record[8 : self.start] + count + bytes(rest)
+
     def filter_fields(self) -> tuple[Field, ...]:
         """Return the fields a filter may name, the common ones excluded."""
         return self.fields

@@ -6,7 +6,7 @@ Follows kernel/trace/ring_buffer.c (6.1); the reader owns one page more than the
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.records.ring_page import (
@@ -169,18 +169,20 @@ class CpuBuffer:
             self.read_bytes += length
         self._lost = 0
 
-    def take_whole_page(self) -> bytes | None:
+    def take_whole_page(self, widen: Callable[[bytes], bytes] | None = None) -> bytes | None:
         """Consume and return what is left of a page that nobody writes to any more; None if there is no such page."""
         reader = self._reader_page()
-        return None if reader is None or reader is self._tail else self.take_page(PAGE_SIZE)
+        return None if reader is None or reader is self._tail else self.take_page(PAGE_SIZE, widen)
 
-    def take_page(self, size: int) -> bytes | None:
+    def take_page(self, size: int, widen: Callable[[bytes], bytes] | None = None) -> bytes | None:
         """Consume and return a page in the kernel's layout, with what fits `size` bytes; None if nothing does.
+
+        `widen` gives records the fields that those here lack (see `first_records`); what has no room is in the next.
 
         Source: ring_buffer_read_page(): a whole page that nobody writes to any more is handed over, of others the
         events are copied one by one.
         """
-        room = size - PAGE_HEADER
+        room = min(size, PAGE_SIZE) - PAGE_HEADER
         if room <= 0:
             return None
         reader = self._reader_page()
@@ -195,9 +197,13 @@ class CpuBuffer:
         used, before = 0, stamp
         while reader.read < len(reader):
             length = reader.length()
+            entry = reader.entry(self.cpu, 0)
+            if widen is not None:
+                length -= event_length(len(entry.data))
+                entry = entry._replace(data=widen(entry.data))
+                length += event_length(len(entry.data))
             if used + length > room:
                 break
-            entry = reader.entry(self.cpu, 0)
             taken.append(event_bytes(entry, before))
             used += length
             before = entry.stamp

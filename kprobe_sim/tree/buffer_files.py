@@ -14,6 +14,7 @@ from kprobe_sim.files.node import OpenFile, Seek
 from kprobe_sim.parsing.refusal import refuse
 from kprobe_sim.parsing.words import number_from_user
 from kprobe_sim.records.ring import RingBuffer
+from kprobe_sim.tree.first_records import padded
 from kprobe_sim.tree.trace_file import Trace, poll_mask
 
 
@@ -91,6 +92,8 @@ class RawPipe(OpenFile):
         self._buffer = buffer
         self._page = b""
         self._taken = PAGE_SIZE
+        is_padded = instance.machine.gates.common_padding
+        self._widen = partial(padded, instance.tracing.events) if is_padded else None
         instance.readers.consuming += 1
 
     def read(self, size: int, position: int) -> bytes:
@@ -98,7 +101,7 @@ class RawPipe(OpenFile):
             return b""
         if self._taken == PAGE_SIZE:
             buffer = self._buffer().cpus[self._cpu]
-            page = buffer.take_page(size)
+            page = buffer.take_page(size, self._widen)
             if page is None:
                 if buffer.entries:
                     return b""  # there is something, but `size` is too small for it
@@ -112,7 +115,7 @@ class RawPipe(OpenFile):
         """Return a page that nobody writes to any more: splice(2) gives only those (tracing_buffers_splice_read)."""
         if self._taken != PAGE_SIZE:  # a read has left a part of one
             raise refuse(errno.EINVAL)
-        page = self._buffer().cpus[self._cpu].take_whole_page()
+        page = self._buffer().cpus[self._cpu].take_whole_page(self._widen)
         if page is None:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         return page

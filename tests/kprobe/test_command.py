@@ -137,14 +137,33 @@ def test_started_without_a_standard_file(environment: dict[str, str], closing: s
         assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("argv", [["-h"], [*SIM, "-d", "0.2", OPEN]])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["-h"],
+        [*SIM, "-d", "0.2", OPEN],
+        [*SIM, "-d", "0.2", "--json", OPEN],
+        ["parse", "--summary"],
+        ["parse", "--format", "csv"],
+        ["corpus", "-h"],
+        ["completion", "bash"],
+        ["check", "--kernels", "6.1", "p:vfs_read"],
+        ["test-parser", "-h"],
+    ],
+)
 def test_a_full_disk(environment: dict[str, str], argv: list[str]) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            [sys.executable, "-c", COMMAND, *argv], env=environment, stdout=full, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-c", COMMAND, *argv],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
         )
     assert done.returncode == 1
     assert done.stderr.endswith("ERROR: standard output: No space left on device\n")
+    assert "Traceback" not in done.stderr
 
 
 def test_nobody_who_listens_to_the_words_ends_nothing(environment: dict[str, str]) -> None:

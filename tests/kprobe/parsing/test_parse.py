@@ -7,13 +7,32 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 TRACES = Path(__file__).parents[3] / "fixtures" / "text"
+DATS = TRACES.parent / "dat"
 OPENS = TRACES / "6.1" / "02_comms.trace"
+# The command, which says when it begins to read, and how much it got first.
+PIECES = """
+import os, sys
+from kprobe.cli import main
+reads = [0]
+def read(descriptor, most, really=os.read):
+    if descriptor == 0 and not reads[0]:
+        os.write(1, b"it reads\\n")
+    piece = really(descriptor, most)
+    if descriptor == 0 and not reads[0]:
+        os.write(1, b"%d\\n" % len(piece))
+        reads[0] = 1
+    return piece
+os.read = read
+sys.exit(main(["parse"]))
+"""
 
 
 def kprobe_parse(*words: str | Path, data: bytes = b"", status: int = 0) -> tuple[str, str]:
@@ -66,6 +85,44 @@ def test_standard_input_gzip_and_several_files(tmp_path: Path) -> None:
     both = objects(OPENS, packed)
     assert [{k: v for k, v in each.items() if k != "file"} for each in both] == plain + plain
     assert {each["file"] for each in both} == {str(OPENS), str(packed)}
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+def test_a_packed_trace_dat(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    """It was shown as text that isn't understood."""
+    dat = DATS / "6.1" / "stack7.dat"
+    plain = objects(dat)
+    assert (len(plain), plain[0]["fields"]) == (35, {"dfd": -100, "path": "/tmp/work.sh", "flags": 557056})
+    packed = tmp_path / "packed"
+    packed.write_bytes(pack(dat.read_bytes()))
+    assert objects(packed) == objects(data=packed.read_bytes()) == plain
+    packed.write_bytes(pack(dat.read_bytes())[:-100])
+    assert "breaks off" in kprobe_parse(packed, status=1)[1]
+
+
+@pytest.mark.parametrize("cut", [1, 3])
+def test_what_comes_in_pieces_is_known_by_its_first_bytes(cut: int) -> None:
+    """A pipe can hold less than the bytes that tell what it is."""
+    for data in ((DATS / "6.1" / "stack7.dat").read_bytes(), gzip.compress(OPENS.read_bytes())):
+        whole = kprobe_parse(data=data)
+        with subprocess.Popen(
+            [sys.executable, "-c", PIECES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"it reads\n"
+            process.stdin.write(data[:cut])
+            process.stdin.flush()
+            assert process.stdout.readline() == b"%d\n" % cut
+            out, err = process.communicate(data[cut:])
+        assert (out.decode("utf-8", "surrogateescape"), err.decode()) == whole
+
+
+def test_a_closed_standard_input() -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$0" -m kprobe parse <&-', sys.executable], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "ERROR: standard input: it is closed\n")
 
 
 @pytest.mark.parametrize("schema", ["01_types.formats", "01_types.kprobe_events"])

@@ -3,13 +3,16 @@
 import csv
 import io
 import json
+from pathlib import Path
 
+import jsonschema
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kprobe.figures.shape import COLUMNS, SHAPES
-from kprobe.text import Parser
+from kprobe.text import Header, Parser, parse
 
+ROOT = Path(__file__).parents[3]
 HEAD = b"            b\xffsh-42      [001] .....    11.791146: "
 PARTS = st.one_of(
     st.sampled_from(
@@ -44,3 +47,24 @@ def test_every_byte_and_every_record_in_each_format(text: bytes, sizes: list[int
         assert "raw" in shown or shown["type"] != "unparsed"
     rows = list(csv.reader(io.StringIO("".join(SHAPES["csv"](record, "x") for record in records), newline="")))
     assert [len(row) for row in rows] == [len(COLUMNS)] * len(records)
+
+
+def test_records_of_every_kind_are_as_the_documented_schema_says() -> None:
+    """It knew neither the key `file` nor records without a context, nor those of function_graph."""
+    schema = jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "json.schema.json").read_text("utf-8")))
+    traces = [
+        *(ROOT / "fixtures" / "text" / "6.12").glob("*.trace*"),
+        *(ROOT / "fixtures" / "dat").glob("6.1/*.report"),
+    ]
+    traces += (ROOT / "fixtures" / "scenarios").glob("*/*nocontext-info.trace")
+    kinds: dict[str, int] = {}
+    for trace in sorted(traces):
+        for record in parse(trace.read_bytes()):
+            kind = type(record).__name__
+            kinds[kind] = kinds.get(kind, 0) + 1
+            if not isinstance(record, Header) and kinds[kind] <= 10:
+                for label in ("", "a file"):
+                    schema.validate(json.loads(SHAPES["ndjson"](record, label)))
+    assert {"Event", "Bare", "StackTrace", "BareStack", "Call", "Coded", "Function", "Marker", "BareMarker", "Lost"} < {
+        *kinds
+    }

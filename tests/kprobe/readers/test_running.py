@@ -1,5 +1,8 @@
 """Commands that stay: one after another text, crashes that are told and those that aren't."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,3 +58,13 @@ def test_a_command_that_isn_t_there() -> None:
     with StayingProgram(["/nonexistent"], 1) as command, pytest.raises(NotStarted) as caught:
         command.ask("/", {})
     assert str(caught.value) == "/nonexistent can't be started: No such file or directory"
+
+
+def test_the_adapter_as_a_program_says_nothing_of_its_own(tmp_path: Path) -> None:
+    """It warned that it had been imported before, on each start."""
+    (tmp_path / "mine.py").write_text('def parse(text):\n    yield {"type": "lost", "cpu": len(text), "count": None}\n')
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "kprobe.readers.adapter", "mine:parse"],
+        input=b"four", capture_output=True, check=False, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, b'{"type":"lost","cpu":4,"count":null}\n', b"")

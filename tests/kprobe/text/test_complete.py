@@ -134,7 +134,8 @@ def unlike_raw(record: Record) -> object:
     [
         "01_types.trace", "03_opt_hex.trace", "03_opt_raw.trace", "03_opt_stacktrace.trace", "03_opt_verbose.trace",
         "03_opt_latency-format.trace", "03_opt_latency-format,verbose.trace", "03_opt_nocontext-info.trace",
-        "03_opt_userstacktrace.trace", "05_lost.trace", "05_lost.trace_pipe", "08_sched.trace", "10_function.trace",
+        "03_opt_userstacktrace.trace", "05_lost.trace", "05_lost.trace_pipe", "07_marker.trace", "08_sched.trace",
+        "10_function.trace",
         "16_uprobe2.trace",
     ],
 )  # fmt: skip
@@ -145,6 +146,19 @@ def test_a_file_with_cr_lf(recorded: Recorded, series: str, name: str) -> None:
     ours = parse(data.replace(b"\n", b"\r\n"))
     assert b"".join(record.raw for record in ours) == data.replace(b"\n", b"\r\n")
     assert [unlike_raw(record) for record in ours] == [unlike_raw(record) for record in parse(data)]
+
+
+def test_marks_with_cr_lf() -> None:
+    """Their texts ended with CR; where no header tells, nobody knows whether the mark had it."""
+    head = b"             cat-42      [000] .....    10.000102: tracing_mark_write: "
+    mark = head + b"two\r\nlines\r\n\r\n"
+    event = b"             cat-42      [000] .....    10.000103: e: (f+0x0/0x1) n=1\r\n"
+    told = [record.text for record in parse(b"# tracer: nop\r\n#\r\n" + mark + event) if isinstance(record, Marker)]
+    assert told == ["two\nlines\n"]
+    untold = [record.text for record in parse(head + b"a\r\n" + event) if isinstance(record, Marker)]
+    assert untold == ["a\r"]
+    report = b"             cat-42    [000]   100.123456: print:                tracing_mark_write: hello\r\n"
+    assert [record.text for record in parse(b"cpus=2\r\n" + report) if isinstance(record, Marker)] == ["hello"]
 
 
 # --- places

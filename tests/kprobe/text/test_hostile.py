@@ -189,4 +189,4 @@ def test_a_frame_of_perf_script_with_parentheses() -> None:
     head = b"qemu 1/2 [000] 22275.020343: p:e: (ffffffff813485a0)\n"
     _, stack = parse(head + b"\tff f (a) (b)\n\tfe g (x\n\tfd h+0x1/0x2 (/lib/a b.so)\r\n\n")
     assert isinstance(stack, StackTrace)
-    assert [frame.text for frame in stack.frames] == ["f <ff>", "g (x <fe>", "h+0x1/0x2 <fd>"]
+    assert [frame.text for frame in stack.frames] == ["f (a) <ff>", "g (x <fe>", "h+0x1/0x2 <fd>"]

@@ -319,6 +319,17 @@ def test_a_last_line_without_newline_is_not_trusted() -> None:
     assert parse(RET + RET[:-2])[1] == Unparsed(RET[:-2])
 
 
+@pytest.mark.parametrize("length", [8191, 8192, 8193, 9000, 100_000])
+def test_a_line_longer_than_any_kernel_prints_is_a_line(length: int) -> None:
+    """It ended with IndexError if a usual line stood before it and enough behind."""
+    odd = b"x" * (length - 1) + b"\n"
+    assert parse(RET + odd + RET)[1] == Unparsed(odd)
+    head = b'             cat-2841    [000] .....    10.000102: ent: (do_sys_openat2+0x0/0xe0) s="'
+    (event,) = parse(RET + head + odd[:-1] + b'"\n' + RET * 200)[1:2]
+    assert isinstance(event, Event)
+    assert event.fields == {"s": "x" * (length - 1)}
+
+
 def test_text_without_newlines_is_passed_on() -> None:
     parser = Parser()
     records = [record for _ in range(40) for record in parser.feed(bytes(65536))]

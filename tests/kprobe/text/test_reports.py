@@ -81,13 +81,47 @@ def test_a_script() -> None:
     assert isinstance(stack, StackTrace)
     assert (stack.task, stack.pid, stack.timestamp) == ("qemu-system-x86", 23678, 22_275_020_343_000)
     assert [(frame.symbol, frame.offset, frame.address) for frame in stack.frames] == [
-        ("kfree_skbmem+0x9", None, 0xFFFFFFFF81E3D7F9), ("", None, None),
+        ("kfree_skbmem", 9, 0xFFFFFFFF81E3D7F9), ("", None, 0x7FDAF0257340),
     ]  # fmt: skip
+    assert [frame.text for frame in stack.frames] == ["kfree_skbmem+0x9 <ffffffff81e3d7f9>", "[unknown] <7fdaf0257340>"]
     assert isinstance(second, Event)
     assert (second.task, second.pid, second.tgid) == ("my app", 24992, None)
     assert (second.timestamp, second.fields) == (22_275_020_678_123, {"s": "/tmp/a b", "n": 3})
     assert isinstance(none, StackTrace)
     assert none.frames == ()
+
+
+@pytest.mark.parametrize(
+    ("shown", "symbol", "offset"),
+    [
+        (
+            b"f(int, (anonymous namespace)::g)+0x1f (/usr/lib/a b.so (deleted))",
+            "f(int, (anonymous namespace)::g)",
+            0x1F,
+        ),
+        (b"A::operator()(int) const+0x0 (/bin/a)", "A::operator()(int) const", 0),
+        (b"main (inlined)", "main", None),
+        (b"main (/bin/a (deleted))", "main", None),
+        (b"a+0x1/0x2", "a+0x1/0x2", None),
+        (b"[unknown] (/memfd:x (deleted))", "", None),
+    ],
+)
+def test_a_frame_of_a_script(shown: bytes, symbol: str, offset: int | None) -> None:
+    stack = parse(SCRIPT.partition(b"\t")[0] + b"\t        deadbeef " + shown + b"\n\n")[1]
+    assert isinstance(stack, StackTrace)
+    assert [(frame.symbol, frame.offset, frame.address) for frame in stack.frames] == [(symbol, offset, 0xDEADBEEF)]
+
+
+def test_a_frame_of_a_report() -> None:
+    head = b"              sh-162   [001]     6.395490787: kernel_stack:         <stack trace >\n"
+    frames = b"=> do_sys_openat2 (ffffffff813485a1)\n=> made_up+0x1f (ffffffffc0000010)\n=> odd (x)\n"
+    stack = parse(b"cpus=2\n" + head + frames)[1]
+    assert isinstance(stack, StackTrace)
+    assert [(frame.symbol, frame.offset, frame.address, frame.text) for frame in stack.frames] == [
+        ("do_sys_openat2", None, 0xFFFFFFFF813485A1, "do_sys_openat2 (ffffffff813485a1)"),
+        ("made_up", 0x1F, 0xFFFFFFFFC0000010, "made_up+0x1f (ffffffffc0000010)"),
+        ("", None, None, "odd (x)"),
+    ]
 
 
 @pytest.mark.parametrize("text", [REPORT, SCRIPT], ids=["report", "script"])

@@ -1,0 +1,25 @@
+"""Records of kernels before 3.3 as they lie in raw pages: with a fifth common field, which records here don't have.
+
+Their formats say so (`events/event_format`; fixtures/text/3.2/*.formats): an int at byte 8, so an unsigned long that
+comes first is at 16.  Static events and those of function_graph are kept as their formats say.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kprobe_sim.events.event_table import EventTable
+from kprobe_sim.probes.probe_event import ProbeEvent
+from kprobe_sim.records.entry_type import TRACE_FN, TRACE_PRINT, TRACE_STACK
+
+_COMMON = 8
+_KIND = struct.Struct("<H")
+
+
+def padded(events: EventTable, record: bytes) -> bytes:
+    """Return a record with the fields that nobody uses."""
+    (kind,) = _KIND.unpack_from(record)
+    if kind in (TRACE_FN, TRACE_STACK, TRACE_PRINT):
+        return record[:_COMMON] + bytes(8) + record[_COMMON:]
+    event = events.by_id(kind)
+    return event.padded(record) if isinstance(event, ProbeEvent) else record
