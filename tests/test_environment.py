@@ -44,6 +44,9 @@ def test_without_pip_it_is_said_what_to_do(tmp_path: Path) -> None:
     )
     done = subprocess.run([directory / "bin" / "kprobe", "-h"], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.startswith("USAGE: kprobe ")
+    script = (directory / "bin" / "kprobe").read_text()
+    # nothing that costs time to import, as pip's own scripts do
+    assert script == f"#!{directory}/bin/python\nimport sys\n\nfrom kprobe.cli import main\n\nsys.exit(main())\n"
 
 
 def test_pip_can_take_it_back(tmp_path: Path) -> None:

@@ -47,30 +47,27 @@ def link_checkout(environment: Path) -> None:
 
 def link(environment: Path, directory: Path, places: Sequence[str]) -> None:
     """Make those of one project visible, whose packages are in some places of its directory."""
-    project = tomllib.loads((directory / "pyproject.toml").read_text())["project"]
+    declared = tomllib.loads((directory / "pyproject.toml").read_text())
+    project = declared["project"]
     site = site_packages(environment)
     paths = site / f"{project['name']}-checkout.pth"
     paths.write_text("".join(f"{directory / place}\n" for place in places))
     facts = site / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
     facts.mkdir(exist_ok=True)
     (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    commands = project.get("scripts", {})
-    groups = {"console_scripts": commands, **project["entry-points"]}
+    commands = [directory / path for path in declared["tool"]["setuptools"].get("script-files", ())]
     (facts / "entry_points.txt").write_text(
         "".join(
             f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in entries.items())
-            for group, entries in groups.items()
+            for group, entries in project["entry-points"].items()
         )
     )
-    for name, target in commands.items():
-        module, function = target.split(":")
-        script = environment / "bin" / name
-        script.write_text(
-            f"#!{environment / 'bin' / 'python'}\nimport sys\nfrom {module} import {function}\nsys.exit({function}())\n"
-        )
+    for command in commands:
+        script = environment / "bin" / command.name
+        script.write_text(f"#!{environment / 'bin' / 'python'}{command.read_text().removeprefix('#!python')}")
         script.chmod(0o755)
     (facts / "INSTALLER").write_text("make\n")
-    scripts = [f"../../../bin/{name}" for name in commands]
+    scripts = [f"../../../bin/{command.name}" for command in commands]
     own = [f"{facts.name}/{name}" for name in ("METADATA", "entry_points.txt", "INSTALLER", "RECORD")]
     # by this pip takes it all back when it installs the same properly
     (facts / "RECORD").write_text("".join(f"{path},,\n" for path in [paths.name, *scripts, *own]))

@@ -141,7 +141,7 @@ def _kprobe() -> Command:
     """Return the command kprobe of this installation.  Raises ValueError if there is none."""
     from importlib.metadata import entry_points
 
-    for point in entry_points(group="console_scripts", name="kprobe"):
+    for point in entry_points(group="kprobe.program", name="main"):
         found: Command = point.load()
         return found
     raise ValueError("the command kprobe isn't installed")
