@@ -34,6 +34,11 @@ _FILES = (
 )
 _OF_EVENTS = ("hist", "hist_debug", "inject", "trigger")
 _DEFINES = ("kprobe_events", "dynamic_events")
+# Tracers that a kernel has if its configuration says so.
+_TRACERS = (
+    *("blk", "branch", "function", "function_graph", "hwlat", "irqsoff", "mmiotrace", "osnoise", "preemptirqsoff"),
+    *("preemptoff", "timerlat", "wakeup", "wakeup_dl", "wakeup_rt"),
+)
 _FUNCTION = re.compile(rb"^[pr]\d*(?::\S*)?\s+([A-Za-z_][\w.]*)(?:\+\d+|%return)?(?:\s|$)")
 # What an argument may have that kernels got one after another: how it looks, and what their README then has.
 _ARGUMENTS = (
@@ -61,7 +66,7 @@ def named(error: BaseException, lacking: Mapping[str, str], tracefs: Any) -> str
     """Return by name what a test lacked that ended with this error: "instances (no instances/)"; "" for a failure.
 
     A write that was refused counts, too, where `tracefs` notes it: to a file that isn't there, whatever became of
-    that in the test; and a definition if its function isn't in the kernel.
+    that in the test; a tracer that isn't in the kernel; and a definition if its function isn't.
     """
     refusal, data = getattr(tracefs, "refused", None) or (None, b"")
     for one in (*_chain(error), *([refusal] if refusal else [])):
@@ -72,7 +77,13 @@ def named(error: BaseException, lacking: Mapping[str, str], tracefs: Any) -> str
             name = _facility(one.filename, lacking)
             if name:
                 return f"{name} ({lacking[name]})"
-    if refusal is not None and refusal in _chain(error) and refusal.filename in _DEFINES:
+    if refusal is None or refusal not in _chain(error):
+        return ""
+    if str(refusal.filename).rpartition("/")[2] == "current_tracer":
+        tracer = data.decode(errors="replace").strip()
+        if tracer in _TRACERS and tracer not in tracefs.read("available_tracers").decode().split():
+            return f"tracer {tracer} (not in available_tracers)"
+    if refusal.filename in _DEFINES:
         for line in data.splitlines():
             found = _FUNCTION.match(line)
             if found and not has_function(tracefs, found[1].decode()):
