@@ -80,18 +80,26 @@ def named(error: BaseException, lacking: Mapping[str, str], tracefs: Any) -> str
     if refusal is None or refusal not in _chain(error):
         return ""
     if str(refusal.filename).rpartition("/")[2] == "current_tracer":
-        tracer = data.decode(errors="replace").strip()
-        if tracer in _TRACERS and tracer not in tracefs.read("available_tracers").decode().split():
-            return f"tracer {tracer} (not in available_tracers)"
-    if refusal.filename in _DEFINES:
-        for line in data.splitlines():
-            found = _FUNCTION.match(line)
-            if found and not has_function(tracefs, found[1].decode()):
-                return f"function {found[1].decode()} (not in this kernel)"
-        readme = tracefs.read("README") if "README" not in lacking else b""
-        for what, looks, mark in _ARGUMENTS:
-            if looks.search(data) and mark not in readme:
-                return f"{what} (not in README)"
+        return _tracer(data.decode(errors="replace").strip(), tracefs)
+    return _defined(data, lacking, tracefs) if refusal.filename in _DEFINES else ""
+
+
+def _tracer(name: str, tracefs: Any) -> str:
+    """Return by name a tracer that kernels can have and this one hasn't."""
+    there = tracefs.read("available_tracers").decode().split()
+    return f"tracer {name} (not in available_tracers)" if name in _TRACERS and name not in there else ""
+
+
+def _defined(data: bytes, lacking: Mapping[str, str], tracefs: Any) -> str:
+    """Return by name what definitions have that the kernel hasn't."""
+    for line in data.splitlines():
+        found = _FUNCTION.match(line)
+        if found and not has_function(tracefs, found[1].decode()):
+            return f"function {found[1].decode()} (not in this kernel)"
+    readme = tracefs.read("README") if "README" not in lacking else b""
+    for what, looks, mark in _ARGUMENTS:
+        if looks.search(data) and mark not in readme:
+            return f"{what} (not in README)"
     return ""
 
 
