@@ -141,6 +141,8 @@ class SyntheticEvents:
     def listing(self) -> bytes:
         """Return what synthetic_events reads."""
         lines = [f"{entry.event.definition()}\n" for entry in self._by_name.values()]
+        if self.dyn_events.gates.synthetic_newest_first:
+            lines.reverse()
         return "".join(lines).encode("latin-1")
 
     def is_busy(self, entry: DynEvent) -> bool:
@@ -180,7 +182,10 @@ class SyntheticEvents:
             raise refuse(errno.EINVAL)
         if name in self._by_name:
             raise refuse(errno.EEXIST)
-        self._enter(name, read_early_fields(words, gates.synthetic_fields, gates.synthetic_string))
+        fields = read_early_fields(words, gates.synthetic_fields, gates.synthetic_string)
+        if not gates.synthetic_gfp and any(field.type == "gfp_t" for field in fields):
+            raise refuse(errno.EINVAL)
+        self._enter(name, fields)
 
     def _enter(self, name: str, fields: list[SyntheticField]) -> None:
         event = SyntheticEvent(name, fields, self.dyn_events)
