@@ -57,7 +57,7 @@ class Gates(NamedTuple):
     pointers_hashed: bool  # addresses of places are hashed
     unreadable_string: str  # a string that can't be read is "empty", or a "fault"
     common_padding: bool  # formats have a field after the common ones
-    empty_count_refused: bool  # triggers: traceon: with nothing after it
+    trigger_blanks_kept: bool  # triggers: blanks are part of what stands after them, and `traceon:` has an empty filter
     hist_sym_offset: bool  # .sym-offset is taken: once its minus was an operator
     hist_variables: bool  # NAME=FIELD in a histogram
     hist_added_last: bool  # among the triggers of an event; else before all others, as others are

@@ -155,6 +155,12 @@ def test_it_leaves_the_probes_of_others_and_says_so(capfd: pytest.CaptureFixture
         ("2009", ["p:x do_sys_open at=$stack"], "$stack came later: this kernel has sa"),
         ("2009", ["p:x do_sys_open %si:u32"], "this kernel has no types: every value is an unsigned long"),
         ("5.10", ["p:x vfs_read dfd=a0"], "a0 was for the patch of 2009: write $arg1, which counts from 1"),
+        ("6.12", ["p:x vfs_read x=+0(a1):string"], "a1 was for the patch of 2009: write $arg2, which counts from 1"),
+        (
+            "3.13",
+            ["p:x do_sys_open x=+0(a1):string"],
+            "a1 was for the patch of 2009: write %si, its register on x86-64",
+        ),
         ("6.1", ["p:x vfs_read +8(a1)"], "a1 was for the patch of 2009: write $arg2, which counts from 1"),
         ("7.3", ["r:x vfs_read rv"], "rv was for the patch of 2009: write $retval"),
         ("6.12", ["p:x vfs_read s2"], "s2 was for the patch of 2009: write $stack2"),

@@ -82,9 +82,10 @@ EARLY: tuple[Gate, ...] = (
     Gate("unreadable_string", ((START, "empty"), ((4, 3, 0), "fault")), "recorded traces 3.13 and 4.4: t_ustr"),
     Gate("common_padding", ((START, True), ((3, 3, 0), False)), "recorded formats 3.2 and 3.13"),
     Gate(
-        "empty_count_refused",
+        "trigger_blanks_kept",
         ((START, True), ((4, 9, 229), False), ((4, 10, 0), True), ((4, 20, 0), False)),
-        "triggers of 4.4, 4.9 (by backport), 4.14, 4.19, 5.4 and 5.10: 'traceon:'",
+        "triggers of 4.4, 4.9 (by backport), 4.14, 4.19, 5.4 and 5.10: 'traceon:'; "
+        "a guest of 4.19.108: 'traceon  if a0 > 4'",
     ),
     Gate(
         "hist_sym_offset",
