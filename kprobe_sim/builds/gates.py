@@ -115,6 +115,7 @@ class Gates(NamedTuple):
     synthetic_checked: bool  # names, lengths and types in synthetic events are checked, and refusals logged
     synthetic_fits_by_size: bool  # what has the size and sign of a synthetic event's field fits; else its type alone
     synthetic_newest_first: bool  # synthetic_events lists the newest first
+    synthetic_semicolon_kept: bool  # one after an array in a synthetic event is a part of the type
     synthetic_gfp: bool  # gfp_t is a type of a synthetic event's field
     synthetic_fields: int  # the most of a synthetic event, and parameters of an action
     synthetic_string: int  # bytes that a synthetic event's string takes

@@ -182,7 +182,8 @@ class SyntheticEvents:
             raise refuse(errno.EINVAL)
         if name in self._by_name:
             raise refuse(errno.EEXIST)
-        fields = read_early_fields(words, gates.synthetic_fields, gates.synthetic_string)
+        keeps = gates.synthetic_semicolon_kept
+        fields = read_early_fields(words, gates.synthetic_fields, gates.synthetic_string, keeps=keeps)
         if not gates.synthetic_gfp and any(field.type == "gfp_t" for field in fields):
             raise refuse(errno.EINVAL)
         self._enter(name, fields)

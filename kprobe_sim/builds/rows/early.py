@@ -244,6 +244,7 @@ EARLY: tuple[Gate, ...] = (
         ((START, True), ((4, 20, 0), False)),
         "a guest of 4.19.108: 'a u64 x', 'b u64 x'; dynamic events came with 5.0",
     ),
+    since("synthetic_semicolon_kept", (5, 4, 0), "guests of 4.19.108 and 5.4.273: 's char c[16]; u64 b'"),
     since("synthetic_gfp", (5, 4, 0), "guests of 4.19.108 and 5.4.273: 'e gfp_t f'"),
     Gate("synthetic_fields", ((START, 16), ((5, 10, 0), 64)), "SYNTH_FIELDS_MAX of 5.4.273 and 6.1"),
     Gate("synthetic_string", ((START, 32), ((5, 10, 0), 256)), "STR_VAR_LEN_MAX of 5.4.273 and 6.1"),
