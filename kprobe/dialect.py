@@ -12,7 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .tracefs import Tracefs
 
-_LETTERS = re.compile(r"(?:[^=]*=)?[+\-0-9a-fx(]*?(a\d+|s\d+|sa|rv|ra)\)*")  # a fetch argument of 2009
+# a fetch argument of 2009, with a type perhaps, as who writes for a later kernel adds one
+_LETTERS = re.compile(r"(?:[^=]*=)?(?:[+-]u?(?:0x[0-9a-f]+|\d+)\()*(a\d+|s\d+|sa|rv|ra)\)*(?::[a-z]\w*(?:\[\d+\])?)?")
 _VARIABLES = re.compile(r"\$(arg\d+|stack\d*|retval)")
 _ARGUMENT = re.compile(r"\$arg([1-9]\d*)")
 _TYPE = re.compile(r":[a-z]\w*(?:\[\d+\])?\Z")

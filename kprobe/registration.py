@@ -19,7 +19,7 @@ APPENDS = b"Create/append/"  # in the README since Linux 5.4; before, a probe re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from .probe import Probe
     from .tracefs import Tracefs
@@ -30,10 +30,13 @@ class Registration:
     """A probe of ours in its file.
 
     `line` is how the kernel shows it, None until it was read back; `is_written` is set once the kernel took it.
-    `joined` are the lines of others that were seen to feed the same event.
+    `joined` are the lines of others that were seen to feed the same event, `siblings` the events of the session, which
+    go together where the kernel can only remove all.
     """
 
-    def __init__(self, tracefs: Tracefs, undo: Undo, probe: Probe, before: list[Line]) -> None:
+    def __init__(
+        self, tracefs: Tracefs, undo: Undo, probe: Probe, before: list[Line], siblings: Collection[str] = ()
+    ) -> None:
         self.joined: tuple[str, ...] = ()
         self.line: Line | None = None
         self.is_written = False
@@ -41,6 +44,7 @@ class Registration:
         self._tracefs = tracefs
         self._probe = probe
         self._before = {line.text for line in before}
+        self._siblings = siblings
         self.step: Step = undo.push(
             f"remove {probe.event} from {probe.file}",
             self.remove,
@@ -93,8 +97,9 @@ class Registration:
         self._tracefs.write(self._probe.file, f"{command}\n".encode(errors="surrogateescape"))
 
     def _clear(self) -> None:
-        """Remove our probe from a kernel that can only remove all: if there are no others.  Raise `OSError`."""
-        others = [line.text for line in _read(self._tracefs, self._probe.file) if line.event != self._probe.event]
+        """Remove our probes from a kernel that can only remove all: if there are no others'.  Raise `OSError`."""
+        ours = {self._probe.event, *self._siblings}
+        others = [line.text for line in _read(self._tracefs, self._probe.file) if line.event not in ours]
         self._command = f"echo > {full(self._tracefs, self._probe.file)}"
         if others:
             self._tracefs.write(f"events/{self._probe.event}/enabled", b"0\n")
@@ -140,10 +145,17 @@ class Registration:
         return find(lines, self._probe) if known is None else [line for line in lines if line.is_same(known)]
 
 
-def add_probe(tracefs: Tracefs, undo: Undo, probe: Probe, mark: Callable[[], None] | None = None) -> Registration:
+def add_probe(
+    tracefs: Tracefs,
+    undo: Undo,
+    probe: Probe,
+    mark: Callable[[], None] | None = None,
+    siblings: Collection[str] = (),
+) -> Registration:
     """Append the probe to its file, with the undo that removes it, and read back what that made.
 
-    `mark` is called before, once it is sure that the event isn't there.
+    `mark` is called before, once it is sure that the event isn't there.  `siblings` has the events of the same session,
+    those too that come later.
 
     Raise `AlreadyExists` if there is an event of that group and name, also if it came at the same moment: a probe is
     added to an event that exists, and each is given the other's hits.  Raise `Refused`, or `Unsupported` if the kernel
@@ -158,7 +170,7 @@ def add_probe(tracefs: Tracefs, undo: Undo, probe: Probe, mark: Callable[[], Non
             raise _exists(probe, _owned_by_others(tracefs, probe, there))
         if mark is not None:
             mark()
-        registration = Registration(tracefs, undo, probe, before)
+        registration = Registration(tracefs, undo, probe, before, siblings)
         try:
             tracefs.write(probe.file, str(probe).encode(errors="surrogateescape") + b"\n")
         except OSError as error:

@@ -30,6 +30,7 @@ class TracedEvents:
         self._undo = undo
         self._instance = instance
         self._registrations: list[tuple[Probe, Registration]] = []
+        self._events: set[str] = set()  # of all registrations, those too whose undo is all that is left
         self._enabled: list[Step] = []
         self._unmarked: list[str] = []
 
@@ -43,7 +44,7 @@ class TracedEvents:
         taken = 0
         for probe in probes:
             try:
-                registration = add_probe(self._tracefs, self._undo, probe, self._marking(probe))
+                registration = add_probe(self._tracefs, self._undo, probe, self._marking(probe), self._events)
             except Refused as error:
                 if probe.event not in optional or isinstance(error, AlreadyExists):
                     raise
@@ -52,6 +53,7 @@ class TracedEvents:
                 continue
             taken += probe.event in optional
             self._registrations.append((probe, registration))
+            self._events.add(probe.event)
         if left_out and not taken:
             raise left_out[0]
         notices = [f"left out, as the kernel refuses a probe there: {', '.join(names)}"] if names else []

@@ -1,6 +1,6 @@
 """Make profiles of kernels before 5.10 from what was recorded of them: small facts, not a whole kernel.
 
-    tools/early_profiles.py RECORDED...    e.g. fixtures of 4.19: a directory with files/, ls_before.txt, symbols.tsv …
+    tools/early_profiles.py RECORDED...    e.g. fixtures of 4.4: a directory with files/, ls_before.txt, symbols.tsv …
 
 A recording of that kind knows a few hundred symbols, some files' texts and the formats of a few static events.  What
 else the kernel had isn't in the profile, and `unrecorded` in its facts says so: a symbol that isn't known is refused as
@@ -324,15 +324,16 @@ def _id(text: str) -> int:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recorded", nargs="+", type=Path)
+    parser.add_argument("--output", type=Path, default=OUTPUT, help="the directory (that of kprobe-sim-profiles-old)")
     options = parser.parse_args(arguments)
     for recorded in options.recorded:
         with tempfile.TemporaryDirectory() as place:
             write(recorded, Path(place))
             data = packed(Path(place))
             release = json.loads(Path(place, "profile.json").read_bytes())["release"]
-        (OUTPUT / f"{release}.kprofile").write_bytes(data)
+        (options.output / f"{release}.kprofile").write_bytes(data)
         print(f"{release}.kprofile", len(data))
-    write_index(OUTPUT)
+    write_index(options.output)
     return 0
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kprobe.tracefs import Tracefs
 
 ALL = "dynamic_events"  # since Linux 5.0
+SYNTHETIC = "synthetic_events"  # since Linux 4.17
 TOP = "top level"
 ALIVE, DEAD, OTHER, UNKNOWN = "alive", "dead", "other", "unknown"
 GROUPS = {"u": "user_events"}  # dynamic_events shows events of user_events without their group
@@ -88,7 +89,12 @@ class Overview:
             for path, error in self._failed.items():
                 raise denied(self._tracefs, path, error) from error
             raise Unsupported("dynamic events", f"there is none of {', '.join((ALL, *FILES))}")
-        return lines if data is None else read_lines(data.replace(b"\t", b" "))
+        return lines + self._synthetic() if data is None else read_lines(data.replace(b"\t", b" "))
+
+    def _synthetic(self) -> list[Line]:
+        """Return the synthetic events as dynamic_events shows them, of a kernel that has no such file."""
+        data = self._read(SYNTHETIC) or b""
+        return [Line(f"s:synthetic/{line.text}") for line in read_lines(data.replace(b"\t", b" "))]
 
     def _places(self) -> list[str]:
         """Return the prefixes of the places where an event can be enabled."""

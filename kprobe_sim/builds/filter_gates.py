@@ -25,6 +25,7 @@ class FilterGates(NamedTuple):
     negation: bool = True  # !(...)
     bits: bool = True  # the operator &
     generic_fields: bool = True  # CPU, comm
+    common_cpu: bool = True  # a generic field of this name, too
     early_globs: bool = True  # ~ knows ?, [] and a star anywhere
     comm_patterns: bool = True  # comm ~ "PATTERN"
     trigger_errors_logged: bool = False  # a refused filter of a trigger is in error_log too
@@ -86,6 +87,14 @@ GATES = (
     _Row("bits", False, (3, 3, 0), True, {}, "recorded: 3.2 refuses &, 3.13 takes it"),
     _Row("generic_fields", False, (4, 3, 0), True, {}, "recorded: 3.13 knows no CPU and comm, 4.4 does"),
     _Row(
+        "common_cpu",
+        False,
+        (5, 4, 0),
+        True,
+        {},
+        "guests: 4.19.108 has no field 'common_cpu > 256' speaks of, 5.4.273 has",
+    ),
+    _Row(
         "early_globs",
         False,
         (4, 10, 0),
@@ -109,6 +118,7 @@ EARLY_FILTERS = (
     "negation",
     "bits",
     "generic_fields",
+    "common_cpu",
     "early_globs",
     "comm_patterns",
 )  # rows of kernels before 5.10

@@ -57,7 +57,7 @@ class Gates(NamedTuple):
     pointers_hashed: bool  # addresses of places are hashed
     unreadable_string: str  # a string that can't be read is "empty", or a "fault"
     common_padding: bool  # formats have a field after the common ones
-    empty_count_refused: bool  # triggers: traceon: with nothing after it
+    trigger_blanks_kept: bool  # triggers: blanks are part of what stands after them, and `traceon:` has an empty filter
     hist_sym_offset: bool  # .sym-offset is taken: once its minus was an operator
     hist_variables: bool  # NAME=FIELD in a histogram
     hist_added_last: bool  # among the triggers of an event; else before all others, as others are
@@ -84,6 +84,7 @@ class Gates(NamedTuple):
     insertion_said: (
         bool  # the log names each probe that can't be put in, whatever more it says; and not what ftrace lacks
     )
+    notrace_checked: bool  # no probe can stand in a function that ftrace doesn't know
     too_long_said: str  # what the log says of a line that doesn't fit the buffer
     uprobes_named_kprobes: bool  # the log's lines about uprobes begin with trace_kprobe
     strings_told_apart: bool  # string reads an address of the user's as ustring does
@@ -113,6 +114,9 @@ class Gates(NamedTuple):
     hist_keys_ordered: bool  # entries that sort equal come in the order of their keys, else of the hashes of these
     synthetic_checked: bool  # names, lengths and types in synthetic events are checked, and refusals logged
     synthetic_fits_by_size: bool  # what has the size and sign of a synthetic event's field fits; else its type alone
+    synthetic_newest_first: bool  # synthetic_events lists the newest first
+    synthetic_semicolon_kept: bool  # one after an array in a synthetic event is a part of the type
+    synthetic_gfp: bool  # gfp_t is a type of a synthetic event's field
     synthetic_fields: int  # the most of a synthetic event, and parameters of an action
     synthetic_string: int  # bytes that a synthetic event's string takes
     printed_sources: bool  # lines in the kernel's log begin with what printed them

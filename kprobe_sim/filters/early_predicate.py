@@ -175,7 +175,7 @@ def _term(name: str, sign: str, value: str, fields: Mapping[str, Field], context
 def _find(name: str, fields: Mapping[str, Field], context: FilterContext) -> tuple[Field, Kind]:
     if (field := fields.get(name)) is not None:
         return field, kind_of(field.type, False)
-    found = generic_field(name, context.gates) if context.gates.generic_fields and name != "common_cpu" else None
+    found = generic_field(name, context.gates) if context.gates.generic_fields else None
     if found is None:
         raise TermError(Fault.FIELD_NOT_FOUND)
     return found

@@ -89,6 +89,8 @@ def generic_field(name: str, gates: FilterGates) -> tuple[Field, Kind] | None:
     kind = _GENERIC.get(name)
     if kind is None or (kind is Kind.STACKTRACE and not gates.stacktrace_field):
         return None
+    if name == "common_cpu" and not gates.common_cpu:
+        return None
     if kind is Kind.CPU:
         return Field("int", name, 0, 0, True), kind
     return Field("char *", name, 0, 0, False), kind

@@ -175,7 +175,7 @@ class Hits:
                 continue
             if not returning:
                 seen = with_return_address(state, machine.return_trampoline)
-                if not machine.gates.returns_unwound:
+                if not (machine.gates.returns_unwound or self._skips_caller):
                     chain = (machine.return_trampoline,)
             returning.append(one)
         if fprobes.entries:

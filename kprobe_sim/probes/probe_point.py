@@ -190,7 +190,7 @@ class ProbePoints:
     def register(self, spot: Spot, arguments: tuple[FetchArg, ...], *, is_return: bool) -> Registered:
         """Do all checks of registration.  Raises OSError with the errno that registration gives inside the kernel."""
         place, _, address, symbol = spot
-        if address is not None and not self._gates.early and self._symbols.is_notrace(address):
+        if address is not None and self._gates.notrace_checked and self._symbols.is_notrace(address):
             raise refuse(errno.EINVAL)
         resolved = tuple([self.resolve(argument) for argument in arguments])
         if is_return and (number := self._not_an_entry(spot)):

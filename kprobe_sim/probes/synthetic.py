@@ -141,6 +141,8 @@ class SyntheticEvents:
     def listing(self) -> bytes:
         """Return what synthetic_events reads."""
         lines = [f"{entry.event.definition()}\n" for entry in self._by_name.values()]
+        if self.dyn_events.gates.synthetic_newest_first:
+            lines.reverse()
         return "".join(lines).encode("latin-1")
 
     def is_busy(self, entry: DynEvent) -> bool:
@@ -180,7 +182,11 @@ class SyntheticEvents:
             raise refuse(errno.EINVAL)
         if name in self._by_name:
             raise refuse(errno.EEXIST)
-        self._enter(name, read_early_fields(words, gates.synthetic_fields, gates.synthetic_string))
+        keeps = gates.synthetic_semicolon_kept
+        fields = read_early_fields(words, gates.synthetic_fields, gates.synthetic_string, keeps=keeps)
+        if not gates.synthetic_gfp and any(field.type == "gfp_t" for field in fields):
+            raise refuse(errno.EINVAL)
+        self._enter(name, fields)
 
     def _enter(self, name: str, fields: list[SyntheticField]) -> None:
         event = SyntheticEvent(name, fields, self.dyn_events)

@@ -146,10 +146,10 @@ def read_field(words: list[str]) -> tuple[SyntheticField, int]:
     return field._replace(size=size or _WORD), used
 
 
-def read_early_fields(words: Sequence[str], most: int, longest: int) -> list[SyntheticField]:
+def read_early_fields(words: Sequence[str], most: int, longest: int, *, keeps: bool) -> list[SyntheticField]:
     """Read the words after an event's name as fields, at most so many; a string takes `longest` bytes.
 
-    Raises OSError EINVAL.
+    `keeps`: a semicolon after an array stays, as a part of the type.  Raises OSError EINVAL.
     """
     fields: list[SyntheticField] = []
     at = 0
@@ -159,7 +159,7 @@ def read_early_fields(words: Sequence[str], most: int, longest: int) -> list[Syn
             continue
         if len(fields) == most:
             raise refuse(errno.EINVAL)
-        field, used = _read_early(words[at:], longest)
+        field, used = _read_early(words[at:], longest, keeps=keeps)
         fields.append(field)
         at += used
     if at < len(words) and words[at] != ";":
@@ -167,7 +167,7 @@ def read_early_fields(words: Sequence[str], most: int, longest: int) -> list[Syn
     return fields
 
 
-def _read_early(words: Sequence[str], longest: int) -> tuple[SyntheticField, int]:
+def _read_early(words: Sequence[str], longest: int, *, keeps: bool) -> tuple[SyntheticField, int]:
     kind, written, used, prefix = words[0].removeprefix(";"), words[1], 2, ""
     if kind == "unsigned":
         if len(words) < 3:
@@ -175,7 +175,9 @@ def _read_early(words: Sequence[str], longest: int) -> tuple[SyntheticField, int
         prefix, kind, written, used = "unsigned ", words[1], words[2], 3
     name, bracket, rest = written.partition("[")
     if not bracket:
-        name = name.removesuffix(";")  # after an array it stays, as a part of the type
+        name = name.removesuffix(";")
+    elif not keeps:
+        rest = rest.removesuffix(";")
     kind = prefix + kind.removeprefix(";") + bracket + rest
     size = _NUMBERS.get(kind, 0) if kind != "bool" else 0
     if "char[" in kind:

@@ -150,7 +150,8 @@ class Uprobes(ProbeKind[Uprobe]):
         path, colon, rest = words[1].partition(":")
         file = None
         try:
-            file = self.dyn_events.machine.files.find(path) if colon else None
+            # without a path it is the directory that the writer is in
+            file = self.dyn_events.machine.files.find(path or "/") if colon else None
             if file is None or not file.is_regular:
                 raise refuse(errno.EINVAL)
             offset = kstrtoul(rest)

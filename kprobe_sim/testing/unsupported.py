@@ -34,6 +34,11 @@ _FILES = (
 )
 _OF_EVENTS = ("hist", "hist_debug", "inject", "trigger")
 _DEFINES = ("kprobe_events", "dynamic_events")
+# Tracers that a kernel has if its configuration says so.
+_TRACERS = (
+    *("blk", "branch", "function", "function_graph", "hwlat", "irqsoff", "mmiotrace", "osnoise", "preemptirqsoff"),
+    *("preemptoff", "timerlat", "wakeup", "wakeup_dl", "wakeup_rt"),
+)
 _FUNCTION = re.compile(rb"^[pr]\d*(?::\S*)?\s+([A-Za-z_][\w.]*)(?:\+\d+|%return)?(?:\s|$)")
 # What an argument may have that kernels got one after another: how it looks, and what their README then has.
 _ARGUMENTS = (
@@ -61,7 +66,7 @@ def named(error: BaseException, lacking: Mapping[str, str], tracefs: Any) -> str
     """Return by name what a test lacked that ended with this error: "instances (no instances/)"; "" for a failure.
 
     A write that was refused counts, too, where `tracefs` notes it: to a file that isn't there, whatever became of
-    that in the test; and a definition if its function isn't in the kernel.
+    that in the test; a tracer that isn't in the kernel; and a definition if its function isn't.
     """
     refusal, data = getattr(tracefs, "refused", None) or (None, b"")
     for one in (*_chain(error), *([refusal] if refusal else [])):
@@ -72,15 +77,29 @@ def named(error: BaseException, lacking: Mapping[str, str], tracefs: Any) -> str
             name = _facility(one.filename, lacking)
             if name:
                 return f"{name} ({lacking[name]})"
-    if refusal is not None and refusal in _chain(error) and refusal.filename in _DEFINES:
-        for line in data.splitlines():
-            found = _FUNCTION.match(line)
-            if found and not has_function(tracefs, found[1].decode()):
-                return f"function {found[1].decode()} (not in this kernel)"
-        readme = tracefs.read("README") if "README" not in lacking else b""
-        for what, looks, mark in _ARGUMENTS:
-            if looks.search(data) and mark not in readme:
-                return f"{what} (not in README)"
+    if refusal is None or refusal not in _chain(error):
+        return ""
+    if str(refusal.filename).rpartition("/")[2] == "current_tracer":
+        return _tracer(data.decode(errors="replace").strip(), tracefs)
+    return _defined(data, lacking, tracefs) if refusal.filename in _DEFINES else ""
+
+
+def _tracer(name: str, tracefs: Any) -> str:
+    """Return by name a tracer that kernels can have and this one hasn't."""
+    there = tracefs.read("available_tracers").decode().split()
+    return f"tracer {name} (not in available_tracers)" if name in _TRACERS and name not in there else ""
+
+
+def _defined(data: bytes, lacking: Mapping[str, str], tracefs: Any) -> str:
+    """Return by name what definitions have that the kernel hasn't."""
+    for line in data.splitlines():
+        found = _FUNCTION.match(line)
+        if found and not has_function(tracefs, found[1].decode()):
+            return f"function {found[1].decode()} (not in this kernel)"
+    readme = tracefs.read("README") if "README" not in lacking else b""
+    for what, looks, mark in _ARGUMENTS:
+        if looks.search(data) and mark not in readme:
+            return f"{what} (not in README)"
     return ""
 
 

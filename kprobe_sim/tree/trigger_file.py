@@ -64,14 +64,15 @@ def put_trigger(file: EventFile, data: bytes, available: bytes, hists: Callable[
         raise refuse(errno.EINVAL)
     if file.freed:
         raise refuse(errno.ENODEV)
-    line = _read(data)
+    keeps = file.instance.machine.gates.trigger_blanks_kept
+    line = _read(data, keeps=keeps)
     if line.name not in available.decode("ascii").split()[3:]:
         raise refuse(errno.EINVAL)
     if line.name in _PLAIN:
-        _put_plain(file, line, data)
+        _put_plain(file, line, keeps=keeps)
     elif line.name in _SWITCHES:
-        _put_switch(file, line)
-    elif line.rest is None:
+        _put_switch(file, line, keeps=keeps)
+    elif line.rest is None or line.rest[:1] in ("", *_BLANKS):
         raise refuse(errno.EINVAL)
     else:
         hists().put(file, line.rest, removes=line.removes)
@@ -90,33 +91,36 @@ def _line(trigger: Trigger) -> bytes:
     return f"{trigger.line()}\n".encode("latin-1")
 
 
-def _read(data: bytes) -> _Line:
+def _read(data: bytes, *, keeps: bool) -> _Line:
+    """Take a line apart; `keeps`: blanks after the name are part of what comes next, which nothing then is."""
     text = data.decode("latin-1").partition("\0")[0].strip(_BLANKS)
     end = _COMMAND_END.search(text)
     name = text if end is None else text[: end.start()]
-    rest = None if end is None else text[end.end() :].lstrip(_BLANKS) or None
+    rest = None if end is None else _after(text[end.end() :], keeps=keeps)
     return _Line(name.removeprefix("!"), name.startswith("!"), rest)
 
 
-def _put_plain(file: EventFile, line: _Line, data: bytes) -> None:
+def _after(text: str, *, keeps: bool) -> str | None:
+    return text if keeps else text.lstrip(_BLANKS) or None
+
+
+def _put_plain(file: EventFile, line: _Line, *, keeps: bool) -> None:
     count, condition = None, line.rest
-    if line.rest is not None and is_digit(line.rest, 0):
-        count, condition = _split(line.rest)
+    if line.rest and is_digit(line.rest, 0):
+        count, condition = _split(line.rest, keeps=keeps)
     if line.removes:
         _remove(file, _PLAIN[line.name](file, line.name, None))
         return
-    if line.rest is None and data.rstrip().endswith(b":") and file.instance.machine.gates.empty_count_refused:
-        raise refuse(errno.EINVAL)
     trigger = _PLAIN[line.name](file, line.name, _count(count))
     set_filter(trigger, condition)
     trigger.prepare()
     _add(trigger)
 
 
-def _put_switch(file: EventFile, line: _Line) -> None:
+def _put_switch(file: EventFile, line: _Line, *, keeps: bool) -> None:
     if line.rest is None:
         raise refuse(errno.EINVAL)
-    parameter, condition = _split(line.rest)
+    parameter, condition = _split(line.rest, keeps=keeps)
     system, colon, name = parameter.partition(":")
     if not colon:
         raise refuse(errno.EINVAL)
@@ -137,10 +141,10 @@ def _put_switch(file: EventFile, line: _Line) -> None:
         raise
 
 
-def _split(text: str) -> tuple[str, str | None]:
+def _split(text: str, *, keeps: bool) -> tuple[str, str | None]:
     """Take the first word; return it and what follows, None if nothing does."""
     end = _WORD_END.search(text)
-    return (text, None) if end is None else (text[: end.start()], text[end.end() :].lstrip(_BLANKS) or None)
+    return (text, None) if end is None else (text[: end.start()], _after(text[end.end() :], keeps=keeps))
 
 
 def _count(text: str | None) -> int | None:

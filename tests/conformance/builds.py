@@ -138,16 +138,18 @@ def _place(profile: Profile, place: str) -> str:
     return f"{place}/{function.size:#x}"
 
 
-def recorded_of(release: str, spec: str, places: list[Path]) -> Profile:
+def recorded_of(release: str, spec: str, places: list[Path], banner: str = "") -> Profile:
     """Return the profile of a guest's release: of the user's places the first that has one, else what is installed.
 
-    Raises LookupError, saying how one is made, where there is none.
+    With the guest's `banner`, its /proc/version, a profile of another build of that release isn't it.  Raises
+    LookupError, saying how one is made, where there is none.
     """
-    for place in places:
-        if release in (there := profiles_in(place)):
-            return load(os.path.abspath(there[release]))
+    found = [os.path.abspath(there[release]) for place in places if release in (there := profiles_in(place))]
     if release in available() or any(release in profiles_in(place) for _, place in installed.places()):
-        return load(release)
+        found.append(release)
+    for one in found:
+        if banner in ("", (profile := load(one)).banner):
+            return profile
     kind, _, kernel = spec.partition(":")
     command = f"kprobe-vm record {kernel}" if kind == "vm" else "kprobe-sim record-local"
     raise LookupError(

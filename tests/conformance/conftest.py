@@ -129,11 +129,17 @@ def release(tracefs: Any, tracefs_backend: Any) -> str:
 
 @pytest.fixture
 def recorded(tracefs: Any, tracefs_backend: Any, release: str, users_profiles: list[Path]) -> Profile:
-    """The profile of the kernel under test: the simulator's own, or that of the release."""
+    """The profile of the kernel under test: the simulator's own, or that of the release.
+
+    Of a kernel by its path it is that of the very build: who builds one doesn't always give it a release of its own.
+    """
     if (simulated := getattr(tracefs, "kernel", None)) is not None:
         return cast("Profile", simulated.profile)
+    banner = ""
+    if "/" in tracefs_backend.spec and (machine := getattr(tracefs_backend.opened, "machine", None)) is not None:
+        banner = machine.files.read("proc/version").decode().strip()
     try:
-        return recorded_of(release, tracefs_backend.spec, users_profiles)
+        return recorded_of(release, tracefs_backend.spec, users_profiles, banner)
     except LookupError as error:
         said = str(error)
     if "/" in tracefs_backend.spec:  # a kernel of one's own, of which nobody has made one

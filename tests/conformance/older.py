@@ -138,9 +138,10 @@ _BEFORE_5_2: Mapping[str, tuple[str, ...]] = {
         "test_the_root",
         "test_what_is_wrong_everywhere_is_an_error",
     ),
+    "action trace() of histograms (by their event's name)": ("test_latencies_are_those_of_the_kernels_own_pairing",),
 }
-_BEFORE_4_13: Mapping[str, tuple[str, ...]] = {
-    "columns of a trace (pid of five, no record-tgid)": (
+_BEFORE_5_0: Mapping[str, tuple[str, ...]] = {
+    "columns of a trace (pid of five)": (
         "test_an_empty_trace",
         "test_columns",
         "test_irq_info",
@@ -150,6 +151,12 @@ _BEFORE_4_13: Mapping[str, tuple[str, ...]] = {
         "test_the_whole_text",
         "test_truncating_clears",
     ),
+    "maxactive of return probes (not shown)": ("test_a_negative_maxactive", "test_shown"),
+    "return probes in modules that aren't there (refused)": ("test_a_probe_in_a_module_that_is_not_there",),
+    "dynamic_events (no such file)": ("test_call_chains",),
+    "the function that records a mark in its stack (left out)": ("test_a_mark",),
+}
+_BEFORE_4_13: Mapping[str, tuple[str, ...]] = {
     "clock boot (none)": ("test_trace_clock",),
     "triggers of marks (none)": ("test_a_mark", "test_the_context_of_a_mark"),
 }
@@ -168,7 +175,7 @@ _MARKS = (
     ("error_log", _BEFORE_5_2),
     ("r[maxactive]", _BEFORE_4_12),
 )
-_FILES = (("options/record-tgid", _BEFORE_4_13),)
+_FILES = (("options/record-tgid", _BEFORE_4_13), ("dynamic_events", _BEFORE_5_0))
 
 
 def about(test: str, tracefs: Any, readme: str) -> str:

@@ -145,6 +145,14 @@ def test_the_profile_of_a_guest(tmp_path: Path) -> None:
     assert recorded_of(release, "vm:6.1", [tmp_path, tmp_path / "mine"]).path == tmp_path / "mine" / release
 
 
+def test_a_profile_of_another_build_of_the_release(tmp_path: Path) -> None:
+    release = "6.1.0-54-cloud-amd64"
+    banner = load(release).banner
+    assert recorded_of(release, "vm:/boot/bzImage", [tmp_path], banner).path == PROFILES / release
+    with pytest.raises(LookupError, match=f"no profile of {release}"):
+        recorded_of(release, "vm:/boot/bzImage", [tmp_path], banner.replace("#1", "#2"))
+
+
 @pytest.mark.parametrize(
     ("spec", "command"),
     [("vm:6.5", "kprobe-vm record 6.5"), ("local", "kprobe-sim record-local")],

@@ -9,6 +9,7 @@ import pytest
 from kprobe_sim import SimulatedKernel
 
 from .played import play
+from .recorded_on import recorded_on
 from .test_early_traces import ARGUMENT, calls, plain, replay, traced
 from .test_early_whole import FIXTURES, WITH_INSTANCES, recorded, same_cpu
 
@@ -57,7 +58,7 @@ def first(series: str, clock: str) -> float:
 @pytest.mark.parametrize("series", ["4.19", "5.10", "6.1", "6.12", "7.2"])
 def test_uptime_counts_the_users_ticks(series: str) -> None:
     """It was recorded after the clock global and before perf, on kernels whose jiffies are 250 a second."""
-    kernel = SimulatedKernel(series)
+    kernel = recorded_on(series)
     kernel.tracefs.write("trace_clock", b"uptime")
     kernel.tracefs.write("kprobe_events", b"p:p vfs_read" if series > "5" else b"p:p do_sys_open")
     kernel.tracefs.write("events/kprobes/p/enable", b"1")

@@ -17,6 +17,7 @@ import pytest
 
 from kprobe_sim import SimulatedKernel, Task
 
+from .recorded_on import recorded_on
 from .test_early_records import probed
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -58,7 +59,7 @@ def lines(text: bytes) -> Iterator[Line]:
 
 
 def graphed(series: str) -> SimulatedKernel:
-    kernel = SimulatedKernel(series, cpus=2)
+    kernel = recorded_on(series, cpus=2)
     probed(kernel, series)
     kernel.tracefs.write("current_tracer", b"function_graph")
     return kernel
@@ -162,7 +163,7 @@ ARROWS = b"""\
 
 def interrupted(series: str, option: str = "") -> bytes:
     """Let an interrupt come within a call, by the source: the recordings have none within calls."""
-    kernel = SimulatedKernel(series, cpus=1)
+    kernel = recorded_on(series, cpus=1)
     kernel.add_function("__do_softirq")
     kernel.tracefs.write("current_tracer", b"function_graph")
     if option:

@@ -16,6 +16,7 @@ import pytest
 from kprobe_sim import SimulatedKernel
 
 from .nanoseconds import in_order, nanoseconds
+from .recorded_on import recorded_on
 from .test_early_records import Hit, enable_only, hits
 from .test_early_whole import FIXTURES, same_cpu
 
@@ -94,7 +95,7 @@ def called_from(series: str, hit: Hit, shown: Sequence[str]) -> tuple[str, ...]:
 
 def traced(series: str) -> SimulatedKernel:
     """Return a kernel with the probes, and all functions that they and the traces name, as large as they are shown."""
-    kernel = SimulatedKernel(series, cpus=2)
+    kernel = recorded_on(series, cpus=2)
     definitions = (FIXTURES / "early" / series / "09_irq.kprobe_events").read_bytes()
     places = PLACE.findall(recorded(series, "09_irq") + recorded(series, "09_irq_stack_symoffset"))
     sizes: dict[bytes, bytes | None] = dict.fromkeys(function for _, function in DEFINITION.findall(definitions))

@@ -14,13 +14,16 @@ import pytest
 
 from kprobe_sim import SimulatedKernel
 
+from .recorded_on import recorded_on
+
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-COUNTS = {"3.2": 613, "3.13": 639, "4.4": 639, "4.9": 639, "4.14": 639, "4.19": 639, "5.4": 639}
+COUNTS = {"3.2": 613, "3.13": 639, "4.4": 639, "4.9": 639, "4.14": 639, "4.19": 639, "4.19.108": 639, "5.4": 639}
 # In "3.13" an instruction begins 76476 bytes after do_sys_open, in a function whose symbol isn't recorded.
 DIFFERENT = {"3.13": {128}}
 # In 4.19 t_next is five functions, and the one that the kernel finds first isn't the one that it can trace: the record
 # doesn't say of each whether ftrace knows it.  The others are refused for the kprobe blacklist, silently: their profile
-# takes all that can't be probed for what ftrace doesn't know.
+# takes all that can't be probed for what ftrace doesn't know.  4.19.108, a guest of another build, was asked for what
+# ftrace knows, and answers all four.
 LOG_DIFFERENT = {"4.19": {101, 103, 104, 120}}
 # These messages have no newline: 3.2 ends the line when the next comes, 3.13 and 4.4 show it then.
 UNENDED = range(535, 546)
@@ -94,7 +97,7 @@ def test_recorded_definitions(every: Any, series: str) -> None:
     unended: list[str] = []
 
     def check_run(run: list[dict[str, Any]]) -> None:
-        kernel = SimulatedKernel(series)
+        kernel = recorded_on(series)
         for row in run:
             printed = check(kernel, row, series)
             if row["n"] in UNENDED:
@@ -108,10 +111,12 @@ def test_recorded_definitions(every: Any, series: str) -> None:
         assert unended == [line for row in long for line in row.get("log", ()) if line]
 
 
-@pytest.mark.parametrize(("series", "count"), [("4.4", 72), ("4.9", 88), ("4.14", 88), ("4.19", 88), ("5.4", 88)])
+@pytest.mark.parametrize(
+    ("series", "count"), [("4.4", 72), ("4.9", 88), ("4.14", 88), ("4.19", 88), ("4.19.108", 88), ("5.4", 88)]
+)
 def test_recorded_triggers(every: Any, series: str, count: int) -> None:
     """Who wrote and read the file opened it, and so hit the probed function."""
-    kernel = SimulatedKernel(series)
+    kernel = recorded_on(series)
     tracefs = kernel.tracefs
     (definition, *_) = (FIXTURES / "filters" / f"{series}.format").read_text().splitlines()
     assert definition == "name: flt"
@@ -147,7 +152,7 @@ def test_the_page_has_these_counts() -> None:
 
 @pytest.mark.parametrize(("series", "shown"), [("5.4", [b"96\n", b"1\n"]), ("5.10", [b"99\n", b"7\n"])])
 def test_what_a_resized_buffer_is_said_to_hold(series: str, shown: list[bytes]) -> None:
-    kernel = SimulatedKernel(series)
+    kernel = recorded_on(series)
     for number, text in zip((b"96", b"1"), shown, strict=True):
         kernel.tracefs.write("buffer_size_kb", number)
         assert kernel.tracefs.read("buffer_size_kb") == kernel.tracefs.read("per_cpu/cpu0/buffer_size_kb") == text

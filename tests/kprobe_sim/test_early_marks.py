@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from kprobe_sim import SimulatedKernel
 from kprobe_sim.machine.clock import VirtualClock
 from kprobe_sim.tree.marks import mark, mark_raw
 
+from .recorded_on import recorded_on
 from .test_early_records import Hit, hits, opened, probed
 from .test_early_whole import OLD, recorded
 
@@ -33,7 +33,7 @@ def test_marks_beside_opens(series: str) -> None:
     """Of the longest 1,024 bytes were taken; 4.19 has a raw one too, of a number and eight letters."""
     text = recorded(series, "07_marker")
     clock = VirtualClock()
-    kernel = SimulatedKernel(series, cpus=2, clock=clock)
+    kernel = recorded_on(series, cpus=2, clock=clock)
     probed(kernel, series)
     sizes = []
     for hit, shown in marked(text):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from errno import EBUSY, ENODEV
+from errno import EBUSY, EINVAL, ENODEV
 
 import pytest
 
@@ -103,3 +103,47 @@ def test_the_refusal_of_a_system_call_is_a_long() -> None:
     kernel.tracefs.write("events/kprobes/e/enable", b"1")
     SimulatedWorkload(kernel).fadvise(-1, 0, 0)
     assert " arg1=0xfffffffffffffff7\n" in kernel.tracefs.read("trace").decode()
+
+
+def test_frame_pointers_pass_a_return_that_a_probe_replaced() -> None:
+    """As a guest of 4.19.108 showed: a function has no frame yet at its entry: who called isn't looked at."""
+    kernel = SimulatedKernel("4.19")
+    tracefs = kernel.tracefs
+    tracefs.write("kprobe_events", b"p:e ksys_fadvise64_64\nr:r ksys_fadvise64_64\np:after ksys_fadvise64_64+5\n")
+    tracefs.write("trace_options", b"stacktrace")
+    for event in ("e", "r", "after"):
+        tracefs.write(f"events/kprobes/{event}/enable", b"1")
+    chain = ["__x64_sys_fadvise64_64+0x1c", "do_syscall_64+0x51", "entry_SYSCALL_64_after_hwframe+0x44"]
+    kernel.call("ksys_fadvise64_64", task=Task(31, "workload"), stack=chain, returns=-9)
+    text = tracefs.read("trace").decode()
+    frames = [line.removeprefix(" => ") for line in text.splitlines() if line.startswith(" => ")]
+    above = ["do_syscall_64", "entry_SYSCALL_64_after_hwframe"]
+    assert frames == [*["ksys_fadvise64_64", *above] * 2, "[unknown/kretprobe'd]", *above]
+
+
+@pytest.mark.parametrize("definition", [b"p:u :0x2000", b"r:n/f :0x2000 $retval", b"p:u :0x10 %di", b"p:u :"])
+def test_a_uprobe_without_a_path(definition: bytes) -> None:
+    """As a guest of 4.19.108 refused it: the empty path is a directory, and the log says so."""
+    kernel = SimulatedKernel("4.19")
+    with pytest.raises(OSError, match="uprobe_events") as refusal:
+        kernel.tracefs.write("uprobe_events", definition)
+    assert (refusal.value.errno, kernel.probes.printed) == (
+        EINVAL,
+        ["trace_uprobe: Failed to parse address or file."],
+    )
+
+
+@pytest.mark.parametrize(("release", "is_known"), [("4.14", False), ("4.19", False), ("5.4", True)])
+def test_common_cpu_in_a_filter(release: str, is_known: bool) -> None:
+    tracefs = SimulatedKernel(release).tracefs
+    tracefs.write("kprobe_events", b"p:a do_sys_open")
+    path = "events/kprobes/a/filter"
+    if is_known:
+        tracefs.write(path, b"common_cpu > 256")
+        return
+    with pytest.raises(OSError, match="filter"):
+        tracefs.write(path, b"common_cpu > 256")
+    if release == "4.19":
+        said = b"common_cpu > 256\n           ^\nparse_error: Field not found\n\n"
+        assert tracefs.read(path) == said
+    tracefs.write(path, b"cpu > 1")

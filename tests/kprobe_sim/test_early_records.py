@@ -12,10 +12,12 @@ import pytest
 
 from kprobe_sim import SimulatedKernel, Task
 
+from .recorded_on import recorded_on
+
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 TEXTS = {series: FIXTURES / "text" / series for series in ("3.2", "3.13", "4.4", "4.19")}
-TEXTS |= {series: FIXTURES / "early" / series for series in ("4.9", "4.14", "5.4")}
-SERIES = ("3.2", "3.13", "4.4", "4.9", "4.14", "4.19", "5.4")
+TEXTS |= {series: FIXTURES / "early" / series for series in ("4.9", "4.14", "4.19.108", "5.4")}
+SERIES = ("3.2", "3.13", "4.4", "4.9", "4.14", "4.19", "4.19.108", "5.4")
 # a task's name is 16 wide, and may hold a newline, like a string
 RECORD = re.compile(
     rb"(?P<comm>.{16})-(?P<pid>\d+) +\[(?P<cpu>\d+)\] (?P<flags>[^ ]{4})? +(?P<s>\d+)\.(?P<us>\d+): "
@@ -76,7 +78,7 @@ def enable_only(kernel: SimulatedKernel, event: str, group: str = "kprobes") -> 
 @pytest.mark.parametrize("series", SERIES[1:])
 def test_offsets_and_many_functions(series: str) -> None:
     text = recorded(series, "11_offsets")
-    kernel = SimulatedKernel(series, cpus=1 if series == "4.9" else 2)
+    kernel = recorded_on(series, cpus=1 if series == "4.9" else 2)
     names = set()
     for hit in hits(text):
         place = re.match(rb"\((\w+)\+0x([0-9a-f]+)/", hit.rest)
@@ -99,7 +101,7 @@ def test_offsets_and_many_functions(series: str) -> None:
 @pytest.mark.parametrize("series", ["3.13", "4.4", "4.19"])
 def test_the_returns_that_werent_missed(series: str) -> None:
     text = recorded(series, "12_missed")
-    kernel = SimulatedKernel(series, cpus=1 if series == "4.9" else 2)
+    kernel = recorded_on(series, cpus=1 if series == "4.9" else 2)
     names = {hit.event for hit in hits(text)}
     for name in names:
         kernel.tracefs.write("kprobe_events", f"r:{name} schedule\n".encode())
@@ -113,7 +115,7 @@ def test_the_returns_that_werent_missed(series: str) -> None:
 
 def probed(kernel: SimulatedKernel, series: str) -> None:
     """Define ent and ret as they were for the recordings."""
-    kind = "x32" if series in ("4.9", "4.14", "4.19", "5.4") else "u32"
+    kind = "x32" if series in ("4.9", "4.14", "4.19", "4.19.108", "5.4") else "u32"
     kernel.tracefs.write("kprobe_events", f"p:ent do_sys_open dfd=%di:s32 s=+0(%si):string flags=%dx:{kind}\n".encode())
     kernel.tracefs.write("kprobe_events", b"r:ret do_sys_open ret=$retval:s32 raw=$retval\n")
 
@@ -142,9 +144,9 @@ def opens(kernel: SimulatedKernel, series: str, text: bytes, stacks: list[int] |
 @pytest.mark.parametrize("series", SERIES[1:])
 def test_names_with_newlines_and_control_characters(series: str) -> None:
     text = recorded(series, "17_comm_newline")
-    kernel = SimulatedKernel(series, cpus=1 if series == "4.9" else 2)
+    kernel = recorded_on(series, cpus=1 if series == "4.9" else 2)
     opens(kernel, series, text)
-    assert len(list(hits(text))) == (24 if series in ("4.9", "4.14", "5.4") else 12)
+    assert len(list(hits(text))) == (24 if series in ("4.9", "4.14", "4.19.108", "5.4") else 12)
     assert kernel.tracefs.read("trace") == text  # which is whole
 
 
@@ -153,7 +155,7 @@ def test_user_stacks(series: str) -> None:
     """A stack's record is some microseconds later than its event's: that time isn't compared."""
     text = recorded(series, "03_opt_userstacktrace")
     frames = [int(frame, 16) for frame in USER_STACK.findall(text)]
-    kernel = SimulatedKernel(series, cpus=1 if series == "4.9" else 2)
+    kernel = recorded_on(series, cpus=1 if series == "4.9" else 2)
     kernel.tracefs.write("trace_options", b"userstacktrace")
     opens(kernel, series, USER_STACK.sub(b"", text), frames)
 
@@ -168,7 +170,7 @@ def test_user_stacks(series: str) -> None:
 def test_binary_entries_but_for_ids(series: str) -> None:
     text = recorded(series, "03_opt_bin")
     form = re.compile(rb"(.{4})(.{4})(.{8})type: \d+\n", re.DOTALL)
-    kernel = SimulatedKernel(series, cpus=1 if series == "4.9" else 2)
+    kernel = recorded_on(series, cpus=1 if series == "4.9" else 2)
     kernel.tracefs.write("kprobe_events", b"p:ent do_sys_open\n")
     kernel.tracefs.write("trace_options", b"bin")
     kernel.tracefs.write("events/kprobes/ent/enable", b"1")

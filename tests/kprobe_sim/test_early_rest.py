@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_sim import SimulatedKernel
-
+from .recorded_on import recorded_on
 from .test_early_records import opens, shown
 
 EARLY = Path(__file__).parents[2] / "fixtures" / "early"
@@ -39,7 +38,7 @@ def test_how_many_there_are() -> None:
 @pytest.mark.parametrize(("series", "name"), TRACES)
 def test_lines_of_opens(series: str, name: str) -> None:
     text = (EARLY / series / f"{name}.trace").read_bytes()
-    kernel = SimulatedKernel(series, cpus=2)
+    kernel = recorded_on(series, cpus=2)
     for option in name.removeprefix("03_opt_").split(",") if name.startswith("03_opt_") else ():
         kernel.tracefs.write("trace_options", option.encode())
     opens(kernel, series, text)

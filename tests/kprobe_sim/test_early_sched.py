@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from kprobe_sim import SimulatedKernel
-
+from .recorded_on import recorded_on
 from .test_early_records import Hit, hits, opened, probed
 from .test_early_whole import OLD, recorded
 
@@ -53,7 +52,7 @@ def fields(hit: Hit, series: str) -> dict[str, int | bytes]:
 def test_the_scheduler_beside_opens(series: str) -> None:
     """Formats other than that of sched_switch are their source's; 3.2 has no event of execs."""
     text = recorded(series, "08_sched")
-    kernel = SimulatedKernel(series, cpus=2)
+    kernel = recorded_on(series, cpus=2)
     probed(kernel, series)
     for event in FORMS:
         if kernel.tracefs.exists(f"events/sched/{event}"):
@@ -74,7 +73,7 @@ def test_the_scheduler_beside_opens(series: str) -> None:
 @pytest.mark.parametrize("event", ["sched_wakeup", "sched_process_fork", "sched_process_exec"])
 def test_formats_by_source_are_those_that_4_9_and_4_14_were_recorded_with(event: str) -> None:
     formats = {
-        re.sub(rb"ID: \d+", b"", SimulatedKernel(series).tracefs.read(f"events/sched/{event}/format"))
+        re.sub(rb"ID: \d+", b"", recorded_on(series).tracefs.read(f"events/sched/{event}/format"))
         for series in ("4.4", "4.9", "4.14", "4.19")
     }
     assert len(formats) == 1

@@ -64,3 +64,25 @@ def test_the_log_has_a_histogram_without_its_first_word() -> None:
     head, command, caret, _ = kernel.tracefs.read("error_log").decode().split("\n")
     assert head.endswith("] hist:g:a: error: Couldn't find field")
     assert (command, caret) == ("  Command: keys=a:vals=b", f"{'':23}^")
+
+
+def test_4_19_knows_fewer_types_and_lists_the_newest_first() -> None:
+    """As a guest of 4.19.108 answered."""
+    tracefs = SimulatedKernel("4.19").tracefs
+    for line in (
+        b"q2 char c[16]; u64 b\n",
+        b"q7 char c[16];; u64 b\n",
+        b"e9 int f\n",
+        b"m-4 u64 a\n",
+        b"s:m7 u64 a\n",
+        b"n8 ;\n",
+        b"n1 char c[16]\n",
+    ):
+        tracefs.write("synthetic_events", line)
+    for line in (b"e13 gfp_t f\n", b"e11 bool f\n"):
+        with pytest.raises(OSError, match="synthetic_events") as refusal:
+            tracefs.write("synthetic_events", line)
+        assert refusal.value.errno == errno.EINVAL
+    assert tracefs.read("synthetic_events") == (
+        b"n1\tchar[16] c\nn8\t\ns:m7\tu64 a\nm-4\tu64 a\ne9\tint f\nq7\tchar[16]; c; u64 b\nq2\tchar[16] c; u64 b\n"
+    )

@@ -17,12 +17,14 @@ from kprobe_sim.machine.clock import TSC_KHZ
 
 from . import played
 from .played import Call
+from .recorded_on import recorded_on
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 TEXTS = {series: FIXTURES / "text" / series for series in ("3.2", "3.13", "4.4", "4.19")}
-TEXTS |= {series: FIXTURES / "early" / series for series in ("4.9", "4.14", "5.4")}
-SERIES = ("3.2", "3.13", "4.4", "4.9", "4.14", "4.19", "5.4")
+TEXTS |= {series: FIXTURES / "early" / series for series in ("4.9", "4.14", "4.19.108", "5.4")}
+SERIES = ("3.2", "3.13", "4.4", "4.9", "4.14", "4.19", "4.19.108", "5.4")
 FLAGS = {"3.2": "u32", "3.13": "u32", "4.4": "u32", "4.9": "x32", "4.14": "x32", "4.19": "x32", "5.4": "x32"}
+FLAGS["4.19.108"] = FLAGS["4.19"]  # a guest; 4.19 is another build of it
 HERE = "(?P<event>ent|ret): (?P<rest>.*)"
 FORMS = [
     re.compile(form.encode())
@@ -71,7 +73,7 @@ def replay(kernel: SimulatedKernel, text: bytes) -> None:
 
 
 def traced(series: str, options: list[str], clock: str = "local", *, tsc_khz: int = TSC_KHZ) -> SimulatedKernel:
-    kernel = SimulatedKernel(series, cpus=1 if series == "4.9" else 2, tsc_khz=tsc_khz)
+    kernel = recorded_on(series, cpus=1 if series == "4.9" else 2, tsc_khz=tsc_khz)
     kernel.tracefs.write(
         "kprobe_events", f"p:ent do_sys_open dfd=%di:s32 s=+0(%si):string flags=%dx:{FLAGS[series]}".encode()
     )
@@ -85,7 +87,7 @@ def traced(series: str, options: list[str], clock: str = "local", *, tsc_khz: in
 
 def plain(text: bytes) -> list[bytes]:
     text = re.sub(rb"(\] [.d])[Nnp]", rb"\1.", text)
-    text = re.sub(rb"^(.{16,20} \d[.d])N", rb"\1.", text, flags=re.MULTILINE)
+    text = re.sub(rb"^(.{16,20} \d[.d])[Nnp]", rb"\1.", text, flags=re.MULTILINE)
     return [
         re.sub(rb" CPU#\d \|", b" CPU#N |", line)
         for line in text.split(b"\n")
@@ -198,7 +200,7 @@ def test_stacks(options: str, series: str) -> None:
     ("series", "count"), [("3.2", 18), ("3.13", 18), ("4.4", 18), ("4.9", 24), ("4.14", 24), ("4.19", 24), ("5.4", 24)]
 )
 def test_the_formats_of_all_types(series: str, count: int) -> None:
-    kernel = SimulatedKernel(series, cpus=1 if series == "4.9" else 2)
+    kernel = recorded_on(series, cpus=1 if series == "4.9" else 2)
     kernel.tracefs.write("kprobe_events", (TEXTS[series] / "01_types.kprobe_events").read_bytes())
     assert kernel.tracefs.read("kprobe_events") == (TEXTS[series] / "01_types.kprobe_events").read_bytes()
     found = re.findall(rb"== (\S+)\n(.*?)(?=== |\Z)", (TEXTS[series] / "01_types.formats").read_bytes(), re.DOTALL)
@@ -212,7 +214,7 @@ def test_the_formats_of_all_types(series: str, count: int) -> None:
 def test_a_mark(series: str) -> None:
     text = recorded(series, "07_marker")
     line = next(line for line in text.splitlines() if line.endswith(b"tracing_mark_write: hello"))
-    kernel = SimulatedKernel(series, cpus=1 if series == "4.9" else 2)
+    kernel = recorded_on(series, cpus=1 if series == "4.9" else 2)
     kernel.tasks[1] = Task(1, "init")
     kernel.tracefs.write("trace_marker", b"hello")
     shown = kernel.tracefs.read("trace").splitlines()[-1]

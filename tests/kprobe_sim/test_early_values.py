@@ -13,6 +13,8 @@ import pytest
 
 from kprobe_sim import SimulatedKernel, Task
 
+from .recorded_on import recorded_on
+
 TEXTS = Path(__file__).parents[2] / "fixtures" / "text"
 SERIES = ("3.2", "3.13", "4.4", "4.19")
 LINE = re.compile(rb"( *(.{1,16}?)-(\d+) +\[(\d+)\] (?:\S{4} )?) +\d+\.\d+: (\w+): (.*)", re.DOTALL)
@@ -81,7 +83,7 @@ def test_values_of_all_types(series: str) -> None:
     text = (TEXTS / series / "01_types.trace").read_bytes()
     recorded = calls(text)
     assert len(recorded) == 2
-    kernel = SimulatedKernel(series, cpus=1 if series == "4.9" else 2)
+    kernel = recorded_on(series, cpus=1 if series == "4.9" else 2)
     for line in (TEXTS / series / "01_types.kprobe_events").read_bytes().splitlines(keepends=True):
         kernel.tracefs.write("kprobe_events", line)
     for system in ("kprobes", "g1"):

@@ -9,6 +9,7 @@ import pytest
 
 from kprobe_sim import SimulatedKernel
 
+from .recorded_on import recorded_on
 from .test_early_records import enable_only, hits, opens
 from .test_early_traces import calls, plain, replay, traced
 
@@ -31,7 +32,7 @@ def recorded(series: str, name: str) -> bytes:
 @pytest.mark.parametrize("tracer", ["", "function", "function_graph", "nop"])
 @pytest.mark.parametrize("series", OLD)
 def test_an_empty_trace(series: str, tracer: str) -> None:
-    kernel = SimulatedKernel(series, cpus=2)
+    kernel = recorded_on(series, cpus=2)
     if tracer:
         kernel.tracefs.write("set_ftrace_filter", b"do_sys_open")
         kernel.tracefs.write("current_tracer", tracer.encode())
@@ -84,7 +85,7 @@ def short(text: bytes) -> bytes:
 def test_long_lines_of_latency(series: str) -> None:
     """Times are relative to a start that isn't shown, and were rounded from nanoseconds: they agree to 1 us."""
     text = recorded(series, "03_opt_latency-format,verbose")
-    kernel = SimulatedKernel(series, cpus=2)
+    kernel = recorded_on(series, cpus=2)
     for option in ("latency-format", "verbose"):
         kernel.tracefs.write("trace_options", option.encode())
     opens(kernel, series, short(text))
@@ -123,7 +124,7 @@ def fill_rings(kernel: SimulatedKernel, beyond: int = 0) -> None:
     def fill(some: SimulatedKernel, cpu: int) -> None:
         some.call("do_sys_open", returns=0, caller="do_sys_open+0x1", cpu=cpu, at=1000, duration=0)
 
-    other = SimulatedKernel(kernel.profile.series, cpus=2)
+    other = recorded_on(kernel.profile.series, cpus=2)
     for one in (other, kernel):
         one.tracefs.write("buffer_size_kb", b"1")
     other.tracefs.write("kprobe_events", b"r:ret do_sys_open ret=$retval:s32 raw=$retval\n")
@@ -173,7 +174,7 @@ def test_an_instance(series: str) -> None:
 def test_events_of_probes_that_were_removed(series: str, name: str) -> None:
     """Their numbers count up from another one here."""
     text = recorded(series, name)
-    kernel = SimulatedKernel(series, cpus=2)
+    kernel = recorded_on(series, cpus=2)
     kinds = sorted({int(kind) for kind in re.findall(rb"Unknown type (\d+)", text)})
     for kind in kinds:
         kernel.tracefs.write("kprobe_events", b"p:k%d do_sys_open\n" % kind)

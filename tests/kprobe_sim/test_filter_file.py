@@ -95,7 +95,14 @@ def test_every_row_is_a_gate_and_every_gate_a_row() -> None:
 
 
 def test_gates_of_the_recorded_kernels() -> None:
-    general = {"negation", "bits", "generic_fields", "early_globs", "comm_patterns"}  # of all kernels since 4.4
+    general = {
+        "negation",
+        "bits",
+        "generic_fields",
+        "common_cpu",
+        "early_globs",
+        "comm_patterns",
+    }  # of all kernels since 4.4
 
     def known(version: tuple[int, int, int]) -> set[str]:
         return {name for name, value in filter_gates(version)._asdict().items() if value is True} - general
@@ -105,6 +112,7 @@ def test_gates_of_the_recorded_kernels() -> None:
     assert known((3, 2, 4)) == known((3, 13, 10)) == known((4, 4, 11)) == {"early_filters"}
     assert [filter_gates(version).bits for version in ((3, 2, 4), (3, 13, 10))] == [False, True]
     assert [filter_gates(version).negation for version in ((3, 13, 10), (4, 4, 11))] == [False, True]
+    assert [filter_gates(version).common_cpu for version in ((4, 19, 108), (5, 4, 273))] == [False, True]
     assert known((4, 19, 108)) == set()
     assert known((5, 10, 262)) == {"ustring"}
     assert known((6, 1, 190)) == {"ustring"} | bounded

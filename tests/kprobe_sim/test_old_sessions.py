@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pexpect
 import pytest
 
+from kprobe.backends import open_tracefs
 from kprobe.cli import main
 from kprobe.errors import NotABoundary, Refused
 from kprobe.tracer import Tracer
@@ -111,6 +112,30 @@ def test_it_leaves_nothing_where_only_all_probes_can_be_removed() -> None:
     assert trace.undo_failures == ()
 
 
+def test_both_probes_of_a_session_go_together_and_their_events_are_counted(capfd: pytest.CaptureFixture[str]) -> None:
+    """The lines of 2009 don't name their events."""
+    kernel = SimulatedKernel("2009")
+    command = ["-d", "1", "p:opened do_sys_open dfd=a0", "r:done do_sys_open rv"]
+    with Tracer(kernel.tracefs).trace(*command[2:]) as trace:
+        for _ in range(3):
+            kernel.call("do_sys_open", args=(-100, "/etc/hostname", 0), returns=3)
+        trace.stop()
+        assert len(list(trace)) == 6
+    assert (trace.undo_failures, lists(kernel)) == ((), (b"", []))
+    assert main(["--max-events", "3", command[2]], tracefs=open_tracefs("sim:2009")) == 0
+    out, said = capfd.readouterr()
+    assert (out.count("do_sys_open+0x0/0xd6: dfd="), said.splitlines()[-1]) == (3, "3 events, 0 lost, 0 missed")
+
+
+@pytest.mark.parametrize("definition", ["p:opened do_sys_open dfd=a0", "r:done do_sys_open rv"])
+def test_events_without_names_are_counted_in_text(definition: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["--timeout", "0.5", definition], tracefs=open_tracefs("sim:2009")) == 0
+    out, said = capfd.readouterr()
+    lines = [line for line in out.splitlines() if "do_sys_open" in line and "Tracing" not in line]
+    assert len(lines) > 3
+    assert said.splitlines()[-1] == f"{len(lines)} events, 0 lost, 0 missed"
+
+
 def test_it_leaves_the_probes_of_others_and_says_so(capfd: pytest.CaptureFixture[str]) -> None:
     kernel = SimulatedKernel("2009")
     kernel.tracefs.write("kprobe_events", b"p:theirs sys_open\n")
@@ -130,6 +155,12 @@ def test_it_leaves_the_probes_of_others_and_says_so(capfd: pytest.CaptureFixture
         ("2009", ["p:x do_sys_open at=$stack"], "$stack came later: this kernel has sa"),
         ("2009", ["p:x do_sys_open %si:u32"], "this kernel has no types: every value is an unsigned long"),
         ("5.10", ["p:x vfs_read dfd=a0"], "a0 was for the patch of 2009: write $arg1, which counts from 1"),
+        ("6.12", ["p:x vfs_read x=+0(a1):string"], "a1 was for the patch of 2009: write $arg2, which counts from 1"),
+        (
+            "3.13",
+            ["p:x do_sys_open x=+0(a1):string"],
+            "a1 was for the patch of 2009: write %si, its register on x86-64",
+        ),
         ("6.1", ["p:x vfs_read +8(a1)"], "a1 was for the patch of 2009: write $arg2, which counts from 1"),
         ("7.3", ["r:x vfs_read rv"], "rv was for the patch of 2009: write $retval"),
         ("6.12", ["p:x vfs_read s2"], "s2 was for the patch of 2009: write $stack2"),

@@ -108,6 +108,22 @@ def test_a_function_that_the_kernel_lacks() -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "tracer", "lacking"),
+    [
+        ("current_tracer", b"blk\n", "tracer blk (not in available_tracers)"),
+        ("instances/a/current_tracer", b"wakeup", "tracer wakeup (not in available_tracers)"),
+        ("current_tracer", b"nosuch", ""),
+    ],
+)
+def test_a_tracer_that_the_kernel_lacks(path: str, tracer: bytes, lacking: str) -> None:
+    tracefs = Pristine(open_tracefs("sim:4.19"))
+    tracefs.mkdir("instances/a")
+    with pytest.raises(OSError, match="current_tracer") as refusal:
+        tracefs.write(path, tracer)
+    assert named(refusal.value, absent(tracefs), tracefs) == lacking
+
+
+@pytest.mark.parametrize(
     ("definition", "lacking"),
     [
         ("p:a do_sys_open a=%di:symbol", "type symbol"),

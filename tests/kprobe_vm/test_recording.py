@@ -142,6 +142,12 @@ def test_kallsyms_is_sorted_and_leaves_out_what_comes_and_goes() -> None:
     ]
 
 
+def test_entry_code_that_no_name_finds_is_left_out() -> None:
+    """As 4.19.108 lists it last."""
+    text = "fffffe0000006000 t __entry_SYSCALL_64_trampoline\nffffffff81000000 t first\n"
+    assert parse_kallsyms(text) == [KallsymsEntry(BASE, "t", "first", "")]
+
+
 def test_the_blacklist_is_merged() -> None:
     text = (
         "0xffffffff81000020-0xffffffff81000030\tc\n0xffffffff81000000-0xffffffff81000010\ta\n"

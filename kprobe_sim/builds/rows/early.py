@@ -82,9 +82,10 @@ EARLY: tuple[Gate, ...] = (
     Gate("unreadable_string", ((START, "empty"), ((4, 3, 0), "fault")), "recorded traces 3.13 and 4.4: t_ustr"),
     Gate("common_padding", ((START, True), ((3, 3, 0), False)), "recorded formats 3.2 and 3.13"),
     Gate(
-        "empty_count_refused",
+        "trigger_blanks_kept",
         ((START, True), ((4, 9, 229), False), ((4, 10, 0), True), ((4, 20, 0), False)),
-        "triggers of 4.4, 4.9 (by backport), 4.14, 4.19, 5.4 and 5.10: 'traceon:'",
+        "triggers of 4.4, 4.9 (by backport), 4.14, 4.19, 5.4 and 5.10: 'traceon:'; "
+        "a guest of 4.19.108: 'traceon  if a0 > 4'",
     ),
     Gate(
         "hist_sym_offset",
@@ -156,6 +157,7 @@ EARLY: tuple[Gate, ...] = (
     ),
     since("printed_sources", (4, 14, 0), "definitions 4.9 and 4.14: the kernel's log"),
     Gate("insertion_said", ((START, True), ((4, 18, 0), False)), "definitions 4.14 and 4.19: the log of 'p:x jiffies'"),
+    since("notrace_checked", (4, 18, 0), "definitions 4.14 and 4.19: 'p:x memcpy', refused before all else"),
     Gate(
         "too_long_said",
         (
@@ -237,11 +239,19 @@ EARLY: tuple[Gate, ...] = (
         "parse_synth_field() of 5.4.273; guests: 's char c[]', 's bool b', '1x u64 v'",
     ),
     since("synthetic_fits_by_size", (5, 10, 0), "check_synth_field() of 5.4.273"),
+    Gate(
+        "synthetic_newest_first",
+        ((START, True), ((4, 20, 0), False)),
+        "a guest of 4.19.108: 'a u64 x', 'b u64 x'; dynamic events came with 5.0",
+    ),
+    since("synthetic_semicolon_kept", (5, 4, 0), "guests of 4.19.108 and 5.4.273: 's char c[16]; u64 b'"),
+    since("synthetic_gfp", (5, 4, 0), "guests of 4.19.108 and 5.4.273: 'e gfp_t f'"),
     Gate("synthetic_fields", ((START, 16), ((5, 10, 0), 64)), "SYNTH_FIELDS_MAX of 5.4.273 and 6.1"),
     Gate("synthetic_string", ((START, 32), ((5, 10, 0), 256)), "STR_VAR_LEN_MAX of 5.4.273 and 6.1"),
     Gate(
         "refused_variables_oops",
-        ((START, False), ((4, 17, 0), True), ((5, 10, 0), False)),
-        "a guest of 5.4.273: 'hist:keys=prev_pid:a=stacktrace' ends it, as 'x=nosuch' does; answers of 5.10",
+        ((START, False), ((5, 4, 0), True), ((5, 10, 0), False)),
+        "guests: 'hist:keys=prev_pid:a=stacktrace' ends 5.4.273, as 'x=nosuch' does, and 4.19.108 refuses both; "
+        "answers of 5.10",
     ),
 )

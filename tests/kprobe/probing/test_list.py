@@ -72,6 +72,17 @@ def test_kernels(series: str, capfd: Any) -> None:
     )
 
 
+@pytest.mark.parametrize("series", ["4.19", "5.4"])
+def test_synthetic_events(series: str, capfd: Any) -> None:
+    """4.19 has them in a file of their own only, where they have neither kind nor group."""
+    tracefs = SimulatedKernel(series).tracefs
+    tracefs.write("synthetic_events", b"wake u64 lat; pid_t pid\n")
+    tracefs.write("events/synthetic/wake/enable", b"1")
+    (event,), _ = listed(tracefs, capfd)
+    assert (event["event"], event["definition"]) == ("synthetic/wake", "s:synthetic/wake u64 lat; pid_t pid")
+    assert (event["enabled"], event["hits"]) == (["top level"], None)
+
+
 def test_events_of_one_text_have_their_hits_in_turn(capfd: Any) -> None:
     kernel = SimulatedKernel("6.12")
     kernel.tracefs.write("kprobe_events", b"p:both vfs_read\n")

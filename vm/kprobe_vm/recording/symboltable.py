@@ -31,6 +31,7 @@ from kprobe_vm.recording.instructions import Special, Text
 
 HIGH = 0xFFFF_FFFF_8000_0000
 LOW = 0x100_0000
+CPU_ENTRY = range(0xFFFF_FE00_0000_0000, 0xFFFF_FE80_0000_0000)  # where each processor's entry code is mapped
 CHUNK = 8192
 BLOCK = 128
 # What stands before a function's ftrace nop on kernels with IBT: ENDBR64, or what the kernel puts over needless ones.
@@ -60,7 +61,8 @@ class Module(NamedTuple):
 def parse_kallsyms(text: str) -> list[KallsymsEntry]:
     """Return the symbols sorted by address, aliases in the order given; those of BPF and of trampolines are left out.
 
-    They come and go while a kernel runs ([bpf], [__builtin__ftrace], [__builtin__kprobes]).
+    They come and go while a kernel runs ([bpf], [__builtin__ftrace], [__builtin__kprobes]); or no name finds them, such
+    as __entry_SYSCALL_64_trampoline, which 4.19.108 lists and whose probe it refuses with ENOENT.
     """
     entries = []
     for line in text.splitlines():
@@ -69,7 +71,9 @@ def parse_kallsyms(text: str) -> list[KallsymsEntry]:
         module = module.strip("[]")
         if module == "bpf" or module.startswith("__builtin__"):
             continue
-        entries.append(KallsymsEntry(int(place, 16), letter, name, module))
+        address = int(place, 16)
+        if address not in CPU_ENTRY:
+            entries.append(KallsymsEntry(address, letter, name, module))
     entries.sort(key=lambda entry: entry.address)
     return entries
 

@@ -81,6 +81,10 @@ class Oracle:
     def __init__(self, tracefs: Any) -> None:
         self._tracefs = tracefs
 
+    def is_there(self) -> bool:
+        """Return whether the kernel took its events."""
+        return all(self._tracefs.exists(f"events/zz_o/{name}/id") for name in ("in", "out"))
+
     def hits(self, paths: Sequence[Path]) -> tuple[Hit, ...]:
         """Return the hits since the last time; hits whose return was lost or not seen are left out."""
         ids = {name: int(self._tracefs.read(f"events/zz_o/{name}/id")) for name in ("in", "out")}

@@ -101,15 +101,17 @@ class Side:
         self._first_id = self._measure_id()
 
     def observe(self, operation: Observed) -> Observed:
-        """Do a call on a real kernel; return it with the hits that the oracle saw."""
+        """Do a call on a real kernel; return it with the hits that the oracle saw.
+
+        Without an oracle nothing is done: its function can't be probed, or the kernel has no arrays (before 4.20).
+        """
         if not hasattr(self.workload, "call"):  # a simulator in the kernel's place does no system calls
             return operation._replace(hits=())
+        oracle = Oracle(self.tracefs)
+        if not oracle.is_there():
+            return operation._replace(hits=())
         self.workload.call(operation.number, operation.arguments, operation.data)
-        try:
-            hits = Oracle(self.tracefs).hits(operation.paths)
-        except FileNotFoundError:  # there is no oracle: its function can't be probed
-            hits = ()
-        return operation._replace(hits=hits)
+        return operation._replace(hits=oracle.hits(operation.paths))
 
     def replay(self, operation: Observed) -> None:
         """Let a simulated kernel do what an oracle saw of another."""
