@@ -11,8 +11,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .backends import open_tracefs
-    from .definition import parse
     from .errors import (
         AlreadyExists,
         AmbiguousSymbol,
@@ -34,12 +32,14 @@ if TYPE_CHECKING:
     )
     from .figures.histogram import Histogram
     from .figures.latencies import Latencies, Latency
-    from .mounts import find_tracefs
-    from .probe import Place, Probe
-    from .session import Trace
     from .text import Event, Lost, Parser, StackTrace, Unparsed
-    from .tracefs import Handle, LocalTracefs, Stream, Tracefs
-    from .tracer import Tracer
+    from .tracefs.backends import open_tracefs
+    from .tracefs.mounts import find_tracefs
+    from .tracefs.tracefs import Handle, LocalTracefs, Stream, Tracefs
+    from .tracing.session import Trace
+    from .tracing.tracer import Tracer
+    from .words.definition import parse
+    from .words.probe import Place, Probe
 
 __all__ = [
     "AlreadyExists",
@@ -81,16 +81,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "backends": ("open_tracefs",),
-    "definition": ("parse",),
+    "tracefs.backends": ("open_tracefs",),
+    "words.definition": ("parse",),
     "figures.histogram": ("Histogram",),
     "figures.latencies": ("Latencies", "Latency"),
-    "probe": ("Place", "Probe"),
-    "mounts": ("find_tracefs",),
-    "session": ("Trace",),
+    "words.probe": ("Place", "Probe"),
+    "tracefs.mounts": ("find_tracefs",),
+    "tracing.session": ("Trace",),
     "text": ("Event", "Lost", "Parser", "StackTrace", "Unparsed"),
-    "tracefs": ("Handle", "LocalTracefs", "Stream", "Tracefs"),
-    "tracer": ("Tracer",),
+    "tracefs.tracefs": ("Handle", "LocalTracefs", "Stream", "Tracefs"),
+    "tracing.tracer": ("Tracer",),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 

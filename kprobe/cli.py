@@ -6,16 +6,16 @@ import gc
 import os
 import sys
 
-from .signals import Signalled, Signals  # the rest is imported once signals are handled
+from .command.signals import Signalled, Signals  # the rest is imported once signals are handled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .command.output import Output
     from .errors import KprobeError
-    from .options import CommandLine
-    from .output import Output
-    from .tracefs import Tracefs
+    from .tracefs.tracefs import Tracefs
+    from .words.options import CommandLine
 
 OK = 0
 REFUSED = 1
@@ -40,11 +40,11 @@ def main(argv: list[str] | None = None, *, tracefs: Tracefs | None = None) -> in
 
 
 def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
+    from .command.output import fill_standard_files, say
     from .errors import KprobeError
-    from .option_table import verb_of
-    from .options import UsageError, read_options
-    from .output import fill_standard_files, say
-    from .usage import help_text, usage
+    from .words.option_table import verb_of
+    from .words.options import UsageError, read_options
+    from .words.usage import help_text, usage
 
     if not fill_standard_files():
         say("ERROR: standard output is closed: there is nowhere to print to")
@@ -114,14 +114,14 @@ def _version() -> str:
 
 
 def _output() -> Output:
-    from .output import Output
+    from .command.output import Output
 
     return Output(sys.stdout.buffer, sys.stdout.encoding)
 
 
 def _run_into(request: CommandLine, tracefs: Tracefs | None, signals: Signals) -> int:
     """Run it with its output: a file is opened before anything else is."""
-    from .output import FileOutput
+    from .command.output import FileOutput
 
     try:
         opened = FileOutput(request.into) if request.into else _output()
@@ -138,7 +138,7 @@ def _run(request: CommandLine, output: Output, tracefs: Tracefs | None, signals:
     act = _act(request, output, signals)  # before anything is opened: a guest takes a while to boot
     if tracefs is not None:
         return act(tracefs)
-    from .backends import chosen
+    from .tracefs.backends import chosen
 
     spec = chosen(request.tracefs)
     try:
@@ -159,7 +159,7 @@ def _run(request: CommandLine, output: Output, tracefs: Tracefs | None, signals:
     except (KprobeError, OSError, Signalled):
         raise
     except Exception as error:  # the backend's own: there is no tracefs, or it has died with its machine
-        from .output import say
+        from .command.output import say
 
         say(f"ERROR: {spec}: {error}")
         return int(getattr(error, "exit_status", NO_TRACEFS))
@@ -167,7 +167,7 @@ def _run(request: CommandLine, output: Output, tracefs: Tracefs | None, signals:
 
 def _unopened(request: CommandLine, signals: Signals, error: KprobeError) -> int | None:
     """Return what a verb makes of a tracefs that can't be opened; None if that is an error to it."""
-    from .option_table import verb_of
+    from .words.option_table import verb_of
 
     verb = verb_of(request.verb) if request.verb else None
     if verb is None:
@@ -184,7 +184,7 @@ def _unopened(request: CommandLine, signals: Signals, error: KprobeError) -> int
 
 def _act(request: CommandLine, output: Output, signals: Signals) -> Callable[[Tracefs], int]:
     """Return what is to be done with the tracefs."""
-    from .option_table import verb_of
+    from .words.option_table import verb_of
 
     verb = verb_of(request.verb) if request.verb else None
     if verb is not None:
@@ -192,20 +192,20 @@ def _act(request: CommandLine, output: Output, signals: Signals) -> Callable[[Tr
 
         module = import_module(f".{verb.module}", __package__)
         return lambda tracefs: int(module.run(tracefs, output, signals, request))
-    from .definition import parse
-    from .naming import distinct
     from .running import trace
+    from .words.definition import parse
+    from .words.naming import distinct
 
     probes = distinct([parse(definition) for definition in request.definitions])
     return lambda tracefs: trace(tracefs, output, signals, request, probes)
 
 
 def _open(spec: str, *, is_last: bool) -> Tracefs:
-    from .backends import open_tracefs
+    from .tracefs.backends import open_tracefs
 
     if spec.partition(":")[0] == "local":
         return open_tracefs(spec)
-    from .output import Progress
+    from .command.output import Progress
 
     with Progress(f"opening {spec}"):
         if not is_last:
@@ -219,7 +219,7 @@ def _open(spec: str, *, is_last: bool) -> Tracefs:
 
 
 def _report(error: BaseException) -> None:
-    from .output import say
+    from .command.output import say
 
     say(f"ERROR: {_words(error) if isinstance(error, OSError) else error}")
     for note in getattr(error, "__notes__", ()):

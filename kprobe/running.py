@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from .output import say
-from .registration import profiled
+from .command.output import say
+from .events.registration import profiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .options import CommandLine
-    from .output import Output
-    from .probe import Probe
-    from .session import Trace
-    from .signals import Signals
-    from .tracefs import Tracefs
-    from .views import View
+    from .command.output import Output
+    from .command.signals import Signals
+    from .command.views import View
+    from .tracefs.tracefs import Tracefs
+    from .tracing.session import Trace
+    from .words.options import CommandLine
+    from .words.probe import Probe
 
 OK = 0
 INTERRUPT = 2  # SIGINT; the way to end a trace, so no failure
@@ -27,13 +27,13 @@ NAMED = 5  # so many events are named where tracing begins
 def trace(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine, probes: tuple[Probe, ...]) -> int:
     """Trace the probes as the command line asks, or show their formats; return the exit status."""
     from .errors import UndoFailed
-    from .tracer import Tracer
+    from .tracing.tracer import Tracer
 
     for probe in () if request.force else probes:
         if probe.kind in ("p", "r", "f") and not probe.place.is_pattern:
             _warn(probe, tracefs)
     if request.latency:
-        from .ends import both_ends
+        from .tracing.ends import both_ends
 
         probes = both_ends(probes)
     tracer = Tracer(tracefs)
@@ -77,7 +77,7 @@ def trace(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLi
 
 
 def _run(request: CommandLine, trace: Trace, output: Output) -> None:
-    from .views import view
+    from .command.views import view
 
     for notice in trace.notices:
         say(f"WARNING: {notice}")
@@ -188,7 +188,7 @@ def _play(trace: Trace) -> None:
 
 
 def _warn(probe: Probe, tracefs: Tracefs) -> None:
-    from . import symbols
+    from .answers import symbols
 
     doubt = symbols.doubt(probe.place, lambda: symbols.functions(tracefs), getattr(tracefs, "has_function", None))
     if doubt:

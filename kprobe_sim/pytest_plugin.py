@@ -38,7 +38,7 @@ import pytest
 if TYPE_CHECKING:
     from kprobe import Tracer
     from kprobe.readers.texts import TraceText
-    from kprobe.tracefs import Tracefs
+    from kprobe.tracefs.tracefs import Tracefs
 
     from .kernel.simulated import SimulatedKernel
     from .kernel.workload import Workload
@@ -114,8 +114,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     specs: list[str] = session.config.getoption("tracefs")
     if not specs or hasattr(session.config, "workerinput"):  # a worker's was looked at before
         return
-    from kprobe.backends import check_spec
     from kprobe.errors import UnknownBackend
+    from kprobe.tracefs.backends import check_spec
 
     for spec in specs:
         try:
@@ -172,7 +172,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, None, None]:
-    from kprobe.waiting import Limited
+    from kprobe.tracing.waiting import Limited
 
     with Limited(_limit(item)):
         yield
@@ -195,7 +195,7 @@ def tracefs_spec(tracefs_backend: Backend) -> str:
 @pytest.fixture(scope="session")
 def tracefs_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     """The backend of one spec, which is opened when a test needs it."""
-    from kprobe.backends import open_tracefs
+    from kprobe.tracefs.backends import open_tracefs
 
     from .testing.machines import Backend
 
@@ -282,7 +282,7 @@ def simulated_machine(fs: Any) -> Iterator[SimulatedKernel]:
 @pytest.fixture
 def workload(tracefs: Tracefs, tracefs_backend: Backend) -> Iterator[Workload]:
     """A task of the traced machine that opens files, forks … when the test says so; its name and pid are known."""
-    from kprobe.installed import find
+    from kprobe.tracefs.installed import find
 
     found = find("kprobe.workload", _kind(tracefs_backend.spec))
     if found is None:
@@ -314,7 +314,7 @@ def _told(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> It
     owner = values.get("sys_kernel_tracing") or values.get("simulated_machine")
     tracefs = values.get("tracefs") if owner is None else owner.tracefs
     if isinstance(excinfo.value, OSError) and tracefs is not None:
-        from kprobe.refusal import words
+        from kprobe.events.refusal import words
 
         with contextlib.suppress(Exception):  # the machine may have died of it
             noted(excinfo, tracefs, words)

@@ -25,11 +25,11 @@ from typing import NamedTuple
 import pytest
 
 from kprobe.check.command import HELP as CHECK
-from kprobe.definition import parse
-from kprobe.options import read_options
 from kprobe.parsing.command import HELP as PARSE
 from kprobe.readers.command import HELP as TEST_PARSER
-from kprobe.usage import help_text
+from kprobe.words.definition import parse
+from kprobe.words.options import read_options
+from kprobe.words.usage import help_text
 from kprobe_sim.builds.profile import newest
 
 ROOT = Path(__file__).parent.parent

@@ -22,7 +22,7 @@ from kprobe.check import Answer, Report, Statement, check, statements
 from kprobe.check.answers import Asked
 from kprobe.check.formats import markdown
 from kprobe.check.meanings import remarks
-from kprobe.kernels import chosen
+from kprobe.tracefs.kernels import chosen
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "check-table.md"

@@ -7,21 +7,21 @@ from contextlib import ExitStack
 from functools import partial
 from typing import NamedTuple
 
+from kprobe.answers.denial import denied
+from kprobe.answers.dialect import has_groups
+from kprobe.answers.errorlog import LoggedError, parse_error_log, parse_filter_error, read_log
+from kprobe.answers.listing import Line, delete, read_lines
 from kprobe.check.statements import DEFINITION, FILTER, Statement
-from kprobe.denial import denied
-from kprobe.dialect import has_groups
-from kprobe.errorlog import LoggedError, parse_error_log, parse_filter_error, read_log
 from kprobe.errors import Unsupported
-from kprobe.instance import open_instance
-from kprobe.listing import Line, delete, read_lines
-from kprobe.probe import GROUP
 from kprobe.text.format import FormatField, parse_format
-from kprobe.undo import Undo
+from kprobe.undo.instance import open_instance
+from kprobe.undo.undo import Undo
+from kprobe.words.probe import GROUP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.owners import Owner
-    from kprobe.tracefs import Tracefs
+    from kprobe.tracefs.tracefs import Tracefs
+    from kprobe.undo.owners import Owner
 
 LIST = "dynamic_events"
 OLD_LISTS = ("kprobe_events", "uprobe_events")  # what there is in its place before Linux 5.0

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kprobe.backends import open_tracefs
 from kprobe.check import lists, meanings
 from kprobe.check.answers import Answer, Asked
 from kprobe.check.statements import Position, Statement, linked
 from kprobe.check.suggestions import Suggestion, Trial
 from kprobe.errors import KprobeError
-from kprobe.kernels import ALL, Kernel, chosen
-from kprobe.owners import this_process
+from kprobe.tracefs.backends import open_tracefs
+from kprobe.tracefs.kernels import ALL, Kernel, chosen
+from kprobe.undo.owners import this_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def check(
     """Put definitions, filters and triggers to kernels, and return what each makes of each.
 
     A text is a line of a list (see `lists`); statements come from `sources.statements`.  Kernels are words as
-    `kprobe.kernels.chosen` takes them, or values of that module, and should be in order of age.  With `suggest` a
-    statement that isn't taken everywhere as it is meant gets, if there is one, a text that all kernels take.
+    `kprobe.tracefs.kernels.chosen` takes them, or values of that module, and should be in order of age.  With
+    `suggest`, a statement that isn't taken everywhere as it is meant gets, if there is one, a text that all take.
 
     Raise `UnknownKernel`, `NoKernel`, and `KprobeError` where a kernel doesn't permit to be asked.
     """

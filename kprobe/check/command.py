@@ -10,18 +10,18 @@ from kprobe.check.lists import begins_statement, statement
 from kprobe.check.sarif import as_sarif
 from kprobe.check.sources import FORMS, LONGEST, BadSource, statements
 from kprobe.check.statements import Position, Statement, linked
+from kprobe.command.output import say
 from kprobe.errors import KprobeError
-from kprobe.kernels import ALL, UnknownKernel, chosen
-from kprobe.options import UsageError
-from kprobe.output import say
-from kprobe.verb_options import HELP_WORDS, usage_error, verb_options
+from kprobe.tracefs.kernels import ALL, UnknownKernel, chosen
+from kprobe.words.options import UsageError
+from kprobe.words.verb_options import HELP_WORDS, usage_error, verb_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kprobe.output import Output
-    from kprobe.signals import Signals
+    from kprobe.command.output import Output
+    from kprobe.command.signals import Signals
 
 TAKEN, REFUSED, NOT_CHECKED = 0, 1, 2  # exit status
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from kprobe.answers.symbols import SUCCESSORS
 from kprobe.check.statements import DEFINITION
-from kprobe.symbols import SUCCESSORS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

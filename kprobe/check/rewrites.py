@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from kprobe.answers.symbols import successors
 from kprobe.check.meanings import REGISTERS, WRAPPERS, spot, taken_for_arguments
 from kprobe.check.statements import DEFINITION, FILTER, Statement
-from kprobe.symbols import successors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -125,7 +125,7 @@ def _first(words: list[Word]) -> str:
 
 def _traced(words: tuple[Word, ...], source: str) -> list[Statement]:
     """Return what a command `kprobe` asks for; nothing if its options make no sense."""
-    from kprobe.options import UsageError, read_options
+    from kprobe.words.options import UsageError, read_options
 
     try:
         request = read_options([word.text for word in words[1:]])

@@ -61,8 +61,8 @@ def definition(text: str, position: Position, *, file: str = "", is_short: bool 
     With `is_short` what the command `kprobe` takes and no kernel does, `p:vfs_read`, is what that command writes.
     """
     if is_short and not file and _SHORT.match(text):
-        from kprobe.definition import parse
         from kprobe.errors import DefinitionError
+        from kprobe.words.definition import parse
 
         with suppress(DefinitionError):
             text = str(parse(text))

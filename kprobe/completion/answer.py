@@ -14,14 +14,14 @@ from argcomplete.finders import CompletionFinder
 from argcomplete.lexers import split_line
 
 from kprobe.completion import sources, words
-from kprobe.option_table import TRACE, TRACES, VERBS, options_of, verb_of
+from kprobe.words.option_table import TRACE, TRACES, VERBS, options_of, verb_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from kprobe.option_table import Option
+    from kprobe.words.option_table import Option
 
 
 class Finder(CompletionFinder):

@@ -6,8 +6,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kprobe.output import Output
-    from kprobe.signals import Signals
+    from kprobe.command.output import Output
+    from kprobe.command.signals import Signals
 
 SHELLS = ("bash", "zsh", "fish")
 COMMANDS = ("kprobe", "kprobe-sim", "kprobe-vm")
@@ -38,7 +38,7 @@ this machine.  No guest is booted: vm:6.12 is completed by what is recorded of t
 
 def main(words: Sequence[str], output: Output, signals: Signals) -> int:
     """Run the verb and return the exit status."""
-    from kprobe.output import say
+    from kprobe.command.output import say
 
     if any(word in ("-h", "--help") for word in words):
         output.write(HELP.encode(), lambda: bool(signals.received))

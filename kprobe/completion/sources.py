@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from kprobe.backends import chosen, open_tracefs
+from kprobe.tracefs.backends import chosen, open_tracefs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.tracefs import Tracefs
+    from kprobe.tracefs.tracefs import Tracefs
 
 FUNCTIONS = "available_filter_functions"
 
@@ -22,8 +22,8 @@ def specs(prefix: str) -> dict[str, str]:
         except OSError:
             return {}
         return {f"local:{os.path.join(directory, name)}/": "" for name in names}
-    from kprobe.installed import names as backends
-    from kprobe.kernels import kernels
+    from kprobe.tracefs.installed import names as backends
+    from kprobe.tracefs.kernels import kernels
 
     found = {"local": "this machine's own", "local:": "a directory of this machine"}
     for kernel in kernels():
@@ -36,7 +36,7 @@ def specs(prefix: str) -> dict[str, str]:
 
 def kernels(prefix: str) -> list[str]:
     """Return the lists of kernels that continue a list with commas between them."""
-    from kprobe.kernels import kernels as known
+    from kprobe.tracefs.kernels import kernels as known
 
     before = prefix[: prefix.rfind(",") + 1]
     return [before + name for name in ("all", *(kernel.name for kernel in known()))]

@@ -4,7 +4,7 @@
     for entry in entries(kernels=["6.*"], scenarios=["02_comms"]):
         entry.text, entry.truth(), entry.formats, entry.definitions, entry.about
 
-Uses nothing but `kprobe.installed`.  Start with `entry`, then `corpora`.
+Uses nothing but `kprobe.tracefs.installed`.  Start with `entry`, then `corpora`.
 """
 
 from kprobe.corpus.corpora import Corpus, corpora, entries

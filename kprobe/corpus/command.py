@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from kprobe.command.output import say
 from kprobe.corpus.corpora import corpora, entries
 from kprobe.corpus.entry import CorpusError
-from kprobe.options import UsageError
-from kprobe.output import say
-from kprobe.verb_options import HELP_WORDS, usage_error, verb_options
+from kprobe.words.options import UsageError
+from kprobe.words.verb_options import HELP_WORDS, usage_error, verb_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from kprobe.command.output import Output
+    from kprobe.command.signals import Signals
     from kprobe.corpus.entry import Entry
-    from kprobe.output import Output
-    from kprobe.signals import Signals
 
 DONE, FAILED, USAGE_ERROR = 0, 1, 2  # exit status
 

@@ -8,7 +8,7 @@ import zlib
 
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
 from kprobe.errors import NotPermitted, TracefsMissing
-from kprobe.mounts import DEBUGFS, EMPTY, TRACEFS
+from kprobe.tracefs.mounts import DEBUGFS, EMPTY, TRACEFS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from kprobe.errors import NotPermitted, TracefsMissing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.options import CommandLine
-    from kprobe.output import Output
-    from kprobe.signals import Signals
-    from kprobe.tracefs import Tracefs
+    from kprobe.command.output import Output
+    from kprobe.command.signals import Signals
+    from kprobe.tracefs.tracefs import Tracefs
+    from kprobe.words.options import CommandLine
 
 OK, STOPPED = 0, 1
 

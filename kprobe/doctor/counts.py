@@ -9,9 +9,9 @@ from kprobe.probing.hits import FILES, profiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.definition import Probe
     from kprobe.probing.hits import Hits
-    from kprobe.tracefs import Tracefs
+    from kprobe.tracefs.tracefs import Tracefs
+    from kprobe.words.definition import Probe
 
 
 def hits_of(tracefs: Tracefs, probe: Probe) -> Hits | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from kprobe.dialect import switch
+from kprobe.answers.dialect import switch
+from kprobe.answers.listing import Line
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
 from kprobe.doctor.places import called
 from kprobe.errors import KprobeError
-from kprobe.listing import Line
 from kprobe.probing.events import OTHER, TOP, Overview
 
 TYPE_CHECKING = False

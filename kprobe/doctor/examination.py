@@ -12,17 +12,17 @@ from kprobe.doctor.machine import machine_of
 from kprobe.doctor.others import of_others
 from kprobe.doctor.places import of_places
 from kprobe.errors import NotPermitted
-from kprobe.processes import PROC
+from kprobe.undo.processes import PROC
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kprobe.definition import Probe
     from kprobe.doctor.diagnosis import Diagnosis
     from kprobe.doctor.machine import Machine
     from kprobe.errors import TracefsMissing
-    from kprobe.tracefs import Tracefs
+    from kprobe.tracefs.tracefs import Tracefs
+    from kprobe.words.definition import Probe
 
 OUTSIDE = "what is outside of the tracefs: lockdown, switches of kprobes and ftrace, modules, who reads trace_pipe"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 
-from kprobe.instance import ROOM
-from kprobe.undo import full
+from kprobe.undo.instance import ROOM
+from kprobe.undo.undo import full
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kprobe.doctor.machine import Machine
-    from kprobe.tracefs import Tracefs
+    from kprobe.tracefs.tracefs import Tracefs
 
 ABSENT = (errno.ENOENT, errno.ENODEV, errno.ENOTDIR)
 DEBUGFS = "/sys/kernel/debug"

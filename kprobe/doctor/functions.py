@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from kprobe.definition import KINDS, parse
+from kprobe.answers.symbols import LIST, successors, suggest
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
 from kprobe.errors import DefinitionError
 from kprobe.probing.functions import BLACKLIST, DOUBT, NO, FunctionList
 from kprobe.probing.prototypes import BTF, prototypes
-from kprobe.symbols import LIST, successors, suggest
+from kprobe.words.definition import KINDS, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kprobe.definition import Probe
     from kprobe.doctor.facts import Facts
     from kprobe.probing.functions import KernelFunction
-    from kprobe.tracefs import Tracefs
+    from kprobe.tracefs.tracefs import Tracefs
+    from kprobe.words.definition import Probe
 
 WRAPPERS = ("__x64_sys_", "__ia32_sys_", "__arm64_sys_")
 ARGUMENTS = ("$arg", "%di", "%si", "%dx", "%cx", "%r8", "%r9")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kprobe.doctor.access import NO_KERNEL, config
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
-from kprobe.probe import KPROBES as PATH
+from kprobe.words.probe import KPROBES as PATH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import os
 
-from kprobe.mounts import is_tracefs
+from kprobe.tracefs.mounts import is_tracefs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kprobe.tracefs import Tracefs
+    from kprobe.tracefs.tracefs import Tracefs
 
 
 class Machine:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kprobe.doctor.access import FIRST_PID_NAMESPACE
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
-from kprobe.instance import ROOM
-from kprobe.owners import read_session
 from kprobe.probing.events import TOP
+from kprobe.undo.instance import ROOM
+from kprobe.undo.owners import read_session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kprobe.answers.symbols import successors
 from kprobe.doctor.counts import hits_of
 from kprobe.doctor.facts import Facts
 from kprobe.doctor.functions import ARGUMENTS, ON_FUNCTIONS, TRACEITER, WRAPPERS, never, no_tracepoint
@@ -10,18 +11,17 @@ from kprobe.doctor.machine import machine_of
 from kprobe.doctor.places import recorded, recording
 from kprobe.errors import NoSuchProcess
 from kprobe.probing.hits import FILES
-from kprobe.processes import PROC, check_thread, threads
-from kprobe.symbols import successors
+from kprobe.undo.processes import PROC, check_thread, threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kprobe.definition import Probe
     from kprobe.doctor.diagnosis import Diagnosis
     from kprobe.doctor.machine import Machine
-    from kprobe.session import Trace
-    from kprobe.tracefs import Tracefs
+    from kprobe.tracefs.tracefs import Tracefs
+    from kprobe.tracing.session import Trace
+    from kprobe.words.definition import Probe
 
 NAMED = 3  # functions of many
 
@@ -139,7 +139,7 @@ def _has(tracefs: Tracefs, name: str) -> bool:
     has = getattr(tracefs, "has_function", None)
     if has is not None:
         return bool(has(name))
-    from kprobe.symbols import functions
+    from kprobe.answers.symbols import functions
 
     return name in (functions(tracefs) or ())
 

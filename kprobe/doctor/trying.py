@@ -10,15 +10,15 @@ from kprobe.doctor.machine import Machine
 from kprobe.doctor.places import recorded
 from kprobe.errors import KprobeError, Refused
 from kprobe.probing.hits import FILES
-from kprobe.tracer import Tracer
+from kprobe.tracing.tracer import Tracer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kprobe.definition import Probe
-    from kprobe.session import Trace
-    from kprobe.tracefs import Tracefs
+    from kprobe.tracefs.tracefs import Tracefs
+    from kprobe.tracing.session import Trace
+    from kprobe.words.definition import Probe
 
 
 def try_probe(

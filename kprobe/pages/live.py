@@ -16,7 +16,7 @@ from kprobe.pages.tasks import Tasks, tgids
 from kprobe.text.records import Clock, Record
 
 if TYPE_CHECKING:
-    from kprobe.tracefs import Handle, Stream, Tracefs
+    from kprobe.tracefs.tracefs import Handle, Stream, Tracefs
 
 # Clocks that don't count nanoseconds (kernel/trace/trace.c: trace_clocks).
 COUNTS: Final = frozenset({"counter", "uptime", "x86-tsc", "ppc-tb"})

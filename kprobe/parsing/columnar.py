@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from kprobe.output import Progress, say
+from kprobe.command.output import Progress, say
 from kprobe.parsing.source import GZIP, TRACE_DAT, ZSTD, NotText, Source
 
 TYPE_CHECKING = False
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from kprobe.command.signals import Signals
     from kprobe.parsing.schema import Schema
-    from kprobe.signals import Signals
 
 MISSING = "needs pyarrow, which isn't installed ({}): pip install pyarrow, or take --format ndjson or csv"
 DONE, FAILED, USAGE_ERROR = 0, 1, 2

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from kprobe.command.output import say
 from kprobe.figures.shape import SHAPES, Counts, title
-from kprobe.options import UsageError
-from kprobe.output import say
 from kprobe.parsing.reading import read
 from kprobe.parsing.schema import BadSchema, Schema
 from kprobe.parsing.source import NotText
 from kprobe.text import Header
-from kprobe.verb_options import HELP_WORDS, usage_error, verb_options
+from kprobe.words.options import UsageError
+from kprobe.words.verb_options import HELP_WORDS, usage_error, verb_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.output import Output
-    from kprobe.signals import Signals
+    from kprobe.command.output import Output
+    from kprobe.command.signals import Signals
     from kprobe.text import Record
 
 DONE, UNREAD, USAGE_ERROR = 0, 1, 2  # exit status

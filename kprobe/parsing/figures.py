@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from kprobe.command.output import say
+from kprobe.command.signals import Signalled
+from kprobe.command.terminal import width
 from kprobe.figures.shape import Counts, encoded
-from kprobe.output import say
 from kprobe.parsing.perfetto import Perfetto
 from kprobe.parsing.reading import read
 from kprobe.parsing.source import NotText
-from kprobe.signals import Signalled
-from kprobe.terminal import width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kprobe.command.output import Output
     from kprobe.figures.figure import Figure
-    from kprobe.output import Output
     from kprobe.parsing.schema import Schema
     from kprobe.text import Record
 

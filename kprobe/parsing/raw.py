@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from kprobe.command.output import say
 from kprobe.figures.shape import Counts, text
-from kprobe.output import say
 from kprobe.text import Header
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.options import CommandLine
-    from kprobe.session import Trace
+    from kprobe.tracing.session import Trace
+    from kprobe.words.options import CommandLine
 
 
 class RawView:

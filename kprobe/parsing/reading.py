@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kprobe.output import say
+from kprobe.command.output import say
 from kprobe.parsing.source import NotText, Source
 from kprobe.text import Count, Parser, stated
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 
-from kprobe.definition import parse
+from kprobe.command.output import say
 from kprobe.errors import DefinitionError, Refused, Unsupported
-from kprobe.output import say
 from kprobe.probing.definitions import Offers, entry, leaving, value_of
 from kprobe.probing.prototypes import known
-from kprobe.tracer import Tracer
+from kprobe.tracing.tracer import Tracer
+from kprobe.words.definition import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.options import CommandLine
-    from kprobe.output import Output
-    from kprobe.signals import Signals
-    from kprobe.tracefs import Tracefs
+    from kprobe.command.output import Output
+    from kprobe.command.signals import Signals
+    from kprobe.tracefs.tracefs import Tracefs
+    from kprobe.words.options import CommandLine
 
 OK, REFUSED = 0, 1
 MACHINE = "x86_64"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from kprobe.probe import NAME_MAX
 from kprobe.probing.members import members
 from kprobe.probing.prototype import REGISTERS, register
+from kprobe.words.probe import NAME_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.probe import Place
     from kprobe.probing.prototype import CType, Prototype
     from kprobe.probing.prototypes import Follow
+    from kprobe.words.probe import Place
 
 ARGUMENT_MAX = 31  # MAX_ARG_NAME_LEN is 32 with the NUL
 SIZES = (1, 2, 4, 8)  # bytes of the kernel's types

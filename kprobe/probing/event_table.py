@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from kprobe.output import say
+from kprobe.command.output import say
 from kprobe.probing.events import ALIVE, DEAD, OTHER, Overview
 from kprobe.probing.table import table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.options import CommandLine
-    from kprobe.output import Output
+    from kprobe.command.output import Output
+    from kprobe.command.signals import Signals
     from kprobe.probing.events import DynamicEvent
-    from kprobe.signals import Signals
-    from kprobe.tracefs import Tracefs
+    from kprobe.tracefs.tracefs import Tracefs
+    from kprobe.words.options import CommandLine
 
 OK = 0
 HEAD = ("EVENT", "OWNER", "ENABLED", "HITS", "MISSED", "DEFINITION")

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import errno
 
-from kprobe import leftovers, markers
-from kprobe.denial import denied
-from kprobe.dialect import switch
+from kprobe.answers.denial import denied
+from kprobe.answers.dialect import switch
+from kprobe.answers.listing import Line, read_lines
 from kprobe.errors import KprobeError, Unsupported
-from kprobe.instance import ROOM
-from kprobe.listing import Line, read_lines
-from kprobe.owners import read_session
 from kprobe.probing.hits import FILES, profiled
-from kprobe.processes import PROC
+from kprobe.undo import leftovers, markers
+from kprobe.undo.instance import ROOM
+from kprobe.undo.owners import read_session
+from kprobe.undo.processes import PROC
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.leftovers import Leftover
     from kprobe.probing.hits import Hits
-    from kprobe.tracefs import Tracefs
+    from kprobe.tracefs.tracefs import Tracefs
+    from kprobe.undo.leftovers import Leftover
 
 ALL = "dynamic_events"  # since Linux 5.0
 SYNTHETIC = "synthetic_events"  # since Linux 4.17

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from kprobe.command.output import say
 from kprobe.errors import DefinitionError
-from kprobe.output import say
 from kprobe.probing.functions import NO, FunctionList
 from kprobe.probing.prototype import register
 from kprobe.probing.prototypes import prototypes
 from kprobe.probing.table import table
-from kprobe.tracer import Tracer
+from kprobe.tracing.tracer import Tracer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.options import CommandLine
-    from kprobe.output import Output
+    from kprobe.command.output import Output
+    from kprobe.command.signals import Signals
     from kprobe.probing.prototype import Prototype
-    from kprobe.signals import Signals
-    from kprobe.tracefs import Tracefs
+    from kprobe.tracefs.tracefs import Tracefs
+    from kprobe.words.options import CommandLine
 
 OK, NONE = 0, 1
 HEAD = ("FUNCTION", "PROBE", "ADDRESS", "MODULE", "PROTOTYPE")

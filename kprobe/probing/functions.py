@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from fnmatch import translate
 
+from kprobe.answers.symbols import LIST, suggest
 from kprobe.errors import KprobeError, NotPermitted, Refused
-from kprobe.symbols import LIST, suggest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kprobe.tracefs import Tracefs
+    from kprobe.tracefs.tracefs import Tracefs
 
 TEXT = "tTwW"  # letters of functions in kallsyms
 GLOB = "*?["

@@ -6,13 +6,13 @@ Source: kernel 6.12, probes_profile_seq_show() in trace_kprobe.c and in trace_up
 
 from __future__ import annotations
 
-from kprobe.listing import read_lines
+from kprobe.answers.listing import read_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kprobe.listing import Line
+    from kprobe.answers.listing import Line
 
 FILES = {"kprobe_events": "kprobe_profile", "uprobe_events": "uprobe_profile"}
 TRIES = 3

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kprobe.tracefs import Tracefs
+    from kprobe.tracefs.tracefs import Tracefs
 
     Told = tuple[str, str, int, bool]  # a type, as a backend tells it
     # of a function, the number of a parameter from 0 on, and a path a.b.c: bytes from each pointer on, and the type

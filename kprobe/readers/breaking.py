@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from kprobe.corpus.writing import made, write
 from kprobe.errors import KprobeError
-from kprobe.installed import find as installed
 from kprobe.readers.case import PLAINEST, Case
 from kprobe.readers.rules import Rule, rules
 from kprobe.readers.testing import Reader, Result, settled, variables
+from kprobe.tracefs.installed import find as installed
 
 GROUP = "kprobe.scenarios"
 EXAMPLES = 25  # of one rule that are tried, unless one fools the parser: then as many as make it shorter

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import time
 
+from kprobe.command.output import say
 from kprobe.corpus import CorpusError, Entry, entries
 from kprobe.corpus.entry import DAT, TEXT
 from kprobe.errors import KprobeError
-from kprobe.options import UsageError
-from kprobe.output import say
 from kprobe.readers import tables
 from kprobe.readers.running import NotStarted
 from kprobe.readers.tally import as_dict, tally
 from kprobe.readers.testing import Reader, ask_all
-from kprobe.verb_options import HELP_WORDS, usage_error, verb_options
+from kprobe.words.options import UsageError
+from kprobe.words.verb_options import HELP_WORDS, usage_error, verb_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.output import Output
-    from kprobe.signals import Signals
+    from kprobe.command.output import Output
+    from kprobe.command.signals import Signals
 
 WELL, MISREAD, NOT_TESTED = 0, 1, 2  # exit status
 
@@ -116,9 +116,9 @@ def _tested(demand: _Demand) -> tuple[int, str]:
 
 
 def _searched(demand: _Demand) -> tuple[int, str]:
-    from kprobe.kernels import ALL, chosen
     from kprobe.readers import findings
     from kprobe.readers.breaking import confirm, renderer, search
+    from kprobe.tracefs.kernels import ALL, chosen
 
     kernels = [kernel.spec.removeprefix("sim:") for kernel in chosen(",".join(demand.lists["--kernels"]) or ALL)]
     if demand.confirm:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 import time
 
-from kprobe.ends import functions
+from kprobe.command.output import say
+from kprobe.command.terminal import width
 from kprobe.errors import NoSuchField
 from kprobe.figures.frequencies import WORDS
 from kprobe.figures.options import figure_of
 from kprobe.figures.shape import encoded
-from kprobe.output import say
-from kprobe.terminal import width
+from kprobe.tracing.ends import functions
 from kprobe.watching.records import Records
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kprobe.figures.figure import Figure
-    from kprobe.options import CommandLine
-    from kprobe.session import Trace
+    from kprobe.tracing.session import Trace
+    from kprobe.words.options import CommandLine
 
 TICK = 0.1
 _FIELD = re.compile(r"\tfield:[^;]*?\b(\w+)(?:\[\d*\])?;")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from kprobe.command.output import say
 from kprobe.errors import Refused, UndoFailed
 from kprobe.figures.shape import csv_line, encoded, ndjson, title
-from kprobe.output import say
 from kprobe.watching.records import Records
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.options import CommandLine
-    from kprobe.session import Trace
+    from kprobe.tracing.session import Trace
+    from kprobe.words.options import CommandLine
 
 
 class LinesView:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from kprobe.command.output import say
 from kprobe.figures.shape import Counts
-from kprobe.output import say
 from kprobe.text import Event, Header, Parser, StackTrace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.session import Trace
     from kprobe.text import Record
+    from kprobe.tracing.session import Trace
 
 
 class Records:

@@ -6,22 +6,22 @@ import sys
 import time
 from importlib.util import find_spec
 
+from kprobe.command.output import say
 from kprobe.figures.rates import Rates, text
-from kprobe.output import say
-from kprobe.trace_words import definitions_and_filter
-from kprobe.tracer import Tracer
+from kprobe.tracing.tracer import Tracer
 from kprobe.watching.records import Records
+from kprobe.words.trace_words import definitions_and_filter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from kprobe.command.output import Output
+    from kprobe.command.signals import Signals
     from kprobe.figures.rates import Look
-    from kprobe.options import CommandLine
-    from kprobe.output import Output
-    from kprobe.session import Trace
-    from kprobe.signals import Signals
-    from kprobe.tracefs import Tracefs
+    from kprobe.tracefs.tracefs import Tracefs
+    from kprobe.tracing.session import Trace
+    from kprobe.words.options import CommandLine
 
 OK, USAGE_ERROR = 0, 2
 INTERRUPT = 2  # SIGINT; the way to end it

@@ -10,7 +10,7 @@ import pytest
 from kprobe.check import Statement, statements
 from kprobe.check.answers import Asked
 from kprobe.check.meanings import remarks
-from kprobe.owners import Owner
+from kprobe.undo.owners import Owner
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.builds.profile import Profile
 

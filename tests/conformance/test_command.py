@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kprobe.cli import main
-from kprobe.owners import this_process
+from kprobe.undo.owners import this_process
 
 from .builds import Build
 

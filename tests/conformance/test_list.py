@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from kprobe.cli import main
-from kprobe.owners import this_process
+from kprobe.undo.owners import this_process
 
 from .text import define, switch
 

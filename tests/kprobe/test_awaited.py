@@ -207,7 +207,7 @@ def test_it_must_be_begun_by_async_with(kernel: SimulatedKernel) -> None:
 
 
 def test_asyncio_is_imported_by_who_uses_it() -> None:
-    code = "import sys, kprobe.session; print('asyncio' in sys.modules, 'concurrent.futures' in sys.modules)"
+    code = "import sys, kprobe.tracing.session; print('asyncio' in sys.modules, 'concurrent.futures' in sys.modules)"
     path = [entry for entry in sys.path if entry]
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}; {code}"], capture_output=True, text=True

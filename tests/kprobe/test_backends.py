@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kprobe.backends import GROUP, chosen, open_tracefs
 from kprobe.errors import UnknownBackend
-from kprobe.installed import find, names
-from kprobe.tracefs import LocalTracefs
+from kprobe.tracefs.backends import GROUP, chosen, open_tracefs
+from kprobe.tracefs.installed import find, names
+from kprobe.tracefs.tracefs import LocalTracefs
 
 
 def install(info: Path, *points: str) -> None:

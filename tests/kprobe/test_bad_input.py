@@ -11,7 +11,7 @@ import pytest
 
 from kprobe import Tracer
 from kprobe.cli import main
-from kprobe.output import Output
+from kprobe.command.output import Output
 from kprobe_sim import SimulatedKernel
 
 PROBE = "p:do_sys_openat2"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kprobe.cli import main
-from kprobe.output import Output
+from kprobe.command.output import Output
 
 LINE = b"             cat-2841    [000] .....  2148.505110: myopen: (do_sys_openat2+0x0/0x170)\n"
 HEADER = b"# tracer: nop\n#\n"
@@ -314,7 +314,7 @@ def test_a_machine_that_dies_is_told_with_its_own_status(
         raise Dead("the guest panicked: Attempted to kill init")
 
     scripted.play = dies
-    monkeypatch.setattr("kprobe.backends.open_tracefs", opened)
+    monkeypatch.setattr("kprobe.tracefs.backends.open_tracefs", opened)
     before = state(scripted)
     assert main(["--tracefs", "vm:6.1", "p:myopen do_sys_openat2"]) == 121
     assert "ERROR: vm:6.1: the guest panicked: Attempted to kill init\n" in capfd.readouterr().err

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kprobe.errors import UndoFailed
-from kprobe.instance import open_instance
-from kprobe.owners import Owner
-from kprobe.undo import Undo
+from kprobe.undo.instance import open_instance
+from kprobe.undo.owners import Owner
+from kprobe.undo.undo import Undo
 
 
 class Looked:
@@ -48,7 +48,7 @@ def test_an_instance_that_somebody_looks_at_is_removed_afterwards() -> None:
 
 
 def test_one_that_stays_busy_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kprobe.instance.PATIENCE", 0.02)
+    monkeypatch.setattr("kprobe.undo.instance.PATIENCE", 0.02)
     with pytest.raises(UndoFailed, match="remove instances/kprobe_42_5_0"):
         made(Looked(1_000_000)).finish(None)
 

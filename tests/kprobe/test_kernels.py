@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kprobe.kernels import GROUP, Kernel, UnknownKernel, chosen, kernels
+from kprobe.tracefs.kernels import GROUP, Kernel, UnknownKernel, chosen, kernels
 
 MODULE = """
 class Known:
@@ -76,8 +76,8 @@ def test_a_word_that_means_none_is_refused_with_those_that_there_are(words: str,
 
 def test_the_simulator_is_imported_only_to_name_its_kernels() -> None:
     code = (
-        "import sys, kprobe.kernels; print('kprobe_sim' in sys.modules); "
-        "print(kprobe.kernels.chosen('6.1')[0].spec, 'kprobe_sim' in sys.modules)"
+        "import sys, kprobe.tracefs.kernels; print('kprobe_sim' in sys.modules); "
+        "print(kprobe.tracefs.kernels.chosen('6.1')[0].spec, 'kprobe_sim' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "False\nsim:6.1 True\n", done.stderr

@@ -9,8 +9,8 @@ import pytest
 from pyfakefs.fake_filesystem import set_uid
 
 from kprobe.errors import NotPermitted, TracefsMissing
-from kprobe.mounts import find_tracefs, permission_hint
-from kprobe.tracefs import LocalTracefs, open_local
+from kprobe.tracefs.mounts import find_tracefs, permission_hint
+from kprobe.tracefs.tracefs import LocalTracefs, open_local
 
 MOUNTS = """\
 sysfs /sys sysfs rw,nosuid,nodev,noexec,relatime 0 0

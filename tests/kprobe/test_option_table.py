@@ -7,9 +7,9 @@ from importlib import import_module
 
 import pytest
 
-from kprobe.option_table import OPTIONS, TRACE, VERBS, Verb, options_of
-from kprobe.options import CommandLine
-from kprobe.usage import help_text
+from kprobe.words.option_table import OPTIONS, TRACE, VERBS, Verb, options_of
+from kprobe.words.options import CommandLine
+from kprobe.words.usage import help_text
 
 READING = [pytest.param(verb, id=verb.name) for verb in VERBS if verb.reads]
 

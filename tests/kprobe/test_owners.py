@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kprobe.owners import FIRST_NAMESPACE, Owner, holder, read_session, this_process
+from kprobe.undo.owners import FIRST_NAMESPACE, Owner, holder, read_session, this_process
 
 DEAD = Owner(4194305, 1)  # one more than the highest pid of any Linux
 
@@ -101,7 +101,7 @@ def test_a_container_can_not_tell_of_others(monkeypatch: pytest.MonkeyPatch) -> 
     class Stat:
         st_ino = FIRST_NAMESPACE - 5
 
-    monkeypatch.setattr("kprobe.owners.os.stat", lambda path: Stat)
+    monkeypatch.setattr("kprobe.undo.owners.os.stat", lambda path: Stat)
     assert holder(DEAD) == "process 4194305 of another container"
 
 

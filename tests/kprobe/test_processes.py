@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kprobe.errors import NoSuchProcess
-from kprobe.processes import check_thread, threads
+from kprobe.undo.processes import check_thread, threads
 
 
 def test_of_this_machine(fs: Any, scripted: Any) -> None:

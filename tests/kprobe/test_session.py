@@ -20,10 +20,10 @@ from kprobe.errors import (
     UnknownSymbol,
     Unsupported,
 )
-from kprobe.owners import Owner
-from kprobe.session import Trace
-from kprobe.trace_file import split_header
-from kprobe.tracer import Tracer
+from kprobe.tracing.session import Trace
+from kprobe.tracing.trace_file import split_header
+from kprobe.tracing.tracer import Tracer
+from kprobe.undo.owners import Owner
 
 LINE = b"             cat-2841    [000] .....  2148.505110: myopen: (do_sys_openat2+0x0/0x170)\n"
 MINE = "kprobe_77_5000_0"  # the session: process 77 that started 5,000 ticks after the boot

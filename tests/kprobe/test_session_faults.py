@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kprobe import Tracer
-from kprobe.owners import Owner
+from kprobe.undo.owners import Owner
 from kprobe_sim import SimulatedKernel, Task
 
 OPEN = "p:myopen do_sys_openat2 file=+0(%si):string"

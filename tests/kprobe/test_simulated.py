@@ -21,8 +21,8 @@ from kprobe import (
     UnknownSymbol,
 )
 from kprobe.cli import main
-from kprobe.owners import this_process
-from kprobe.tracefs import Tracefs
+from kprobe.tracefs.tracefs import Tracefs
+from kprobe.undo.owners import this_process
 from kprobe_sim import SimulatedKernel, Task
 
 OPEN = "p:myopen do_sys_openat2 filename=+0(%si):string"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 from typing import Any
 
-from kprobe.definition import Place
-from kprobe.symbols import doubt, functions, successors, suggest
+from kprobe.answers.symbols import doubt, functions, successors, suggest
+from kprobe.words.definition import Place
 
 NAMES = frozenset(
     {

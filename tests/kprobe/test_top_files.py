@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from kprobe import Tracer, markers
+from kprobe import Tracer
+from kprobe.answers.listing import Line
 from kprobe.cli import main
 from kprobe.errors import Busy
-from kprobe.listing import Line
-from kprobe.owners import Owner, this_process
-from kprobe.top_files import is_value
+from kprobe.undo import markers
+from kprobe.undo.owners import Owner, this_process
+from kprobe.undo.top_files import is_value
 from kprobe_sim import SimulatedKernel
 
 SERIES = ("4.4", "4.19", "5.10", "6.1", "6.12", "7.3")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kprobe.tracefs import LocalStream, LocalTracefs, Tracefs
+from kprobe.tracefs.tracefs import LocalStream, LocalTracefs, Tracefs
 
 
 @pytest.fixture

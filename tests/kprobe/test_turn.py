@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from kprobe import LocalTracefs, turn
-from kprobe.turn import Turn
+from kprobe import LocalTracefs
+from kprobe.tracefs import turn
+from kprobe.tracefs.turn import Turn
 
 
 def descriptors() -> int:

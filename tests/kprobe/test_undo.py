@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from kprobe.errors import UndoFailed
-from kprobe.undo import Undo
+from kprobe.undo.undo import Undo
 
 
 def failing(number: int) -> Callable[[], None]:

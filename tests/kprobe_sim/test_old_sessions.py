@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import pexpect
 import pytest
 
-from kprobe.backends import open_tracefs
 from kprobe.cli import main
 from kprobe.errors import NotABoundary, Refused
-from kprobe.tracer import Tracer
+from kprobe.tracefs.backends import open_tracefs
+from kprobe.tracing.tracer import Tracer
 from kprobe_sim import SimulatedKernel
 
 LINE = r"\s+\S+-\d+ +\[\d{3}\] +\d+\.\d{6}: "

@@ -116,7 +116,7 @@ def test_a_refusal_is_shown_in_the_kernels_words_without_our_frames(failed: Fail
     assert [line for line in shown["test_without_words"] if line.startswith(("E", "/"))] == [
         "E       OSError: [Errno 22] Invalid argument: 'current_tracer'"
     ]
-    assert [line for line in shown["test_wrong"] if "kprobe/tracer.py" in line]  # may be a bug of ours
+    assert [line for line in shown["test_wrong"] if "kprobe/tracing/tracer.py" in line]  # may be a bug of ours
 
 
 def test_everything_is_shown_on_request(failed: Failed) -> None:
@@ -184,7 +184,7 @@ def test_how_long_it_may_wait(pytester: pytest.Pytester) -> None:
         """
         import pytest
         from concurrent.futures import ThreadPoolExecutor
-        from kprobe.waiting import limit
+        from kprobe.tracing.waiting import limit
 
         def test_here():
             with ThreadPoolExecutor() as others:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kprobe.backends import open_tracefs
+from kprobe.tracefs.backends import open_tracefs
 from kprobe_sim.testing.pristine import Pristine
 from kprobe_sim.testing.unsupported import absent, named
 

@@ -101,13 +101,13 @@ def test_bytes(done: int, text: str) -> None:
 @pytest.mark.parametrize("arguments", [["-q"], ["-v"], ["-s"]])
 def test_under_pytest_it_is_seen_on_lines_of_its_own(tmp_path: Path, arguments: list[str]) -> None:
     (tmp_path / "conftest.py").write_text(
-        "import time, kprobe.backends\n"
+        "import time, kprobe.tracefs.backends\n"
         "from kprobe_vm.host.progress import ProgressPrinter, measured\n"
         "def slow(spec):\n"
         "    with measured(ProgressPrinter(after=0.1), f'booting {spec}'):\n"
         "        time.sleep(0.4)\n"
         "    raise OSError('enough')\n"
-        "kprobe.backends.open_tracefs = slow\n"
+        "kprobe.tracefs.backends.open_tracefs = slow\n"
     )
     (tmp_path / "test_it.py").write_text("def test_it(tracefs): pass\n")
     plugins = ["-p", "kprobe_sim.pytest_plugin", "-p", "no:cacheprovider"]

@@ -10,8 +10,8 @@ import pytest
 from kprobe import open_tracefs
 from kprobe.check import Finding, NoKernel, Statement, check
 from kprobe.check.answers import Asked
-from kprobe.kernels import Kernel, UnknownKernel, chosen
-from kprobe.owners import this_process
+from kprobe.tracefs.kernels import Kernel, UnknownKernel, chosen
+from kprobe.undo.owners import this_process
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.files.inprocess import SimTracefs
 

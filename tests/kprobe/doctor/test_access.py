@@ -15,7 +15,7 @@ from kprobe.doctor import access, report
 from kprobe.doctor.examination import Examination, examine, unopened
 from kprobe.doctor.machine import Machine
 from kprobe.errors import NotPermitted, TracefsMissing
-from kprobe.mounts import EMPTY
+from kprobe.tracefs.mounts import EMPTY
 from kprobe_sim import SimulatedKernel
 
 ROOT = "Name:\tkprobe\nUid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n"

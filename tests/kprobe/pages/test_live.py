@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from kprobe.cli import main
-from kprobe.mounts import is_of_the_same, is_tracefs
-from kprobe.options import UsageError, read_options
 from kprobe.pages.live import RawPipe
 from kprobe.pages.merging import Holding, merged
 from kprobe.pages.tasks import Tasks, tgids
 from kprobe.text import Event, Header, Marker
-from kprobe.tracefs import LocalTracefs, Stream
+from kprobe.tracefs.mounts import is_of_the_same, is_tracefs
+from kprobe.tracefs.tracefs import LocalTracefs, Stream
+from kprobe.words.options import UsageError, read_options
 from kprobe_sim import SimulatedKernel, Task
 
 PROBE = b"p:myopen do_sys_openat2 path=+0(%si):string\n"

@@ -8,9 +8,9 @@ import pytest
 
 from kprobe import Event, Tracer
 from kprobe.cli import main
-from kprobe.definition import parse
 from kprobe.probing.definitions import Offers, entry, leaving
 from kprobe.probing.prototype import CType, Parameter, Prototype
+from kprobe.words.definition import parse
 from kprobe_sim import SimulatedKernel, Task
 
 NEW = Offers("$stack<index>, $arg<N>, x8/16/32/64, ustring")

@@ -1,4 +1,4 @@
-"""The tracefs of a guest: what `kprobe.tracefs.Tracefs` asks for, and the system calls below it."""
+"""The tracefs of a guest: what `kprobe.tracefs.tracefs.Tracefs` asks for, and the system calls below it."""
 
 from __future__ import annotations
 

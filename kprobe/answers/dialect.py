@@ -1,0 +1,93 @@
+"""What a definition would be in the other language: that of the patch of 2009, or that of kernels since 2.6.33.
+
+Which of them a kernel has isn't told by its version: the patch's events have a file `enabled`, and where there is no
+event its tracefs has no README.  Source: the documents of `kprobe-sim replay`, tracer-2009 and wind-river.
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kprobe.tracefs.tracefs import Tracefs
+
+# a fetch argument of 2009, with a type perhaps, as who writes for a later kernel adds one
+_LETTERS = re.compile(r"(?:[^=]*=)?(?:[+-]u?(?:0x[0-9a-f]+|\d+)\()*(a\d+|s\d+|sa|rv|ra)\)*(?::[a-z]\w*(?:\[\d+\])?)?")
+_VARIABLES = re.compile(r"\$(arg\d+|stack\d*|retval)")
+_ARGUMENT = re.compile(r"\$arg([1-9]\d*)")
+_TYPE = re.compile(r":[a-z]\w*(?:\[\d+\])?\Z")
+_WORDS = {
+    "sa": "write $stack",
+    "rv": "write $retval",
+    "ra": "leave it out, the lines of a return probe say where it returns to",
+}
+
+
+def switch(tracefs: Tracefs, event: str) -> str:
+    """Return the name of the file that enables an event: "enable", or "enabled" of the patch of 2009."""
+    return "enabled" if tracefs.exists(f"events/{event}/enabled") else "enable"
+
+
+def has_groups(tracefs: Tracefs) -> bool:
+    """Return whether a definition can name a group: not in the patch of 2009, whose tracefs has no README."""
+    return tracefs.exists("README")
+
+
+def hint(tracefs: Tracefs, args: tuple[str, ...]) -> str:
+    """Return how a refused argument would be written for this kernel, "" if none is in another language."""
+    if not has_groups(tracefs):
+        return _of_2009(args)
+    for arg in args:
+        letters = _LETTERS.fullmatch(arg)
+        if letters:
+            return f"{letters[1]} was for the patch of 2009: {_variable(letters[1], _has_arguments(tracefs))}"
+        variable = _ARGUMENT.search(arg)
+        if variable and not _has_arguments(tracefs):
+            return f"{variable[0]} came with Linux 4.20: before, {_register(int(variable[1]) - 1)}"
+    return ""
+
+
+def _of_2009(args: tuple[str, ...]) -> str:
+    for arg in args:
+        variable = _VARIABLES.search(arg)
+        if variable:
+            return f"{variable[0]} came later: this kernel has {_letters(variable[1])}"
+        if _TYPE.search(arg):
+            return "this kernel has no types: every value is an unsigned long"
+    return ""
+
+
+def _letters(variable: str) -> str:
+    if variable == "retval":
+        return "rv"
+    if variable == "stack":
+        return "sa"
+    number = int(variable.lstrip("argstck"))
+    return f"s{number}" if variable.startswith("stack") else f"a{number - 1}, which counts from 0"
+
+
+def _variable(letters: str, has_arguments: bool) -> str:
+    known = _WORDS.get(letters)
+    if known:
+        return known
+    number = int(letters[1:])
+    if letters[0] == "s":
+        return f"write $stack{number}"
+    return f"write $arg{number + 1}, which counts from 1" if has_arguments else _register(number)
+
+
+def _register(number: int) -> str:
+    registers = ("%di", "%si", "%dx", "%cx", "%r8", "%r9")
+    if number < len(registers):
+        return f"write {registers[number]}, its register on x86-64"
+    return f"write $stack{number - len(registers) + 1}, its place on x86-64"
+
+
+def _has_arguments(tracefs: Tracefs) -> bool:
+    """Return whether the README says that a function's arguments have names."""
+    try:
+        readme = tracefs.read("README")
+    except OSError:
+        return False
+    return b"$arg<N>" in readme or b"$argN" in readme

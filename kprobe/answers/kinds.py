@@ -1,0 +1,48 @@
+"""The kinds of probes that a kernel takes, as its files and its README tell."""
+
+from __future__ import annotations
+
+from kprobe.errors import Unsupported
+from kprobe.words.probe import ALL, KPROBES, UPROBES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kprobe.tracefs.tracefs import Tracefs
+    from kprobe.words.probe import Probe
+
+WORDS = {
+    "p": "kprobe events",
+    "r": "kprobe events",
+    "f": "function probes (f:)",
+    "t": "tracepoint probes (t:)",
+    "e": "event probes (e:)",
+    "u": "user-space probes (u:)",
+}
+
+
+def check(tracefs: Tracefs, probe: Probe) -> None:
+    """Raise `Unsupported` if the kernel has no probes of this kind."""
+    kind = probe.kind
+    if kind in ("p", "r", "u"):
+        if not tracefs.exists(probe.file):
+            config = "UPROBE_EVENTS" if kind == "u" else "KPROBE_EVENTS"
+            raise Unsupported(WORDS[kind], f"there is no {probe.file}: it was built without CONFIG_{config}")
+        return
+    found = offered(tracefs)
+    if kind not in found:
+        words = ", ".join(f"{one}:" for one in found) or "none"
+        raise Unsupported(WORDS[kind], f"it has {words}, by its README and {', '.join((KPROBES, UPROBES, ALL))}")
+
+
+def offered(tracefs: Tracefs) -> str:
+    """Return the letters of the kinds that there are."""
+    readme = tracefs.read("README").decode(errors="replace")
+    forms = [line.replace("Format:", "").strip() for line in readme.splitlines()]
+    late = "".join(kind for kind in "fte" if any(form.startswith(f"{kind}[:") for form in forms))
+    return "".join(
+        (
+            "pr" if tracefs.exists(KPROBES) else "",
+            late if late and tracefs.exists(ALL) else "",
+            "u" if tracefs.exists(UPROBES) else "",
+        )
+    )

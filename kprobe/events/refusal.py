@@ -1,0 +1,192 @@
+"""From the kernel's errno to an error that explains itself."""
+
+from __future__ import annotations
+
+import errno
+
+from kprobe.answers import dialect, symbols
+from kprobe.answers.denial import DENIED, denied
+from kprobe.answers.errorlog import Words, explain, parse_filter_error, read_log
+from kprobe.errors import (
+    DMESG,
+    AlreadyExists,
+    AmbiguousSymbol,
+    Busy,
+    FilterRefused,
+    KprobeError,
+    NotABoundary,
+    Refused,
+    UnknownSymbol,
+    caret,
+)
+from kprobe.undo.leftovers import whose
+from kprobe.undo.owners import read_session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kprobe.tracefs.tracefs import Tracefs
+    from kprobe.words.probe import Place, Probe
+
+BLACKLIST = "kernel's blacklist of kprobes (kprobes/blacklist in debugfs)"
+FILTER_HINTS = {
+    "Field not found": "kprobe -v lists the fields of this event",
+    "Invalid operator": "numbers have == != < <= > >= &, strings have == != ~",
+    "Invalid value (did you forget quotes)?": 'strings have quotes, and patterns a ~: comm == "cat", comm ~ "cat*"',
+}
+# The kernel's sentence is surer than the errno: 6.12 answers EINVAL where 6.1 has an errno for each.
+BY_SENTENCE = {
+    "Invalid probed address or symbol": UnknownSymbol,
+    "The symbol is not unique": AmbiguousSymbol,
+    "Probe point is not an instruction boundary": NotABoundary,
+}
+NO_BOUNDARY = " is not an instruction boundary."
+BY_ERRNO = {
+    errno.EADDRNOTAVAIL: AmbiguousSymbol,
+    errno.EILSEQ: NotABoundary,
+    errno.EEXIST: AlreadyExists,
+    errno.EBUSY: Busy,
+}
+HINTS = {
+    "Invalid register name": "x86-64 registers are written %ax %bx %cx %dx %si %di %bp %sp %ip %r8 … %r15",
+    "String accepts only memory argument": "strings and arrays are read from memory: +0(%si):string, not %si:string",
+    "$retval is not available on probe": "$retval needs a return probe: r:…",
+    "Retprobe address must be an function entry": "a return probe sits at a function, without an offset",
+    "Probe type is different from existing probe": "the event exists with the other kind of probe",
+    "No argument expression": "an argument is NAME=EXPRESSION; in double quotes a shell takes a $word away: use single",
+    "This argument name is already used": "give one of them another name: NAME=EXPRESSION",
+    "Invalid $-variable specified": "known are $stack, $stackN, $retval, $comm, and on newer kernels $argN",
+}
+
+
+def probe_refused(tracefs: Tracefs, path: str, probe: Probe, error: OSError, said: Words) -> KprobeError:
+    """Return the error for a refused line of kprobe_events; `said` is what the kernel says since before the write."""
+    number = error.errno or errno.EIO
+    if number in DENIED:
+        return denied(tracefs, path, error)
+    written = str(probe)
+    entry = said.explain(written)
+    printed = [] if entry else said.lines()
+    says = entry.text if entry else ""
+    shown, column = (entry.command, entry.column) if entry else ("", None)
+    command = written
+    if read_session(probe.group) is not None:  # the user sees his own words: the group is none of them
+        command, before = str(probe.in_default_group()), f"{probe.group}/"
+        at = shown.find(before)
+        if at >= 0:
+            shown = shown.replace(before, "", 1)
+            column = column if column is None or column <= at else max(at, column - len(before))
+    kind = BY_SENTENCE.get(says) or BY_ERRNO.get(number)
+    if any(line.endswith(NO_BOUNDARY) for line in printed):  # EINVAL for the rest, before Linux 5.0
+        kind = NotABoundary
+    if kind is None:
+        kind = UnknownSymbol if number == errno.ENOENT and not says else Refused
+    return kind(
+        str(error.filename or path),
+        command,
+        number,
+        says=says or "\n".join(printed),
+        source=entry.source if entry else DMESG if printed else "",
+        shown=shown,
+        column=column,
+        hint=dialect.hint(tracefs, probe.args) or HINTS.get(says) or _place_hint(tracefs, probe, kind, says),
+    )
+
+
+def _place_hint(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) -> str:
+    place = probe.place
+    if says == "Unknown type is specified":
+        return _types(tracefs)
+    if kind is NotABoundary:
+        if place.address is not None:
+            return f"no instruction starts at {place}; where they start shows a disassembly; a function's name is surer"
+        return f"no instruction starts at {place}; {place.symbol}+0 is one, others are in its disassembly"
+    if kind is AmbiguousSymbol:
+        return f"several functions are called {place.symbol}; name the module (MODULE:SYMBOL) or give an address"
+    if kind is AlreadyExists:
+        known = whose(tracefs, probe.event)
+        return known or f"choose another name, or remove the event: echo '-:{probe.event}' >> {probe.file}"
+    if probe.kind in ("t", "e", "u"):
+        return ""
+    if kind is UnknownSymbol and place.symbol:
+        return _unknown_symbol_hint(tracefs, probe)
+    if says == "Failed to register probe event" and place.symbol:
+        return _not_probed_hint(tracefs, place)
+    return ""
+
+
+def _unknown_symbol_hint(tracefs: Tracefs, probe: Probe) -> str:
+    symbol = probe.place.symbol
+    names = symbols.functions(tracefs)
+    if names is not None and symbol in names and any("@" in arg for arg in probe.args):
+        return f"{symbol} exists, so the symbol after @ doesn't"
+    near = symbols.suggest(symbol, names)
+    if not near:
+        return f"this kernel has no function {symbol}; {symbols.LIST} lists those it can probe"
+    return f"this kernel has no function {symbol}; did you mean {' or '.join(near)}?"
+
+
+def _not_probed_hint(tracefs: Tracefs, place: Place) -> str:
+    names = symbols.functions(tracefs)
+    if names is not None and place.symbol not in names:
+        return f"{place.symbol} is not in {symbols.LIST}: it is data, or code that can't be probed"
+    if place.offset:
+        return f"{place} is code that can't be probed: on the {BLACKLIST}, or patched while the kernel runs"
+    return f"{place.symbol} can be traced, but not by a kprobe: it is on the {BLACKLIST}"
+
+
+def _types(tracefs: Tracefs) -> str:
+    """Return the types that this kernel's README lists for fetch arguments."""
+    try:
+        readme = tracefs.read("README").decode(errors="replace")
+    except OSError:
+        return ""
+    # "type: s8/16/32/64, u8/..." and its continuation lines, once for kprobes and uprobes together
+    _, found, rest = readme.partition("type: ")
+    lines = []
+    for line in rest.splitlines():
+        lines.append(line.strip())
+        if not line.rstrip().endswith(","):
+            break
+    return f"this kernel's types: {' '.join(lines)}" if found else ""
+
+
+def filter_refused(tracefs: Tracefs, path: str, text: str, error: OSError) -> KprobeError:
+    """Return the error for a refused filter, with what the filter file now says about it."""
+    number = error.errno or errno.EIO
+    if number in (errno.EACCES, errno.EROFS):
+        return denied(tracefs, path, error)
+    try:
+        said = tracefs.read(path)
+    except OSError:
+        said = b""
+    says, column = parse_filter_error(said)
+    hint = ""
+    if not says:
+        hint = "a filter is FIELD OPERATOR VALUE, joined with && and ||; kprobe -v lists the fields"
+        if len(text) >= 4095:
+            hint = "a filter must be shorter than a page (4096 bytes)"
+    else:
+        hint = FILTER_HINTS.get(says, "")
+    return FilterRefused(
+        str(error.filename or path),
+        text,
+        number,
+        says=says,
+        source="event filter parse error" if says else "",
+        column=column,
+        hint=hint,
+    )
+
+
+def words(tracefs: Tracefs, path: str, command: str) -> str:
+    """Return what the kernel says of a command that it refused, with its caret; "" if nothing."""
+    entry = explain(b"", read_log(tracefs), command)
+    if entry is not None:
+        return f"{entry.source}: error: {entry.text}\n{caret(entry.command, entry.column, '  Command: ')}"
+    if path.rpartition("/")[2] != "filter":
+        return ""
+    try:
+        says, column = parse_filter_error(tracefs.read(path))
+    except OSError:
+        return ""
+    return f"{says}\n{caret(command, column)}" if column is not None else says

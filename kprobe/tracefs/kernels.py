@@ -1,0 +1,82 @@
+"""The kernels that what is installed can give a tracefs of, and those of them that are meant by words.
+
+They come from the entry points of the group kprobe.kernels: callables that return such kernels, oldest first, as values
+with the attributes of `Kernel`.
+"""
+
+from __future__ import annotations
+
+from kprobe.errors import KprobeError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GROUP = "kprobe.kernels"
+ALL = "all"
+
+
+class UnknownKernel(KprobeError):
+    """No kernel that can be opened is meant by that word; `known` are the names of those that there are."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        super().__init__(f"no kernel {name!r}; there are: {', '.join(known) or 'none'}; or give a spec such as vm:6.1")
+        self.name = name
+        self.known = tuple(known)
+
+
+class Kernel:
+    """A kernel that can be opened."""
+
+    __slots__ = ("flavour", "place", "release", "series", "spec")
+
+    def __init__(self, spec: str, *, series: str = "", release: str = "", flavour: str = "", place: str = "") -> None:
+        self.spec = spec  # what `open_tracefs` takes: "sim:6.12"
+        self.series = series  # the first two numbers of its version: "6.12"
+        self.release = release  # uname -r: "6.12.117+deb13-cloud-amd64"
+        self.flavour = flavour  # "cloud-amd64"
+        self.place = place  # where what is known of it comes from: "package"
+
+    def __repr__(self) -> str:
+        return f"Kernel({self.spec!r}, release={self.release!r})"
+
+    @property
+    def name(self) -> str:
+        """Return its spec without the backend, "6.12"; the whole spec of one that was given by that."""
+        return self.spec.partition(":")[2] if self.release else self.spec
+
+
+def kernels() -> list[Kernel]:
+    """Return the kernels that can be opened without a machine, oldest first; none if no package offers any."""
+    from .installed import entries
+
+    return [
+        Kernel(one.spec, series=one.series, release=one.release, flavour=one.flavour, place=one.place)
+        for point in sorted(entries(GROUP), key=lambda point: point.name)
+        for one in point.load()()
+    ]
+
+
+def chosen(words: str = ALL) -> list[Kernel]:
+    """Return the kernels that words mean, with commas between them; each once, in the order in which they are named.
+
+    A word is a series ("6.12"), with a flavour ("6.12-rt-amd64"), a release, "all", or any backend spec ("vm:6.1").
+    Raise `UnknownKernel`.
+    """
+    known = kernels()
+    found: dict[str, Kernel] = {}
+    for word in words.split(","):
+        for kernel in known if word == ALL else [_meant(word, known)]:
+            found.setdefault(kernel.spec, kernel)
+    if not found:
+        raise UnknownKernel(words, [])
+    return list(found.values())
+
+
+def _meant(word: str, known: Sequence[Kernel]) -> Kernel:
+    for kernel in known:
+        if word in (kernel.spec, kernel.name, kernel.release, f"{kernel.series}-{kernel.flavour}"):
+            return kernel
+    if ":" in word:
+        return Kernel(word)
+    raise UnknownKernel(word, [kernel.name for kernel in known])

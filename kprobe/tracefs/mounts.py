@@ -1,0 +1,126 @@
+"""Where this machine keeps its tracefs."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from kprobe.errors import NotPermitted, TracefsMissing
+
+MOUNTS = "/proc/self/mounts"
+TRACEFS = "/sys/kernel/tracing"  # from Linux 4.1
+DEBUGFS = "/sys/kernel/debug"  # older, and an automount of the same below it
+EMPTY = "mounted, and empty"  # seen on 6.12 with lockdown=confidentiality: it makes none of a tracefs' files
+
+
+def find_tracefs(mounts: str = MOUNTS, tracefs: str = TRACEFS, debugfs: str = DEBUGFS) -> str:
+    """Return the directory of this machine's tracefs.
+
+    In this order: what the mount table `mounts` lists with the type tracefs; `tracefs`, if it holds events; the
+    directory tracing of `debugfs` and of what the table lists with the type debugfs (looking inside mounts it there).
+
+    Raise `NotPermitted` if one is there but closed to this process, else `TracefsMissing` with every place looked at.
+    """
+    looked_at: list[tuple[str, str]] = []
+    denied = ""
+    places: list[str] = []
+    try:
+        table = _table(mounts)
+    except OSError as error:
+        table = []
+        looked_at.append((mounts, str(error.strerror)))
+    by_type = [point for kind, point in table if kind == "tracefs"]
+    below = [os.path.join(point, "tracing") for kind, point in table if kind == "debugfs"]
+    if table and not by_type:
+        looked_at.append((mounts, "no mount of type tracefs"))
+    for place in (*by_type, tracefs, os.path.join(debugfs, "tracing"), *below):
+        if place in places:
+            continue
+        places.append(place)
+        found, number = _look(place)
+        if not number:
+            return place
+        if number in (errno.EACCES, errno.EPERM):
+            denied = denied or place
+        looked_at.append((place, EMPTY if place in by_type and number == errno.ENODATA else found))
+    if denied:
+        raise NotPermitted(denied, errno.EACCES, "run it as root, or with access to that directory")
+    if any(found == EMPTY for _, found in looked_at):
+        raise TracefsMissing(looked_at, "a kernel that is locked down (confidentiality) leaves its tracefs empty")
+    raise TracefsMissing(looked_at, f"mount it: mount -t tracefs nodev {tracefs}")
+
+
+def _look(place: str) -> tuple[str, int]:
+    """Say what is at `place`, with an errno; 0 if it is a tracefs."""
+    try:
+        names = os.listdir(place)
+    except OSError as error:
+        return str(error.strerror), error.errno or errno.EIO
+    if "events" in names:
+        return "tracefs", 0
+    return ("a directory without events", errno.ENOENT) if names else ("an empty directory: not mounted", errno.ENODATA)
+
+
+def _table(mounts: str) -> list[tuple[str, str]]:
+    """Return (type, mount point) for every line of a mount table."""
+    rows = []
+    with open(mounts, encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            words = line.split(" ")
+            if len(words) > 2:
+                rows.append((words[2], _unescape(words[1])))
+    return rows
+
+
+def is_tracefs(path: str, mounts: str = MOUNTS) -> bool:
+    """Return whether the kernel's own tracefs is at `path`, by the mount table: a simulated one can be mounted, too."""
+    return _kind(path, mounts) in ("tracefs", "debugfs")
+
+
+def is_of_the_same(root: str, path: str, mounts: str = MOUNTS) -> bool:
+    """Return whether a file of /proc or /sys tells of the kernel whose tracefs is at `root`.
+
+    Of a tracefs that a program serves (FUSE) that is so if the file is served as well.
+    """
+    if is_tracefs(root, mounts):
+        return True
+    return all(_kind(one, mounts).startswith("fuse.") for one in (root, path))
+
+
+def _kind(path: str, mounts: str) -> str:
+    """Return the type of the mount that a path is on; "" if that isn't known."""
+    try:
+        table = _table(mounts)
+    except OSError:
+        return ""
+    path = os.path.realpath(path)
+    around = [(len(point), kind) for kind, point in table if f"{path}/".startswith(f"{point.rstrip('/')}/")]
+    return max(around)[1] if around else ""
+
+
+def _unescape(text: str) -> str:
+    """Undo the kernel's octal escapes of blank, tab, newline and backslash."""
+    for escape, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(escape, char)
+    return text
+
+
+def permission_hint(root: str, lockdown: str = "/sys/kernel/security/lockdown", mounts: str = MOUNTS) -> str:
+    """Say why a write below `root` may be denied, from what this machine shows; "" if nothing explains it."""
+    try:
+        with open(lockdown, encoding="ascii") as file:
+            state = file.read()
+    except (OSError, UnicodeDecodeError):
+        state = ""
+    if "[confidentiality]" in state:
+        return "the kernel is locked down (confidentiality): it refuses kprobes to everybody"
+    if "[integrity]" in state:
+        return "the kernel is locked down (integrity)"
+    try:
+        with open(mounts, encoding="utf-8", errors="surrogateescape") as file:
+            options = [words[3] for words in map(str.split, file) if len(words) > 3 and words[1] == root]
+    except OSError:
+        options = []
+    if options and "ro" in options[-1].split(","):
+        return f"{root} is mounted read-only"
+    return "run it as root"

@@ -1,0 +1,52 @@
+"""Both ends of functions: the probes at their entries and returns that a latency is made of."""
+
+from __future__ import annotations
+
+from kprobe.errors import DefinitionError
+from kprobe.figures.pairs import POINTER
+from kprobe.words.probe import Place, Probe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def functions(probes: Iterable[Probe]) -> dict[str, str]:
+    """Return the probed functions by the names of their events."""
+    return {probe.name: str(_bare(probe.place)) for probe in probes}
+
+
+def both_ends(probes: Iterable[Probe]) -> tuple[Probe, ...]:
+    """Return these probes and those at the other ends of their functions.
+
+    All fetch where the stack is, by which calls are paired; but those of fprobes, which say another place of it at
+    returns.  Raise `DefinitionError` for what is no function's entry or return.
+    """
+    ends: dict[tuple[str, bool], Probe] = {}
+    for probe in probes:
+        if probe.kind not in ("p", "r", "f") or probe.place.offset or probe.place.address is not None:
+            raise DefinitionError("a latency is of a function: its name, or p:, r: or f: with it", str(probe), 0)
+        ends.setdefault((str(_bare(probe.place)), probe.is_return), _pointing(probe))
+    for (function, is_return), probe in list(ends.items()):
+        if (function, not is_return) not in ends:
+            ends[function, not is_return] = _pointing(_other(probe, is_return=not is_return))
+    return tuple(ends[key] for key in sorted(ends))
+
+
+def _bare(place: Place) -> Place:
+    return Place(place.symbol, place.module, place.offset, place.address)
+
+
+def _other(probe: Probe, *, is_return: bool) -> Probe:
+    place = _bare(probe.place)
+    if probe.kind == "f":
+        place = Place(place.symbol, place.module, returns=is_return)
+        return Probe("f", probe.name, place, (), probe.group, is_named=False)
+    return Probe("r" if is_return else "p", probe.name, place, (), probe.group, is_named=False)
+
+
+def _pointing(probe: Probe) -> Probe:
+    if probe.kind == "f" or any(arg.startswith(f"{POINTER}=") for arg in probe.args):
+        return probe
+    args = (*probe.args, f"{POINTER}=$stack")
+    return Probe(probe.kind, probe.name, probe.place, args, probe.group, probe.maxactive, probe.is_named)

@@ -1,0 +1,32 @@
+"""The raw pages of a trace, where there are any that are understood."""
+
+from __future__ import annotations
+
+import errno
+
+from kprobe.errors import Unsupported
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kprobe.pages.live import RawPipe
+    from kprobe.tracefs.tracefs import Tracefs
+
+ABSENT = (errno.ENOENT, errno.ENOSYS, errno.EINVAL)  # what a tracefs without them says
+
+
+def open_raw(tracefs: Tracefs, prefix: str, events: tuple[str, ...], *, insists: bool) -> RawPipe | None:
+    """Open the raw pages of all CPUs of an instance; None if there are none that are understood.
+
+    Raise `Unsupported` and `OSError` in place of that if it `insists`.
+    """
+    from kprobe.pages.live import RawPipe
+
+    try:
+        return RawPipe(tracefs, prefix, events=events)
+    except ValueError as error:
+        if insists:
+            raise Unsupported("page layout that is understood", str(error)) from error
+    except OSError as error:
+        if insists or error.errno not in ABSENT:
+            raise
+    return None

@@ -1,0 +1,354 @@
+"""The life of a trace: add the probe, filter, enable, read, and undo it all on every way out."""
+
+from __future__ import annotations
+
+from kprobe.answers import denial
+from kprobe.answers.dialect import has_groups
+from kprobe.answers.patterns import expand_all
+from kprobe.events.hist_triggers import count, count_hits
+from kprobe.events.picked import Picked
+from kprobe.events.registration import missed
+from kprobe.events.traced_events import TracedEvents
+from kprobe.undo.cleaning import clear
+from kprobe.undo.instance import Instance, open_instance, pick
+from kprobe.undo.undo import Undo
+from kprobe.words.probe import Probe
+
+from .awaited import Awaited
+from .measured import Measured
+from .raw_pages import open_raw
+from .ring_counts import ring_counts
+from .settings import Settings
+from .standing import facts
+from .tally import EventTally
+from .trace_file import lines_of, read_trace, split_header
+from .waiting import Waiting
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+    from typing import Protocol, TypeVar
+
+    from kprobe.events.hist_triggers import HistTriggers
+    from kprobe.pages.live import RawPipe
+    from kprobe.text import Record
+    from kprobe.tracefs.tracefs import Stream, Tracefs
+    from kprobe.undo.owners import Owner
+    from kprobe.words.probe import Probe
+    from kprobe.words.terms import Terms
+
+    T = TypeVar("T")
+
+    class Maker(Protocol):
+        """What a `Tracer` is to its traces."""
+
+        tracefs: Tracefs
+        proc: str
+        owner: Owner
+        clock: Callable[[], float]
+        sleep: Callable[[float], None]
+
+
+UNCOUNTED = ("f", "t", "e")  # kinds of probes of which kprobe_profile has no row
+TICK = 0.1  # seconds; how soon a `stop` is noticed
+
+
+class Trace(Awaited, Measured):
+    """One trace, from the adding of its probes to the last undo.
+
+    `probes` are what is traced, `instance` where; once it has begun the probes' events are in a group of the session's
+    own, unless the user named another.  `notices` are sentences for the user, ours, about what may surprise;
+    `tally` counts what was read of it; `undo_failures`, after the end, are the steps that could not be undone.
+    """
+
+    instance: Instance
+
+    def __init__(self, tracer: Maker, probes: tuple[Probe, ...], terms: Terms) -> None:
+        self.tracefs = tracer.tracefs
+        self.probes = probes
+        self.terms = terms
+        self.notices: list[str] = []
+        self._tracer = tracer
+        self._picked = Picked(tracer.tracefs, terms.pid, terms.tid, tracer.proc, tracer.clock)
+        self._raw: RawPipe | None = None
+        self._hists: HistTriggers | None = None
+        self._hits: HistTriggers | None = None
+        self._counted: tuple[Probe, ...] = ()
+        self._undo = Undo()
+        self._events: TracedEvents | None = None
+        self._waiting = Waiting(tracer.clock, lambda: facts(self.tracefs, self.instance, self.probes, terms.filter))
+        self.tally = EventTally((), terms.max_events)
+        self._stream: Stream | None = None
+        self._began = 0.0
+        self._is_open = False
+        self._is_stopped = False
+
+    @property
+    def probe(self) -> Probe:
+        """The first of the probes, or the only one."""
+        return self.probes[0]
+
+    def __enter__(self) -> Trace:
+        if self._is_open:
+            raise ValueError("this trace has begun already")
+        self._is_open = True
+        try:
+            self._begin()
+        except OSError as error:
+            denied = denial.denied(self.tracefs, str(error.filename), error)
+            self._end(denied)
+            raise denied from error
+        except BaseException as error:
+            self._end(error)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end(error)
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yield every record as it comes; a trace that hasn't begun begins here and ends with the iteration."""
+        if self._is_open:
+            yield from self._records()
+        else:
+            with self:
+                yield from self._records()
+
+    @property
+    def undo_failures(self) -> tuple[tuple[str, BaseException], ...]:
+        """What could not be undone: (step, error)."""
+        return tuple(self._undo.failures)
+
+    def read(self, timeout: float | None = None) -> bytes:
+        """Return the kernel's text as it comes, unchanged; b"" at the end.
+
+        Raise `TimeoutError` after `timeout` seconds with none.  After `stop`, return what the kernel still holds.
+        """
+        if self._stream is None:
+            other = "iteration" if self.is_raw else "read_buffer()"
+            raise ValueError(f"a trace that is raw or has a duration has no stream of text: use {other}")
+        data = None if self.tally.is_full else self._await(self._stream.read, timeout)
+        if data is not None:
+            return self.tally.text(data, self.formats, live=True)
+        self._disable()
+        try:
+            return b"" if self.tally.is_full else self.tally.text(self._stream.read(0), self.formats, live=True)
+        except TimeoutError:
+            return b""
+
+    def read_records(self, timeout: float | None = None) -> list[Record]:
+        """Return the next records of a raw trace; an empty list at its end, which a duration has, and `stop`.
+
+        Raise `TimeoutError` after `timeout` seconds without any.
+        """
+        if self._raw is None:
+            raise ValueError("this trace has ended" if self.is_raw else "a trace of text is read with read()")
+        if self.terms.duration is not None:
+            self.wait()
+        elif not self.tally.is_full and (records := self._await(self._raw.read, timeout)) is not None:
+            return self.tally.records(records)
+        self._disable()
+        return [] if self.tally.is_full else self.tally.records(self._raw.drain())
+
+    def _await(self, read: Callable[[float], T], timeout: float | None) -> T | None:
+        """Return what `read` gives once there is something; None after `stop`.  Raise `TimeoutError`."""
+        clock = self._tracer.clock
+        now = clock()
+        deadline = None if timeout is None else now + timeout
+        while not self._is_over(now):
+            self._picked.look()
+            late, found = None, None
+            try:
+                found = read(TICK if deadline is None else max(0.0, min(TICK, deadline - now)))
+            except TimeoutError as error:
+                late = error
+            now = self._waiting.since(now)
+            if late is None:
+                return found
+            if deadline is not None and now >= deadline:
+                raise late
+        return None
+
+    def _is_over(self, now: float) -> bool:
+        """True after `stop`, which a timeout calls."""
+        if self.terms.timeout is not None and self._began and now >= self._began + self.terms.timeout:
+            self.stop()
+        return self._is_stopped
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the kernel's text unchanged: as it comes or, with a duration, the whole buffer at its end."""
+        if self.terms.duration is not None:
+            self.wait()
+            header, body = split_header(self.read_buffer())
+            self.tally.header(header)
+            yield header + self.tally.text(body, self.formats, live=False)
+            return
+        while data := self.read():
+            yield data
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the kernel's lines unchanged, each with its newline."""
+        return lines_of(self.chunks())
+
+    def wait(self) -> None:
+        """Wait until the duration is over, or `stop`; then let no more events in."""
+        if self.terms.duration is not None:
+            end = self._began + self.terms.duration
+            while not self._is_stopped and (left := end - self._tracer.clock()) > 0:
+                self._picked.look()
+                self._tracer.sleep(min(TICK, left))
+        self._disable()
+
+    def read_buffer(self) -> bytes:
+        """Return the `trace` file: the header, and every event that is in the buffer now; they stay there."""
+        return read_trace(self.tracefs, self.instance.path("trace"))
+
+    def header(self) -> bytes:
+        """Return the column headings."""
+        return split_header(self.read_buffer())[0]
+
+    def formats(self) -> dict[str, str]:
+        """Return the text of each event's `format` file by the event's name."""
+        paths = {probe.name: self.instance.path(f"events/{probe.event}/format") for probe in self.probes}
+        return {name: self.tracefs.read(path).decode(errors="surrogateescape") for name, path in paths.items()}
+
+    def problems(self) -> list[str]:
+        """Return sentences on what of a raw trace isn't understood."""
+        return [] if self._raw is None else self._raw.problems
+
+    @property
+    def is_raw(self) -> bool:
+        """True if raw pages are read; known once it has begun."""
+        return bool(self.terms.raw) or self._raw is not None
+
+    @property
+    def is_counted(self) -> bool:
+        """True if the kernel counts, and records nothing; known once it has begun."""
+        return self._hists is not None
+
+    def counted(self) -> list[tuple[str, dict[int, int], int]]:
+        """Return of each event its name, how often each number came, and how many events the kernel's table dropped."""
+        is_over = self.is_stopped or self._tracer.clock() >= self._began + (self.terms.duration or float("inf"))
+        return [] if self._hists is None else self._hists.counted(self.probes, is_over=is_over)
+
+    def _wait_for_count(self) -> None:
+        """Wait until the trace is over, in which the kernel counts."""
+        self.wait()
+        while self.terms.duration is None and not self.is_stopped:
+            began = self._tracer.clock()
+            self._tracer.sleep(TICK)
+            self._waiting.since(began)
+
+    def count_hits(self) -> None:
+        """Count from now on, for `hits`, the events of which the kernel keeps no count by itself: f:, t: and e:."""
+        if self._hits is None and not self.is_counted:
+            self._counted = tuple(probe for probe in self.probes if probe.kind in UNCOUNTED)
+            self._hits = count_hits(self.tracefs, self._undo, self.instance, self._counted)
+
+    def hits(self) -> int | None:
+        """Return how often those were hit since `count_hits`, filtered or not; None if that isn't known."""
+        return self._hits.hits(self._counted) if self._hits is not None and self._counted else None
+
+    def missed(self) -> int:
+        """Return how many hits of p: and r: probes the kernel missed (r: needs a higher maxactive then)."""
+        return sum(missed(self.tracefs, probe) for probe in self.probes)
+
+    def stop(self) -> None:
+        """End the trace soon, from a signal handler or any thread: reading goes on with what the kernel still holds."""
+        self._is_stopped = True
+
+    @property
+    def is_stopped(self) -> bool:
+        """True after `stop`, or its timeout."""
+        return self._is_over(self._tracer.clock())
+
+    def _begin(self) -> None:
+        tracefs, terms, tids = self.tracefs, self.terms, self._picked.find()
+        self.notices += clear(tracefs, self._tracer.proc)
+        is_named = any(probe.has_own_group for probe in self.probes)
+        self.probes, fitting, notices = expand_all(tracefs, self.probes, terms.max_probes)
+        self.notices += notices
+        self.instance = open_instance(
+            tracefs, self._undo, self._tracer.owner, top_level=terms.top_level, is_named=is_named
+        )
+        if has_groups(tracefs):
+            session = self.instance.session
+            self.probes = tuple(probe if probe.has_own_group else probe.in_group(session) for probe in self.probes)
+        picks = self.instance.picks_threads
+        settings = Settings(tracefs, self._undo, self.instance, self._tracer.proc)
+        settings.prepare(terms, follows=bool(tids) and picks)
+        self.notices += self.instance.notices()
+        if terms.pid is not None and not picks:
+            self.notices.append("threads that the process starts from now on are not seen")
+        self._events = TracedEvents(tracefs, self._undo, self.instance)
+        # late, as nothing tells whose an event in the user's group is, if we are killed, before it is enabled
+        self.notices += self._events.add(self.probes, {one.event for one in self.probes if one.place in fitting})
+        self.probes = self._events.probes
+        self.tally = EventTally([probe.name for probe in self.probes], terms.max_events)
+        # after the events: before 5.16 one that is added later fires for all threads
+        self.notices += self._events.set_filter(terms.filter, pick(self.instance, tids))
+        if picks:
+            self._picked.watch(self.instance, tids)
+        self._hists = count(tracefs, self._undo, self.instance, self.probes, terms)
+        if self._hists is None:
+            self._listen()
+        self._events.verify()  # who came in between would have been given our hits, and we his
+        self._began = self._tracer.clock()
+
+    def _listen(self) -> None:
+        """Open what the events are read from, and let them fire."""
+        terms = self.terms
+        if terms.raw is not False:
+            self._open_raw()
+        if self._raw is None and terms.duration is None:
+            path = self.instance.path("trace_pipe")
+            self._stream = self.tracefs.stream(path)
+            self._undo.push(f"close {path}", self._stream.close, is_left=lambda: True, frees=True)
+            self.tally.ring = ring_counts(self.tracefs, self.instance, self.probes, terms)
+        assert self._events is not None
+        self._events.enable()
+
+    def _open_raw(self) -> None:
+        events = tuple(probe.event for probe in self.probes)
+        self._raw = open_raw(self.tracefs, self.instance.prefix, events, insists=bool(self.terms.raw))
+        if self._raw is not None:
+            self._undo.push("close trace_pipe_raw", self._raw.close, is_left=lambda: True, frees=True)
+
+    def _disable(self) -> None:
+        if self._events is not None:
+            self._events.disable()
+
+    def _records(self) -> Iterator[Record]:
+        for batch in self.batches():
+            yield from batch
+
+    def batches(self) -> Iterator[list[Record]]:
+        """Yield the records that come at once, together: what each read gives."""
+        if self.is_raw:
+            while records := self.read_records():
+                yield records
+            return
+        from kprobe.text import Parser
+
+        parser = Parser(self.formats().get, live=self.terms.duration is None)
+        for data in self.chunks():
+            began = self._tracer.clock()
+            records = parser.feed(data)
+            self._waiting.since(began)
+            yield records
+        yield parser.close()
+
+    def _end(self, error: BaseException | None) -> None:
+        try:
+            self.tally.settle()
+        finally:
+            self._undo_all(error)
+
+    def _undo_all(self, error: BaseException | None) -> None:
+        try:
+            self._undo.finish(error)
+        finally:
+            self.notices += [*self._undo.notices, *(self._events.notices() if self._events is not None else ())]

@@ -1,0 +1,153 @@
+"""How many events a trace has had, of each of its events and in all, and how many the kernel lost."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kprobe.text import Parser, Record
+
+    from .ring_counts import RingCounts
+
+FEW = 8  # so many names are looked for one by one
+# a line of the patch of 2009, which shows the place of a probe and not its event
+UNNAMED = rb"^[^\n]{16}-\d+ +\[\d+\] +\d+\.\d+: [^\s:]+\+0x[0-9a-f]+/0x[0-9a-f]+(?: <- [^\s:]+)?:"
+
+
+class EventTally:
+    """Counts what is read of a trace, and cuts it off after `most` events.
+
+    Text is counted by how its lines look, unless it may be cut off: then it is parsed; or the kernel counts, by `ring`.
+    """
+
+    ring: RingCounts | None = None
+
+    def __init__(self, names: Iterable[str], most: int | None = None) -> None:
+        self._events = dict.fromkeys(names, 0)
+        self._unnamed = 0  # events that the kernel shows without their names
+        self._lost = 0
+        self._uncertain = False
+        self._most = most
+        self._rest = b""  # the beginning of a line
+        self._parser: Parser | None = None
+        self._line: Callable[[bytes], list[bytes]] | None = None
+
+    @property
+    def events(self) -> dict[str, int]:
+        """How many there were of each event, by its name.  Raise `OSError` if the kernel counts and doesn't say."""
+        if self.ring is not None:
+            return dict.fromkeys(self._events, self.ring.numbers()[0])
+        return self._events
+
+    @property
+    def lost(self) -> int:
+        """How many the kernel overwrote before they were read, as far as it says.  Raise `OSError`, likewise."""
+        return self._lost if self.ring is None else self.ring.numbers()[1]
+
+    @property
+    def uncertain(self) -> bool:
+        """True if more were lost: some losses have no number."""
+        return self._uncertain
+
+    @property
+    def total(self) -> int:
+        """All events, those too that the kernel shows without their names."""
+        return sum(self.events.values()) + self._unnamed
+
+    @property
+    def is_full(self) -> bool:
+        """True once there were so many as there should be."""
+        return self._most is not None and self.total >= self._most
+
+    def text(self, data: bytes, formats: Callable[[], dict[str, str]], *, live: bool) -> bytes:
+        """Count the events in the kernel's text, and return it as far as it is wanted.
+
+        Where it may be cut off, lines are told from what strings hold by `formats` of the events.
+        """
+        if self._most is not None:
+            return self._cut(data, formats, live=live)
+        if self.ring is None:
+            self._count(self._rest + data if self._rest else data)
+        return data
+
+    def settle(self) -> None:
+        """Keep what was counted: the trace ends."""
+        if self.ring is not None:
+            self.ring.settle()
+
+    def _count(self, text: bytes) -> None:
+        """Count what is in whole lines; text is copied only where a line isn't whole."""
+        end = text.rfind(b"\n") + 1
+        self._rest = text[end:]
+        lines = text[:end]
+        names = [name.encode() for name in self._events]
+        counts = [lines.count(b": %b: " % name) for name in names] if len(names) <= FEW else []
+        # also other lines than those of events, or more than one name in one; `count` of newlines takes twice as long
+        if sum(counts) != len(BytesIO(lines).readlines()):
+            found = self._names(lines)
+            counts = [found.count(name) for name in names]
+            if not found:
+                self._count_unnamed(lines)
+            self._count_lost(lines)
+        for name, count in zip(self._events, counts, strict=True):
+            self._events[name] += count
+
+    def records(self, records: list[Record]) -> list[Record]:
+        """Count records; return them up to the last that is wanted, and its stack."""
+        from kprobe.text import Event, Lost, StackTrace
+
+        for at, record in enumerate(records):
+            if self.is_full and not isinstance(record, StackTrace):
+                return records[:at]
+            if isinstance(record, Event) and record.name in self._events:
+                self._events[record.name] += 1
+            elif isinstance(record, Event) and not record.name:
+                self._unnamed += 1
+            elif isinstance(record, Lost):
+                self._lost += record.count or 0
+                self._uncertain |= record.count is None
+        return records
+
+    def header(self, data: bytes) -> None:
+        """Count what was overwritten in a buffer that is read at its end, by its headings: 205/1000 are 795 lost."""
+        numbers = data.partition(b"entries-in-buffer/entries-written: ")[2].split()
+        kept, _, written = numbers[0].partition(b"/") if numbers else (b"", b"", b"")
+        if kept.isdigit() and written.isdigit():
+            self._lost += int(written) - int(kept)
+
+    def _cut(self, data: bytes, formats: Callable[[], dict[str, str]], *, live: bool) -> bytes:
+        from kprobe.text import Parser
+
+        if self._parser is None:
+            self._parser = Parser(formats().get, live=live)
+        records = self._parser.feed(data)
+        if not live:
+            records += self._parser.close()
+        return b"".join(record.raw for record in self.records(records))
+
+    def _names(self, data: bytes) -> list[bytes]:
+        """Return the name of the event of each line that has one."""
+        if self._line is None:
+            import re
+
+            names = b"|".join(re.escape(name.encode()) for name in self._events)
+            self._line = re.compile(rb"^[^\n]{8,}?: (%b): \(" % names, re.MULTILINE).findall
+        return self._line(data)
+
+    def _count_unnamed(self, data: bytes) -> None:
+        if b"+0x" in data:
+            import re
+
+            self._unnamed += len(re.findall(UNNAMED, data, re.MULTILINE))
+
+    def _count_lost(self, data: bytes) -> None:
+        if b"EVENTS" not in data:
+            return
+        for line in data.split(b"\n"):
+            words = line.split()
+            if line.startswith(b"CPU:") and words[1:2] == [b"[LOST"]:
+                self._lost += int(words[2]) if words[2].isdigit() else 0
+                self._uncertain |= not words[2].isdigit()

@@ -1,0 +1,68 @@
+"""How long a trace was waited for, where there is a limit: the pytest plugin sets one while a test runs."""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from contextvars import ContextVar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kprobe.errors import WaitedTooLong
+
+# The seconds, None for any number, and the thread that may not wait longer: a trace that another thread reads in the
+# background hangs nobody.  Each thread and each task of asyncio has a context; a task's begins as a copy.
+_LIMIT: ContextVar[tuple[float | None, int]] = ContextVar("kprobe_waiting", default=(None, 0))
+
+
+def limit() -> float | None:
+    """Return how many seconds this thread may wait for a trace in all; None: as long as it likes."""
+    seconds, thread = _LIMIT.get()
+    return seconds if thread == get_ident() else None
+
+
+class Waiting:
+    """The time that one trace was waited for, in all."""
+
+    __slots__ = ("_clock", "_facts", "_spent")
+
+    def __init__(self, clock: Callable[[], float], facts: Callable[[], list[tuple[str, str]]]) -> None:
+        self._clock = clock
+        self._facts = facts
+        self._spent = 0.0
+
+    def since(self, began: float) -> float:
+        """Count the time since `began`, and return what is the time now.  Raise `WaitedTooLong`."""
+        now = self._clock()
+        self._spent += now - began
+        left = self.left()
+        if left is not None and left <= 0:
+            raise self.over()
+        return now
+
+    def left(self) -> float | None:
+        """Return how many seconds more this thread may wait; None: as long as it likes."""
+        seconds = limit()
+        return None if seconds is None else seconds - self._spent
+
+    def over(self) -> WaitedTooLong:
+        """Return what is to be raised when there is no time left."""
+        from kprobe.errors import WaitedTooLong
+
+        return WaitedTooLong(max(self._spent, limit() or 0.0), self._facts())
+
+
+class Limited:
+    """Within `with` this thread waits for each trace so many seconds at most; None: as long as it likes."""
+
+    __slots__ = ("_seconds", "_token")
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        self._token = _LIMIT.set((self._seconds, get_ident()))
+
+    def __exit__(self, *_: object) -> None:
+        _LIMIT.reset(self._token)

@@ -1,0 +1,198 @@
+"""Where a trace does its work: an instance of its own, or the top level of the tracefs."""
+
+from __future__ import annotations
+
+import errno
+import time
+
+from kprobe.answers.denial import denied
+from kprobe.errors import KprobeError, NotPermitted, Refused
+from kprobe.tracefs.turn import LOOK
+from kprobe.words import filters
+
+from .undo import full
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kprobe.tracefs.tracefs import Tracefs
+
+    from .owners import Owner
+    from .undo import Undo
+
+ROOM = "instances"
+PATIENCE = 1.0  # seconds in which others must have read what they read in an instance
+TOP_NOTICE = "working at the top level, whose buffer and options are everybody's"
+
+
+class Instance:
+    """A buffer with its events and options; `prefix` is "" at the top level, else "instances/NAME/".
+
+    `session` is the name of the session that works here, also of its own instance and of its events' group;
+    `reason` says why it is the top level; "" if that was asked for.  `doubts` are notices from its making.
+    """
+
+    def __init__(
+        self,
+        tracefs: Tracefs,
+        session: str,
+        prefix: str = "",
+        reason: str = "",
+        doubts: tuple[str, ...] = (),
+    ) -> None:
+        self._tracefs = tracefs
+        self.session = session
+        self.prefix = prefix
+        self.reason = reason
+        self.doubts = doubts
+
+    @property
+    def is_own(self) -> bool:
+        """True if nobody else works here, so that the directory's end undoes everything in it."""
+        return bool(self.prefix)
+
+    def path(self, name: str) -> str:
+        """Return the path of one of its files."""
+        return self.prefix + name
+
+    def state(self, name: str) -> str:
+        """Return the stripped text of one of its files; "" if it can't be read."""
+        return _text(self._tracefs, self.path(name))
+
+    def has(self, name: str) -> bool:
+        """True if it has this file or directory."""
+        return self._tracefs.exists(self.path(name))
+
+    @property
+    def picks_threads(self) -> bool:
+        """True if it can let some threads alone fire events; else that takes a filter.
+
+        It does at the top level, whose set_event_pid is everybody's, and on kernels before 4.4, which have none.
+        """
+        return self.is_own and self.has("set_event_pid")
+
+    def add_threads(self, tids: Iterable[int]) -> None:
+        """Let only these threads, and those added before, fire the events that there are now."""
+        path = self.path("set_event_pid")
+        for tid in tids:  # one a write: a thread that is gone by now must not keep the others out
+            try:
+                self._tracefs.write(path, b"%d\n" % tid)
+            except OSError as error:
+                if error.errno == errno.ESRCH:
+                    continue
+                raise denied(self._tracefs, path, error) from error
+
+    def notices(self) -> list[str]:
+        """Say what about the place may surprise: tracing switched off, another's tracer or events."""
+        found = list(self.doubts)
+        where = self.prefix or "the top level"
+        if self.state("tracing_on") == "0":
+            found.append(f"tracing is off (tracing_on is 0 in {where}): nothing will be recorded")
+        if self.is_own:
+            return found
+        if self.reason and self._tracefs.exists(ROOM):  # a kernel without instances leaves no choice
+            found.append(f"{TOP_NOTICE} ({self.reason})")
+        tracer = self.state("current_tracer")
+        if tracer not in ("", "nop"):
+            found.append(f"the tracer {tracer} is at work there: its lines come too")
+        if self.state("set_event_pid") not in ("", "no pid"):
+            found.append("set_event_pid is set there: events of other threads won't come")
+        if any(not line.startswith("#") for line in self.state("trace").splitlines()):
+            found.append("the buffer already holds events of others: they come too")
+        return found
+
+
+def _text(tracefs: Tracefs, path: str) -> str:
+    try:
+        return tracefs.read(path).decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def new_session(tracefs: Tracefs, owner: Owner, *, is_named: bool = False, after: int = -1) -> tuple[str, int]:
+    """Return the name of the owner's next session that neither an instance nor a group has, and its number."""
+    number = after + 1
+    while True:
+        name = owner.session(number, is_named=is_named)
+        if not tracefs.exists(f"{ROOM}/{name}") and not tracefs.exists(f"events/{name}"):
+            return name, number
+        number += 1
+
+
+def open_instance(
+    tracefs: Tracefs, undo: Undo, owner: Owner, *, top_level: bool = False, is_named: bool = False
+) -> Instance:
+    """Make an instance of our own, called as the session is; where there are none, use the top level.
+
+    `is_named`: the user named the group of its events.  It is the top level where the kernel has no instances, or
+    doesn't permit them to us.  Raise `Refused` for any other failure: the top level is everybody's, and not taken
+    because an instance can't be had at the moment.
+    """
+    number = -1
+    doubts: list[str] = []
+    while True:
+        name, number = new_session(tracefs, owner, is_named=is_named, after=number)
+        if top_level:
+            return Instance(tracefs, name)
+        if not tracefs.exists(ROOM):
+            return Instance(tracefs, name, reason="this kernel has no instances")
+        directory = f"{ROOM}/{name}"
+        command = f"rmdir {full(tracefs, directory)}"
+        step = undo.push(
+            f"remove {directory}",
+            lambda path=directory: _remove(tracefs, path),  # type: ignore[misc]
+            command=lambda command=command: command,  # type: ignore[misc]
+            is_left=lambda path=directory: tracefs.exists(path),  # type: ignore[misc]
+            frees=True,
+        )
+        try:
+            tracefs.mkdir(directory)
+        except OSError as error:
+            if error.errno == errno.EEXIST:  # somebody was faster, unless the kernel's answer is wrong
+                undo.drop(step)
+                doubts.append(f"{directory} came from elsewhere meanwhile; if no trace uses it: {command}")
+                continue
+            refused = _no_instance(tracefs, directory, error)
+            if not _is_there(tracefs, directory):
+                undo.drop(step)
+                if isinstance(refused, NotPermitted):
+                    return Instance(tracefs, name, reason=f"{directory}: {error.strerror}")
+            raise refused from error
+        return Instance(tracefs, name, directory + "/", doubts=tuple(doubts))
+
+
+def _remove(tracefs: Tracefs, directory: str) -> None:
+    """Remove an instance; wait while another process reads a file in it, as one does that met our event."""
+    end = time.monotonic() + (PATIENCE if getattr(tracefs, "root", None) else 0)
+    while True:
+        try:
+            return tracefs.rmdir(directory)
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() >= end:
+                raise
+        time.sleep(LOOK)
+
+
+def _no_instance(tracefs: Tracefs, directory: str, error: OSError) -> KprobeError:
+    refused = denied(tracefs, directory, error)
+    if not isinstance(refused, Refused):
+        return refused
+    hint = "no instance of our own can be made; to work at the top level, which is everybody's: --top-level"
+    return type(refused)(refused.path, f"mkdir {directory}", refused.errno, hint=hint)
+
+
+def _is_there(tracefs: Tracefs, path: str) -> bool:
+    """Look after an error; where that can't be done either, something may be there."""
+    try:
+        return tracefs.exists(path)
+    except OSError:
+        return True
+
+
+def pick(instance: Instance, tids: list[int]) -> str:
+    """Restrict an instance to threads (none given: all); return the filter that this takes of each event, or ""."""
+    if tids and not instance.picks_threads:
+        return filters.thread_filter(tids)
+    instance.add_threads(tids)
+    return ""
