@@ -169,6 +169,7 @@ def test_the_wheel_has_the_packages_and_nothing_else(built: Built) -> None:
         "kprobe_sim/": "kprobe_sim/",
         "vm/kprobe_vm/": "kprobe_vm/",
         "man/": "kprobe_sim-0.1.0.data/data/share/man/man1/",
+        "bin/": "kprobe_sim-0.1.0.data/scripts/",
     }
     ours = {
         home + name.removeprefix(start) for name in files() for start, home in homes.items() if name.startswith(start)
