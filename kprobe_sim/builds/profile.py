@@ -82,6 +82,11 @@ class Profile:
         return dict(self._facts["config"] or {})
 
     @property
+    def has_all_symbols(self) -> bool:
+        """Whether all symbols of the build are known, so that each ends where the next one begins."""
+        return not self._facts.keys() & {"unrecorded", "made_up"}
+
+    @property
     def root_mode(self) -> int:
         """Return the permission bits of the root directory; 0700 for a profile that doesn't say."""
         mode: int = self._facts.get("root_mode", 0o700)

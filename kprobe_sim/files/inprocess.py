@@ -19,6 +19,8 @@ _CHECKED = os.O_CREAT | os.O_DIRECTORY
 
 
 class _Symbols(Protocol):
+    version: int
+
     def kallsyms(self) -> bytes: ...
 
     def blacklist(self) -> bytes: ...
@@ -30,6 +32,9 @@ class _Probes(Protocol):
 
 
 class _Profile(Protocol):
+    @property
+    def has_all_symbols(self) -> bool: ...
+
     def prototype(self, name: str) -> Prototype | None: ...
     def member(self, function: str, at: int, path: str) -> tuple[tuple[int, ...], CType] | None: ...
 
@@ -301,6 +306,11 @@ class SimTracefs(Generic[K]):
     def kallsyms(self) -> bytes:
         """Return the text of the simulated machine's /proc/kallsyms."""
         return self.kernel.symbols.kallsyms()
+
+    @property
+    def has_all_symbols(self) -> bool:
+        """Whether functions have the sizes by kallsyms that traces show: not those that were declared or left out."""
+        return self.kernel.profile.has_all_symbols and not self.kernel.symbols.version
 
     def blacklist(self) -> bytes:
         """Return the text of debugfs' kprobes/blacklist."""

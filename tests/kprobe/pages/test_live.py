@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kprobe import Tracer
 from kprobe.cli import main
 from kprobe.pages.live import RawPipe
 from kprobe.pages.merging import Holding, merged
@@ -190,3 +191,16 @@ def test_files_that_are_served_beside_a_tracefs_that_is_served_are_of_the_same_k
     assert not is_of_the_same("/served", "/proc/modules", table)
     assert not is_of_the_same("/other", "/proc/kallsyms", table)
     assert not is_of_the_same("/served", "/proc/kallsyms", f"{tmp_path}/none")
+
+
+@pytest.mark.parametrize(("series", "added", "raw"), [("6.12", "", True), ("3.13", "", False), ("6.12", "mine", False)])
+def test_what_has_not_all_symbols_is_read_as_text(series: str, added: str, raw: bool) -> None:
+    """There kallsyms gives functions other sizes than traces do: `system_call_fastpath+0x16/0x1474` for …/0x1b."""
+    kernel = SimulatedKernel(series)
+    if added:
+        kernel.add_function(added, 0x40)
+    function = added or {"6.12": "do_sys_openat2", "3.13": "do_sys_open"}[series]
+    with Tracer(kernel.tracefs).trace(f"r:x {function}", raw=None) as trace:
+        assert trace.is_raw is raw
+    with Tracer(kernel.tracefs).trace(f"r:x {function}", raw=True) as trace:
+        assert trace.is_raw
