@@ -154,8 +154,8 @@ def test_the_verb(one: Entry, tmp_path: Path, capfd: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "ERROR: what is to be done is one of list, check, export\n"),
-        (("lst",), "ERROR: what is to be done is one of list, check, export, not lst\n"),
+        ((), "ERROR: the action is one of list, check, export\n"),
+        (("lst",), "ERROR: the action is one of list, check, export, not lst\n"),
         (("export",), "ERROR: export takes the directory to write to\n"),
         (("list", "x"), "ERROR: x is one word too many\n"),
         (("list", "--kernel", "6.1"), "ERROR: unknown option --kernel\n"),
