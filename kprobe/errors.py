@@ -1,4 +1,4 @@
-"""What can go wrong, as one small tree.
+"""The errors that this package raises, as one small tree.
 
 KprobeError
  +-- DefinitionError     the text cannot mean a probe              .text .column

@@ -1,4 +1,4 @@
-"""What a definition would be in the other language: that of the patch of 2009, or that of kernels since 2.6.33.
+"""Translation of definitions between two languages: that of the patch of 2009, and that of kernels since 2.6.33.
 
 Which of them a kernel has isn't told by its version: the patch's events have a file `enabled`, and where there is no
 event its tracefs has no README.  Source: the documents of `kprobe-sim replay`, tracer-2009 and wind-river.

@@ -1,4 +1,4 @@
-"""A probe at all functions whose names fit a pattern -> a probe for each of them."""
+"""Patterns: a probe on every function whose name matches -> one probe for each of them."""
 
 from __future__ import annotations
 

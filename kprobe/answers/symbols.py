@@ -1,4 +1,4 @@
-"""Functions of the traced kernel: is this one there, and if not, which was meant?"""
+"""Functions of the traced kernel: whether one exists, and if not, which one was meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one kernel answers to a statement, by its tracefs: taken, with the event that it made of it, or refused."""
+"""One kernel's answer to a statement, from its tracefs: accepted, with the event that it made, or refused."""
 
 from __future__ import annotations
 

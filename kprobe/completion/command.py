@@ -1,4 +1,4 @@
-"""The verb `completion`: print what bash, zsh or fish need to complete our commands."""
+"""The verb `completion`: prints the code that bash, zsh or fish need to complete our commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The corpora that are installed, or a directory's, and their entries."""
+"""The installed corpora, or that in a directory, and their entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is there a tracefs, and may this process use it: mounts, permissions, lockdown, containers, the kernel's build."""
+"""Whether there is a tracefs, and this process may use it: mounts, permissions, lockdown, containers, the build."""
 
 from __future__ import annotations
 

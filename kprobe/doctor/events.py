@@ -1,4 +1,4 @@
-"""The dynamic events that are there: is each armed, is it hit, and does anything hold its hits back?"""
+"""The existing dynamic events: whether each is armed and hit, and whether anything holds its hits back."""
 
 from __future__ import annotations
 

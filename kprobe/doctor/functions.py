@@ -1,4 +1,4 @@
-"""Functions that were named: can each be probed, is it what it seems, and is it called?"""
+"""Functions that the user named: whether each can be probed, is what it seems, and is called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernel's kprobes as a whole: are there any, and are they switched on?"""
+"""The kernel's kprobes as a whole: whether there are any, and whether they are switched on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who else is at work: sessions of kprobe, living or dead, and processes that read trace_pipe."""
+"""Other users of the tracefs: sessions of kprobe, running or dead, and processes that read trace_pipe."""
 
 from __future__ import annotations
 

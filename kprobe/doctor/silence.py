@@ -1,4 +1,4 @@
-"""Why nothing comes: what the user is told when a trace has been silent for a while."""
+"""Why nothing arrives: the message to the user when a trace has been silent for a while."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The probe in kprobe_events or its like: added by appending one line, read back, removed without harm to others."""
+"""The probe in kprobe_events or a similar file: appended as a line, read back, removed without harm to others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frequencies: how many events there are of each value of a field, of each task, thread, CPU or stack."""
+"""Frequencies: how many events there are for each value of a field, each task, thread, CPU or stack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kprobe parse --format parquet`: all that the files say into a directory, a file for each event."""
+"""`kprobe parse --format parquet`: everything in the files, written to a directory with one file for each event."""
 
 from __future__ import annotations
 

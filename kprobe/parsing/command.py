@@ -1,4 +1,4 @@
-"""`kprobe parse`: reads trace text, or a trace.dat, and prints what it says."""
+"""`kprobe parse`: reads trace text or a trace.dat, and prints its records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kprobe args`: ready definitions for a function's entry and return, which the kernel was asked to take."""
+"""`kprobe args`: ready-made definitions for a function's entry and return, after asking the kernel to accept them."""
 
 from __future__ import annotations
 

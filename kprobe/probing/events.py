@@ -1,4 +1,4 @@
-"""The dynamic events of a tracefs: whose each is, where it is enabled, how often it was hit and missed."""
+"""The dynamic events of a tracefs: who owns each, where it is enabled, how often it was hit and missed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of the traced kernel that names and patterns mean: can each be probed, and if not, why not?"""
+"""Functions of the traced kernel by name or pattern: whether each can be probed, and if not, why not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What trace text may hold, rule by rule: what the kernel does, why, and the values that a search tries.
+"""The rules of trace text, one by one: what the kernel prints, why, and the values that a search tries.
 
 A rule's `values` take the module hypothesis.strategies, which is imported by who searches.
 """

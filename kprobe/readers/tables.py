@@ -1,4 +1,4 @@
-"""A report as tables and lines for people, and as tables in Markdown."""
+"""A report as tables and lines for people, and as Markdown tables."""
 
 from __future__ import annotations
 

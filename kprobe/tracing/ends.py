@@ -1,4 +1,4 @@
-"""Both ends of functions: the probes at their entries and returns that a latency is made of."""
+"""Both ends of functions: the probes at entries and returns that latencies are measured with."""
 
 from __future__ import annotations
 

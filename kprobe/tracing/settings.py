@@ -1,4 +1,4 @@
-"""What a trace sets in the place where it works, beside its events."""
+"""The settings that a trace changes in the place where it works, besides its events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removes what sessions left whose owners were killed, and nothing that anybody else made."""
+"""Removes what killed sessions left behind, and nothing that anybody else made."""
 
 from __future__ import annotations
 

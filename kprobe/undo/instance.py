@@ -1,4 +1,4 @@
-"""Where a trace does its work: an instance of its own, or the top level of the tracefs."""
+"""The place where a trace works: an instance of its own, or the top level of the tracefs."""
 
 from __future__ import annotations
 

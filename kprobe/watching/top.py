@@ -1,4 +1,4 @@
-"""`kprobe top`: how often which event fires, and in whose task and on which CPU, as it goes on."""
+"""`kprobe top`: how often each event fires, in which tasks and on which CPUs, shown live."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of a trace: which of them are definitions, which is the filter, and what a user may have meant instead."""
+"""The words of a trace's command line: definitions, filter, and guesses at what the user meant when they are wrong."""
 
 from __future__ import annotations
 
