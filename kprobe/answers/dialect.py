@@ -20,7 +20,7 @@ _TYPE = re.compile(r":[a-z]\w*(?:\[\d+\])?\Z")
 _WORDS = {
     "sa": "write $stack",
     "rv": "write $retval",
-    "ra": "leave it out, the lines of a return probe say where it returns to",
+    "ra": "leave it out: the lines of a return probe show where it returns to",
 }
 
 
@@ -44,7 +44,7 @@ def hint(tracefs: Tracefs, args: tuple[str, ...]) -> str:
             return f"{letters[1]} was for the patch of 2009: {_variable(letters[1], _has_arguments(tracefs))}"
         variable = _ARGUMENT.search(arg)
         if variable and not _has_arguments(tracefs):
-            return f"{variable[0]} came with Linux 4.20: before, {_register(int(variable[1]) - 1)}"
+            return f"{variable[0]} came with Linux 4.20; before that, {_register(int(variable[1]) - 1)}"
     return ""
 
 

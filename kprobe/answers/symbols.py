@@ -77,7 +77,7 @@ def doubt(
         return ""
     names = list_functions()
     if names is None:
-        return f"can't read {LIST}, so whether {place.symbol} can be probed isn't known"
+        return f"can't read {LIST}, so whether {place.symbol} can be probed is unknown"
     if place.symbol not in names:
         text = f"{place.symbol} is not in {LIST}: it doesn't exist, or can't be probed"
         near = suggest(place.symbol, names)

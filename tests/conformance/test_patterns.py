@@ -40,7 +40,7 @@ def test_under_a_name_of_the_users(tracefs: Any) -> None:
 
 @pytest.mark.parametrize(
     ("definition", "says"),
-    [("p:nosuch_*", "no function fits that can be probed"), ("p:vfs_*", "functions fit, and 3 is the most")],
+    [("p:nosuch_*", "no function that can be probed matches"), ("p:vfs_*", "functions match, and at most 3 may")],
 )
 def test_none_or_too_many_are_an_error(tracefs: Any, definition: str, says: str) -> None:
     with pytest.raises(DefinitionError, match=says), Tracer(tracefs).trace(definition, max_probes=3):
