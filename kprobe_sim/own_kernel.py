@@ -1,4 +1,4 @@
-"""`kprobe-sim record-local`: the kernel of the machine one sits at, recorded by what the package kprobe_vm brings."""
+"""`kprobe-sim record-local`: records the kernel of this machine, with code of the package kprobe_vm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of pytest reports of its machines: which failed, and which tests left them unfit for others."""
+"""The report of a pytest run on its machines: which failed, and which tests left them unfit for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong with a machine, told apart from what a test on it finds.
+"""The errors of a machine, kept apart from what a test on it finds.
 
     MachineError
     ├── NotReady                 the host lacks something; nothing was started

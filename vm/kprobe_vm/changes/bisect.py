@@ -1,4 +1,4 @@
-"""The verb `bisect`: one operation, put to all kernels that can be simulated; where does the answer change?
+"""The verb `bisect`: tries one operation on all kernels that can be simulated, to find where the answer changes.
 
 Kernels aren't sorted by their answers, as what was changed once is changed back, or taken over into older series.  So
 all are asked, and every change is told, in the order of the builds.

@@ -1,4 +1,4 @@
-"""The verb `compare`: what changed between two kernels, as their answers tell."""
+"""The verb `compare`: reports what changed between two kernels, as their answers show."""
 
 from __future__ import annotations
 

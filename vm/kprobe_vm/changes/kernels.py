@@ -1,4 +1,4 @@
-"""The kernels that can be asked: the simulated ones, found through entry points, and guests; and in which order."""
+"""The kernels that can be asked, in order: the simulated ones, found through entry points, and guests."""
 
 from __future__ import annotations
 

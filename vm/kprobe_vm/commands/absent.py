@@ -1,4 +1,4 @@
-"""Why a command can't be run in the guest, and what brings what it lacks."""
+"""The reason why a command can't be run in the guest, and how to install what it lacks."""
 
 from __future__ import annotations
 

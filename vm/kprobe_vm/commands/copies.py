@@ -1,4 +1,4 @@
-"""Files of the host for the guest: a file, a program, or a directory with all that is in it."""
+"""Files of the host for the guest: a file, a program, or a directory with everything in it."""
 
 from __future__ import annotations
 

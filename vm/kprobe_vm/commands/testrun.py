@@ -1,4 +1,4 @@
-"""The verb `test`: pytest on guests."""
+"""The verb `test`: runs pytest on guests."""
 
 from __future__ import annotations
 

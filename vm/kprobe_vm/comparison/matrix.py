@@ -1,4 +1,4 @@
-"""The table of features, asked of kernels and simulators: what each said, and where a simulator says something else."""
+"""The table of features, tried on kernels and simulators: the answers of each, and where a simulator differs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lock: which package each series of kernels stands for, by name, version and hash.
+"""The lock: the package that each series of kernels stands for, by name, version and hash.
 
 So that `vm:6.1` is the same kernel today and tomorrow, here and elsewhere.  A lock comes with this package; the user's
 own (`kprobe-vm update` writes it) goes before it, and one that is named (`--lock`, `KPROBE_VM_LOCK`) before both.

@@ -1,4 +1,4 @@
-"""Binary packages, and what an archive of them can do, whichever way it is reached."""
+"""Binary packages, and the interface of an archive of them, however it is reached."""
 
 from __future__ import annotations
 

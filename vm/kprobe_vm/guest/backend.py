@@ -1,4 +1,4 @@
-"""The entry point behind `vm:...` specs: a guest's tracefs whose `close` ends the guest."""
+"""The entry point behind `vm:...` specs: a guest's tracefs whose `close` shuts the guest down."""
 
 from __future__ import annotations
 

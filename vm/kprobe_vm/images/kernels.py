@@ -1,4 +1,4 @@
-"""Which kernels there are, which of them a spec means, and where each is had from.
+"""The available kernels, which of them a spec means, and where each is fetched from.
 
 A kernel is asked for by series ("6.1": the one that the lock names), by release ("6.1.0-54-cloud-amd64", also without
 the flavour), or by a path to a bzImage or vmlinux.  Debian's other flavours are asked for by their names, for a series

@@ -1,4 +1,4 @@
-"""What a look at this machine says before it is recorded: what is missing, who traces, what the recording will do."""
+"""A survey of this machine before it is recorded: what is missing, who is tracing, what the recording will do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a machine comes up: cloned from a template, booted and made into one, or just booted; on KVM or emulated."""
+"""The start of a machine: cloned from a template, booted and made into one, or just booted; on KVM or emulated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kprobe-vm record`: boot a kernel in QEMU and record it, on the machine that `vm:` specs run on."""
+"""`kprobe-vm record`: boots a kernel in QEMU and records it, on the same machine that `vm:` specs run on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who does the shards of a verb: its options, and the scheduler that they mean."""
+"""The choice of a verb's scheduler: its options, and the scheduler that they select."""
 
 from __future__ import annotations
 
