@@ -132,7 +132,7 @@ def unread(machine: Machine) -> Iterator[str]:
             if _locked(machine, "integrity") or _locked(machine, "confidentiality"):
                 why = ", as the kernel is locked down"
             elif machine.text(LOCKDOWN) is None:
-                why = f", as where the kernel is locked down, which is shown by: {SHOW_LOCKDOWN}"
+                why = f", as when the kernel is locked down, which is shown by: {SHOW_LOCKDOWN}"
         yield f"{path}: {reason}{why}"
 
 

@@ -151,7 +151,7 @@ def test_an_event_that_is_never_hit(tracefs: Any, workload: Any) -> None:
         "NOTE: kprobes/idle is enabled but was never hit, while others were",
         "  fact: kprobe_profile: idle 0 0",
         "  help: kprobe doctor vfs_symlink",
-        "NOTE: kprobes/off stands on vfs_symlink, but isn't enabled",
+        "NOTE: kprobes/off is on vfs_symlink, but isn't enabled",
         "  fact: events/kprobes/off/enable: 0",
         "  help: echo 1 > events/kprobes/off/enable",
     ]

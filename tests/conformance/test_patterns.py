@@ -22,7 +22,7 @@ def test_each_function_has_its_event(tracefs: Any, workload: Any) -> None:
     names = fitting(tracefs, "do_sys_open")
     assert "do_sys_openat2" in names
     with Tracer(tracefs).trace(f"p:{PATTERN}", f"r:{PATTERN}", filter='comm == "workload"') as trace:
-        assert trace.notices == [f"p:{PATTERN} fits {len(names)} functions", f"r:{PATTERN} fits {len(names)} functions"]
+        assert trace.notices == [f"{kind}:{PATTERN} matches {len(names)} functions" for kind in "pr"]
         assert [probe.name for probe in trace.probes] == [*names, *(f"{name}_return" for name in names)]
         workload.open("/dev/null")
         trace.stop()

@@ -186,8 +186,8 @@ def test_a_pipe_that_nobody_reads_any_more_is_told() -> None:
             "ERROR: 'do_sys_openat2' isn't a filter; if it belongs to the definition, quote both: "
             "kprobe 'p:myopen do_sys_openat2'\n",
         ),
-        (["p:do_sys_openat2", "file=+0(%si):string"], 2, "ERROR: 'file=+0(%si):string' is no filter"),
-        (["r:vfs_read", "$retval"], 2, "ERROR: '$retval' is no filter"),
+        (["p:do_sys_openat2", "file=+0(%si):string"], 2, "ERROR: 'file=+0(%si):string' isn't a filter"),
+        (["r:vfs_read", "$retval"], 2, "ERROR: '$retval' isn't a filter"),
         (["vfs_read"], 2, "ERROR: 'vfs_read' is neither a definition (p:vfs_read traces calls of that function"),
         (["clean", "p:a"], 2, "ERROR: clean takes no 'p:a'"),
         (["clean", "-s"], 2, "ERROR: -s is for traces, not for clean"),

@@ -284,8 +284,8 @@ def test_the_command_tells_what_is_left_and_how_to_remove_it(
     [
         (
             "p:0xffffffff813485a3",
-            "no instruction starts at 0xffffffff813485a3; where they start shows a disassembly; "
-            "a function's name is surer",
+            "no instruction starts at 0xffffffff813485a3; a disassembly shows where they start; "
+            "a function's name is safer",
         ),
         (
             "p:do_int3",

@@ -82,7 +82,7 @@ def test_integrity(series: str, checkout: Path) -> None:
     machine = guest(series, checkout, "lsm=lockdown lockdown=integrity")
     try:
         assert said(machine, f"{DOCTOR}; echo $?") == (
-            f"{FINE}.\nNot known here: {ENABLED}: Operation not permitted, as where the kernel is locked down, "
+            f"{FINE}.\nNot known here: {ENABLED}: Operation not permitted, as when the kernel is locked down, "
             f"which is shown by: mount -t securityfs nodev /sys/kernel/security; cat {LOCKDOWN}.\n0\n"
         )
         assert said(machine, f"mount -t securityfs nodev /sys/kernel/security; {DOCTOR}; echo $?") == (

@@ -140,7 +140,7 @@ def test_files_that_lockdown_closes(made: Any) -> None:
         return tuple(line for line in found.unknown if line.startswith(path))
 
     assert unknown({}) == (
-        f"{path}: Operation not permitted, as where the kernel is locked down, which is shown by: "
+        f"{path}: Operation not permitted, as when the kernel is locked down, which is shown by: "
         "mount -t securityfs nodev /sys/kernel/security; cat /sys/kernel/security/lockdown",
     )
     locked = {"/sys/kernel/security/lockdown": "none [integrity] confidentiality\n"}

@@ -50,8 +50,8 @@ def test_a_machine_whose_work_is_known(machine: Any, definitions: tuple[str, ...
         ("f:vfs_read", "the activity `opens` never calls vfs_read"),
         (
             "f:do_sys_openat2",
-            "do_sys_openat2 may not be called now, may be inlined where it is called, or what is asked for lets "
-            "nothing through; kprobe doctor do_sys_openat2 looks further",
+            "do_sys_openat2 may not be called now, may be inlined where it is called, or no hit passes the "
+            "trace's filters; kprobe doctor do_sys_openat2 looks further",
         ),
         (
             "t:sched_switch",
@@ -60,7 +60,7 @@ def test_a_machine_whose_work_is_known(machine: Any, definitions: tuple[str, ...
         ),
         (
             "e:mine sched/sched_switch",
-            "sched.sched_switch may not fire now, or the filter and the restrictions let nothing through",
+            "sched.sched_switch may not fire now, or no hit passes the trace's filters",
         ),
         ("e:mine sched/sched_process_exec", "the activity `opens` never fires sched.sched_process_exec"),
         ("e:mine syscalls/sys_enter_close", "the activity `opens` never fires syscalls.sys_enter_close"),

@@ -1,4 +1,4 @@
-"""The actions of a recording's tasks and the probes that see them: fixed, so the text's contents are known in advance."""
+"""The actions of a recording's tasks, and the probes that see them: fixed, so the text is known in advance."""
 
 from __future__ import annotations
 
