@@ -53,6 +53,6 @@ class MachineReports:
             for test, left in self._left:
                 terminalreporter.line(f"{test}: {left}")
         if self._failed:
-            terminalreporter.section("guests that failed, which says nothing of the tests")
+            terminalreporter.section("guests that failed, which says nothing about the tests")
             for kind, where in self._failed:
                 terminalreporter.line(f"{kind}: {where}")

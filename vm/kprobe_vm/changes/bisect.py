@@ -86,7 +86,9 @@ def _lines(asked: str, answers: Sequence[Answered], changes: Sequence[Change]) -
         yield from (f"  {text}" for text in changed_lines(before.response, after.response))
     yield ""
     count = len(changes)
-    yield f"{count} change{'s' * (count != 1)}" if count else f"no change: all {len(answers)} builds answer the same"
+    yield (
+        f"{count} change{'s' * (count != 1)}" if count else f"no change: all {len(answers)} builds give the same answer"
+    )
 
 
 def _confirmation(one: Confirmed) -> Iterator[str]:

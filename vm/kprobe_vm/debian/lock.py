@@ -50,7 +50,7 @@ class Lock:
                     table[key] = Locked(row["suite"], Package(*fields))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise NotReady(
-                f"{path or NAME} is no lock file: {error!r}; without it the kernels are those that came with kprobe-vm"
+                f"{path or NAME} isn't a lock file: {error!r}; without it, kprobe-vm's own lock counts"
             ) from error
 
     @classmethod

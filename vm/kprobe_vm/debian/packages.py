@@ -99,7 +99,7 @@ def verified(cache: Cache, package: Package, progress: Progress, download: Calla
             return path
         damaged = path.exists()
         if damaged:
-            progress(f"the cached {package.name} is damaged: fetching it anew")
+            progress(f"the cached {package.name} is damaged: fetching it again")
         try:
             data = download()
             if hashlib.sha256(data).hexdigest() != package.sha256:
@@ -108,7 +108,7 @@ def verified(cache: Cache, package: Package, progress: Progress, download: Calla
                 )
         except FetchFailed as error:
             if damaged:
-                raise CacheCorrupt(f"the cached {path} was damaged, and could not be had anew: {error}") from error
+                raise CacheCorrupt(f"the cached {path} was damaged, and could not be fetched again: {error}") from error
             raise
         cache.replace(path, data)
     return path

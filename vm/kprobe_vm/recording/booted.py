@@ -79,7 +79,7 @@ def record_kernel(
     _check_capstone()
     text = config.read_text("utf-8", "replace") if config else None
     if text is not None and "\nCONFIG_" not in f"\n{text}":
-        raise NotReady(f"{config} is no kernel configuration: it has no line CONFIG_NAME=VALUE")
+        raise NotReady(f"{config} isn't a kernel configuration: it has no line CONFIG_NAME=VALUE")
     into.mkdir(parents=True, exist_ok=True)
     with Machine(kernel, modules=modules, progress=progress) as machine:
         return record(Booted(machine), into, config=text, progress=progress)

@@ -43,7 +43,7 @@ def chosen(options: argparse.Namespace, check: Callable[[], str]) -> Scheduler:
 
 def _count(text: str) -> int:
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes")
+        raise argparse.ArgumentTypeError(f"{text!r} isn't a number of processes")
     return int(text)
 
 
