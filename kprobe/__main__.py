@@ -1,4 +1,4 @@
-"""`python -m kprobe`."""
+"""`python -m kprobe` is the command `kprobe`."""
 
 from __future__ import annotations
 

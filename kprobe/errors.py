@@ -1,4 +1,4 @@
-"""What can go wrong, as one small tree.
+"""The errors that this package raises, as one small tree.
 
 KprobeError
  +-- DefinitionError     the text cannot mean a probe              .text .column
@@ -92,7 +92,7 @@ class NoSuchField(KprobeError):
     def __init__(self, name: str, fields: Sequence[str], words: Sequence[str] = ()) -> None:
         has = f"their fields are {', '.join(fields)}" if fields else "they have no fields but the kernel's own"
         more = f"; {', '.join(words)} need none" if words else ""
-        super().__init__(f"no event that is traced has a field {name!r}: {has}{more}")
+        super().__init__(f"no traced event has a field {name!r}: {has}{more}")
         self.name = name
         self.fields = tuple(fields)
 

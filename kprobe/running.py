@@ -1,4 +1,4 @@
-"""A trace by the command: begun, printed as the command line asks, ended by a signal or by itself."""
+"""A trace run by the command: started, printed as the command line asks, ended by a signal or by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A simulated Linux kernel whose tracefs behaves: test tools that place probes without root and without a kernel.
+"""A simulated Linux kernel with the tracefs of a real one: test tools that place probes without root or a kernel.
 
 A name is loaded when it is first used: pytest imports this package in every run, for the plugin.
 """

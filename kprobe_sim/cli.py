@@ -1,4 +1,4 @@
-"""The command `kprobe-sim`: programs on a simulated kernel."""
+"""The command `kprobe-sim`: runs programs on a simulated kernel."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "kprobe-sim", description="Run programs on a simulated kernel's tracefs.", formatter_class=_Help
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and end")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     run = verbs.add_parser(
         "run",
@@ -134,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     mount = verbs.add_parser(
         "mount",
         help="mount a simulated tracefs on a directory, until Ctrl-C",
-        description="Mount a simulated tracefs on a directory; unmount it when told to end.",
+        description="Mount a simulated tracefs on a directory, and unmount it on SIGINT, SIGTERM or SIGHUP.",
         formatter_class=_Help,
     )
     for verb in (run, mount):
@@ -145,17 +145,21 @@ def _parser() -> argparse.ArgumentParser:
             "--activity",
             default="opens",
             metavar="A",
-            help="what the simulated machine does: a TOML file (with a / or .toml), a built-in name, or none "
-            "(default: %(default)s)",
+            help="what the simulated machine does: a TOML file (its path has a / or ends in .toml), a built-in name, "
+            "or none (default: %(default)s)",
         )
-        verb.add_argument("--cpus", type=int, metavar="N", help="default: as recorded, or what the activity needs")
+        verb.add_argument(
+            "--cpus", type=int, metavar="N", help="number of CPUs (default: as recorded, or what the activity needs)"
+        )
     run.add_argument(
-        "--follow", action="store_true", help="the opens, forks, execs and exits of the command are the machine's too"
+        "--follow",
+        action="store_true",
+        help="the command's own opens, forks, execs and exits happen on the simulated machine, too",
     )
     run.add_argument(
         "--only-tracefs",
         action="store_true",
-        help="uname, /proc/kallsyms, /proc/sys and the like stay this machine's",
+        help="simulate the tracefs only: uname, /proc/kallsyms, /proc/sys and the like stay this machine's",
     )
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
     mount.add_argument("directory", metavar="DIR", help="an existing directory")
@@ -165,30 +169,40 @@ def _parser() -> argparse.ArgumentParser:
         description="List the kernels that can be simulated, and the built-in activities.",
         formatter_class=_Help,
     )
-    profiles.add_argument("--pack", metavar="K", help="write the profile of a kernel, or that directory, as one file")
-    profiles.add_argument("-o", "--output", metavar="FILE", help="that file (default: RELEASE.kprofile)")
     profiles.add_argument(
-        "--fetch", metavar="SOURCE", help="copy profiles from a file, directory or URL to the user's own"
+        "--pack", metavar="K", help="write a kernel's profile, or the one in a directory, as one file"
     )
-    profiles.add_argument("names", nargs="*", metavar="NAME", help="of the source, these releases or series")
+    profiles.add_argument(
+        "-o", "--output", metavar="FILE", help="with --pack: the file to write (default: RELEASE.kprofile)"
+    )
+    profiles.add_argument(
+        "--fetch", metavar="SOURCE", help="copy profiles from a file, directory or URL to your own profiles"
+    )
+    profiles.add_argument(
+        "names", nargs="*", metavar="NAME", help="with --fetch: only these releases or series of the source"
+    )
     shown = verbs.add_parser(
         "replay",
         help="show the listings of five well-known documents: what was typed, and what was printed",
-        description="Replay the listings of a document on the kernels of its time, at the pace of their times.",
+        description="Replay a document's listings on the kernels of its time, at the pace of their timestamps.",
         formatter_class=_Help,
     )
     shown.add_argument("--list", action="store_true", help="list documents and listings")
-    shown.add_argument("--fast", action="store_true", help="at once")
-    shown.add_argument("document", nargs="?", metavar="DOCUMENT", help="its name")
-    shown.add_argument("listing", nargs="?", metavar="LISTING", help="its name or number (default: all)")
+    shown.add_argument("--fast", action="store_true", help="print everything at once, without the pauses")
+    shown.add_argument("document", nargs="?", metavar="DOCUMENT", help="the document's name")
+    shown.add_argument("listing", nargs="?", metavar="LISTING", help="a listing's name or number (default: all)")
     local = verbs.add_parser(
         "record-local",
         help="record the kernel of this machine; needs root",
-        description="Record the running kernel's profile through this machine's tracefs, which is put back.",
+        description="Record the running kernel's profile through this machine's tracefs, then restore the tracefs.",
         formatter_class=_Help,
     )
     local.add_argument(
-        "-o", "--output", default=".", metavar="DIR|FILE", help="a directory, or the profile's file: NAME.kprofile"
+        "-o",
+        "--output",
+        default=".",
+        metavar="DIR|FILE",
+        help="the directory to write to, or the profile's file: NAME.kprofile",
     )
     local.add_argument("--config", default="", metavar="FILE", help="the kernel's configuration file")
     local.add_argument("--yes", action="store_true", help="ask nothing")
@@ -201,17 +215,19 @@ def _parser() -> argparse.ArgumentParser:
 def _text(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     text = verbs.add_parser(
         "text",
-        help="the text of every kernel for one scenario, and what is true of it",
-        description="Give the text that each kernel makes of one scenario, and what is true of it.",
+        help="print the trace text of one scenario as each kernel prints it, with its true contents",
+        description="Print the trace text of one scenario as each kernel prints it, with its true contents.",
         formatter_class=_Help,
     )
-    text.add_argument("scenario", nargs="?", metavar="SCENARIO", help="a TOML file (with a / or .toml), or a name")
-    text.add_argument("--list", action="store_true", help="list the scenarios that there are")
+    text.add_argument(
+        "scenario", nargs="?", metavar="SCENARIO", help="a TOML file (its path has a / or ends in .toml), or a name"
+    )
+    text.add_argument("--list", action="store_true", help="list the available scenarios")
     text.add_argument("--kernels", default="", metavar="K", help="all, or 5.10,6.1 (default: the newest)")
     text.add_argument(
-        "--options", default="", metavar="O", help="all, or a,b,a+b: trace options, + sets both; default is none"
+        "--options", default="", metavar="O", help="trace options: all, or a,b,a+b, where + sets both (default: none)"
     )
-    text.add_argument("--clocks", default="", metavar="C", help="all, or local,tai (default: local)")
+    text.add_argument("--clocks", default="", metavar="C", help="trace clocks: all, or local,tai (default: local)")
     text.add_argument("-o", "--output", metavar="DIR", help="write an entry for each: KERNEL/NAME/trace.txt ...")
     text.add_argument("--tracefs", default="", metavar="SPEC", help="vm:6.12 for the text of a guest")
 

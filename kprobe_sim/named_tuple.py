@@ -1,4 +1,4 @@
-"""Named tuples that are written as `typing.NamedTuple` has them, and made in less than half of its time.
+"""Named tuples that are written like `typing.NamedTuple`, and created in less than half the time.
 
 `typing` compiles the annotation of each field to look whether it is a type, though nothing here asks for that at run
 time: of a command's start that was a twelfth.  Type checkers see `typing.NamedTuple` itself.

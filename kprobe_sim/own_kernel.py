@@ -1,4 +1,4 @@
-"""`kprobe-sim record-local`: the kernel of the machine one sits at, recorded by what the package kprobe_vm brings."""
+"""`kprobe-sim record-local`: records the kernel of this machine, with code of the package kprobe_vm."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _recording() -> Recording | None:
 
 def _asked() -> bool:
     if not (sys.stdin and sys.stdin.isatty()):
-        _say("nothing was done: --yes says that it may")
+        _say("nothing was done: --yes allows it")
         return False
     print("Go on? [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")

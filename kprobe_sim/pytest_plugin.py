@@ -60,16 +60,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="SPEC",
-        help="where tests that ask for a tracefs run; may be given several times: sim (the default), sim:6.1, "
+        help="where to run tests that ask for a tracefs; may be given several times: sim (the default), sim:6.1, "
         "vm:6.1 (a real kernel in QEMU), vm:/path/to/bzImage, local",
     )
     group.addoption(
         "--kprobe-timeout",
         type=float,
         metavar="SECONDS",
-        help="how long a test may wait for a trace in all; 0: for ever",
+        help="how long a test may wait for a trace in total; 0: for ever",
     )
-    parser.addini("kprobe_timeout", "how many seconds a test may wait for a trace in all; 0: for ever", default="30")
+    parser.addini("kprobe_timeout", "how many seconds a test may wait for a trace in total; 0: for ever", default="30")
     group.addoption("--trace-corpus", metavar="DIR", help="texts for trace_text, instead of those that are installed")
     for what in ("kernels", "scenarios"):
         group.addoption(
@@ -102,8 +102,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
         config.pluginmanager.register(KernelTable(specs), "kprobe kernels")
     config.addinivalue_line("markers", "vm: runs on a real kernel in QEMU; deselected unless one is asked for")
-    config.addinivalue_line("markers", "own_guest: has a machine of its own, as it is after a boot, if that is a guest")
-    config.addinivalue_line("markers", "kprobe_timeout(seconds): how long it may wait for a trace in all; 0: for ever")
+    config.addinivalue_line("markers", "own_guest: gets a machine of its own, just as it booted, if that is a guest")
+    config.addinivalue_line(
+        "markers", "kprobe_timeout(seconds): how long it may wait for a trace in total; 0: for ever"
+    )
     config.addinivalue_line("markers", "needs(*texts): skip where the README of the tracefs lacks one of the texts")
 
 

@@ -1,4 +1,4 @@
-"""A refusal that isn't about a command: to open, to read, to make a directory."""
+"""Refusals that aren't about a command: to open a file, to read it, to make a directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a definition would be in the other language: that of the patch of 2009, or that of kernels since 2.6.33.
+"""Translation of definitions between two languages: that of the patch of 2009, and that of kernels since 2.6.33.
 
 Which of them a kernel has isn't told by its version: the patch's events have a file `enabled`, and where there is no
 event its tracefs has no README.  Source: the documents of `kprobe-sim replay`, tracer-2009 and wind-river.
@@ -20,7 +20,7 @@ _TYPE = re.compile(r":[a-z]\w*(?:\[\d+\])?\Z")
 _WORDS = {
     "sa": "write $stack",
     "rv": "write $retval",
-    "ra": "leave it out, the lines of a return probe say where it returns to",
+    "ra": "leave it out: the lines of a return probe show where it returns to",
 }
 
 
@@ -44,7 +44,7 @@ def hint(tracefs: Tracefs, args: tuple[str, ...]) -> str:
             return f"{letters[1]} was for the patch of 2009: {_variable(letters[1], _has_arguments(tracefs))}"
         variable = _ARGUMENT.search(arg)
         if variable and not _has_arguments(tracefs):
-            return f"{variable[0]} came with Linux 4.20: before, {_register(int(variable[1]) - 1)}"
+            return f"{variable[0]} came with Linux 4.20; before that, {_register(int(variable[1]) - 1)}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The kernel's own words about a refused command: error_log or else the kernel's log, and a refused filter's read-back.
+"""The kernel's own words about a refused command: error_log, else the kernel's log, or a refused filter's file.
 
 Source of the layout: kernel 6.1, Documentation/trace/ftrace.rst (error_log), and recorded answers of 5.10 to 7.2.
 """

@@ -1,4 +1,4 @@
-"""The kinds of probes that a kernel takes, as its files and its README tell."""
+"""The kinds of probes that a kernel accepts, according to its files and its README."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines of kprobe_events and its like, and which of them are a given probe's.
+"""The lines of kprobe_events and similar files, and which of them belong to a given probe.
 
 The kernel shows a probe otherwise than it was written: with its group, with names for all arguments, maxactive filled
 in, offsets in decimal, addresses hashed, and arguments that it knows by BTF under their names in C.

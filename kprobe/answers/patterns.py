@@ -1,4 +1,4 @@
-"""A probe at all functions whose names fit a pattern -> a probe for each of them."""
+"""Patterns: a probe on every function whose name matches -> one probe for each of them."""
 
 from __future__ import annotations
 
@@ -40,14 +40,16 @@ def expand(tracefs: Tracefs, probe: Probe, most: int = MOST) -> Expansion:
     names = [name for name in sorted(found) if name not in banned and name not in twice]
     column = str(probe).find(str(probe.place))
     if not names:
-        raise DefinitionError(f"no function fits that can be probed, by {symbols.LIST}", str(probe), column)
+        raise DefinitionError(
+            f"no function that can be probed matches, according to {symbols.LIST}", str(probe), column
+        )
     if len(names) > most:
         raise DefinitionError(
-            f"{len(names)} functions fit, and {most} is the most: narrow it, or allow --max-probes {len(names)}",
+            f"{len(names)} functions match, and at most {most} may: narrow it, or allow --max-probes {len(names)}",
             str(probe),
             column,
         )
-    notice = f"{probe.kind}:{probe.place} fits {len(names)} function{'s' if len(names) > 1 else ''}"
+    notice = f"{probe.kind}:{probe.place} matches {len(names)} function{'s' if len(names) > 1 else ''}"
     if probe.kind == "f" and "[" not in probe.place.symbol:
         return Expansion((probe,), f"{notice}, which are one event: a line tells its function by its address")
     if twice:

@@ -1,4 +1,4 @@
-"""Functions of the traced kernel: is this one there, and if not, which was meant?"""
+"""Functions of the traced kernel: whether one exists, and if not, which one was meant."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def doubt(
         return ""
     names = list_functions()
     if names is None:
-        return f"can't read {LIST}, so whether {place.symbol} can be probed isn't known"
+        return f"can't read {LIST}, so whether {place.symbol} can be probed is unknown"
     if place.symbol not in names:
         text = f"{place.symbol} is not in {LIST}: it doesn't exist, or can't be probed"
         near = suggest(place.symbol, names)

@@ -1,4 +1,4 @@
-"""The types of columns, and what becomes of values where one type doesn't hold them all.
+"""The types of columns, and the handling of values where one type can't hold them all.
 
 A number is int64, uint64 from 2^63 on, and decimal where a column has both negative ones and such; with the event's
 format it has the type that this says.  A column of which some values are numbers and some texts, or some are arrays, is

@@ -1,4 +1,4 @@
-"""A trace.dat -> tables, one for each event; the rows of each CPU in the order of time."""
+"""A trace.dat -> tables, one for each event; each CPU's rows in the order of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frames of call stacks in trace text, compiled: lines behind the one of the stack, or all in that line."""
+"""The frames of call stacks in trace text, compiled: on the lines after the stack's own line, or all in that line."""
 
 import numba
 

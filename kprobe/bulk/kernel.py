@@ -1,4 +1,4 @@
-"""One pass over the lines of trace text, compiled: what is plain in them, as numbers and places.
+"""One compiled pass over the lines of trace text: the plain parts, as numbers and positions.
 
 It takes only what `kprobe.text` reads in one way whatever stands around it; any other line is left to that.  Texts hold
 no quote, no ``=``, no byte above 127: then there is one place where each can end.

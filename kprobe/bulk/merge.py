@@ -1,4 +1,4 @@
-"""Tables of one event made into one, whatever the types of their columns."""
+"""Tables of one event merged into one, whatever the types of their columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trace text, in pieces -> tables, one for each event, as far as the text has come.
+"""Trace text, in chunks -> tables, one for each event, for the text read so far.
 
 What the compiled pass can read it reads; the lines around which something isn't plain are given to `kprobe.text`, which
 says where its record ends, and there the pass goes on.  So the values are those of `kprobe.text.Parser`, all of them.

@@ -1,4 +1,4 @@
-"""Records of `kprobe.text` as tables, one for each event and one for each kind of other record."""
+"""Records of `kprobe.text` as tables, one for each event and one for each other kind of record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the compiled pass knows of the trace: the places of probes, and the arguments of each."""
+"""The trace's facts that the compiled pass uses: the places of probes, and the arguments of each."""
 
 from __future__ import annotations
 

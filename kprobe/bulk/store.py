@@ -1,4 +1,4 @@
-"""Tables into a directory: a file for each event, which grows as the text is read."""
+"""Tables written to a directory: one file for each event, which grows as the text is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compiled code does with texts: it reads the numbers in them, and copies those that stand apart."""
+"""Compiled handling of texts: reads the numbers in them, and copies scattered ones together."""
 
 import numba
 

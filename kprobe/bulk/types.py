@@ -1,4 +1,4 @@
-"""The types of an event's arguments, as its format file says them."""
+"""The types of an event's arguments, from its format file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kernel that can be opened, asked at once what it makes of definitions, filters and triggers: `kprobe check`.
+"""Definitions, filters and triggers tried on every kernel that can be opened: `kprobe check`.
 
     from kprobe.check import check
     report = check(["p:myopen do_sys_open file=+0(%si):string"], "5.10,6.1,6.12")

@@ -1,4 +1,4 @@
-"""What one kernel answers to a statement, by its tracefs: taken, with the event that it made of it, or refused."""
+"""One kernel's answer to a statement, from its tracefs: accepted, with the event that it made, or refused."""
 
 from __future__ import annotations
 
@@ -146,7 +146,9 @@ class Asked:
         same = [one for one in self._list() if one.event == line.event]
         command = f"-:{line.event}" if len(same) == 1 else delete(line, same)
         if command is None:
-            raise OSError(errno.EEXIST, "others' probes feed the event, too, and can't be told from ours", line.event)
+            raise OSError(
+                errno.EEXIST, "others' probes feed the event, too, and can't be told apart from ours", line.event
+            )
         self._tracefs.write(self._list_of(line), f"{command}\n".encode(errors="surrogateescape"))
         self._present.discard(line.text)
 

@@ -1,4 +1,4 @@
-"""Statements put to kernels: what each makes of each, and what to write instead where one refuses."""
+"""Statements tried on kernels: each kernel's answer, and what to write instead where one refuses."""
 
 from __future__ import annotations
 

@@ -30,25 +30,25 @@ USAGE: kprobe check [--kernels LIST] [--format FORMAT] [--as FORM] [--no-suggest
 
 Ask every kernel that can be simulated what it makes of probe definitions, filters and triggers.
 
-  FILE              a list (a line is a definition, "filter: TEXT", "trigger: TEXT" or a trigger, of the definition
+  FILE              a list (a line is a definition, "filter: TEXT", "trigger: TEXT" or a trigger, for the definition
                     before it; or with an event in front: "sched/sched_switch filter: next_pid == 1"), a shell script
-                    (*.sh, or its #!) or Python (*.py): what they write to files of a tracefs, commands kprobe, and
-                    strings that are whole definitions.  "# kprobe: ignore" at its line, or alone before it, leaves
-                    a statement out
+                    (*.sh, or by its #!) or Python (*.py): what they write to files of a tracefs, kprobe commands,
+                    and strings that are whole definitions.  "# kprobe: ignore" on its line, or alone on the line
+                    before it, leaves a statement out
   -                 the same from standard input
   DEFINITION        a line of a list
-  --kernels LIST    with commas: series (6.1), with a flavour (6.12-rt-amd64), releases, all (the default), or any
-                    spec (vm:6.1, sim:./my.kprofile, local)
+  --kernels LIST    separated by commas: series (6.1), with a flavour (6.12-rt-amd64), releases, all (the default), or
+                    any spec (vm:6.1, sim:./my.kprofile, local)
   --format FORMAT   text (the default), markdown (a table), json, sarif (2.1.0), github (annotations)
-  --as FORM         read FILEs and - as list, shell or python, whatever they are called
-  --no-suggestions  don't look for what all kernels take
+  --as FORM         read FILEs and - as list, shell or python, whatever their names
+  --no-suggestions  don't look for forms that all kernels accept
   -h, --help        this text
 
   kprobe check 'p:myopen do_sys_open file=+0(%si):string' 'filter: file ~ "*stat"'
   kprobe check --kernels 5.10,6.1 --format github scripts/*.sh
 
 Exit status: 0 no kernel refuses anything; 1 a kernel refuses something; 2 a wrong command line, a file that can't be
-read or isn't what it should be, no such kernel.
+read or doesn't have the expected form, no such kernel.
 """
 FORMATS = ("text", "markdown", "json", "sarif", "github")
 

@@ -1,4 +1,4 @@
-"""A report as text, as a table in Markdown, as JSON, and as annotations of GitHub's."""
+"""A report as text, as a Markdown table, as JSON, and as annotations for GitHub."""
 
 from __future__ import annotations
 

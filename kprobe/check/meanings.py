@@ -1,4 +1,4 @@
-"""What a kernel that takes a statement makes of it, where that isn't what others make, or what the text says.
+"""How a kernel understands a statement that it accepts, where other kernels or the text suggest something else.
 
 The rule.  Compared with other kernels that take it: the event's name, the fields with their type, size and sign, and
 how they are printed are those of most of them, of the newest where as many say otherwise.  By itself, a definition

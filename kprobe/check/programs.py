@@ -1,4 +1,4 @@
-"""Statements in Python, by this rule:
+"""Statements in Python code, by this rule:
 
 - what a call gives to a file of a tracefs that takes definitions, filters or triggers: the string after its path
   (`write("kprobe_events", b"…")`, `os.write` excepted), or what is written to a file that the call opens

@@ -1,4 +1,4 @@
-"""Other ways to say what a statement means, each for a reason: candidates, which may be wrong until they are tried."""
+"""Other ways to write a statement, each for a reason: candidates, which may be wrong until they are tried."""
 
 from __future__ import annotations
 

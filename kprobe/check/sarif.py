@@ -1,4 +1,4 @@
-"""A report in SARIF 2.1.0, which code scanning of GitHub, GitLab and editors read.
+"""A report in SARIF 2.1.0, the format that code scanning of GitHub, GitLab and editors reads.
 
 Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 """

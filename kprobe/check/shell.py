@@ -1,4 +1,4 @@
-"""A shell script's words, commands and redirections, as far as a reader without a shell can tell.
+"""A shell script's words, commands and redirections, as far as they can be known without running a shell.
 
 Nothing is expanded: a word that holds what only the shell knows (`$NAME`, `` `command` ``) says so.  Any text can be
 read; quotes and here-documents that don't end, end with it.

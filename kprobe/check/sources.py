@@ -1,4 +1,4 @@
-"""Files and texts, and the statements in them: lists, shell scripts, Python; and what `# kprobe: ignore` takes out."""
+"""Files and texts, and the statements in them: lists, shell scripts, Python; minus those under `# kprobe: ignore`."""
 
 from __future__ import annotations
 

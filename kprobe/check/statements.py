@@ -1,4 +1,4 @@
-"""What is asked about: a definition, a filter or a trigger, and where it stands in the user's source."""
+"""A statement to check (a definition, a filter or a trigger), and its position in the user's source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to write in place of a statement that some kernel refuses, or takes for something else.
+"""Replacements for a statement that some kernel refuses or understands differently.
 
 Each text is tried on all kernels before it is offered, and offered only if all take it, alike, and as it is meant.
 """

@@ -1,4 +1,4 @@
-"""What every verb of the command needs: output, colours, signals; and the verb `kprobe clean`.
+"""Everything that the command's verbs share (output, colours, signals), and the verb `kprobe clean`.
 
 Start with `output`.
 """

@@ -1,4 +1,4 @@
-"""`kprobe clean`: remove what kprobes left that were killed, and nothing that anybody else made."""
+"""`kprobe clean`: removes what killed sessions left behind, and nothing that anybody else made."""
 
 from __future__ import annotations
 

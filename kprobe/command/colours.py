@@ -1,4 +1,4 @@
-"""Colours for our own words on a terminal: what kind of thing a line says."""
+"""Colours for our own messages on a terminal, by the kind of line."""
 
 from __future__ import annotations
 

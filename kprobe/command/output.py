@@ -1,4 +1,4 @@
-"""The kernel's bytes, out as they are; and words for the user, on stderr."""
+"""Output: the kernel's bytes, unchanged, and messages for the user on stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is printed of a trace: the kernel's text as it is, or another view of its records.
+"""Views of a trace: the kernel's text unchanged, or another form of its records.
 
 A view is a class with what `Plain` has.  Another one is a line in `OTHERS`: the option that asks for it, by its
 attribute of the command line, and the class, which is imported when it is asked for.

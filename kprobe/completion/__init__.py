@@ -1,5 +1,5 @@
-"""What a shell offers after TAB: by the table of options, and by what the chosen tracefs has.
+"""Completion in a shell, from the table of options and the contents of the chosen tracefs.
 
-The shells' side, and the reading of what is typed, is argcomplete's, in the extra [completion].  Uses everything below.
+argcomplete (extra [completion]) talks to the shells and reads what is typed.  Uses everything below.
 Start with `answer`.
 """

@@ -1,4 +1,4 @@
-"""What is answered to a shell that asks what can follow: by argcomplete, which knows shells, from our table.
+"""The answer to a shell that asks for completions, given by argcomplete from our table.
 
 The words before the cursor say which verb it is, or a trace; so its options alone are made known, and no command line
 has to be described that begins with a verb or a definition.

@@ -1,4 +1,4 @@
-"""The verb `completion`: print what bash, zsh or fish need to complete our commands."""
+"""The verb `completion`: prints the code that bash, zsh or fish need to complete our commands."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Print what the shell needs to complete the words of kprobe, kprobe-sim and kprob
   eval "$(kprobe completion zsh)"                                     in ~/.zshrc, after compinit
   kprobe completion fish > ~/.config/fish/completions/kprobe.fish     once, and likewise for the other two
 
-Functions, events and fields are those of --tracefs SPEC, if that stands before them, else of $KPROBE_TRACEFS, else of
-this machine.  No guest is booted: vm:6.12 is completed by what is recorded of that kernel.  It takes the extra
+Functions, events and fields come from --tracefs SPEC if it is given before them, else from $KPROBE_TRACEFS, else from
+this machine.  No guest is booted: vm:6.12 is completed from what is recorded of that kernel.  It needs the extra
 [completion].
 
   -h, --help       this text

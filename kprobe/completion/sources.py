@@ -1,4 +1,4 @@
-"""What a command line can name: kernels, processes, and the functions, events and fields of the chosen tracefs."""
+"""Names for a command line: kernels, processes, and the functions, events and fields of the chosen tracefs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can follow in a definition, or in a filter, as far as it is typed."""
+"""Possible continuations of a definition or a filter, as far as it is typed."""
 
 from __future__ import annotations
 

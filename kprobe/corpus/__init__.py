@@ -1,4 +1,4 @@
-"""Traces of many kernels, each with what it says, to test readers of trace text with: `kprobe corpus`.
+"""Traces of many kernels, each with its true contents, for testing parsers of trace text: `kprobe corpus`.
 
     from kprobe.corpus import entries
     for entry in entries(kernels=["6.*"], scenarios=["02_comms"]):

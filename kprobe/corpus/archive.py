@@ -55,7 +55,7 @@ def entries_of_archive(path: str) -> Iterator[Entry]:
                 data = archive.extractfile(member)
                 parts = member.name.split("/")
                 if data is None or len(parts) != 3:
-                    raise CorpusError(f"{path}: {member.name} is no KERNEL/NAME/FILE; {REINSTALL}")
+                    raise CorpusError(f"{path}: {member.name} isn't KERNEL/NAME/FILE; {REINSTALL}")
                 files.setdefault((parts[0], parts[1]), {})[parts[2]] = data.read()
     except (tarfile.TarError, OSError, EOFError, ValueError) as error:
         raise CorpusError(f"{path} can't be read: {error}; {REINSTALL}") from error

@@ -1,4 +1,4 @@
-"""`kprobe corpus`: lists, writes out and checks the traces that readers can be tested with."""
+"""`kprobe corpus`: lists, exports and checks the traces that parsers can be tested with."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ USAGE: kprobe corpus list|check|export DIR [--kernels LIST] [--scenarios LIST] [
 
 Traces of many kernels, each with the truth: who did what, where, when and with which values, as JSON Lines.
 
-  list              kernel, scenario, lines, options, clock and source of each trace
+  list              print the kernel, scenario, lines, options, clock and source of each trace
   export DIR        write each into DIR/KERNEL/NAME: trace.txt truth.jsonl formats kprobe_events about.json
-  check             read all of it: a file that is damaged or missing is named
-  --kernels LIST    of these kernels only, with commas between; * stands for any text (6.*,7.2)
-  --scenarios LIST  of these scenarios only, likewise (02_comms,04_clock_*)
-  --corpus DIR      what is exported in DIR, instead of the corpus that is installed
+  check             read all of them, and name any file that is damaged or missing
+  --kernels LIST    only these kernels, separated by commas; * stands for any text (6.*,7.2)
+  --scenarios LIST  only these scenarios, likewise (02_comms,04_clock_*)
+  --corpus DIR      use the traces exported to DIR instead of the installed corpus
   -h, --help        this text
 
   kprobe corpus export traces --kernels 6.12 && my-parser < traces/6.12/02_comms/trace.txt
@@ -114,7 +114,7 @@ def _read(argv: list[str]) -> _Task:
     if request.help:
         return request
     if not words or words[0] not in ACTIONS:
-        raise UsageError(f"what is to be done is one of {', '.join(ACTIONS)}" + (f", not {words[0]}" if words else ""))
+        raise UsageError(f"the action is one of {', '.join(ACTIONS)}" + (f", not {words[0]}" if words else ""))
     request.action = words.pop(0)
     if request.action == "export":
         if not words:

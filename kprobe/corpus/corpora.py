@@ -1,4 +1,4 @@
-"""The corpora that are installed, or a directory's, and their entries."""
+"""The installed corpora, or that in a directory, and their entries."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def entries(kernels: Iterable[str] = (), scenarios: Iterable[str] = (), *, direc
             raise CorpusError(f"the corpus has no kernel {pattern}; it has {', '.join(known)}")
     for pattern in scenarios:
         if not any(_is_of(entry, [pattern]) for entry in found):
-            raise CorpusError(f"the corpus has no scenario {pattern}; `kprobe corpus list` tells those it has")
+            raise CorpusError(f"the corpus has no scenario {pattern}; `kprobe corpus list` shows those it has")
     chosen = [e for e in found if _fits(e.kernel, kernels) and _is_of(e, scenarios)]
     if not chosen:
         raise CorpusError(f"none of the kernels {' '.join(kernels)} has a scenario {' '.join(scenarios)}")

@@ -1,4 +1,4 @@
-"""One trace with its truth: the files of an entry, and what they hold."""
+"""One trace with its truth: the files of an entry and their contents."""
 
 from __future__ import annotations
 

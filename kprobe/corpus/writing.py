@@ -1,4 +1,4 @@
-"""Entries as files: into a directory, or into an archive of a distribution."""
+"""Entries written as files: into a directory, or into an archive of a distribution."""
 
 from __future__ import annotations
 

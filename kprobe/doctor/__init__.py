@@ -1,4 +1,4 @@
-"""Why can't this machine be traced, or why is a trace silent: `kprobe doctor`, and the word that a silent trace gives.
+"""Why this machine can't be traced, or why a trace is silent: `kprobe doctor`, and the message of a silent trace.
 
-Reads a tracefs and, where that can be asked, the machine around it; changes nothing.  Start with `examination`.
+Reads a tracefs and, where possible, the machine around it; changes nothing.  Start with `examination`.
 """

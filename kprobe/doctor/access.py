@@ -1,4 +1,4 @@
-"""Is there a tracefs, and may this process use it: mounts, permissions, lockdown, containers, the kernel's build."""
+"""Whether there is a tracefs, and this process may use it: mounts, permissions, lockdown, containers, the build."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def missing(error: TracefsMissing, machine: Machine) -> Iterator[Diagnosis]:
     elif "debugfs" in systems:
         facts.append(Fact("/proc/filesystems", "debugfs, and no tracefs"))
         helps = "mount -t debugfs nodev /sys/kernel/debug"
-        yield Diagnosis(STOPS, "mount", "no debugfs is mounted, in which older kernels have it", tuple(facts), helps)
+        yield Diagnosis(
+            STOPS, "mount", "no debugfs is mounted, where older kernels have their tracefs", tuple(facts), helps
+        )
     elif systems:
         facts.append(Fact("/proc/filesystems", "neither tracefs nor debugfs"))
         what = "this kernel has no tracefs: built without CONFIG_TRACING"
@@ -63,10 +65,10 @@ def _empty(facts: list[Fact], machine: Machine) -> Iterator[Diagnosis]:
     facts = [fact for fact in facts if fact.says == EMPTY]
     if machine.text(LOCKDOWN) is not None:
         if not _locked(machine, "confidentiality"):
-            yield Diagnosis(STOPS, "mount", "a tracefs is mounted, and has no files", tuple(facts), NO_KERNEL)
+            yield Diagnosis(STOPS, "mount", "a tracefs is mounted, but has no files", tuple(facts), NO_KERNEL)
         return
     words = [word for word in (machine.text(COMMAND_LINE) or "").split() if word.startswith(("lockdown=", "lsm="))]
-    what = "a tracefs is mounted, and has no files, as where the kernel is locked down (confidentiality)"
+    what = "a tracefs is mounted, but has no files, as when the kernel is locked down (confidentiality)"
     told = Fact(COMMAND_LINE, " ".join(words)) if words else Fact(LOCKDOWN, "there is no such file")
     yield Diagnosis(STOPS, "lockdown", what, (*facts, told), UNLOCK if words else SHOW_LOCKDOWN)
 
@@ -115,7 +117,7 @@ def of_files(facts: Facts) -> Iterator[Diagnosis]:
 def of_machine(machine: Machine, root: str | None = None) -> Iterator[Diagnosis]:
     """Yield lockdown, containers, and a kernel built without kprobes; `root` is its tracefs, if that is open."""
     if _locked(machine, "confidentiality"):
-        what = "the kernel is locked down: in the state confidentiality it opens no tracefs and takes no probe"
+        what = "the kernel is locked down: in the state confidentiality it opens no tracefs and accepts no probe"
         yield Diagnosis(STOPS, "lockdown", what, (Fact(LOCKDOWN, machine.text(LOCKDOWN) or ""),), UNLOCK)
     yield from _config(machine)
     if machine.is_own:
@@ -130,7 +132,7 @@ def unread(machine: Machine) -> Iterator[str]:
             if _locked(machine, "integrity") or _locked(machine, "confidentiality"):
                 why = ", as the kernel is locked down"
             elif machine.text(LOCKDOWN) is None:
-                why = f", as where the kernel is locked down, which is shown by: {SHOW_LOCKDOWN}"
+                why = f", as when the kernel is locked down, which is shown by: {SHOW_LOCKDOWN}"
         yield f"{path}: {reason}{why}"
 
 

@@ -1,4 +1,4 @@
-"""`kprobe doctor`: why can't I trace, or why is it silent."""
+"""`kprobe doctor`: says why tracing isn't possible, or why a trace is silent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often the kernel hit a probe, whether or not a filter, pids or a switch held its records back.
+"""How often the kernel hit a probe, whether or not a filter, pids or a switch kept the hits from being recorded.
 
 Seen on 5.10, 6.12 and 7.3: kprobe_profile counts hits that a filter, set_event_pid or tracing_on keep from the buffer.
 """

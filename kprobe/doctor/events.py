@@ -1,4 +1,4 @@
-"""The dynamic events that are there: is each armed, is it hit, and does anything hold its hits back?"""
+"""The existing dynamic events: whether each is armed and hit, and whether anything holds its hits back."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def of_events(facts: Facts, events: tuple[DynamicEvent, ...]) -> Iterator[Diagno
         line = Line(event.definition)
         module = line.place.rpartition(":")[0]
         if module and modules is not None and module not in modules:
-            what = f"{event.event} stands in a module that isn't loaded: {module}"
+            what = f"{event.event} is in a module that isn't loaded: {module}"
             facts_of = (Fact(facts.typed("kprobe_events"), event.definition), Fact(MODULES, f"no {module}"))
             yield Diagnosis(STOPS, "module", what, facts_of, f"modprobe {module}")
         elif event.enabled and "[DISABLED]" in (row := _row(armed, line.place)):
             what = f"{event.event} is enabled, but the kernel has its probe switched off"
             yield Diagnosis(STOPS, "probe", what, (Fact(LIST, " ".join(row.split())),), _again(facts, event))
         elif event.enabled and not event.hits and event.hits is not None and something and not event.missed:
-            what = f"{event.event} is enabled and was never hit, while others were"
+            what = f"{event.event} is enabled but was never hit, while others were"
             yield Diagnosis(NOTE, "hits", what, (Fact(facts.typed(PROFILE), f"{_name(event)} 0 0"),), _doctor(line))
         if event.missed:
             more = "; a return probe with more instances misses fewer" if event.definition.startswith("r") else ""
@@ -62,7 +62,7 @@ def of_events(facts: Facts, events: tuple[DynamicEvent, ...]) -> Iterator[Diagno
             yield from _held_back(facts, event)
     if any("[GONE]" in row for row in (facts.machine.text(LIST) or "").splitlines()):
         gone = next(row for row in (facts.machine.text(LIST) or "").splitlines() if "[GONE]" in row)
-        what = "a probe stands in code that is gone, as its module was unloaded"
+        what = "a probe is in code that is gone, because its module was unloaded"
         yield Diagnosis(STOPS, "module", what, (Fact(LIST, " ".join(gone.split())),), "load the module again")
 
 
@@ -72,7 +72,7 @@ def of_function(facts: Facts, events: tuple[DynamicEvent, ...], symbol: str) -> 
         place = Line(event.definition).place.rpartition(":")[2].partition("+")[0]
         if place == symbol and event.definition[:1] in KINDS and not event.enabled and event.owner == OTHER:
             path = facts.typed(f"events/{event.event}/{switch(facts.tracefs, event.event)}")
-            what = f"{event.event} stands on {symbol}, but isn't enabled"
+            what = f"{event.event} is on {symbol}, but isn't enabled"
             yield Diagnosis(NOTE, "enable", what, (Fact(path, "0"),), f"echo 1 > {path}")
 
 

@@ -1,4 +1,4 @@
-"""What a tracefs says, read once for all checks; what can't be read is remembered."""
+"""The contents of a tracefs, read once for all checks; files that can't be read are remembered."""
 
 from __future__ import annotations
 

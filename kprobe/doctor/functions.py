@@ -1,4 +1,4 @@
-"""Functions that were named: can each be probed, is it what it seems, and is it called?"""
+"""Functions that the user named: whether each can be probed, is what it seems, and is called."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KALLSYMS = "/proc/kallsyms"
 
 def no_tracepoint(name: str) -> str:
     """Say that there is no tracepoint of that name, which kernels from 6.12 on wait for."""
-    return f"there is no tracepoint {name} now: it is called otherwise, or its module isn't loaded"
+    return f"there is no tracepoint {name} now: it has another name, or its module isn't loaded"
 
 
 def probe_of(word: str) -> Probe:
@@ -104,10 +104,10 @@ class Functions:
         newer = [other for other in successors(name) if other in near]
         helps = f"kprobe p:{near[0]}" if near else f"kprobe functions '*{_stem(name)}*'"
         if twins:
-            what = f"{name} is not there under this name: the compiler made {', '.join(twins)} of it"
+            what = f"{name} does not exist under this name: the compiler made {', '.join(twins)} of it"
             helps = f"kprobe 'p:{_word(name)} {twins[0]}'"
         elif newer:
-            what = f"this kernel has no {name}: what it did is done by {' or '.join(newer)}"
+            what = f"this kernel has no {name}: what it did is now done by {' or '.join(newer)}"
             helps = f"kprobe p:{newer[0]}"
         elif self._has_prototype(name):
             what = f"{name} is not a function of its own: it was inlined where it is called"

@@ -1,4 +1,4 @@
-"""The kernel's kprobes as a whole: are there any, and are they switched on?"""
+"""The kernel's kprobes as a whole: whether there are any, and whether they are switched on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def of_kprobes(facts: Facts) -> Iterator[Diagnosis]:
     """Yield what is against all kprobes."""
     if not facts.tracefs.exists(PATH) and not facts.tracefs.exists(EVENTS):
         fact = Fact(facts.typed(EVENTS), "there is no such directory")
-        yield Diagnosis(STOPS, "mount", "this is no tracefs", (fact,), "kprobe doctor --tracefs local")
+        yield Diagnosis(STOPS, "mount", "this isn't a tracefs", (fact,), "kprobe doctor --tracefs local")
         return
     if not facts.tracefs.exists(PATH):
         if not config(facts.machine)[1]:  # else that tells it
@@ -31,11 +31,11 @@ def of_kprobes(facts: Facts) -> Iterator[Diagnosis]:
         return
     never = getattr(facts.tracefs, "never_hits", None)
     if never is not None and (reason := never()):
-        what = "a probe can be defined here, and not enabled"
+        what = "a probe can be defined here, but not enabled"
         yield Diagnosis(STOPS, "kprobes", what, (Fact("simulator", reason),), "kprobe --tracefs sim: or vm:")
     yield from switched_off(facts)
     if facts.machine.text(OPTIMIZATION) == "0":
-        what = "probes aren't optimised: each hit that ftrace doesn't make costs a breakpoint"
+        what = "probes aren't optimised: each hit that doesn't come through ftrace costs a breakpoint"
         fact = Fact(OPTIMIZATION, "0")
         yield Diagnosis(NOTE, "optimisation", what, (fact,), "sysctl debug.kprobes-optimization=1")
 
@@ -46,8 +46,8 @@ def switched_off(facts: Facts) -> Iterator[Diagnosis]:
     Seen on 5.10, 6.1 and 6.12: with ftrace_enabled 0 a probe at an entry or a return is never hit (7.3 refuses the 0).
     """
     if facts.machine.text(ENABLED) == "0":
-        what = "kprobes are switched off: probes can be added, and none is hit"
+        what = "kprobes are switched off: probes can be added, but none is hit"
         yield Diagnosis(STOPS, "kprobes", what, (Fact(ENABLED, "0"),), f"echo 1 > {ENABLED}")
     if facts.machine.text(FTRACE) == "0":
-        what = "ftrace is switched off, by which a probe at a function's entry is hit"
+        what = "ftrace, through which probes at functions' entries are hit, is switched off"
         yield Diagnosis(STOPS, "ftrace", what, (Fact(FTRACE, "0"),), "sysctl kernel.ftrace_enabled=1")

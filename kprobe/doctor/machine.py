@@ -1,4 +1,4 @@
-"""The traced machine outside of its tracefs: /proc and /sys, as far as they can be asked."""
+"""The traced machine outside its tracefs: /proc and /sys, as far as they can be read."""
 
 from __future__ import annotations
 

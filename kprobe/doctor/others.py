@@ -1,4 +1,4 @@
-"""Who else is at work: sessions of kprobe, living or dead, and processes that read trace_pipe."""
+"""Other users of the tracefs: sessions of kprobe, running or dead, and processes that read trace_pipe."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def of_others(facts: Facts, proc: str = PROC) -> Iterator[Diagnosis]:
         says = ", ".join(session.events) or "no events"
         if session.holder:
             what = f"another kprobe is tracing: {session.holder}"
-            yield Diagnosis(NOTE, "sessions", what, (Fact(path, says),), f"kill {session.pid}, if it is to end")
+            yield Diagnosis(NOTE, "sessions", what, (Fact(path, says),), f"kill {session.pid}, to end it")
         else:
             what = f"a kprobe that was killed left something behind: process {session.pid} is gone"
             yield Diagnosis(NOTE, "leftovers", what, (Fact(path, says),), "kprobe clean")
@@ -46,7 +46,7 @@ def _readers(facts: Facts) -> Iterator[Diagnosis]:
             if name not in PIPES or "/trac" not in directory or _is_session(directory):
                 continue
             comm = machine.text(f"/proc/{pid}/comm") or "?"
-            what = f"process {pid} ({comm}) reads {name}: what it reads nobody else gets"
+            what = f"process {pid} ({comm}) reads {name}: nobody else gets what it reads"
             fact = Fact(f"/proc/{pid}/fd/{descriptor}", path)
             yield Diagnosis(NOTE, "readers", what, (fact,), f"kill {pid}, if it isn't needed")
 

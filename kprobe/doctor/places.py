@@ -1,4 +1,4 @@
-"""The top level and the instances: does each record, of whom, on which CPUs, and what did it lose?"""
+"""The top level and the instances: whether each records, which threads, on which CPUs, and what it lost."""
 
 from __future__ import annotations
 

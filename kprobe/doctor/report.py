@@ -1,4 +1,4 @@
-"""What an examination found, as text and as JSON lines."""
+"""The report of an examination, as text and as JSON lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why nothing comes: what the user is told when a trace has been silent for a while."""
+"""Why nothing arrives: the message to the user when a trace has been silent for a while."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def _causes(trace: Trace, facts: Facts, proc: str) -> Iterator[str]:
         hit = [probe for probe, count in counts if count is None]
         yield _held_back(trace, hit, uncounted, "a hist trigger")
     if missed:
-        what = "the return probes are too few: r100:... has more" if trace.probe.is_return else "its hits come too fast"
+        what = (
+            "too few return probe instances: r100:... has more" if trace.probe.is_return else "its hits come too fast"
+        )
         yield f"the kernel missed {_times(missed)} that {_names(trace.probes)} was hit; {what}"
     yield from map(_told, switched_off(facts))
     known = _known(trace.tracefs, trace.probes)
@@ -66,11 +68,11 @@ def _causes(trace: Trace, facts: Facts, proc: str) -> Iterator[str]:
     if len(absent) == len(trace.probes):
         yield no_tracepoint(absent[0])
     if uncounted == 0 and all(count is None for _, count in counts):
-        yield f"{_names(trace.probes)} was not hit of late (a hist trigger: 0 hits){_doctor(trace.probes)}"
+        yield f"{_names(trace.probes)} was not hit recently (a hist trigger: 0 hits){_doctor(trace.probes)}"
     if any(count is None for _, count in counts):
         is_called = all(probe.kind in ON_FUNCTIONS for probe in trace.probes)
         how = "be called now, may be inlined where it is called," if is_called else "fire now,"
-        yield f"{_names(trace.probes)} may not {how} or what is asked for lets nothing through{_doctor(trace.probes)}"
+        yield f"{_names(trace.probes)} may not {how} or no hit passes the trace's filters{_doctor(trace.probes)}"
     yield _never(trace.tracefs, trace.probes)
 
 
@@ -82,7 +84,7 @@ def _gone(trace: Trace, proc: str) -> str:
         if trace.terms.tid is not None:
             check_thread(trace.tracefs, trace.terms.tid, proc)
     except NoSuchProcess as error:
-        return f"there is {error} any more, which alone is traced"
+        return f"there is {error} any more, and nothing else is traced"
     except OSError:
         pass
     return ""

@@ -1,4 +1,4 @@
-"""Is a function called at all?  A probe on it for a while tells: `kprobe doctor --try SECS`."""
+"""Whether a function is called at all, found out by probing it for a while: `kprobe doctor --try SECS`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counting by the kernel itself: hist triggers on the events of a trace, and what their tables hold."""
+"""Counting by the kernel itself: hist triggers on the events of a trace, and the contents of their tables."""
 
 from __future__ import annotations
 

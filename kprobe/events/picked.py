@@ -1,4 +1,4 @@
-"""The threads that a trace is restricted to, with those that their process starts later."""
+"""The threads that a trace is restricted to, and those that their process starts later."""
 
 from __future__ import annotations
 

@@ -51,10 +51,10 @@ HINTS = {
     "String accepts only memory argument": "strings and arrays are read from memory: +0(%si):string, not %si:string",
     "$retval is not available on probe": "$retval needs a return probe: r:…",
     "Retprobe address must be an function entry": "a return probe sits at a function, without an offset",
-    "Probe type is different from existing probe": "the event exists with the other kind of probe",
-    "No argument expression": "an argument is NAME=EXPRESSION; in double quotes a shell takes a $word away: use single",
+    "Probe type is different from existing probe": "the event already exists with the other kind of probe",
+    "No argument expression": "an argument is NAME=EXPRESSION; a shell replaces a $word in double quotes: use single",
     "This argument name is already used": "give one of them another name: NAME=EXPRESSION",
-    "Invalid $-variable specified": "known are $stack, $stackN, $retval, $comm, and on newer kernels $argN",
+    "Invalid $-variable specified": "the variables are $stack, $stackN, $retval, $comm, and on newer kernels $argN",
 }
 
 
@@ -98,7 +98,7 @@ def _place_hint(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) 
         return _types(tracefs)
     if kind is NotABoundary:
         if place.address is not None:
-            return f"no instruction starts at {place}; where they start shows a disassembly; a function's name is surer"
+            return f"no instruction starts at {place}; a disassembly shows where they start; a function's name is safer"
         return f"no instruction starts at {place}; {place.symbol}+0 is one, others are in its disassembly"
     if kind is AmbiguousSymbol:
         return f"several functions are called {place.symbol}; name the module (MODULE:SYMBOL) or give an address"

@@ -1,4 +1,4 @@
-"""The probe in kprobe_events or its like: added by appending one line, read back, removed without harm to others."""
+"""The probe in kprobe_events or a similar file: appended as a line, read back, removed without harm to others."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Registration:
         others = [line.text for line in lines if line not in ours[:1]]
         if others:
             self.joined = tuple(others)
-            hint = f"{self._probe.event} is fed by another probe, too: {'; '.join(others)}; ours is taken back"
+            hint = f"{self._probe.event} is fed by another probe, too: {'; '.join(others)}; ours is removed again"
             raise _exists(self._probe, hint)
         if not ours:
             raise Unsupported(f"event {self._probe.event}", f"{self._probe} is not in {self._probe.file}")
@@ -130,7 +130,7 @@ class Registration:
             shown = "; ".join(line.text for line in lines)
             raise OSError(
                 errno.EEXIST,
-                f"others' probes feed the event, too, and can't be told from ours: {shown}",
+                f"others' probes feed the event, too, and can't be told apart from ours: {shown}",
                 self._probe.file,
             )
         return command

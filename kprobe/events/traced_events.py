@@ -109,7 +109,9 @@ class TracedEvents:
         if not lacking:
             return []
         lack = "lacks" if len(lacking) == 1 else "lack"
-        return [f"the filter isn't for {' and '.join(lacking)}, which {lack} a field of it: all such hits come"]
+        return [
+            f"the filter isn't for {' and '.join(lacking)}, which {lack} one of its fields: all such hits are shown"
+        ]
 
     def enable(self) -> None:
         """Let the events fire."""
@@ -129,7 +131,7 @@ class TracedEvents:
     def notices(self) -> list[str]:
         """Say whose hits came, too."""
         return [
-            f"hits of others' probes came, too: {'; '.join(registration.joined)} joined {probe.event}"
+            f"hits of others' probes were recorded, too: {'; '.join(registration.joined)} joined {probe.event}"
             for probe, registration in self._registrations
             if registration.joined
         ]

@@ -1,4 +1,4 @@
-"""What is made of records: lines of JSON and CSV, latencies, histograms, frequencies, folded stacks.
+"""Output made from records: lines of JSON and CSV, latencies, histograms, frequencies, folded stacks.
 
-Of a trace as it comes and of files alike.  Start with `figure`; `options` has them by their options.
+From a running trace and from files alike.  Start with `figure`; `options` has them by their options.
 """

@@ -1,4 +1,4 @@
-"""What a figure of records is: it takes them one by one, and says at the end what they come to."""
+"""The interface of a figure: it takes records one by one, and gives its result at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folded stacks, of which flame graphs are drawn."""
+"""Folded stacks, from which flame graphs are drawn."""
 
 from __future__ import annotations
 

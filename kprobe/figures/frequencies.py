@@ -1,4 +1,4 @@
-"""Frequencies: how many events there are of each value of a field, of each task, thread, CPU or stack."""
+"""Frequencies: how many events there are for each value of a field, each task, thread, CPU or stack."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Frequencies:
     def notes(self) -> list[str]:
         """Return sentences on what is left out."""
         full = [event for event, table in self.tables.items() if OTHERS in table]
-        notes = [f"{plain(event)} has more than {ROWS} values: those that came later are one row" for event in full]
+        notes = [f"{plain(event)} has more than {ROWS} values: those that came later share one row" for event in full]
         return notes + without(self._without, self._key)
 
     def _event(self, event: Event | Bare) -> None:

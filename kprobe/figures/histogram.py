@@ -1,4 +1,4 @@
-"""How numbers are spread: counts from each power of two to the next, and exact ranks."""
+"""The distribution of numbers: counts for each range between powers of two, and exact ranks."""
 
 from __future__ import annotations
 

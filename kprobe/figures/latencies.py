@@ -143,9 +143,11 @@ class Latencies:
         """Return sentences on what is left out."""
         notes = []
         if self._timeless:
-            notes.append(f"{self._timeless} events have no time, but a clock's count: no latency is made of them")
+            notes.append(
+                f"{self._timeless} events have a clock's count instead of a time: no latency can be computed from them"
+            )
         if hidden := len(self.rows) - len(self._shown()):
-            notes.append(f"of {hidden} functions there are entries or returns only")
+            notes.append(f"of {hidden} functions, only entries or only returns were seen")
         return notes
 
     def _shown(self) -> list[tuple[str, Latency]]:

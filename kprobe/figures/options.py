@@ -1,4 +1,4 @@
-"""The figures by their options."""
+"""Figures by the options that ask for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls: which entry of a function belongs to which return, for each task."""
+"""Calls: the entry of a function paired with its return, for each task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rates: how many events come in a second, by event, task and CPU; since the last look, and in all."""
+"""Rates: how many events arrive per second, by event, task and CPU, since the last look and in total."""
 
 from __future__ import annotations
 

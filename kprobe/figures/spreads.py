@@ -1,4 +1,4 @@
-"""Spreads: a histogram of the numbers in one field."""
+"""Spreads: a histogram of the numbers in a field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The events of a kernel by number: what reads each, and which kind of record it becomes."""
+"""The events of a kernel by number: the reader of each, and the kind of record that it becomes."""
 
 import re
 from collections.abc import Callable, Iterable

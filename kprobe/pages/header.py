@@ -1,4 +1,4 @@
-"""How a page of the ring buffer begins, by the files events/header_page and events/header_event."""
+"""The header of a ring-buffer page, as described by the files events/header_page and events/header_event."""
 
 import re
 from typing import Final, Literal, NamedTuple

@@ -1,4 +1,4 @@
-"""Addresses -> places in code, by the text of /proc/kallsyms."""
+"""Addresses -> places in code, from the text of /proc/kallsyms."""
 
 import re
 from bisect import bisect_right

@@ -1,4 +1,4 @@
-"""Where the fields of an event lie in its record, and what they are, by its format file."""
+"""The position and type of each field in an event's record, from its format file."""
 
 import re
 from typing import Final, Literal, NamedTuple, TypeAlias

@@ -1,4 +1,4 @@
-"""The records of a tracefs as they come, from per_cpu/cpuN/trace_pipe_raw."""
+"""The records of a tracefs as they arrive, from per_cpu/cpuN/trace_pipe_raw."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""The names of tasks, which no record has: pids -> comms, by saved_cmdlines."""
+"""The names of tasks, which records don't contain: pids -> comms, from saved_cmdlines."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""`kprobe parse --format parquet`: all that the files say into a directory, a file for each event."""
+"""`kprobe parse --format parquet`: everything in the files, written to a directory with one file for each event."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kprobe.command.signals import Signals
     from kprobe.parsing.schema import Schema
 
-MISSING = "needs pyarrow, which isn't installed ({}): pip install pyarrow, or take --format ndjson or csv"
+MISSING = "needs pyarrow, which isn't installed ({}): pip install pyarrow, or use --format ndjson or csv"
 DONE, FAILED, USAGE_ERROR = 0, 1, 2
 PROBLEMS = 20  # of a trace.dat that are told
 MUCH = 1 << 23  # bytes of text that other processes help to read
@@ -150,7 +150,7 @@ def _read(files: list[str], crew: _Crew, writer: Any, meter: _Meter, signals: Si
         for tables in _tables(file, crew, meter, signals, problems):
             writer.add(tables)
         for problem in problems:
-            say(f"ERROR: {problem}; what stands before is written")
+            say(f"ERROR: {problem}; what comes before it is written")
             status = FAILED
     return status
 

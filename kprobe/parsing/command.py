@@ -1,4 +1,4 @@
-"""`kprobe parse`: reads trace text, or a trace.dat, and prints what it says."""
+"""`kprobe parse`: reads trace text or a trace.dat, and prints its records."""
 
 from __future__ import annotations
 
@@ -26,32 +26,33 @@ VALUED: dict[str, tuple[str, ...]] = {"--perfetto": (), "--hist": (), "--count":
 HELP = """\
 USAGE: kprobe parse [--format FORMAT] [--schema PATH] ... [-o DIR] [FIGURE] [FILE ...]
 
-Read trace text and print its records, each as one line, as soon as it is there. Nothing is left out: what isn't
-understood is shown as it is, what is a guess says so, and the sum of both is told at the end.
+Read trace text and print its records, one per line, as soon as they arrive. Nothing is left out: text that isn't
+understood is shown unchanged, guesses are marked as such, and both are counted at the end.
 
   FILE             text of trace or trace_pipe of any kernel, function_graph, trace-cmd report or perf script; also
-                   packed by gzip or zstd; or a trace.dat of version 6 or 7; - and no FILE are standard input
-  --format FORMAT  text (the default), ndjson (an object a line), csv (arguments as JSON in the column "fields");
+                   compressed with gzip or zstd; or a trace.dat of version 6 or 7; - or no FILE: standard input
+  --format FORMAT  text (the default), ndjson (one object per line), csv (arguments as JSON in the column "fields");
                    parquet, arrow: a file for each event, in DIR, for DuckDB, pandas, Dask (needs kprobe-sim[bulk])
-  -o DIR           where to: a directory that is empty or isn't there
-  --jobs N         processors to use: 1, 2 or 3 (default: as many as there are): with 2 one thread packs what was read,
-                   with 3 two processes read parts of files of 8 MiB and more, with the same rows as the result
-  --schema PATH    what the events' arguments are: an event's format file, a directory of them such as events/kprobes,
-                   or a list of definitions such as kprobe_events. With it all types are exact; several add up
+  -o DIR           the directory to write to: empty, or not there yet
+  --jobs N         processors to use: 1, 2 or 3 (default: as many as there are): with 2, one thread compresses what was
+                   read; with 3, two processes read parts of files of 8 MiB and more; the rows are the same
+  --schema PATH    the types of the events' arguments: an event's format file, a directory of them such as
+                   events/kprobes, or a list of definitions such as kprobe_events. They make all types exact; several
+                   add up
   -h, --help       this text
 
 FIGURE, in place of the records:
-  --summary        rates by event and task, histograms of numbers, times from entry to return, and what isn't sure
+  --summary        rates by event and task, histograms of numbers, times from entry to return, and what is uncertain
   --latency        the time from a function's entry to its return: mean, percentiles, histogram
-  --hist FIELD     a histogram of the numbers in a field, of each event
-  --count BY       how many events there are of each value of a field, or by comm, pid, cpu or stacktrace
+  --hist FIELD     a histogram of the numbers in a field, for each event
+  --count BY       how many events have each value of a field, or by comm, pid, cpu or stacktrace
   --stacks         folded stacks, for flame graphs
-  --perfetto TRACE write a trace for ui.perfetto.dev: calls as slices, all else as instants, a track for each task
+  --perfetto TRACE write a trace for ui.perfetto.dev: calls as slices, everything else as instants, a track per task
 
   kprobe parse --format ndjson trace.txt.gz | jq .fields
   cat /sys/kernel/tracing/trace_pipe | kprobe parse --schema /sys/kernel/tracing/events/kprobes
 
-Exit status: 0 all was read, understood or not; 1 a file can't be read or isn't text; 2 a wrong command line.
+Exit status: 0 everything was read, understood or not; 1 a file can't be read or isn't text; 2 a wrong command line.
 """
 
 

@@ -1,4 +1,4 @@
-"""Other processes that read parts of a text: forked, so that what is loaded is there once."""
+"""Worker processes that read parts of a text: forked, so that what is loaded is in memory once."""
 
 from __future__ import annotations
 

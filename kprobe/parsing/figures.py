@@ -1,4 +1,4 @@
-"""`kprobe parse --summary`, `--latency`, `--perfetto` …: what is made of all records rather than shown of each."""
+"""`kprobe parse --summary`, `--latency`, `--perfetto` …: results from all records, instead of each record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trace text -> tables, its parts read by several processes at once; what comes of it is what `Reading` alone gives.
+"""Trace text -> tables, read in parts by several processes; the result is the same as that of `Reading` alone.
 
 A part ends behind a probe's line without a string, which is a record whatever follows.  Each part is read with what is
 believed to have been learned of the text before it: if the part before has said otherwise in the end, or hasn't ended

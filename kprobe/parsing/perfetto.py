@@ -1,4 +1,4 @@
-"""Records as a trace that ui.perfetto.dev opens: Perfetto's protobuf, written as the records come.
+"""Records as a trace that ui.perfetto.dev opens: Perfetto's protobuf, written as the records arrive.
 
 The messages and their numbers are those of perfetto's trace.proto: Trace, TracePacket, TrackDescriptor, TrackEvent.
 """

@@ -1,4 +1,4 @@
-"""A file, text or a trace.dat, to its records."""
+"""From a file, text or a trace.dat, to its records."""
 
 from __future__ import annotations
 

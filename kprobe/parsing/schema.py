@@ -1,4 +1,4 @@
-"""What the arguments of events are, from files: formats and definitions."""
+"""The types of events' arguments, from files: formats and definitions."""
 
 from __future__ import annotations
 

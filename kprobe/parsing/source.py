@@ -1,4 +1,4 @@
-"""Where traces come from: files, standard input; as text, packed by gzip or zstd or not, or as a trace.dat."""
+"""The sources of traces: files or standard input; text, compressed with gzip or zstd or not, or a trace.dat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trace comes to: rates, histograms of numbers, latencies of calls; in memory that doesn't grow with it."""
+"""The summary of a trace: rates, histograms of numbers, latencies of calls, in memory that doesn't grow with it."""
 
 from __future__ import annotations
 

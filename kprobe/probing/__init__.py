@@ -1,4 +1,4 @@
-"""What is probed, and what can be: the verbs `kprobe list`, `kprobe functions` and `kprobe args`.
+"""Dynamic events and the functions that can be probed: the verbs `kprobe list`, `kprobe functions` and `kprobe args`.
 
-Uses a tracefs and what tells owners of events.  Start with `event_table`, then `events`.
+Uses a tracefs, and `kprobe.undo` for the owners of events.  Start with `event_table`, then `events`.
 """

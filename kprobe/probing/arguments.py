@@ -1,4 +1,4 @@
-"""`kprobe args`: ready definitions for a function's entry and return, which the kernel was asked to take."""
+"""`kprobe args`: ready-made definitions for a function's entry and return, after asking the kernel to accept them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
         raise DefinitionError("this is not [MODULE:]FUNCTION", function, 0)
     offers = Offers(_readme(tracefs))
     if not offers.arguments and hasattr(tracefs, "root") and os.uname().machine != MACHINE:
-        raise Unsupported("$argN", "by its README; and which registers have arguments is known of x86-64 only")
+        raise Unsupported("$argN", "by its README; and the registers of arguments are known for x86-64 only")
     find, follow, none = known(tracefs)
     prototype = find(place.symbol)
     tracer = Tracer(tracefs)

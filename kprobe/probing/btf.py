@@ -1,4 +1,4 @@
-"""Prototypes of functions out of the kernel's BTF (/sys/kernel/btf/vmlinux), read as far as that takes.
+"""Prototypes of functions from the kernel's BTF (/sys/kernel/btf/vmlinux), of which only the necessary parts are read.
 
 Source: Documentation/bpf/btf.rst of the kernel.
 """

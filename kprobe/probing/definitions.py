@@ -1,4 +1,4 @@
-"""Definitions of a function's probes, written from its prototype for what a kernel's README offers."""
+"""Definitions of a function's probes, written from its prototype to suit what a kernel's README offers."""
 
 from __future__ import annotations
 

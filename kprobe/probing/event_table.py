@@ -1,4 +1,4 @@
-"""`kprobe list`: every dynamic event, whose it is, where it is enabled, how often it was hit and missed."""
+"""`kprobe list`: every dynamic event, its owner, where it is enabled, how often it was hit and missed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dynamic events of a tracefs: whose each is, where it is enabled, how often it was hit and missed."""
+"""The dynamic events of a tracefs: who owns each, where it is enabled, how often it was hit and missed."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Overview:
         try:
             return leftovers.find(self._tracefs, proc)
         except (KprobeError, OSError) as error:
-            self.notes.append(f"whose events these are can't be told: {error}")
+            self.notes.append(f"the owners of these events are unknown: {error}")
             return None
 
     def _event(self, line: Line, places: list[str], sessions: list[Leftover] | None) -> DynamicEvent:

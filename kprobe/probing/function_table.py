@@ -1,4 +1,4 @@
-"""`kprobe functions`: the functions of these names, whether each can be probed, where it is, and how it is called."""
+"""`kprobe functions`: functions by name or pattern: whether each can be probed, its address and its prototype."""
 
 from __future__ import annotations
 

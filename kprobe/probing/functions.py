@@ -1,4 +1,4 @@
-"""Functions of the traced kernel that names and patterns mean: can each be probed, and if not, why not?"""
+"""Functions of the traced kernel by name or pattern: whether each can be probed, and if not, why not."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class FunctionList:
         except OSError:
             data = b""
         if not data:
-            self.notes.append("can't read kallsyms: no addresses, and several functions of one name aren't told")
+            self.notes.append("can't read kallsyms: no addresses, and functions that share a name can't be told apart")
         found: dict[str, list[tuple[int, str]]] = {}
         for line in data.decode(errors="surrogateescape").splitlines():
             words = line.split()
@@ -151,5 +151,5 @@ class FunctionList:
             data = b""
         rows = RANGE.findall(data.decode(errors="replace"))
         if not rows:
-            self.notes.append(f"can't read {BLACKLIST} of debugfs: what is in it isn't told")
+            self.notes.append(f"can't read {BLACKLIST} of debugfs: its contents are unknown")
         return [(int(start, 16), int(end, 16)) for start, end, _ in rows], {name for _, _, name in rows}

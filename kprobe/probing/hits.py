@@ -1,4 +1,4 @@
-"""How often each probe was hit and missed, by kprobe_profile and uprobe_profile.
+"""How often each probe was hit and missed, from kprobe_profile and uprobe_profile.
 
 Their rows name no group, but are in the order of kprobe_events and uprobe_events, as one list is behind both.
 Source: kernel 6.12, probes_profile_seq_show() in trace_kprobe.c and in trace_uprobe.c.

@@ -1,4 +1,4 @@
-"""Which members of what a parameter points to tell most of it: a file's name, a task's, a request's place."""
+"""The most telling members behind a parameter's pointer: a file's name, a task's, a request's position."""
 
 from __future__ import annotations
 

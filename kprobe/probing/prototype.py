@@ -1,4 +1,4 @@
-"""The C prototype of a function, and where each parameter is when the function begins."""
+"""The C prototype of a function, and where each parameter is on entry to the function."""
 
 from __future__ import annotations
 

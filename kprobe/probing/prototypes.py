@@ -1,4 +1,4 @@
-"""C prototypes of the traced kernel's functions, and members of what their parameters point to.
+"""C prototypes of the traced kernel's functions, and members of the structures that their parameters point to.
 
 A backend with a method `prototype` of a function's name answers itself: the parameters, each a name and its type (text,
 kind, bytes, whether it has a sign), and the type returned; None if it has none.  Its `member` gives places and type, or

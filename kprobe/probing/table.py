@@ -1,4 +1,4 @@
-"""Plain columns for a terminal, a pipe, a file."""
+"""Plain columns for a terminal, a pipe or a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any parser of trace text, tested: its records held to what is known to be true, and texts that fool it searched.
+"""Tests for any parser of trace text: its records compared with the truth, and a search for texts that fool it.
 
     kprobe test-parser -- CMD …        CMD reads a text on its standard input and answers in JSON Lines
     from kprobe.readers import answer  # makes such a CMD of a Python function

@@ -1,4 +1,4 @@
-"""Which record of an answer is about which record of the truth: parsers drop some, and invent others."""
+"""Matching the records of an answer with those of the truth: parsers drop some, and invent others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A parser's answer: lines of JSON -> records.  What is no record is told with its line."""
+"""A parser's answer: lines of JSON -> records.  A line that isn't a record is reported with its number."""
 
 from __future__ import annotations
 

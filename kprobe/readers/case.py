@@ -1,4 +1,4 @@
-"""A small scenario to try a parser on: one task that opens a file under a probe, and what is unusual about it."""
+"""A small scenario to try on a parser: one task that opens a file under a probe, and something unusual about it."""
 
 from __future__ import annotations
 

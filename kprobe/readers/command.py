@@ -1,4 +1,4 @@
-"""`kprobe test-parser`: a parser's command, held to the texts of every kernel."""
+"""`kprobe test-parser`: tests a parser's command with the texts of every kernel."""
 
 from __future__ import annotations
 
@@ -26,38 +26,39 @@ WELL, MISREAD, NOT_TESTED = 0, 1, 2  # exit status
 HELP = """\
 USAGE: kprobe test-parser [--break] [OPTION ...] -- CMD [ARGUMENT ...]
 
-Hold a parser of trace text to what is known to be true. CMD gets a text on its standard input and answers in JSON
-Lines, a record a line: docs/reader-schema.md. What a parser never says of any text (flags, stacks) isn't held against
-it, and told.
+Compare the answers of a parser of trace text with what is known to be true. CMD gets a text on its standard input and
+answers in JSON Lines, one record per line: docs/reader-schema.md. What a parser never reports for any text (flags,
+stacks) isn't held against it, but is mentioned.
 
-  --corpus DIR      texts with their truth as kprobe corpus export writes them; the default is what is installed
-  --kernels LIST    texts of these kernels only, with commas between; * stands for any text (6.*,7.2)
-  --scenarios LIST  of these scenarios only, likewise (02_comms,04_clock_*)
-  --options LIST    with all of these trace options, with commas between (latency-format,noirq-info); plain: with none
-  --types LIST      compare these types of records (event,lost), whether the parser says any or not, and no others
-  --dat             CMD gets a trace.dat in place of the text: of the entries that have one (kprobe-sim text -o DIR)
-  --jobs N          so many commands at a time (default: as many as there are processors)
-  --stay            CMD stays: it gets a directory a line, reads trace.txt there, and ends each answer by an empty line
-  --limit SECONDS   for one text (default 30)
-  --json            the whole report as JSON
-  --break           don't read the corpus: search the shortest scenario that fools CMD, rule by rule, on the simulator,
-                    the last of --kernels first (default: all that can be simulated)
-  --seconds N       with --break: so long at most (default 120)
-  --rules LIST      with --break: these rules only, with commas between; * stands for any text (comm-*,string-quote)
-  --seed N          with --break: what the search begins with (default 0); the same finds the same
-  --confirm SPEC    with --break: do the shortest on a real kernel, too (vm:6.12)
+  --corpus DIR      texts with their truth as kprobe corpus export writes them (default: the installed corpus)
+  --kernels LIST    only texts of these kernels, separated by commas; * stands for any text (6.*,7.2)
+  --scenarios LIST  only texts of these scenarios, likewise (02_comms,04_clock_*)
+  --options LIST    only texts with all of these trace options (latency-format,noirq-info); plain: with none
+  --types LIST      compare only these types of records (event,lost), even if the parser never reports them
+  --dat             give CMD a trace.dat instead of the text, for entries that have one (kprobe-sim text -o DIR)
+  --jobs N          how many commands run at a time (default: as many as there are processors)
+  --stay            start CMD once: for each line with a directory's path, it reads trace.txt there, and ends its
+                    answer with an empty line
+  --limit SECONDS   the time limit for one text (default 30)
+  --json            print the whole report as JSON
+  --break           don't read the corpus: search for the shortest scenario that fools CMD, rule by rule, on the
+                    simulator, the last of --kernels first (default: all that can be simulated)
+  --seconds N       with --break: search this long at most (default 120)
+  --rules LIST      with --break: only these rules, separated by commas; * stands for any text (comm-*,string-quote)
+  --seed N          with --break: the seed of the search (default 0); the same seed finds the same
+  --confirm SPEC    with --break: try the shortest scenario on a real kernel, too (vm:6.12)
   -h, --help        this text
 
-CMD finds paths in KPROBE_TRACE (the text), KPROBE_FORMATS (format files, each after a line "== PATH") and KPROBE_EVENTS
-(definitions as in kprobe_events), KPROBE_DAT (a trace.dat, or nothing), words in
-KPROBE_KERNEL, KPROBE_OPTIONS and KPROBE_CLOCK.
+CMD's environment has paths in KPROBE_TRACE (the text), KPROBE_FORMATS (format files, each after a line "== PATH"),
+KPROBE_EVENTS (definitions as in kprobe_events) and KPROBE_DAT (a trace.dat, or nothing), and words in KPROBE_KERNEL,
+KPROBE_OPTIONS and KPROBE_CLOCK.
 
   kprobe test-parser -- kprobe parse --format ndjson
   kprobe test-parser --break --confirm vm:6.12 -- mawk -f my_parser.awk
   kprobe test-parser --kernels 6.12 --stay -- python3 -m kprobe.readers.adapter my_module:parse
 
 Exit status: 0 nothing was misread; 1 records are wrong, missing or invented, or CMD crashed or hung; 2 a wrong command
-line, no corpus, CMD can't be started, --break lacks something.
+line, no corpus, CMD can't be started, something that --break needs is missing.
 """
 LISTS = ("--kernels", "--scenarios", "--options", "--types", "--rules")
 SWITCHES = ("--stay", "--json", "--break", "--dat")

@@ -137,7 +137,7 @@ def _of(misread: Sequence[Misreading], said: Collection[str], kind: str) -> list
 
 def _invented(answer: Record) -> Misreading:
     if answer["type"] == NO_RECORD:
-        return Misreading(INVENTED, "", None, f"line {answer['line']} of the answer is no record: {answer['why']}")
+        return Misreading(INVENTED, "", None, f"line {answer['line']} of the answer isn't a record: {answer['why']}")
     return Misreading(MARKED if answer.get("forgeable") else INVENTED, "", None, answer)
 
 

@@ -1,4 +1,4 @@
-"""What a search for texts that fool a parser found, for people and as JSON."""
+"""The findings of a search for texts that fool a parser, for people and as JSON."""
 
 from __future__ import annotations
 

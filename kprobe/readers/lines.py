@@ -1,4 +1,4 @@
-"""Where in a text a record of the truth stands, to show its line."""
+"""The line of a text that holds a record of the truth, to be shown."""
 
 from __future__ import annotations
 

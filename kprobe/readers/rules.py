@@ -1,4 +1,4 @@
-"""What trace text may hold, rule by rule: what the kernel does, why, and the values that a search tries.
+"""The rules of trace text, one by one: what the kernel prints, why, and the values that a search tries.
 
 A rule's `values` take the module hypothesis.strategies, which is imported by who searches.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _COMM = "prctl(PR_SET_NAME) takes any 15 bytes, and the kernel prints them as they are"
 _STRING = "a string is copied from memory and printed between quotes, none of its bytes escaped"
-_TYPES = "each type is printed by a conversion of its own, which the event's format file tells"
+_TYPES = "each type is printed by a conversion of its own, which the event's format file shows"
 _OPTION = "a trace option adds, drops or moves columns of every line"
 
 
@@ -53,9 +53,9 @@ def _comms() -> Iterator[Rule]:
     for name, words, part in (
         ("comm-space", "a space", b" "),
         ("comm-dash", "a dash", b"-"),
-        ("comm-dash-number", "a dash and digits, as if its pid came", b"-1 "),
+        ("comm-dash-number", "a dash and digits, as if its pid followed", b"-1 "),
         ("comm-colon", "a colon", b":"),
-        ("comm-bracket", "brackets, as if its CPU came", b" [001] "),
+        ("comm-bracket", "brackets, as if its CPU followed", b" [001] "),
         ("comm-parenthesis", "parentheses", b"(x)"),
         ("comm-quote", "a quote", b'"'),
         ("comm-backslash", "a backslash", b"\\"),
@@ -97,7 +97,7 @@ def _columns() -> Iterator[Rule]:
     for name, says, options in (
         ("no-flags", "there may be no column of flags", ("noirq-info",)),
         ("tgid", "a column with the thread group may stand after the pid", ("record-tgid",)),
-        ("tgid-no-flags", "so it may where there are no flags", ("record-tgid", "noirq-info")),
+        ("tgid-no-flags", "the same where there are no flags", ("record-tgid", "noirq-info")),
         (
             "latency-format",
             "CPU and flags may be a word, times microseconds since the first",
@@ -105,7 +105,7 @@ def _columns() -> Iterator[Rule]:
         ),
         ("latency-verbose", "the latency format may be verbose", ("latency-format", "verbose")),
         ("no-context", "a line may have nothing before the event's name", ("nocontext-info",)),
-        ("sym-addr", "a place may have an address behind it", ("sym-addr",)),
+        ("sym-addr", "a place may have an address after it", ("sym-addr",)),
         ("sym-offset", "a place may have an offset", ("sym-offset",)),
         ("fields", "arguments may be printed by field, with types and addresses of their own", ("fields",)),
     ):
@@ -173,10 +173,10 @@ def _arguments() -> Iterator[Rule]:
         ("symbol", "an argument may be a place in code", "a=%ip:symbol"),
         ("bitfield", "an argument may be some bits of memory", "a=+0(%si):b4@2/32"),
         ("comm", "an argument may be the task's name", "a=$comm"),
-        ("name-of-column", "an argument may be called as a column is", *(
+        ("name-of-column", "an argument may have the name of a column", *(
             f"{name}=%di:s32" for name in ("pid", "cpu", "flags", "task", "timestamp", "name", "common_pid", "Time"))),
         ("name-short", "an argument's name may be a letter", "x=%di:s32"),
-        ("name-upper", "an argument's name may be in capitals, with a low line", "_A=%di:s32"),
+        ("name-upper", "an argument's name may be in capitals, with an underscore", "_A=%di:s32"),
         ("twelve", "an event may have a dozen arguments", " ".join(f"a{n}=%di:s32" for n in range(1, 13))),
     ):  # fmt: skip
         yield Rule(f"argument-{name}", says, _TYPES, _one_of("arguments", *arguments))
@@ -189,7 +189,7 @@ def _arguments() -> Iterator[Rule]:
 
 def _lines() -> Iterator[Rule]:
     yield Rule(
-        "name-short", "an event's name may be one letter, or end in another's", "names are of the user's choice",
+        "name-short", "an event's name may be one letter, or end in another's", "users choose the names",
         _one_of("name", "e", "sched_switch", "print", "_"),
     )  # fmt: skip
     yield Rule(
@@ -207,7 +207,7 @@ def _lines() -> Iterator[Rule]:
         yield Rule(name, f"between two lines there may be {words}", marker, _one_of("beside", (("marker", data),)))
     yield Rule(
         "lost", "the kernel may have lost events, and says so in a line",
-        "a buffer that is full drops its oldest events, and trace_pipe tells how many",
+        "a buffer that is full drops its oldest events, and trace_pipe says how many",
         lambda st: st.sampled_from([{"times": times, "more": (("buffer_kb", 4), ("reader", "trace_pipe"))}
                                     for times in (200, 400)]),
     )  # fmt: skip

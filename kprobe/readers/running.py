@@ -1,4 +1,4 @@
-"""A parser's command, run: once for each text, or kept and asked for one text after the other."""
+"""Running a parser's command: once for each text, or once for all texts, which it is given in turn."""
 
 from __future__ import annotations
 

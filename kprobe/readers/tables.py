@@ -1,4 +1,4 @@
-"""A report as tables and lines for people, and as tables in Markdown."""
+"""A report as tables and lines for people, and as Markdown tables."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def summary(found: Tally) -> str:
     said += [f"{total[kind]} times {kind}" for kind in (CRASHED, HUNG) if total.get(kind)]
     lines = [f"{_count(len(found.results), 'text')} in {found.seconds:.1f} s: {', '.join(said) or 'no records'}"]
     if found.silent:
-        lines.append(f"not compared, as it never says so: {', '.join(sorted(found.silent))}")
+        lines.append(f"not compared, as the parser never reports it: {', '.join(sorted(found.silent))}")
     return "".join(line + "\n" for line in lines)
 
 
@@ -92,7 +92,7 @@ def shown(one: Example) -> str:
 
 
 def _value(value: object) -> str:
-    said = value if isinstance(value, str) and " is no record: " in value else _json(value)
+    said = value if isinstance(value, str) and " isn't a record: " in value else _json(value)
     return said if len(said) <= LONGEST else said[: LONGEST - 1] + "…"
 
 

@@ -1,4 +1,4 @@
-"""What a parser made of a corpus, counted by kernel, options and defect."""
+"""A parser's results on a corpus, counted by kernel, options and defect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A parser's command asked for every text of a corpus, several at a time, and its answers compared."""
+"""A parser's command run on every text of a corpus, several at a time, and its answers compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The texts of a corpus as parameters of tests: what the pytest fixture `trace_text` gives."""
+"""The texts of a corpus as parameters of tests: the values of the pytest fixture `trace_text`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Trace text -> typed records: ``Parser`` for a stream, ``parse`` for a whole trace.
 
-Uses nothing but the standard library: text from elsewhere is read as well.  Start with `records`, then `parser`.
+Uses nothing but the standard library: text from anywhere can be read.  Start with `records`, then `parser`.
 """
 
 from kprobe.text.defined import defined_name

@@ -1,4 +1,4 @@
-"""The arguments of a probe's event, read by the ``print fmt`` of its format file."""
+"""The arguments of a probe's event, read with the ``print fmt`` of its format file."""
 
 from __future__ import annotations
 

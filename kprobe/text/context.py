@@ -1,4 +1,4 @@
-"""What stands before an event's name: who, when and where, in each layout; with tables for what repeats."""
+"""The columns before an event's name (who, when and where) in each layout, with caches for what repeats."""
 
 import re
 from typing import Final, NamedTuple, TypeAlias, TypeVar

@@ -1,4 +1,4 @@
-"""What is known of an event before its text is read: by its definition, its format file, or both.
+"""Everything known about an event before its text is read, from its definition, its format file, or both.
 
 A definition says the types, but how the kernel prints them has changed (fixtures/text): up to 3.13 u8 to u64 and
 arguments without a type are hexadecimal without 0x, at 4.4 all have it, from 4.9 on u8 to u64 are decimal. Arguments

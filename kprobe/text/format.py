@@ -1,4 +1,4 @@
-"""The ``format`` file of an event: which fields it has and how the kernel prints them."""
+"""The ``format`` file of an event: its fields, and how the kernel prints them."""
 
 import re
 from typing import NamedTuple

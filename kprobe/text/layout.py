@@ -1,4 +1,4 @@
-"""The layouts that the lines of a trace can have, and lines that are in none.
+"""The layouts that lines of a trace can have, and lines that have none.
 
 A comm can hold anything, a newline too, but it is padded to 16 bytes (8 in latency-format): so the patterns anchor on
 the dash that follows and on the widths of the numbers, which together leave no room to imitate them within a comm.

@@ -1,4 +1,4 @@
-"""One record's text -> the record, with tables for what repeats from line to line."""
+"""The text of one record -> the record, with caches for what repeats from line to line."""
 
 import re
 from collections.abc import Iterable

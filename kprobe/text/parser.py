@@ -1,4 +1,4 @@
-"""The text of a trace, in pieces of any size -> records."""
+"""The text of a trace, in chunks of any size -> records."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What the lines of a trace say, as values.
+"""The records that the lines of a trace stand for, as values.
 
 Every record carries ``raw``, the bytes it was read from; the ``raw`` of all records, joined, is the input.
 Text is decoded as UTF-8 with ``surrogateescape``, so ``text.encode("utf-8", "surrogateescape")`` gives the bytes back.

@@ -1,4 +1,4 @@
-"""Events of system calls, which tracefs prints in a way of their own.
+"""Events of system calls, which tracefs prints in a format of their own.
 
 Up to 6.17 ``sys_openat(dfd: ffffff9c, filename: 7ffe10, flags: 0, mode: 0)``, all numbers hexadecimal; from 6.18 on
 those of ten and more have 0x, from 6.19 on what lies in the user's memory follows, and openat has decimal numbers and

@@ -1,4 +1,4 @@
-"""Arguments of an event whose format isn't known, or that isn't a probe's: recognised by their form.
+"""Arguments of an event whose format isn't known, or that isn't a probe's, recognised by their shape.
 
 What can't be told without the format: up to 3.13 numbers of the unsigned types are hexadecimal without ``0x``, so where
 the kernel may be as old ``flags=8241`` is a guess, read as decimal, and ``raw=fffe`` stays text (fixtures/text/3.2).

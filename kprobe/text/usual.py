@@ -1,4 +1,4 @@
-"""The lines that most of a trace are, probes' events in the usual layout, many at once: how fast a trace is read."""
+"""The lines that make up most of a trace, probes' events in the usual layout, read many at once for speed."""
 
 from io import BytesIO
 from typing import Final, TypeAlias

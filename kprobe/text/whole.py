@@ -1,4 +1,4 @@
-"""A whole trace, and what the number of records that its header tells settles."""
+"""A whole trace, and what the number of records stated in its header settles."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What a tracefs is, the machine's own, and how a backend spec ("sim:6.1") becomes one.
+"""The interface of a tracefs, this machine's own tracefs, and how a backend spec ("sim:6.1") is opened.
 
 Start with `tracefs`, then `backends`.
 """

@@ -1,4 +1,4 @@
-"""From a backend spec ("local", "sim:6.1", "vm:6.12") to a tracefs."""
+"""Opens the tracefs that a backend spec names ("local", "sim:6.1", "vm:6.12")."""
 
 from __future__ import annotations
 

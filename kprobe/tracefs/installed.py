@@ -1,4 +1,4 @@
-"""Entry points of what is installed, found without importlib.metadata, whose import costs more than the whole command.
+"""Entry points of installed packages, found without importlib.metadata, whose import takes longer than the command.
 
 They are looked for as importlib.metadata does it (the directories of sys.path in order, of distributions with one name
 the first), and remembered until one of these directories changes.  Where only importlib.metadata can look, in an

@@ -1,4 +1,4 @@
-"""The kernels that what is installed can give a tracefs of, and those of them that are meant by words.
+"""The kernels for which an installed package offers a tracefs, and how a user's words select some of them.
 
 They come from the entry points of the group kprobe.kernels: callables that return such kernels, oldest first, as values
 with the attributes of `Kernel`.

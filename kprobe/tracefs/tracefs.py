@@ -1,4 +1,4 @@
-"""What a tracefs is to this package, and the machine's own."""
+"""The interface that this package expects of a tracefs, and this machine's own tracefs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One after another: sessions on one tracefs of this machine take turns at adding probes.
+"""Turns: sessions on the same tracefs of this machine add their probes one after another.
 
 Between the look whether an event exists and the write that adds to it nobody of ours comes in between.  The lock is
 flock(2) on the root of the tracefs: it needs no file of its own, and ends with its process.  Where there is none

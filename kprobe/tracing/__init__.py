@@ -1,4 +1,4 @@
-"""A trace: its life from the first write to the last undo, its records as they come, and how it stands.
+"""A trace: its life from the first write to the last undo, its records as they arrive, and its state.
 
 Start with `tracer`, then `session`.
 """

@@ -1,4 +1,4 @@
-"""A trace in a program of asyncio's: `async with` and `async for`.
+"""A trace in an asyncio program: `async with` and `async for`.
 
 What waits does so on a thread that the trace has of its own, from its beginning to its last undo.  asyncio is imported
 when that begins.

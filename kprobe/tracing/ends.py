@@ -1,4 +1,4 @@
-"""Both ends of functions: the probes at their entries and returns that a latency is made of."""
+"""Both ends of functions: the probes at entries and returns that latencies are measured with."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def both_ends(probes: Iterable[Probe]) -> tuple[Probe, ...]:
     ends: dict[tuple[str, bool], Probe] = {}
     for probe in probes:
         if probe.kind not in ("p", "r", "f") or probe.place.offset or probe.place.address is not None:
-            raise DefinitionError("a latency is of a function: its name, or p:, r: or f: with it", str(probe), 0)
+            raise DefinitionError(
+                "a latency is a function's: give its name, alone or after p:, r: or f:", str(probe), 0
+            )
         ends.setdefault((str(_bare(probe.place)), probe.is_return), _pointing(probe))
     for (function, is_return), probe in list(ends.items()):
         if (function, not is_return) not in ends:

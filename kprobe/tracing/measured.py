@@ -1,4 +1,4 @@
-"""What a trace comes to, for programs: latencies, histograms, counts, stacks.
+"""The results of a trace, for programs: latencies, histograms, counts, stacks.
 
 Each method reads the trace to its end, which `stop`, a timeout, a duration or a number of events makes; one that hasn't
 begun begins here, and ends.  What a figure leaves out is said in `notices`.

@@ -1,4 +1,4 @@
-"""The raw pages of a trace, where there are any that are understood."""
+"""The raw pages of a trace, where the kernel offers pages that are understood."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many events were read from an instance's buffer, and how many were lost, by the kernel's own count.
+"""How many events were read from an instance's buffer and how many were lost, by the kernel's own counts.
 
 It is in `per_cpu/cpu*/stats` (tracing_stats_read() in kernel/trace/trace.c; 3.2 doesn't say what was read, 3.13 does),
 and saves looking for events in text, which costs as much as a third of reading that.

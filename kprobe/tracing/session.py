@@ -1,4 +1,4 @@
-"""The life of a trace: add the probe, filter, enable, read, and undo it all on every way out."""
+"""The life of a trace: add the probe, filter, enable, read, and undo everything however it ends."""
 
 from __future__ import annotations
 

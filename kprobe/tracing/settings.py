@@ -1,4 +1,4 @@
-"""What a trace sets in the place where it works, beside its events."""
+"""The settings that a trace changes in the place where it works, besides its events."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Settings:
         """Write to a file."""
         instance = self._instance
         if not instance.is_own and not old:
-            raise Unsupported(f"{name} that can be put back", f"{instance.path(name)} can't be read")
+            raise Unsupported(f"{name} that can be restored", f"{instance.path(name)} can't be read")
         self._set(instance.path(name), new, None if instance.is_own else old)
 
     def _set(self, path: str, new: str, old: str | None) -> None:
@@ -106,7 +106,7 @@ def _size(instance: Instance) -> str:
     if not size.isdigit() and not instance.is_own:
         raise Unsupported(
             "one size of the CPUs' buffers",
-            f"{instance.path('buffer_size_kb')} has {shown!r}, to which it can't be put back",
+            f"{instance.path('buffer_size_kb')} has {shown!r}, which can't be restored",
         )
     return size
 

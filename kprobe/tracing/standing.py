@@ -1,4 +1,4 @@
-"""How a trace stands, of which nothing comes: for whoever waits for it."""
+"""The state of a trace that has recorded nothing, for whoever waits for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many events a trace has had, of each of its events and in all, and how many the kernel lost."""
+"""How many events a trace has had, for each event and in total, and how many the kernel lost."""
 
 from __future__ import annotations
 

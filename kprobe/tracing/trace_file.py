@@ -1,4 +1,4 @@
-"""The file `trace`: its header and the rest, and the lines of any text of a trace."""
+"""The file `trace`: its header and its body, and the lines of any trace text."""
 
 from __future__ import annotations
 

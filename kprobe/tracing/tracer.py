@@ -1,4 +1,4 @@
-"""What traces are made with: one tracefs, and what of this machine they look at."""
+"""The tracer, which makes traces: one tracefs, and what they look at on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a trace was waited for, where there is a limit: the pytest plugin sets one while a test runs."""
+"""The time spent waiting for a trace, where there is a limit: the pytest plugin sets one while a test runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sessions change in a tracefs, whose each change is, and how it is taken back, after `kill -9` too.
+"""The changes that sessions make in a tracefs, who owns each, and how it is undone, even after `kill -9`.
 
-Start with `undo`, then `owners` and `instance`; `cleaning` is for what dead owners left.
+Start with `undo`, then `owners` and `instance`; `cleaning` removes what dead owners left behind.
 """

@@ -1,4 +1,4 @@
-"""Removes what sessions left whose owners were killed, and nothing that anybody else made."""
+"""Removes what killed sessions left behind, and nothing that anybody else made."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Cleaning:
         if is_top:
             users = [place for place in users if place]
         if is_named and len(here) > 1:
-            self.lines.append(f"kept {event}: {len(here)} probes are on it, and whose each is can't be told")
+            self.lines.append(f"kept {event}: {len(here)} probes are on it, and their owners can't be told apart")
         elif users:
             self.lines.append(
                 f"kept {event}: it is in use in {' and '.join(place or 'the top level' for place in users)}"

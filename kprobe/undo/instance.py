@@ -1,4 +1,4 @@
-"""Where a trace does its work: an instance of its own, or the top level of the tracefs."""
+"""The place where a trace works: an instance of its own, or the top level of the tracefs."""
 
 from __future__ import annotations
 
@@ -95,11 +95,11 @@ class Instance:
             found.append(f"{TOP_NOTICE} ({self.reason})")
         tracer = self.state("current_tracer")
         if tracer not in ("", "nop"):
-            found.append(f"the tracer {tracer} is at work there: its lines come too")
+            found.append(f"the tracer {tracer} is at work there: its lines are shown, too")
         if self.state("set_event_pid") not in ("", "no pid"):
-            found.append("set_event_pid is set there: events of other threads won't come")
+            found.append("set_event_pid is set there: events of other threads won't be recorded")
         if any(not line.startswith("#") for line in self.state("trace").splitlines()):
-            found.append("the buffer already holds events of others: they come too")
+            found.append("the buffer already holds others' events: they are shown, too")
         return found
 
 
@@ -151,7 +151,7 @@ def open_instance(
         except OSError as error:
             if error.errno == errno.EEXIST:  # somebody was faster, unless the kernel's answer is wrong
                 undo.drop(step)
-                doubts.append(f"{directory} came from elsewhere meanwhile; if no trace uses it: {command}")
+                doubts.append(f"{directory} was created by somebody else meanwhile; if no trace uses it: {command}")
                 continue
             refused = _no_instance(tracefs, directory, error)
             if not _is_there(tracefs, directory):

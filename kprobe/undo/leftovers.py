@@ -1,4 +1,4 @@
-"""Sessions in a tracefs, and what is left of those whose owners were killed: their instances and events."""
+"""Sessions in a tracefs, and the instances and events left behind by those whose owners were killed."""
 
 from __future__ import annotations
 

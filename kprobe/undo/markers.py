@@ -1,4 +1,4 @@
-"""What a session will have to take back, kept in the kernel itself, for whoever comes after `kill -9`.
+"""Notes of what a session will have to undo, kept in the kernel itself, for the next session after `kill -9`.
 
 A marker is a probe in the session's group that is never enabled, `GROUP/kprobe_keeps_N`.  The names of its arguments
 carry text, in numbered pieces: `f0_..` a file of the top level, `o0_..` what was in it, `n0_..` what the session

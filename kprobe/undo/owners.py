@@ -1,4 +1,4 @@
-"""Whose is a session's group of events or its instance, by its name; and is that process still there?"""
+"""The owner of a session's event group or instance, by its name, and whether that process still exists."""
 
 from __future__ import annotations
 

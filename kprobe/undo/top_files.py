@@ -1,4 +1,4 @@
-"""Files of the top level that sessions change, one after another or together: each with a marker of what it was.
+"""Top-level files that sessions change, in turn or at the same time, each with a marker of its original value.
 
 The first session that changes a file keeps the old value; one that wants the same value joins with that old value, and
 the last one out puts it back.  One that wants another value is refused while there is one.

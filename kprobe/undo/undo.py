@@ -1,4 +1,4 @@
-"""What was done to a tracefs, and how to take it back."""
+"""The changes made to a tracefs, and how to undo them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kprobe --latency`, `--hist`, `--count`, `--stacks`: what the records of a trace come to, at its end."""
+"""`kprobe --latency`, `--hist`, `--count`, `--stacks`: results from the records of a trace, at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kprobe --json` and `--csv`: each record as a line, as soon as it is there."""
+"""`kprobe --json` and `--csv`: each record as a line, as soon as it arrives."""
 
 from __future__ import annotations
 

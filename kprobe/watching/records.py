@@ -1,4 +1,4 @@
-"""The records of a trace as they come: from raw pages where there are any, else from the kernel's text."""
+"""The records of a trace as they arrive: from raw pages where there are any, else from the kernel's text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kprobe top`: how often which event fires, and in whose task and on which CPU, as it goes on."""
+"""`kprobe top`: how often each event fires, in which tasks and on which CPUs, shown live."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OK, USAGE_ERROR = 0, 2
 INTERRUPT = 2  # SIGINT; the way to end it
 EVERY = 1.0  # seconds between two looks
 TICK = 0.1
-MISSING = "ERROR: kprobe top draws with rich, which isn't there: install kprobe-sim's extra [top], or | cat for text"
+MISSING = "ERROR: kprobe top needs rich on a terminal: install kprobe-sim's extra [top], or use | cat for text"
 
 
 def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine) -> int:

@@ -1,4 +1,4 @@
-"""The user's text of a probe, and the probe that it means.
+"""The text of a probe as users write it, and the probe that it means.
 
 The language is that of the kernel's kprobe_events, uprobe_events and dynamic_events, plus the shorthand of perf-tools:
 the name may be left out, and the probe is then called after its function::

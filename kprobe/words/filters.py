@@ -1,4 +1,4 @@
-"""Event filters: the user's, and those that pick threads, as one."""
+"""Event filters: the user's filter, and the filter that selects threads, combined into one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of events for probes that are traced together: lines of a trace tell events apart by nothing else."""
+"""Event names for probes that are traced together: all different, as a trace's lines are told apart by nothing else."""
 
 from __future__ import annotations
 

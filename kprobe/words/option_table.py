@@ -1,9 +1,9 @@
-"""The options and verbs of `kprobe`: one table, from which usage, help, reading, completion and man page come."""
+"""The options and verbs of `kprobe`: one table that usage, help, parsing, completion and man page are made from."""
 
 from __future__ import annotations
 
 TRACE = ""  # the verb of a command line without one: a trace
-TRACES = (TRACE, "top")  # what shows events as they come
+TRACES = (TRACE, "top")  # those that show events as they come
 ANY = 1 << 30  # as many words as there are
 
 
@@ -82,19 +82,19 @@ VERBS = (
     Verb(
         "clean",
         "command.clean",
-        "remove what kprobes left that were killed (kill -9), as every kprobe does before it begins: events "
-        "and instances that are called after a process that is gone; nothing else",
+        "remove what killed sessions of kprobe (kill -9) left behind, as every kprobe does before it begins: events "
+        "and instances named after a process that is gone, and nothing else",
     ),
     Verb(
         "list",
         "probing.event_table",
-        "every dynamic event: whose it is, where it is enabled, its hits and what the kernel missed",
+        "list every dynamic event: its owner, where it is enabled, its hits and those that the kernel missed",
     ),
     Verb(
         "doctor",
         "doctor.command",
-        "why can't this machine be traced, or why is it silent: each finding with its facts and what helps; of "
-        "functions and definitions, too. Status 1 if something stops tracing",
+        "find out why this machine can't be traced, or why a trace is silent: each finding with its evidence and a "
+        "remedy; also for single functions and definitions. Status 1 if something stops tracing",
         words="[DEFINITION|FUNCTION ...]",
         kind="function",
         most=ANY,
@@ -102,7 +102,7 @@ VERBS = (
     Verb(
         "functions",
         "probing.function_table",
-        "which functions there are of these names (* ? [...]), if each can be probed, or why not, its address, "
+        "list the functions with these names (* ? [...]): whether each can be probed, or why not, its address, "
         "module and C prototype",
         words="NAME|PATTERN ...",
         kind="function",
@@ -112,7 +112,7 @@ VERBS = (
     Verb(
         "args",
         "probing.arguments",
-        "definitions that fetch a function's arguments and what it returns, as the kernel takes them",
+        "print definitions that fetch a function's arguments and return value, in a form that the kernel accepts",
         words="FUNCTION",
         kind="function",
         least=1,
@@ -121,7 +121,7 @@ VERBS = (
     Verb(
         "top",
         "watching.top",
-        "how often events fire, in whose tasks and on which CPUs, as it goes on (needs kprobe-sim[top] on a terminal)",
+        "show live how often events fire, in which tasks and on which CPUs (needs kprobe-sim[top] on a terminal)",
         words="definition ... [filter]",
         kind="definition",
         least=1,
@@ -130,8 +130,8 @@ VERBS = (
     Verb(
         "check",
         "check.command",
-        "what every simulated kernel makes of definitions, filters and triggers, and what all take instead: "
-        "kprobe check -h",
+        "show what every simulated kernel makes of definitions, filters and triggers, and suggest forms that all "
+        "accept: kprobe check -h",
         kind="file",
         most=ANY,
         reads=True,
@@ -140,7 +140,7 @@ VERBS = (
     Verb(
         "parse",
         "parsing.command",
-        "what the text of a trace says, as text, JSON lines or CSV: kprobe parse -h",
+        "read the text of a trace, and print its records as text, JSON lines or CSV: kprobe parse -h",
         kind="file",
         most=ANY,
         reads=True,
@@ -149,7 +149,7 @@ VERBS = (
     Verb(
         "corpus",
         "corpus.command",
-        "traces of many kernels, each with what it says, to test readers with: kprobe corpus -h",
+        "list, check or export traces of many kernels, with their true contents, to test parsers: kprobe corpus -h",
         kind="list check export",
         most=2,
         reads=True,
@@ -158,7 +158,7 @@ VERBS = (
     Verb(
         "test-parser",
         "readers.command",
-        "hold any parser of trace text to these traces, or search what fools it: kprobe test-parser -h",
+        "test any parser of trace text against these traces, or search for text that fools it: kprobe test-parser -h",
         kind="command",
         most=ANY,
         reads=True,
@@ -167,7 +167,7 @@ VERBS = (
     Verb(
         "completion",
         "completion.command",
-        "print what a shell needs to complete all this: kprobe completion -h",
+        "print what a shell needs to complete all of this: kprobe completion -h",
         kind="bash zsh fish",
         least=1,
         most=1,
@@ -179,111 +179,115 @@ OWN = tuple(verb.name for verb in VERBS if not verb.reads)
 
 # In the order of the help: those of traces and of all verbs, then those of single verbs, which stand behind their verb.
 OPTIONS = (
-    Option("-F", "force: no warnings before the kernel has decided", sets="force"),
+    Option("-F", "force: give no warnings before the kernel has decided", sets="force"),
     Option(
         "-d",
-        "trace that long; events stay in the kernel and are printed at the end",
+        "trace for this many seconds; events stay in the kernel and are printed at the end",
         sets="duration",
         metavar="secs",
         kind="seconds",
         verbs=TRACES,
     ),
-    Option("-p", "only this process, with all its threads", sets="pid", metavar="PID", kind="pid", verbs=TRACES),
-    Option("-L", "only this thread", sets="tid", metavar="TID", kind="pid", verbs=TRACES),
+    Option("-p", "trace only this process, with all its threads", sets="pid", metavar="PID", kind="pid", verbs=TRACES),
+    Option("-L", "trace only this thread", sets="tid", metavar="TID", kind="pid", verbs=TRACES),
     Option("-v", "show the event's format (the fields for a filter); don't trace", sets="view"),
     Option("-H", "print the column headings first", sets="headers"),
-    Option("-s", "kernel stack traces", sets="stacktrace"),
+    Option("-s", "print the kernel stack of each event", sets="stacktrace"),
     Option("-h --help", "this text", verbs=(TRACE, *(verb.name for verb in VERBS))),
     Option(
         "--tracefs",
-        "where: local (the machine's own), local:DIR, sim:6.1 (simulated), vm:6.1 (a guest); the default is "
+        "which tracefs: local (this machine's own), local:DIR, sim:6.1 (simulated), vm:6.1 (a guest); the default is "
         "$KPROBE_TRACEFS, else local",
         metavar="SPEC",
         kind="spec",
         verbs=(TRACE, *OWN),
     ),
-    Option("--follow", "with -p: also what the process forks", verbs=TRACES),
-    Option("--raw", "read raw pages in place of text: exact, whatever strings hold; printed as kprobe parse prints"),
-    Option("--top-level", "don't make an instance of its own below instances/"),
-    Option("--timeout", "trace that long, and print events as they come", metavar="SECS", kind="seconds"),
-    Option("--max-events", "end after so many events", metavar="N", kind="number"),
-    Option("-o", "print to a file, which is written once tracing begins", sets="into", metavar="FILE", kind="file"),
-    Option("--cpus", "only on these CPUs: 0,2-3", metavar="LIST", kind="cpus"),
-    Option("--buffer-size", "of the kernel's buffer of each CPU", metavar="KIB", kind="number"),
+    Option("--follow", "with -p: also the processes that it forks", verbs=TRACES),
+    Option("--raw", "read raw pages instead of text: exact, whatever strings contain; printed as by kprobe parse"),
+    Option("--top-level", "trace at the top level of the tracefs, without an instance below instances/"),
+    Option("--timeout", "trace for this many seconds, printing events as they come", metavar="SECS", kind="seconds"),
+    Option("--max-events", "end after this many events", metavar="N", kind="number"),
+    Option("-o", "print to a file, left as it was if tracing doesn't begin", sets="into", metavar="FILE", kind="file"),
+    Option("--cpus", "trace only these CPUs: 0,2-3", metavar="LIST", kind="cpus"),
+    Option("--buffer-size", "the size of the kernel's buffer for each CPU", metavar="KIB", kind="number"),
     Option(
         "--max-probes",
-        "how many functions a name with * ? [...] may stand for; the default is 100",
+        "how many functions a name with * ? [...] may match; the default is 100",
         metavar="N",
         kind="number",
     ),
-    Option("--version", "the version", verbs=(TRACE, *OWN)),
-    Option("--dry-run", "only say what there is", verbs=("clean",)),
-    Option("--json", "an object a line: docs/json.md", verbs=(TRACE, "list", "doctor")),
-    Option("--csv", "a row for each record, values of events as JSON in the column fields"),
+    Option("--version", "print the version", verbs=(TRACE, *OWN)),
+    Option("--dry-run", "only show what it would do", verbs=("clean",)),
+    Option("--json", "print JSON, one object per line: docs/json.md", verbs=(TRACE, "list", "doctor")),
+    Option("--csv", "print CSV, one row per record; an event's values are JSON in the column fields"),
     Option(
         "--latency",
-        "of functions (names will do): the time from entry to return; mean, percentiles and a histogram at the end",
+        "measure functions (their names will do) from entry to return; mean, percentiles and a histogram at the end",
     ),
-    Option("--hist", "a histogram of the numbers in a field, at the end", metavar="FIELD"),
-    Option("--count", "events by a field, or by comm, pid, cpu or stacktrace, at the end", metavar="BY"),
-    Option("--stacks", "folded stacks for flame graphs, at the end"),
+    Option("--hist", "print a histogram of the numbers in a field at the end", metavar="FIELD"),
+    Option("--count", "count events by a field, or by comm, pid, cpu or stacktrace; printed at the end", metavar="BY"),
+    Option("--stacks", "print folded stacks, for flame graphs, at the end"),
     Option(
         "--try",
-        "also trace each so long, and take that back",
+        "also trace each of them for this many seconds, then undo that",
         sets="try_for",
         metavar="SECS",
         kind="seconds",
         verbs=("doctor",),
     ),
-    Option("-v", "also what holds each parameter", sets="view", verbs=("functions",)),
+    Option("-v", "also show where each parameter is", sets="view", verbs=("functions",)),
     # of verbs that read their words themselves
-    Option("--kernels", "these kernels", metavar="LIST", kind="kernels", verbs=("check", "corpus", "test-parser")),
+    Option("--kernels", "only these kernels", metavar="LIST", kind="kernels", verbs=("check", "corpus", "test-parser")),
     Option(
         "--format",
-        "how it is written",
+        "the output format",
         metavar="FORMAT",
         choices=("text", "markdown", "json", "sarif", "github"),
         verbs=("check",),
     ),
     Option(
-        "--as", "what FILEs are", sets="as_form", metavar="FORM", choices=("list", "shell", "python"), verbs=("check",)
+        "--as", "read FILEs as", sets="as_form", metavar="FORM", choices=("list", "shell", "python"), verbs=("check",)
     ),
-    Option("--no-suggestions", "don't look for what all kernels take", verbs=("check",)),
+    Option("--no-suggestions", "don't look for forms that all kernels accept", verbs=("check",)),
     Option(
         "--format",
-        "how it is written",
+        "the output format",
         metavar="FORMAT",
         choices=("text", "ndjson", "csv", "parquet", "arrow"),
         verbs=("parse",),
     ),
-    Option("-o", "where to", sets="directory", metavar="DIR", kind="directory", verbs=("parse",)),
-    Option("--jobs", "processors to use", metavar="N", kind="number", verbs=("parse", "test-parser")),
-    Option("--schema", "what the events' arguments are", metavar="PATH", kind="file", verbs=("parse",), repeats=True),
+    Option("-o", "the directory to write to", sets="directory", metavar="DIR", kind="directory", verbs=("parse",)),
+    Option("--jobs", "how many processors to use", metavar="N", kind="number", verbs=("parse", "test-parser")),
+    Option(
+        "--schema", "the types of the events' arguments", metavar="PATH", kind="file", verbs=("parse",), repeats=True
+    ),
     Option("--summary", "rates, histograms, times from entry to return", verbs=("parse",)),
     Option("--latency", "the time from a function's entry to its return", verbs=("parse",)),
     Option("--hist", "a histogram of the numbers in a field", metavar="FIELD", kind="field", verbs=("parse",)),
-    Option("--count", "how many events there are of each value", metavar="BY", kind="field", verbs=("parse",)),
+    Option("--count", "how many events have each value", metavar="BY", kind="field", verbs=("parse",)),
     Option("--stacks", "folded stacks, for flame graphs", verbs=("parse",)),
     Option("--perfetto", "write a trace for ui.perfetto.dev", metavar="TRACE", kind="file", verbs=("parse",)),
-    Option("--scenarios", "these scenarios only", metavar="LIST", verbs=("corpus", "test-parser")),
+    Option("--scenarios", "only these scenarios", metavar="LIST", verbs=("corpus", "test-parser")),
     Option(
         "--corpus",
-        "texts with their truth, instead of what is installed",
+        "the texts in this directory, with their truth, instead of the installed corpus",
         metavar="DIR",
         kind="directory",
         verbs=("corpus", "test-parser"),
     ),
-    Option("--options", "with all of these trace options", metavar="LIST", verbs=("test-parser",)),
-    Option("--types", "compare these types of records", metavar="LIST", verbs=("test-parser",)),
-    Option("--dat", "CMD gets a trace.dat in place of the text", verbs=("test-parser",)),
-    Option("--stay", "CMD stays: it gets a directory a line", verbs=("test-parser",)),
-    Option("--limit", "for one text", metavar="SECONDS", kind="seconds", verbs=("test-parser",)),
-    Option("--json", "the whole report as JSON", verbs=("test-parser",)),
-    Option("--break", "search the shortest scenario that fools CMD", sets="breaks", verbs=("test-parser",)),
-    Option("--seconds", "with --break: so long at most", metavar="N", kind="seconds", verbs=("test-parser",)),
-    Option("--rules", "with --break: these rules only", metavar="LIST", verbs=("test-parser",)),
-    Option("--seed", "with --break: what the search begins with", metavar="N", kind="number", verbs=("test-parser",)),
-    Option("--confirm", "with --break: on a real kernel, too", metavar="SPEC", kind="spec", verbs=("test-parser",)),
+    Option("--options", "only texts with all of these trace options", metavar="LIST", verbs=("test-parser",)),
+    Option("--types", "compare only these types of records", metavar="LIST", verbs=("test-parser",)),
+    Option("--dat", "give CMD a trace.dat instead of the text", verbs=("test-parser",)),
+    Option("--stay", "start CMD once, and send it the texts' directories, one per line", verbs=("test-parser",)),
+    Option("--limit", "the time limit for one text", metavar="SECONDS", kind="seconds", verbs=("test-parser",)),
+    Option("--json", "print the whole report as JSON", verbs=("test-parser",)),
+    Option("--break", "search for the shortest scenario that fools CMD", sets="breaks", verbs=("test-parser",)),
+    Option("--seconds", "with --break: search this long at most", metavar="N", kind="seconds", verbs=("test-parser",)),
+    Option("--rules", "with --break: only these rules", metavar="LIST", verbs=("test-parser",)),
+    Option("--seed", "with --break: the seed of the search", metavar="N", kind="number", verbs=("test-parser",)),
+    Option(
+        "--confirm", "with --break: also try it on a real kernel", metavar="SPEC", kind="spec", verbs=("test-parser",)
+    ),
 )
 
 

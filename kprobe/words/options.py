@@ -1,4 +1,4 @@
-"""The command line: perf-tools' options, and a few long ones, by the table of them."""
+"""The command line of `kprobe`: perf-tools' options and a few long ones, read with the table of options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a definition puts its probe: a kernel function, a place in a file, a tracepoint, or another event."""
+"""The place of a probe: a kernel function, an offset in a file, a tracepoint, or another event."""
 
 from __future__ import annotations
 

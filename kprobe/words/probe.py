@@ -1,4 +1,4 @@
-"""A probe, where it sits, and the line that adds it to a kernel."""
+"""A probe, its place, and the line that adds it to a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trace was asked for, beside its probes."""
+"""The settings that a trace was asked for, besides its probes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of a trace: which of them are definitions, which is the filter, and what a user may have meant instead."""
+"""The words of a trace's command line: definitions, filter, and guesses at what the user meant when they are wrong."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def definitions_and_filter(words: list[str], options: Collection[str]) -> tuple[
     first = words[0]
     if first.isidentifier() and first not in ("p", "r"):
         raise UsageError(
-            f"{first!r} is no definition: p:{first} traces calls of such a function, r:{first} its "
-            f"returns; and no verb, which would be {' or '.join(verb.name for verb in VERBS)}"
+            f"{first!r} is neither a definition (p:{first} traces calls of that function, r:{first} its "
+            f"returns) nor a verb ({', '.join(verb.name for verb in VERBS)})"
         )
     if "--" in words:
         at = words.index("--")
@@ -42,7 +42,7 @@ def definitions_and_filter(words: list[str], options: Collection[str]) -> tuple[
         raise UsageError(f"too many arguments: quote the definition, and the filter{_quoted(words)}")
     if rest and _is_part_of_a_definition(rest[0]):
         raise UsageError(
-            f"{rest[0]!r} is no filter; if it belongs to the definition, quote both{_quoted([given[-1], *rest])}"
+            f"{rest[0]!r} isn't a filter; if it belongs to the definition, quote both{_quoted([given[-1], *rest])}"
         )
     return tuple(given), "".join(rest)
 
@@ -56,7 +56,7 @@ def _divided(given: list[str], rest: list[str], options: Collection[str]) -> tup
     for word in given[1:]:
         _check_option(word, options)
         if not is_definition(word):
-            raise UsageError(f"{word!r} is no definition; if it belongs to one, quote both{_quoted(given)}")
+            raise UsageError(f"{word!r} isn't a definition; if it belongs to one, quote both{_quoted(given)}")
     return tuple(given), rest[0]
 
 

@@ -1,4 +1,4 @@
-"""What `kprobe -h` says, made of the table of options and verbs."""
+"""The text of `kprobe -h`, made from the table of options and verbs."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ INDENT = 19  # where the explanation of an option begins
 LEAD = "USAGE: "
 PURPOSE = "Trace kernel probes, print what the kernel records, and leave nothing behind."
 LANGUAGE = """\
-definition: p:FUNCTION or r:FUNCTION [ARGUMENT ...], or with a name of your own p:NAME FUNCTION [ARGUMENT ...];
-  also rN:, p:GROUP/NAME, MODULE:FUNCTION+OFFSET, an address, a pattern. p: is at the entry, r: at the return.
+definition: p:FUNCTION or r:FUNCTION [ARGUMENT ...], or, to choose the event's name, p:NAME FUNCTION [ARGUMENT ...];
+  also rN:, p:GROUP/NAME, MODULE:FUNCTION+OFFSET, an address, a pattern. p: probes the entry, r: the return.
   Where the kernel has them: f:FUNCTION[%return], t:TRACEPOINT, e:GROUP.EVENT, u:FILE:OFFSET[%return].
 filter: the kernel's event filter, such as 'file ~ "*stat"'
 
   kprobe p:do_sys_openat2                                               opens
-  kprobe 'p:do_sys_openat2 file=+0($arg2):ustring'                      with the second argument, a program's text
+  kprobe 'p:do_sys_openat2 file=+0($arg2):ustring'                      with the second argument, a user-space string
   kprobe 'p:do_sys_openat2 file=+0($arg2):ustring' 'file ~ "*stat"'     files whose name ends in "stat"
-  kprobe 'r:myopen do_sys_openat2 fd=$retval:s32'                       what they return, under a name of your own
+  kprobe 'r:myopen do_sys_openat2 fd=$retval:s32'                       their return values, as event myopen
   kprobe -s p:tcp_retransmit_skb                                        with the kernel stack
   kprobe --tracefs sim:6.1 p:do_sys_openat2                             on a simulated kernel: no root, no risk
 
-$arg1, $arg2, ... are a function's arguments; on kernels that don't know them: %di %si %dx %cx %r8 %r9. A text that one
-  points to is +0($arg2):ustring if it is a program's, +0($arg2):string if it is the kernel's; old kernels have string
-  for both. kprobe args FUNCTION writes what a kernel takes; kprobe doctor FUNCTION says why it is silent.
+$arg1, $arg2, ... are a function's arguments; on kernels that don't know them: %di %si %dx %cx %r8 %r9. A string that
+  one points to is +0($arg2):ustring in user memory, +0($arg2):string in kernel memory; old kernels have string for
+  both. kprobe args FUNCTION prints what a kernel accepts; kprobe doctor FUNCTION says why a probe is silent.
 
 The kernel's lines go to stdout unchanged, everything else to stderr.
 Exit status: 0 done, also after Ctrl-C; 1 the kernel refused; 2 a wrong command line or definition; 3 no tracefs, no
-permission, no such backend; 4 something could not be undone, or removed; 128 and its number: ended by a signal (129
+permission, no such backend; 4 something could not be undone or removed; 128 plus its number: ended by a signal (129
 SIGHUP, 131 SIGQUIT, 143 SIGTERM; 130 SIGINT before tracing); 141 nobody reads the output any more.
 """
 
@@ -45,7 +45,7 @@ def usage() -> str:
 
 
 def help_text() -> str:
-    """Return all that there is to say."""
+    """Return the whole help."""
     options = [_entry(option.shown, option.help) for option in options_of(TRACE)]
     verbs = [text for verb in VERBS for text in _explained(verb)]
     return "\n".join((usage(), PURPOSE + "\n", "".join(options), "".join(verbs), LANGUAGE))

@@ -1,4 +1,4 @@
-"""The words after a verb: its options, wherever they stand, and the rest."""
+"""The words after a verb: its options, wherever they stand, and its arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that are declared of a kernel, beside those that are recorded of it."""
+"""Functions that a user declares for a kernel, besides those recorded from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Since when kernels have what: one table, one row per feature, each with its source.
+"""The kernel versions in which features appeared or changed: one table, one row per feature, each with its source.
 
 In a source 'definitions 6.1' is fixtures/definitions/6.1.jsonl, 'kinds 6.1' fixtures/kinds/6.1.jsonl; 'recorded
 traces' are in fixtures/traces and fixtures/text, and tests/differential/found keeps what a 'campaign' found.

@@ -1,4 +1,4 @@
-"""What differs between kernel versions: the features of probes, traces and their files, as code asks for them.
+"""The differences between kernel versions: the features of probes, traces and their files, as code queries them.
 
 What a kernel answered when it was recorded is its profile's; of other rows the version tells (see `gate_rows`).
 """

@@ -1,4 +1,4 @@
-"""How the kernel refuses the lines that define dynamic events: errno and text, by the symbolic ids that the code uses.
+"""The kernel's refusals of lines that define dynamic events: errno and text, by the symbolic ids used in the code.
 
 A raise names the id; what the kernel answers is looked up here.  Which ids a kernel can give follows from the rules
 (and so from `gates`).  Source: recorded answers of 5.10 to 7.3 (fixtures/definitions, fixtures/kinds);

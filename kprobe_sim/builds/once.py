@@ -1,4 +1,4 @@
-"""What is made once per process for each build, also where several threads ask for it at the same moment."""
+"""Values made once per process for each build, even if several threads ask for one at the same moment."""
 
 from __future__ import annotations
 

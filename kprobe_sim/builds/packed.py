@@ -1,4 +1,4 @@
-"""Sequences of numbers in compressed chunks, as the files of a profile hold them: a chunk is unpacked when asked for.
+"""Sequences of numbers in compressed chunks, as in a profile's files: a chunk is unpacked when it is needed.
 
 A section: u32 count, u32 number of chunks k, u32[k+1] where each chunk begins after these heads, u32[k] the first
 value of each chunk, the chunks (zlib).  A chunk holds 1024 u32 values by planes: all low bytes first, then the next

@@ -1,4 +1,4 @@
-"""The sizes that memory has on x86-64, the one architecture that is simulated."""
+"""The sizes of memory on x86-64, the only architecture that is simulated."""
 
 from __future__ import annotations
 

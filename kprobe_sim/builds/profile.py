@@ -1,4 +1,4 @@
-"""Recorded kernels: what a simulated kernel knows of the real one it stands for.
+"""Recorded kernels: everything that a simulated kernel knows about the real one it stands for.
 
 A profile is a directory, one per kernel build, written by `kprobe-vm record` and never by hand: the package's own are
 under `profiles/`.  Those of the user may also be files, which are unpacked when they are first used: see `portable`.

@@ -1,4 +1,4 @@
-"""What a kernel's BTF says of its functions: parameters and return type, and what structs they lead to are made of."""
+"""Functions in a kernel's BTF: parameters and return type, and the members of the structs they lead to."""
 
 from __future__ import annotations
 

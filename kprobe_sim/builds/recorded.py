@@ -1,4 +1,4 @@
-"""The symbols of a build as they were recorded, held once for all its kernels: the mapped file, searched in place.
+"""The symbols of a build as they were recorded, shared by all its kernels: a mapped file, searched in place.
 
 Opening it reads nothing but its directory; the chunks that a search needs are unpacked when it comes to them.  Nothing
 here ever changes, so answers are remembered, the last `_REMEMBERED` of each kind, and any thread may ask.

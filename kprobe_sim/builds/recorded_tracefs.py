@@ -1,4 +1,4 @@
-"""The pristine tracefs of a build as it was recorded, held once for its kernels: looked up by name in a mapped file.
+"""The pristine tracefs of a build as it was recorded, shared by its kernels: looked up by name in a mapped file.
 
 Opening it reads nothing but its directory.  A text is unpacked when it is asked for, and so are the names and ids of a
 system's events, and the formats of a few events that stand together.

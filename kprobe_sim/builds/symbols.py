@@ -1,4 +1,4 @@
-"""The symbols of one kernel: those that were recorded of its build, and functions that were added to it.
+"""The symbols of one kernel: those recorded from its build, and functions added to it.
 
 What is recorded is the same for all kernels of a build (`recorded`); a table holds only what changed on its kernel:
 functions that the recorded kernel doesn't have, so that an activity may speak of another era's names, and those that

@@ -1,4 +1,4 @@
-"""What every kind of dynamic event is to dynamic_events (struct dyn_event and its operations, trace_dynevent.h)."""
+"""The interface of every kind of dynamic event to dynamic_events (struct dyn_event, trace_dynevent.h)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an event is to the tracefs (struct trace_event_call), and the static events of the profile."""
+"""An event as the tracefs has it (struct trace_event_call), and the static events of the profile."""
 
 from __future__ import annotations
 

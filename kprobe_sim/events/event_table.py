@@ -1,4 +1,4 @@
-"""All events of a kernel by id and name, and the handing out of ids."""
+"""All events of a kernel by id and name, and the assignment of ids."""
 
 from __future__ import annotations
 

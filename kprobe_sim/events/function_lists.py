@@ -1,4 +1,4 @@
-"""The lists of functions that one instance traces, as set_ftrace_filter and the like hold them."""
+"""The lists of functions that one instance traces, as in set_ftrace_filter and similar files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All trace instances of one kernel: the top one, and those that mkdir makes."""
+"""All trace instances of one kernel: the top-level one, and those that mkdir creates."""
 
 from __future__ import annotations
 

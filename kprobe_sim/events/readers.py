@@ -1,4 +1,4 @@
-"""The open readers of an instance's buffer, and what can't be changed while there are any.
+"""The open readers of an instance's buffer, and the settings that can't be changed while there are any.
 
 Measured on 5.10, 6.1, 6.12 and 7.2: tests/conformance/test_open_readers.py.
 """

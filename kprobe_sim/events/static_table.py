@@ -1,4 +1,4 @@
-"""The static events of a build by name and id, each made when it is first asked for.
+"""The static events of a build by name and id, each created when it is first needed.
 
 They are the same for all kernels of the build; whether one is enabled, and what else a kernel changes, is in the files
 that its instances have of them.

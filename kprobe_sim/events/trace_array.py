@@ -1,4 +1,4 @@
-"""A trace instance but for its events (struct trace_array): ring buffer, snapshot, options, clock and pid filters."""
+"""A trace instance without its events (struct trace_array): ring buffer, snapshot, options, clock and pid filters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the trace instances of one kernel share: the machine, all events, and what is made once for all of them."""
+"""Everything that the trace instances of one kernel share: the machine, all events, and values made once for all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways to show the simulated tracefs to code: in-process, patched Python (with pyfakefs), a FUSE mount."""
+"""Ways to show the simulated tracefs to programs: in-process, patched Python (with pyfakefs), a FUSE mount."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One fetch argument of a probe: NAME=EXPR:TYPE read into what is fetched, from where and how it is kept.
+"""One fetch argument of a probe: NAME=EXPR:TYPE, parsed into what is fetched, from where, and how it is stored.
 
 The order of the checks is the kernel's, because the first fault decides errno, message and column.
 Sources: docs/kernel/arguments.md, docs/kernel/types.md; fixtures/definitions.

@@ -1,4 +1,4 @@
-"""Records made of the arguments of a call alone, for probes that look at nothing else.
+"""Records made only from the arguments of a call, for probes that look at nothing else.
 
 What most probes on functions fetch is in registers by the calling convention, and the strings that these point to.  A
 call states both, so that neither registers nor memory have to be laid out.  Whatever a call doesn't state is left to

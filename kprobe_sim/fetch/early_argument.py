@@ -1,4 +1,4 @@
-"""Fetch arguments as kernels before 4.20 read them: a function is found for each type and source, or there is none.
+"""Fetch arguments as kernels before 4.20 parse them: for each type and source there is a function, or none.
 
 What goes wrong has an errno and a line in the kernel's log; there is no error_log, and nobody counts columns.
 Sources: kernel/trace/trace_probe.c of 3.2 to 4.19; fixtures/definitions of these.

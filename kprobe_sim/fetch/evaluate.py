@@ -1,4 +1,4 @@
-"""Fetch arguments evaluated: a machine state into the bytes of a record.
+"""Evaluation of fetch arguments: from a machine state to the bytes of a record.
 
 An argument is compiled once into a closure.  A failed read leaves whatever bytes the buffer held: records are zero
 there, and know it (`SparseBytes`); at a kernel address a number is what its register held.

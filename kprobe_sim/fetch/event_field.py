@@ -1,4 +1,4 @@
-"""A field of a record as an event probe takes it: its value, or the address of what it holds (trace_eprobe.c)."""
+"""A field of a record as an event probe fetches it: its value, or the address of its contents (trace_eprobe.c)."""
 
 from __future__ import annotations
 

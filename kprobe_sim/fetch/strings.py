@@ -1,4 +1,4 @@
-"""Strings of a record: how long the kernel thinks they are, and where they are placed.
+"""Strings of a record: the length that the kernel assumes, and their position.
 
 The kernel measures all strings first, then writes them one after the other into the room it measured; a string that
 grows, fails or isn't measured changes where the others stand.  The oddities are its own (trace_probe_tmpl.h, 6.1):

@@ -1,4 +1,4 @@
-"""Nodes and open files: what every way of exposing the simulated tracefs stands on.
+"""Nodes and open files, on which every way of exposing the simulated tracefs is built.
 
 A node is a directory entry.  An `OpenFile` is one open file description (one open(2)).  Neither ever blocks and
 neither keeps a position: an adapter (in-process, patched Python, FUSE) owns the position, the waiting and the file

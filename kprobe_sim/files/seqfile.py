@@ -1,4 +1,4 @@
-"""seq_file: text that is made record by record as it is read, a page at a time at most.
+"""seq_file: text that is produced record by record as it is read, at most one page at a time.
 
 What was made and not yet read stays as it was; what comes after it is made anew at each read(2).  Source:
 seq_read_iter(), traverse() and seq_lseek() in fs/seq_file.c of 6.1.

@@ -1,4 +1,4 @@
-"""Files whose text is made anew at each read, and the node of a file (simple_read_from_buffer in fs/libfs.c)."""
+"""Files whose text is produced anew for each read, and their nodes (simple_read_from_buffer in fs/libfs.c)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hash that histograms find their entries by: lookup3 of Bob Jenkins, public domain (jhash() of the kernel)."""
+"""The hash by which histograms find their entries: lookup3 by Bob Jenkins, public domain (jhash() of the kernel)."""
 
 from __future__ import annotations
 

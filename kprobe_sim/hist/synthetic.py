@@ -1,4 +1,4 @@
-"""Synthetic events as histograms emit them: which values fit, and who gets the record.
+"""Synthetic events as histograms emit them: the values that fit, and who gets the record.
 
 Sources: check_synth_field() in trace_events_hist.c and trace_event_raw_event_synth() in trace_events_synth.c of 6.1.
 """

@@ -1,4 +1,4 @@
-"""The trigger that counts into a histogram, and what it asks of the files around it."""
+"""The trigger that counts into a histogram, and its requests to the files around it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of the simulated machine meet probes: registers and memory are laid out, and each hit becomes a record.
+"""Calls on the simulated machine that hit probes: registers and memory are laid out, and each hit becomes a record.
 
 May use `hist` and what is below.  Start with `hits`.
 """

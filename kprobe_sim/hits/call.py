@@ -1,4 +1,4 @@
-"""A function call of the simulated machine: what a test says of it, as registers and memory."""
+"""A function call on the simulated machine: what a test says about it, as registers and memory."""
 
 from __future__ import annotations
 

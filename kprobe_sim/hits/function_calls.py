@@ -1,4 +1,4 @@
-"""What the tracer function records of calls: the function and who called it."""
+"""Records of the tracer function for calls: the function and its caller."""
 
 from __future__ import annotations
 

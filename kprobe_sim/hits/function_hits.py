@@ -1,4 +1,4 @@
-"""Which fprobes a call hits, and how deep in the tracer: fprobes share functions with each other and with kprobes.
+"""The fprobes that a call hits, and the tracer's nesting: fprobes share functions with each other and with kprobes.
 
 Source: recorded traces of 6.12.117, 7.2.13 and 7.3 (tests/kprobe_sim/test_function_hits.py).
 """

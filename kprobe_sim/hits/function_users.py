@@ -1,4 +1,4 @@
-"""Which users of ftrace are called at the entry of a function, and since when: the newest is called first.
+"""The users of ftrace that are called at a function's entry, and since when: the newest is called first.
 
 All kprobes at entries are one user, from when the first of their events is enabled until the last is disabled; so are,
 since 6.17, all fprobes on entries, and all fprobes on returns.  Before that each fprobe is a user of its own from when

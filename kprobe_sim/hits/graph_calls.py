@@ -1,4 +1,4 @@
-"""What the tracer function_graph records of calls: where each is entered and left, and how deep in others.
+"""Records of the tracer function_graph for calls: their entries, returns and depth.
 
 Source: trace_graph_entry() and ftrace_push_return_trace() in kernel/trace/trace_functions_graph.c of 3.2.4 to 4.19.108.
 """

@@ -1,4 +1,4 @@
-"""Calls of the simulated machine meeting probes: hits become records in the instances that want them."""
+"""Calls on the simulated machine that hit probes: hits become records in the instances that want them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program of the simulated machine does: it comes to an instruction of a file, and returns from there."""
+"""One step of a program on the simulated machine: it reaches an instruction of a file, and returns from there."""
 
 from __future__ import annotations
 

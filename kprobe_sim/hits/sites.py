@@ -1,4 +1,4 @@
-"""What a call of a function meets: which probes are at its entry or at an instruction of it, and who wants their hits.
+"""The probes at a function's entry and at its instructions that a call hits, and who wants their hits.
 
 It is looked once for each function, and again when an event, a symbol or a tracer has changed.
 """

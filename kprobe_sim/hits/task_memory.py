@@ -1,4 +1,4 @@
-"""What the kernel's memory holds of the task that runs: its task_struct, and the per-CPU variables that lead to it.
+"""The running task in the kernel's memory: its task_struct, and the per-CPU variables that lead to it.
 
 Where things lie is made up (a task_struct by its pid, the area of a CPU by its number); what lies there is laid out as
 the build's BTF says, and zero where nobody asked for more.  Source: a 7.3 guest's answers to $current and

@@ -1,4 +1,4 @@
-"""The simulated kernel, put together; and what lets it do something: activities, the workload of tests, backend specs.
+"""The simulated kernel, assembled, and what drives it: activities, the workload of tests, backend specs.
 
 May use everything below.  Start with `simulated`: `SimulatedKernel`.
 """

@@ -1,4 +1,4 @@
-"""Activities: what a simulated machine does, as a TOML file of calls.
+"""Activities: the calls that a simulated machine makes, as a TOML file.
 
 repeat = true                     # start again at the end, when played live
 [[function]]                      # a function that the recorded kernel hasn't, or has with another size

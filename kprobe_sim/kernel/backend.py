@@ -1,4 +1,4 @@
-"""The simulator as a backend of the tracer: what `--tracefs sim:...` opens."""
+"""The simulator as a backend of the tracer, which `--tracefs sim:...` opens."""
 
 from __future__ import annotations
 

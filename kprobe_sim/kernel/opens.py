@@ -1,4 +1,4 @@
-"""The activity `opens`, which a machine has unless it is told another: as its TOML file would be read.
+"""The activity `opens`, the default of a machine, in the form that its TOML file would be read to.
 
 It is Python, as loading what reads TOML takes longer than making a kernel, and most machines have no other activity.
 """

@@ -1,4 +1,4 @@
-"""A task that makes the traced machine do what a test says: in the simulator, and in a guest.
+"""A task that makes the traced machine do what a test says, in the simulator and in a guest.
 
 Everything a probe can see of it is known beforehand and is the same on both: its name, its user memory at `MEMORY`, the
 descriptor an open returns (3), the arguments in the registers, the call chain of the recorded kernel build.

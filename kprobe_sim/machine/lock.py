@@ -1,4 +1,4 @@
-"""The one lock of a simulated kernel, and the readers that wait with it for news."""
+"""The one lock of a simulated kernel, and the readers that wait on it for news."""
 
 from __future__ import annotations
 

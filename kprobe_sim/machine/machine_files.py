@@ -1,4 +1,4 @@
-"""The files of the simulated machine, as far as uprobes need them: which there are, and how long they are."""
+"""The files of the simulated machine, as far as uprobes need them: their names and lengths."""
 
 from __future__ import annotations
 

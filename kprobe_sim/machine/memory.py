@@ -1,4 +1,4 @@
-"""The simulated machine's memory: what was put there, and zeroes where the kernel has data."""
+"""The simulated machine's memory: the data put there, and zeroes where the kernel has data."""
 
 from __future__ import annotations
 

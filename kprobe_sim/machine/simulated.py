@@ -1,4 +1,4 @@
-"""The simulated machine below the tracing: a build's symbols and memory, CPUs, clock and tasks."""
+"""The simulated machine underneath the tracing: a build's symbols and memory, CPUs, clock and tasks."""
 
 from __future__ import annotations
 

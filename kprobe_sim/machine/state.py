@@ -1,4 +1,4 @@
-"""The state of the machine when a probe is hit: what fetch arguments read."""
+"""The state of the machine when a probe is hit, which fetch arguments read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses as the kernel's %pS prints them, and texts kept by the bytes that they are made from."""
+"""Addresses as the kernel's %pS prints them, and texts cached by the bytes that they are made from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tracer itself adds to a kernel stack, where its own functions aren't skipped (the trigger stacktrace)."""
+"""The tracer's own frames in a kernel stack, where they aren't skipped (the trigger stacktrace)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernel's patterns: what `FIELD ~ "PATTERN"` and `FIELD == "TEXT"` compare.
+"""The kernel's patterns, which `FIELD ~ "PATTERN"` and `FIELD == "TEXT"` compare with.
 
 A matcher is called with a buffer, the start of the string and the length of the field (bytes, with the final NUL).
 Source: regex_match_*() and filter_parse_regex() in kernel/trace/trace_events_filter.c, lib/glob.c; fixtures/filters.

@@ -1,4 +1,4 @@
-"""Which of many names a pattern means: functions of set_ftrace_filter, of the function graph, of fprobes.
+"""The names that a pattern matches: functions of set_ftrace_filter, of the function graph, of fprobes.
 
 Tens of thousands of names are compared in some milliseconds: by what is plain in the pattern first, by a regular
 expression only those that have it.  Names and patterns are the kernel's bytes, names read as latin-1.

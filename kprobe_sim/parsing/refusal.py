@@ -1,4 +1,4 @@
-"""Refusals: the `OSError` of a system call, and why a probe definition is refused before it becomes one."""
+"""Refusals: the `OSError` of a system call, and the reason why a probe definition is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernel-side reader of one kprobe_events line.
+"""The kernel's parser of one kprobe_events line.
 
 A line is tokens; the first says what to do, the second where, the rest what to fetch.  Errors point at tokens.
 Sources: docs/kernel/definitions.md#order-of-checks; fixtures/definitions.

@@ -1,4 +1,4 @@
-"""The kernel-side reader of a probe's line before dynamic events: kprobe_events and uprobe_events up to 4.19.
+"""The kernel's parser of a probe's line before dynamic events: kprobe_events and uprobe_events up to 4.19.
 
 A line defines one probe of one event, or deletes an event by its name; a definition of one that is there replaces it.
 Sources: create_trace_kprobe() and create_trace_uprobe() of 3.2 to 4.19; fixtures/definitions of these.

@@ -1,4 +1,4 @@
-"""What kprobes, fprobes and uprobes have in common: events that several probes may feed (trace_probe.c)."""
+"""The common parts of kprobes, fprobes and uprobes: events that several probes may feed (trace_probe.c)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a probe may be placed: names to addresses, and the checks of registration.
+"""The places that a probe may have: names to addresses, and the checks at registration.
 
 Sources: docs/kernel/places.md#order-at-registration; fixtures/definitions.
 """

@@ -1,4 +1,4 @@
-"""What a recorder writes down of a kernel's answers, as JSON has it (entry point group kprobe.questions)."""
+"""A kernel's answers as a recorder stores them, in JSON (entry point group kprobe.questions)."""
 
 from __future__ import annotations
 

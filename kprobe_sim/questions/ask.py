@@ -1,4 +1,4 @@
-"""Ask a kernel, through its tracefs and with a task that does what the questions need, and undo it all."""
+"""Asks a kernel, through its tracefs and with a task that does what the questions need, and undoes everything."""
 
 from __future__ import annotations
 

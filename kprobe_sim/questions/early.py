@@ -1,4 +1,4 @@
-"""The rows of kernels before 5.10: recorded of such a kernel, and told by the version."""
+"""The rows for kernels before 5.10: some recorded from such a kernel, others decided by its version."""
 
 from __future__ import annotations
 

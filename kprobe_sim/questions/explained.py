@@ -1,4 +1,4 @@
-"""What differences between kernels come from: the rows of the gate tables, and kernels that answer otherwise in some.
+"""The causes of differences between kernels: rows of the gate tables, and kernels that answer some differently.
 
 Programs that compare kernels find this through the entry points kprobe.questions: rows, values and altered.
 """

@@ -1,4 +1,4 @@
-"""Questions about the files of the tracefs that aren't probes': marks, pids, sizes, readers."""
+"""Questions about the files of the tracefs that don't belong to probes: marks, pids, sizes, readers."""
 
 from __future__ import annotations
 

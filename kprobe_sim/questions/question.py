@@ -1,4 +1,4 @@
-"""The question that settles a row of the gate tables: a few operations on a tracefs, and what their answer means.
+"""The question that settles a row of the gate tables: a few operations on a tracefs, and the meaning of their answer.
 
 A step is a line, VERB and its words; text goes to the end of the line, and `@` at the start of a path is an instance
 that only the questions use:

@@ -1,4 +1,4 @@
-"""Questions about what traces and formats show."""
+"""Questions about the text of traces and formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts of many records at once: what is the same in all of them, and a column for what isn't."""
+"""Texts of many records at once: the parts common to all of them, and a column for each part that varies."""
 
 from __future__ import annotations
 

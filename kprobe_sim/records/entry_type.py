@@ -1,4 +1,4 @@
-"""The types of ring buffer entries that are the tracer's own (enum trace_type in kernel/trace/trace.h)."""
+"""The types of ring buffer entries that belong to the tracer itself (enum trace_type in kernel/trace/trace.h)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A page of the ring buffer: its entries, and the bytes that per_cpu/cpuN/trace_pipe_raw gives of it.
+"""A page of the ring buffer: its entries, and the bytes that per_cpu/cpuN/trace_pipe_raw returns for it.
 
 A page begins with u64 time stamp and u64 commit (bytes of data, and flags on lost events), as events/header_page says;
 an event with 5 bits type_len and 27 bits time_delta, as events/header_event says.  Sizes follow

@@ -1,4 +1,4 @@
-"""The page on which records are made that may yet be dropped (trace_buffered_event).
+"""The page for records that may still be dropped (trace_buffered_event).
 
 Records of events with a filter, and of softly disabled ones, are written to one page of their CPU first; what a failed
 read leaves out of a record is then what the record before had there.  The page is new, and zero, whenever somebody

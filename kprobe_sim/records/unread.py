@@ -1,4 +1,4 @@
-"""What of a buffer nobody has read, in order of time: in columns, as a tuple for each record would cost more."""
+"""The unread part of a buffer, in order of time: in columns, as a tuple for each record would cost more."""
 
 from __future__ import annotations
 

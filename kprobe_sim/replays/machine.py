@@ -1,4 +1,4 @@
-"""The machine of a listing: its kernel, and a tracefs whose readers let the machine go on."""
+"""The machine of a listing: its kernel, and a tracefs whose readers let the machine run."""
 
 from __future__ import annotations
 

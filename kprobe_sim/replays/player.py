@@ -1,4 +1,4 @@
-"""A listing played: its commands run on its machine, and what a terminal would show of that."""
+"""The playing of a listing: its commands are run on its machine, and shown as on a terminal."""
 
 from __future__ import annotations
 

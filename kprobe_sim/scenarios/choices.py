@@ -1,4 +1,4 @@
-"""Which kernels, options and clocks a scenario is rendered with: those that are asked for, and those that there are."""
+"""The kernels, options and clocks with which a scenario is rendered: those asked for, and those available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kprobe-sim text`: the text of every kernel for one scenario."""
+"""`kprobe-sim text`: the text that every kernel prints for one scenario."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An entry of a corpus of traces: a directory with a text, what is true of it, and what a reader may be told."""
+"""An entry of a corpus of traces: a directory with a text, its truth, and the information that a parser may get."""
 
 from __future__ import annotations
 

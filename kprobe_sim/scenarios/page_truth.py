@@ -1,4 +1,4 @@
-"""What is true of the pages of a buffer, where it isn't what is true of their text.
+"""The truth about the pages of a buffer, where it differs from the truth about their text.
 
 No option changes a page.  It has all fields of an event, addresses where the text has names, and how many events were
 lost before it.

@@ -1,4 +1,4 @@
-"""A scenario on a simulated kernel: what is written to its files, and what its tasks do."""
+"""A scenario on a simulated kernel: the writes to its files, and the actions of its tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenarios rendered: the text that a kernel makes of what was done, and what is true of it."""
+"""Rendering of scenarios: the text that a kernel prints for the actions, and the truth about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scenario: which probes are set, what the machine does, and how the trace is read; all keys of its TOML file.
+"""A scenario: its probes, the machine's actions, and how the trace is read; all keys of its TOML file.
 
 title = "Spaces in a task's name"       # one line; what broke, where that is public, and what is nasty in the text:
 breaks = "Lines of such tasks were dropped without a word."

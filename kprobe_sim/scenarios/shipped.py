@@ -1,4 +1,4 @@
-"""Scenarios as files: those that come with the simulator, by their names, and others by their paths."""
+"""Scenarios as files: those shipped with the simulator, by name, and others, by path."""
 
 from __future__ import annotations
 

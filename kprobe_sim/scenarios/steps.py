@@ -1,4 +1,4 @@
-"""The steps of a scenario: what one [[call]] of its file says.
+"""The steps of a scenario: the contents of one [[call]] in its file.
 
 [[call]]
 open = "/etc/hostname"            # openat(2): do_sys_openat2() is called; how = [flags, mode], dfd = -100, returns = -2

@@ -1,4 +1,4 @@
-"""What is true of events of system calls: the values in their records, as far as their text shows them."""
+"""The truth about events of system calls: the values in their records, as far as their text shows them."""
 
 from __future__ import annotations
 

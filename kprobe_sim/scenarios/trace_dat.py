@@ -1,4 +1,4 @@
-"""A trace.dat (version 6) of what a kernel has in its buffer, for readers that take no text: trace-cmd.dat.v6(5)."""
+"""A trace.dat (version 6) of a kernel's buffer, for parsers that read no text: trace-cmd.dat.v6(5)."""
 
 from __future__ import annotations
 

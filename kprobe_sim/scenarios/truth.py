@@ -1,4 +1,4 @@
-"""What is true of a trace: each record that the activity left, as an object of the records' schema.
+"""The truth about a trace: each record that the activity left, as an object of the records' schema.
 
 It is made from what the tasks did and the values that were recorded, never from text: readers of the text are held to
 it.

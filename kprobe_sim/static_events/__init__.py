@@ -1,4 +1,4 @@
-"""Static events that fire: values become records, and what tasks do becomes the events that report it.
+"""Static events that fire: values become records, and the actions of tasks become the events that report them.
 
 May use `text` and what is below.  Start with `emission`.
 """

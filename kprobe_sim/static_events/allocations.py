@@ -1,4 +1,4 @@
-"""What a build of the kernel allocates when a task forks and when it runs another program: kmem/kmalloc.
+"""The kernel's allocations when a task forks and when it runs another program, by build: kmem/kmalloc.
 
 Recorded from a guest; a build that isn't here has no such events.  Sizes that depend on the program are left out.
 """

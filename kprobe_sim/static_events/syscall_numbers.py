@@ -1,4 +1,4 @@
-"""The numbers of x86-64's system calls, by the names that their events have.
+"""The numbers of x86-64's system calls, by the names of their events.
 
 Source: arch/x86/entry/syscalls/syscall_64.tbl, with the kernel's names (newstat for stat); recorded sys_enter events.
 """

@@ -1,4 +1,4 @@
-"""What tasks do that static events report: forks, execs, exits, switches and system calls.
+"""The actions of tasks that static events report: forks, execs, exits, switches and system calls.
 
 The events and their order are those of the kernel (kernel/fork.c, fs/exec.c, kernel/exit.c, kernel/entry; recorded in
 fixtures/static).  Functions that the kernel calls on the way are up to `SimulatedKernel.call`.

@@ -1,4 +1,4 @@
-"""What the event of a system call holds of the user's memory, since 6.19 (sys_fault_user() in trace_syscalls.c)."""
+"""User memory in the event of a system call, since 6.19 (sys_fault_user() in trace_syscalls.c)."""
 
 from __future__ import annotations
 

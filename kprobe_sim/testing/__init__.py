@@ -1,4 +1,4 @@
-"""What runs of pytest need around the plugin: the machines they test on, put back between tests, and reports of them.
+"""Support for pytest runs, besides the plugin: machines to test on, restored between tests, and reports about them.
 
 May use everything below.  Start with `machines`.
 """

@@ -1,4 +1,4 @@
-"""What a run of pytest reports of its machines: which failed, and which tests left them unfit for others."""
+"""The report of a pytest run on its machines: which failed, and which tests left them unfit for others."""
 
 from __future__ import annotations
 
@@ -53,6 +53,6 @@ class MachineReports:
             for test, left in self._left:
                 terminalreporter.line(f"{test}: {left}")
         if self._failed:
-            terminalreporter.section("guests that failed, which says nothing of the tests")
+            terminalreporter.section("guests that failed, which says nothing about the tests")
             for kind, where in self._failed:
                 terminalreporter.line(f"{kind}: {where}")

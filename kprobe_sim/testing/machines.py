@@ -1,4 +1,4 @@
-"""The backend that a run of pytest tests on: opened late, ended early, and reported once if it can't be had."""
+"""The backend that a pytest run tests on: opened late, closed early, and reported once if it isn't available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests leave at events: triggers, filters, events that are on, dynamic events; and how all of it is undone."""
+"""Leftovers of tests in events (triggers, filters, enabled events, dynamic events), and how they are undone."""
 
 from __future__ import annotations
 

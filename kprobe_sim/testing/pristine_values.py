@@ -1,4 +1,4 @@
-"""The files of a tracefs that have a value: as they were at first, compared, and written back."""
+"""The files of a tracefs that have a value: read at first, compared later, and written back."""
 
 from __future__ import annotations
 

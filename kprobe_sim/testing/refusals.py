@@ -1,4 +1,4 @@
-"""What a test that failed by a refusal shows: the kernel's own words, and no frames of ours above them."""
+"""The report of a test that failed by a refusal: the kernel's own words, and no frames of ours above them."""
 
 from __future__ import annotations
 

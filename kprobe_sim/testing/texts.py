@@ -1,4 +1,4 @@
-"""The texts of many files of a tracefs at once: a guest has a request for it, where each read would be one."""
+"""The texts of many files of a tracefs at once: in one request, where a guest would need one for each read."""
 
 from __future__ import annotations
 

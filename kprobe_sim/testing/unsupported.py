@@ -1,4 +1,4 @@
-"""What a kernel hasn't got, by name: a test that needs it is reported as such, neither failed nor silently left out.
+"""Features that a kernel lacks, by name: a test that needs one is reported as such, neither failed nor left out.
 
 Told by what is there, never by a version: the files that the tracefs has, and whether the kernel has a function.
 """

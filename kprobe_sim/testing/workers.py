@@ -1,4 +1,4 @@
-"""How tests are shared among pytest-xdist's workers when they run on guests: by files, as each file has a guest."""
+"""How pytest-xdist's workers share tests that run on guests: by files, as each file has a guest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands after the time in the lines of a trace: the body of each kind of entry (trace_output.c)."""
+"""The part after the time in the lines of a trace: the body of each kind of entry (trace_output.c)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C expressions as the `print fmt` of an event has them: compiled to closures over a record's bytes.
+"""C expressions in the `print fmt` of an event, compiled to closures over a record's bytes.
 
 A value is an int, or bytes where C has a string or an array.  Integers are as wide as they come, for what prints them
 takes the bits that it wants; casts cut them.

@@ -1,4 +1,4 @@
-"""What a C expression is compiled to: something that reads a value from a record's bytes."""
+"""The result of compiling a C expression: something that reads a value from a record's bytes."""
 
 from __future__ import annotations
 

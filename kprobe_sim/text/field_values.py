@@ -1,4 +1,4 @@
-"""Records shown field by field, as the option `fields` has them (print_event_fields)."""
+"""Records shown field by field, as with the option `fields` (print_event_fields)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernel's printf: a format and its arguments as bytes (lib/vsprintf.c, as far as events' `print fmt` use it).
+"""The kernel's printf: a format and its arguments as bytes (lib/vsprintf.c, as far as events' `print fmt` uses it).
 
 An argument is an int, or bytes: a string for %s, what a pointer points to for %pI4, %phD and their like.
 """

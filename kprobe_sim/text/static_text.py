@@ -1,4 +1,4 @@
-"""What shows the record of a static event: its name and its `print fmt`, or a system call's own text."""
+"""The printer of a static event's record: its name and its `print fmt`, or a system call's own text."""
 
 from __future__ import annotations
 

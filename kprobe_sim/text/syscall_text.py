@@ -1,4 +1,4 @@
-"""System call events as the trace shows them, which isn't by their `print fmt` (kernel/trace/trace_syscalls.c).
+"""System call events as the trace shows them, without their `print fmt` (kernel/trace/trace_syscalls.c).
 
 Up to 6.17 `sys_openat(dfd: ffffff9c, filename: 7ffe…, flags: 0, mode: 0)`; 6.18 shows small numbers decimal and others
 with 0x; 6.19 and later the user's strings and buffers, and openat in a way of its own.  Sources: the file named, of

@@ -1,4 +1,4 @@
-"""Files that show a buffer in other ways than `trace` does: the snapshot, and raw pages."""
+"""Files that show a buffer in a different way than `trace`: the snapshot, and raw pages."""
 
 from __future__ import annotations
 

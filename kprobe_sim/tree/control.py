@@ -1,4 +1,4 @@
-"""What reads and writes of an instance's control files do (the fops of trace.c, 6.1)."""
+"""The effects of reading and writing an instance's control files (the fops of trace.c, 6.1)."""
 
 from __future__ import annotations
 

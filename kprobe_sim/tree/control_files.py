@@ -1,4 +1,4 @@
-"""The control files of an instance: how each opens, what it shows, takes, and does at O_TRUNC.
+"""The control files of an instance: how each opens, what it shows and accepts, and what O_TRUNC does to it.
 
 `CONTROL` and `TOP` are the list of what is simulated.  Which kind of open file a name is follows the file_operations of
 kernel/trace/*.c of 6.1.

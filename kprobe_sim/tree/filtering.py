@@ -1,4 +1,4 @@
-"""The `filter` files of the tree: of an event, and of a system; what is refused goes to the instance's error_log."""
+"""The `filter` files of the tree, of events and of systems; refusals go to the instance's error_log."""
 
 from __future__ import annotations
 

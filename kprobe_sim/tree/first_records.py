@@ -1,4 +1,4 @@
-"""Records of kernels before 3.3 as they lie in raw pages: with a fifth common field, which records here don't have.
+"""Records of kernels before 3.3 in raw pages: with a fifth common field, which records here don't have.
 
 Their formats say so (`events/event_format`; fixtures/text/3.2/*.formats): an int at byte 8, so an unsigned long that
 comes first is at 16.  Static events and those of function_graph are kept as their formats say.

@@ -1,4 +1,4 @@
-"""The permission bits of a kernel's tracefs, what its event directories hold, and the files made of both."""
+"""The permission bits of a kernel's tracefs, the contents of its event directories, and the files made from both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`trace` and `trace_pipe`: the buffer as text, looked at or consumed.
+"""`trace` and `trace_pipe`: the buffer as text, read with or without consuming it.
 
 What makes the text is imported with the first read that needs it.
 """

@@ -1,4 +1,4 @@
-"""The tracefs tree: which path is which node.  `CONTROL` is the list of what is simulated.
+"""The tracefs tree: the node of each path.  `CONTROL` is the list of what is simulated.
 
 A path that the recorded kernel has and that isn't in the list can be read (it shows the recorded text) and refuses a
 write with ENOSYS, which no kernel answers there: better a loud test than a quiet wrong one.

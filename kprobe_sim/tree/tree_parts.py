@@ -1,4 +1,4 @@
-"""What the directories of the tree are made of: the parts of the kernel that their files show and change."""
+"""The parts of the kernel that the files in the tree's directories show and change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `trigger` file of an event: read a trigger, set it, remove it, list them.
+"""The `trigger` file of an event: parses, sets, removes and lists triggers.
 
     [!]NAME[:COUNT][ if FILTER]      [!]enable_event:SYSTEM:EVENT[:COUNT][ if FILTER]      [!]hist:...
 

@@ -151,7 +151,9 @@ def test_an_event_that_is_enabled_elsewhere_too_stays(tracefs: Any, capfd: Any, 
 def test_an_event_that_has_another_probe_stays(tracefs: Any, capfd: Any) -> None:
     leave(tracefs)
     tracefs.write("kprobe_events", b"p:myopen vfs_read\n")
-    assert clean(tracefs, capfd)[1][1] == "kept kprobes/myopen: 2 probes are on it, and whose each is can't be told"
+    assert (
+        clean(tracefs, capfd)[1][1] == "kept kprobes/myopen: 2 probes are on it, and their owners can't be told apart"
+    )
     assert len(probes(tracefs)) == 2
 
 

@@ -148,10 +148,10 @@ def test_an_event_that_is_never_hit(tracefs: Any, workload: Any) -> None:
     workload.open("/etc/hostname")
     lines = said(tracefs, "vfs_symlink").splitlines()
     assert lines[3:-1] == [
-        "NOTE: kprobes/idle is enabled and was never hit, while others were",
+        "NOTE: kprobes/idle is enabled but was never hit, while others were",
         "  fact: kprobe_profile: idle 0 0",
         "  help: kprobe doctor vfs_symlink",
-        "NOTE: kprobes/off stands on vfs_symlink, but isn't enabled",
+        "NOTE: kprobes/off is on vfs_symlink, but isn't enabled",
         "  fact: events/kprobes/off/enable: 0",
         "  help: echo 1 > events/kprobes/off/enable",
     ]
@@ -310,7 +310,7 @@ def test_a_process_that_is_gone(tracefs: Any, workload: Any) -> None:
 
     with Tracer(tracefs).trace("p:mine do_sys_openat2", pid=workload.pid) as trace:
         trace.tracefs = Later()  # type: ignore[assignment]
-        expected = f"nothing in 10 seconds: there is no process {workload.pid} any more, which alone is traced"
+        expected = f"nothing in 10 seconds: there is no process {workload.pid} any more, and nothing else is traced"
         assert explain(trace, 10) == expected
         trace.tracefs = tracefs
 
@@ -339,7 +339,7 @@ def test_a_tracepoint_that_is_not_there(tracefs: Any) -> None:
         with pytest.raises(Unsupported), Tracer(tracefs).trace("t:nosuch"):
             pass
         return
-    none = "there is no tracepoint nosuch now: it is called otherwise, or its module isn't loaded"
+    none = "there is no tracepoint nosuch now: it has another name, or its module isn't loaded"
     (found,) = tracepoints(tracefs, "t:nosuch", "t:sched_switch")
     assert (found.level, found.what, found.facts[0].says) == ("note", none, "no __traceiter_nosuch")
     with Tracer(Idle(tracefs)).trace("t:nosuch") as trace:

@@ -22,7 +22,7 @@ def test_each_function_has_its_event(tracefs: Any, workload: Any) -> None:
     names = fitting(tracefs, "do_sys_open")
     assert "do_sys_openat2" in names
     with Tracer(tracefs).trace(f"p:{PATTERN}", f"r:{PATTERN}", filter='comm == "workload"') as trace:
-        assert trace.notices == [f"p:{PATTERN} fits {len(names)} functions", f"r:{PATTERN} fits {len(names)} functions"]
+        assert trace.notices == [f"{kind}:{PATTERN} matches {len(names)} functions" for kind in "pr"]
         assert [probe.name for probe in trace.probes] == [*names, *(f"{name}_return" for name in names)]
         workload.open("/dev/null")
         trace.stop()
@@ -40,7 +40,7 @@ def test_under_a_name_of_the_users(tracefs: Any) -> None:
 
 @pytest.mark.parametrize(
     ("definition", "says"),
-    [("p:nosuch_*", "no function fits that can be probed"), ("p:vfs_*", "functions fit, and 3 is the most")],
+    [("p:nosuch_*", "no function that can be probed matches"), ("p:vfs_*", "functions match, and at most 3 may")],
 )
 def test_none_or_too_many_are_an_error(tracefs: Any, definition: str, says: str) -> None:
     with pytest.raises(DefinitionError, match=says), Tracer(tracefs).trace(definition, max_probes=3):

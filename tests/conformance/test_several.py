@@ -41,7 +41,7 @@ def test_a_filter_is_for_the_events_that_have_its_fields(
     options = {"filter": "fd < 0", "tid": workload.pid, "top_level": top_level}
     with tracer.trace(ENTRY, RETURN, "p:also do_sys_openat2", **options) as trace:
         assert trace.notices[-1] == (
-            "the filter isn't for do_sys_openat2 and also, which lack a field of it: all such hits come"
+            "the filter isn't for do_sys_openat2 and also, which lack one of its fields: all such hits are shown"
         )
         workload.open("/no/such")
         workload.open("/dev/null")

@@ -191,7 +191,7 @@ def test_who_joins_a_trace_is_told_and_left_alone(tracefs: Any) -> None:
     trace = Tracer(tracefs).trace("p:h/same do_sys_openat2")
     with trace:
         define(tracefs, "p:h/same vfs_read")
-    assert trace.notices == ["hits of others' probes came, too: p:h/same vfs_read joined h/same"]
+    assert trace.notices == ["hits of others' probes were recorded, too: p:h/same vfs_read joined h/same"]
     assert probes(tracefs) == ["p:h/same vfs_read"]
 
 

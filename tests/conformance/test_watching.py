@@ -93,7 +93,7 @@ def test_a_field_that_no_event_has_is_told_before_anything_is_traced(
     assert main(["-F", option, "task", "-d", "60", NUMBERS], tracefs=tracefs) == 2
     out, err = capfd.readouterr()
     assert out == ""
-    assert err == f"ERROR: no event that is traced has a field 'task': their fields are a, b, c{more}\n"
+    assert err == f"ERROR: no traced event has a field 'task': their fields are a, b, c{more}\n"
     assert tracefs.read("kprobe_events") == b""
 
 

@@ -175,7 +175,7 @@ def test_a_pipe_that_nobody_reads_any_more_is_told() -> None:
         (
             ["p:a", "b", "--", "x == 1"],
             2,
-            "ERROR: 'b' is no definition; if it belongs to one, quote both: kprobe 'p:a b'",
+            "ERROR: 'b' isn't a definition; if it belongs to one, quote both: kprobe 'p:a b'",
         ),
         (["p:a", "-d", "5"], 2, "ERROR: options come before the definition: -d"),
         (["p:a", "-s"], 2, "ERROR: options come before the definition: -s"),
@@ -183,12 +183,12 @@ def test_a_pipe_that_nobody_reads_any_more_is_told() -> None:
         (
             ["p:myopen", "do_sys_openat2"],
             2,
-            "ERROR: 'do_sys_openat2' is no filter; if it belongs to the definition, quote both: "
+            "ERROR: 'do_sys_openat2' isn't a filter; if it belongs to the definition, quote both: "
             "kprobe 'p:myopen do_sys_openat2'\n",
         ),
-        (["p:do_sys_openat2", "file=+0(%si):string"], 2, "ERROR: 'file=+0(%si):string' is no filter"),
-        (["r:vfs_read", "$retval"], 2, "ERROR: '$retval' is no filter"),
-        (["vfs_read"], 2, "ERROR: 'vfs_read' is no definition: p:vfs_read traces calls of such a function"),
+        (["p:do_sys_openat2", "file=+0(%si):string"], 2, "ERROR: 'file=+0(%si):string' isn't a filter"),
+        (["r:vfs_read", "$retval"], 2, "ERROR: '$retval' isn't a filter"),
+        (["vfs_read"], 2, "ERROR: 'vfs_read' is neither a definition (p:vfs_read traces calls of that function"),
         (["clean", "p:a"], 2, "ERROR: clean takes no 'p:a'"),
         (["clean", "-s"], 2, "ERROR: -s is for traces, not for clean"),
         (["-d", "5", "clean"], 2, "ERROR: -d is for traces or top, not for clean"),

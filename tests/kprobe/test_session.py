@@ -180,9 +180,9 @@ def test_the_top_level_tells_of_others(scripted: Any, trace: Callable[..., Trace
         pass
     assert running.notices == [
         "tracing is off (tracing_on is 0 in the top level): nothing will be recorded",
-        "the tracer function is at work there: its lines come too",
-        "set_event_pid is set there: events of other threads won't come",
-        "the buffer already holds events of others: they come too",
+        "the tracer function is at work there: its lines are shown, too",
+        "set_event_pid is set there: events of other threads won't be recorded",
+        "the buffer already holds others' events: they are shown, too",
     ]
 
 
@@ -541,5 +541,5 @@ def test_a_probe_that_can_not_be_told_from_others_is_told(scripted: Any, trace: 
     with pytest.raises(AlreadyExists) as caught, trace():
         pass
     assert f"p:{MINE}/myopen somewhere; p:{MINE}/myopen elsewhere" in str(caught.value)
-    assert "others' probes feed the event, too, and can't be told from ours" in caught.value.__notes__[0]
+    assert "others' probes feed the event, too, and can't be told apart from ours" in caught.value.__notes__[0]
     assert f"-:{MINE}/myopen" not in " ".join(scripted.log)

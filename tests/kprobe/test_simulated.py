@@ -253,7 +253,7 @@ def test_the_command_shows_a_refusal_with_its_caret(kernel: SimulatedKernel, cap
 def test_the_command_tells_who_joined(kernel: SimulatedKernel, capfd: Any) -> None:
     tracefs = Playing(kernel, lambda: kernel.tracefs.write("kprobe_events", b"p:group/same vfs_read\n"))
     assert main(["p:group/same do_sys_openat2"], tracefs=tracefs) == 0
-    said = "WARNING: hits of others' probes came, too: p:group/same vfs_read joined group/same\n"
+    said = "WARNING: hits of others' probes were recorded, too: p:group/same vfs_read joined group/same\n"
     assert capfd.readouterr().err.endswith(f"Ending tracing...\n0 events, 0 lost, 0 missed\n{said}")
     assert kernel.tracefs.read("kprobe_events") == b"p:group/same vfs_read\n"
 
@@ -284,8 +284,8 @@ def test_the_command_tells_what_is_left_and_how_to_remove_it(
     [
         (
             "p:0xffffffff813485a3",
-            "no instruction starts at 0xffffffff813485a3; where they start shows a disassembly; "
-            "a function's name is surer",
+            "no instruction starts at 0xffffffff813485a3; a disassembly shows where they start; "
+            "a function's name is safer",
         ),
         (
             "p:do_int3",
@@ -294,7 +294,7 @@ def test_the_command_tells_what_is_left_and_how_to_remove_it(
         ),
         (
             "r:x vfs_read ret=",
-            "an argument is NAME=EXPRESSION; in double quotes a shell takes a $word away: use single",
+            "an argument is NAME=EXPRESSION; a shell replaces a $word in double quotes: use single",
         ),
         ("p:x vfs_read a=%di a=%si", "give one of them another name: NAME=EXPRESSION"),
     ],

@@ -171,10 +171,18 @@ def test_it_leaves_the_probes_of_others_and_says_so(capfd: pytest.CaptureFixture
         (
             "3.13",
             ["r:x do_sys_open ra"],
-            "ra was for the patch of 2009: leave it out, the lines of a return probe say where it returns to",
+            "ra was for the patch of 2009: leave it out: the lines of a return probe show where it returns to",
         ),
-        ("3.13", ["p:x do_sys_open $arg1"], "$arg1 came with Linux 4.20: before, write %di, its register on x86-64"),
-        ("4.4", ["p:x do_sys_open +0($arg2)"], "$arg2 came with Linux 4.20: before, write %si, its register on x86-64"),
+        (
+            "3.13",
+            ["p:x do_sys_open $arg1"],
+            "$arg1 came with Linux 4.20; before that, write %di, its register on x86-64",
+        ),
+        (
+            "4.4",
+            ["p:x do_sys_open +0($arg2)"],
+            "$arg2 came with Linux 4.20; before that, write %si, its register on x86-64",
+        ),
     ],
 )
 def test_an_argument_of_the_other_language_is_explained(

@@ -131,7 +131,7 @@ def test_a_backend_that_cannot_run_is_an_error(run, tmp_path) -> None:  # type: 
         ("sim:6.1,colour=red", "sim: option 'colour=red': there are activity=NAME-OR-FILE and cpus=N"),
         ("sim:6.1,activity=nosuch", "no activity 'nosuch': give a TOML file, or one of idle, opens, perf-tools"),
         ("sim:6.1,activity=./nosuch", "activity ./nosuch: No such file or directory"),
-        ("vm:six", "'six' is no kernel series (as 6.1), no release and no path (which has a /)"),
+        ("vm:six", "'six' is neither a kernel series (such as 6.1) nor a release nor a path (which has a /)"),
         ("vm:./bzImage", "./bzImage: No such file or directory"),
         ("vm:6.1,warm", "vm:6.1,warm: 'warm' is none of idle, cold, serial, cpus=N, memory=MiB"),
     ],

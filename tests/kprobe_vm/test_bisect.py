@@ -74,7 +74,7 @@ asked of 5 builds: echo 'p:x vfs_read a=$nosuch:u99' >> kprobe_events
                              ^
     kprobe_events: empty
 
-no change: all 5 builds answer the same
+no change: all 5 builds give the same answer
 """
     )
 
@@ -128,11 +128,11 @@ def test_an_operation_after_two_dashes() -> None:
 @pytest.mark.parametrize(
     ("words", "kernels", "why"),
     [
-        (("hello",), "6.1", "'hello' is no command"),
+        (("hello",), "6.1", "'hello' isn't a command"),
         ((), "6.1", "nothing to do"),
         (("p:x vfs_read",), "3.5", "3.5"),
         (("p:x vfs_read",), "4.4", "no call chain of system calls is recorded for 4.4.11+"),
-        (("p:x vfs_read",), "local:/sys", "local:/sys: what can be asked is sim:KERNEL or vm:KERNEL"),
+        (("p:x vfs_read",), "local:/sys", "local:/sys: only sim:KERNEL and vm:KERNEL can be asked"),
     ],
 )
 def test_bad_input(words: tuple[str, ...], kernels: str, why: str) -> None:

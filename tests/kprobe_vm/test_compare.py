@@ -93,13 +93,13 @@ def test_a_kernel_does_not_differ_from_itself() -> None:
     done = compare("5.10", "5.10.0-46-cloud-amd64")
     title, counts = done.stdout.splitlines()
     assert title == "5.10.0-46-cloud-amd64 -> 5.10.0-46-cloud-amd64"
-    assert counts.endswith(" operations asked, 0 answered otherwise, in 0 ways")
+    assert counts.endswith(" operations asked, 0 answered differently, in 0 ways")
     assert done.returncode == 0
 
 
 @pytest.mark.parametrize(
     ("kernel", "why"),
-    [("3.5", "3.5"), ("local:/sys", "local:/sys: what can be asked is sim:KERNEL or vm:KERNEL"), ("/none", "/none")],
+    [("3.5", "3.5"), ("local:/sys", "local:/sys: only sim:KERNEL and vm:KERNEL can be asked"), ("/none", "/none")],
 )
 def test_a_kernel_that_is_not_there(kernel: str, why: str) -> None:
     done = compare("6.1", kernel)
@@ -123,7 +123,7 @@ MADE = Comparison("6.1-a", "6.12-b", 7, (SEEN,), (OTHER,))
 def test_as_text() -> None:
     assert list(compare_text.text(MADE)) == [
         "6.1-a -> 6.12-b",
-        "7 operations asked, 2 answered otherwise, in 1 ways",
+        "7 operations asked, 2 answered differently, in 1 ways",
         "",
         "echo 'p x|y' >> kprobe_events",
         "  - EINVAL: trace_kprobe: Bad @2",
@@ -135,7 +135,7 @@ def test_as_text() -> None:
         "  and 1 more: echo 'p x|y' >> kprobe_events",
         "  some_row: definitions 6.1",
         "",
-        "what only the questions show that are asked when a kernel is recorded:",
+        "shown only by the questions that are asked when a kernel is recorded:",
         "",
         "hold w trace_marker; seek 5",
         "  - 5",
@@ -148,7 +148,7 @@ def test_as_markdown() -> None:
     assert list(compare_text.markdown(MADE)) == [
         "## 6.1-a → 6.12-b",
         "",
-        "7 operations asked, 2 answered otherwise, in 1 ways.",
+        "7 operations asked, 2 answered differently, in 1 ways.",
         "",
         "| operation | before | after | row |",
         "|---|---|---|---|",

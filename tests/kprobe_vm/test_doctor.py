@@ -63,13 +63,13 @@ def test_confidentiality(series: str, checkout: Path) -> None:
     machine = guest(series, checkout, "lsm=lockdown lockdown=confidentiality")
     try:
         assert said(machine, f"{DOCTOR}; echo $?") == (
-            "STOPS: a tracefs is mounted, and has no files, as where the kernel is locked down (confidentiality)\n"
+            "STOPS: a tracefs is mounted, but has no files, as when the kernel is locked down (confidentiality)\n"
             f"  fact: {TRACING}: mounted, and empty\n"
             "  fact: /proc/cmdline: lsm=lockdown lockdown=confidentiality\n"
             "  help: boot without lockdown=confidentiality; it can't be left while the kernel runs\n1\n"
         )
         assert said(machine, f"mount -t securityfs nodev /sys/kernel/security; {DOCTOR}; echo $?") == (
-            "STOPS: the kernel is locked down: in the state confidentiality it opens no tracefs and takes no probe\n"
+            "STOPS: the kernel is locked down: in the state confidentiality it opens no tracefs and accepts no probe\n"
             f"  fact: {LOCKDOWN}: none integrity [confidentiality]\n"
             "  help: boot without lockdown=confidentiality; it can't be left while the kernel runs\n1\n"
         )
@@ -82,7 +82,7 @@ def test_integrity(series: str, checkout: Path) -> None:
     machine = guest(series, checkout, "lsm=lockdown lockdown=integrity")
     try:
         assert said(machine, f"{DOCTOR}; echo $?") == (
-            f"{FINE}.\nNot known here: {ENABLED}: Operation not permitted, as where the kernel is locked down, "
+            f"{FINE}.\nNot known here: {ENABLED}: Operation not permitted, as when the kernel is locked down, "
             f"which is shown by: mount -t securityfs nodev /sys/kernel/security; cat {LOCKDOWN}.\n0\n"
         )
         assert said(machine, f"mount -t securityfs nodev /sys/kernel/security; {DOCTOR}; echo $?") == (
@@ -122,14 +122,14 @@ def test_what_others_do(plain: Machine) -> None:
     text = said(plain, f"cat {TRACING}/trace_pipe > /dev/null & {DOCTOR}; echo $!; kill $!")
     pid = text.splitlines()[-1]
     assert text == (
-        f"NOTE: process {pid} (cat) reads trace_pipe: what it reads nobody else gets\n"
+        f"NOTE: process {pid} (cat) reads trace_pipe: nobody else gets what it reads\n"
         f"  fact: /proc/{pid}/fd/3: {TRACING}/trace_pipe\n"
         f"  help: kill {pid}, if it isn't needed\n{FINE}, but see the notes.\n{pid}\n"
     )
     begin = f"cd {TRACING}; echo 0 > tracing_on; echo function > current_tracer; echo 0 > {ENABLED}; cd /"
     end = f"cd {TRACING}; echo nop > current_tracer; echo 1 > tracing_on; echo 1 > {ENABLED}; echo > trace"
     assert said(plain, f"{begin}; {DOCTOR}; echo $?; {end}") == (
-        "STOPS: kprobes are switched off: probes can be added, and none is hit\n"
+        "STOPS: kprobes are switched off: probes can be added, but none is hit\n"
         f"  fact: {ENABLED}: 0\n"
         f"  help: echo 1 > {ENABLED}\n"
         "STOPS: recording is switched off at the top level\n"

@@ -69,7 +69,7 @@ def test_a_scheduler_needs_the_extra_scale() -> None:
     [
         (["--scheduler", "tcp://host:1"], "'tcp://host:1' is no dask://HOST:PORT"),
         (["--scheduler", "dask://host"], "'dask://host' is no dask://HOST:PORT"),
-        (["--jobs", "0"], "'0' is no number of processes"),
+        (["--jobs", "0"], "'0' isn't a number of processes"),
         (["--jobs", "2", "--scheduler", "dask://host:1"], "argument --scheduler: not allowed with argument --jobs/-j"),
     ],
 )

@@ -69,7 +69,7 @@ def test_modules_load_after_what_they_need() -> None:
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("newest", "no kernel series"),
+        ("newest", "neither a kernel series"),
         ("/nonexistent/bzImage", "/nonexistent/bzImage: No such file or directory"),
     ],
 )

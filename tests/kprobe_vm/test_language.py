@@ -65,11 +65,11 @@ def test_a_filter_and_a_trigger_are_of_the_event_that_is_given() -> None:
         (" \n", "nothing to do"),
         (
             "hello",
-            f"'hello' is no command ({COMMANDS}), and the line no definition, filter or trigger",
+            f"'hello' isn't a command ({COMMANDS}), and the line isn't a definition, filter or trigger",
         ),
         (
             "frob > x; cat y",
-            f"'frob' is no command ({COMMANDS}), and the line no definition, filter or trigger",
+            f"'frob' isn't a command ({COMMANDS}), and the line isn't a definition, filter or trigger",
         ),
         ("cat x; frob", f"'frob' is none of the commands {COMMANDS}"),
         ("sudo", f"'nothing' is none of the commands {COMMANDS}"),
@@ -91,10 +91,10 @@ def test_a_filter_and_a_trigger_are_of_the_event_that_is_given() -> None:
             "a shell wouldn't leave ( in 'a=+0(%si)' as it is: put it in single quotes",
         ),
         ("echo 'p:x vfs_read > kprobe_events", "' at column 6 has no end"),
-        ("cat README | grep x", "what is known of it: cat FILE"),
+        ("cat README | grep x", "the known form is: cat FILE"),
         ("cat /etc/passwd", "/etc/passwd isn't in /sys/kernel/tracing"),
         ("cat ../x", "../x leads out of the tracefs"),
-        ("stat events", "of stat there is: stat -c %a FILE"),
+        ("stat events", "the only form of stat is: stat -c %a FILE"),
     ],
 )
 def test_what_is_no_operation_says_why(line: str, why: str) -> None:

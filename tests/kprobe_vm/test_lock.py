@@ -44,7 +44,7 @@ def test_a_lock_survives_a_round_trip() -> None:
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": 2}', '{"format": 1, "kernels": {"6.1": {}}}'])
 def test_what_is_no_lock(tmp_path: Path, text: str) -> None:
     (tmp_path / "kernels.lock").write_text(text)
-    with pytest.raises(NotReady, match=r"kernels\.lock is no lock file"):
+    with pytest.raises(NotReady, match=r"kernels\.lock isn't a lock file"):
         Lock.read(tmp_path / "kernels.lock")
 
 

@@ -84,7 +84,7 @@ def test_a_damaged_module(tmp_path: Path) -> None:
 
 
 def test_modules_are_for_a_path(tmp_path: Path) -> None:
-    with pytest.raises(NoSuchKernel, match=r"^6\.1 is no path \(which has a /\): modules are for a kernel that"):
+    with pytest.raises(NoSuchKernel, match=r"^6\.1 isn't a path \(which has a /\): modules are for a kernel that"):
         Kernels(Cache(tmp_path), lambda _line: None).get("6.1", tmp_path)
 
 
@@ -101,7 +101,7 @@ def test_what_record_needs_is_looked_at_before_anything_is_booted(
     assert main(["-q", "record", "/no/kernel", str(tmp_path)]) == ExtraMissing.exit_status
     assert capsys.readouterr().err.splitlines() == [
         f"kprobe-vm: [Errno 2] No such file or directory: '{tmp_path}/nowhere'",
-        f"kprobe-vm: {tmp_path}/config is no kernel configuration: it has no line CONFIG_NAME=VALUE",
+        f"kprobe-vm: {tmp_path}/config isn't a kernel configuration: it has no line CONFIG_NAME=VALUE",
         "kprobe-vm: recording needs the Python package capstone, the extra [record]: pip install capstone",
     ]
 

@@ -447,7 +447,7 @@ def test_nothing_is_done_unasked(installed: type[Fake], tmp_path: Path, capsys: 
     assert os.listdir(tmp_path) == []
     assert capsys.readouterr() == (
         "",
-        "It writes:\n  a probe\nkprobe-sim: record-local: nothing was done: --yes says that it may\n",
+        "It writes:\n  a probe\nkprobe-sim: record-local: nothing was done: --yes allows it\n",
     )
 
 

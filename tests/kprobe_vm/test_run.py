@@ -78,14 +78,14 @@ def test_a_command_that_was_killed(series: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("bash", "", "the guest has only busybox's programs; --package bash brings it"),
-        ("perf", "", "the guest has only busybox's programs; --package linux-perf brings it"),
+        ("bash", "", "the guest has only busybox's programs; --package bash adds it"),
+        ("perf", "", "the guest has only busybox's programs; --package linux-perf adds it"),
         (
             "/tmp/x",
             "#!/bin/bash -e\n",
-            "/tmp/x is a script for /bin/bash, which the guest has not: --package bash brings it",
+            "/tmp/x is a script for /bin/bash, which the guest lacks: --package bash adds it",
         ),
-        ("/tmp/x", "#! /opt/own/lang\n", "/tmp/x is a script for /opt/own/lang, which the guest has not"),
+        ("/tmp/x", "#! /opt/own/lang\n", "/tmp/x is a script for /opt/own/lang, which the guest lacks"),
         ("/tmp/x", "#!/bin/sh\r\n", "the first line of /tmp/x ends with CR: its interpreter is not /bin/sh"),
     ],
 )
@@ -104,7 +104,7 @@ def test_a_script_that_env_shall_run(series: str, tmp_path: Path) -> None:
     script.chmod(0o755)
     done = run(series, "--copy", f"{script}:/tmp/x", "--", "/tmp/x")
     assert done.stderr.splitlines()[-1] == (
-        "kprobe-vm: /tmp/x is a script for bash, which the guest has not: --package bash brings it"
+        "kprobe-vm: /tmp/x is a script for bash, which the guest lacks: --package bash adds it"
     )
     assert done.returncode == 127
     script.write_text("#!/usr/bin/env sh\necho fine\n")
@@ -155,7 +155,7 @@ def test_a_hosts_static_program_runs(series: str, tmp_path: Path) -> None:
 def test_a_dynamic_program_is_told_of(series: str) -> None:
     copied = f"{os.path.realpath(sys.executable)}:/tmp/program"
     done = run(series, "--copy", copied, "--", "/tmp/program", quiet=False)
-    assert "needs /lib64/ld-linux-x86-64.so.2, which the guest has not" in done.stderr
+    assert "needs /lib64/ld-linux-x86-64.so.2, which the guest lacks" in done.stderr
     assert done.returncode == 127
 
 

@@ -1,4 +1,4 @@
-"""The command `kprobe-vm`."""
+"""The command `kprobe-vm`: real Linux kernels in QEMU, for probes and their tests."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 EPILOG = """\
-KERNEL is a series (6.1: the build that the lock names), a release (6.1.0-56-cloud-amd64), or a path to a bzImage or a
-vmlinux.
-The exit status is CMD's own (128 and its signal if one ended it), or says what became of the machine:
+KERNEL is a series (6.1: the build that the lock file names), a release (6.1.0-56-cloud-amd64), or the path of a bzImage
+or a vmlinux.
+The exit status is CMD's own (128 plus the signal's number if one ended it), or says what happened to the machine:
   116 closed  117 agent gone  118 powered off  119 no boot in time  120 panic  121 oops  122 out of memory  123 hang
   124 QEMU died
-or of work for many workers:
+or to work that many workers share:
   95 a part failed on all of them  96 scheduler gone  97 no workers  98 no scheduler
-or what the host lacks:
+or what is wrong on the host:
   99 cache unsafe  101 agent not compiled  102 disk full  103 cache damaged  104 package damaged  105 bad signature
   106 archive not reached  107 not fetched  108 wrong architecture  109 kernel gone  110 no such kernel
   111 QEMU too old  112 Python package missing  113 no compiler  114 no QEMU  115 program missing  125 anything else"""
@@ -251,30 +251,32 @@ class _Version(argparse.Action):
 def _parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="kprobe-vm", description=__doc__, epilog=EPILOG, formatter_class=raw)
-    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing of what is being done")
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and end")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print no progress messages")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
 
     source = argparse.ArgumentParser(add_help=False)
-    source.add_argument("--index", metavar="URL", help="an archive that is used without apt ($KPROBE_VM_INDEX)")
-    source.add_argument("--keyring", metavar="FILE", help="the keys that sign it ($KPROBE_VM_KEYRING)")
-    source.add_argument("--lock", metavar="PATH", help="the lock file, before the user's own ($KPROBE_VM_LOCK)")
+    source.add_argument("--index", metavar="URL", help="a package archive to use without apt ($KPROBE_VM_INDEX)")
+    source.add_argument(
+        "--keyring", metavar="FILE", help="the keys that the archive is signed with ($KPROBE_VM_KEYRING)"
+    )
+    source.add_argument("--lock", metavar="PATH", help="a lock file, read before your own ($KPROBE_VM_LOCK)")
     alone = argparse.ArgumentParser(add_help=False)
     alone.add_argument(
         "--modules",
         type=Path,
         metavar="DIR",
-        help="the modules of a KERNEL that is a path, with its virtio drivers (default: this host's)",
+        help="where KERNEL is a path: the directory of its modules, with its virtio drivers (default: this host's)",
     )
     machine = argparse.ArgumentParser(add_help=False, parents=[source, alone])
-    machine.add_argument("--cpus", type=int, default=1, metavar="N")
-    machine.add_argument("--memory", type=int, default=256, metavar="MIB")
+    machine.add_argument("--cpus", type=int, default=1, metavar="N", help="the guest's number of CPUs (1)")
+    machine.add_argument("--memory", type=int, default=256, metavar="MIB", help="the guest's memory (256)")
     machine.add_argument(
         *("--package", "-p"),
         action="append",
         default=[],
         metavar="NAME",
-        help="a Debian package for the guest, with what it depends on; =NAME: without",
+        help="install a Debian package in the guest, with its dependencies; =NAME: without them",
     )
     machine.add_argument(
         "--copy",
@@ -282,42 +284,46 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="HOST:GUEST",
-        help="a file or directory for the guest",
+        help="copy a file or directory into the guest",
     )
 
-    verb = verbs.add_parser("list", parents=[source], help="the kernels that are offered, locked and cached")
-    verb.add_argument("series", nargs="*", metavar="SERIES")
-    verb.add_argument("--offline", action="store_true", help="by what was known last, without the network")
-    verb.add_argument("--builds", action="store_true", help="every build that is offered")
+    verb = verbs.add_parser("list", parents=[source], help="list the kernels that are offered, locked and cached")
+    verb.add_argument("series", nargs="*", metavar="SERIES", help="only these series")
+    verb.add_argument("--offline", action="store_true", help="without the network: show what was last known")
+    verb.add_argument("--builds", action="store_true", help="list every build that is offered")
     verb.set_defaults(function=_list)
     verb = verbs.add_parser("update", parents=[source], help="lock the newest kernels")
-    verb.add_argument("series", nargs="*", metavar="SERIES", help="or a release; all that are locked if none is named")
+    verb.add_argument(
+        "series", nargs="*", metavar="SERIES", help="a series or a release (default: all that are locked)"
+    )
     verb.set_defaults(function=_update)
-    verb = verbs.add_parser("boot", parents=[machine], help="fetch and boot a kernel, say which it is, and end it")
+    verb = verbs.add_parser("boot", parents=[machine], help="fetch and boot a kernel, print its version, and stop it")
     verb.add_argument("kernel", nargs="?", default="6.1", metavar="KERNEL")
     verb.add_argument("--stay", action="store_true", help="leave it running until Ctrl-C")
     verb.set_defaults(function=_boot)
     usage = "kprobe-vm run KERNEL [OPTION ...] -- CMD ..."
     verb = verbs.add_parser("run", parents=[machine], help="run a command in a guest", usage=usage)
     verb.add_argument("kernel", metavar="KERNEL")
-    verb.add_argument("--boot", action="store_true", help="boot it, instead of cloning one that has just booted")
+    verb.add_argument("--boot", action="store_true", help="boot the guest instead of cloning one that has just booted")
     verb.set_defaults(function=_run)
-    verb = verbs.add_parser("shell", parents=[machine], help="a shell in a guest, on this terminal")
+    verb = verbs.add_parser("shell", parents=[machine], help="open a shell in a guest, on this terminal")
     verb.add_argument("kernel", nargs="?", default="6.1", metavar="KERNEL")
     verb.set_defaults(function=_shell)
-    verb = verbs.add_parser("record", parents=[alone], help="write down a kernel's profile for the simulator")
+    verb = verbs.add_parser("record", parents=[alone], help="record a kernel's profile for the simulator")
     verb.add_argument("kernel", metavar="KERNEL")
-    verb.add_argument("into", nargs="?", type=Path, metavar="DIRECTORY", help="where its directory is to be")
+    verb.add_argument("into", nargs="?", type=Path, metavar="DIRECTORY", help="where to make the profile's directory")
     verb.add_argument(*("-o", "--output"), type=Path, metavar="FILE", help="write one file (RELEASE.kprofile) instead")
     verb.add_argument("--config", type=Path, metavar="FILE", help="the kernel's configuration file")
     verb.add_argument(
         "--text", action="store_true", help="record trace text with its truth, below DIRECTORY/KERNEL, for the corpus"
     )
     verb.add_argument(
-        "--check", action="store_true", help="with --text: say what changed against the corpus, or that in DIRECTORY"
+        "--check",
+        action="store_true",
+        help="with --text: report what differs from the corpus, or from the one in DIRECTORY",
     )
     verb.add_argument(
-        "--answers", action="store_true", help="only ask again how it differs, for a profile that is there"
+        "--answers", action="store_true", help="for an existing profile: only ask the gates' questions again"
     )
     verb.set_defaults(function=_record)
     testrun.add_parser(verbs, source)
@@ -325,8 +331,8 @@ def _parser() -> argparse.ArgumentParser:
     matrix.add_parser(verbs)
     bisect.add_parser(verbs)
     compare.add_parser(verbs)
-    verb = verbs.add_parser("check", help="say what is missing, and how to get it; status 1 if anything is")
-    verb.add_argument("--cache", action="store_true", help="read all that is cached, and remove what is damaged")
+    verb = verbs.add_parser("check", help="say what is missing for guests, and how to get it; status 1 if anything is")
+    verb.add_argument("--cache", action="store_true", help="check everything in the cache, and remove what is damaged")
     verb.set_defaults(function=_check)
     for verb in verbs.choices.values():
         verb.add_argument("--version", action=_Version, nargs=0, help=argparse.SUPPRESS)

@@ -1,4 +1,4 @@
-"""What a shell offers after TAB for `kprobe-vm`: argcomplete answers by the parser of its options."""
+"""Completion of `kprobe-vm` in a shell, by argcomplete, from the parser of its options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong with a machine, told apart from what a test on it finds.
+"""The errors of a machine, kept apart from what a test on it finds.
 
     MachineError
     ├── NotReady                 the host lacks something; nothing was started
@@ -14,7 +14,7 @@
     │   │   ├── ArchiveUnreachable
     │   │   ├── BadSignature     the index isn't signed by a key of the keyring, or is that of another suite
     │   │   ├── PackageCorrupt   what came isn't what the signed index or the lock names, or can't be unpacked
-    │   │   └── CacheCorrupt     a cached file was damaged, and could not be had anew
+    │   │   └── CacheCorrupt     a cached file was damaged, and could not be fetched again
     │   ├── DiskFull             no room for the cache
     │   ├── CacheUnsafe          the cache directory is somebody else's, or others can write to it
     │   ├── TemplateStale        a saved guest can't be used any more; machines then boot instead
@@ -180,7 +180,7 @@ class PackageCorrupt(FetchFailed):
 
 
 class CacheCorrupt(FetchFailed):
-    """A file in the cache was damaged, and could not be had anew."""
+    """A file in the cache was damaged, and could not be fetched again."""
 
     exit_status = 103
 

@@ -1,4 +1,4 @@
-"""The version of the distribution kprobe-sim, which pyproject.toml states and nothing else."""
+"""The version of the distribution kprobe-sim, which is stated in pyproject.toml and nowhere else."""
 
 from __future__ import annotations
 

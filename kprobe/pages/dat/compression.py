@@ -1,4 +1,4 @@
-"""What parts of a trace.dat are packed with: zlib, or zstd by whichever library of it is installed."""
+"""The compression of parts of a trace.dat: zlib, or zstd with whichever library for it is installed."""
 
 import zlib
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a trace.dat of trace-cmd consists of: trace-cmd.dat.v6(5) and trace-cmd.dat.v7(5)."""
+"""The contents of a trace.dat of trace-cmd: trace-cmd.dat.v6(5) and trace-cmd.dat.v7(5)."""
 
 from typing import Final, Literal, NamedTuple
 

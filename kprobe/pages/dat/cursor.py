@@ -1,4 +1,4 @@
-"""Reading numbers and strings from the bytes of a file, one after the other."""
+"""Reading numbers and strings from the bytes of a file in sequence."""
 
 import struct
 from typing import Final, Literal

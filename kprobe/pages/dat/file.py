@@ -1,4 +1,4 @@
-"""The records of a trace.dat, of all its instances and CPUs, in the order of time."""
+"""The records of a trace.dat, from all its instances and CPUs, in the order of time."""
 
 from collections.abc import Iterator
 from itertools import pairwise

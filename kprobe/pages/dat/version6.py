@@ -1,4 +1,4 @@
-"""trace.dat of version 6: one part after the other (trace-cmd.dat.v6(5))."""
+"""trace.dat of version 6: its parts follow one another (trace-cmd.dat.v6(5))."""
 
 from kprobe.pages.dat.contents import (
     BUFFER,

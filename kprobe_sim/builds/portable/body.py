@@ -1,4 +1,4 @@
-"""The inside of a profile file: profile.json as it is, and the loose sections of the mapped files.
+"""The inside of a profile file: profile.json unchanged, and the loosened sections of the mapped files.
 
 The body is parts, one after the other: u8 length of the name, u32 length of the data, the name, the data.  The part
 `profile.json` comes first; the others are `FILE/SECTION`.

@@ -1,4 +1,4 @@
-"""Profile files, unpacked once for all processes of a user, to $XDG_CACHE_HOME/kprobe-sim/SHA256/.
+"""Profile files, unpacked once for all processes of a user, into $XDG_CACHE_HOME/kprobe-sim/SHA256/.
 
 A directory of the cache is whole, as it comes by a rename.  It may be removed at any time by who uses it no longer.
 What unpacks is imported when there is something to unpack.

@@ -1,4 +1,4 @@
-"""The profiles that there are, in all places where they are looked for: `kprobe-sim profiles`."""
+"""All available profiles, from every place that is searched for them: `kprobe-sim profiles`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the sections of a profile file fit together: a number that counts in one must be one of what another has.
+"""Whether the sections of a profile file fit together: an index in one must be within the range of another.
 
 They come from whoever wrote the file, and what reads the mapped files looks only at what it is asked for.
 """

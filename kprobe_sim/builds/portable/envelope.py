@@ -1,4 +1,4 @@
-"""The outside of a profile file: a head that says what is in it, and the body, compressed.
+"""The outside of a profile file: a header that describes its contents, and the compressed body.
 
 The file: lines `kprobe-sim profile FORMAT`, `release`, `version`, `unpacked` (the bytes of the body), `length` (those
 of the compressed body), `sha256` (of all lines before it and of that), an empty line, the compressed body (xz).

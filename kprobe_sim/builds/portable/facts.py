@@ -1,4 +1,4 @@
-"""What profile.json must say, and in which form: looked at where a profile isn't the package's own."""
+"""The required contents and form of profile.json, checked where a profile isn't the package's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profile files from elsewhere for the user's data directory: `kprobe-sim profiles --fetch`.
+"""Profile files fetched from elsewhere into the user's data directory: `kprobe-sim profiles --fetch`.
 
 A source is a profile, a file or a directory; a directory of profiles; or a URL of either, where a directory has a file
 SHA256SUMS, as sha256sum writes it.

@@ -1,4 +1,4 @@
-"""A profile as one file: made of a profile's directory, and made a directory again.
+"""A profile as one file: made from a profile's directory, and turned back into one.
 
 What is made of the same recording is the same file, whoever compressed the recording.
 """

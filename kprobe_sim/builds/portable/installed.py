@@ -1,4 +1,4 @@
-"""Profiles that distributions of their own bring: the entry points of the group `kprobe.profiles`.
+"""Profiles from separate distributions, by the entry points of the group `kprobe.profiles`.
 
 Each names an importable package, whose directory holds profiles as the user's directories do.  The package isn't
 imported, so none of its code runs.

@@ -1,4 +1,4 @@
-"""Sections of mapped files as a profile file holds them: loosened, so that all compresses together; and back.
+"""Sections of mapped files as a profile file stores them: loosened, so that they compress better; and the way back.
 
 What can be found from the rest isn't in the file: where chunks begin, and the order of the symbols by name.  No offset
 of a mapped file comes from a profile file, so none can point outside.

@@ -1,4 +1,4 @@
-"""Since when kernels before 5.10 have what: rows of the table of gates that no kernel of today tells apart.
+"""Rows of the table of gates for features that appeared or changed before 5.10, and are the same in all kernels since.
 
 Such kernels can't be booted here; where a row names a function or a file, that was read there, and nothing ran.  In a
 source 'definitions 4.4' is fixtures/definitions/4.4.jsonl, what a real 4.4 answered, and likewise 'triggers' and

@@ -1,4 +1,4 @@
-"""A row of the tables of gates: one feature, and since when kernels have what."""
+"""A row of the tables of gates: one feature, and the versions that have it."""
 
 from __future__ import annotations
 

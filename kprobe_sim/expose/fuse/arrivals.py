@@ -1,4 +1,4 @@
-"""How the server waits for a request: it keeps looking for 50 µs where that pays, and sleeps otherwise.
+"""The server's wait for a request: it keeps looking for 50 µs where that pays, and sleeps otherwise.
 
 A sleeping server is woken for each request, and its caller for each answer.  Where that wakes an idle CPU it takes
 longer than all else (on a virtual machine some 20 µs, of both CPUs), and a caller that works through its files comes

@@ -1,4 +1,4 @@
-"""What /proc says about the thread that a request of the mount came from."""
+"""The information in /proc about the thread that a request on the mount came from."""
 
 from __future__ import annotations
 

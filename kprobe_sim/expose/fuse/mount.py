@@ -1,4 +1,4 @@
-"""Mounting: the system calls that Python hasn't, and errors that say what to do."""
+"""Mounting: the system calls that Python lacks, and errors that say what to do."""
 
 from __future__ import annotations
 

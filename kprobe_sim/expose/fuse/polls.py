@@ -1,4 +1,4 @@
-"""poll(2) and epoll on the mount: which files the kernel is notified of, and when.
+"""poll(2) and epoll on the mount: the files that the kernel is notified of, and when.
 
 The kernel asks for a file's mask once for each waiter, and again whenever it hears that it may have changed.  It is
 notified of all that comes, as tracefs wakes its waiters then: an edge-triggered epoll hears of the next event after the

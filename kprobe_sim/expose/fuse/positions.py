@@ -1,4 +1,4 @@
-"""Where the kernel has the position of an open file, and where tracefs would have it.
+"""The position of an open file: where the kernel keeps it, and where tracefs would.
 
 The kernel moves a position by all that was written; some files of tracefs move it by one, or not at all.  A transfer
 that begins where the last one ended goes on from the file's own position; any other was sought.  With O_APPEND the

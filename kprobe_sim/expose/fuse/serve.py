@@ -1,4 +1,4 @@
-"""`kprobe-sim mount`: the simulator on a directory, for every program of the machine."""
+"""`kprobe-sim mount`: the simulator on a directory, for every program on the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""splice(2) and sendfile(2) on the mount: how the kernel is made to ask this server, and what size it is given.
+"""splice(2) and sendfile(2) on the mount: making the kernel ask this server, and the size to report to it.
 
 Since 6.5 the kernel serves them by way of its page cache, and asks for no page beyond the size of the file as it knows
 it (before, they were like read(2)).  stat(2) should say 0, as in tracefs.  A notice that a byte was stored far on

@@ -1,4 +1,4 @@
-"""The functions of `os`, for simulated paths and descriptors; whatever else they get goes to the originals."""
+"""The functions of `os`, for simulated paths and descriptors; everything else goes to the originals."""
 
 from __future__ import annotations
 

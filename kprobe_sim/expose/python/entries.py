@@ -1,4 +1,4 @@
-"""What os.scandir() gives of a simulated directory."""
+"""The entries that os.scandir() returns for a simulated directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole fake machine in pyfakefs' `fs`: what the simulator doesn't make itself, and the patches that `fs` needs.
+"""A whole fake machine in pyfakefs' `fs`: what the simulator doesn't provide, and the patches that `fs` needs.
 
 pyfakefs knows files as byte strings, which a tracefs file isn't: the simulated paths never get into it.
 """

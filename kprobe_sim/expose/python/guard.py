@@ -1,4 +1,4 @@
-"""What patched Python doesn't cover fails loudly, where Python's audit events show it."""
+"""Loud failures for what patched Python doesn't cover, where Python's audit events reveal it."""
 
 from __future__ import annotations
 

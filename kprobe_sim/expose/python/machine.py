@@ -1,4 +1,4 @@
-"""The absolute paths of a simulated machine: its tracefs, and the files beside it that tracing tools read."""
+"""The absolute paths of a simulated machine: its tracefs, and the other files that tracing tools read."""
 
 from __future__ import annotations
 

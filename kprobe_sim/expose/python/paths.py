@@ -1,4 +1,4 @@
-"""Which paths of this process are simulated ones, its working directory included."""
+"""The simulated paths of this process, its working directory included."""
 
 from __future__ import annotations
 

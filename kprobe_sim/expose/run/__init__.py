@@ -1,4 +1,4 @@
-"""`kprobe-sim run`: a command in namespaces of its own on the mount, how it ends, and what `--follow` sees of it.
+"""`kprobe-sim run`: a command in its own namespaces on the mount, its end, and what `--follow` sees of it.
 
 May use `expose.fuse` and what is below.  Start with `run`.
 """

@@ -1,4 +1,4 @@
-"""What system calls of the followed programs make the simulated machine do: calls of functions, and static events.
+"""The effects of followed programs' system calls on the simulated machine: function calls and static events.
 
 The system call's own events surround the function that the kernel calls for it.  Results are those that this machine's
 kernel gave.  Where a call may fail before it gets to the function, the function is called only if it is known to be.

@@ -1,4 +1,4 @@
-"""Which file system a path of a followed program leads to, by the mount table that it sees.
+"""The file system that a followed program's path leads to, by the mount table that it sees.
 
 This process may not look into the mounts of its own: they belong to the command's user namespace.
 """

@@ -1,4 +1,4 @@
-"""Files beside the tracefs that tracing programs use: inside `kprobe-sim run` they are those of the simulated machine.
+"""Files outside the tracefs that tracing programs use: in `kprobe-sim run` they are the simulated machine's.
 
 Served by a FUSE mount of their own, out of sight, and laid one by one over the machine's own.
 """

@@ -1,4 +1,4 @@
-"""Activity that follows the callers: what programs inside `kprobe-sim run` do appears as what the machine does.
+"""Activity that follows the callers: what programs in `kprobe-sim run` do happens on the simulated machine, too.
 
 The command and its descendants are traced (ptrace(2); no root needed).  A seccomp filter stops them at the system calls
 that are followed and at no others; where their results matter they stop again as they leave.  The simulated tasks have

@@ -1,4 +1,4 @@
-"""uname(2) and statfs(2) inside `kprobe-sim run`: the simulated kernel's release, and the type of its file systems.
+"""uname(2) and statfs(2) in `kprobe-sim run`: the simulated kernel's release, and the type of its file systems.
 
 A namespace can change no more than the host name, and a FUSE mount's type is FUSE; so the calls are answered in the
 kernel's stead (seccomp_unotify(2)), by writing into the caller's memory.

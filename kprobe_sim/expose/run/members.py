@@ -1,4 +1,4 @@
-"""The processes of a user namespace: found wherever they went, and ended.
+"""The processes of a user namespace: found wherever they are, and ended.
 
 A process can leave its parent, session and group, but not its user namespace, nor can what it starts.
 """

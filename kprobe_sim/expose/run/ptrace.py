@@ -1,4 +1,4 @@
-"""ptrace(2) on the programs inside `kprobe-sim run --follow`: the requests that it takes, and their memory."""
+"""ptrace(2) on the programs in `kprobe-sim run --follow`: the requests that are needed, and the programs' memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kprobe-sim run`: a command that sees the simulator where the kernel's tracefs is, without root.
+"""`kprobe-sim run`: a command that sees the simulator in place of the kernel's tracefs, without root.
 
 The command gets a user namespace, in which it is root, and a mount namespace, in which the simulator lies at
 /sys/kernel/tracing and /sys/kernel/debug/tracing.  Nobody else sees that.  A second pair of namespaces inside the first

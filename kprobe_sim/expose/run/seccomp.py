@@ -1,4 +1,4 @@
-"""The seccomp filter on the programs inside `kprobe-sim run`: whose system calls are reported, answered or refused.
+"""The seccomp filter on programs in `kprobe-sim run`: which system calls are reported, answered or refused.
 
 - Followed calls stop the program for the one that traces it (SECCOMP_RET_TRACE; see `follow`).
 - Calls that say which kernel this is are answered in its stead (seccomp_unotify(2); see `kernel_name`).

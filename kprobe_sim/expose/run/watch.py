@@ -1,4 +1,4 @@
-"""What `kprobe-sim run` does for its command meanwhile: signals are passed on, orphans reaped, and a keeper is kept."""
+"""The work of `kprobe-sim run` while its command runs: it passes signals on, reaps orphans and keeps a keeper."""
 
 from __future__ import annotations
 

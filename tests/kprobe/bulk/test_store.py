@@ -167,7 +167,7 @@ def test_a_file_that_breaks_off_is_read_as_far_as_it_goes(tmp_path: Path) -> Non
     (tmp_path / "t.zst").write_bytes(packed[:-100])
     words = ("--format", "parquet", "-o", tmp_path / "out", tmp_path / "t.zst", tmp_path / "none", OPENS)
     err = kprobe_parse(*words, status=1)
-    assert f"ERROR: {tmp_path}/t.zst breaks off: its zstd has no end; what stands before is written" in err
+    assert f"ERROR: {tmp_path}/t.zst breaks off: its zstd has no end; what comes before it is written" in err
     assert f"ERROR: {tmp_path}/none: No such file or directory" in err
     assert str(OPENS) in {row["file"] for row in read(tmp_path / "out", "parquet")["ent"]}
 

@@ -124,7 +124,7 @@ def test_choosing(one: Entry, tmp_path: Path) -> None:
     assert chosen([], ["stacks"]) == [("6.2", "stacks.raw")]
     for words, said in (
         ((["7.0"], []), "the corpus has no kernel 7.0; it has 6.2, 6.12"),
-        (([], ["nosuch"]), "the corpus has no scenario nosuch; `kprobe corpus list` tells those it has"),
+        (([], ["nosuch"]), "the corpus has no scenario nosuch; `kprobe corpus list` shows those it has"),
         ((["6.12"], ["stacks"]), "none of the kernels 6.12 has a scenario stacks"),
     ):
         with pytest.raises(CorpusError, match=said):
@@ -154,8 +154,8 @@ def test_the_verb(one: Entry, tmp_path: Path, capfd: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "ERROR: what is to be done is one of list, check, export\n"),
-        (("lst",), "ERROR: what is to be done is one of list, check, export, not lst\n"),
+        ((), "ERROR: the action is one of list, check, export\n"),
+        (("lst",), "ERROR: the action is one of list, check, export, not lst\n"),
         (("export",), "ERROR: export takes the directory to write to\n"),
         (("list", "x"), "ERROR: x is one word too many\n"),
         (("list", "--kernel", "6.1"), "ERROR: unknown option --kernel\n"),

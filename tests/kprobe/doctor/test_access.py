@@ -59,7 +59,7 @@ def said(machine: Machine, tracefs: Any = None) -> str:
         ),
         (
             "nodev\tproc\nnodev\tdebugfs\n",
-            "STOPS: no debugfs is mounted, in which older kernels have it\n"
+            "STOPS: no debugfs is mounted, where older kernels have their tracefs\n"
             f"{MOUNT}  fact: /proc/filesystems: debugfs, and no tracefs\n"
             "  help: mount -t debugfs nodev /sys/kernel/debug\n",
         ),
@@ -94,7 +94,7 @@ def test_a_place_for_the_mount(made: Any) -> None:
 
 LOCKED = TracefsMissing([("/sys/kernel/tracing", EMPTY), ("/sys/kernel/debug/tracing", "No such file or directory")])
 LOCKED_FACT = "  fact: /sys/kernel/tracing: mounted, and empty\n"
-LOCKED_AS = "STOPS: a tracefs is mounted, and has no files, as where the kernel is locked down (confidentiality)\n"
+LOCKED_AS = "STOPS: a tracefs is mounted, but has no files, as when the kernel is locked down (confidentiality)\n"
 
 
 @pytest.mark.parametrize(
@@ -112,13 +112,13 @@ LOCKED_AS = "STOPS: a tracefs is mounted, and has no files, as where the kernel 
         ),
         (
             {"/sys/kernel/security/lockdown": "none integrity [confidentiality]\n"},
-            "STOPS: the kernel is locked down: in the state confidentiality it opens no tracefs and takes no probe\n"
+            "STOPS: the kernel is locked down: in the state confidentiality it opens no tracefs and accepts no probe\n"
             "  fact: /sys/kernel/security/lockdown: none integrity [confidentiality]\n"
             "  help: boot without lockdown=confidentiality; it can't be left while the kernel runs\n",
         ),
         (
             {"/sys/kernel/security/lockdown": "[none] integrity confidentiality\n"},
-            f"STOPS: a tracefs is mounted, and has no files\n{LOCKED_FACT}"
+            f"STOPS: a tracefs is mounted, but has no files\n{LOCKED_FACT}"
             "  help: kprobe --tracefs sim: (a simulated kernel) or --tracefs vm: (a guest)\n",
         ),
     ],
@@ -140,7 +140,7 @@ def test_files_that_lockdown_closes(made: Any) -> None:
         return tuple(line for line in found.unknown if line.startswith(path))
 
     assert unknown({}) == (
-        f"{path}: Operation not permitted, as where the kernel is locked down, which is shown by: "
+        f"{path}: Operation not permitted, as when the kernel is locked down, which is shown by: "
         "mount -t securityfs nodev /sys/kernel/security; cat /sys/kernel/security/lockdown",
     )
     locked = {"/sys/kernel/security/lockdown": "none [integrity] confidentiality\n"}
@@ -167,7 +167,7 @@ def test_no_permission(made: Any, status: str, fact: str) -> None:
 def test_lockdown(made: Any) -> None:
     path = "/sys/kernel/security/lockdown"
     assert said(made({path: "none integrity [confidentiality]\n"})) == (
-        "STOPS: the kernel is locked down: in the state confidentiality it opens no tracefs and takes no probe\n"
+        "STOPS: the kernel is locked down: in the state confidentiality it opens no tracefs and accepts no probe\n"
         f"  fact: {path}: none integrity [confidentiality]\n"
         "  help: boot without lockdown=confidentiality; it can't be left while the kernel runs\n"
     )
@@ -258,19 +258,19 @@ def test_no_kprobe_events_and_no_configuration(made: Any) -> None:
 SWITCHES = [
     (
         {"/sys/kernel/debug/kprobes/enabled": "0\n"},
-        "STOPS: kprobes are switched off: probes can be added, and none is hit\n"
+        "STOPS: kprobes are switched off: probes can be added, but none is hit\n"
         "  fact: /sys/kernel/debug/kprobes/enabled: 0\n"
         "  help: echo 1 > /sys/kernel/debug/kprobes/enabled\n",
     ),
     (
         {"/proc/sys/kernel/ftrace_enabled": "0\n"},
-        "STOPS: ftrace is switched off, by which a probe at a function's entry is hit\n"
+        "STOPS: ftrace, through which probes at functions' entries are hit, is switched off\n"
         "  fact: /proc/sys/kernel/ftrace_enabled: 0\n"
         "  help: sysctl kernel.ftrace_enabled=1\n",
     ),
     (
         {"/proc/sys/debug/kprobes-optimization": "0\n"},
-        "NOTE: probes aren't optimised: each hit that ftrace doesn't make costs a breakpoint\n"
+        "NOTE: probes aren't optimised: each hit that doesn't come through ftrace costs a breakpoint\n"
         "  fact: /proc/sys/debug/kprobes-optimization: 0\n"
         "  help: sysctl debug.kprobes-optimization=1\n"
         "Nothing was found that stops tracing, but see the notes.\n",
@@ -323,7 +323,7 @@ def test_a_reader_of_trace_pipe(made: Any) -> None:
     own = "/sys/kernel/tracing/instances/kprobe_812_7_0/trace_pipe"
     links = {"/proc/812/fd/3": pipe, "/proc/813/fd/3": own, "/proc/814/fd/3": "/home/me/trace_pipe"}
     assert said(made({"/proc/812/comm": "cat\n"}, links)) == (
-        "NOTE: process 812 (cat) reads trace_pipe: what it reads nobody else gets\n"
+        "NOTE: process 812 (cat) reads trace_pipe: nobody else gets what it reads\n"
         f"  fact: /proc/812/fd/3: {pipe}\n"
         "  help: kill 812, if it isn't needed\n"
         "Nothing was found that stops tracing, but see the notes.\n"
@@ -370,11 +370,11 @@ def test_a_probe_in_a_module_that_is_gone(made: Any) -> None:
     path = "/sys/kernel/debug/kprobes/list"
     files = {"/proc/modules": "other 16384 0 - Live 0x0\n", path: "ffffffffc0000000  k  0xffffffffc0000000[GONE]\n"}
     assert said(made(files), kernel.tracefs) == (
-        "STOPS: kprobes/opens stands in a module that isn't loaded: mine\n"
+        "STOPS: kprobes/opens is in a module that isn't loaded: mine\n"
         "  fact: kprobe_events: p:kprobes/opens mine:mine_open\n"
         "  fact: /proc/modules: no mine\n"
         "  help: modprobe mine\n"
-        "STOPS: a probe stands in code that is gone, as its module was unloaded\n"
+        "STOPS: a probe is in code that is gone, because its module was unloaded\n"
         f"  fact: {path}: ffffffffc0000000 k 0xffffffffc0000000[GONE]\n"
         "  help: load the module again\n"
     )
@@ -407,7 +407,7 @@ def test_a_directory_that_is_named(tmp_path: Path, capfd: Any) -> None:
     assert main(["doctor", "--tracefs", f"local:{tmp_path}"]) == 1
     out = capfd.readouterr().out
     assert out.startswith(
-        f"STOPS: this is no tracefs\n  fact: {tmp_path}/events: there is no such directory\n"
+        f"STOPS: this isn't a tracefs\n  fact: {tmp_path}/events: there is no such directory\n"
         "  help: kprobe doctor --tracefs local\n"
     )
     assert "kprobe events" not in out

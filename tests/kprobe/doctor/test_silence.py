@@ -50,15 +50,18 @@ def test_a_machine_whose_work_is_known(machine: Any, definitions: tuple[str, ...
         ("f:vfs_read", "the activity `opens` never calls vfs_read"),
         (
             "f:do_sys_openat2",
-            "do_sys_openat2 may not be called now, may be inlined where it is called, or what is asked for lets "
-            "nothing through; kprobe doctor do_sys_openat2 looks further",
+            "do_sys_openat2 may not be called now, may be inlined where it is called, or no hit passes the "
+            "trace's filters; kprobe doctor do_sys_openat2 looks further",
         ),
         (
             "t:sched_switch",
             "the activity `opens` never calls __probestub_sched_switch, on which a t: probe stands: static events "
             "don't hit it on the simulator",
         ),
-        ("e:mine sched/sched_switch", "sched.sched_switch may not fire now, or what is asked for lets nothing through"),
+        (
+            "e:mine sched/sched_switch",
+            "sched.sched_switch may not fire now, or no hit passes the trace's filters",
+        ),
         ("e:mine sched/sched_process_exec", "the activity `opens` never fires sched.sched_process_exec"),
         ("e:mine syscalls/sys_enter_close", "the activity `opens` never fires syscalls.sys_enter_close"),
         ("u:/bin/busybox:0x1000", "/bin/busybox:0x1000 was not hit (uprobe_profile: 0 hits)"),
@@ -94,7 +97,7 @@ def test_a_machine_whose_hits_are_not_simulated() -> None:
     """Of 32 bits: enabling a probe gives ENOSYS, which is said before."""
     tracefs: Any = open_tracefs("sim:3.13-i386")
     (found,) = examine(tracefs).findings
-    assert (found.level, found.what) == ("stops", "a probe can be defined here, and not enabled")
+    assert (found.level, found.what) == ("stops", "a probe can be defined here, but not enabled")
     reason = "what a processor of 32 bits makes of a hit isn't simulated (ENOSYS)"
     assert [str(fact) for fact in found.facts] == [f"simulator: {reason}"]
     tracefs.write("kprobe_events", b"p:mine do_sys_open\n")
@@ -149,7 +152,7 @@ def test_switches_that_keep_hits_away(machine: Any) -> None:
     with Tracer(machine).trace("p:do_sys_openat2") as trace:
         off = Machine(lambda name: b"0\n" if name == path else _absent(name))
         assert explain(trace, 10, off) == (
-            "nothing in 10 seconds: kprobes are switched off: probes can be added, and none is hit "
+            "nothing in 10 seconds: kprobes are switched off: probes can be added, but none is hit "
             f"({path}: 0): echo 1 > {path}"
         )
 
@@ -166,15 +169,15 @@ def test_misses(machine: Any) -> None:
             return data.replace(b" 0\n", b" 7\n") if path == "kprobe_profile" else data
 
     assert said(Missing(), "r:do_sys_openat2") == (
-        "nothing in 10 seconds: the kernel missed 7 times that do_sys_openat2 was hit; the return probes are too few: "
+        "nothing in 10 seconds: the kernel missed 7 times that do_sys_openat2 was hit; too few return probe instances: "
         "r100:... has more"
     )
 
 
 def test_hits_that_are_not_counted(scripted: Any) -> None:
     assert said(scripted, "p:vfs_read") == (
-        "nothing in 10 seconds: vfs_read may not be called now, may be inlined where it is called, or what is asked "
-        "for lets nothing through; kprobe doctor vfs_read looks further"
+        "nothing in 10 seconds: vfs_read may not be called now, may be inlined where it is called, or no hit "
+        "passes the trace's filters; kprobe doctor vfs_read looks further"
     )
 
 
@@ -187,7 +190,7 @@ def test_no_hits_of_which_the_kernel_keeps_no_count() -> None:
     with Tracer(tracefs).trace("f:do_sys_openat2 dfd=$arg1:s32", filter="dfd == 77") as trace:
         trace.count_hits()
         assert explain(trace, 10) == (
-            "nothing in 10 seconds: do_sys_openat2 was not hit of late (a hist trigger: 0 hits); kprobe doctor "
+            "nothing in 10 seconds: do_sys_openat2 was not hit recently (a hist trigger: 0 hits); kprobe doctor "
             "do_sys_openat2 looks further"
         )
     tracefs.close()

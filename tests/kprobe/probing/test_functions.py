@@ -80,8 +80,8 @@ def test_what_cannot_be_read_is_named_and_the_kernel_asked(capfd: Any) -> None:
         0,
         ["vfs_read yes - - -"],
         "NOTE: can't read available_filter_functions: Permission denied\n"
-        "NOTE: can't read kallsyms: no addresses, and several functions of one name aren't told\n"
-        "NOTE: can't read kprobes/blacklist of debugfs: what is in it isn't told\n"
+        "NOTE: can't read kallsyms: no addresses, and functions that share a name can't be told apart\n"
+        "NOTE: can't read kprobes/blacklist of debugfs: its contents are unknown\n"
         "NOTE: no prototypes: there is no /sys/kernel/btf/vmlinux\n",
     )
     status, lines, _ = functions(without, capfd, "do_int3")
@@ -122,5 +122,5 @@ def test_a_name_is_put_to_the_kernel_where_the_blacklist_cannot_be_read(
     tracefs = Without(SimulatedKernel("6.12").tracefs, "blacklist")
     found, lines, said = functions(tracefs, capfd, name)
     assert (found, lines) == (status, shown)
-    assert said == "NOTE: can't read kprobes/blacklist of debugfs: what is in it isn't told\n"
+    assert said == "NOTE: can't read kprobes/blacklist of debugfs: its contents are unknown\n"
     assert tracefs.read("kprobe_events") == b""

@@ -103,7 +103,7 @@ def test_events_of_one_text_have_their_hits_in_turn(capfd: Any) -> None:
             "dynamic_events",
             {"owner": "unknown"},
             "NOTE: can't read dynamic_events: Permission denied\n"
-            "NOTE: whose events these are can't be told: dynamic_events: Permission denied\n",
+            "NOTE: the owners of these events are unknown: dynamic_events: Permission denied\n",
         ),
         (
             "events/kprobes/reads/enable",
@@ -114,7 +114,7 @@ def test_events_of_one_text_have_their_hits_in_turn(capfd: Any) -> None:
             "instances",
             {"owner": "unknown"},
             "NOTE: can't read instances: Permission denied\n"
-            "NOTE: whose events these are can't be told: instances: Permission denied\n",
+            "NOTE: the owners of these events are unknown: instances: Permission denied\n",
         ),
     ],
 )

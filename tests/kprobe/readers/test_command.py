@@ -23,7 +23,7 @@ blank in a string: 7.2/blank, line 4 (4 lines), wrong
   fields.path said      "/b"
 
 3 texts in TIME: 4 right, 1 wrong
-not compared, as it never says so: event.address, event.clock, event.cpu, event.flags, event.pid
+not compared, as the parser never reports it: event.address, event.clock, event.cpu, event.flags, event.pid
 """
 
 
@@ -80,7 +80,7 @@ def test_a_command_that_hangs_is_ended(corpus: Path, capsys: pytest.CaptureFixtu
 def test_lines_that_are_no_records_are_named(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = 'print(\'{"type":"event","pid":"1"}\')'
     assert run("--corpus", corpus, "--kernels", "6.1", "--types", "event", "--", sys.executable, "-c", code) == 1
-    assert "line 1 of the answer is no record: 'pid' isn't a whole number" in capsys.readouterr().out
+    assert "line 1 of the answer isn't a record: 'pid' isn't a whole number" in capsys.readouterr().out
 
 
 def test_what_a_command_is_told(corpus: Path, tmp_path: Path) -> None:

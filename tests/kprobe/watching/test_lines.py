@@ -79,7 +79,7 @@ def test_a_line_is_out_as_soon_as_its_event_is() -> None:
         (["--latency", "--stacks", OPENS], "--latency and --stacks exclude each other"),
         (["--hist", "a", "--csv", OPENS], "--hist and --csv exclude each other"),
         (["--json", "-H", OPENS], "--json has no text of the kernel: leave -H out"),
-        (["--latency", "p:vfs_read+5"], "a latency is of a function: its name, or p:, r: or f: with it"),
+        (["--latency", "p:vfs_read+5"], "a latency is a function's: give its name, alone or after p:, r: or f:"),
     ],
 )
 def test_what_makes_no_sense_is_refused(words: list[str], said: str) -> None:

@@ -29,7 +29,7 @@ echo "status $?"
 def test_a_kprobe_that_is_killed(run: Any) -> None:
     done = run(["env", f"PYTHON={sys.executable}", "sh", "-c", SCRIPT])
     assert done.stdout.splitlines() == [
-        "ERROR: 'do_sys_openat2' is no filter; if it belongs to the definition, quote both: "
+        "ERROR: 'do_sys_openat2' isn't a filter; if it belongs to the definition, quote both: "
         "kprobe 'p:myopen do_sys_openat2'",
         "1",
         "would remove instances/SESSION (process PID is gone)",

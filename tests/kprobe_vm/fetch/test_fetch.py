@@ -101,7 +101,7 @@ def test_a_kernel_that_is_gone_names_the_nearest(lab: Lab, stocked: LocalArchive
     with pytest.raises(KernelGone) as caught:
         lab.kernels.get("6.1")
     assert str(caught.value) == (
-        "Debian has linux-image-6.1.0-54-cloud-amd64 6.1.187-1 no more; the nearest is 6.1.0-54-cloud-amd64 "
+        "Debian no longer has linux-image-6.1.0-54-cloud-amd64 6.1.187-1; the nearest is 6.1.0-54-cloud-amd64 "
         "(6.1.190-1): ask for that one, or renew the lock: kprobe-vm update 6.1"
     )
 

@@ -84,10 +84,10 @@ def test_a_package_that_is_cut_short(lab: Lab, package: Package) -> None:
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda data: b"<html>" + data, "is no Debian package"),
+        (lambda data: b"<html>" + data, "isn't a Debian package"),
         (lambda data: data[:100], "is cut short or damaged"),
         (lambda data: data[: len(data) // 2], "is cut short"),
-        (lambda data: data.replace(b"data.tar.xz", b"data.tar.br"), "of a compression that is not known"),
+        (lambda data: data.replace(b"data.tar.xz", b"data.tar.br"), "with an unknown compression"),
         (lambda data: data[:-300_000] + bytes(300_000), "can't be unpacked"),
     ],
 )
@@ -226,7 +226,7 @@ def test_a_damaged_cache_heals(lab: Lab, package: Package) -> None:
             damage()
             assert lab.kernels.get("6.1").image.read_bytes() == vmlinux(RELEASE)
             assert deb_file.read_bytes() == whole
-    assert f"the cached linux-image-{RELEASE} is damaged: fetching it anew" in lab.said
+    assert f"the cached linux-image-{RELEASE} is damaged: fetching it again" in lab.said
 
 
 def test_a_damaged_cache_that_cannot_heal(lab: Lab, package: Package) -> None:
@@ -236,7 +236,7 @@ def test_a_damaged_cache_that_cannot_heal(lab: Lab, package: Package) -> None:
     deb_file = lab.cache.root / "packages" / f"{package.sha256}.deb"
     os.truncate(deb_file, 1000)
     lab.archive.close()
-    fails(lab, CacheCorrupt, "could not be had anew")
+    fails(lab, CacheCorrupt, "could not be fetched again")
 
 
 def test_a_bit_that_fell_over_is_found_by_reading_all(

@@ -1,4 +1,4 @@
-"""The line to the agent: QEMU's virtio port, or its second serial port where the guest's kernel makes no virtio port.
+"""The line to the agent: QEMU's virtio port, or its second serial port where the guest's kernel has no virtio port.
 
 Which it is the agent finds out, and whichever of them speaks first is the line.  On the serial port there are packets
 around what is said, which `agent.c` tells of at its head: the guest's tty drops what it has no room for, so one packet

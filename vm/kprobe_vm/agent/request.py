@@ -1,4 +1,4 @@
-"""One request to the agent, and what may come back for it: anything else breaks the protocol.
+"""One request to the agent, and the replies that it may get: anything else breaks the protocol.
 
 Whoever uses an answer relies on what is checked here, so that no answer, however odd, goes further than the channel.
 """

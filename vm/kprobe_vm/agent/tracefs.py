@@ -1,4 +1,4 @@
-"""The tracefs of a guest: what `kprobe.tracefs.tracefs.Tracefs` asks for, and the system calls below it."""
+"""The tracefs of a guest: the interface `kprobe.tracefs.tracefs.Tracefs`, and the system calls below it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb `bisect`: one operation, put to all kernels that can be simulated; where does the answer change?
+"""The verb `bisect`: tries one operation on all kernels that can be simulated, to find where the answer changes.
 
 Kernels aren't sorted by their answers, as what was changed once is changed back, or taken over into older series.  So
 all are asked, and every change is told, in the order of the builds.
@@ -86,7 +86,9 @@ def _lines(asked: str, answers: Sequence[Answered], changes: Sequence[Change]) -
         yield from (f"  {text}" for text in changed_lines(before.response, after.response))
     yield ""
     count = len(changes)
-    yield f"{count} change{'s' * (count != 1)}" if count else f"no change: all {len(answers)} builds answer the same"
+    yield (
+        f"{count} change{'s' * (count != 1)}" if count else f"no change: all {len(answers)} builds give the same answer"
+    )
 
 
 def _confirmation(one: Confirmed) -> Iterator[str]:
@@ -111,32 +113,37 @@ def _json(asked: str, answers: Sequence[Answered], changes: Sequence[Change], gu
 # ---- the command ----
 
 USAGE = """\
-OPERATION is a definition, filter or trigger as it is, or what one would type in a shell whose directory is the tracefs:
+OPERATION is a bare definition, filter or trigger, or what you would type in a shell whose directory is the tracefs:
   kprobe-vm bisect 'p:x vfs_read a=$arg1'
   kprobe-vm bisect 'echo "p:x vfs_read" > kprobe_events; ls events/kprobes'
   kprobe-vm bisect 'cat trace_clock'
-The answer is the errno, error_log's messages with their carets, and what the file then says.  Every change is told,
-from the oldest build to the newest.  Status 0; 1 if a guest doesn't answer as its simulator, 2 for a bad operation."""
+The answer is the errno, error_log's messages with their carets, and what the file then says.  Every change is shown,
+from the oldest build to the newest.  Status 0; 1 if a guest's answer differs from its simulator's, 2 for a bad
+operation."""
 
 
 def add_parser(verbs: Any) -> None:
     """Add the verb `bisect` to the command."""
     verb = verbs.add_parser(
         "bisect",
-        help="put an operation to all simulated kernels, and say where the answer changes",
+        help="try an operation on all simulated kernels, and say where the answer changes",
         epilog=USAGE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    verb.add_argument("operation", nargs="?", metavar="OPERATION", help="after -- where it begins with a -")
+    verb.add_argument("operation", nargs="?", metavar="OPERATION", help="put -- before it if it begins with a -")
     verb.add_argument(
         "--kernels",
         type=lambda text: text.split(","),
         default=[],
         metavar="LIST",
-        help="6.1,6.12,/path/mine.kprofile: in this order; all that can be simulated, oldest first, if not given",
+        help="6.1,6.12,/path/mine.kprofile: in this order (default: all that can be simulated, oldest first)",
     )
-    verb.add_argument("--event", default=EVENT, metavar="SYSTEM/NAME", help=f"of a bare filter or trigger ({EVENT})")
-    verb.add_argument("--guests", action="store_true", help="ask guests with the builds around each change as well")
+    verb.add_argument(
+        "--event", default=EVENT, metavar="SYSTEM/NAME", help=f"the event for a bare filter or trigger ({EVENT})"
+    )
+    verb.add_argument(
+        "--guests", action="store_true", help="also ask guests with the builds on both sides of each change"
+    )
     verb.add_argument("--format", choices=("text", "json"), default="text")
     verb.set_defaults(function=_bisect)
 

@@ -1,4 +1,4 @@
-"""The verb `compare`: what changed between two kernels, as their answers tell."""
+"""The verb `compare`: reports what changed between two kernels, as their answers show."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ __all__ = ["add_parser", "comparison"]
 
 USAGE = """\
 A kernel is a series or release that can be simulated (6.1), the path of a profile, or a spec: sim:6.1, vm:6.1.
-Both are asked the same: all operations of our corpus (definitions, filters, triggers), what the files of the tracefs
-say, which there are and with which mode, and the formats of static events.  What differs for the same reason is put
-together, with the row of the simulator's tables that it comes from.  Status 0; 1 if something differs, 2 for no such
-kernel."""
+Both are asked the same: all operations of our corpus (definitions, filters, triggers), which files the tracefs has,
+with which modes and contents, and the formats of static events.  Differences that have the same cause are grouped,
+with the row of the simulator's tables that causes them.  Status 0; 1 if something differs, 2 for no such kernel."""
 
 
 def add_parser(verbs: Any) -> None:

@@ -37,7 +37,7 @@ def text(comparison: Comparison) -> Iterator[str]:
             yield f"  {group.row.name}: {group.row.source}"
     if comparison.unseen:
         yield ""
-        yield "what only the questions show that are asked when a kernel is recorded:"
+        yield "shown only by the questions that are asked when a kernel is recorded:"
     for change in comparison.unseen:
         yield ""
         yield _question(change)
@@ -47,7 +47,7 @@ def text(comparison: Comparison) -> Iterator[str]:
 
 def _counts(comparison: Comparison) -> str:
     asked, differing, ways = comparison.asked, comparison.differing, len(comparison.alike)
-    return f"{asked} operations asked, {differing} answered otherwise, in {ways} ways"
+    return f"{asked} operations asked, {differing} answered differently, in {ways} ways"
 
 
 def _question(change: RowChange) -> str:

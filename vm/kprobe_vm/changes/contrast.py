@@ -1,4 +1,4 @@
-"""What two kernels answer otherwise: each operation asked of both, and differences that are alike put together."""
+"""Differing answers of two kernels: each operation is asked of both, and similar differences are grouped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operations that kernels are compared by: corpus.txt, and what the files and static events of both say."""
+"""The operations that kernels are compared by: corpus.txt, and the contents of both kernels' files and events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernels that can be asked: the simulated ones, found through entry points, and guests; and in which order."""
+"""The kernels that can be asked, in order: the simulated ones, found through entry points, and guests."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def opened(spec: str, progress: Progress) -> Iterator[NamedSide]:
         banner = machine.files.read("proc/version").decode()
         named = NamedSide(side, machine.release, machine.release, version_of(banner), False)
     else:
-        raise ValueError(f"{spec}: what can be asked is sim:KERNEL or vm:KERNEL")
+        raise ValueError(f"{spec}: only sim:KERNEL and vm:KERNEL can be asked")
     try:
         yield named
     finally:

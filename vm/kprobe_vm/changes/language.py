@@ -80,7 +80,7 @@ def parsed(line: str, event: str = EVENT) -> tuple[Step, ...]:
     if _FILTER.search(line) and not _NO_FILTER.search(_QUOTED.sub("", line)):
         return (Write(f"events/{event}/filter", _newline(line)),)
     verbs = ", ".join(_VERBS)
-    raise BadOperation(f"{first!r} is no command ({verbs}, cd), and the line no definition, filter or trigger")
+    raise BadOperation(f"{first!r} isn't a command ({verbs}, cd), and the line isn't a definition, filter or trigger")
 
 
 def shell(steps: tuple[Step, ...]) -> str:
@@ -204,7 +204,7 @@ class _Reader:
 
     def _stat(self, words: list[str]) -> Step:
         if words[:2] != ["w-c", "w%a"]:
-            raise BadOperation("of stat there is: stat -c %a FILE")
+            raise BadOperation("the only form of stat is: stat -c %a FILE")
         return Mode(self._path(_only(words[2:], "stat -c %a FILE")))
 
     def _list(self, words: list[str]) -> Step:
@@ -214,7 +214,7 @@ class _Reader:
 
 def _only(words: list[str], usage: str) -> str:
     if len(words) != 1 or words[0][0] != "w":
-        raise BadOperation(f"what is known of it: {usage}")
+        raise BadOperation(f"the known form is: {usage}")
     return words[0][1:]
 
 

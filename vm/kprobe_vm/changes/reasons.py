@@ -1,4 +1,4 @@
-"""Which rows of the simulator's gate tables a difference comes from: found by changing them one by one.
+"""The rows of the simulator's gate tables that cause a difference, found by changing them one by one.
 
 A kernel is simulated with one row as the other kernel has it: an answer that is then another depends on that row.  The
 tables, and such kernels, are found through the entry points kprobe.questions.

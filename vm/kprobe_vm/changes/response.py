@@ -1,4 +1,4 @@
-"""What a kernel answers to an operation: errno, messages with their carets, and what the files then say."""
+"""A kernel's answer to an operation: errno, messages with their carets, and the contents of the files afterwards."""
 
 from __future__ import annotations
 

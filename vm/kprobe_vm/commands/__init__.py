@@ -1,4 +1,4 @@
-"""What the verbs of `kprobe-vm` do beyond a machine: a shell, the test runs, the list, what a command lacks.
+"""The verbs of `kprobe-vm` that need more than a machine: a shell, test runs, the list, missing commands explained.
 
 Uses everything below; only `kprobe_vm.cli` imports it.  Start with `kprobe_vm.cli`.
 """

@@ -1,4 +1,4 @@
-"""Why a command can't be run in the guest, and what brings what it lacks."""
+"""The reason why a command can't be run in the guest, and how to install what it lacks."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def lacking(machine: Machine, command: str) -> str:
     place = _place(machine, command)
     if not place:
         package = _package(command)
-        return f"the guest has only busybox's programs; --package {package} brings it" if package else ""
+        return f"the guest has only busybox's programs; --package {package} adds it" if package else ""
     with files.open(place, os.O_RDONLY) as file:
         head = file.read(LARGEST)
     if head.startswith(b"#!"):
@@ -68,7 +68,7 @@ def lacking(machine: Machine, command: str) -> str:
         return _interpreter(machine, command, words) if words else ""
     loader = interpreter(head)
     if loader and not files.exists(loader.lstrip("/")):
-        return f"{command} needs {loader}, which the guest has not: link it statically, or add --package libc6"
+        return f"{command} needs {loader}, which the guest lacks: link it statically, or add --package libc6"
     return ""
 
 
@@ -82,8 +82,8 @@ def _interpreter(machine: Machine, command: str, words: list[str]) -> str:
     elif machine.files.exists(wanted.lstrip("/")):
         return ""
     package = _package(wanted)
-    remedy = f": --package {package} brings it" if package else ""
-    return f"{command} is a script for {wanted}, which the guest has not{remedy}"
+    remedy = f": --package {package} adds it" if package else ""
+    return f"{command} is a script for {wanted}, which the guest lacks{remedy}"
 
 
 def _place(machine: Machine, command: str) -> str:

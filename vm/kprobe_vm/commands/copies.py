@@ -1,4 +1,4 @@
-"""Files of the host for the guest: a file, a program, or a directory with all that is in it."""
+"""Files of the host for the guest: a file, a program, or a directory with everything in it."""
 
 from __future__ import annotations
 
@@ -49,9 +49,7 @@ class Copy(NamedTuple):
         data = self.host.read_bytes()
         loader = interpreter(data)
         if loader and not machine.files.exists(loader.lstrip("/")):
-            progress(
-                f"{self.host} needs {loader}, which the guest has not: link it statically, or add the package libc6"
-            )
+            progress(f"{self.host} needs {loader}, which the guest lacks: link it statically, or add the package libc6")
         with contextlib.suppress(FileNotFoundError):
             machine.files.unlink(where)  # it may be a link to busybox, through which all of busybox would be written
         machine.put(where, data, self.host.stat().st_mode & 0o777)

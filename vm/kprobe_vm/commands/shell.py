@@ -1,4 +1,4 @@
-"""A shell on the guest's console, joined to the terminal."""
+"""A shell on the guest's console, connected to the terminal."""
 
 from __future__ import annotations
 

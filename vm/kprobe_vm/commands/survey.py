@@ -1,4 +1,4 @@
-"""What there is: which kernels the suites offer, which of them are locked, which are cached."""
+"""The kernels that the suites offer, and which of them are locked and cached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb `test`: pytest on guests."""
+"""The verb `test`: runs pytest on guests."""
 
 from __future__ import annotations
 
@@ -19,12 +19,16 @@ PLUGIN = "kprobe_sim.pytest_plugin"  # by name: nothing of it is imported here
 def add_parser(verbs: Any, source: argparse.ArgumentParser) -> None:
     """Add the verb `test` to the command."""
     usage = "kprobe-vm test KERNEL ... [OPTION ...] -- PYTEST'S ARGUMENTS"
-    verb = verbs.add_parser("test", parents=[source], help="run pytest, with its `tracefs` on guests", usage=usage)
-    verb.add_argument("kernels", nargs="+", metavar="KERNEL", help="each test that asks for a tracefs runs on each")
-    verb.add_argument("--cpus", type=int, default=1, metavar="N")
-    verb.add_argument("--memory", type=int, default=256, metavar="MIB")
-    verb.add_argument("--boot", action="store_true", help="boot guests, instead of cloning one that has just booted")
-    verb.add_argument("--guest-per", choices=["module", "test"], help="how often there is a new guest (module)")
+    verb = verbs.add_parser(
+        "test", parents=[source], help="run pytest with its fixture `tracefs` on guests", usage=usage
+    )
+    verb.add_argument(
+        "kernels", nargs="+", metavar="KERNEL", help="each test that asks for a tracefs runs on each of them"
+    )
+    verb.add_argument("--cpus", type=int, default=1, metavar="N", help="each guest's number of CPUs (1)")
+    verb.add_argument("--memory", type=int, default=256, metavar="MIB", help="each guest's memory (256)")
+    verb.add_argument("--boot", action="store_true", help="boot guests instead of cloning one that has just booted")
+    verb.add_argument("--guest-per", choices=["module", "test"], help="how often a new guest is started (module)")
     verb.set_defaults(function=_test)
 
 

@@ -1,4 +1,4 @@
-"""Every feature of the table, asked of one tracefs, and what it answered."""
+"""Every feature of the table, tried on one tracefs, and its answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shards of a campaign: some hundred operations each, from a seed of its own; and how finds are shrunk."""
+"""The shards of a campaign: some hundred operations each, from a seed of its own; and the shrinking of finds."""
 
 from __future__ import annotations
 

@@ -77,24 +77,26 @@ class Diff:
 
 def add_parser(verbs: Any) -> None:
     """Add the verb `diff` to the command."""
-    verb = verbs.add_parser("diff", help="do generated operations on a simulator and on a kernel, and compare")
+    verb = verbs.add_parser("diff", help="run generated operations on a simulator and on a kernel, and compare")
     verb.add_argument(
         "--kernel",
         default="6.1",
         metavar="KERNEL",
-        help="the simulator's: a series, a release or a profile's path (6.1)",
+        help="the kernel to simulate: a series, a release or a profile's path (6.1)",
     )
     verb.add_argument(
         "--against",
         default="",
         metavar="SPEC",
-        help="compare with the guest vm:KERNEL, or with the simulator sim:KERNEL (a guest of the simulator's release)",
+        help="compare with the guest vm:KERNEL or the simulator sim:KERNEL (a guest with the simulator's release)",
     )
-    verb.add_argument("--seconds", type=float, default=60.0, metavar="N", help="end after that time (60)")
-    verb.add_argument("--operations", type=int, default=0, metavar="N", help="end after that many operations")
+    verb.add_argument("--seconds", type=float, default=60.0, metavar="N", help="end after this many seconds (60)")
+    verb.add_argument("--operations", type=int, default=0, metavar="N", help="end after this many operations")
     verb.add_argument("--seed", type=int, default=0, metavar="S", help="the same seed gives the same operations (0)")
     verb.add_argument("--area", choices=list(AREAS), default="", help="only operations of one kind")
-    verb.add_argument("--tests", default="differences", metavar="DIR", help="write a test of each (differences)")
+    verb.add_argument(
+        "--tests", default="differences", metavar="DIR", help="where to write a test of each difference (differences)"
+    )
     verb.add_argument("--no-shrink", action="store_true", help="show differences as they were found")
     add_options(verb)
     verb.set_defaults(function=_diff)

@@ -1,4 +1,4 @@
-"""The first answers in which a simulator and a kernel differ, and what distinguishes one difference from another."""
+"""The first answers that differ between simulator and kernel, and what makes two differences distinct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of features that `kprobe-vm matrix` asks every kernel for: what is done, in which words."""
+"""The table of features that `kprobe-vm matrix` asks every kernel for: the operations, and their descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A difference written down as a test that is ready to run, on the simulator and on the kernel."""
+"""A difference written as a test that is ready to run, on the simulator and on the kernel."""
 
 from __future__ import annotations
 

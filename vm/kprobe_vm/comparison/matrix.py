@@ -1,4 +1,4 @@
-"""The table of features, asked of kernels and simulators: what each said, and where a simulator says something else."""
+"""The table of features, tried on kernels and simulators: the answers of each, and where a simulator differs."""
 
 from __future__ import annotations
 
@@ -132,17 +132,25 @@ def add_parser(verbs: Any) -> None:
     """Add the verb `matrix` to the command."""
     verb = verbs.add_parser("matrix", help="ask kernels and simulators which features they have, and write two pages")
     verb.add_argument(
-        *("--kernel", "-k"), action="append", default=[], metavar="SERIES", help=f"more than once; {', '.join(DEFAULT)}"
+        *("--kernel", "-k"),
+        action="append",
+        default=[],
+        metavar="SERIES",
+        help=f"a kernel to ask; may be repeated ({', '.join(DEFAULT)})",
     )
     verb.add_argument(
         "--simulator",
         action="append",
         default=[],
         metavar="SPEC",
-        help="sim:6.1; those of the kernels if neither is given",
+        help="a simulator to ask, such as sim:6.1 (those of the kernels, if neither is given)",
     )
     verb.add_argument(
-        "--out", type=Path, default=Path("docs"), metavar="DIR", help="for kernels.md and kernels.html (docs)"
+        "--out",
+        type=Path,
+        default=Path("docs"),
+        metavar="DIR",
+        help="where to write kernels.md and kernels.html (docs)",
     )
     verb.add_argument("--offline", action="store_true", help="leave out kernels that would have to be fetched")
     add_options(verb)

@@ -1,4 +1,4 @@
-"""What a matrix measured, as a Markdown page and as an HTML page that needs nothing else."""
+"""The results of a matrix, as a Markdown page and as a self-contained HTML page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a list of operations that shows a difference to the smallest one that still does; hypothesis searches."""
+"""From a list of operations that shows a difference to the smallest one that still does, searched by hypothesis."""
 
 from __future__ import annotations
 

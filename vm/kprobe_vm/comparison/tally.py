@@ -1,4 +1,4 @@
-"""What came of a part of a campaign, and of several parts together, in whichever order they came."""
+"""The results of one part of a campaign, and of several parts together, in any order."""
 
 from __future__ import annotations
 

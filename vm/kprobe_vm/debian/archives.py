@@ -1,4 +1,4 @@
-"""Where packages come from: Debian's archive through apt, or any archive through its index (`KPROBE_VM_INDEX`)."""
+"""The sources of packages: Debian's archive through apt, or any archive through its index (`KPROBE_VM_INDEX`)."""
 
 from __future__ import annotations
 

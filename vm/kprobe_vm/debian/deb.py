@@ -66,14 +66,14 @@ def _tar(deb: Path, file: IO[bytes], wanted: str) -> Iterator[tarfile.TarFile]:
         elif name == f"{wanted}.zst":
             plain = io.BytesIO(_zstd(part.read()))
         else:
-            raise PackageCorrupt(f"{deb} has a member {name}, of a compression that is not known")
+            raise PackageCorrupt(f"{deb} has a member {name}, with an unknown compression")
         yield stack.enter_context(tarfile.open(fileobj=plain, mode="r|"))
 
 
 def _part(deb: Path, file: IO[bytes], wanted: str) -> tuple[str, io.BytesIO]:
     """Return the member of the ar archive whose name begins so."""
     if file.read(len(MAGIC)) != MAGIC:
-        raise PackageCorrupt(f"{deb} is no Debian package")
+        raise PackageCorrupt(f"{deb} isn't a Debian package")
     while header := file.read(HEADER):
         if len(header) < HEADER or header[58:] != b"`\n":
             raise PackageCorrupt(f"{deb} is cut short or damaged")

@@ -1,4 +1,4 @@
-"""The lock: which package each series of kernels stands for, by name, version and hash.
+"""The lock: the package that each series of kernels stands for, by name, version and hash.
 
 So that `vm:6.1` is the same kernel today and tomorrow, here and elsewhere.  A lock comes with this package; the user's
 own (`kprobe-vm update` writes it) goes before it, and one that is named (`--lock`, `KPROBE_VM_LOCK`) before both.
@@ -50,7 +50,7 @@ class Lock:
                     table[key] = Locked(row["suite"], Package(*fields))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise NotReady(
-                f"{path or NAME} is no lock file: {error!r}; without it the kernels are those that came with kprobe-vm"
+                f"{path or NAME} isn't a lock file: {error!r}; without it, kprobe-vm's own lock counts"
             ) from error
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Binary packages, and what an archive of them can do, whichever way it is reached."""
+"""Binary packages, and the interface of an archive of them, however it is reached."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def verified(cache: Cache, package: Package, progress: Progress, download: Calla
             return path
         damaged = path.exists()
         if damaged:
-            progress(f"the cached {package.name} is damaged: fetching it anew")
+            progress(f"the cached {package.name} is damaged: fetching it again")
         try:
             data = download()
             if hashlib.sha256(data).hexdigest() != package.sha256:
@@ -108,7 +108,7 @@ def verified(cache: Cache, package: Package, progress: Progress, download: Calla
                 )
         except FetchFailed as error:
             if damaged:
-                raise CacheCorrupt(f"the cached {path} was damaged, and could not be had anew: {error}") from error
+                raise CacheCorrupt(f"the cached {path} was damaged, and could not be fetched again: {error}") from error
             raise
         cache.replace(path, data)
     return path

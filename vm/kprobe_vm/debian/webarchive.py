@@ -1,4 +1,4 @@
-"""Debian packages without apt: an archive's index by its URL, verified here.
+"""Debian packages without apt: an archive's index, fetched by URL and verified here.
 
 The index's signature (gpgv) covers the very bytes that are then read; they name the hash of the list of packages, and
 that names the hash of each package.

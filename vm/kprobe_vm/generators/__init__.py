@@ -1,4 +1,4 @@
-"""Operations at random, each module about one part of the tracefs: good ones, and near misses of them.
+"""Random operations, each module about one part of the tracefs: valid ones, and near misses.
 
 Uses `sides` (operations and symbols).  Start with `cases`, which makes cases of what the others give.
 """

@@ -1,4 +1,4 @@
-"""Buffers at random: marks and calls, and all the ways to look at them, as a whole and piece by piece."""
+"""Random buffers: marks and calls, and all the ways to look at them, as a whole and piece by piece."""
 
 from __future__ import annotations
 

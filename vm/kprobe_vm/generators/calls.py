@@ -1,4 +1,4 @@
-"""Real calls at random: system calls of the task that reach functions whose arguments nobody knows beforehand."""
+"""Random real calls: system calls of the task that reach functions whose arguments nobody knows beforehand."""
 
 from __future__ import annotations
 

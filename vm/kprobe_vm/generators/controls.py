@@ -1,4 +1,4 @@
-"""Control files at random: values good and bad, options, clocks, marks, sizes."""
+"""Random control files: valid and invalid values, options, clocks, marks, sizes."""
 
 from __future__ import annotations
 

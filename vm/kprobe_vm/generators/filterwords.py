@@ -1,4 +1,4 @@
-"""Event filters at random: from the filter language, and near misses of it."""
+"""Random event filters: from the filter language, and near misses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probe definitions at random: from the grammar of kprobe_events, and near misses of it."""
+"""Random probe definitions: from the grammar of kprobe_events, and near misses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histograms at random: hist triggers good and broken, the calls that count in them, and what they then show."""
+"""Random histograms: valid and broken hist triggers, the calls that count in them, and what they then show."""
 
 from __future__ import annotations
 

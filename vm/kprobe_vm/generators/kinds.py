@@ -1,4 +1,4 @@
-"""Dynamic events of all kinds at random: event probes, fprobes, tracepoint probes, uprobes and synthetic events."""
+"""Random dynamic events of all kinds: event probes, fprobes, tracepoint probes, uprobes and synthetic events."""
 
 from __future__ import annotations
 

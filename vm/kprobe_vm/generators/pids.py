@@ -1,4 +1,4 @@
-"""Pid filters at random: which tasks are traced, forks followed, names changed."""
+"""Random pid filters: which tasks are traced, forks followed, names changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces at random: fetch arguments of all kinds on a function that the workload calls, with memory that is known."""
+"""Random traces: fetch arguments of all kinds on a function that the workload calls, with memory that is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Triggers at random, and the calls that fire them."""
+"""Random triggers, and the calls that fire them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words that random definitions are made of: each list begins with good ones and goes on with near misses."""
+"""The words of random definitions: each list begins with valid ones and goes on with near misses."""
 
 # Functions that nothing calls while a guest waits: an event there can be enabled and stays silent.
 QUIET = ("ksys_fadvise64_64", "ksys_readahead", "__x64_sys_swapon", "__x64_sys_acct", "__x64_sys_fadvise64")

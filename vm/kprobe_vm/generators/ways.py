@@ -1,4 +1,4 @@
-"""What some kernels do that cases have to go around."""
+"""Oddities of some kernels that cases have to avoid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entry point behind `vm:...` specs: a guest's tracefs whose `close` ends the guest."""
+"""The entry point behind `vm:...` specs: a guest's tracefs whose `close` shuts the guest down."""
 
 from __future__ import annotations
 
@@ -130,7 +130,9 @@ def check(argument: str) -> None:
         if not os.path.exists(os.path.expanduser(kernel)):
             raise ValueError(f"{kernel}: No such file or directory")
     elif not series_of(kernel):
-        raise ValueError(f"{kernel!r} is no kernel series (as 6.1), no release and no path (which has a /)")
+        raise ValueError(
+            f"{kernel!r} is neither a kernel series (such as 6.1) nor a release nor a path (which has a /)"
+        )
 
 
 def open_vm(argument: str, *, progress: Progress | None = None) -> VmTracefs:

@@ -1,4 +1,4 @@
-"""Machines of one kind, one after another: while one is used the next one waits, cloned and stopped."""
+"""Machines of one kind, one after another: while one is in use the next one waits, cloned and stopped."""
 
 from __future__ import annotations
 

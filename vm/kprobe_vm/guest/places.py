@@ -1,4 +1,4 @@
-"""How many guests run at once on this machine, whoever's they are.
+"""How many guests run at once on this machine, whoever owns them.
 
 A place is an abstract socket address: all users and all test runners of the machine (of its network name space) see the
 same ones, no file is left behind, and the kernel frees a place when its process dies.

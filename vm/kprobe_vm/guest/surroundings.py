@@ -1,4 +1,4 @@
-"""What tests leave in a guest by other ways than its tracefs: programs, files that are open, switches of tracing."""
+"""Leftovers of tests in a guest outside its tracefs: programs, open files, switches of tracing."""
 
 from __future__ import annotations
 

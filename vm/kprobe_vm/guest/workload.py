@@ -1,4 +1,4 @@
-"""A task in the guest that makes the system calls a test says, and nothing else: workload.c, and how to talk to it."""
+"""A task in the guest that makes only the system calls that a test asks for: workload.c, and how to talk to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether KVM is of use here.  A /dev/kvm that opens may still run no kernel: only a boot shows it."""
+"""Whether KVM can be used here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time as the guest was given it: deadlines count that, so that a busy host is not called a dead guest.
+"""Time as the guest was given it: deadlines count it, so that a busy host isn't mistaken for a dead guest.
 
 The kernel counts for each thread how long it could have run and had no processor (the second number of
 /proc/PID/task/TID/schedstat, Documentation/scheduler/sched-stats.rst), and for each processor what a hypervisor took of

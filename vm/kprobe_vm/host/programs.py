@@ -1,4 +1,4 @@
-"""The host's programs that machines need: which package has each, and what to say if it isn't there."""
+"""The host's programs that machines need: the package of each, and the message if one is missing."""
 
 from __future__ import annotations
 

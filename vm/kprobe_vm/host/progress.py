@@ -1,4 +1,4 @@
-"""What is being done, said on standard error: a line that changes on a terminal, plain lines elsewhere.
+"""Progress messages on standard error: a line that changes on a terminal, plain lines elsewhere.
 
 Whoever asks for something gives a function that takes a line (`Progress`).  What can tell more, such as the bytes of a
 download, does so with `measured`, whatever that function is.  It is our own and no library's: two forms of one line are

@@ -1,4 +1,4 @@
-"""Directories for a moment; what a killed process has left of them is removed by the next."""
+"""Temporary directories; those that a killed process left behind are removed by the next one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seals: what a cached file was when it was written, kept beside it, so that a damaged one is found before its use.
+"""Seals: the hash, size and times of a cached file, kept beside it, so that damage is found before the file is used.
 
 A seal holds each file's hash, size and times.  As long as size and times are those, nobody has written to the file
 since (the kernel sets the time of the last change, ctime, whatever a program says); else the hash decides.

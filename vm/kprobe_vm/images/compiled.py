@@ -1,4 +1,4 @@
-"""Our C programs for the guest, compiled here, static, and kept in the cache."""
+"""Our C programs for the guest, compiled here, linked statically, and kept in the cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kernels there are, which of them a spec means, and where each is had from.
+"""The available kernels, which of them a spec means, and where each is fetched from.
 
 A kernel is asked for by series ("6.1": the one that the lock names), by release ("6.1.0-54-cloud-amd64", also without
 the flavour), or by a path to a bzImage or vmlinux.  Debian's other flavours are asked for by their names, for a series
@@ -87,10 +87,12 @@ class Kernels:
         if "/" in spec:
             return self._from_file(Path(spec).expanduser(), modules)
         if modules is not None:
-            raise NoSuchKernel(f"{spec} is no path (which has a /): modules are for a kernel that comes as a file")
+            raise NoSuchKernel(f"{spec} isn't a path (which has a /): modules are for a kernel that comes as a file")
         series = series_of(spec)
         if not series:
-            raise NoSuchKernel(f"{spec!r} is no kernel series (as 6.1), no release and no path (which has a /)")
+            raise NoSuchKernel(
+                f"{spec!r} is neither a kernel series (such as 6.1) nor a release nor a path (which has a /)"
+            )
         if spec in (series, lock_name(spec)):
             locked = self.locks.kernel(spec)
             if locked is None:
@@ -189,7 +191,7 @@ class Kernels:
         except FetchFailed as error:
             if damaged:
                 raise CacheCorrupt(
-                    f"the cached kernel {name} was damaged, and could not be had anew: {error}"
+                    f"the cached kernel {name} was damaged, and could not be fetched again: {error}"
                 ) from error
             raise
 
@@ -204,7 +206,7 @@ class Kernels:
         for row in offers:
             if row.package.sha256 == locked.package.sha256:
                 return self.archives.suite(row.suite).fetch(row.package)
-        what = f"Debian has {locked.package.name} {locked.package.version} no more"
+        what = f"Debian no longer has {locked.package.name} {locked.package.version}"
         if not offers:
             raise KernelGone(f"{what}, and no other kernel {series}")
         near = nearest(offers, locked.package.version, lambda package: package.version).package

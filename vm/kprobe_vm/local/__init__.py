@@ -1,4 +1,4 @@
-"""The machine that one sits at, recorded like a guest: looked at first, put back afterwards.
+"""This machine, recorded like a guest: surveyed first, restored afterwards.
 
 Uses `recording` and all below it, but neither QEMU nor what the extra `[vm]` brings.  Start with `session`.
 """

@@ -1,4 +1,4 @@
-"""Files that are put back as they were: what is written through here is undone, on every way out."""
+"""Files that are restored: everything written through this module is undone, however the recording ends."""
 
 from __future__ import annotations
 

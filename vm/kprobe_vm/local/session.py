@@ -1,4 +1,4 @@
-"""`kprobe-sim record-local`: one recording of this machine's kernel, with all that it changes put back."""
+"""`kprobe-sim record-local`: one recording of this machine's kernel, with all its changes undone."""
 
 from __future__ import annotations
 

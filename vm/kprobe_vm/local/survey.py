@@ -1,4 +1,4 @@
-"""What a look at this machine says before it is recorded: what is missing, who traces, what the recording will do."""
+"""A survey of this machine before it is recorded: what is missing, who is tracing, what the recording will do."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def plan(found: Survey, tree: Tree) -> Mapping[str, list[str]]:
         "It reads": [
             "all of the tracefs, /proc/kallsyms, the kernel's code in /proc/kcore, BTF, the names of kernel threads",
         ],
-        "It writes, and takes back": [
+        "It writes, and undoes": [
             f"/{TRACING}/kprobe_events: probes `recorded`, `chain`, `other`, which a process of its own hits",
             f"/{TRACING}/instances/recorded, options (latency-format, sym-offset, stacktrace), triggers, marks",
             "for some 90 questions: an instance zz_questions with its options, and probes of the group zz",

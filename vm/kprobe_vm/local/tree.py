@@ -1,4 +1,4 @@
-"""This machine's files, as the recorder asks a guest for its own."""
+"""This machine's files, in the form in which the recorder asks a guest for its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One boot of one guest: QEMU with its console, control and agent connections, and the watch over them all.
+"""One boot of one guest: QEMU with its console, control and agent connections, all of them watched.
 
 Whatever ends the guest, everybody who waits for it gets an error that says what it was; nobody waits longer than a
 deadline.

@@ -1,4 +1,4 @@
-"""QEMU's own control: the QMP connection, on a thread of its own with qemu.qmp's event loop."""
+"""QEMU's own control: the QMP connection, on a separate thread with qemu.qmp's event loop."""
 
 from __future__ import annotations
 

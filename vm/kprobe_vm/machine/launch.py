@@ -1,4 +1,4 @@
-"""How a machine comes up: cloned from a template, booted and made into one, or just booted; on KVM or emulated."""
+"""The start of a machine: cloned from a template, booted and made into one, or just booted; on KVM or emulated."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class Launch:
             if channel.failure is not None:
                 raise channel.failure.again() from error
             saved.failed()
-            self._work_around(TemplateStale(f"QEMU saves no template: {error}"), "doing without")
+            self._work_around(TemplateStale(f"QEMU can't save a template: {error}"), "doing without")
         with contextlib.suppress(ControlLost):  # then the watch says what it is
             control.execute("cont")
         channel.call(Op.SET_CLOCK, *clock_parts(time.time()), deadline=self._deadlines.operation)

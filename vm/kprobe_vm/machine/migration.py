@@ -1,4 +1,4 @@
-"""Taking the state of a running guest: its devices', and its memory's unless that is a file of ours."""
+"""Saving the state of a running guest: its devices', and its memory's unless that is a file of ours."""
 
 from __future__ import annotations
 

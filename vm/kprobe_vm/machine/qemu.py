@@ -1,4 +1,4 @@
-"""The QEMU process: its command line, its start, and that it never outlives us."""
+"""The QEMU process: its command line and its start, and the guarantee that it never outlives us."""
 
 from __future__ import annotations
 

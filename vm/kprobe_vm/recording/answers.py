@@ -1,4 +1,4 @@
-"""The questions that settle how a kernel differs from others, asked of a guest; which they are the simulator knows."""
+"""The questions that settle how a kernel differs from others, put to a guest; the simulator supplies the questions."""
 
 from __future__ import annotations
 

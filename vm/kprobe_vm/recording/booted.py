@@ -1,4 +1,4 @@
-"""`kprobe-vm record`: boot a kernel in QEMU and record it, on the machine that `vm:` specs run on."""
+"""`kprobe-vm record`: boots a kernel in QEMU and records it, on the same machine that `vm:` specs run on."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def record_kernel(
     _check_capstone()
     text = config.read_text("utf-8", "replace") if config else None
     if text is not None and "\nCONFIG_" not in f"\n{text}":
-        raise NotReady(f"{config} is no kernel configuration: it has no line CONFIG_NAME=VALUE")
+        raise NotReady(f"{config} isn't a kernel configuration: it has no line CONFIG_NAME=VALUE")
     into.mkdir(parents=True, exist_ok=True)
     with Machine(kernel, modules=modules, progress=progress) as machine:
         return record(Booted(machine), into, config=text, progress=progress)

@@ -1,4 +1,4 @@
-"""Read the kernel's BTF (/sys/kernel/btf/vmlinux): prototypes of functions, fields of structures.
+"""Reads the kernel's BTF (/sys/kernel/btf/vmlinux): prototypes of functions, fields of structures.
 
 The format is that of Documentation/bpf/btf.rst of the kernel.
 """

@@ -1,4 +1,4 @@
-"""What call chains a kernel build has: those of the workload's system calls, and the tracer's own frames.
+"""The call chains of a kernel build: those of the workload's system calls, and the tracer's own frames.
 
 They are return addresses, different in each build, that a stack trace shows.  All are asked of the guest: by stack
 traces after probes, and by the trigger `stacktrace`, where the tracer's own functions aren't skipped.

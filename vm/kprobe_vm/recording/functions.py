@@ -1,4 +1,4 @@
-"""Which functions of a kernel do what the workload asks for: their names have changed."""
+"""The kernel functions that do what the workload asks for, whose names have changed over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the recorder needs of a kernel: its files, a shell, and a task that does what it is asked.
+"""The recorder's view of a kernel: its files, a shell, and a task that does what it is asked.
 
 A guest in QEMU is one (booted.py), and so is the machine that one sits at (local.py).
 """

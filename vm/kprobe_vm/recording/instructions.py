@@ -1,4 +1,4 @@
-"""Where instructions start in a kernel's text, and which of them take no kprobe.
+"""The starts of instructions in a kernel's text, and which of them can't have a kprobe.
 
 The bytes are those of the running kernel (read from /proc/kcore), after it has patched its alternatives, paravirt
 calls, retpolines and returns: those are what the kernel itself decodes when a probe is placed.  Only `kprobe-vm record`

@@ -1,4 +1,4 @@
-"""Write sections of a profile's binary files: sequences of numbers and texts in compressed chunks.
+"""Writes sections of a profile's binary files: sequences of numbers and texts in compressed chunks.
 
 The form is described in kprobe_sim/builds/packed.py, which reads it.
 """

@@ -1,4 +1,4 @@
-"""Where a kernel has what some questions are about: instructions that take no probe, symbols of modules."""
+"""The places in a kernel that some questions are about: instructions that can't be probed, symbols of modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write the files of a profile, from the answers of a booted guest.
+"""Writes the files of a profile, from the answers of a booted guest.
 
 profile.json     what every simulated kernel needs at its start: small
 symbols.bin      see symboltable.py                prototypes.bin   see btf.py

@@ -1,4 +1,4 @@
-"""What a recorder asks a freshly booted guest: every answer by name, as bytes.
+"""The questions that a recorder asks a freshly booted guest: every answer by name, as bytes.
 
 The order matters: the pristine tree is read before anything is written, and what can't be undone (the buffer that
 expands when an event is first enabled) comes last.  Nothing here depends on the kernel's version: what a kernel

@@ -1,4 +1,4 @@
-"""Ask a kernel, and write down what a simulated one must know of it.
+"""Asks a kernel for all that a simulated one must know about it, and writes that down.
 
 Recording needs no knowledge of the kernel's version.  The code bytes come from the running kernel, so they are as its
 alternatives were patched for the machine that it runs on.

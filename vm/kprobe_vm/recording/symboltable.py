@@ -1,4 +1,4 @@
-"""Write the symbol table of a profile: what /proc/kallsyms, ftrace and the code bytes say, to be searched in place.
+"""Writes the symbol table of a profile: the contents of /proc/kallsyms, ftrace and the code bytes, searchable in place.
 
 The file: 8 bytes `kprobsym`, u32 number of sections, u32 zero; per section an 8-byte name, u32 start, u32 length; the
 sections, each at a multiple of 8.  Everything is little endian.  An address is a u32 offset of 0xffffffff80000000;

@@ -1,4 +1,4 @@
-"""Two texts of one scenario without what differs by nature, so that all else can be held to be the same to the byte.
+"""Two texts of one scenario without what differs by nature, so that everything else can be compared byte by byte.
 
 docs/scenarios.md lists what that is.
 """

@@ -1,4 +1,4 @@
-"""Guests on which scenarios are played, one after the other."""
+"""Guests on which scenarios are played one after another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who does the shards of a verb: its options, and the scheduler that they mean."""
+"""The choice of a verb's scheduler: its options, and the scheduler that they select."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def add_options(verb: argparse.ArgumentParser) -> None:
     """Add `--jobs` and `--scheduler` to a verb."""
     group = verb.add_mutually_exclusive_group()
     group.add_argument(
-        *("--jobs", "-j"), type=_count, default=1, metavar="N", help="so many processes of this machine (1)"
+        *("--jobs", "-j"), type=_count, default=1, metavar="N", help="run this many processes on this machine (1)"
     )
     group.add_argument(
         "--scheduler",
         type=_address,
         default=None,
         metavar="dask://HOST:PORT",
-        help="the workers of this dask.distributed scheduler instead (extra [scale])",
+        help="use the workers of this dask.distributed scheduler instead (extra [scale])",
     )
 
 
@@ -43,7 +43,7 @@ def chosen(options: argparse.Namespace, check: Callable[[], str]) -> Scheduler:
 
 def _count(text: str) -> int:
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes")
+        raise argparse.ArgumentTypeError(f"{text!r} isn't a number of processes")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""Which edition of kprobe-sim is installed here: workers of another would do other operations, or answer otherwise."""
+"""The edition of kprobe-sim installed here: workers with another would run other operations, or answer differently."""
 
 from __future__ import annotations
 

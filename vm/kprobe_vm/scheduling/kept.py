@@ -1,4 +1,4 @@
-"""What a worker keeps from shard to shard: guests, which take seconds to start."""
+"""The things that a worker keeps from shard to shard: guests, which take seconds to start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs on a worker of dask for one piece of work: its shards, and what is kept from one to the next."""
+"""The part that runs on a worker of dask for one piece of work: its shards, and what is kept between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shard of some work: a small value that any worker can do, and what came of it."""
+"""A shard of some work: a small value that any worker can process, and its result."""
 
 from __future__ import annotations
 

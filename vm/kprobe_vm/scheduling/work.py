@@ -1,4 +1,4 @@
-"""The shards of some work, handed to a scheduler's workers: a failed one again, a few times, whoever does it."""
+"""The shards of some work, handed to a scheduler's workers: a failed one is retried a few times, on any worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker's process of `processes` does: shards as they come, until there is nobody to tell of them."""
+"""The loop of a worker process of `processes`: shards as they arrive, until nobody waits for results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One thing that is done to a tracefs, on a simulator and on a kernel alike, and what came of it."""
+"""One operation on a tracefs, on a simulator and on a kernel alike, and its result."""
 
 from __future__ import annotations
 

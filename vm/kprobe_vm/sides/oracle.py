@@ -1,4 +1,4 @@
-"""What a probe of ours saw of a real call: registers, stack and memory, to be given to a simulator.
+"""The registers, stack and memory that a probe of ours saw in a real call, to be given to a simulator.
 
 The oracle's events are defined and enabled on both sides alike, so that everything that shows them is the same; only
 the kernel's are read.  `zz_o/in` is defined last, so that it runs first, before another probe has replaced a return

@@ -1,4 +1,4 @@
-"""A guest fit for comparing: it hashes pointers, doesn't jump where it could break, and waits for nobody long."""
+"""A guest prepared for comparison: it hashes pointers, doesn't jump where it could break, and doesn't wait long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The side that a simulator is held to: a guest with the very build, or another simulator."""
+"""The side that a simulator is compared with: a guest with the same build, or another simulator."""
 
 from __future__ import annotations
 

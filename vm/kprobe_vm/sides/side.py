@@ -1,4 +1,4 @@
-"""One side of a comparison: a tracefs that is put back between cases, and answers freed of what differs by nature."""
+"""One side of a comparison: a tracefs restored between cases, and answers without what differs by nature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The symbols of a kernel under comparison, so that generated operations name what is there."""
+"""The symbols of a kernel under comparison, so that generated operations name symbols that exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The truth that the raw pages give, held to the account of what the tasks did."""
+"""The truth from the raw pages, checked against the account of what the tasks did."""
 
 from __future__ import annotations
 

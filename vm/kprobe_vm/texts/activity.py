@@ -1,4 +1,4 @@
-"""What the tasks of a recording do, and the probes that see it: fixed, so what its text says is known beforehand."""
+"""The actions of a recording's tasks, and the probes that see them: fixed, so the text is known in advance."""
 
 from __future__ import annotations
 

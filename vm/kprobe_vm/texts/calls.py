@@ -1,4 +1,4 @@
-"""What the text says of raw records of system calls, which the kernel prints in a way of its own."""
+"""The text of raw records of system calls, which the kernel prints in a format of their own."""
 
 from __future__ import annotations
 

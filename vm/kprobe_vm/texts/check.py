@@ -1,4 +1,4 @@
-"""What changed in the text of a kernel against a corpus: texts that are new or gone, and lines that look otherwise."""
+"""Changes in a kernel's text since a corpus was made: texts that are new or gone, and lines that look different."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel's text shows of a record under trace options: who, when, where, places in code.
+"""The columns of a record in a kernel's text under trace options: who, when, where, places in code.
 
 The rules are the kernel's (Documentation/trace/ftrace.rst, "output format"), held to the recordings in fixtures/text.
 """

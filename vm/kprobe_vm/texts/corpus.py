@@ -1,4 +1,4 @@
-"""Texts of a guest as a corpus keeps them: entries are made, written and found by what the tracer's package offers."""
+"""Texts of a guest as a corpus keeps them: made, written and found with what the tracer's package offers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tracer function_graph shows of raw records: calls by their entries and exits, and events as comments.
+"""Raw records as the tracer function_graph shows them: calls by their entries and exits, and events as comments.
 
 The rules are the kernel's (kernel/trace/trace_functions_graph.c of 6.1), held to the texts of guests.
 """

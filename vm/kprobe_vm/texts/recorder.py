@@ -1,4 +1,4 @@
-"""A guest whose ring buffer is filled and read, as text and as raw pages."""
+"""A guest whose ring buffer is filled and then read, as text and as raw pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Boots a guest, lets it do what is known, and gives its text under all options and clocks, with the truth of each."""
+"""Boots a guest, has it do known things, and gives its text under all options and clocks, with the truth of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From raw records to what their text says: the truth of an entry."""
+"""From raw records to the contents of their text: the truth of an entry."""
 
 from __future__ import annotations
 
