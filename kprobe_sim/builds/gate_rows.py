@@ -232,6 +232,12 @@ ROWS: tuple[Gate, ...] = (
         "guests 5.10 to 7.3: 'a=@0xffffffffffe00000:x64'; __get_kernel_nofault() of 5.10 stores what its fixup made"
         " zero, later ones what the register held: `current`, or the count of disabled page faults",
     ),
+    Gate(
+        "read_faults",
+        ((_START, ""), ((4, 19, 0), "4.19"), ((4, 20, 0), ""), ((5, 10, 0), "5.10"), ((5, 14, 0), "")),
+        "guests of 4.19.108 and 5.10.262: kprobe_profile after 'a=@0x20000000:u64' and 60 more; commit ec6aba3d2be1."
+        " Others before 5.14 count them, too, but weren't asked how many",
+    ),
     Gate("pid_errno", ((_START, errno.EINVAL), ((5, 16, 0), errno.EPERM)), "campaign 5.10, 6.1: trace_pid_write()"),
     _since("pid_blanks_taken", (5, 15, 0), "campaign on 5.10 and 6.1: trace_pid_write()"),
     Gate("marks_seek", ((_START, True), ((5, 15, 0), False)), "campaign on 5.10 and 6.1: lseek(trace_marker)"),

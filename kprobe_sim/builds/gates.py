@@ -186,6 +186,7 @@ class Gates(NamedTuple):
     mark_room: bool  # a mark has room for "<faulted>", and a raw one counts its id twice
     failed_element_keeps_room: bool  # a string of an array that can't be read keeps the room it could have had
     failed_kernel_read: str  # a number at a kernel address that can't be read is "zero", "one" or the "task"'s address
+    read_faults: str  # how faults of a probe's reads count as its misses, a name of `BY_RULE`; "": not at all
     pid_errno: int  # of pids that are too big for set_event_pid
     pid_blanks_taken: bool  # blanks after the last pid that set_event_pid takes count as written
     marks_seek: bool  # trace_marker has a position

@@ -16,6 +16,7 @@ from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.fetch.argument import FetchArg, Store
 from kprobe_sim.fetch.event_field import compile_field
 from kprobe_sim.fetch.expression import Deref, From, Source
+from kprobe_sim.fetch.faults import CountedMemory, Faults, plain
 from kprobe_sim.fetch.strings import Text, compile_plain_string, compile_string, place_texts
 from kprobe_sim.machine.state import State, fetch
 from kprobe_sim.machine.symbol_text import Covering
@@ -43,7 +44,7 @@ def _stack_word(index: int, stack_size: int) -> Value:
         address = pointer + 8 * index
         if (address ^ pointer) // stack_size:  # not of this stack (regs_within_kernel_stack)
             return 0
-        return int.from_bytes(state.memory.read(address, 8) or b"", "little")
+        return int.from_bytes(plain(state.memory).read(address, 8) or b"", "little")
 
     return value
 
@@ -200,7 +201,7 @@ def _array(argument: FetchArg, gates: Gates, stack_size: int) -> Callable[[State
         start = value(state)
         if start is None:
             return untouched
-        content = state.memory.read((start + offset) & ULONG_MAX, size * length)
+        content = plain(state.memory).read((start + offset) & ULONG_MAX, size * length)
         if content is not None and argument.bits is None:
             return content
         items = []
@@ -261,6 +262,22 @@ def compile_arguments(
             return exact()(state, head)
 
     return evaluate
+
+
+def compile_counted(evaluate: Evaluate, exactly: Evaluate, rule: Faults, count: Callable[[int], None]) -> Evaluate:
+    """Return what evaluates as `evaluate` and `exactly` do, and tells how many page faults there were."""
+
+    def counted(state: State, head: tuple[int, ...]) -> bytes:
+        memory = CountedMemory(state.memory, rule)
+        seen = state._replace(memory=memory)
+        record = evaluate(seen, head)
+        if memory.faults:
+            memory.faults = 0  # some were tried twice, others left out
+            record = exactly(seen, head)
+        count(memory.faults)
+        return record
+
+    return counted
 
 
 def compile_exactly(

@@ -9,10 +9,12 @@ followed shows the one after it.  What was measured and then isn't written keeps
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from kprobe_sim.builds.gates import Gates
 from kprobe_sim.fetch.argument import FetchArg, Store
 from kprobe_sim.fetch.expression import From, Source
+from kprobe_sim.fetch.faults import CountedMemory, plain
 from kprobe_sim.machine.state import TASK_SIZE, State, fetch
 from kprobe_sim.machine.symbol_text import Covering, symbol_text
 from kprobe_sim.named_tuple import NamedTuple
@@ -118,6 +120,26 @@ def _measured(state: State, most: int) -> int:
     return most if state.mapped is None else 0
 
 
+def _unread(state: State, address: int, item: Item) -> Item:
+    """Return the item of a string that can't be read; storing it is a read, too, whose faults may be counted."""
+    memory = state.memory
+    return item._replace(write=memory.storing(address, item.write)) if isinstance(memory, CountedMemory) else item
+
+
+def _again(state: State, read: Callable[[], object]) -> None:
+    """Read what couldn't be read once more, where faults are counted: the kernel does to measure, and to store."""
+    if isinstance(state.memory, CountedMemory):
+        read()
+
+
+def _followed(state: State, value: Callable[[State], int | None]) -> int | None:
+    """Return the value that a string is fetched by; None if it can't be read."""
+    number = value(state)
+    if number is None:
+        _again(state, lambda: value(state))
+    return number
+
+
 def _read(state: State, address: int, user: bool, empty_is_fault: bool) -> Item:
     """Measure the string at an address.
 
@@ -128,7 +150,7 @@ def _read(state: State, address: int, user: bool, empty_is_fault: bool) -> Item:
     user = address < TASK_SIZE
     content = state.memory.string(address, MAX_STRING)
     if content is None:
-        return _KERNEL_FAULT if address >= _CANONICAL else _FAULT
+        return _unread(state, address, _KERNEL_FAULT if address >= _CANONICAL else _FAULT)
     if len(content) >= MAX_STRING:
         return _long(state, address, _measured(state, MAX_STRING + user), user=user)
     if not content and user and empty_is_fault:
@@ -147,9 +169,10 @@ def _read_early(state: State, address: int, is_fault: bool) -> Item:
             return _long(state, address, _measured(state, MAX_STRING), user=False)
         return _plain(content + b"\0")
     readable = bytearray()
-    while byte := state.memory.read(address + len(readable), 1):
+    while byte := plain(state.memory).read(address + len(readable), 1):
         readable += byte
-    return Item(len(readable) + 1, _fault_in_kernel) if is_fault else _plain(bytes(readable) + b"\0")
+    item = Item(len(readable) + 1, _fault_in_kernel) if is_fault else _plain(bytes(readable) + b"\0")
+    return _unread(state, address, item)
 
 
 def _early_comm(state: State) -> Text:
@@ -173,7 +196,7 @@ def _compile_early(argument: FetchArg, value: Callable[[State], int | None], gat
     )
 
     def single(state: State) -> Text:
-        number = value(state) or 0
+        number = _followed(state, value) or 0
         if not number and is_followed:
             return Text((_FAULT,), 1)
         return Text((_read_early(state, (number + offset) & ULONG_MAX, is_fault),), 1)
@@ -242,13 +265,13 @@ def compile_string(
     if argument.store is Store.SYMBOL_NAME:
 
         def symbol_name(state: State) -> Text:
-            number = value(state)
+            number = _followed(state, value)
             return unfollowed if number is None else Text((_symbol(symbol_text(symbols, number)),), 1)
 
         return symbol_name
 
     def single(state: State) -> Text:
-        number = value(state)
+        number = _followed(state, value)
         if number is None:
             return unfollowed
         return Text((_read(state, (number + offset) & ULONG_MAX, user, empty_is_fault),), 1)
@@ -288,12 +311,13 @@ def _compile_array(
     offset, user_pointers, _ = derefs[-1]
 
     def array(state: State) -> Text:
-        start = value(state)
+        start = _followed(state, value)
         items: list[Item] = []
         for index in range(count if start is not None else 0):
             address = ((start or 0) + offset + 8 * index) & ULONG_MAX
             pointer = fetch(state.memory, address, 8, user=user_pointers)
             if pointer is None:
+                _again(state, partial(fetch, state.memory, address, 8, user=user_pointers))
                 break
             items.append(_read(state, int.from_bytes(pointer, "little"), user, empty_is_fault))
         return Text(items, count, len(items) < count, keeps_room)

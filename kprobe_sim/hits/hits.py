@@ -48,6 +48,7 @@ class Hits:
         machine, tracing = instances.top.machine, instances.top.tracing
         self._machine = machine
         self._instances = instances
+        self._kprobes = probes.kprobes
         self._tracing: tuple[Instance, ...] = ()  # instances whose tracer is `function`
         self._functions = FunctionCalls(instances, recorder)
         self._graph: GraphCalls | None = None  # what the tracer `function_graph` follows
@@ -291,6 +292,7 @@ class Hits:
         """Let a call hit a probe; in place of a state the site, if all that is looked at are the call's arguments."""
         probe = one.probe
         probe.hits += 1
+        probe.faults = 0
         recorder, task, cpu = self._recorder, call.task, call.cpu
         record = b""
         for file in one.files:
@@ -306,11 +308,19 @@ class Hits:
                     record = probe.evaluate(state, head)
                 else:
                     record = self._record(one, call, state, comm, chain, head)
+            if probe.faults:
+                self._miss(one)
             if file.triggers or file.soft_disabled:
                 self._trigger(one, file, call, comm, record, ip, context, chain, at, func)
             elif recorder.record(file, task, record, cpu, comm, at):
                 after = at if at is None else at + call.unwinding
                 recorder.stacks(file.instance, task, record, cpu, self._stack(one, ip, chain, func), after)
+
+    def _miss(self, one: Armed) -> None:
+        """Count the faults of a hit for an instance, each of which evaluates the arguments, as misses of the place."""
+        others = () if one.is_return else self._kprobes.at(one.address)
+        for probe in others or (one.probe,):
+            probe.misses += one.probe.faults
 
     def _record(
         self, one: Armed, call: Call, site: Site, comm: bytes, chain: tuple[int, ...], head: tuple[int, ...]

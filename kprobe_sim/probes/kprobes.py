@@ -12,7 +12,8 @@ from typing import ClassVar
 from kprobe_sim.events.dyn_event import DynEvent
 from kprobe_sim.events.event import Find
 from kprobe_sim.fetch.direct import compile_direct
-from kprobe_sim.fetch.evaluate import compile_arguments
+from kprobe_sim.fetch.evaluate import compile_arguments, compile_counted, compile_exactly
+from kprobe_sim.fetch.faults import BY_RULE
 from kprobe_sim.parsing.kstrto import ULONG_MAX
 from kprobe_sim.parsing.refusal import Printed, refuse
 from kprobe_sim.probes.command import Creation, read_creation
@@ -56,6 +57,10 @@ class Kprobe(Probe):
     def profile(self) -> str:
         """Return the probe's row of kprobe_profile, without newline."""
         return f"  {self.event.name:<44} {self.hits:15d} {self.misses:15d}"
+
+    def note_faults(self, faults: int) -> None:
+        """Keep how many page faults fetching the arguments had."""
+        self.faults = faults
 
     @property
     def site(self) -> tuple[str | None, int]:
@@ -119,9 +124,11 @@ class Kprobes(ProbeKind[Kprobe]):
             next(iter(others)).is_aggregated = probe.is_aggregated = True  # where there are more they are all
         others[probe] = None
         stack_size = dyn_events.machine.profile.thread_size
-        probe.evaluate = compile_arguments(
-            found.arguments, probe.event.start, dyn_events.symbols, dyn_events.gates, stack_size
-        )
+        compiled = (found.arguments, probe.event.start, dyn_events.symbols, dyn_events.gates, stack_size)
+        probe.evaluate = compile_arguments(*compiled)
+        rule = BY_RULE.get(dyn_events.gates.read_faults)
+        if rule is not None and any(argument.expression.derefs for argument in found.arguments):
+            probe.evaluate = compile_counted(probe.evaluate, compile_exactly(*compiled), rule, probe.note_faults)
         probe.direct = None if is_return else compile_direct(found.arguments, probe.event.start, dyn_events.gates)
         if is_return and not probe.maxactive and not dyn_events.gates.early:
             probe.maxactive = (

@@ -29,10 +29,10 @@ class Probe:
     `letters` is what its line begins with, `place_text` what it shows as its place.  `evaluate` gives a record, which
     begins with the numbers that it is given: type, flags, preemption depth, pid and the probe's addresses.  `direct`
     makes the same of a call's arguments alone, None where they don't suffice.  `made` is greater in a younger probe:
-    the version of the list of dynamic events that it came with.
+    the version of the list of dynamic events that it came with.  `faults`: those of the last hit.
     """
 
-    __slots__ = ("arguments", "direct", "evaluate", "event", "hits", "kind", "made", "misses", "place_text")
+    __slots__ = ("arguments", "direct", "evaluate", "event", "faults", "hits", "kind", "made", "misses", "place_text")
 
     def __init__(self, kind: Operations, event: ProbeEvent, place_text: str, arguments: Sequence[FetchArg]) -> None:
         self.kind = kind
@@ -43,6 +43,7 @@ class Probe:
         self.direct: Direct | None = None
         self.hits = 0
         self.misses = 0
+        self.faults = 0
         self.made = 0
 
     @property

@@ -200,6 +200,7 @@ UNASKED: tuple[Unasked, ...] = (
         Unasked(row, "only kernels differ in it that are too old to be asked")
         for row in ("first_language", "first_names")
     ),
+    Unasked("read_faults", "kprobe_profile counts what all tasks hit, so that the misses of one hit can't be told"),
     *(
         Unasked(row, "function_graph at the top level would empty the trace")
         for row in ("graph_is_user", "graph_exit_deep")

@@ -97,7 +97,7 @@ def test_a_field_that_no_event_has_is_told_before_anything_is_traced(
     assert tracefs.read("kprobe_events") == b""
 
 
-def test_json_has_the_values_as_the_format_types_them(tracefs: Any, workload: Any, capfd: Any) -> None:
+def test_json_has_the_values_as_the_format_types_them(tracefs: Any, workload: Any, capfd: Any, release: str) -> None:
     definition = "p:h ksys_fadvise64_64 a=%di:s32 b=%si:x64 s=+0(%dx):string none=+0(%cx):string w=+0(%dx):u8[2]"
     data = b'a "b=1\n\xff\0'
 
@@ -112,7 +112,8 @@ def test_json_has_the_values_as_the_format_types_them(tracefs: Any, workload: An
     assert event["fields"] == {"a": -2, "b": 255, "s": 'a "b=1\n\udcff', "none": None, "w": [97, 32]}
     assert (event["type"], event["name"], event["pid"], event["complete"]) == ("event", "h", workload.pid, True)
     assert "guessed" not in event
-    assert (ended["state"], ended["events"], ended["lost"], ended["missed"]) == ("ended", 1, 0, 0)
+    faults = 1 if release.startswith("5.10.") else 0  # of `none`: test_misses.py
+    assert (ended["state"], ended["events"], ended["lost"], ended["missed"]) == ("ended", 1, 0, faults)
 
 
 def test_a_refusal_is_an_object(tracefs: Any, capfd: Any) -> None:

@@ -1,0 +1,84 @@
+"""Page faults of fetch arguments, which kernels up to 5.13 count as misses of the probe that reads.
+
+Until 5.14 the fault handler of kprobes took every fault in a probe's handler for a missed hit.  How many come of one
+read is how the kernel copies, and tries again: what guests of 4.19.108 and 5.10.262 showed in kprobe_profile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from kprobe_sim.machine.state import TASK_SIZE, AddressSpace
+from kprobe_sim.named_tuple import NamedTuple
+
+T = TypeVar("T")
+_KERNEL_START = 0xFFFF_8000_0000_0000  # below it, from TASK_SIZE on, is no address
+_VSYSCALL = range(0xFFFF_FFFF_FF60_0000, 0xFFFF_FFFF_FF60_1000)  # nobody tries to read it
+_CANONICAL_END = 1 << 47
+
+
+class Faults(NamedTuple):
+    """How many faults a read has that fails, at a user's address and at one of the kernel.
+
+    `number` is for each number or pointer, `measured` for a string that is measured, `stored` for one that is then
+    stored: where there is room left, or, if `always`, in any case.  `end` is the first address that isn't a user's.
+    """
+
+    number: tuple[int, int]
+    measured: tuple[int, int]
+    stored: tuple[int, int]
+    always: bool
+    end: int
+
+
+BY_RULE: Mapping[str, Faults] = {
+    "4.19": Faults((2, 2), (1, 1), (1, 1), True, _CANONICAL_END),
+    "5.10": Faults((2, 1), (1, 1), (2, 1), False, TASK_SIZE),
+}
+
+
+class CountedMemory:
+    """Memory that counts the faults of reading it in `faults`; `plain` is the same without."""
+
+    __slots__ = ("_rule", "faults", "plain")
+
+    def __init__(self, memory: AddressSpace, rule: Faults) -> None:
+        self.plain = memory
+        self.faults = 0
+        self._rule = rule
+
+    def read(self, address: int, size: int) -> bytes | None:
+        """Return `size` bytes, or None if any of them can't be read."""
+        content = self.plain.read(address, size)
+        if content is None:
+            self._add(self._rule.number, address)
+        return content
+
+    def string(self, address: int, limit: int) -> bytes | None:
+        """Return the bytes before the first NUL, at most `limit`; None if one that can't be read comes before."""
+        content = self.plain.string(address, limit)
+        if content is None:
+            self._add(self._rule.measured, address)
+        return content
+
+    def storing(self, address: int, write: Callable[[int], T]) -> Callable[[int], T]:
+        """Return what stores a string that can't be read into so much room, which counts, too."""
+
+        def counted(room: int) -> T:
+            if room or self._rule.always:
+                self._add(self._rule.stored, address)
+            return write(room)
+
+        return counted
+
+    def _add(self, counts: tuple[int, int], address: int) -> None:
+        if address < self._rule.end:
+            self.faults += counts[0]
+        elif address >= _KERNEL_START and address not in _VSYSCALL:
+            self.faults += counts[1]
+
+
+def plain(memory: AddressSpace) -> AddressSpace:
+    """Return memory whose faults aren't counted: of the stack, which is there, or of what no single fetch reads."""
+    return memory.plain if isinstance(memory, CountedMemory) else memory
