@@ -170,7 +170,7 @@ def test_a_guest_that_dies_is_not_a_test_that_fails(run: Run) -> None:
     assert process.returncode == kind.exit_status
     assert re.search(rf"::test_dies\S* GUEST FAILED \({kind.__name__}\)", out), out
     assert "1 failed, 1 passed" in out, out
-    assert re.search(rf"which says nothing of the tests =+\n{kind.__name__}: test_a.py::test_dies", out), out
+    assert re.search(rf"which says nothing about the tests =+\n{kind.__name__}: test_a.py::test_dies", out), out
     assert "the guest's kernel " in out  # the error with the console's end
     assert len({pid for _, pid, _ in run.notes()}) == 2  # the next test has another
 
