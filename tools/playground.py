@@ -22,7 +22,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from playground_prototypes import without_members
+
 from kprobe_sim.builds import profile
+from kprobe_sim.builds.gates import gates_of
 from kprobe_sim.builds.portable.collection import stored
 from kprobe_sim.kernel.kernels import kernels
 
@@ -174,13 +177,15 @@ def described(site: Path, directory: Path) -> dict[str, object]:
     """Write a profile into the site as one file; return what the page needs to know of it."""
     one = profile.Profile(directory)
     files = sorted(path for path in directory.iterdir() if path.is_file())
-    data = b"".join([path.read_bytes() for path in files])
+    parts = {path.name: path.read_bytes() for path in files}
+    if not gates_of(one).btf:
+        parts["prototypes.bin"] = without_members(directory / "prototypes.bin")
     flavour = profile.flavour(one.release)
     return {
         "release": one.release,
         "name": one.series + ("" if flavour == "cloud-amd64" else f" {flavour.removesuffix('-amd64')}"),
-        "parts": [[path.name, path.stat().st_size] for path in files],
-        **packed(site, f"profiles/{one.release}", data),
+        "parts": [[name, len(data)] for name, data in parts.items()],
+        **packed(site, f"profiles/{one.release}", b"".join(parts.values())),
     }
 
 

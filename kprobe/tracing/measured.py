@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Measured:
-    """What a trace is besides to programs that want figures of it."""
+    """The methods of a trace that read it to its end and return figures of it."""
 
     _is_open: bool
     notices: list[str]
