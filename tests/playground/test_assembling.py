@@ -9,11 +9,15 @@ from types import ModuleType
 
 import pytest
 
+from kprobe_sim.builds.profile import load
+from kprobe_sim.builds.prototypes import PrototypeTable
+
 TOOL = Path(__file__).parents[2] / "tools" / "playground.py"
 
 
 @pytest.fixture
-def tool(loaded: Callable[[Path], ModuleType]) -> ModuleType:
+def tool(loaded: Callable[[Path], ModuleType], monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(TOOL.parent)  # as when it is run
     return loaded(TOOL)
 
 
@@ -44,3 +48,18 @@ def test_a_file_is_named_for_what_is_in_it(tool: ModuleType, tmp_path: Path) -> 
     assert one["file"].startswith("profiles/6.1.0-54.")
     assert one["bytes"] == (tmp_path / one["file"]).stat().st_size < 60
     assert gzip.decompress((tmp_path / one["file"]).read_bytes()) == b"one" * 999
+
+
+def test_prototypes_without_members(tool: ModuleType, tmp_path: Path) -> None:
+    """Of 5.10, whose probes take no parameters by name: the same functions, and no structs to look into."""
+    kept = load("5.10").path / "prototypes.bin"
+    pruned = tmp_path / "prototypes.bin"
+    pruned.write_bytes(tool.without_members(kept))
+    assert pruned.stat().st_size < kept.stat().st_size // 2
+    symbols = load("5.10").recorded_symbols
+    before, after = PrototypeTable(kept, symbols), PrototypeTable(pruned, symbols)
+    for name in ("vfs_read", "do_sys_openat2", "tcp_v4_connect", "kfree", "no_such_function"):
+        assert before.find(name) == after.find(name)
+    assert before.find("vfs_read") is not None
+    assert before.follow("vfs_read", 0, "f_path.dentry") is not None
+    assert after.follow("vfs_read", 0, "f_path.dentry") is None
