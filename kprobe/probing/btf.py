@@ -128,22 +128,18 @@ class Btf:
 
     def _type(self, number: int) -> CType:
         text = self._spelled(number, DEPTH)
-        for _ in range(DEPTH):
-            if not number:
-                return CType(text, "void", 0, False)
-            kind, _, other = self._entry(number)
-            if kind in QUALIFIER or kind in (TYPEDEF, TYPE_TAG):
-                number = other
-                continue
-            if kind == INT:
-                encoding = self._data[self._at[number] + TYPE.size + 3] & 0xF
-                is_char = encoding & CHAR or (other == 1 and "char" in self._name(number))
-                name = "char" if is_char else "bool" if encoding & BOOL else "int"
-                return CType(text, name, other, bool(encoding & SIGNED))
-            size = 8 if kind == PTR else self._array(number) if kind == ARRAY else other
-            signed = kind in (ENUM, ENUM64) and bool(TYPE.unpack_from(self._data, self._at[number])[1] >> 31)
-            return CType(text, KIND.get(kind, "struct"), size, signed)
-        raise ValueError("damaged BTF: types that lead to each other")
+        number = self._bare(number)
+        if not number:
+            return CType(text, "void", 0, False)
+        kind, _, other = self._entry(number)
+        if kind == INT:
+            encoding = self._data[self._at[number] + TYPE.size + 3] & 0xF
+            is_char = encoding & CHAR or (other == 1 and "char" in self._name(number))
+            name = "char" if is_char else "bool" if encoding & BOOL else "int"
+            return CType(text, name, other, bool(encoding & SIGNED))
+        size = 8 if kind == PTR else self._array(number) if kind == ARRAY else other
+        signed = kind in (ENUM, ENUM64) and bool(TYPE.unpack_from(self._data, self._at[number])[1] >> 31)
+        return CType(text, KIND.get(kind, "struct"), size, signed)
 
     def _array(self, number: int) -> int:
         element, _, count = TYPE.unpack_from(self._data, self._at[number] + TYPE.size)

@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from kprobe_sim.builds.gates import Gates
-from kprobe_sim.builds.page import PAGE_SIZE
 from kprobe_sim.fetch.argument import FetchArg, Store
 from kprobe_sim.fetch.event_field import compile_field
 from kprobe_sim.fetch.expression import Deref, From, Source
 from kprobe_sim.fetch.faults import CountedMemory, Faults, plain
 from kprobe_sim.fetch.strings import Text, compile_plain_string, compile_string, place_texts
-from kprobe_sim.machine.state import State, fetch
+from kprobe_sim.machine.state import State, fetch, is_kernels
 from kprobe_sim.machine.symbol_text import Covering
 from kprobe_sim.parsing.kstrto import ULONG_MAX
 from kprobe_sim.records.scratch_page import Hole, SparseBytes
@@ -26,8 +25,6 @@ from kprobe_sim.records.scratch_page import Hole, SparseBytes
 Value = Callable[[State], int | None]
 # A state and what the record begins with (type, flags, preemption depth, pid, addresses) -> the record.
 Evaluate = Callable[[State, tuple[int, ...]], bytes]
-_KERNEL_START = 0xFFFF_8000_0000_0000  # the first address that kernel memory can have
-_VSYSCALL = 0xFFFF_FFFF_FF60_0000  # a page at a kernel address that is the user's: nobody tries to read it
 ARGUMENT_REGISTERS = ("di", "si", "dx", "cx", "r8", "r9")
 _COMMON_SIZE = 8  # bytes of the fields that all events have
 _LOCATION = 4  # bytes of a string's location
@@ -142,7 +139,7 @@ def _failed(argument: FetchArg, gates: Gates) -> Callable[[State, int], int | No
         return lambda state, address: None
 
     def number(state: State, address: int) -> int | None:
-        if address < _KERNEL_START or address & -PAGE_SIZE == _VSYSCALL:
+        if not is_kernels(address):
             return None
         return state.current.task if stored == "task" else int(stored == "one")
 

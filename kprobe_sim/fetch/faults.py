@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from kprobe_sim.machine.state import TASK_SIZE, AddressSpace
+from kprobe_sim.machine.state import TASK_SIZE, AddressSpace, is_kernels
 from kprobe_sim.named_tuple import NamedTuple
 
 T = TypeVar("T")
-_KERNEL_START = 0xFFFF_8000_0000_0000  # below it, from TASK_SIZE on, is no address
-_VSYSCALL = range(0xFFFF_FFFF_FF60_0000, 0xFFFF_FFFF_FF60_1000)  # nobody tries to read it
 _CANONICAL_END = 1 << 47
 
 
@@ -75,7 +73,7 @@ class CountedMemory:
     def _add(self, counts: tuple[int, int], address: int) -> None:
         if address < self._rule.end:
             self.faults += counts[0]
-        elif address >= _KERNEL_START and address not in _VSYSCALL:
+        elif is_kernels(address):
             self.faults += counts[1]
 
 

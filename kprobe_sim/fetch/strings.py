@@ -15,7 +15,7 @@ from kprobe_sim.builds.gates import Gates
 from kprobe_sim.fetch.argument import FetchArg, Store
 from kprobe_sim.fetch.expression import From, Source
 from kprobe_sim.fetch.faults import CountedMemory, plain
-from kprobe_sim.machine.state import TASK_SIZE, State, fetch
+from kprobe_sim.machine.state import KERNEL_START, TASK_SIZE, State, fetch
 from kprobe_sim.machine.symbol_text import Covering, symbol_text
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing.kstrto import ULONG_MAX
@@ -23,7 +23,6 @@ from kprobe_sim.records.scratch_page import Hole
 
 MAX_STRING = 4096  # what is measured at most, the NUL included
 _WORD = 8
-_CANONICAL = 0xFFFF_8000_0000_0000  # the kernel's reader tries no address between a task's and this
 
 
 class ByWords(bytes):
@@ -150,7 +149,7 @@ def _read(state: State, address: int, user: bool, empty_is_fault: bool) -> Item:
     user = address < TASK_SIZE
     content = state.memory.string(address, MAX_STRING)
     if content is None:
-        return _unread(state, address, _KERNEL_FAULT if address >= _CANONICAL else _FAULT)
+        return _unread(state, address, _KERNEL_FAULT if address >= KERNEL_START else _FAULT)
     if len(content) >= MAX_STRING:
         return _long(state, address, _measured(state, MAX_STRING + user), user=user)
     if not content and user and empty_is_fault:

@@ -8,6 +8,8 @@ from typing import Protocol
 from kprobe_sim.named_tuple import NamedTuple
 
 TASK_SIZE = 0x7FFF_FFFF_F000  # the first address that user space can't have
+KERNEL_START = 0xFFFF_8000_0000_0000  # the first that kernel memory can have: between them the reader tries none
+_VSYSCALL = range(0xFFFF_FFFF_FF60_0000, 0xFFFF_FFFF_FF60_1000)  # a page up there that is the user's, not tried either
 
 
 class AddressSpace(Protocol):
@@ -27,6 +29,11 @@ def fetch(memory: AddressSpace, address: int, size: int, *, user: bool) -> bytes
     if user and address + size > TASK_SIZE:
         return None
     return memory.read(address, size)
+
+
+def is_kernels(address: int) -> bool:
+    """Return whether the kernel's reader tries to read an address as the kernel's."""
+    return address >= KERNEL_START and address not in _VSYSCALL
 
 
 class Unmapped:
