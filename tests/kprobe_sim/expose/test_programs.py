@@ -39,16 +39,21 @@ def said(place: Any, line: str, kernel: str = "6.1") -> str:
 
 @pytest.mark.parametrize("kernel", ["6.1", "6.12"])
 def test_trace_cmd_records_probes_and_static_events(place: Any, kernel: str) -> None:
-    # a command that ends before the reader of the buffer has begun ends trace-cmd without a trace.dat
-    command = "sh -c 'until [ -e trace.dat.cpu0 ]; do :; done; exec cat /etc/hostname'"
-    line = f"PROBE; trace-cmd record -e kprobes ONLY -e sched:sched_process_exec {command} > /dev/null 2>&1; "
+    # a command that ends before trace-cmd has begun to read the buffer is not recorded: this one goes on until a page
+    # of events has been read, as no more than a page is waited for
+    command = "sh -c 'until cat /etc/hostname && [ -s trace.dat.cpu0 ]; do :; done'"
+    knobs = "cd /sys/kernel/tracing; echo 0 > buffer_percent; echo 4096 > saved_cmdlines_size; cd - > /dev/null; "
+    line = f"PROBE; {knobs}trace-cmd record -e kprobes ONLY -e sched:sched_process_exec {command} > /dev/null 2>&1; "
     text = said(place, line + "trace-cmd report | tail -n +2", kernel)
     lines = [" ".join(one.replace("[000] TIME: ", "").split()) for one in text.splitlines() if "TIME" in one]
-    assert [re.sub(r"\(\w+\)", "()", one) for one in lines] == [
-        "cat-PID sched_process_exec: filename=/bin/sh pid=PID old_pid=PID",
+    lines = [re.sub(r"\(\w+\)", "()", one) for one in lines]
+    assert lines[:3] == [
+        "sh-PID sched_process_exec: filename=/bin/sh pid=PID old_pid=PID",
         "cat-PID sched_process_exec: filename=/bin/cat pid=PID old_pid=PID",
         'cat-PID myopen: () path="/etc/hostname"',
     ]
+    assert len(lines) > 20
+    assert lines[3:] == lines[1:3] * ((len(lines) - 3) // 2)
 
 
 def test_trace_cmd_report_says_what_the_trace_says(place: Any) -> None:
