@@ -7,9 +7,10 @@ import io
 import os
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from kprobe_sim.replays.interrupts import Interrupts
 from kprobe_sim.replays.listing import CUT, Listing
 from kprobe_sim.replays.machine import ListingTracefs
 from kprobe_sim.replays.shell import Command, Shell
@@ -101,9 +102,11 @@ def play(
     KeyboardInterrupt when SIGINT came, also where `kprobe` ended its trace by that.
     """
     screen = Screen(listing, write)
-    interrupts = listing.run[-1].startswith("./kprobe")
+    is_kprobe = listing.run[-1].startswith("./kprobe")
+    sent = 0
 
     def end() -> None:
+        nonlocal sent
         if listing.ends == "^C":
             screen.write(_INTERRUPT)
             if listing.expected.endswith("^C\n"):  # the document leaves out what the program says then
@@ -111,27 +114,30 @@ def play(
                 screen.is_over = True
         elif listing.ends == "cut":
             screen.is_over = True
-        if listing.ends and interrupts:
+        if listing.ends and is_kprobe:
+            sent += 1
             os.kill(os.getpid(), signal.SIGINT)
 
     tracefs = ListingTracefs(listing, end, is_fast=is_fast)
     shell = Shell(tracefs, screen.write, _kprobe, listing.made)
     out, err = _text(screen), _text(_Words(screen))
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        _run_all(listing, tracefs, shell, typed)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), Interrupts() as interrupts:
+        for line in _lines(listing, tracefs, typed):
+            shell.run(line)
+            if interrupts.count > sent:  # by somebody else, whom `kprobe` has obeyed
+                raise KeyboardInterrupt
     return screen.unseen
 
 
-def _run_all(listing: Listing, tracefs: ListingTracefs, shell: Shell, typed: Callable[[str], None]) -> None:
+def _lines(listing: Listing, tracefs: ListingTracefs, typed: Callable[[str], None]) -> Iterator[str]:
+    """Yield the lines to run; the activity goes on after that of which the listing says so."""
     is_typed = listing.run == listing.commands
     for line in () if is_typed else listing.commands:
         typed(line)
     for number, line in enumerate(listing.run, 1):
         if is_typed:
             typed(line)
-        shell.run(line)
-        if tracefs.is_interrupted:
-            raise KeyboardInterrupt
+        yield line
         if number == listing.plays:
             while tracefs.go_on():
                 pass

@@ -5,6 +5,8 @@ The texts are those that the documents print (kprobe_sim/seeds); where a page lo
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -142,6 +144,15 @@ def test_ctrl_c_ends_it_at_once() -> None:
     child.expect_exact("^C\r\nEnding tracing...\r\n")
     assert ended(child) == 130
     assert child.before == ""
+
+
+def test_sigint_that_kprobe_takes_between_two_calls_ends_it() -> None:
+    def write(data: bytes) -> None:
+        if b"6593278.858754" in data:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        play(find("perf-tools", "1"), write)
 
 
 def test_ctrl_c_while_no_kprobe_runs() -> None:

@@ -1,0 +1,40 @@
+"""How often SIGINT came, whoever handles it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+
+
+class Interrupts:
+    """Counts, within `with`, each SIGINT that a handler of Python's took: `kprobe` handles it, and says nothing of it.
+
+    Only the main thread can count; for others `count` stays 0.
+    """
+
+    def __init__(self) -> None:
+        self._is_main = threading.current_thread() is threading.main_thread()
+        self._count = 0
+
+    def __enter__(self) -> Interrupts:
+        if self._is_main:
+            self._source, sink = os.pipe()
+            os.set_blocking(self._source, False)
+            os.set_blocking(sink, False)
+            self._before = signal.set_wakeup_fd(sink, warn_on_full_buffer=False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_main:
+            os.close(signal.set_wakeup_fd(self._before))
+            os.close(self._source)
+
+    @property
+    def count(self) -> int:
+        """How many came so far."""
+        if self._is_main:
+            with contextlib.suppress(BlockingIOError):  # none since it was asked last
+                self._count += os.read(self._source, 1 << 16).count(signal.SIGINT)
+        return self._count
