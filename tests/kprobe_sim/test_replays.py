@@ -129,9 +129,9 @@ def test_in_a_terminal_lines_come_at_the_pace_of_their_times() -> None:
         child.expect_exact(f"[001] d... {stamp}: myopen: ")
         came.append(time.monotonic())
     apart = [round(after - before, 1) for before, after in pairwise(came)]
-    assert 0.9 < apart[0] < 1.9  # 1.019812 s; a busy machine may be late
-    assert 0.9 < apart[2] < 1.9
-    assert apart[1] + apart[3] < 0.9
+    assert 0.9 < apart[0] < 4  # 1.019812 s; a busy machine may be late
+    assert 0.9 < apart[2] < 4
+    assert apart[1] + apart[3] < apart[0] + apart[2]
     child.expect_exact("^C\r\nEnding tracing...\r\n")
     assert ended(child) == 0
 
