@@ -93,11 +93,21 @@ REPORT_FRAME: Final = (b"\t=> ", b" => ", b"=> ")
 # how wide the name of an event is there, with its colon and two blanks
 REPORT_NAME: Final = 22
 
-# What `perf script` prints: %16s or the bare comm, pid or pid/tid, CPU, time, [period] and GROUP:NAME.
+# Events of the processor and of the kernel's own counters, as perf names them: they have modifiers and no group.
+_SAMPLED = (
+    rb"(?:cpu|bus|ref|idle|stalled)-cycles(?:-\w+)?|cycles|instructions|branch(?:es|-\w+)|cache-\w+|(?:L1|LLC|[di]TLB|node)-[\w-]+"
+    rb"|(?:cpu|task)-clock|(?:page-|minor-|major-|alignment-|emulation-)?faults|context-switches|cs|(?:cpu-)?migrations"
+    rb"|cgroup-switches|bpf-output|dummy|slots|topdown-[\w-]+|r[0-9a-f]{2,16}"
+)
+# What `perf script` prints: %16s or the bare comm, pid or pid/tid, CPU, time, [period], GROUP:NAME or NAME:MODIFIERS.
 PERF: Final = re.compile(
     rb" {0,64}+([^\n]{1,16}?) {1,64}+(\d{1,10})(?:/(\d{1,10}))? {1,64}+\[(\d{3,9})\] (?:([^\s\d]\S{1,7}) )? *+"
-    rb"(\d{1,20})\.(\d{6}(?:\d{3})?): ++(?:\d{1,20} ++)?(?:([\w-]++):(?=\w))?" + _PADDED
+    rb"(\d{1,20})\.(\d{6}(?:\d{3})?): ++(?:(\d{1,20}+) ++)?"
+    rb"(?:(?!(?:" + _SAMPLED + rb"):[ukhpPGHSDIWeb]{1,13}: ++(?!\())([\w-]++):(?=\w))?"
+    rb"((?:(?:" + _SAMPLED + rb"):[ukhpPGHSDIWeb]{1,13}|[^\s:]++): ++(?:\([^()\n]*+\))?+)?+([^\n]*+)\n"
 )
+# of a sample without its call chain: where it was taken
+SAMPLE: Final = re.compile(rb" *+(?:([0-9a-f]{1,16}) ([^\n]*?))?\r?")
 PERF_FRAME: Final = re.compile(rb"\t *+([0-9a-f]{1,16}) ([^\n]*+)\n")
 
 # Columns that lost their width, as in mail and on pages.

@@ -8,9 +8,9 @@ from kprobe.text.arguments import Arguments, decode
 from kprobe.text.context import Columns, Contexts, decimal, is_graph, keep
 from kprobe.text.defined import Definition, Descriptions, Formats
 from kprobe.text.graph import call
-from kprobe.text.layout import BARE, FRAME, GRAPH_END, MARK, PERF, REPORT, REPORT_LATENCY, STACKS
+from kprobe.text.layout import BARE, FRAME, GRAPH_END, MARK, PERF, REPORT, REPORT_LATENCY, SAMPLE, STACKS
 from kprobe.text.nameless import NAMELESS, nameless
-from kprobe.text.place import find_place, frame, reported_frame
+from kprobe.text.place import find_place, frame, reported_frame, scripted_frame, taken_place
 from kprobe.text.records import (
     NONE,
     Bare,
@@ -31,7 +31,7 @@ from kprobe.text.records import (
 from kprobe.text.syscall import CALL, SystemCall, called, described, opens
 from kprobe.text.tokens import Reading, Readings
 
-_NAME = re.compile(rb"([^\s:]++)(?: <[0-9a-f]++>)?: ++(?:\(([^()\n]*)\))?")
+_NAME = re.compile(rb"([^\s:]++(?::\w+)?)(?: <[0-9a-f]++>)?: ++(?:\(([^()\n]*)\))?")
 _MARK = re.compile(MARK)
 _FUNCTION = re.compile(rb"(\S++(?: \[[^\]\s]+\])?(?: <[0-9a-f]+>)?) <-(\S++(?: \[[^\]\s]+\])?(?: <[0-9a-f]+>)?)")
 # pages swallow the words in angle brackets
@@ -222,9 +222,9 @@ class Lines:
         if site.arguments is not None and not fields.keys() >= set(site.arguments.names):
             complete = False  # such as after a newline in a string, which stands there without quotes
         # option fields prints the place as two fields more
-        address, caller = _place(fields, "__probe_ip"), None
+        address, caller = taken_place(fields, "__probe_ip"), None
         if address is None:
-            address, caller = _place(fields, "__probe_func"), _place(fields, "__probe_ret_ip")
+            address, caller = taken_place(fields, "__probe_func"), taken_place(fields, "__probe_ret_ip")
         site = site._replace(address=address, caller=caller)
         return self._event(line, site, fields, raw, complete, frozenset(fields))
 
@@ -234,6 +234,9 @@ class Lines:
             return self._called(line, system, raw)
         if is_graph(line):
             return None
+        if line.re is PERF and line[9] is None and (sample := SAMPLE.fullmatch(shown)) is not None:
+            address = None if sample[1] is None else scripted_frame(decode(sample[1]), decode(sample[2]))
+            return self._event(line, site._replace(address=address), {}, raw, True, NONE)
         if line.re is BARE:
             return BareMarker(self._said(shown), raw) if site.mark else None
         if NAMELESS.match(text) is not None:
@@ -328,7 +331,12 @@ class Lines:
         if is_graph(line):
             return Bare(name, address, caller, fields, raw, complete, guessed, *self._contexts.graph(line))
         task, pid, tgid, cpu, flags, stamp, clock = self._contexts.read(line)
-        group = decode(line[8] or b"") if line.re is PERF else ""
+        group = ""
+        if line.re is PERF:
+            group = decode(line[9] or b"")
+            if line[8] is not None:
+                complete = complete and "period" not in fields  # an argument of that name
+                fields = {"period": int(line[8]), **fields}
         instance = decode((line[1] or b"").lstrip(b" ")) if line.re is REPORT else ""
         return Event(
             task, pid, cpu, flags, stamp, name, address, caller, fields, tgid, clock, raw, complete, guessed, group,
@@ -384,13 +392,3 @@ class Lines:
     def _frame(self, text: bytes) -> CodeAddress:
         # of a program's place without a file there is a blank more
         return keep(self._frames, text, frame(decode(text[len(FRAME) :].strip(b" \r"))))
-
-
-def _place(fields: dict[str, Value], name: str) -> CodeAddress | None:
-    """Take a place out of the fields: a number, or from 7.2 on a symbol before it; what is none stays there."""
-    value = fields.get(name)
-    shown = hex(value) if isinstance(value, int) else str(value or "").partition(" (")[0]
-    found = find_place(shown)
-    if found is not None:
-        del fields[name]
-    return found

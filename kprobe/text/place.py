@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from kprobe.text.records import CodeAddress
+from kprobe.text.records import CodeAddress, Value
 
 # seq_print_ip_sym() and %pS: symbol+0xOFFSET/0xSIZE [module] <address>, each part but the first optional.
 _PLACE = re.compile(r"((?:\[unknown/kretprobe'd\])?+[^\s()<>\[\]]*+)(?: \[([^\s\[\]]++)\])?+(?: <([0-9a-f]++)>)?+")
@@ -79,3 +79,13 @@ def _at(shown: str, address: int, text: str) -> CodeAddress:
     found = _WITH_OFFSET.fullmatch(shown)
     symbol, offset = (shown, None) if found is None else (found[1], int(found[2], 16))
     return CodeAddress(symbol, offset, None, "", address, text)
+
+
+def taken_place(fields: dict[str, Value], name: str) -> CodeAddress | None:
+    """Take a place out of the fields: a number, or from 7.2 on a symbol before it; what is none stays there."""
+    value = fields.get(name)
+    shown = hex(value) if isinstance(value, int) else str(value or "").partition(" (")[0]
+    found = find_place(shown)
+    if found is not None:
+        del fields[name]
+    return found

@@ -86,7 +86,7 @@ def test_a_script() -> None:
     assert [frame.text for frame in stack.frames] == ["kfree_skbmem+0x9 <ffffffff81e3d7f9>", "[unknown] <7fdaf0257340>"]
     assert isinstance(second, Event)
     assert (second.task, second.pid, second.tgid) == ("my app", 24992, None)
-    assert (second.timestamp, second.fields) == (22_275_020_678_123, {"s": "/tmp/a b", "n": 3})
+    assert (second.timestamp, second.fields) == (22_275_020_678_123, {"period": 250_000, "s": "/tmp/a b", "n": 3})
     assert isinstance(none, StackTrace)
     assert none.frames == ()
 
@@ -112,6 +112,39 @@ def test_a_frame_of_a_script(shown: bytes, symbol: str, offset: int | None) -> N
     assert [(frame.symbol, frame.offset, frame.address) for frame in stack.frames] == [(symbol, offset, 0xDEADBEEF)]
 
 
+# perf 6.1 on a kernel 6.12: without call chains the place stands in the line
+SAMPLES = (
+    b"          python   619 [000] 13764.927431:     250000    cpu-clock:u:  "
+    b"    7fad3b794ed2 free_keys_object+0x92 (/usr/lib/l.so)\n"
+    b"python   616 [000] 13766.221279:     250000 cpu-clock:pppH: \n"
+    b"\tffffffff815e9e28 do_anonymous_page+0x298 ([kernel.kallsyms])\n\n"
+    b"              ls  2452 [001] 13707.978867:       4567     page-faults:  "
+    b"ffffffff821dc721 strnlen+0x21 ([kernel.kallsyms])\n"
+    b"              ls  2452 [001] 13707.978868:          1 faults:p: (ffffffff813485a0) n=3\n"
+)
+
+
+def test_samples_of_a_script() -> None:
+    first, second, stack, third, probe = parse(SAMPLES)
+    said = [(one.group, one.name, one.fields, one.complete) for one in (first, second, third, probe)]  # type: ignore[union-attr]
+    assert said == [
+        ("", "cpu-clock:u", {"period": 250_000}, True),
+        ("", "cpu-clock:pppH", {"period": 250_000}, True),
+        ("", "page-faults", {"period": 4567}, True),
+        ("faults", "p", {"period": 1, "n": 3}, True),
+    ]
+    places = [one.address and one.address.text for one in (first, second, third)]  # type: ignore[union-attr]
+    assert places == ["free_keys_object+0x92 <7fad3b794ed2>", None, "strnlen+0x21 <ffffffff821dc721>"]
+    assert isinstance(stack, StackTrace)
+    assert [frame.symbol for frame in stack.frames] == ["do_anonymous_page"]
+
+
+def test_an_argument_of_the_name_period() -> None:
+    (event,) = parse(b"cat  300 [001]    10.000023:          9 probe:x: (ffffffff81234567) period=3\n")
+    assert isinstance(event, Event)
+    assert (event.fields, event.complete) == ({"period": 3}, False)
+
+
 def test_a_frame_of_a_report() -> None:
     head = b"              sh-162   [001]     6.395490787: kernel_stack:         <stack trace >\n"
     frames = b"=> do_sys_openat2 (ffffffff813485a1)\n=> made_up+0x1f (ffffffffc0000010)\n=> odd (x)\n"
@@ -124,7 +157,7 @@ def test_a_frame_of_a_report() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", [REPORT, SCRIPT], ids=["report", "script"])
+@pytest.mark.parametrize("text", [REPORT, SCRIPT, SAMPLES], ids=["report", "script", "samples"])
 def test_pieces_of_any_size(text: bytes) -> None:
     whole = parse(text)
     assert b"".join(record.raw for record in whole) == text
