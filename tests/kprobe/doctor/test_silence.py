@@ -251,8 +251,8 @@ def test_what_is_misread_of_a_wrapper(machine: Any, arguments: str, is_misread: 
         ({"cpus": [1]}, "vfs_read was hit once (kprobe_profile), but never on CPU 1"),
         (
             {"cpus": [1, 2], "filter": "common_pid == 7"},
-            "vfs_read was hit once (kprobe_profile), but never on CPUs 1, 2 with what the filter 'common_pid == 7' lets "
-            "through",
+            "vfs_read was hit once (kprobe_profile), but never on CPUs 1, 2 with what the filter 'common_pid == 7' "
+            "lets through",
         ),
     ],
 )
