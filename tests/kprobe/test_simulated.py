@@ -320,6 +320,26 @@ def test_hints_for_filters(kernel: SimulatedKernel, text: str, hint: str) -> Non
     assert caught.value.hint == hint
 
 
+@pytest.mark.parametrize(
+    ("definition", "hint"),
+    [
+        (
+            "e:sched/sched_process_exec x=$nope",
+            "the variables of an event probe are the fields of sched/sched_process_exec: $filename $pid $old_pid",
+        ),
+        (
+            "p:sched/sched_switch vfs_read",
+            "events/sched/sched_switch is another event, which kprobe_events doesn't list: choose another name",
+        ),
+        ("p:vfs_read $nope", "the variables are $stack, $stackN, $retval, $comm, and on newer kernels $argN"),
+    ],
+)
+def test_hints_help_with_this_probe(definition: str, hint: str) -> None:
+    with pytest.raises(Refused) as caught, Tracer(SimulatedKernel("6.12").tracefs).trace(definition):
+        pass
+    assert caught.value.hint == hint
+
+
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("read", [list, Trace.read, Trace.read_records, Trace.read_buffer, Trace.stacks])
 def test_a_trace_that_has_ended_says_so(read: Callable[[Trace], object], raw: bool) -> None:
