@@ -72,13 +72,6 @@ def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
         raise
     except (KprobeError, OSError) as error:
         _report(error)
-        if request.json and not request.verb:
-            from contextlib import suppress
-
-            from .watching.lines import error_line
-
-            with suppress(OSError), _output() as output:  # it may be standard output that is full
-                output.write(error_line(error), lambda: bool(signals.received))
         return _status(error)
 
 
@@ -122,6 +115,7 @@ def _output() -> Output:
 def _run_into(request: CommandLine, tracefs: Tracefs | None, signals: Signals) -> int:
     """Run it with its output: a file is opened before anything else is."""
     from .command.output import FileOutput
+    from .errors import KprobeError
 
     try:
         opened = FileOutput(request.into) if request.into else _output()
@@ -129,7 +123,13 @@ def _run_into(request: CommandLine, tracefs: Tracefs | None, signals: Signals) -
         _report(error)
         return USAGE_ERROR
     with opened as output:
-        return _run(request, output, tracefs, signals)
+        try:
+            return _run(request, output, tracefs, signals)
+        except BrokenPipeError:
+            raise
+        except (KprobeError, OSError) as error:
+            _tell(error, request, output, signals)
+            raise
 
 
 def _run(request: CommandLine, output: Output, tracefs: Tracefs | None, signals: Signals) -> int:
@@ -162,6 +162,7 @@ def _run(request: CommandLine, output: Output, tracefs: Tracefs | None, signals:
         from .command.output import say
 
         say(f"ERROR: {spec}: {error}")
+        _tell(error, request, output, signals)
         return int(getattr(error, "exit_status", NO_TRACEFS))
 
 
@@ -228,6 +229,18 @@ def _report(error: BaseException) -> None:
 
     if isinstance(error, NotPermitted | TracefsMissing):
         say("kprobe doctor looks for the reason")
+
+
+def _tell(error: BaseException, request: CommandLine, output: Output, signals: Signals) -> None:
+    """Tell a reader of a trace's JSON why it ended: after its other lines, or on stdout if they haven't begun."""
+    if not request.json or request.verb:
+        return
+    from contextlib import suppress
+
+    from .watching.lines import error_line
+
+    with suppress(OSError), output if output.is_begun else _output() as into:  # it may be what is full
+        into.write(error_line(error), lambda: bool(signals.received))
 
 
 def _words(error: OSError) -> str:

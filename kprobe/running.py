@@ -38,8 +38,9 @@ def trace(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLi
         probes = both_ends(probes)
     tracer = Tracer(tracefs)
     if request.view:
-        for probe in probes:
-            output.write(tracer.format(probe), lambda: bool(signals.received))
+        text = b"".join(map(tracer.format, probes))
+        output.begin()
+        output.write(text, lambda: bool(signals.received))
         return OK
     running = tracer.trace(
         *probes,
@@ -128,7 +129,7 @@ def _stream(trace: Trace, output: Output, shown: View) -> bool:
 def _look(trace: Trace, silent: float) -> float:
     """Look into a silence of so many seconds, and return how many there are to go on with: -1, once it is explained."""
     terms = trace.terms
-    if silent >= SILENCE / 2 and (terms.filter or terms.pid is not None or terms.tid is not None):
+    if silent >= SILENCE / 2 and (terms.filter or terms.picks):
         trace.count_hits()
     if silent < SILENCE:
         return silent

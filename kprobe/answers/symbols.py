@@ -50,7 +50,8 @@ def suggest(symbol: str, names: Iterable[str] | None) -> list[str]:
         return list(known)
     names = frozenset(name for name in names if not name.startswith(PADDING))
     found = [name for name in known if name in names]
-    twins = sorted(name for name in names if name.startswith(symbol + "."))  # .isra.0, .constprop.0, .part.0
+    stem = symbol.partition(".")[0]  # the compiler adds .isra.0, .constprop.0, .part.0, another one elsewhere
+    twins = sorted(name for name in names if name == stem or name.startswith(stem + "."))
     folded = symbol.lower()
     parts = sorted((name for name in names if folded in name.lower()), key=lambda name: (len(name), name))
     found += twins + parts[:SUGGESTIONS]

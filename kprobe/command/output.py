@@ -31,6 +31,7 @@ class Output:
     terminal's, `name` what an error calls the file.
     """
 
+    is_begun = True  # what is written now is wanted there
     _pipe = -1  # a pipe's other way in, which doesn't block
 
     def __init__(self, file: BinaryIO, encoding: str = "utf-8", name: str = "standard output") -> None:
@@ -139,6 +140,7 @@ class FileOutput(Output):
 
     def __init__(self, path: str) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+        self.is_begun = False
         self._is_new = True
         try:
             descriptor = os.open(path, flags | os.O_EXCL, 0o666)
@@ -150,7 +152,7 @@ class FileOutput(Output):
 
     def begin(self) -> None:
         """Empty the file, if it can hold anything."""
-        self._is_new = False
+        self.is_begun = True
         try:
             os.truncate(self._file.fileno(), 0)
         except OSError as error:
@@ -161,7 +163,7 @@ class FileOutput(Output):
         """Close the file, and remove it if there was none before and nothing was to be written."""
         super().close()
         self._file.close()
-        if self._is_new:
+        if self._is_new and not self.is_begun:
             os.unlink(self._path)
 
 

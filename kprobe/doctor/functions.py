@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kprobe.answers.symbols import LIST, successors, suggest
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
 from kprobe.errors import DefinitionError
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from kprobe.words.definition import Probe
 
 WRAPPERS = ("__x64_sys_", "__ia32_sys_", "__arm64_sys_")
-ARGUMENTS = ("$arg", "%di", "%si", "%dx", "%cx", "%r8", "%r9")
+REGISTERS = re.compile(r"\$arg1\b|%di\b")  # a wrapper's only argument, a pointer to pt_regs
+OTHERS = re.compile(r"\$arg(?!1\b)|%(si|dx|cx|r8|r9)\b")
 TWINS = (".isra.", ".constprop.", ".part.", ".llvm.")
 TRACEITER = "__traceiter_"  # begins the name of a function that each tracepoint has; seen on 6.12
 ON_FUNCTIONS = "prf"  # kinds of probes
@@ -36,6 +39,22 @@ def probe_of(word: str) -> Probe:
     head = word.partition(":")[0]
     is_definition = ":" in word and head[:1] in tuple(KINDS) and (not head[1:] or head[1:].isdigit())
     return parse(word if is_definition else f"p:{word}")
+
+
+def misread_argument(probe: Probe) -> str:
+    """Return the argument that takes a wrapper's arguments for those of the system call; "" if none does."""
+    if probe.is_return or not probe.place.symbol.startswith(WRAPPERS):
+        return ""
+    return next(filter(_is_misread, probe.args), "")
+
+
+def _is_misread(argument: str) -> bool:
+    """True unless the pointer is shown as an address (:x64), or followed: once to a number, twice to a string."""
+    value, _, kind = argument.partition(":")
+    if OTHERS.search(value):
+        return True
+    steps = 0 if kind.startswith("x") else 2 if "string" in kind else 1
+    return REGISTERS.search(value) is not None and value.count("(") < steps
 
 
 class Functions:
@@ -132,10 +151,10 @@ class Functions:
             what = f"{name} may rarely be called: this kernel has {newer[0]}, which took over from it"
             fact = Fact(self._facts.typed(LIST), newer[0])
             yield Diagnosis(NOTE, "successor", what, (fact,), f"kprobe p:{newer[0]}")
-        fetched = [argument for argument in probe.args if any(mark in argument for mark in ARGUMENTS)]
-        if name.startswith(WRAPPERS) and fetched and not probe.is_return:
+        misread = misread_argument(probe)
+        if misread:
             what = f"{name} gets one argument, a pointer to registers: the system call's arguments are behind it"
-            fact = Fact("definition", fetched[0])
+            fact = Fact("definition", misread)
             yield Diagnosis(NOTE, "wrapper", what, (fact,), f"kprobe args {name}")
         yield from self._never(probe)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kprobe.answers.symbols import successors
 from kprobe.doctor.counts import hits_of
 from kprobe.doctor.facts import Facts
-from kprobe.doctor.functions import ARGUMENTS, ON_FUNCTIONS, TRACEITER, WRAPPERS, never, no_tracepoint
+from kprobe.doctor.functions import ON_FUNCTIONS, TRACEITER, misread_argument, never, no_tracepoint
 from kprobe.doctor.kprobes import switched_off
 from kprobe.doctor.machine import machine_of
 from kprobe.doctor.places import recorded, recording
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kprobe.tracefs.tracefs import Tracefs
     from kprobe.tracing.session import Trace
     from kprobe.words.definition import Probe
+    from kprobe.words.terms import Terms
 
 NAMED = 3  # functions of many
 
@@ -44,7 +45,7 @@ def _causes(trace: Trace, facts: Facts, proc: str) -> Iterator[str]:
     gone = _gone(trace, proc)
     if gone:
         yield gone
-    yield from map(_told, recording(facts, trace.instance.prefix))
+    yield from map(_told, _recording(trace, facts))
     counts = [(probe, hits_of(trace.tracefs, probe)) for probe in trace.probes]
     hits = sum(count.count for _, count in counts if count is not None)
     missed = sum(count.missed or 0 for _, count in counts if count is not None)
@@ -90,29 +91,42 @@ def _gone(trace: Trace, proc: str) -> str:
     return ""
 
 
+def _recording(trace: Trace, facts: Facts) -> list[Diagnosis]:
+    """Return why its place records nothing, or not on all CPUs, unless the trace itself picks them."""
+    wanted = "" if trace.terms.cpus is None else "tracing_cpumask"
+    return [finding for finding in recording(facts, trace.instance.prefix) if finding.check != wanted]
+
+
 def _held_back(trace: Trace, probes: list[Probe], hits: int, source: str = "kprobe_profile") -> str:
     """Say what keeps hits, which the kernel counts, from being recorded; "" if they may have been, among others'."""
     terms = trace.terms
     name = _names(probes)
-    only = "" if terms.pid is None else f"process {terms.pid}"
-    only = only if terms.tid is None else f"thread {terms.tid}"
+    only = _only(terms)
     was = f"{name} was hit {_times(hits)} ({source})"
     if terms.filter and only:
-        return f"{was}, but never by {only} with what the filter {terms.filter!r} lets through"
+        return f"{was}, but never {only} with what the filter {terms.filter!r} lets through"
     if only:
-        return f"{was}, but never by {only}"
+        return f"{was}, but never {only}"
     if not terms.filter and not trace.instance.is_own:
         return ""
     if not terms.filter:
         return f"{was}, but nothing was recorded: kprobe doctor looks for what holds it back"
-    wrapped = [probe for probe in probes if _is_wrapped(probe)]
-    if wrapped:
-        symbol = wrapped[0].place.symbol
+    misread = next(filter(misread_argument, probes), None)
+    if misread is not None:
+        symbol = misread.place.symbol
         return (
             f"{was}, but the filter {terms.filter!r} let none through; the arguments of a system call are behind "
             f"the pointer that {symbol} gets: kprobe args {symbol}"
         )
     return f"{was}, but the filter {terms.filter!r} let none through; without the filter you see what values there are"
+
+
+def _only(terms: Terms) -> str:
+    """Return what the hits of a trace are restricted to, other than by its filter: "by process 2 on CPU 1"."""
+    process = [] if terms.pid is None else [f"by process {terms.pid}"]
+    thread = [] if terms.tid is None else [f"by thread {terms.tid}"]
+    cpus = [f"CPU{'s' * (len(terms.cpus) > 1)} {', '.join(map(str, terms.cpus))}"] if terms.cpus else []
+    return " ".join([*process, *thread, *(f"on {name}" for name in cpus)])
 
 
 def _known(tracefs: Tracefs, probes: tuple[Probe, ...]) -> str:
@@ -148,11 +162,6 @@ def _has(tracefs: Tracefs, name: str) -> bool:
 
 def _has_tracepoint(tracefs: Tracefs, probe: Probe) -> bool:
     return _has(tracefs, f"{TRACEITER}{probe.place.symbol}")
-
-
-def _is_wrapped(probe: Probe) -> bool:
-    fetches = any(mark in argument for argument in probe.args for mark in ARGUMENTS)
-    return probe.place.symbol.startswith(WRAPPERS) and fetches
 
 
 def _names(probes: tuple[Probe, ...] | list[Probe]) -> str:

@@ -39,6 +39,7 @@ BY_SENTENCE = {
     "The symbol is not unique": AmbiguousSymbol,
     "Probe point is not an instruction boundary": NotABoundary,
 }
+NO_VARIABLE = "Invalid $-variable specified"
 NO_BOUNDARY = " is not an instruction boundary."
 BY_ERRNO = {
     errno.EADDRNOTAVAIL: AmbiguousSymbol,
@@ -54,7 +55,7 @@ HINTS = {
     "Probe type is different from existing probe": "the event already exists with the other kind of probe",
     "No argument expression": "an argument is NAME=EXPRESSION; a shell replaces a $word in double quotes: use single",
     "This argument name is already used": "give one of them another name: NAME=EXPRESSION",
-    "Invalid $-variable specified": "the variables are $stack, $stackN, $retval, $comm, and on newer kernels $argN",
+    NO_VARIABLE: "the variables are $stack, $stackN, $retval, $comm, and on newer kernels $argN",
 }
 
 
@@ -88,8 +89,25 @@ def probe_refused(tracefs: Tracefs, path: str, probe: Probe, error: OSError, sai
         source=entry.source if entry else DMESG if printed else "",
         shown=shown,
         column=column,
-        hint=dialect.hint(tracefs, probe.args) or HINTS.get(says) or _place_hint(tracefs, probe, kind, says),
+        hint=dialect.hint(tracefs, probe.args)
+        or _hint(tracefs, probe, says)
+        or _place_hint(tracefs, probe, kind, says),
     )
+
+
+def _hint(tracefs: Tracefs, probe: Probe, says: str) -> str:
+    """Return what the kernel's sentence means; of the variables of an event probe, which are fields, what they are."""
+    if says != NO_VARIABLE or probe.kind != "e":
+        return HINTS.get(says, "")
+    from kprobe.text.format import parse_format
+
+    event = probe.place.symbol.replace(".", "/", 1)
+    try:
+        fields = parse_format(tracefs.read(f"events/{event}/format")).fields
+    except (OSError, ValueError):
+        return ""
+    names = [f"${field.name}" for field in fields if not field.name.startswith("common_")]
+    return f"the variables of an event probe are the fields of {event}: {' '.join(names)}"
 
 
 def _place_hint(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) -> str:

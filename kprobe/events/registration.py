@@ -254,9 +254,10 @@ def _owned_by_others(tracefs: Tracefs, probe: Probe, lines: list[str]) -> str:
     known = whose(tracefs, probe.event)
     if known:
         return known
-    what = "; ".join(lines) or f"events/{probe.event}"
-    verb = "are" if len(lines) > 1 else "is"
-    return f"{what} {verb} somebody's; choose another name, or remove it: echo '-:{probe.event}' >> {probe.file}"
+    if not lines:
+        return f"events/{probe.event} is another event, which {probe.file} doesn't list: choose another name"
+    are = f"{'; '.join(lines)} {'are' if len(lines) > 1 else 'is'} somebody's"
+    return f"{are}; choose another name, or remove it: echo '-:{probe.event}' >> {probe.file}"
 
 
 def _read(tracefs: Tracefs, file: str) -> list[Line]:

@@ -83,6 +83,7 @@ class Trace(Awaited, Measured):
         self._began = 0.0
         self._is_open = False
         self._is_stopped = False
+        self._has_ended = False
 
     @property
     def probe(self) -> Probe:
@@ -127,6 +128,7 @@ class Trace(Awaited, Measured):
 
         Raise `TimeoutError` after `timeout` seconds with none.  After `stop`, return what the kernel still holds.
         """
+        self._check()
         if self._stream is None:
             other = "iteration" if self.is_raw else "read_buffer()"
             raise ValueError(f"a trace that is raw or has a duration has no stream of text: use {other}")
@@ -144,8 +146,9 @@ class Trace(Awaited, Measured):
 
         Raise `TimeoutError` after `timeout` seconds without any.
         """
+        self._check()
         if self._raw is None:
-            raise ValueError("this trace has ended" if self.is_raw else "a trace of text is read with read()")
+            raise ValueError("a trace of text is read with read()")
         if self.terms.duration is not None:
             self.wait()
         elif not self.tally.is_full and (records := self._await(self._raw.read, timeout)) is not None:
@@ -204,6 +207,7 @@ class Trace(Awaited, Measured):
 
     def read_buffer(self) -> bytes:
         """Return the `trace` file: the header, and every event that is in the buffer now; they stay there."""
+        self._check()
         return read_trace(self.tracefs, self.instance.path("trace"))
 
     def header(self) -> bytes:
@@ -327,6 +331,7 @@ class Trace(Awaited, Measured):
 
     def batches(self) -> Iterator[list[Record]]:
         """Yield the records that come at once, together: what each read gives."""
+        self._check()
         if self.is_raw:
             while records := self.read_records():
                 yield records
@@ -341,7 +346,13 @@ class Trace(Awaited, Measured):
             yield records
         yield parser.close()
 
+    def _check(self) -> None:
+        """Raise `ValueError` if there is nothing to read any more."""
+        if self._has_ended:
+            raise ValueError("this trace has ended: read it before its `with` does")
+
     def _end(self, error: BaseException | None) -> None:
+        self._has_ended = True
         try:
             self.tally.settle()
         finally:

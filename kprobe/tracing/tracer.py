@@ -81,8 +81,8 @@ class Tracer:
 
         A function's name with * ? [...] stands for all that fit, at most `max_probes` (default 100).
 
-        Raise `DefinitionError`, also if a name is given twice, and `ValueError` for numbers that can't be meant; what
-        the kernel refuses is raised when it begins.
+        Raise `TypeError` for what can't be a definition, `DefinitionError`, also if a name is given twice, and
+        `ValueError` for numbers that can't be meant; what the kernel refuses is raised when it begins.
         """
         if not definitions:
             raise ValueError("a definition is missing")
@@ -105,7 +105,7 @@ class Tracer:
         if latency:
             from .ends import both_ends
 
-            named = (one if isinstance(one, Probe) else with_functions([one])[0] for one in definitions)
+            named = (with_functions([one])[0] if isinstance(one, str) else one for one in definitions)
             definitions = both_ends([_parsed(one) for one in named])
         return Trace(self, distinct([_parsed(one) for one in definitions]), terms)
 
@@ -116,4 +116,8 @@ class Tracer:
 
 
 def _parsed(one: str | Probe) -> Probe:
-    return parse(one) if isinstance(one, str) else one
+    if isinstance(one, Probe):
+        return one
+    if not isinstance(one, str):
+        raise TypeError(f"a definition is a str or a Probe, not {type(one).__name__}")
+    return parse(one)

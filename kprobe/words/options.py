@@ -9,6 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .option_table import Option
 
+NUMBER = frozenset("0123456789.eE+-")  # float() takes more: 1_0, blanks, digits of other scripts
+
 __all__ = ["CommandLine", "UsageError", "read_options"]
 
 
@@ -76,7 +78,8 @@ def read_options(argv: list[str]) -> CommandLine:
         if len(words) > verb.most:
             raise UsageError(f"{verb.name} takes no {words[verb.most]!r}")
         if len(words) < verb.least:
-            raise UsageError(f"{verb.name} takes a function's name")
+            what = "definition" if verb.kind == "definition" else "function's name"
+            raise UsageError(f"{verb.name} takes a {what}")
         request.words = tuple(words)
         return request
     if request.latency:
@@ -105,7 +108,7 @@ def _value(name: str, option: Option, text: str) -> object:
         raise UsageError(f"{name} is one of {', '.join(option.choices)}, not {text!r}")
     if option.kind == "seconds":
         try:
-            seconds = float(text)
+            seconds = float(text) if NUMBER.issuperset(text) else -1.0
         except ValueError:
             seconds = -1.0
         if not 0 <= seconds < 1e9:

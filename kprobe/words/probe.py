@@ -56,6 +56,9 @@ class Place:
         """True if it stands for all functions whose names fit."""
         return any(mark in self.symbol for mark in PATTERN)
 
+    def __reduce__(self) -> tuple[type[Place], tuple[object, ...]]:
+        return Place, self._key()
+
     def _key(self) -> tuple[object, ...]:
         return (self.symbol, self.module, self.offset, self.address, self.returns, self.path, self.counter)
 
@@ -162,6 +165,9 @@ class Probe:
     def is_return(self) -> bool:
         """True if the probe fires when the function returns."""
         return self.kind == "r" or self.place.returns
+
+    def __reduce__(self) -> tuple[type[Probe], tuple[object, ...]]:
+        return Probe, (self.kind, self.name, self.place, self.args, self.group, self.maxactive, self.is_named)
 
     def _key(self) -> tuple[object, ...]:
         return (self.kind, self.maxactive, self.group, self.name, self.place, self.args)

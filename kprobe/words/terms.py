@@ -65,6 +65,14 @@ class Terms:
         self.count = count
 
     @property
+    def picks(self) -> bool:
+        """True if only some tasks or CPUs are recorded."""
+        return self.pid is not None or self.tid is not None or self.cpus is not None
+
+    @property
     def is_countable(self) -> bool:
-        """True if a hist trigger sees the events that are asked for: it knows nothing of set_event_pid."""
-        return bool(self.count) and self.pid is None and self.tid is None and not self.top_level
+        """True if a hist trigger sees the events that are asked for.
+
+        It also sees those that set_event_pid and tracing_cpumask keep from the buffer, and knows no number to end at.
+        """
+        return bool(self.count) and not self.picks and not self.top_level and self.max_events is None

@@ -211,6 +211,7 @@ def test_a_try_counts_and_leaves_nothing(tracefs: Any, workload: Any) -> None:
     [
         ({"filter": "dfd == 77"}, "but the filter 'dfd == 77' let none through"),
         ({"pid": 2}, "but never by process 2"),
+        ({"tid": 2, "cpus": [0]}, "but never by thread 2 on CPU 0"),
         ({"pid": 2, "filter": "dfd == 77"}, "but never by process 2 with what the filter 'dfd == 77' lets through"),
     ],
 )

@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,6 +54,16 @@ def test_a_duration_prints_the_buffer_at_the_end(
 def test_view(scripted: Any, capfdbinary: Any) -> None:
     assert main(["-v", "p:myopen do_sys_openat2"], tracefs=scripted) == 0
     assert capfdbinary.readouterr() == (b"name: x\nformat:\n", b"")
+
+
+@pytest.mark.parametrize("before", [None, "much longer than a format is\n"])
+def test_view_into_a_file(scripted: Any, capfdbinary: Any, tmp_path: Path, before: str | None) -> None:
+    file = tmp_path / "format"
+    if before is not None:
+        file.write_text(before)
+    assert main(["-v", "-o", str(file), "p:myopen do_sys_openat2"], tracefs=scripted) == 0
+    assert file.read_text() == "name: x\nformat:\n"
+    assert capfdbinary.readouterr() == (b"", b"")
 
 
 def test_options_reach_the_trace(scripted: Any, capfdbinary: Any) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -156,6 +159,15 @@ def test_values_can_not_be_set() -> None:
         probe.name = "y"
     with pytest.raises(AttributeError):
         probe.place.offset = 4
+
+
+@pytest.mark.parametrize(
+    "text", ["r10:g/x m:f+8 a=%ax", "f:x vfs_read%return", "u:x /bin/a:0x10(0x20)%return", "p:0x10"]
+)
+def test_values_can_be_copied_and_sent_to_another_process(text: str) -> None:
+    probe = parse(text)
+    for again in (pickle.loads(pickle.dumps(probe)), copy.copy(probe), copy.deepcopy(probe)):
+        assert (again, again.is_named, str(again)) == (probe, probe.is_named, str(probe))
 
 
 def test_return_probes() -> None:

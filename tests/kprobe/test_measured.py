@@ -35,6 +35,17 @@ def recurse(kernel: SimulatedKernel) -> None:
     kernel.call("vfs_read", task=SHELL, at=20_002_000_000, returns=None)
 
 
+def test_the_kernel_does_not_count_what_it_would_not_record() -> None:
+    """A hist trigger also sees the hits on CPUs that tracing_cpumask leaves out, and doesn't end at a number."""
+    kernel = SimulatedKernel("6.12", cpus=2)
+    for options in ({"cpus": [1]}, {"max_events": 2}):
+        with Tracer(kernel.tracefs).trace(READ, count="cpu", **options) as trace:
+            for cpu in (0, 1, 1, 0):
+                kernel.call("vfs_read", task=CAT, args=(1, 2, 3), returns=0, cpu=cpu)
+            trace.stop()
+            assert trace.counts("cpu") == {"vfs_read": {1: 2} if "cpus" in options else {0: 1, 1: 1}}
+
+
 def test_latencies(kernel: SimulatedKernel) -> None:
     with Tracer(kernel.tracefs).trace("vfs_read", latency=True) as trace:
         recurse(kernel)

@@ -17,6 +17,7 @@ from kprobe import (
     NoSuchProcess,
     NotABoundary,
     Refused,
+    Trace,
     Tracer,
     UnknownSymbol,
 )
@@ -317,3 +318,41 @@ def test_hints_for_filters(kernel: SimulatedKernel, text: str, hint: str) -> Non
     with pytest.raises(FilterRefused) as caught, Tracer(kernel.tracefs).trace("p:vfs_read", filter=text):
         pass
     assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("definition", "hint"),
+    [
+        (
+            "e:sched/sched_process_exec x=$nope",
+            "the variables of an event probe are the fields of sched/sched_process_exec: $filename $pid $old_pid",
+        ),
+        (
+            "p:sched/sched_switch vfs_read",
+            "events/sched/sched_switch is another event, which kprobe_events doesn't list: choose another name",
+        ),
+        ("p:vfs_read $nope", "the variables are $stack, $stackN, $retval, $comm, and on newer kernels $argN"),
+    ],
+)
+def test_hints_help_with_this_probe(definition: str, hint: str) -> None:
+    with pytest.raises(Refused) as caught, Tracer(SimulatedKernel("6.12").tracefs).trace(definition):
+        pass
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("read", [list, Trace.read, Trace.read_records, Trace.read_buffer, Trace.stacks])
+def test_a_trace_that_has_ended_says_so(read: Callable[[Trace], object], raw: bool) -> None:
+    """As where `for event in trace` stands behind the `with` block."""
+    with Tracer(SimulatedKernel("6.12").tracefs).trace(OPEN, raw=raw) as trace:
+        trace.stop()
+    with pytest.raises(ValueError, match=r"^this trace has ended: read it before its `with` does$"):
+        read(trace)
+
+
+@pytest.mark.parametrize("latency", [False, True])
+def test_what_can_not_be_a_definition(latency: bool) -> None:
+    tracer = Tracer(SimulatedKernel("6.12").tracefs)
+    wrong: Any = OPEN.encode()
+    with pytest.raises(TypeError, match=r"^a definition is a str or a Probe, not bytes$"):
+        tracer.trace(OPEN, wrong, latency=latency)

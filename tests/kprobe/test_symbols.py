@@ -47,6 +47,8 @@ def test_suggestions() -> None:
     assert suggest("vfs_raed", NAMES)[0] == "vfs_read"
     assert suggest("zzz", NAMES) == []
     assert suggest("do_sys_open", None) == ["do_sys_openat2"]
+    assert suggest("vfs_read.isra.0", NAMES)[0] == "vfs_read"
+    assert suggest("tcp_init_cwnd.part.3", NAMES)[0] == "tcp_init_cwnd.isra.0"
 
 
 def test_doubts() -> None:

@@ -13,6 +13,7 @@ from kprobe.doctor.examination import examine
 from kprobe.doctor.machine import Machine
 from kprobe.doctor.silence import explain
 from kprobe.errors import DefinitionError
+from kprobe_sim import SimulatedKernel, Task
 from kprobe_sim.kernel.activity import load
 
 
@@ -222,3 +223,41 @@ class Refusing:
         if path.endswith("/trigger"):
             raise OSError(self._number, "no", path)
         self._tracefs.write(path, data, **options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_misread"),
+    [
+        ("dfd=%di", True),
+        ("dfd=$arg1:s32", True),
+        ("path=+0(%di):ustring", True),
+        ("path=+0(%si):ustring", True),
+        ("path=+0($arg2):ustring", True),
+        ("dfd=+112(%di):s32", False),
+        ("path=+0(+104($arg1)):ustring", False),
+        ("regs=$arg1:x64", False),
+        ("$comm stack=$stack1", False),
+    ],
+)
+def test_what_is_misread_of_a_wrapper(machine: Any, arguments: str, is_misread: bool) -> None:
+    """Its only argument points to the registers: what follows that pointer is what was meant."""
+    found = examine(machine, [f"p:__x64_sys_openat {arguments}"]).findings
+    assert any(one.check == "wrapper" for one in found) == is_misread
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"cpus": [1]}, "vfs_read was hit once (kprobe_profile), but never on CPU 1"),
+        (
+            {"cpus": [1, 2], "filter": "common_pid == 7"},
+            "vfs_read was hit once (kprobe_profile), but never on CPUs 1, 2 with what the filter 'common_pid == 7' "
+            "lets through",
+        ),
+    ],
+)
+def test_cpus_that_were_picked_are_no_finding(options: dict[str, Any], text: str) -> None:
+    kernel = SimulatedKernel("6.12", cpus=3)
+    with Tracer(kernel.tracefs).trace("p:vfs_read", **options) as trace:
+        kernel.call("vfs_read", task=Task(42, "cat"), args=(1, 2, 3), returns=0, cpu=0)
+        assert explain(trace, 10) == f"nothing in 10 seconds: {text}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import select
 import signal
 import subprocess
@@ -12,6 +14,9 @@ from typing import Any
 
 import jsonschema
 import pytest
+
+from kprobe.cli import main
+from kprobe_sim import SimulatedKernel
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "docs" / "json.schema.json").read_text("utf-8"))
@@ -37,6 +42,9 @@ def kprobe(*words: str, status: int = 0) -> list[dict[str, Any]]:
         (["--json", "--stacks", "-d", "1", OPENS], {"folded"}, 0),
         (["--json", "p:x vfs_read $bad"], {"error"}, 1),
         (["--json", "-p", "999999999", OPENS], {"error"}, 2),
+        (["--json", "--tracefs", "sim:9.9", OPENS], {"error"}, 3),
+        (["--json", "--hist", "flags", "--max-events", "3", OPENS], {"histogram"}, 0),
+        (["--json", "--count", "pid", "--max-events", "3", OPENS], {"count"}, 0),
     ],
 )
 def test_each_line_is_as_the_schema_says(words: list[str], types: set[str], status: int) -> None:
@@ -44,6 +52,37 @@ def test_each_line_is_as_the_schema_says(words: list[str], types: set[str], stat
     for one in objects:
         jsonschema.validate(one, SCHEMA)
     assert {one["type"] for one in objects} == types
+
+
+def test_an_error_comes_after_the_lines_before_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    tracefs = SimulatedKernel("6.12").tracefs
+    file = tmp_path / "lines"
+    words = ["--json", "-o", str(file), "--timeout", "0"]
+    assert main([*words, "p:x vfs_read $bad"], tracefs=tracefs) == 1
+    (line,) = capfd.readouterr().out.splitlines()
+    assert (json.loads(line)["type"], file.exists()) == ("error", False)
+    assert main([*words, OPENS], tracefs=Breaking(tracefs)) == 1
+    assert capfd.readouterr().out == ""
+    began, error = map(json.loads, file.read_text().splitlines())
+    assert (began["state"], error["type"], error["errno"]) == ("began", "error", errno.EIO)
+
+
+class Breaking:
+    """A tracefs whose streams can be opened, and not read."""
+
+    def __init__(self, tracefs: Any) -> None:
+        self._tracefs = tracefs
+
+    def stream(self, path: str) -> Any:
+        def read(_timeout: float | None = None) -> bytes:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+        stream = self._tracefs.stream(path)
+        stream.read = read
+        return stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tracefs, name)
 
 
 def test_the_schema_refuses_what_is_otherwise() -> None:
