@@ -115,6 +115,9 @@ class Backend:
         except Exception as error:
             self._failure = f"--tracefs {self.spec} was asked for and can't run: {error}"
             raise Unusable(self._failure) from error
+        except BaseException:  # the test's time is up: each of the others would wait as long
+            self._failure = f"--tracefs {self.spec} was asked for and didn't come up while {self._user} waited for it"
+            raise
         if not self._is_simulated:
             self._opened = opened
             self._is_open = True
