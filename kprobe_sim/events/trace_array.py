@@ -267,7 +267,7 @@ class TraceArray:
         tracefs, gates = self.machine.profile.tracefs, self.machine.gates
         paths = {option: f"options/{option}" for option in OPTIONS_OF_TRACERS.get(tracer, ())}
         recorded = {option: tracefs.text(path) == b"1\n" for option, path in paths.items() if tracefs.has_text(path)}
-        known = UNRECORDED | {"function_graph": gates.graph_options}
+        known = {**UNRECORDED, "function_graph": gates.graph_options}
         return recorded or {option: option in SET_AT_FIRST for option in known.get(tracer, ())}
 
     def tracer_is_held(self) -> bool:
