@@ -57,7 +57,6 @@ class EventLayout(NamedTuple):
 
 _LOCATIONS: Final[dict[str, Where]] = {"__data_loc": "data_loc", "__rel_loc": "rel_loc"}
 _PLACES: Final = ("__probe_ip", "__probe_vaddr", "__probe_func")
-_ARGUMENTS: Final = "__probe_nargs"  # how many the record of a probe has, on 2.6.33: not one of them
 _SIZES: Final = {
     1: {"char", "signed char", "unsigned char", "bool", "u8", "s8", "__u8", "__s8", "uint8_t", "int8_t"},
     2: {"short", "unsigned short", "u16", "s16", "__u16", "__s16", "uint16_t", "int16_t"},
@@ -130,5 +129,5 @@ def event_layout(text: str | bytes, *, long: int = 8) -> EventLayout:
     address = next((field for field in own if field.name in _PLACES), None)
     caller = next((field for field in own if field.name == "__probe_ret_ip"), None) if address else None
     size = max((field.offset + field.size for field in layouts if field.where != "rest"), default=0)
-    rest = tuple(field for field in own if field not in (address, caller) and field.name != _ARGUMENTS)
+    rest = tuple(field for field in own if field is not address and field is not caller)
     return EventLayout(found.name, found.id, common, rest, address, caller, size, is_probe)
