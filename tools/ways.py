@@ -51,7 +51,7 @@ every file, the kernel's only those that can be waited for.
 
 ## The machine around it
 
-Inside `kprobe-sim run` these are the simulated machine's as well, where this machine has them: uname(2),
+Inside `kprobe-sim run` these are the simulated machine's as well, where this machine has them: uname(2), `/dev/kmsg`,
 `/proc/version`, `/proc/kallsyms`, `/sys/kernel/debug/kprobes/`, the numbers of CPUs, `/proc/sys/kernel/osrelease`,
 `ftrace_enabled`, `kptr_restrict`, `traceoff_on_warning`, `tracepoint_printk`, `ftrace_dump_on_oops`,
 `stack_tracer_enabled`, and `/proc/sys/debug/kprobes-optimization`; what is written to those is kept and without effect.
@@ -64,12 +64,13 @@ machine's kernel, where the number of an event is that of another event, or of n
 `perf ftrace` use the tracefs and work. Where this machine has no seccomp(2) filters, nothing is refused.
 
 Everything else is this machine's kernel's. It refuses what a user namespace may not do, with EPERM: loading modules,
-kexec(2), `/proc/kcore`, its own tracefs and debugfs. It answers the rest in its own name: `dmesg`, `/proc` but for the
-files above, `/sys` (`perf list` shows the counters in `/sys/bus/event_source`), io_uring(7). To a command that was
-started by root it also grants writes to `/proc/sys` and to files of devices.
+kexec(2), `/proc/kcore`, its own tracefs and debugfs. It answers the rest in its own name: `/proc` but for the files
+above, syslog(2), `/sys` (`perf list` shows the counters in `/sys/bus/event_source`), io_uring(7). To a command that
+was started by root it also grants writes to `/proc/sys` and to files of devices.
 
-`dmesg` and the rest of `/proc` are this machine's. A program in a second PID namespace has other pids in its marks than
-in its own eyes.
+`dmesg` of util-linux reads `/dev/kmsg`: the kernel's first line, what it says of refused definitions before 5.0, and
+what programs write there. BusyBox's calls syslog(2). A program in a second PID namespace has other pids in its marks
+than in its own eyes.
 
 `kprobe-sim mount` shows the tracefs alone. Mounted by a user through fusermount3 the files are that user's.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+from kprobe.tracefs.value import value
 from kprobe.undo.instance import ROOM
 from kprobe.undo.undo import full
 
@@ -52,7 +53,7 @@ class Facts:
 
     def _text(self, path: str) -> str | None:
         try:
-            return self.tracefs.read(path).decode(errors="replace").strip()
+            return value(self.tracefs, path)
         except OSError as error:
             self._remember(path, error)
             return None

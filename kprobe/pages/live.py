@@ -195,10 +195,12 @@ class RawPipe:
     def _letters(self) -> Letters:
         """Ask the header of the text which flags the kernel prints; at the top level that file has everybody's trace.
 
+        Kernels without instances, before 3.10, have no letter but the four, if they print any.
+
         On x86-64, which knows of its interrupts, the second bit has never meant that it doesn't.
         """
         if not self._prefix:
-            return ALL_LETTERS
+            return ALL_LETTERS if self._tracefs.exists("instances") else Letters(False, False)
         header = self._text(f"{self._prefix}trace")
         return Letters(b"migrate-disable" in header, b"BH-disabled" in header)
 

@@ -10,7 +10,7 @@ from _thread import RLock  # threading's own, without the import of threading
 
 from kprobe.errors import NotPermitted, TracefsMissing
 
-from .mounts import find_tracefs, is_of_the_same, is_tracefs
+from .mounts import find_tracefs, is_of_the_same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class LocalTracefs:
 
     def kernel_log(self) -> Callable[[], list[str]]:
         """Return a function that gives the lines which this machine's /dev/kmsg got since; none if it can't be read."""
-        if not is_tracefs(self.root):
+        if not is_of_the_same(self.root, "/dev/kmsg"):
             return list
         try:
             log = LocalHandle("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)

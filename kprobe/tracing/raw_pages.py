@@ -30,6 +30,8 @@ def open_raw(tracefs: Tracefs, prefix: str, events: tuple[str, ...], *, insists:
         if insists:
             raise Unsupported("page layout that is understood", str(error)) from error
     except OSError as error:
-        if insists or error.errno not in ABSENT:
+        if error.errno not in ABSENT:
             raise
+        if insists:
+            raise Unsupported("raw pages", f"{error.filename}: {error.strerror}") from error
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kprobe.answers.denial import denied
 from kprobe.errors import Unsupported
+from kprobe.tracefs.value import known_value
 from kprobe.undo.processes import PROC
 from kprobe.undo.top_files import TopFile
 
@@ -44,13 +45,19 @@ class Settings:
         if terms.stacktrace or (instance.is_own and instance.state("options/stacktrace") == "1"):
             self._set_option("stacktrace", terms.stacktrace)  # a new instance has the top level's options
         if terms.buffer_size is not None:
+            self._need("buffer_size_kb", "choice of the buffers' size")
             self._set_file("buffer_size_kb", str(terms.buffer_size), _size(instance))
         if terms.cpus is not None:
+            self._need("tracing_cpumask", "choice of CPUs")
             cpus = sorted(set(terms.cpus))
             for cpu in cpus:
                 if not instance.has(f"per_cpu/cpu{cpu}"):
                     raise Unsupported(f"CPU {cpu}", f"there is no {instance.path(f'per_cpu/cpu{cpu}')}")
             self._set_file("tracing_cpumask", mask(cpus), instance.state("tracing_cpumask"))
+
+    def _need(self, name: str, feature: str) -> None:
+        if not self._instance.has(name):
+            raise Unsupported(feature, f"there is no {self._instance.path(name)}")
 
     def _set_option(self, name: str, is_on: bool) -> None:
         """Set an option.
@@ -60,7 +67,7 @@ class Settings:
         instance, file = self._instance, f"options/{name}"
         is_own, old = instance.is_own, instance.state(file)
         if not old and is_own and not instance.has("options"):
-            is_own, old = False, _text(self._tracefs, file)
+            is_own, old = False, known_value(self._tracefs, file)
         path = instance.path(file) if is_own else file
         new = "1" if is_on else "0"
         if not old:
@@ -90,13 +97,6 @@ class Settings:
             self._tracefs.write(path, new.encode() + b"\n")
         except OSError as error:
             raise denied(self._tracefs, path, error) from error
-
-
-def _text(tracefs: Tracefs, path: str) -> str:
-    try:
-        return tracefs.read(path).decode(errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def _size(instance: Instance) -> str:

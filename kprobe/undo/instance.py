@@ -8,6 +8,7 @@ import time
 from kprobe.answers.denial import denied
 from kprobe.errors import KprobeError, NotPermitted, Refused
 from kprobe.tracefs.turn import LOOK
+from kprobe.tracefs.value import known_value
 from kprobe.words import filters
 
 from .undo import full
@@ -57,8 +58,8 @@ class Instance:
         return self.prefix + name
 
     def state(self, name: str) -> str:
-        """Return the stripped text of one of its files; "" if it can't be read."""
-        return _text(self._tracefs, self.path(name))
+        """Return the value in one of its files; "" if it can't be read."""
+        return known_value(self._tracefs, self.path(name))
 
     def has(self, name: str) -> bool:
         """True if it has this file or directory."""
@@ -101,13 +102,6 @@ class Instance:
         if any(not line.startswith("#") for line in self.state("trace").splitlines()):
             found.append("the buffer already holds others' events: they are shown, too")
         return found
-
-
-def _text(tracefs: Tracefs, path: str) -> str:
-    try:
-        return tracefs.read(path).decode(errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def new_session(tracefs: Tracefs, owner: Owner, *, is_named: bool = False, after: int = -1) -> tuple[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kprobe.answers.denial import denied
 from kprobe.answers.listing import read_lines
+from kprobe.tracefs.value import known_value
 from kprobe.words.probe import ALL, KPROBES, UPROBES
 
 from . import owners
@@ -125,7 +126,4 @@ def holder(tracefs: Tracefs, owner: Owner, proc: str = PROC) -> str:
 
 
 def _state(tracefs: Tracefs, path: str, default: str) -> str:
-    try:
-        return tracefs.read(path).decode(errors="replace").strip() or default
-    except OSError:
-        return default
+    return known_value(tracefs, path) or default

@@ -12,6 +12,7 @@ import re
 from kprobe.answers.denial import denied
 from kprobe.errors import Busy
 from kprobe.tracefs.turn import Turn
+from kprobe.tracefs.value import value
 from kprobe.words.probe import KPROBES
 
 from . import markers
@@ -131,8 +132,8 @@ def holders(tracefs: Tracefs, path: str, event: str, proc: str) -> list[Kept]:
 
 
 def current(tracefs: Tracefs, path: str) -> str:
-    """Return the stripped text of a file; of the buffer's size the one that it gets once used.  Raise `OSError`."""
-    shown = tracefs.read(path).decode(errors="replace").strip()
+    """Return the value in a file; of the buffer's size the one that it gets once used.  Raise `OSError`."""
+    shown = value(tracefs, path)
     return shown.rpartition("(expanded: ")[2].rstrip(")") if path == SIZE else shown
 
 

@@ -28,6 +28,8 @@ class FilterGates(NamedTuple):
     common_cpu: bool = True  # a generic field of this name, too
     early_globs: bool = True  # ~ knows ?, [] and a star anywhere
     comm_patterns: bool = True  # comm ~ "PATTERN"
+    group_filter_refused: bool = False  # one that no event takes; an event that can't take it keeps its own
+    group_filter_shown: bool = False  # a group's file shows what was written last, and else none
     trigger_errors_logged: bool = False  # a refused filter of a trigger is in error_log too
 
 
@@ -104,6 +106,22 @@ GATES = (
     ),
     _Row("comm_patterns", False, (4, 14, 0), True, {}, "recorded: filters of 4.4 and 4.14: 'comm ~ \"r*\"'"),
     _Row(
+        "group_filter_refused",
+        True,
+        (4, 17, 0),
+        False,
+        {},
+        "replace_system_preds() of 3.0 and 3.13; commit 80765597bc58, which made process_system_preds() of it",
+    ),
+    _Row(
+        "group_filter_shown",
+        True,
+        (3, 3, 0),
+        False,
+        {},
+        "recorded: events/sched/filter of 3.2 is 'none', that of 3.13 isn't; apply_subsystem_event_filter() of 3.0",
+    ),
+    _Row(
         "trigger_errors_logged",
         False,
         (6, 12, 0),
@@ -121,6 +139,8 @@ EARLY_FILTERS = (
     "common_cpu",
     "early_globs",
     "comm_patterns",
+    "group_filter_refused",
+    "group_filter_shown",
 )  # rows of kernels before 5.10
 
 

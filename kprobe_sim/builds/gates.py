@@ -71,6 +71,7 @@ class Gates(NamedTuple):
     plain_entry: tuple[int, int]  # common_flags and common_preempt_count of a probe on a function's entry
     graph_known: bool  # what the tracer function_graph shows is known here
     graph_options: tuple[str, ...]  # of that tracer, where they weren't recorded
+    options_come: bool  # options/ has files of the current tracer's options alone, since a tracer was first chosen
     graph_latency_apart: bool  # latency-format has a column of its own for the irq-info
     graph_leaf_arrow: bool  # an interrupt's end is shown after a call in one line too
     graph_is_user: bool  # that tracer is a user of ftrace as others are: who came last sees a function first
@@ -94,6 +95,9 @@ class Gates(NamedTuple):
     late_events_pass: bool  # events that are added after set_event_pid was written fire for all threads
     held_elsewhere: bool  # who reads trace_pipe holds its tracer in all instances, not the instance alone
     one_pipe: bool  # trace_pipe is refused to a second reader
+    mask_padded: bool  # tracing_cpumask has a byte for each CPU and one more: after its line come zeros
+    stats_lines: int  # of per_cpu/cpuN/stats
+    stats_by_clock: bool  # its times are as the clock gives them; else always in seconds
     empty_masks: bool  # tracing_cpumask takes empty words, and blanks anywhere between words
     removed_files_read: bool  # enable and filter of an event that went while they were open read as nothing set
     name_size: int  # characters that an event's name can have

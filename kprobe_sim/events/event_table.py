@@ -16,6 +16,7 @@ class EventTable:
 
     `named` are the dynamic events by system and name, oldest first: one that came under a name in use isn't among them.
     With `keeps_removed` the records of those that are gone are shown as before.
+    `filter_texts` is what the filter files of systems show since somebody wrote to them.
     `came` numbers them all as they come; `version` is another whenever a line of dynamic_events comes or goes.
     """
 
@@ -24,6 +25,7 @@ class EventTable:
         self.named: dict[tuple[str, str], DynamicEvent] = {}
         self.came: int = 0
         self.version: int = 0
+        self.filter_texts: dict[str, bytes] = {}
         self._dynamic: dict[int, DynamicEvent] = {}
         self._numbers: dict[DynamicEvent, int] = {}  # by which event came, oldest first
         self._systems: dict[str, dict[DynamicEvent, int]] = {}  # the same by system
@@ -62,6 +64,8 @@ class EventTable:
             if not index[key]:
                 del index[key]
         self._available = None
+        if event.system not in self._systems and not self.static.has_system(event.system):
+            self.filter_texts.pop(event.system, None)
         if self._is_named(event):
             del self.named[event.system, event.name]
         else:

@@ -30,8 +30,8 @@ OPTIONS_OF_TRACERS: Mapping[str, Sequence[str]] = {
     ),
     "blk": ("blk_classic", "blk_cgroup", "blk_cgname"),
 }
-
-
+# those that all kernels have, where they weren't recorded; function_graph's depend on the kernel
+UNRECORDED: Mapping[str, Sequence[str]] = {"nop": TRACER_OPTIONS, "function": ("func_stack_trace",)}
 # those of function_graph that are set at first, where it wasn't recorded (tracer_flags in trace_functions_graph.c)
 SET_AT_FIRST = frozenset(
     {"funcgraph-cpu", "funcgraph-overhead", "funcgraph-duration", "funcgraph-irqs", "sleep-time", "graph-time"}
@@ -95,7 +95,7 @@ class TraceOptions:
         """Set an option of a tracer that isn't current."""
         self._of_tracers[name] = value
 
-    def change_tracer(self, old: Sequence[str], new: Mapping[str, bool]) -> None:
+    def change_tracer(self, old: Iterable[str], new: Mapping[str, bool]) -> None:
         """Put the options of the tracer that was current away, and those of another in their place."""
         for name in old:
             if name in self._state:

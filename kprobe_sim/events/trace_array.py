@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from kprobe_sim.events.function_lists import Chosen, FunctionLists
-from kprobe_sim.events.options import OPTIONS_OF_TRACERS, SET_AT_FIRST, TRACER_OPTIONS, TraceOptions
+from kprobe_sim.events.options import OPTIONS_OF_TRACERS, SET_AT_FIRST, TRACER_OPTIONS, UNRECORDED, TraceOptions
 from kprobe_sim.events.readers import Readers
 from kprobe_sim.events.tracing import Tracing
 from kprobe_sim.machine.clock import TraceClock
@@ -53,6 +53,7 @@ class TraceArray:
         self._is_on = True
         self.records: bool = True  # switched on, and not stopped by a reader
         self.current_tracer: str = "nop"
+        self.tracer_was_set: bool = False  # by somebody, at any time
         self.functions: FunctionLists = FunctionLists()
         # what holds it: histograms with variables or actions, newest first, and triggers that share one of them
         self.hist_vars: list[object] = []
@@ -255,16 +256,19 @@ class TraceArray:
             return
         if self.tracer_is_held():
             raise refuse(errno.EBUSY)
-        tracefs = self.machine.profile.tracefs
-        old = OPTIONS_OF_TRACERS.get(self.current_tracer, ())
-        paths = {option: f"options/{option}" for option in OPTIONS_OF_TRACERS.get(name, ())}
-        recorded = {option: tracefs.text(path) == b"1\n" for option, path in paths.items() if tracefs.has_text(path)}
-        if name == "function_graph" and not recorded:
-            recorded = {option: option in SET_AT_FIRST for option in self.machine.gates.graph_options}
-        self.options.change_tracer(old, recorded)
+        self.options.change_tracer(self._options_of(self.current_tracer), self._options_of(name))
         self.current_tracer = name
+        self.tracer_was_set = True
         self.clear()
         self.tracing.rearm()
+
+    def _options_of(self, tracer: str) -> dict[str, bool]:
+        """Return the options of a tracer and whether each is set at first."""
+        tracefs, gates = self.machine.profile.tracefs, self.machine.gates
+        paths = {option: f"options/{option}" for option in OPTIONS_OF_TRACERS.get(tracer, ())}
+        recorded = {option: tracefs.text(path) == b"1\n" for option, path in paths.items() if tracefs.has_text(path)}
+        known = {**UNRECORDED, "function_graph": gates.graph_options}
+        return recorded or {option: option in SET_AT_FIRST for option in known.get(tracer, ())}
 
     def tracer_is_held(self) -> bool:
         """Say whether a consuming reader is open, of the instance or, on some kernels, of any with the same tracer."""

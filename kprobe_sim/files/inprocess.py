@@ -219,10 +219,12 @@ class SimTracefs(Generic[K]):
     """The tracefs of a simulated kernel, in the shape of `kprobe.Tracefs`.
 
     Paths are relative to the mount point.  Every method raises OSError with the kernel's errno and the path.
+    `refused` is the last `write` that was, and what it was to write.
     """
 
     def __init__(self, kernel: K) -> None:
         self.kernel: K = kernel
+        self.refused: tuple[OSError, bytes] | None = None
         self._acquire, self._release = kernel.condition.acquire, kernel.condition.release
 
     def read(self, path: str) -> bytes:
@@ -235,8 +237,12 @@ class SimTracefs(Generic[K]):
 
     def write(self, path: str, data: bytes, *, truncate: bool = False) -> None:
         """Do one open(2), one write(2) and one close(2); `truncate` adds O_TRUNC to the open."""
-        with self.open(path, os.O_WRONLY | (os.O_TRUNC if truncate else 0)) as file:
-            file.write(data)
+        try:
+            with self.open(path, os.O_WRONLY | (os.O_TRUNC if truncate else 0)) as file:
+                file.write(data)
+        except OSError as error:
+            self.refused = error, data
+            raise
 
     def listdir(self, path: str) -> list[str]:
         """Return the names in a directory, in the order of the kernel's readdir."""

@@ -13,6 +13,7 @@ from kprobe_sim.builds.gates import gates_of
 from kprobe_sim.builds.profile import Profile
 from kprobe_sim.builds.symbol import with_module
 from kprobe_sim.machine.clock import TSC_KHZ, VirtualClock, clock_facts
+from kprobe_sim.machine.kernel_log import KernelLog
 from kprobe_sim.machine.lock import KernelCondition
 from kprobe_sim.machine.machine_files import MachineFiles
 from kprobe_sim.machine.memory import Memory, banners
@@ -51,6 +52,7 @@ class SimulatedMachine:
         self.writer: Task = INIT
         self.tasks: dict[int, Task] = {}
         self.files = MachineFiles()
+        self.log = KernelLog(self.clock, self.wake)
         self._subscribers: dict[object, Callable[[], None]] = {}
         self._hash_key = self.release.encode()
         self._functions: tuple[int, Functions] = (0, profile.functions)  # the version of the symbols that they are of

@@ -51,7 +51,7 @@ class DynEventList:
         self.errlog = errlog
         self.table = table
         self.listeners: list[Callable[[DynEvent, bool], None]] = []
-        self.printed: list[str] = []  # lines in the kernel's log
+        self.printed: list[str] = machine.log
         self._entries: dict[DynEvent, None] = {}  # the lines of dynamic_events, and the same by what they are asked by
         self._by_kind: dict[Operations, dict[DynEvent, None]] = {}
         self._by_event: dict[str, dict[DynEvent, None]] = {}

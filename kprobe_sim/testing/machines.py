@@ -33,7 +33,7 @@ class Backend:
         self._open_tracefs = open_tracefs
         self._note = note
         self._user = ""  # the test that had the tracefs last
-        self._is_simulated = spec.partition(":")[0] == "sim"
+        self.is_simulated = spec.partition(":")[0] == "sim"
         self._opened: Any = None
         self._is_open = False
         self._is_own = False  # the last test had a machine of its own
@@ -46,7 +46,7 @@ class Backend:
 
         With `own` no other test has used that machine or will, if it can be had anew.
         """
-        if self._is_simulated:
+        if self.is_simulated:
             return self._open()
         if self._pristine is not None and not self._must_renew(own) and self._undone():
             self._user = test
@@ -76,7 +76,7 @@ class Backend:
 
     def release(self, tracefs: Any) -> str:
         """Return the release of the kernel under a tracefs that `fresh` gave."""
-        if self._is_simulated:
+        if self.is_simulated:
             return str(tracefs.kernel.release)
         machine = getattr(self._opened, "machine", None)
         return str(os.uname().release if machine is None else machine.release)
@@ -115,7 +115,10 @@ class Backend:
         except Exception as error:
             self._failure = f"--tracefs {self.spec} was asked for and can't run: {error}"
             raise Unusable(self._failure) from error
-        if not self._is_simulated:
+        except BaseException:  # the test's time is up: each of the others would wait as long
+            self._failure = f"--tracefs {self.spec} was asked for and didn't come up while {self._user} waited for it"
+            raise
+        if not self.is_simulated:
             self._opened = opened
             self._is_open = True
         return opened

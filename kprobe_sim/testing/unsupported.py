@@ -62,11 +62,11 @@ def absent(tracefs: Any) -> dict[str, str]:
     return lacking
 
 
-def named(error: BaseException, lacking: Mapping[str, str], tracefs: Any) -> str:
+def named(error: BaseException, lacking: Mapping[str, str], tracefs: Any, *, functions: bool = True) -> str:
     """Return by name what a test lacked that ended with this error: "instances (no instances/)"; "" for a failure.
 
     A write that was refused counts, too, where `tracefs` notes it: to a file that isn't there, whatever became of
-    that in the test; a tracer that isn't in the kernel; and a definition if its function isn't.
+    that in the test; a tracer that isn't in the kernel; and, with `functions`, a definition if its function isn't.
     """
     refusal, data = getattr(tracefs, "refused", None) or (None, b"")
     for one in (*_chain(error), *([refusal] if refusal else [])):
@@ -81,7 +81,7 @@ def named(error: BaseException, lacking: Mapping[str, str], tracefs: Any) -> str
         return ""
     if str(refusal.filename).rpartition("/")[2] == "current_tracer":
         return _tracer(data.decode(errors="replace").strip(), tracefs)
-    return _defined(data, lacking, tracefs) if refusal.filename in _DEFINES else ""
+    return _defined(data, lacking, tracefs, functions) if refusal.filename in _DEFINES else ""
 
 
 def _tracer(name: str, tracefs: Any) -> str:
@@ -90,11 +90,11 @@ def _tracer(name: str, tracefs: Any) -> str:
     return f"tracer {name} (not in available_tracers)" if name in _TRACERS and name not in there else ""
 
 
-def _defined(data: bytes, lacking: Mapping[str, str], tracefs: Any) -> str:
+def _defined(data: bytes, lacking: Mapping[str, str], tracefs: Any, functions: bool) -> str:
     """Return by name what definitions have that the kernel hasn't."""
     for line in data.splitlines():
         found = _FUNCTION.match(line)
-        if found and not has_function(tracefs, found[1].decode()):
+        if functions and found and not has_function(tracefs, found[1].decode()):
             return f"function {found[1].decode()} (not in this kernel)"
     readme = tracefs.read("README") if "README" not in lacking else b""
     for what, looks, mark in _ARGUMENTS:
@@ -141,7 +141,9 @@ class Unsupported:
         if self._backend.absent is None:
             with contextlib.suppress(Exception):  # of a machine that is gone nothing more is learnt
                 self._backend.absent = absent(self._tracefs)
-        return named(error, self._backend.absent or {}, self._tracefs) or self._about
+        # a simulated kernel has the functions that a test declares: one that it hasn't is a mistake there
+        functions = not self._backend.is_simulated
+        return named(error, self._backend.absent or {}, self._tracefs, functions=functions) or self._about
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         for kernel, what in getattr(report, "unsupported", ()):

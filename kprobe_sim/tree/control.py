@@ -105,13 +105,14 @@ def put_size(instance: Instance, cpu: int | None, data: bytes) -> None:
 def stats_text(instance: Instance, cpu: int) -> bytes:
     buffer = instance.buffer.cpus[cpu]
     oldest, now = buffer.oldest_stamp, instance.clock.stamp()
-    show = _seconds if instance.clock.in_ns else str
-    times = (show(oldest), show(now))
-    return (
-        f"entries: {buffer.entries}\noverrun: {buffer.overrun}\ncommit overrun: 0\nbytes: {buffer.unread_bytes}\n"
-        f"oldest event ts: {times[0]}\nnow ts: {times[1]}\ndropped events: {buffer.dropped}\n"
-        f"read events: {buffer.read}\n"
-    ).encode()
+    gates = instance.machine.gates
+    show = _seconds if instance.clock.in_ns or not gates.stats_by_clock else str
+    lines = (
+        *(f"entries: {buffer.entries}\n", f"overrun: {buffer.overrun}\n", "commit overrun: 0\n"),
+        *(f"bytes: {buffer.unread_bytes}\n", f"oldest event ts: {show(oldest)}\n", f"now ts: {show(now)}\n"),
+        *(f"dropped events: {buffer.dropped}\n", f"read events: {buffer.read}\n"),
+    )
+    return "".join(lines[: gates.stats_lines]).encode()
 
 
 def _seconds(stamp: int) -> str:
@@ -302,7 +303,8 @@ def cpumask_text(instance: Instance) -> bytes:
     for start in range(0, instance.cpus, 32):
         bits = min(32, instance.cpus - start)
         words.append(f"{mask >> start & (1 << bits) - 1:0{-(-bits // 4)}x}")
-    return ",".join(reversed(words)).encode() + b"\n"
+    text = ",".join(reversed(words)).encode() + b"\n"
+    return text.ljust(instance.cpus + 1, b"\0") if instance.machine.gates.mask_padded else text
 
 
 def _check_words(data: bytes) -> None:

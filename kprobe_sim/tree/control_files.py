@@ -214,7 +214,7 @@ class _CpuMaskFile(FixedGeneric):
         super().__init__(flags, partial(control.cpumask_text, instance), partial(control.put_cpumask, instance))
 
     def read(self, size: int, position: int) -> bytes:
-        if size <= len(super().read(1 << 16, 0)):
+        if size <= len(super().read(1 << 16, 0).rstrip(b"\0")):
             raise refuse(errno.EINVAL)
         return super().read(size, position)
 

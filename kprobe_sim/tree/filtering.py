@@ -9,7 +9,7 @@ from kprobe_sim.events.event_file import EventFile
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.events.trace_array import TraceArray
 from kprobe_sim.filters.errors import LOG_LOCATION, FilterRefused
-from kprobe_sim.filters.filter_file import GROUP_TEXT, FilterState, write_filter, write_group_filter
+from kprobe_sim.filters.filter_file import FilterState, group_text, write_filter, write_group_filter
 from kprobe_sim.filters.predicate import Predicate, compile_filter
 from kprobe_sim.filters.predicate_term import FilterContext
 from kprobe_sim.parsing.refusal import refuse
@@ -26,23 +26,28 @@ def put_filter(file: EventFile, data: bytes) -> None:
 
 
 def group_filter_text(instance: Instance, system: str) -> bytes:
-    """Return the text of a system's filter file: the same whatever was written, for no write to it fails."""
-    return GROUP_TEXT
+    """Return the text of a system's filter file, which all instances share."""
+    return instance.tracing.events.filter_texts.get(system) or group_text(instance.machine.filter_gates)
 
 
 def put_group_filter(instance: Instance, system: str, directory: object, data: bytes) -> None:
-    """Set the filter of every event of a system; an event that can't take it filters nothing, and says so.
+    """Set the filter of the events of a system.
 
     `directory` is what the event table had for the system when the file was opened: once the system's last event is
     gone the file refuses all with ENODEV, even if the system is there again (apply_subsystem_event_filter()).
     """
     files = [instance.file(event) for event in instance.events(system)]
     fields = [tuple(file.event.filter_fields()) for file in files]
-    states = write_group_filter(data, fields, filter_context(instance))
-    if instance.tracing.events.directory(system) is not directory:
+    group = write_group_filter(data, fields, filter_context(instance))
+    events = instance.tracing.events
+    if events.directory(system) is not directory:
         raise refuse(errno.ENODEV)
-    for file, state in zip(files, states, strict=True):
-        _adopt(file, state)
+    for file, change in zip(files, group.changes, strict=True):
+        if change is not None:
+            _adopt(file, change)
+    events.filter_texts[system] = group.shown
+    if group.refused is not None:
+        raise refuse(group.refused.errno)
 
 
 def compile_for(instance: Instance, event: Event, text: str) -> Predicate:

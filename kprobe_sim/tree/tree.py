@@ -12,6 +12,7 @@ from functools import partial
 
 import kprobe_sim.tree.control as control  # by its name: `from` takes what pyfakefs had forgotten
 from kprobe_sim.events.instance import Instance
+from kprobe_sim.events.options import OPTIONS_OF_TRACERS
 from kprobe_sim.files.node import DirNode, Node
 from kprobe_sim.files.seqfile import Seq, lines
 from kprobe_sim.files.simple import Generic
@@ -131,9 +132,10 @@ class OptionsDir(OfInstance):
         tracefs = instance.machine.profile.tracefs
         recorded = (instance.name and tracefs.directory("instances/*/options")) or tracefs.directory("options")
         modes_of = dict(recorded)
-        if recorded and instance.current_tracer == "function_graph":  # whose files may come with it: 3.13 and before
+        if recorded and instance.tracer_was_set and instance.machine.gates.options_come:
             mode = next(iter(recorded.values()))
-            modes_of |= {name: mode for name in instance.machine.gates.graph_options if name in instance.options}
+            come = OPTIONS_OF_TRACERS.get(instance.current_tracer, ())
+            modes_of |= {name: mode for name in come if name in instance.options}
         super().__init__(modes.directory, instance, modes_of)
         self._modes = modes
 

@@ -64,7 +64,7 @@ def new_kernel(series: str) -> Any:
 
 def state(tracefs: Any) -> dict[str, str]:
     paths = ("buffer_size_kb", "tracing_cpumask", "options/stacktrace", "kprobe_events")
-    found = {path: tracefs.read(path).decode().strip() for path in paths}
+    found = {path: tracefs.read(path).decode().strip("\n\0") for path in paths}
     return found | {"instances": " ".join(tracefs.listdir("instances"))}
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from kprobe import Tracer
-from kprobe.errors import KprobeError
+from kprobe.errors import KprobeError, Unsupported
 from kprobe_sim import SimulatedKernel, Task
 from kprobe_sim.kernel.activity import load
 
@@ -154,3 +155,39 @@ def test_an_event_has_no_files_but_those_that_are_listed() -> None:
     tracefs.write("kprobe_events", b"p:e do_sys_open\n")
     with pytest.raises(FileNotFoundError):
         tracefs.write("events/kprobes/e/trigger", b"traceoff")
+
+
+@pytest.mark.parametrize(
+    ("words", "lacking"),
+    [
+        ({"raw": True}, "no raw pages (events/header_page: "),
+        ({"cpus": [0]}, "no choice of CPUs (there is no tracing_cpumask)"),
+        ({"buffer_size": 100}, "no choice of the buffers' size (there is no buffer_size_kb)"),
+    ],
+)
+def test_what_a_kernel_of_2009_lacks_is_called_by_its_name(words: dict[str, Any], lacking: str) -> None:
+    tracefs = SimulatedKernel("2009").tracefs
+    with pytest.raises(Unsupported, match=re.escape(f"this kernel has {lacking}")):
+        Tracer(tracefs).trace("p:myopen do_sys_open", **words).__enter__()
+    assert tracefs.read("kprobe_events") == b""
+
+
+@pytest.mark.parametrize("series", ["2.6.33", "3.2", "3.13"])
+def test_raw_records_have_four_letters(series: str) -> None:
+    kernel = SimulatedKernel(series)
+    with Tracer(kernel.tracefs).trace("p:myopen do_sys_open dfd=%di", raw=True) as trace:
+        load("opens").play(kernel)
+        trace.stop()
+        first = next(iter(trace))
+    assert first.flags == "d..."
+
+
+@pytest.mark.parametrize("series", ["2.6.33", "3.2", "3.13", "4.4"])
+def test_sessions_share_a_mask_that_has_zeros_after_it(series: str) -> None:
+    tracefs = SimulatedKernel(series).tracefs
+    before = tracefs.read("tracing_cpumask")
+    asked = {"top_level": True, "cpus": [1]}
+    with Tracer(tracefs).trace("p:one do_sys_open", **asked), Tracer(tracefs).trace("p:two do_sys_open", **asked):
+        assert tracefs.read("tracing_cpumask").startswith(b"2\n")
+        assert b"o0_3=$stack" in tracefs.read("kprobe_events")
+    assert tracefs.read("tracing_cpumask") == before

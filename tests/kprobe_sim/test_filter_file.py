@@ -70,14 +70,53 @@ BAD = b"%b\n^\nparse_error: Couldn't find or set field in one of a subsystem's e
     ],
 )
 def test_group(data: bytes, first: bytes, second: bytes) -> None:
-    states = write_group_filter(data, [FIELDS, OTHER], CONTEXT)
+    group = write_group_filter(data, [FIELDS, OTHER], CONTEXT)
+    states = [change for change in group.changes if change is not None]
     assert [state.shown for state in states] == [first, second]
+    assert (group.shown, group.refused) == (GROUP_TEXT, None)
     for state in states:
         assert (state.refused is not None) == (b"^" in state.shown)
         if state.refused:
             assert state.predicate is None
             assert state.refused.log_message == "Couldn't find or set field in one of a subsystem's events"
             assert (state.refused.command, state.refused.log_position) == (data.decode(), 0)
+
+
+KEPT = None  # the event keeps its filter
+
+
+@pytest.mark.parametrize(
+    ("data", "first", "second", "fault"),
+    [
+        (b"u1==1", b"u1==1\n", b"u1==1\n", None),
+        (b"zz==1", KEPT, b"zz==1\n", None),
+        (b"nosuch==1", KEPT, KEPT, "Couldn't find or set field in one of a subsystem's events"),
+        (b"u1==", KEPT, KEPT, "Couldn't find or set field in one of a subsystem's events"),
+        (b"u1 === 1", KEPT, KEPT, "Invalid operator"),
+        (b"((u1==1)", KEPT, KEPT, "Unbalanced parens"),
+        (b" 0 ", b"none\n", b"none\n", None),
+    ],
+)
+@pytest.mark.parametrize(("version", "shows_what_was_written"), [((3, 2, 4), True), ((3, 13, 10), False)])
+def test_group_before_4_17(
+    data: bytes,
+    first: bytes | None,
+    second: bytes | None,
+    fault: str | None,
+    version: tuple[int, int, int],
+    shows_what_was_written: bool,
+) -> None:
+    """Such kernels refuse what no event takes, and go on filtering as before."""
+    group = write_group_filter(data, [FIELDS, OTHER], FilterContext(filter_gates(version)))
+    assert [change and change.shown for change in group.changes] == [first, second]
+    if fault is not None:
+        assert group.refused is not None
+        assert (group.refused.errno, group.refused.message) == (errno.EINVAL, fault)
+        assert group.shown == data + f"\n^\nparse_error: {fault}\n\n".encode()
+    else:
+        assert group.refused is None
+        written = b"none\n" if data == b" 0 " else data + b"\n"
+        assert group.shown == (written if shows_what_was_written else GROUP_TEXT)
 
 
 def test_texts() -> None:
@@ -109,7 +148,9 @@ def test_gates_of_the_recorded_kernels() -> None:
 
     bounded = {"full_match_bounded", "glob_bounded"}
     later = {"function", "cpulist", "stacktrace_field", "glob_class_stops", "trigger_errors_logged"}
-    assert known((3, 2, 4)) == known((3, 13, 10)) == known((4, 4, 11)) == {"early_filters"}
+    early = {"early_filters", "group_filter_refused"}
+    assert known((3, 2, 4)) == early | {"group_filter_shown"}
+    assert known((3, 13, 10)) == known((4, 4, 11)) == early
     assert [filter_gates(version).bits for version in ((3, 2, 4), (3, 13, 10))] == [False, True]
     assert [filter_gates(version).negation for version in ((3, 13, 10), (4, 4, 11))] == [False, True]
     assert [filter_gates(version).common_cpu for version in ((4, 19, 108), (5, 4, 273))] == [False, True]

@@ -67,6 +67,24 @@ def test_a_tracefs_that_stays_is_used_no_more() -> None:
     assert notes == [("a.py::test_holds", "instances/held stays: Device or resource busy")]
 
 
+def test_what_does_not_come_up_is_waited_for_once() -> None:
+    opened = []
+
+    class TimeIsUp(BaseException):
+        """What ends a test that takes too long."""
+
+    def hang(spec: str) -> Any:
+        opened.append(spec)
+        raise TimeIsUp
+
+    with Backend("vm:/boot/damaged", hang) as backend:
+        with pytest.raises(TimeIsUp):
+            backend.fresh("a.py::test_first", own=False)
+        with pytest.raises(Unusable, match=r"^--tracefs vm:/boot/damaged was asked for and didn't come up while "):
+            backend.fresh("a.py::test_second", own=False)
+    assert opened == ["vm:/boot/damaged"]
+
+
 def test_where_somebody_traces_no_test_runs() -> None:
     """The second test ended their work."""
     opened = Stays()

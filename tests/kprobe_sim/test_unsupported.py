@@ -85,6 +85,21 @@ def test_it_is_named_counted_and_no_failure(pytester: pytest.Pytester) -> None:
     )
 
 
+def test_what_a_definition_has_is_named_on_simulators_as_on_guests(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_a_type(tracefs):
+            tracefs.write("kprobe_events", b"p:e do_sys_open a=%di:symbol")
+
+        def test_no_type(tracefs):
+            tracefs.write("kprobe_events", b"p:e do_sys_open a=%di:nosuch")
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--tracefs", "sim:4.19", "-rs")
+    result.assert_outcomes(skipped=1, failed=1)
+    result.stdout.fnmatch_lines(["    1  type symbol (not in README)"])
+
+
 def test_on_a_kernel_that_has_it_all_is_a_failure(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

@@ -1,12 +1,15 @@
 import bz2
 import gzip
 import lzma
+import re
 import shutil
 import struct
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from kprobe_vm.guest.backend import check
 from kprobe_vm.images.bzimage import (
     KernelImage,
     boot_header_version,
@@ -107,3 +110,36 @@ def test_a_kernel_that_qemu_cannot_enter_is_left_packed() -> None:
 def test_a_damaged_payload() -> None:
     with pytest.raises(KernelImage, match="its payload can't be unpacked"):
         extract_vmlinux(bzimage(b"\x1f\x8b\x08\x00damaged, and long enough for its header"))
+
+
+def for_64_bits(image: bytes) -> bytes:
+    return image[:0x236] + b"\1" + image[0x237:]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, ": Is a directory"),
+        (b"not a kernel", " is neither a bzImage nor a vmlinux: no boot header"),
+        (bzimage(b"")[:0x300], " is neither a bzImage nor a vmlinux: its boot header names a version beyond its end"),
+        (
+            bzimage(b"k" * 5000)[:-1],
+            " is no whole bzImage: it is cut off: 7047 bytes, of which its boot header names 7048",
+        ),
+    ],
+)
+def test_a_spec_of_a_file_that_cannot_be_started(tmp_path: Path, content: bytes | None, words: str) -> None:
+    """That is said once, before any test runs."""
+    path = tmp_path / "kernel"
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(for_64_bits(content))
+    with pytest.raises(ValueError, match=f"^{re.escape(str(path) + words)}$"):
+        check(str(path))
+
+
+def test_a_spec_of_a_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "kernel"
+    path.write_bytes(for_64_bits(bzimage(b"k" * 5000)) + b"a signature")
+    check(str(path))

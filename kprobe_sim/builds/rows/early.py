@@ -126,6 +126,11 @@ EARLY: tuple[Gate, ...] = (
         ((START, _GRAPH_OPTIONS[:7]), ((4, 4, 0), _GRAPH_OPTIONS)),
         "trace_functions_graph.c of 3.2.4, 3.13.10 and 4.4.11; recorded traces 3.13 and 4.4: 10_fgraph_*",
     ),
+    Gate(
+        "options_come",
+        ((START, True), ((4, 4, 0), False)),
+        "recorded modes of 3.2, 3.13 and 4.4, before and after a tracer was chosen: options/test_nop_accept",
+    ),
     since("graph_latency_apart", (5, 4, 0), "print_graph_lat_fmt() of 4.19.108 and 5.4.273; traces of 4.19 and 5.10"),
     Gate(
         "graph_leaf_arrow",
@@ -197,6 +202,18 @@ EARLY: tuple[Gate, ...] = (
         "trace_pipe is open; conformance suite on 5.4.273",
     ),
     since("one_pipe", (5, 10, 0), "conformance suite on 5.4.273 and 5.10: 'trace_pipe: a second reader'"),
+    Gate(
+        "mask_padded",
+        ((START, True), ((4, 9, 229), False), ((4, 10, 0), True), ((4, 14, 67), False)),
+        "recorded: tracing_cpumask of 3.2, 3.13 and 4.4, of two CPUs, has three bytes, that of 4.19 two; "
+        "commit 90e406f96f63 of 4.15, which 4.9 and 4.14 took over",
+    ),
+    Gate(
+        "stats_lines",
+        ((START, 3), ((3, 2, 0), 6), ((3, 13, 0), 8)),
+        "recorded traces 3.2 and 3.13: 04_clock_*.cpu0.stats; tracing_stats_read() of 3.0",
+    ),
+    since("stats_by_clock", (3, 13, 0), "recorded traces 3.2 and 3.13: 04_clock_counter.cpu0.stats"),
     since("empty_masks", (5, 10, 0), "__bitmap_parse() of 5.4.273; conformance suite: a newline to tracing_cpumask"),
     Gate(
         "removed_files_read",

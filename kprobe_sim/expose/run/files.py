@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kprobe_sim.expose.fuse.mount import MS_NODEV, MS_NOEXEC, MS_NOSUID, SystemCalls, mount_options
 from kprobe_sim.expose.python.machine import Directory, MachineTree, TextFile
+from kprobe_sim.expose.run.kmsg import Kmsg
 from kprobe_sim.files.node import Node, OpenFile
 from kprobe_sim.files.simple import Simple
 from kprobe_sim.parsing.refusal import refuse
@@ -37,6 +38,7 @@ PLACES = {
     "tracepoint_printk": "/proc/sys/kernel/tracepoint_printk",
     "osrelease": "/proc/sys/kernel/osrelease",
     "version": "/proc/version",
+    "kmsg": "/dev/kmsg",
     "btf": "/sys/kernel/btf",  # an empty one: that of the simulated kernel wasn't recorded
     "possible": f"{_CPUS}/possible",
     "present": f"{_CPUS}/present",
@@ -87,6 +89,7 @@ def run_files(kernel: SimulatedKernel, mounts: Callable[[], str]) -> Directory:
         "tracepoint_printk": _Number(0, 1),
         "osrelease": TextFile(lambda: kernel.release.encode() + b"\n"),
         "version": TextFile(lambda: kernel.profile.banner.encode() + b"\n"),
+        "kmsg": Kmsg(kernel.machine),
         "btf": Directory(0o755, dict),
         "possible": cpus,
         "present": cpus,

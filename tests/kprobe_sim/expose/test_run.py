@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -321,6 +322,50 @@ def test_the_switches_of_tracing_are_the_machines(run: Run) -> None:
             assert run(["sh", "-c", f"cat {path}; echo {value} > {path}; cat {path}"], WHOLE).stdout == text
             assert path.read_text() == before
             assert run(["cat", str(path)], ONLY).stdout == before
+
+
+@pytest.mark.skipif(shutil.which("dmesg") is None, reason="no dmesg on this machine")
+def test_dmesg_shows_the_simulated_kernels_log(run: Run) -> None:
+    """It begins with the kernel's name; what was refused and what others write there come after."""
+    script = f"""
+echo 'p:x nosuch' > {TRACING}/kprobe_events
+echo '<11>of a program' > /dev/kmsg
+dmesg --notime --decode
+dd if=/dev/kmsg bs=8 count=1 status=none
+python3 -c 'import os; log = os.open("/dev/kmsg", os.O_NONBLOCK); print(os.lseek(log, 0, 2)); os.read(log, 8192)'
+"""
+    done = run(["bash", "-c", script], ("--kernel", "3.13", "--activity", "none"))
+    first, *others = done.stdout.splitlines()
+    assert first.startswith("kern  :notice: Linux version 3.13.10")
+    assert others == ["kern  :info  : Could not insert probe at nosuch+0: -2", "user  :err   : of a program", "0"]
+    for refused in (
+        "echo: write error: No such file",
+        "error reading '/dev/kmsg': Invalid argument",
+        "BlockingIOError",
+    ):
+        assert refused in done.stderr
+    newer = run(["dmesg", "--notime"], ("--kernel", "6.1", "--activity", "none"))
+    assert re.fullmatch(r"Linux version 6\.1\.0-.*\n", newer.stdout), newer.stderr
+
+
+def test_who_waits_for_the_log_is_woken(run: Run) -> None:
+    script = f"""
+python3 -c '
+import os
+log = os.open("/dev/kmsg", 0)
+os.lseek(log, 0, 2)
+print("waits", flush=True)
+print(os.read(log, 8192))' | (
+read -r line; echo 'p:x nosuch' > {TRACING}/kprobe_events; cat)
+"""
+    done = run(["bash", "-c", script], ("--kernel", "4.4", "--activity", "none"))
+    assert done.stdout.endswith("-;Could not insert probe at nosuch+0: -2\\n'\n")
+
+
+def test_kprobe_shows_the_log_that_is_served_beside_the_tracefs(run: Run) -> None:
+    """Where there is no error_log."""
+    done = run([sys.executable, "-m", "kprobe", "p:x do_sys_open a=%zz"], ("--kernel", "3.13", "--activity", "none"))
+    assert "dmesg: Parse error at argument[0]. (-22)" in done.stderr
 
 
 def test_only_the_tracefs(run: Run) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from kprobe_vm.agent.process import GuestProcess
 from kprobe_vm.agent.tracefs import GuestTracefs
+from kprobe_vm.errors import NotReady
 from kprobe_vm.guest import places
 from kprobe_vm.guest.lab import Lab
 from kprobe_vm.guest.surroundings import Surroundings
 from kprobe_vm.host.progress import LATER, Progress, ProgressPrinter
+from kprobe_vm.images.kernels import image_of
 from kprobe_vm.images.kerneltree import series_of
 from kprobe_vm.machine.machine import Machine
 
@@ -124,11 +127,14 @@ def _place(spec: Spec, progress: Progress) -> places.GuestSlot:
 
 
 def check(argument: str) -> None:
-    """Raise `ValueError` for a spec that no kernel can fit; nothing is fetched or started."""
+    """Raise `ValueError` for a spec that no kernel can fit, or a file that is none; nothing is fetched or started."""
     kernel = Spec.parse(argument).kernel
     if "/" in kernel:
-        if not os.path.exists(os.path.expanduser(kernel)):
-            raise ValueError(f"{kernel}: No such file or directory")
+        path = Path(kernel).expanduser()
+        try:
+            image_of(path)
+        except NotReady as error:
+            raise ValueError(str(error).replace(str(path), kernel, 1)) from error
     elif not series_of(kernel):
         raise ValueError(
             f"{kernel!r} is neither a kernel series (such as 6.1) nor a release nor a path (which has a /)"

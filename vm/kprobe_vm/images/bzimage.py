@@ -11,7 +11,7 @@ import subprocess
 import zlib
 from collections.abc import Iterator
 
-__all__ = ["KernelImage", "boot_header_version", "extract_vmlinux", "has_pvh_entry", "startable_vmlinux"]
+__all__ = ["KernelImage", "boot_header_version", "check_whole", "extract_vmlinux", "has_pvh_entry", "startable_vmlinux"]
 
 ELF = b"\x7fELF"
 LZ4_LEGACY = b"\x02\x21\x4c\x18"
@@ -32,18 +32,36 @@ def boot_header_version(image: bytes) -> str:
         raise KernelImage("no boot header")
     (offset,) = struct.unpack_from("<H", image, 0x20E)
     start = offset + 0x200
-    return image[start : image.index(b"\0", start)].decode("ascii", "replace")
+    end = image.find(b"\0", start)
+    if end < 0:
+        raise KernelImage("its boot header names a version beyond its end")
+    return image[start:end].decode("ascii", "replace")
 
 
-def _payload(image: bytes) -> bytes:
+def check_whole(image: bytes) -> None:
+    """Raise `KernelImage` for a bzImage that ends before its payload does: such a kernel stops without a word."""
+    place = _payload_place(image)
+    if place is not None and place.stop > len(image):
+        raise KernelImage(f"it is cut off: {len(image)} bytes, of which its boot header names {place.stop}")
+
+
+def _payload_place(image: bytes) -> slice | None:
     boot_header_version(image)
     (protocol,) = struct.unpack_from("<H", image, 0x206)
     if protocol < 0x208:
-        raise KernelImage(f"boot protocol {protocol >> 8}.{protocol & 0xFF:02} names no payload")
+        return None
     sectors = image[0x1F1] or 4
     offset, length = struct.unpack_from("<II", image, 0x248)
     start = (sectors + 1) * 512 + offset
-    return image[start : start + length]
+    return slice(start, start + length)
+
+
+def _payload(image: bytes) -> bytes:
+    place = _payload_place(image)
+    if place is None:
+        protocol = struct.unpack_from("<H", image, 0x206)[0]
+        raise KernelImage(f"boot protocol {protocol >> 8}.{protocol & 0xFF:02} names no payload")
+    return image[place]
 
 
 def _through(program: str, payload: bytes) -> bytes:

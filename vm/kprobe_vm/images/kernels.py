@@ -22,7 +22,14 @@ from kprobe_vm.errors import CacheCorrupt, FetchFailed, KernelGone, NoSuchKernel
 from kprobe_vm.host.cache import Cache
 from kprobe_vm.host.progress import measured
 from kprobe_vm.images import kerneltree
-from kprobe_vm.images.bzimage import ELF, KernelImage, boot_header_version, has_pvh_entry, startable_vmlinux
+from kprobe_vm.images.bzimage import (
+    ELF,
+    KernelImage,
+    boot_header_version,
+    check_whole,
+    has_pvh_entry,
+    startable_vmlinux,
+)
 from kprobe_vm.images.kerneltree import Kernel, release_of, series_of
 from kprobe_vm.images.modules import modules_below, modules_beside
 
@@ -216,26 +223,10 @@ class Kernels:
         )
 
     def _from_file(self, path: Path, modules: Path | None) -> Kernel:
-        try:
-            image = path.read_bytes()
-        except OSError as error:
-            raise NoSuchKernel(f"{path}: {error.strerror}") from error
-        if (processor := kerneltree.architecture(image)) not in ("x86-64", ""):
-            raise WrongArchitecture(f"{path} is a kernel for {processor}, not for x86-64")
+        image, release = image_of(path)
         name = hashlib.sha256(image).hexdigest()
         if image.startswith(ELF):
-            found = re.search(rb"Linux version ([\w.+~-]+) \(", image)
-            release = found[1].decode() if found else ""
-            if not has_pvh_entry(image):
-                raise NoSuchKernel(
-                    f"{path} is a vmlinux that QEMU can't start by itself (no PVH entry: CONFIG_PVH, since 5.0): "
-                    "name the bzImage (arch/x86/boot/bzImage, /boot/vmlinuz-RELEASE) instead"
-                )
             return Kernel(release, series_of(release), path.absolute(), name, self._modules_of(path, release, modules))
-        try:
-            release = boot_header_version(image).partition(" ")[0]
-        except KernelImage as error:
-            raise NoSuchKernel(f"{path} is neither a bzImage nor a vmlinux: {error}") from error
         try:
             start = self.cache.file("vmlinux", name, lambda: startable_vmlinux(image))
         except KernelImage as error:
@@ -254,6 +245,33 @@ class Kernels:
                 return kernel.modules
         own = Path("/lib/modules", release)
         return modules_below(own, release, self.cache) if release and own.is_dir() else ()
+
+
+def image_of(path: Path) -> tuple[bytes, str]:
+    """Return a kernel's image that QEMU can start, and its release; raise `NotReady` where the file isn't one."""
+    try:
+        image = path.read_bytes()
+    except OSError as error:
+        raise NoSuchKernel(f"{path}: {error.strerror}") from error
+    if (processor := kerneltree.architecture(image)) not in ("x86-64", ""):
+        raise WrongArchitecture(f"{path} is a kernel for {processor}, not for x86-64")
+    if image.startswith(ELF):
+        found = re.search(rb"Linux version ([\w.+~-]+) \(", image)
+        if not has_pvh_entry(image):
+            raise NoSuchKernel(
+                f"{path} is a vmlinux that QEMU can't start by itself (no PVH entry: CONFIG_PVH, since 5.0): "
+                "name the bzImage (arch/x86/boot/bzImage, /boot/vmlinuz-RELEASE) instead"
+            )
+        return image, found[1].decode() if found else ""
+    try:
+        release = boot_header_version(image).partition(" ")[0]
+    except KernelImage as error:
+        raise NoSuchKernel(f"{path} is neither a bzImage nor a vmlinux: {error}") from error
+    try:
+        check_whole(image)
+    except KernelImage as error:
+        raise NoSuchKernel(f"{path} is no whole bzImage: {error}") from error
+    return image, release
 
 
 def flavour_of(release: str) -> str:
