@@ -18,9 +18,11 @@ GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 STEP = 4096  # bytes that are unpacked at once: zstd can make a thousand times as many of them
 TRACE_DAT = b"\x17\x08\x44tracing"
+UTF_16 = (b"\xff\xfe#\0", b"\xff\xfe \0", b"\xfe\xff\0#", b"\xfe\xff\0 ")  # either order, before # or a blank
 OTHERS = {  # what isn't text -> what to do with it
     b"PERFILE2": "is a perf.data: perf script -i FILE | kprobe parse",
     b"\xfd7zXZ": "is packed by xz: xzcat FILE | kprobe parse",
+    **dict.fromkeys(UTF_16, "is UTF-16: iconv -f UTF-16 -t UTF-8 FILE | kprobe parse"),
 }
 
 MAGIC = (GZIP, ZSTD, TRACE_DAT, *OTHERS)

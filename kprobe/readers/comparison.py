@@ -171,7 +171,7 @@ def _misread(truth: Record, answer: Record) -> Iterator[Misreading]:
     yield from _context(truth, answer)
     if "fields" in truth:
         if "fields" in answer:
-            yield from _fields(truth["fields"], answer)
+            yield from _fields(truth["fields"], answer, truth.get("ambiguous", ()))
         else:
             yield Misreading(MISSING, "fields", truth["fields"], None)
 
@@ -190,13 +190,15 @@ def _context(truth: Record, answer: Record) -> Iterator[Misreading]:
         yield Misreading(WRONG, "complete", False, True)
 
 
-def _fields(expected: Record, answer: Record) -> Iterator[Misreading]:
+def _fields(expected: Record, answer: Record, ambiguous: Collection[str]) -> Iterator[Misreading]:
     said, guessed = answer["fields"], answer.get("guessed", ())
     # what a string can forge is other records, and where it ends itself
     is_partial = answer.get("complete") is False or answer.get("forgeable") is True
     for name, value in expected.items():
         if name not in said:
-            yield Misreading(MARKED if is_partial else MISSING, f"fields.{name}", value, None)
+            # it may stand in what is said to be a guess
+            is_guessed = bool(guessed) and name in ambiguous
+            yield Misreading(MARKED if is_partial or is_guessed else MISSING, f"fields.{name}", value, None)
         elif not _is_same(value, said[name]):
             yield Misreading(MARKED if is_partial or name in guessed else WRONG, f"fields.{name}", value, said[name])
     for name, value in said.items():

@@ -114,15 +114,18 @@ def _verbose(line: re.Match[bytes]) -> Context:
     return task, pid, None, int(line[2]), decode(line[3]), time * 1000, "time"
 
 
-def decimal(line: re.Match[bytes]) -> bool:
+def decimal(line: re.Match[bytes]) -> bool | None:
     """Say whether the column of the pid has the width that only kernels have which print no hexadecimal without 0x.
 
-    It was 5 up to 4.19 and is 7 at 5.10 (fixtures/text); a pid of 7 digits fills either.
+    It was 5 up to 4.19 and is 7 at 5.10 (fixtures/text); a pid of 7 digits fills either. None if the layout has no
+    such column.
     """
     if line.re is STANDARD:
         return line[1][23:24] == b" " and line[1][25:26] in (b"[", b"(")
-    # here the CPU's number follows, 3 wide
-    return line.re is LATENCY and line[1][15:16] == b" " and line.end(2) - line.start() >= 20
+    if line.re is LATENCY:
+        # here the CPU's number follows, 3 wide
+        return line[1][15:16] == b" " and line.end(2) - line.start() >= 20
+    return False if line.re in (REPORT, REPORT_LATENCY) else None
 
 
 def is_graph(line: re.Match[bytes]) -> bool:

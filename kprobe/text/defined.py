@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 from kprobe.text.arguments import Arguments, arguments_of, is_seal
 from kprobe.text.context import keep
 from kprobe.text.format import parse_format
-from kprobe.text.records import NONE
+from kprobe.text.records import NONE, Value
 
 Formats: TypeAlias = Mapping[str, str | bytes] | Callable[[str], str | bytes | None]
 
@@ -32,6 +32,8 @@ _STRINGS: Final = ("string", "ustring", "symstr", "%pd", "%pD")
 _WIDE: Final = {"": "%n", "u": "%n"}
 _NARROW: Final = {"": "0x%x", "u": "%n"}
 _OLD: Final = {"": "%x", "u": "%x"}
+# types that came later than 0x
+_RECENT: Final = re.compile(r"0x|'|%pS|\{|=")
 
 
 class Definition(NamedTuple):
@@ -48,6 +50,20 @@ class Definition(NamedTuple):
     unsigned: frozenset[str]
     settles: bool
     is_open: bool
+
+    @property
+    def is_recent(self) -> bool:
+        """Whether only kernels take it that print no hexadecimal number without 0x: x8 to x64 came with that (4.9)."""
+        return any(_RECENT.search(conversion) is not None for _, conversion in self.old.items)
+
+    def hexadecimal(self, body: bytes, *, is_sure: bool) -> tuple[dict[str, Value], frozenset[str]] | None:
+        """Read arguments as 3.x prints them, and name the guesses; unless it is sure that 3.x did, numbers are, too."""
+        fields, guessed = self.old.read(body), self.wide.guessed(body)
+        if fields is None:
+            return None
+        if not is_sure and (others := self.wide.read(body)) is not None:
+            guessed |= frozenset(name for name in fields if fields[name] != others[name])
+        return fields, guessed
 
 
 def defined_name(definition: str) -> str:
@@ -143,12 +159,14 @@ _UNKNOWN: Final = Description()
 class Descriptions:
     """Gives descriptions by name; formats are asked once for each. A definition adds the numbers that only it tells."""
 
-    __slots__ = ("_defined", "_formats", "_known")
+    __slots__ = ("_defined", "_formats", "_known", "is_recent")
 
     def __init__(self, formats: Formats | None, definitions: Iterable[str]) -> None:
         self._formats = formats
         self._defined = {defined_name(text): definition_of(text) for text in definitions}
         self._known: dict[str, Description] = {}
+        self.is_recent = any(one is not None and one.is_recent for one in self._defined.values())
+        """Whether a definition says that the kernel prints no hexadecimal number without 0x."""
 
     def of(self, name: str) -> Description:
         """Give what is known of an event."""

@@ -57,8 +57,8 @@ BARE: Final = re.compile(
     rb"|(?=<(?:user )?stack trace>\r?\n|# [0-9a-f]{1,8} buf:[ \r\n]|UNKNOWN TYPE \d"
     rb"|sys_\w{1,64}(?:\(| -> 0x)))([^\n]*)\n"
 )
-# it isn't a line of the header
-RAW_MARKER: Final = re.compile(rb"# [0-9a-f]{1,8} buf:")
+# they aren't lines of the header: a raw mark, and a mark as option raw shows it
+MARKED: Final = re.compile(rb"# (?:[0-9a-f]{1,8} buf:|(?:[0-9a-f]{8}){1,2} )")
 
 TRACEFS: Final = (STANDARD, LATENCY, VERBOSE)
 
@@ -122,7 +122,7 @@ ANY: Final = (STANDARD, REPORT, LATENCY, REPORT_LATENCY, VERBOSE, PERF, GRAPH, L
 
 # Options raw and hex: pid, cpu, time, number of the event; with hex an empty line follows. A mark is text in both.
 RAW: Final = re.compile(rb"(?:(\d{1,10}) (\d{1,9}) (\d{1,20}) )?type: (\d{1,9})\r?\n")
-RAW_TEXT: Final = re.compile(rb"(?:\d{1,10} \d{1,9} \d{1,20} )?# [0-9a-f]{1,16} [^\n]*\n")
+RAW_TEXT: Final = re.compile(rb"(?:\d{1,10} \d{1,9} \d{1,20} )?# (?:[0-9a-f]{8}){1,2} [^\n]*\n")
 HEX: Final = re.compile(rb"([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{16}) type: (\d{1,9})\r?\n")
 
 # trace-cmd says it in its own words
@@ -131,6 +131,8 @@ BUFFER_STARTED: Final = re.compile(rb"##### CPU (\d{1,9}) buffer started ####\r?
 # The longest piece of a record that isn't a string.
 PIECE: Final = 64
 TRACER: Final = b"# tracer: "
+# what some programs put before text that they save
+BOM: Final = b"\xef\xbb\xbf"
 FRAME: Final = b" => "
 STACKS: Final = (b"<stack trace>", b"<user stack trace>")
 
@@ -175,9 +177,12 @@ def reported(line: re.Match[bytes]) -> bool:
     return len(site) + len(rest) - len(shown) >= REPORT_NAME
 
 
-def is_header(raw: bytes) -> bool:
-    """Say whether a line is one of a header."""
-    return (raw[:1] == b"#" and RAW_MARKER.match(raw) is None) or REPORT_HEADER.fullmatch(raw) is not None
+def titled(raw: bytes) -> bytes:
+    """Return what of a line is a line of a header: all of it, a byte order mark before something else, or nothing."""
+    if raw.startswith(BOM):
+        return BOM
+    is_header = (raw[:1] == b"#" and MARKED.match(raw) is None) or REPORT_HEADER.fullmatch(raw) is not None
+    return raw if is_header else b""
 
 
 def special(raw: bytes) -> Lost | BufferStarted | None:

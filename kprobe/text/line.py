@@ -70,6 +70,7 @@ class Lines:
         "_contexts",
         "_described",
         "_frames",
+        "_hexadecimal",
         "_is_settled",
         "_old",
         "_prefixed",
@@ -91,9 +92,10 @@ class Lines:
 
     def begin(self) -> None:
         """Forget what was known of the kernel: another trace may be another's."""
-        self._prefixed = False  # a number had 0x, so those without are decimal
+        self._prefixed = self._described.is_recent  # a number has 0x, so those without are decimal
         self._readings.forget()
         self._old = False  # one that would have it had none, so those without are hexadecimal
+        self._hexadecimal = False  # and that is sure, as there was one that can't be decimal
         self.has_crlf = False  # somebody ended all lines with CR LF
 
     @property
@@ -146,7 +148,7 @@ class Lines:
         return self._sites.get(text) or self._site(text, self._sites)
 
     def _by_schema(
-        self, arguments: Arguments, definition: Definition | None, rest: bytes, is_decimal: bool
+        self, arguments: Arguments, definition: Definition | None, rest: bytes, is_decimal: bool | None
     ) -> tuple[dict[str, Value], frozenset[str]] | None:
         """Read arguments whose types are known, and say which of them are guesses; None if they can't be read whole."""
         if definition is None or is_decimal or self._prefixed:
@@ -154,11 +156,10 @@ class Lines:
             return None if fields is None else (fields, arguments.guessed(rest) if arguments.ends else NONE)
         fields = None if self._old else definition.narrow.read(rest)
         if fields is None:
-            fields = definition.old.read(rest)
-            if fields is None:
-                return None
-            self._old = True
-            return fields, arguments.guessed(rest)
+            self._hexadecimal = self._hexadecimal or is_decimal is not None or arguments.read(rest) is None
+            found = definition.hexadecimal(rest, is_sure=self._hexadecimal)
+            self._old = self._old or found is not None
+            return found
         guessed = arguments.guessed(rest)
         if definition.settles or (b"=0x" in rest and b'"' not in rest):
             self._prefixed = True
@@ -166,9 +167,9 @@ class Lines:
             guessed |= definition.unsigned
         return fields, guessed
 
-    def _look(self, rest: bytes, is_decimal: bool) -> Reading:
+    def _look(self, rest: bytes, is_decimal: bool | None) -> Reading:
         """Read arguments whose format isn't known; of those that can't be read to the end there are no fields."""
-        found = self._readings.read(rest, decimal=is_decimal or self._prefixed, is_trial=True)
+        found = self._readings.read(rest, decimal=bool(is_decimal) or self._prefixed, is_trial=True)
         if not self._prefixed and b"=0x" in rest and b'"' not in rest and found[3]:
             self._prefixed = True
         return found
@@ -208,7 +209,7 @@ class Lines:
         site = self._site_of(line, text)
         if site.address is not None:
             if site.arguments is None:
-                fields, guessed, *_ = self._readings.read(rest, decimal=decimal(line) or self._prefixed)
+                fields, guessed, *_ = self._readings.read(rest, decimal=bool(decimal(line)) or self._prefixed)
                 return self._event(line, site, fields, raw, False, guessed)
             # a record that lost nothing but its newline
             if (record := self.record(line, rest, raw)) is not None:
@@ -288,7 +289,7 @@ class Lines:
             return False
         if known.arguments is not None:
             return known.arguments.opens(rest)
-        return self._readings.read(rest, decimal=decimal(line) or self._prefixed, is_trial=True)[4]
+        return self._readings.read(rest, decimal=bool(decimal(line)) or self._prefixed, is_trial=True)[4]
 
     def _site(self, text: bytes, table: dict[bytes, Site]) -> Site:
         """Read ``name: (place)``."""
@@ -298,7 +299,9 @@ class Lines:
         known = self._described.of(name)
         address: CodeAddress | None = None
         caller: CodeAddress | None = None
-        if parts[2] is not None:
+        is_mark = _MARK.match(text) is not None
+        # what a mark says may begin like a place
+        if parts[2] is not None and not (is_mark and known.arguments is None):
             # a return probe prints (where it returns to <- the function), but reports show them as in the print fmt
             first, arrow, second = decode(parts[2]).partition(" <- ")
             if arrow and table is self._reported:
@@ -307,7 +310,6 @@ class Lines:
             if arrow and address is not None:
                 caller, address = address, find_place(second)
                 caller = caller if address is not None else None
-        is_mark = _MARK.fullmatch(text) is not None
         is_quoted = address is not None and (known.arguments is not None or not known.texts)
         opens = ('"' if is_quoted else ":") if known.is_open or is_mark else ""
         site = Site(

@@ -19,6 +19,7 @@ from kprobe.text.layout import (
     RAW_TEXT,
     REPORT,
     REPORT_FRAME,
+    REPORT_HEADER,
     REPORT_LATENCY,
     STANDARD,
     TRACEFS,
@@ -26,10 +27,10 @@ from kprobe.text.layout import (
     broken_off,
     coded,
     family,
-    is_header,
     preferred,
     reported,
     special,
+    titled,
 )
 from kprobe.text.line import Lines
 from kprobe.text.place import scripted_frame
@@ -87,8 +88,8 @@ class Parser:
     """
 
     __slots__ = (
-        "_broken", "_buffer", "_family", "_heading", "_last", "_layout", "_lines", "_live", "_numbers", "_scanned",
-        "_settled", "_titled", "usual",
+        "_broken", "_buffer", "_coded", "_family", "_heading", "_last", "_layout", "_lines", "_live", "_numbers",
+        "_scanned", "_settled", "_titled", "usual",
     )  # fmt: skip
 
     def __init__(
@@ -114,7 +115,8 @@ class Parser:
         self._titled = False  # a header has begun
         self._heading = True  # a `#` line here belongs to the header
         self._settled = False  # there has been a record with context, so none comes without
-        self._numbers = True  # there has been nothing but numbers, as options raw and hex print them
+        self._numbers = True  # there may be nothing but numbers and marks, as options raw and hex print them
+        self._coded = False  # and there has been one
         self._scanned = 0  # so much of the buffer is known to be without a newline
         self.usual.reach = 0
 
@@ -229,16 +231,16 @@ class Parser:
             return end, found
         if raw.startswith(TRACER):
             self._heading, self._settled, self._numbers, self._family = True, False, True, ANY
-            self._titled = True
+            self._titled, self._coded = True, False
             self._lines.begin()
         if limit - position < _COMM and not whole:
             return -position - 1, None
-        if self._heading and is_header(raw):
+        if self._heading and (title := titled(raw)):
             self._layout = preferred(raw) or self._layout
-            if raw[:1] != b"#":
+            if REPORT_HEADER.fullmatch(title) is not None:
                 self._layout, self._family = REPORT, family(REPORT)
             self._lines.has_crlf = raw.endswith(b"\r\n")  # as no kernel prints it
-            return end, Header(raw)
+            return position + len(title), Header(title)
         for layout in self._family if self._settled else (*self._family, BARE):
             if layout is not self._layout and layout.match(text, position, limit):
                 self._layout = layout
@@ -246,9 +248,12 @@ class Parser:
         if self._layout in (GRAPH, PERF) and (more := self._around(text, position, limit, whole)) is not None:
             return more
         if self._numbers and (number := coded(text, position, end, limit, whole)) is not None:
+            self._coded = self._coded or number[1] is not None
             self._heading = self._heading and number[1] is None
             return number
-        self._heading, self._numbers = False, self._numbers and RAW_TEXT.fullmatch(raw) is not None
+        # a mark of several lines has some that are no numbers
+        self._coded = self._coded or (self._numbers and RAW_TEXT.fullmatch(raw) is not None)
+        self._heading, self._numbers = False, self._numbers and self._coded
         return end, Unparsed(raw)
 
     def _settle(self) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kprobe.text.defined import Formats
+from kprobe.text.layout import BOM
 from kprobe.text.parser import Parser
 from kprobe.text.records import BufferStarted, Coded, Comment, Header, Lost, Record, Switch, Unparsed
 
@@ -21,7 +22,7 @@ _OPEN: Final = (Unparsed, Lost, Coded, Comment)
 
 def stated(text: bytes) -> int | None:
     """Say how many records the header says that a text has, which begins with one; None if it doesn't."""
-    for line in text[:HEADER].splitlines():
+    for line in text[:HEADER].removeprefix(BOM).splitlines():
         if line[:1] != b"#":
             return None
         if (found := _COUNT.match(line)) is not None:

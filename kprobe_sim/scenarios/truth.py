@@ -32,6 +32,11 @@ _LATENCY_COMM = 8  # bytes of it that latency-format shows
 _ULONG_MAX = 2**64 - 1
 # what the kernel begins a line with, in any layout: a mark that holds such a line may as well be two records
 _BEGINS = re.compile(rb"\n(?:# tracer: |##### CPU \d|CPU:\d+ \[|[^\n]*-\d+ [^\n]*: |[^\n:]*: \()")
+# the same where lines have no context: words and numbers alone
+_BEGINS_BARE = re.compile(
+    rb"\n(?:sys_\w+(?:\(| -> 0x)|<(?:user )?stack trace>|tracing_mark_write\b|\w+: (?:\w+=|NR -?\d)"
+    rb"|(?:\d+ \d+ \d+ )?(?:# [0-9a-f]|type: \d)|[0-9a-f]{8} [0-9a-f]{8} [0-9a-f]{16} type: |UNKNOWN TYPE)"
+)
 # NAME=%d in a `print fmt` whose argument is the field of that name itself
 _SHOWN = re.compile(r"(\w+)=(?:0x)?%[-0-9]*(?:hh|h|ll|l|L)?([dusxi])")
 
@@ -86,7 +91,7 @@ class Truth:
             return {"type": "unparsed"}  # UNKNOWN TYPE and a number
         if kind == TRACE_PRINT:
             mark = _mark(data)
-            doubt = {"ambiguous": ["text"]} if _BEGINS.search(mark) else {}
+            doubt = {"ambiguous": ["text"]} if self._begins(mark) else {}
             return {"type": "marker", "text": decoded(mark), **context, **doubt}
         if kind == self._machine.gates.raw_data_type:
             (number,) = struct.unpack_from("<I", data, 8)
@@ -101,6 +106,11 @@ class Truth:
             return {"type": "stack", "frames": frames, "user": True, **context}
         return self._event(kind, data, context)
 
+    def _begins(self, mark: bytes) -> bool:
+        """Say whether a mark holds the beginning of a line of the kernel's."""
+        is_bare = not self._options["context-info"] or any(self._options[name] for name in _CODED)
+        return _BEGINS.search(mark) is not None or (is_bare and _BEGINS_BARE.search(mark) is not None)
+
     def _frames(self, addresses: Sequence[int], *, user: bool) -> list[str]:
         return [f"<{one:016x}>" if user else self._place(one, self._options["sym-offset"]) for one in addresses]
 
@@ -108,7 +118,7 @@ class Truth:
         context = {"pid": pid, "cpu": entry.cpu, "timestamp": entry.stamp} if self._options["context-info"] else {}
         if self._options["raw"] and kind in (TRACE_PRINT, self._machine.gates.raw_data_type):
             # its text, after numbers
-            return dict(_TEXT) if kind == TRACE_PRINT and _BEGINS.search(_mark(entry.data)) else {"type": "unparsed"}
+            return dict(_TEXT) if kind == TRACE_PRINT and self._begins(_mark(entry.data)) else {"type": "unparsed"}
         return {"type": "coded", **context, "event_id": kind}
 
     def _context(self, entry: RingEntry, flags: int, depth: int, pid: int) -> dict[str, Any]:
@@ -192,7 +202,7 @@ class Truth:
             return decoded(data[number & 0xFFFF :].partition(b"\0")[0]) if number >> 16 else None
         if kind.name == "symbol":
             return symbol_text(symbols, number) if (symbols := self._machine.symbols).at(number) else number
-        return chr(number) if kind.name == "char" else number
+        return decoded(content) if kind.name == "char" else number
 
     def _place(self, address: int, offset: bool) -> str:
         """Return a place in code as the kernel names it (seq_print_ip_sym)."""

@@ -100,6 +100,12 @@ def test_a_packed_trace_dat(tmp_path: Path, pack: Callable[[bytes], bytes]) -> N
     assert "breaks off" in kprobe_parse(packed, status=1)[1]
 
 
+@pytest.mark.parametrize("coding", ["utf-16-le", "utf-16-be"])
+def test_text_in_utf_16_is_named(tmp_path: Path, coding: str) -> None:
+    (tmp_path / "trace").write_bytes("\ufeff# tracer: nop\n".encode(coding))
+    assert "is UTF-16: iconv -f UTF-16" in kprobe_parse(tmp_path / "trace", status=1)[1]
+
+
 @pytest.mark.parametrize("cut", [1, 3])
 def test_what_comes_in_pieces_is_known_by_its_first_bytes(cut: int) -> None:
     """A pipe can hold less than the bytes that tell what it is."""

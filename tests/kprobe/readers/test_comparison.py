@@ -73,6 +73,14 @@ def test_a_mark_on_another_argument_excuses_nothing() -> None:
     assert misread(event(), answer) == [("wrong", "fields.fd", 0, 1)]
 
 
+def test_an_ambiguous_argument_may_be_part_of_a_guess() -> None:
+    """Of s=`" t="x" n=1` nobody knows without a schema which of them is n."""
+    truth = {**event(fields={"s": '" t="x" n=1', "n": 3, "t": "y"}), "ambiguous": ["s", "n", "t"]}
+    read = {"s": "", "t": 'x" n=1" n=3 t="y'}
+    assert {one.kind for one in misread(truth, {**event(fields=read), "guessed": ["s", "t"]})} == {"marked"}
+    assert [one.kind for one in misread(truth, event(fields=read))] == ["wrong", "missing", "wrong"]
+
+
 def test_what_a_string_can_forge_is_marked_where_the_parser_says_so() -> None:
     cut = event(fields={"fd": 0, "path": "/etc"})
     forged = event(timestamp=9, pid=1)

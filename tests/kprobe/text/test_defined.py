@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kprobe.text import FAULT, CodeAddress, Event, Parser, defined_name, parse
+from kprobe.text import FAULT, Bare, CodeAddress, Event, Parser, defined_name, parse
 
 WIDE = b"            bash-42      [001] .....    11.791146: e: (do_sys_openat2+0x0/0x170)"
 NARROW = b"            bash-42    [001] ....    11.791146: e: (do_sys_open+0x0/0x190)"
@@ -118,3 +118,30 @@ def test_a_number_in_a_definition(definition: str, text: bytes, value: int | Non
     assert isinstance(event, Event)
     assert event.complete is (value is not None)
     assert value is None or event.fields == {"a": value}
+
+
+def test_types_that_came_later_settle_the_base_of_numbers_in_all_events() -> None:
+    """Without a context nothing else tells: untyped $retval is decimal where its type comes from BTF."""
+    text = b"ret: (g+0x1/0x2 <- f) ret=16\nent: (f+0x0/0xe0) ret=0xfffffffe raw=18446744073709551614\n"
+    definitions = ["r:ret f ret=$retval", "p:ent f ret=%di:x32 raw=%si:u64"]
+    first, second = parse(text, definitions=definitions)
+    assert isinstance(first, Bare)
+    assert isinstance(second, Bare)
+    assert (first.fields, set(first.guessed)) == ({"ret": 16}, set())
+    assert (second.fields, set(second.guessed)) == ({"ret": 0xFFFFFFFE, "raw": 2**64 - 2}, set())
+
+
+def test_a_number_that_may_be_in_either_base_is_a_guess() -> None:
+    definitions = ["r:ret f ret=$retval"]
+    (one,) = parse(b"ret: (g+0x1/0x2 <- f) ret=16\n", definitions=definitions)
+    assert isinstance(one, Bare)
+    assert set(one.guessed) == {"ret"}
+    first, second = parse(b"ret: (g+0x1/0x2 <- f) ret=fffe\nret: (g+0x1/0x2 <- f) ret=16\n", definitions=definitions)
+    assert isinstance(first, Bare)
+    assert isinstance(second, Bare)
+    assert (first.fields, second.fields, first.guessed | second.guessed) == ({"ret": 0xFFFE}, {"ret": 0x16}, set())
+    # 5 places for the pid: the kernel is one that prints hexadecimal
+    narrow = NARROW.partition(b"e: ")[0] + b"ret: (g+0x1/0x2 <- f) ret=16\n"
+    (told,) = parse(narrow, definitions=definitions)
+    assert isinstance(told, Event)
+    assert (told.fields, set(told.guessed)) == ({"ret": 0x16}, set())

@@ -335,3 +335,15 @@ def test_text_without_newlines_is_passed_on() -> None:
     records = [record for _ in range(40) for record in parser.feed(bytes(65536))]
     assert names(records) == ["Unparsed"] * 2
     assert sum(len(record.raw) for record in records + parser.close()) == 40 * 65536
+
+
+def test_a_byte_order_mark_before_the_text_is_part_of_the_header() -> None:
+    line = b'             cat-4711    [000] .....    10.000102: ent: (f+0x0/0x170) s="x"\n'
+    title = b"# tracer: nop\n#\n# entries-in-buffer/entries-written: 1/1   #P:1\n#\n"
+    for head in (title, b""):
+        plain, marked = parse(head + line), parse(b"\xef\xbb\xbf" + head + line)
+        assert [record.raw for record in marked] == [b"\xef\xbb\xbf", *(record.raw for record in plain)]
+        assert marked[-1] == plain[-1]
+    # it is one only there
+    line = line.replace(b's="x"', b"n=1")
+    assert [type(record).__name__ for record in parse(line + b"\xef\xbb\xbf" + line)] == ["Event", "Unparsed"]

@@ -82,7 +82,9 @@ def test_marks_with_the_place_that_wrote_them() -> None:
 @pytest.mark.parametrize("place", [b"+0x96/0x240", b" <ffffffff8121cdea>", b"+0x96/0x240 <ffffffff8121cdea>", b""])
 def test_a_mark_is_one_whatever_it_says(place: bytes) -> None:
     head = b"             cat-4780    [000] .....     9.193714: tracing_mark_write" + place + b": "
-    for said in (b"fd=3", b"B|640|x", b"", b"do_sys_open+0x0/0xd6: dfd=3"):
+    for said in (
+        b"fd=3", b"B|640|x", b"", b"do_sys_open+0x0/0xd6: dfd=3", b"(do_sys_open+0x0/0xd6) dfd=3", b"(1/2) done",
+    ):  # fmt: skip
         (mark,) = parse(head + said + b"\n")
         assert isinstance(mark, Marker)
         assert mark.text == said.decode()
@@ -112,6 +114,19 @@ def test_numbers_without_context_and_marks_among_them() -> None:
     assert isinstance(first, Coded)
     assert first == Coded(None, None, None, first.event_id, first.raw)
     assert records[2].raw.startswith(b"# ffffffff811b276d half way\n")
+
+
+def test_a_mark_of_option_raw_is_no_line_of_the_header() -> None:
+    for head in (b"", b"4194303 1 102000 "):
+        text = head + b"# ffffffff814ee825 two\nlines: x\n" + head + b"type: 1629\n" + head + b"type: 1630\n"
+        assert [type(record).__name__ for record in parse(text)] == ["Unparsed", "Unparsed", "Coded", "Coded"]
+
+
+def test_a_probe_named_as_a_mark_is_told_by_its_schema() -> None:
+    text = b"             cat-4780    [000] .....     9.193714: tracing_mark_write: (f+0x0/0xe0) fd=1\n"
+    (event,) = parse(text, definitions=["p:tracing_mark_write f fd=%di:s32"])
+    assert isinstance(event, Event)
+    assert event.fields == {"fd": 1}
 
 
 def test_an_empty_name_doesnt_begin_in_the_header() -> None:

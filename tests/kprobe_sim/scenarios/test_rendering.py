@@ -74,6 +74,27 @@ def test_arguments_are_as_the_definition_takes_them() -> None:
     assert lines(rendering.text)[0].endswith(b' a=-2 b=0xff c={116,101,120} d="text" e=(fault) f="w"')
 
 
+def test_a_character_is_the_byte_that_is_printed() -> None:
+    definition = "p:f ksys_fadvise64_64 a=+0(%si):char b=+0(%si):char[2]"
+    rendering = render({"definitions": [definition], "call": [{"fadvise": [0, "é", 0, 0], "task": "w-9"}]}, "6.12")
+    assert lines(rendering.text)[0].endswith(b" a='\xc3' b={'\xc3','\xa9'}")
+    assert rendering.truth[0]["fields"] == {"a": "\udcc3", "b": ["\udcc3", "\udca9"]}
+
+
+@pytest.mark.parametrize(
+    ("mark", "option", "is_doubted"),
+    [
+        ("a\nsys_open(", "nocontext-info", True), ("a\nsys_open(", "noirq-info", False),
+        ("a\ntracing_mark_write: b", "nocontext-info", True), ("a\nb", "nocontext-info", False),
+    ],
+)  # fmt: skip
+def test_without_context_a_mark_may_be_two_records_where_it_holds_a_name(
+    mark: str, option: str, is_doubted: bool
+) -> None:
+    (truth,) = render({"definitions": ["p:f do_sys_openat2"], "call": [{"marker": mark}]}, "6.12", [option]).truth
+    assert ("ambiguous" in truth) is is_doubted
+
+
 def test_losses_stand_where_trace_pipe_says_them() -> None:
     scenario = {
         "definitions": ["p:f ksys_fadvise64_64 n=%dx:u64"],
