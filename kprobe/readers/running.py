@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 ANSWERED, HUNG = "answered", "hung"
 PIECE = 1 << 16  # bytes that are read at once
+MOST = 16 << 20  # bytes that an answer has at most: no text of the corpus needs a tenth of that
+LAST = 1 << 16  # bytes of what a command printed on stderr that are looked at, from the end
 LINE = 300  # characters of what a command that crashed said last
 
 
@@ -58,21 +60,29 @@ class Program:
     def ask(self, directory: str, about: Mapping[str, str]) -> Outcome:
         """Return what the command makes of the text in a directory; `about` are further variables for it."""
         begun = time.monotonic()
-        with open(os.path.join(directory, self._file), "rb") as text:
-            process = _start(self._argv, text, {**files(directory), **about})
-        with process:
-            try:
-                output, errors = process.communicate(timeout=self._limit)
-            except subprocess.TimeoutExpired:
-                _kill(process)
-                output, _ = process.communicate()
-                return Outcome(HUNG, output, f"no end after {self._limit:g} s", time.monotonic() - begun)
-            except BaseException:
-                _kill(process)
-                raise
-        status = process.returncode
-        state, words = (CRASHED, _ending(status, errors)) if status else (ANSWERED, "")
-        return Outcome(state, output, words, time.monotonic() - begun)
+        until = begun + self._limit
+        with open(os.path.join(directory, self._file), "rb") as text, tempfile.TemporaryFile() as errors:
+            with _start(self._argv, text, {**files(directory), **about}, errors) as process:
+                assert process.stdout is not None
+                output = bytearray()
+                try:
+                    for piece in _pieces(process.stdout.fileno(), until):
+                        output += piece
+                        if len(output) > MOST:
+                            break
+                    status = process.wait(max(0, until - time.monotonic())) if len(output) <= MOST else None
+                except subprocess.TimeoutExpired:
+                    status = None
+                except BaseException:
+                    _kill(process)
+                    raise
+                if status is None:
+                    _kill(process)
+            took = time.monotonic() - begun
+            if status is None:
+                return _endless(output, self._limit, took)
+            state, words = (CRASHED, _ending(status, errors)) if status else (ANSWERED, "")
+            return Outcome(state, bytes(output), words, took)
 
 
 class StayingProgram(Program):
@@ -106,20 +116,20 @@ class StayingProgram(Program):
         with contextlib.suppress(OSError):  # a command that has ended is seen by its output's end
             asks.sendall(os.fsencode(directory) + b"\n", socket.MSG_NOSIGNAL)
         assert process.stdout is not None
-        output = b""
+        output = bytearray()
         for piece in _pieces(process.stdout.fileno(), begun + self._limit):
             output += piece
             if output.endswith(b"\n\n") or output == b"\n":
-                state, words = _told(output)
-                return Outcome(state, output, words, time.monotonic() - begun)
-        if time.monotonic() - begun >= self._limit:
+                state, words = _told(bytes(output))
+                return Outcome(state, bytes(output), words, time.monotonic() - begun)
+            if len(output) > MOST:
+                break
+        if len(output) > MOST or time.monotonic() - begun >= self._limit:
             self.close()
-            return Outcome(HUNG, output, f"no end after {self._limit:g} s", time.monotonic() - begun)
-        status = process.wait()
-        errors.seek(0)
-        words = _ending(status, errors.read())
+            return _endless(output, self._limit, time.monotonic() - begun)
+        words = _ending(process.wait(), errors)
         self.close()
-        return Outcome(CRASHED, output, words, time.monotonic() - begun)
+        return Outcome(CRASHED, bytes(output), words, time.monotonic() - begun)
 
     def _started(self, about: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], socket.socket, IO[bytes]]:
         if self._process is None:
@@ -137,7 +147,7 @@ def _start(
     argv: list[str],
     stdin: IO[bytes] | socket.socket,
     more: Mapping[str, str],
-    errors: IO[bytes] | int = subprocess.PIPE,
+    errors: IO[bytes],
 ) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
@@ -176,8 +186,17 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _ending(status: int, errors: bytes) -> str:
+def _endless(output: bytearray, limit: float, took: float) -> Outcome:
+    """Return what came of a command that was ended; of an answer without bound nothing is compared."""
+    if len(output) > MOST:
+        return Outcome(HUNG, b"", f"no end after {MOST >> 20} MiB", took)
+    return Outcome(HUNG, bytes(output), f"no end after {limit:g} s", took)
+
+
+def _ending(status: int, errors: IO[bytes]) -> str:
     """Say how a command ended, and what it said last."""
-    lines = [line for line in errors.decode("utf-8", "backslashreplace").splitlines() if line.strip()]
+    errors.seek(max(0, errors.seek(0, os.SEEK_END) - LAST))
+    said = errors.read().decode("utf-8", "backslashreplace")
+    lines = [line for line in said.splitlines() if line.strip()]
     how = f"exit status {status}" if status >= 0 else f"killed by {signal.Signals(-status).name}"
     return f"{how}: {lines[-1].strip()[:LINE]}" if lines else how

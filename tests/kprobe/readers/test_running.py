@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kprobe.readers.running import NotStarted, StayingProgram
+from kprobe.readers.running import NotStarted, Program, StayingProgram
 
 from .conftest import program
 
@@ -52,6 +52,22 @@ def test_a_command_that_hangs_is_ended_and_started_again(corpus: Path, tmp_path:
     with StayingProgram(program(tmp_path, extra), 1.5) as command:
         answers = [command.ask(directory, {}) for directory in directories(corpus)[:2]]
     assert [(one.state, one.words) for one in answers] == [("hung", "no end after 1.5 s"), ("answered", "")]
+
+
+@pytest.mark.parametrize("kind", [Program, StayingProgram])
+def test_an_answer_without_end_is_ended_by_its_length(corpus: Path, kind: type[Program]) -> None:
+    """It was gathered until the memory was full."""
+    flood = 'import sys\nwhile True: sys.stdout.write(\'{"type":"event"}\\n\' * 1000)'
+    with kind([sys.executable, "-c", flood], 60) as command:
+        answer = command.ask(directories(corpus)[0], {})
+    assert (answer.state, answer.words, answer.output) == ("hung", "no end after 16 MiB", b"")
+
+
+def test_what_a_command_said_last_is_told_however_much_that_was(corpus: Path) -> None:
+    loud = "import sys\nsys.stderr.write('x' * 1000000 + '\\nthe end\\n')\nprint('{}')\nsys.exit(3)"
+    with Program([sys.executable, "-c", loud], 60) as command:
+        answer = command.ask(directories(corpus)[0], {})
+    assert (answer.state, answer.words, answer.output) == ("crashed", "exit status 3: the end", b"{}\n")
 
 
 def test_a_command_that_isn_t_there() -> None:
