@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ANSWERED, HUNG = "answered", "hung"
 PIECE = 1 << 16  # bytes that are read at once
-MOST = 16 << 20  # bytes that an answer has at most: no text of the corpus needs a tenth of that
+LEAST, TIMES = 16 << 20, 64  # an answer may have so many bytes, and so many for each byte of the text
 LAST = 1 << 16  # bytes of what a command printed on stderr that are looked at, from the end
 LINE = 300  # characters of what a command that crashed said last
 
@@ -54,13 +54,17 @@ class Program:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def most(self, directory: str) -> int:
+        """Return how many bytes an answer about a directory's text may have: who prints more prints without end."""
+        return max(LEAST, TIMES * os.path.getsize(os.path.join(directory, self._file)))
+
     def close(self) -> None:
         """End what still runs."""
 
     def ask(self, directory: str, about: Mapping[str, str]) -> Outcome:
         """Return what the command makes of the text in a directory; `about` are further variables for it."""
         begun = time.monotonic()
-        until = begun + self._limit
+        until, most = begun + self._limit, self.most(directory)
         with open(os.path.join(directory, self._file), "rb") as text, tempfile.TemporaryFile() as errors:
             with _start(self._argv, text, {**files(directory), **about}, errors) as process:
                 assert process.stdout is not None
@@ -68,9 +72,9 @@ class Program:
                 try:
                     for piece in _pieces(process.stdout.fileno(), until):
                         output += piece
-                        if len(output) > MOST:
+                        if len(output) > most:
                             break
-                    status = process.wait(max(0, until - time.monotonic())) if len(output) <= MOST else None
+                    status = process.wait(max(0, until - time.monotonic())) if len(output) <= most else None
                 except subprocess.TimeoutExpired:
                     status = None
                 except BaseException:
@@ -80,7 +84,7 @@ class Program:
                     _kill(process)
             took = time.monotonic() - begun
             if status is None:
-                return _endless(output, self._limit, took)
+                return _endless(output, most, self._limit, took)
             state, words = (CRASHED, _ending(status, errors)) if status else (ANSWERED, "")
             return Outcome(state, bytes(output), words, took)
 
@@ -113,6 +117,7 @@ class StayingProgram(Program):
         """Return what the command makes of the text in a directory; `about` is what the first of them is told."""
         begun = time.monotonic()
         process, asks, errors = self._started(about)
+        most = self.most(directory)
         with contextlib.suppress(OSError):  # a command that has ended is seen by its output's end
             asks.sendall(os.fsencode(directory) + b"\n", socket.MSG_NOSIGNAL)
         assert process.stdout is not None
@@ -122,11 +127,11 @@ class StayingProgram(Program):
             if output.endswith(b"\n\n") or output == b"\n":
                 state, words = _told(bytes(output))
                 return Outcome(state, bytes(output), words, time.monotonic() - begun)
-            if len(output) > MOST:
+            if len(output) > most:
                 break
-        if len(output) > MOST or time.monotonic() - begun >= self._limit:
+        if len(output) > most or time.monotonic() - begun >= self._limit:
             self.close()
-            return _endless(output, self._limit, time.monotonic() - begun)
+            return _endless(output, most, self._limit, time.monotonic() - begun)
         words = _ending(process.wait(), errors)
         self.close()
         return Outcome(CRASHED, bytes(output), words, time.monotonic() - begun)
@@ -186,10 +191,10 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _endless(output: bytearray, limit: float, took: float) -> Outcome:
+def _endless(output: bytearray, most: int, limit: float, took: float) -> Outcome:
     """Return what came of a command that was ended; of an answer without bound nothing is compared."""
-    if len(output) > MOST:
-        return Outcome(HUNG, b"", f"no end after {MOST >> 20} MiB", took)
+    if len(output) > most:
+        return Outcome(HUNG, b"", f"no end after {most >> 20} MiB", took)
     return Outcome(HUNG, bytes(output), f"no end after {limit:g} s", took)
 
 
