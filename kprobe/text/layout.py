@@ -130,6 +130,8 @@ LOST: Final = re.compile(rb"CPU:(\d{1,9}) \[(?:LOST (?:(\d{1,20}) )?EVENTS|(?:(\
 BUFFER_STARTED: Final = re.compile(rb"##### CPU (\d{1,9}) buffer started ####\r?\n")
 # The longest piece of a record that isn't a string.
 PIECE: Final = 64
+# A line with which a record can end whose string began in an earlier one: the last quote is followed by arguments.
+ENDS: Final = re.compile(rb"[^\n]*[\"'}](?:\Z|(?=[ ,)][^\"'}]*\Z))")
 TRACER: Final = b"# tracer: "
 # what some programs put before text that they save
 BOM: Final = b"\xef\xbb\xbf"

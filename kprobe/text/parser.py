@@ -9,6 +9,7 @@ from kprobe.text.graph import switch
 from kprobe.text.layout import (
     ANY,
     BARE,
+    ENDS,
     FRAME,
     GRAPH,
     GRAPH_RULE,
@@ -56,9 +57,6 @@ _PATIENCE_ALL: Final = 64
 
 # How many bytes may be read again to find the end of a record among lines that look like records.
 _AGAIN: Final = 16384
-
-# A line with which a record can end whose string began in an earlier one: the last quote is followed by arguments.
-_ENDS = re.compile(rb"[^\n]*[\"'}](?:\Z|(?=[ ,)][^\"'}]*\Z))")
 
 Match = re.Match[bytes]
 
@@ -336,12 +334,14 @@ class Parser:
         last = start
         while end < limit and end - start < _LONGEST and again < _AGAIN:
             if self._starts(text, end, limit):
-                if not joined or _ENDS.match(text, last, end - 1 - (text[end - 2 : end - 1] == b"\r")):
+                if not joined or ENDS.match(text, last, end - 1 - (text[end - 2 : end - 1] == b"\r")):
                     again += end - body if joined else 0
                     record = self._lines.record(line, text[body : end - 1], text[start:end])
                     if record is not None:
                         return record
                 if not joined:
+                    if (record := self._longest(line, text, body, end)) is not None:
+                        return record
                     if (torn := self._torn(line, text, end)) > 0:
                         return self._lines.uncertain(line, text[body:torn], text[start:torn])
                     if not self._is_patient(site) or not self._lines.opens(line, text[body : end - 1]):
@@ -364,7 +364,9 @@ class Parser:
             return self._lines.uncertain(line, text[body:torn], text[start:torn])
         elif open_end and self._lines.opens(line, text[body : end - 1]):
             return None
-        return self._longest(line, text, body, end)
+        return self._longest(line, text, body, end) or self._lines.uncertain(
+            line, text[body : end - 1], text[start:end]
+        )
 
     def _is_patient(self, site: bytes) -> bool:
         """Say whether a record of an event is waited for whose string has no end yet."""
@@ -385,8 +387,8 @@ class Parser:
         name = named.match(text, body, end)
         return 0 if name is None else name.end()
 
-    def _longest(self, line: Match, text: bytes, body: int, end: int) -> Record:
-        """Build a record of as many of the lines as can be read as one; if none can, of all of them."""
+    def _longest(self, line: Match, text: bytes, body: int, end: int) -> Record | None:
+        """Build a record of as many of the lines as can be read as one; None if none can."""
         start, first, last = line.start(), line.end(), end
         for _ in range(256):
             record = self._lines.record(line, text[body : last - 1], text[start:last])
@@ -395,4 +397,4 @@ class Parser:
             if last == first:
                 break
             last = text.rindex(b"\n", first - 1, last - 1) + 1
-        return self._lines.uncertain(line, text[body : end - 1], text[start:end])
+        return None

@@ -5,9 +5,20 @@ from collections.abc import Iterable
 from typing import Final
 
 from kprobe.text.defined import Formats
-from kprobe.text.layout import BOM
+from kprobe.text.layout import ANY, BARE, BOM, ENDS
 from kprobe.text.parser import Parser
-from kprobe.text.records import BufferStarted, Coded, Comment, Header, Lost, Record, Switch, Unparsed
+from kprobe.text.records import (
+    BareMarker,
+    BufferStarted,
+    Coded,
+    Comment,
+    Header,
+    Lost,
+    Marker,
+    Record,
+    Switch,
+    Unparsed,
+)
 
 # entries-in-buffer/entries-written: 12/12   #P:4 (from 3.3 on), and # latency: 0 us, #12/12, CPU#0 | (M:desktop ...)
 _COUNT = re.compile(rb"# (?:entries-in-buffer/entries-written: |latency: \d+ us, #)(\d{1,19})/\d{1,19}\b")
@@ -17,6 +28,8 @@ HEADER: Final = 4096
 _WHOLE: Final = 3900
 # what is no entry of the buffer, or leaves open how many there are
 _OTHER: Final = (Header, BufferStarted, Switch)
+_MARKS: Final = (Marker, BareMarker)
+_PLACED: Final = object()
 _OPEN: Final = (Unparsed, Lost, Coded, Comment)
 
 
@@ -34,14 +47,16 @@ class Count:
     """Counts the records of a trace, which were read as if no string held a line that looks like one.
 
     There can't be more of them, whatever the strings hold, than lines that look like records; so if there are as many
-    as the kernel says, each of those is one.
+    as the kernel says, each of those is one. A forged one that takes in a real one would even that out, so where one
+    might, nothing is settled.
     """
 
-    __slots__ = ("_is_open", "_is_titled", "entries")
+    __slots__ = ("_is_loose", "_is_open", "_is_titled", "entries")
 
     def __init__(self) -> None:
         self.entries = 0
         self._is_open = False
+        self._is_loose = False  # there was text that has no quotes around it, such as a mark
         self._is_titled = True  # all so far was the header
 
     def add(self, records: Iterable[Record]) -> None:
@@ -52,9 +67,30 @@ class Count:
                 self._is_open |= not self._is_titled
                 continue
             self._is_titled = False
-            if isinstance(record, _OPEN) or len(record.raw) > _WHOLE:
+            if isinstance(record, _OPEN) or len(record.raw) > _WHOLE or self._holds_another(record):
                 self._is_open = True
+            self._is_loose |= isinstance(record, _MARKS) or getattr(record, "address", _PLACED) is None
             self.entries += not isinstance(record, _OTHER)
+
+    def _holds_another(self, record: Record) -> bool:
+        """Say whether there may be more records than were read: one may begin in a line within this one.
+
+        For this one would be part of an earlier one's string then, and end where that can end: a mark at any line.
+        """
+        raw = record.raw
+        if raw.find(b"\n") + 1 == len(raw):
+            return False
+        task: str | None = getattr(record, "task", None)
+        start = at = 0
+        for _ in range(1 + (task or "").count("\n")):  # a task's name may have lines, too
+            start, at = at, raw.find(b"\n", at) + 1
+        while 0 < at < len(raw):
+            if (self._is_loose or ENDS.match(raw, start, at - 1)) and any(
+                layout.match(raw, at) for layout in (*ANY, BARE)
+            ):
+                return True
+            start, at = at, raw.find(b"\n", at) + 1
+        return False
 
     def settles(self, entries: int) -> bool:
         """Say whether so many records are all that can have been."""

@@ -184,3 +184,52 @@ def test_marks_do_not_depend_on_pieces(size: int) -> None:
     parser = Parser(FORMATS)
     records = [record for at in range(0, len(text), size) for record in parser.feed(text[at : at + size])]
     assert records + parser.close() == parse(text, FORMATS)
+
+
+TITLE = b"""# tracer: nop
+#
+# entries-in-buffer/entries-written: 2/2   #P:1
+#
+#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION
+#              | |         |   |||||     |         |
+"""
+TWO = {
+    name: f'name: {name}\nID: 1\nformat:\n\nprint fmt: "(%lx) s=\\"%s\\" {last}=%d", REC->__probe_ip\n'
+    for name, last in (("ent", "n"), ("other", "b"))
+}
+
+
+def hit(task: bytes, name: bytes, rest: bytes) -> bytes:
+    return b"%16s-42      [000] .....    10.000102: %s: (do_sys_open+0x0/0x170) %s\n" % (task, name, rest)
+
+
+VICTIM = hit(b"victim", b"other", b's="/etc/shadow" b=5')
+MARK = b"            evil-42      [000] .....    10.000102: tracing_mark_write: hello\n"
+
+
+@pytest.mark.parametrize(
+    "evil",
+    [
+        hit(b"evil", b"ent", b's="x" n=1\n' + hit(b"root", b"other", b's="/forged" b=1') + b'z" n=-100'),
+        hit(b"evil", b"ent", b's="x" n=1\n' + hit(b"root", b"other", b's="/forged') + b'z" n=-100'),
+        MARK + hit(b"root", b"other", b's="/forged" b=1') + b"z\n",
+        MARK + hit(b"root", b"other", b's="/forged'),
+    ],
+)
+def test_a_forged_record_that_takes_in_a_real_one_isn_t_settled_by_their_number(evil: bytes) -> None:
+    """The forged one and the one that it hid evened out: there were as many as the header says."""
+    records = parse(TITLE + evil + VICTIM, TWO)
+    events = [record for record in records if isinstance(record, Event)]
+    assert [event.forgeable for event in events] == [True] * len(events)
+
+
+def test_a_record_that_can_be_read_to_its_end_takes_in_no_other_after_text_of_neither() -> None:
+    """Lines between two records took both into one string."""
+    line = hit(b"cat", b"ent", b's="/etc/hostname" n=1')
+    for between in (b"\n", b"$ cat trace\n"):
+        for formats in (TWO, None):
+            records = parse(line + between + line, formats)
+            assert [record.raw for record in records] == [line, between, line]
+            assert [record.fields for record in records if isinstance(record, Event)] == [
+                {"s": "/etc/hostname", "n": 1}
+            ] * 2  # fmt: skip
