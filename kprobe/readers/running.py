@@ -129,12 +129,20 @@ class StayingProgram(Program):
                 return Outcome(state, bytes(output), words, time.monotonic() - begun)
             if len(output) > most:
                 break
-        if len(output) > most or time.monotonic() - begun >= self._limit:
-            self.close()
-            return _endless(output, most, self._limit, time.monotonic() - begun)
-        words = _ending(process.wait(), errors)
+        took = time.monotonic() - begun
+        status = None
+        if len(output) <= most:
+            # one that has closed its output may go on
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                status = process.wait(max(0, self._limit - took))
+        words = "" if status is None else _ending(status, errors)
         self.close()
-        return Outcome(CRASHED, bytes(output), words, time.monotonic() - begun)
+        took = time.monotonic() - begun
+        return (
+            _endless(output, most, self._limit, took)
+            if status is None
+            else Outcome(CRASHED, bytes(output), words, took)
+        )
 
     def _started(self, about: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], socket.socket, IO[bytes]]:
         if self._process is None:

@@ -63,6 +63,14 @@ def test_an_answer_without_end_is_ended_by_its_length(corpus: Path, kind: type[P
     assert (answer.state, answer.words, answer.output) == ("hung", "no end after 16 MiB", b"")
 
 
+@pytest.mark.parametrize("kind", [Program, StayingProgram])
+def test_a_command_that_closes_its_output_and_goes_on_is_ended(corpus: Path, kind: type[Program]) -> None:
+    """With --stay it was waited for without end."""
+    with kind(["sh", "-c", "exec >&-; exec sleep 600"], 0.5) as command:
+        answer = command.ask(directories(corpus)[0], {})
+    assert (answer.state, answer.words) == ("hung", "no end after 0.5 s")
+
+
 def test_what_a_command_said_last_is_told_however_much_that_was(corpus: Path) -> None:
     loud = "import sys\nsys.stderr.write('x' * 1000000 + '\\nthe end\\n')\nprint('{}')\nsys.exit(3)"
     with Program([sys.executable, "-c", loud], 60) as command:
