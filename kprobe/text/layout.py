@@ -79,9 +79,11 @@ GRAPH_SWITCH: Final = re.compile(
 
 # What `trace-cmd report` prints: the columns of tracefs, after the name of an instance if there are several, and names
 # of events padded to 20; the time in nanoseconds with -t. With -l the columns are those of latency-format.
+# A line that begins like a mark without context is one.
 _PADDED = rb"([^\s:]++: ++(?:\([^()\n]*+\))?+)?+([^\n]*+)\n"
 REPORT: Final = re.compile(
-    rb"(?:( {0,64}+[^\s:]{1,64}+): (?=[^\n]{16})|(?=[^\n]{17}[^\n-]{0,63}+-) {1,64}?(?=[^\n]{16}-\d))??"
+    rb"(?:(?!tracing_mark_write: )( {0,64}+[^\s:]{1,64}+): (?=[^\n]{16})"
+    rb"|(?=[^\n]{17}[^\n-]{0,63}+-) {1,64}?(?=[^\n]{16}-\d))??"
     rb"((?s:.{16})-\d[\d ]{4,20}+(?:\([ \d-]{5,20}+\) )?\[\d{3,9}\](?: [^ \n]++)?) "
     rb" *+(\d{1,20}+)\.(\d{6}(?:\d{3})?): " + _PADDED
 )

@@ -233,3 +233,10 @@ def test_a_record_that_can_be_read_to_its_end_takes_in_no_other_after_text_of_ne
             assert [record.fields for record in records if isinstance(record, Event)] == [
                 {"s": "/etc/hostname", "n": 1}
             ] * 2  # fmt: skip
+
+
+def test_a_first_mark_without_context_is_no_line_of_an_instance() -> None:
+    """`trace-cmd report` has the name of an instance before the columns, and all that followed was read as its text."""
+    mark = b"tracing_mark_write: " + hit(b"cat", b"ent", b's="x" n=1')
+    event = b'ent: (do_sys_open+0x0/0x170) s="x" n=1\n'
+    assert [type(record).__name__ for record in parse(mark + event + event, TWO)] == ["BareMarker", "Bare", "Bare"]
