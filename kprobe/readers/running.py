@@ -138,11 +138,9 @@ class StayingProgram(Program):
         words = "" if status is None else _ending(status, errors)
         self.close()
         took = time.monotonic() - begun
-        return (
-            _endless(output, most, self._limit, took)
-            if status is None
-            else Outcome(CRASHED, bytes(output), words, took)
-        )
+        if status is None:
+            return _endless(output, most, self._limit, took)
+        return Outcome(CRASHED, bytes(output), words, took)
 
     def _started(self, about: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], socket.socket, IO[bytes]]:
         if self._process is None:
