@@ -311,7 +311,8 @@ def load(spec: str = "") -> Profile:
     release = fitting(spec, names)
     if release is None:
         own = _installed() | own
-        release = chosen(spec, ordered((*own, *(release for release in packaged if release not in own))))
+        there = ordered((*own, *(release for release in packaged if release not in own)))
+        release = chosen(spec, there, "; others can be installed or recorded: docs/profiles.md")
     return _elsewhere(own[release]) if release in own else _opened((PROFILES, release, 0))
 
 
@@ -357,12 +358,15 @@ def _opened(which: tuple[Path, str, int]) -> Profile:
     return Profile(place / name)
 
 
-def chosen(spec: str, releases: tuple[str, ...]) -> str:
-    """Return which of the releases, oldest first, a spec means.  Raises ValueError, listing them, if it means none."""
+def chosen(spec: str, releases: tuple[str, ...], others: str = "") -> str:
+    """Return which of the releases, oldest first, a spec means.
+
+    Raises ValueError if it means none, listing them, and saying what `others` there may be.
+    """
     release = fitting(spec, releases)
     if release is None:
         there = ", ".join(releases) or "none"
-        raise ValueError(f"no profile of kernel {spec!r}; there are: {there}")
+        raise ValueError(f"no profile of kernel {spec!r}; there are: {there}{others}")
     return release
 
 

@@ -93,8 +93,11 @@ def test_a_damaged_file_is_refused_by_its_name(site: Site) -> None:
 
 def test_what_there_is_is_named_where_nothing_fits(site: Site) -> None:
     site.install("6.8.12-toy")
-    with pytest.raises(ValueError, match=r"no profile of kernel '6\.9'; there are: .*5\.10\.0.*, 6\.8\.12-toy, 6\.12"):
+    with pytest.raises(
+        ValueError, match=r"no profile of kernel '6\.9'; there are: .*5\.10\.0.*, 6\.8\.12-toy, 6\.12"
+    ) as caught:
         SimulatedKernel("6.9")
+    assert str(caught.value).endswith("-cloud-amd64; others can be installed or recorded: docs/profiles.md")
 
 
 def test_an_entry_point_without_its_package_is_passed_over(site: Site) -> None:
