@@ -1,6 +1,6 @@
 # make without an argument lists the targets
 .DEFAULT_GOAL := help
-.PHONY: help demo test documents vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-scenarios vm-held changes profiles distribution corpus readers playground playground-test bulk-test check format bench bench-parse growth fuzz bench-check bench-lines bench-vm transcripts kill9 clean
+.PHONY: help demo test test-all test-python fresh documents vm-test vm-test-all vm-matrix vm-record-local vm-ftracetest vm-programs vm-scenarios vm-held changes profiles distribution corpus readers playground playground-test bulk-test check format bench bench-parse growth fuzz bench-check bench-lines bench-vm transcripts kill9 clean
 KERNEL ?= 6.1
 KERNELS ?= 5.10 6.1 6.12 6.19 7.2 7.3
 VENV := .venv
@@ -13,7 +13,11 @@ SHARED := -n $(WORKERS) --dist worksteal $(SEED:%=--shuffle %)
 
 help:
 	@echo 'make demo                 trace opens on the simulator for a moment'
-	@echo 'make test [SEED=7]        all tests that need no VM, on all processors (WORKERS=1); SEED: in another order'
+	@echo 'make test [SEED=7]        the tests that need no VM and take under 2 s each, on all processors (WORKERS=1);'
+	@echo '                          SEED: in another order; REQUIRE_ALL=1: fail where a missing program leaves tests out'
+	@echo 'make test-all             all tests that need no VM, on a second kernel too'
+	@echo 'make test-python [PYTHON=3.12]  the tests of kprobe, kprobe_sim and conformance on another Python'
+	@echo 'make fresh [ROOT=bookworm]      make demo and make test in a minimal Debian, as an ordinary user; needs root'
 	@echo 'make vm-test [KERNEL=6.1] the conformance suite on a real kernel in QEMU, and all tests that need a guest'
 	@echo 'make vm-test-all          the same on all kernels, one after the other (KERNELS="$(KERNELS)")'
 	@echo 'make vm-matrix            ask kernels and simulators for every feature; writes docs/kernels.md and .html'
@@ -56,15 +60,27 @@ demo: $(VENV)/.bare
 	@$(PY) tools/demo.py
 
 # Hundreds of tests start a command; without bytecode each of them compiles all that it imports.
-test vm-test: export PYTHONDONTWRITEBYTECODE :=
+test test-all test-python vm-test: export PYTHONDONTWRITEBYTECODE :=
 
 # by rule, from the documents' texts, which aren't part of the project
 documents: $(VENV)/.dev
 	@$(PY) tools/document_listings.py $(DIRECTORY)
 
-# on the newest kernel, and on the one that vm-test is held to by default
 test: $(VENV)/.dev
+	$(PY) -m pytest -q $(SHARED) -m 'not slow'
+
+# on the newest kernel, and on the one that vm-test is held to by default
+test-all: $(VENV)/.dev
 	$(PY) -m pytest -q $(SHARED) --tracefs sim --tracefs sim:6.1
+
+PYTHON ?= 3.12
+test-python: $(VENV)/.dev
+	$$($(PY) tools/interpreters.py $(PYTHON)) tools/environment.py --dev .venv-$(PYTHON)
+	.venv-$(PYTHON)/bin/python -m pytest -q $(SHARED) -m 'not slow' tests/kprobe tests/kprobe_sim tests/conformance
+
+ROOT ?= bookworm
+fresh: $(VENV)/.dev
+	$(PY) tools/fresh.py $(ROOT)
 
 # What needs a guest and nothing else: the rest of these files is in `make test`.  Each file stays with one process, and
 # those with few tests that wait or boot come first, so that no process is left with one of them at the end.  A kernel by
@@ -197,5 +213,5 @@ bench-vm: $(VENV)/.dev
 	$(PY) tools/bench_suite.py $(KERNEL)
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +

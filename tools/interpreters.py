@@ -24,7 +24,7 @@ from kprobe_vm.host.programs import KEYRING
 from kprobe_vm.host.scratch import scratch
 
 # which release has which; no release of Debian has 3.12
-SUITES = {"3.11": "bookworm", "3.12": "noble", "3.13": "trixie"}
+SUITES = {"3.11": "bookworm", "3.12": "noble", "3.13": "trixie", "3.14": "sid"}
 UBUNTU_MIRROR = "KPROBE_UBUNTU_MIRROR"
 UBUNTU_KEYRING = "usr/share/keyrings/ubuntu-archive-keyring.gpg"  # of Debian's package ubuntu-keyring
 LOADERS = ("lib64/ld-linux-x86-64.so.2", "usr/lib64/ld-linux-x86-64.so.2")

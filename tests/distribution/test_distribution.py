@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent.parent
 VERSIONS = ("3.11", "3.12", "3.13")
 REQUIREMENTS = ("pytest>=7.4", "pyfakefs>=5.3")  # of the extra [test]
 # all of it takes some 20 s of a CPU, and a build and an installation are one step each
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 
 MADE = re.compile(r"(?:PKG-INFO|setup\.cfg|kprobe_sim\.egg-info/.*)")
 TEST = """
