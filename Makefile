@@ -15,7 +15,7 @@ help:
 	@echo 'make demo                 trace opens on the simulator for a moment'
 	@echo 'make test [SEED=7]        the tests that need no VM and take under 2 s each, on all processors (WORKERS=1);'
 	@echo '                          SEED: in another order; REQUIRE_ALL=1: fail where a missing program leaves tests out'
-	@echo 'make test-all             all tests that need no VM, on a second kernel too'
+	@echo 'make test-all             all tests that need no VM, the conformance suite on a second kernel too'
 	@echo 'make test-python [PYTHON=3.12]  the tests of kprobe, kprobe_sim and conformance on another Python'
 	@echo 'make fresh [ROOT=bookworm]      make demo and make test in a minimal Debian, as an ordinary user; needs root'
 	@echo 'make vm-test [KERNEL=6.1] the conformance suite on a real kernel in QEMU, and all tests that need a guest'
@@ -69,9 +69,10 @@ documents: $(VENV)/.dev
 test: $(VENV)/.dev
 	$(PY) -m pytest -q $(SHARED) -m 'not slow'
 
-# on the newest kernel, and on the one that vm-test is held to by default
-test-all: $(VENV)/.dev
-	$(PY) -m pytest -q $(SHARED) --tracefs sim --tracefs sim:6.1
+# the conformance suite on the kernel that vm-test is held to by default, too
+test-all: test
+	$(PY) -m pytest -q $(SHARED) -m slow
+	$(PY) -m pytest -q $(SHARED) --tracefs sim:6.1 tests/conformance
 
 PYTHON ?= 3.12
 test-python: $(VENV)/.dev
