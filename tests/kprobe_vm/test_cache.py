@@ -106,7 +106,7 @@ def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path, place: 
     )
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="who isn't root can't give files away")
+@pytest.mark.requires("root")  # who gives files away
 @pytest.mark.parametrize("name", ["agent", "agent/file", "agent/file.seal", "kernels.lock", "kernels/tree", "kvm/note"])
 def test_what_others_put_into_a_directory_like_tmp_is_refused(tmp_path: Path, name: str) -> None:
     root = tmp_path / "cache"

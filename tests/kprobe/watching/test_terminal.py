@@ -34,8 +34,8 @@ def test_a_latency_has_bars_as_wide_as_the_terminal() -> None:
     assert child.exitstatus == 0
 
 
+@pytest.mark.requires("rich")
 def test_top_shows_rates_until_it_is_interrupted() -> None:
-    pytest.importorskip("rich")
     child = spawn("top", OPENS)
     child.expect_exact("\x1b[?1049h")  # a screen of its own
     child.expect("kprobe top")

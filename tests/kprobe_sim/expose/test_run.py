@@ -223,7 +223,7 @@ def test_all_files_are_found_and_read(run: Run) -> None:
     assert formats > 900
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+@pytest.mark.requires("root")
 def test_as_nobody(can_mount: None, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A user without any right gets it as well, where /dev/fuse has its usual mode."""
     place = Path("/tmp") / f"kprobe-sim-{os.getpid()}"  # tmp_path is for its owner only
@@ -324,7 +324,7 @@ def test_the_switches_of_tracing_are_the_machines(run: Run) -> None:
             assert run(["cat", str(path)], ONLY).stdout == before
 
 
-@pytest.mark.skipif(shutil.which("dmesg") is None, reason="no dmesg on this machine")
+@pytest.mark.requires("dmesg")
 def test_dmesg_shows_the_simulated_kernels_log(run: Run) -> None:
     """It begins with the kernel's name; what was refused and what others write there come after."""
     script = f"""

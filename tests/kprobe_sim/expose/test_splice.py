@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 
 import pytest
@@ -175,9 +174,7 @@ print(os.read(reader, 10))
     assert done(run, script) == ["1 b'\\n' 0 b'0\\n'", "19 19 b'p:kprobes/'", "b'p:kprobes/'"]
 
 
+@pytest.mark.requires("busybox")
 def test_busybox_cat(run: Run) -> None:
     """It copies by sendfile(2)."""
-    busybox = shutil.which("busybox")
-    if busybox is None:
-        pytest.skip("no busybox")
-    assert run([busybox, "cat", f"{TRACING}/tracing_on"]).stdout == "1\n"
+    assert run(["busybox", "cat", f"{TRACING}/tracing_on"]).stdout == "1\n"
