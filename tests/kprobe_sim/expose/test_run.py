@@ -152,8 +152,9 @@ def test_a_signal_breaks_a_waiting_read(run: Run) -> None:
 class Alarm(Exception): pass
 def ring(*_): raise Alarm
 signal.signal(signal.SIGALRM, ring)
-signal.setitimer(signal.ITIMER_REAL, 0.05)
-try: os.read(fd, 4096)
+try:
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    os.read(fd, 4096)
 except Alarm: print('broken')
 mark()
 print(os.read(fd, 4096)[-6:])

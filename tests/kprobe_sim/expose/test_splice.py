@@ -92,8 +92,9 @@ put('buffer_percent', '100')
 class Alarm(Exception): pass
 def ring(*_): raise Alarm
 signal.signal(signal.SIGALRM, ring)
-signal.setitimer(signal.ITIMER_REAL, 0.05)
-try: os.splice(raw, into, 4096)
+try:
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    os.splice(raw, into, 4096)
 except Alarm: print('broken')
 if not os.fork():
     while open(f'/proc/{os.getppid()}/stat', 'rb').read().split()[2] not in b'SD': pass
