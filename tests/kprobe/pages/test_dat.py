@@ -185,7 +185,7 @@ def test_formats_that_are_missing() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["zlib", *(pytest.param(name, marks=pytest.mark.requires(name, "zstandard")) for name in ZSTD[1:])],
+    ["zlib", *(pytest.param(name, marks=pytest.mark.requires(name, "zstandard")) for name in ZSTD)],
 )
 def test_what_unpacks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if name == "zlib":

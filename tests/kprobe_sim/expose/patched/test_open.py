@@ -141,6 +141,7 @@ def test_reading_and_writing_one_file(kernel: SimulatedKernel) -> None:
         assert file.read() == "0\n"
 
 
+@pytest.mark.filterwarnings("ignore:codecs.open:DeprecationWarning")  # since 3.14; programs have it all the same
 def test_encodings_and_newlines(kernel: SimulatedKernel) -> None:
     with open(f"{T}/tracing_on", encoding="utf-16-le") as file:
         assert file.read() == "\u0a31"
