@@ -121,12 +121,20 @@ TABLE = {
     "zstandard": _python("bulk"),
     "compression.zstd": Requirement(otherwise="Python 3.14", there=_module, asked=False),
     "backports.zstd": Requirement(otherwise="pip install backports.zstd", there=_module, asked=False),
+    # other Pythons, in each of which the wheel is installed
+    **{
+        f"Python {version}": Requirement(
+            otherwise="in the path, of pyenv or of uv; 3.12 by KPROBE_UBUNTU_MIRROR=URI", there=_is_tried_later
+        )
+        for version in ("3.11", "3.12", "3.13", "3.14")
+    },
     # what the kernel, or the container, allows
     "/dev/fuse": Requirement(otherwise="the kernel's module fuse, and leave to open it", there=_has_fuse),
     "user namespaces": Requirement(
         otherwise="a kernel that lets this user make them and mount there (user.max_user_namespaces)",
         there=_has_namespaces,
     ),
+    "/dev/kmsg": Requirement(otherwise="mknod /dev/kmsg c 1 11; containers lack it", there=os.path.exists),
     "/dev/pts": Requirement(otherwise="mount -t devpts devpts /dev/pts, and /dev/ptmx", there=_has_terminals),
     "Debian's archive": Requirement(otherwise="a network that reaches it, and apt-get update", there=_is_tried_later),
     # who runs the tests

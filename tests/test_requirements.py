@@ -110,7 +110,9 @@ def sources() -> dict[str, str]:
 
 def test_no_test_is_left_out_in_another_way() -> None:
     """What skips for another reason: a kernel that lacks something, and a Python that isn't there to install into."""
-    found = {name for name, text in sources().items() if re.search(r"skipif|importorskip|pytest\.skip|mark\.skip\b", text)}
+    found = {
+        name for name, text in sources().items() if re.search(r"skipif|importorskip|pytest\.skip|mark\.skip\b", text)
+    }
     assert found == {
         "conformance/conftest.py",
         "conformance/older.py",

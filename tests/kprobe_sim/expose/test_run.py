@@ -325,7 +325,7 @@ def test_the_switches_of_tracing_are_the_machines(run: Run) -> None:
             assert run(["cat", str(path)], ONLY).stdout == before
 
 
-@pytest.mark.requires("dmesg")
+@pytest.mark.requires("dmesg", "/dev/kmsg")
 def test_dmesg_shows_the_simulated_kernels_log(run: Run) -> None:
     """It begins with the kernel's name; what was refused and what others write there come after."""
     script = f"""
@@ -349,6 +349,7 @@ python3 -c 'import os; log = os.open("/dev/kmsg", os.O_NONBLOCK); print(os.lseek
     assert re.fullmatch(r"Linux version 6\.1\.0-.*\n", newer.stdout), newer.stderr
 
 
+@pytest.mark.requires("/dev/kmsg")
 def test_who_waits_for_the_log_is_woken(run: Run) -> None:
     script = f"""
 python3 -c '
@@ -363,6 +364,7 @@ read -r line; echo 'p:x nosuch' > {TRACING}/kprobe_events; cat)
     assert done.stdout.endswith("-;Could not insert probe at nosuch+0: -2\\n'\n")
 
 
+@pytest.mark.requires("/dev/kmsg")
 def test_kprobe_shows_the_log_that_is_served_beside_the_tracefs(run: Run) -> None:
     """Where there is no error_log."""
     done = run([sys.executable, "-m", "kprobe", "p:x do_sys_open a=%zz"], ("--kernel", "3.13", "--activity", "none"))
