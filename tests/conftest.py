@@ -13,7 +13,7 @@ import random
 import signal
 import subprocess
 import traceback
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from importlib.metadata import entry_points
 from itertools import groupby
 from pathlib import Path
@@ -24,7 +24,7 @@ import pytest
 
 from kprobe_sim.builds.profile import VARIABLE, places
 
-from .requirements import LeftOut, lack, require
+from .requirements import LeftOut, lack, lacking, require
 
 T = TypeVar("T")
 
@@ -117,6 +117,16 @@ def loaded() -> Callable[[Path], ModuleType]:
 def requires() -> Callable[..., None]:
     """Return what ends a test whose fixture needs what this machine lacks: requires("cc", "gpg")."""
     return require
+
+
+@pytest.fixture(scope="session", autouse=True)
+def terminals() -> Iterator[None]:
+    """Leave a test out where it opens a terminal and this machine has none."""
+    with pytest.MonkeyPatch.context() as patch:
+        if lacking(["/dev/pts"]):
+            for name in ("openpty", "forkpty"):  # one of which pty and pexpect call
+                patch.setattr(os, name, lambda: require("/dev/pts"))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -124,9 +124,9 @@ TABLE = {
     # other Pythons, in each of which the wheel is installed
     **{
         f"Python {version}": Requirement(
-            otherwise="in the path, of pyenv or of uv; 3.12 by KPROBE_UBUNTU_MIRROR=URI", there=_is_tried_later
+            otherwise="in the path, of pyenv or of uv; or KPROBE_UBUNTU_MIRROR=URI", there=_is_tried_later
         )
-        for version in ("3.11", "3.12", "3.13", "3.14")
+        for version in ("3.11", "3.12", "3.13")
     },
     # what the kernel, or the container, allows
     "/dev/fuse": Requirement(otherwise="the kernel's module fuse, and leave to open it", there=_has_fuse),
