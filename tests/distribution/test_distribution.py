@@ -322,3 +322,14 @@ def test_a_run_of_pytest(environment: Path, outside: Path) -> None:
         environment / "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "--tracefs", "sim:6.1", cwd=outside
     )
     assert re.search(r"^3 passed in ", said, re.MULTILINE), said
+
+
+def test_a_python_is_looked_for_where_one_may_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in the home of another user, which HOME may name."""
+
+    def refused(_place: Path, _pattern: str) -> Iterator[Path]:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "glob", refused)
+    monkeypatch.setenv("PATH", "/one")
+    assert list(interpreters().candidates("3.12")) == [Path("/one/python3.12")]

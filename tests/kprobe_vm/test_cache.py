@@ -139,6 +139,15 @@ def test_another_users_directory_is_refused_by_root_above_all(tmp_path: Path, mo
         Locks.of({}, Cache(root))
 
 
+def test_a_cache_in_another_users_home_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path) -> os.stat_result:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "lstat", refused)
+    with pytest.raises(NotReady, match="can't be looked at: Permission denied; set KPROBE_VM_CACHE to a directory"):
+        Locks.of({}, Cache(tmp_path))
+
+
 def test_a_link_to_a_directory_of_ones_own_may_be_the_cache(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir(mode=0o700)
     (tmp_path / "cache").symlink_to("there")
