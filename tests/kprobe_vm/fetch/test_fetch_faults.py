@@ -26,8 +26,10 @@ from kprobe_vm.errors import (
     NotReady,
     PackageCorrupt,
     PackageMissing,
+    QemuMissing,
     WrongArchitecture,
 )
+from kprobe_vm.host.cache import Cache
 
 from .archive import Key, LocalArchive, bzimage, deb, kernel_deb, vmlinux
 from .conftest import Lab
@@ -200,6 +202,20 @@ def test_neither_apt_nor_gpgv(lab: Lab, package: Package, monkeypatch: pytest.Mo
 def test_a_kernel_that_is_gone(lab: Lab, package: Package) -> None:
     lock(lab, package._replace(filename="pool/gone.deb", sha256="0" * 64))
     fails(lab, KernelGone)
+
+
+def test_a_kernel_is_looked_for_before_qemu(lab: Lab, package: Package, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with it is said where there is no QEMU, too; where nothing is, it has been fetched."""
+
+    def no_qemu(_cache: Cache) -> tuple[str, str]:
+        raise QemuMissing
+
+    monkeypatch.setattr("kprobe_vm.machine.machine._qemu", no_qemu)
+    lock(lab, package._replace(filename="pool/gone.deb", sha256="0" * 64))
+    assert main(["-q", "boot", "6.1"]) == KernelGone.exit_status
+    lock(lab, package)
+    assert main(["-q", "boot", "6.1"]) == QemuMissing.exit_status
+    assert lab.kernels.cached() != []
 
 
 # the cache
