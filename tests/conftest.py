@@ -11,17 +11,20 @@ import importlib.util
 import os
 import random
 import signal
+import subprocess
 import traceback
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from importlib.metadata import entry_points
 from itertools import groupby
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import pytest
 
 from kprobe_sim.builds.profile import VARIABLE, places
+
+from .requirements import LeftOut, lack, lacking, require
 
 T = TypeVar("T")
 
@@ -49,7 +52,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let no case of hypothesis fail by how long it took, as other processes run meanwhile."""
+    """Name at the end what is left out; let no case of hypothesis fail by how long it took, as other processes run."""
+    config.addinivalue_line("markers", "requires(*names): what it needs of the machine (tests/requirements.py)")
+    config.pluginmanager.register(LeftOut(), "kprobe-sim's requirements")
     if not config.pluginmanager.hasplugin("hypothesispytest"):  # in a guest there is pytest and nothing else
         return
     from hypothesis import HealthCheck, settings
@@ -106,6 +111,45 @@ def loaded() -> Callable[[Path], ModuleType]:
         return module
 
     return loaded
+
+
+@pytest.fixture(scope="session")
+def requires() -> Callable[..., None]:
+    """Return what ends a test whose fixture needs what this machine lacks: requires("cc", "gpg")."""
+    return require
+
+
+@pytest.fixture(scope="session", autouse=True)
+def terminals() -> Iterator[None]:
+    """Leave a test out where it opens a terminal and this machine has none."""
+    with pytest.MonkeyPatch.context() as patch:
+        if lacking(["/dev/pts"]):
+            for name in ("openpty", "forkpty"):  # one of which pty and pexpect call
+                patch.setattr(os, name, lambda: require("/dev/pts"))
+        yield
+
+
+@pytest.fixture(scope="session")
+def lacks() -> Callable[..., NoReturn]:
+    """Return what ends a test that has found something missing: lacks("Debian's archive", why="no route to host")."""
+    return lack
+
+
+@pytest.fixture(scope="session")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Return what fetches some of Debian's packages and unpacks them into one directory, which it returns."""
+
+    def unpacked(*packages: str) -> Path:
+        require("apt-get", "dpkg-deb")
+        place = tmp_path_factory.mktemp(packages[0])
+        fetched = subprocess.run(["apt-get", "download", *packages], cwd=place, capture_output=True, text=True)
+        if fetched.returncode:
+            lack("Debian's archive", why=f"{', '.join(packages)} can't be fetched: {fetched.stderr.strip()}")
+        for package in place.glob("*.deb"):
+            subprocess.run(["dpkg-deb", "-x", package, place], check=True)
+        return place
+
+    return unpacked
 
 
 @pytest.fixture(scope="session")

@@ -121,9 +121,9 @@ def test_every_package_is_its_command(package: str) -> None:
     assert (done.returncode, done.stdout) == (0, f"{package.replace('_', '-')} {kprobe.__version__}\n")
 
 
+@pytest.mark.requires("mypy")
 @pytest.mark.parametrize("package", [kprobe, kprobe_sim, kprobe_vm], ids=lambda package: str(package.__name__))
 def test_type_checkers_see_the_public_names_and_no_others(package: object, tmp_path: Path) -> None:
-    pytest.importorskip("mypy")
     name = str(package.__name__)  # type: ignore[attr-defined]
     public = [*package.__all__, "__version__"]  # type: ignore[attr-defined]
     user = tmp_path / "user.py"

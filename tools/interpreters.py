@@ -69,7 +69,10 @@ def candidates(version: str) -> Iterator[Path]:
         (home / ".local/share/uv/python", f"cpython-{version}.*/bin/{name}"),
         (Path("/opt/hostedtoolcache/Python"), f"{version}.*/x64/bin/{name}"),
     ):
-        yield from sorted(root.glob(pattern))
+        try:
+            yield from sorted(root.glob(pattern))
+        except PermissionError:  # $HOME is another user's
+            continue
 
 
 def archive(version: str, cache: Cache) -> AptArchive:

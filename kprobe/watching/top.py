@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from importlib.util import find_spec
@@ -27,16 +28,17 @@ OK, USAGE_ERROR = 0, 2
 INTERRUPT = 2  # SIGINT; the way to end it
 EVERY = 1.0  # seconds between two looks
 TICK = 0.1
+NO_SCREEN = ("dumb", "unknown")  # terminals, by TERM, that can't put a letter where they want
 MISSING = "ERROR: kprobe top needs rich on a terminal: install kprobe-sim's extra [top], or use | cat for text"
 
 
 def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine) -> int:
     """Show the rates of the probes that are the words of the verb, until a signal or its time ends it.
 
-    On a terminal as a screen of its own, elsewhere as a few lines a second.
+    On a terminal as a screen of its own, elsewhere, and on a dumb one, as a few lines a second.
     """
     definitions, filter_text = definitions_and_filter(list(request.words), ())
-    on_screen = sys.stdout.isatty()
+    on_screen = sys.stdout.isatty() and os.environ.get("TERM") not in NO_SCREEN
     if on_screen and find_spec("rich") is None:
         say(MISSING)
         return USAGE_ERROR

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from kprobe.cli import main
-from kprobe.undo.owners import this_process
+from kprobe.undo.owners import Owner, this_process
 
 from .text import probes
 
-GROUP = "kprobe_4194305_7_0"
+GROUP = Owner(4194305, 7, this_process().namespace).session(0)
 LEFT = f"instances/{GROUP}"
 NAMED = f"{LEFT}_named"
 ME = this_process().session(0)
@@ -99,7 +99,7 @@ def test_what_the_dead_left_is_removed(tracefs: Any, capfd: Any) -> None:
     leave(tracefs)
     listed = [f"{NAMED} (process 4194305 is gone)", f"kprobes/myopen ({PROBE})"]
     assert clean(tracefs, capfd, "--dry-run") == (0, [f"would remove {each}" for each in listed])
-    assert (tracefs.listdir("instances"), probes(tracefs)) == (["kprobe_4194305_7_0_named"], [PROBE])
+    assert (tracefs.listdir("instances"), probes(tracefs)) == ([f"{GROUP}_named"], [PROBE])
     assert clean(tracefs, capfd) == (0, [f"removed {each}" for each in listed])
     assert (tracefs.listdir("instances"), probes(tracefs)) == ([], [])
     assert clean(tracefs, capfd) == (0, [])

@@ -14,12 +14,13 @@ from kprobe.doctor import report
 from kprobe.doctor.examination import Examination, examine
 from kprobe.doctor.silence import explain
 from kprobe.doctor.trying import try_probe
+from kprobe.undo.owners import Owner, this_process
 from kprobe_sim import Task
 
 from .builds import BTF, EPROBES
 from .text import define, switch
 
-GONE = "kprobe_4194305_7_0"
+GONE = Owner(4194305, 7, this_process().namespace).session(0)
 QUIET = "Nothing was found that stops tracing.\n"
 
 

@@ -7,11 +7,11 @@ import os
 from typing import Any
 
 from kprobe.cli import main
-from kprobe.undo.owners import this_process
+from kprobe.undo.owners import Owner, this_process
 
 from .text import define, switch
 
-GONE = "kprobe_4194305_7_0"
+GONE = Owner(4194305, 7, this_process().namespace).session(0)
 ME = this_process().session(0)
 
 

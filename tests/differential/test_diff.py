@@ -76,9 +76,10 @@ def test_an_interrupt_ends_the_workers_and_shows_what_was_merged() -> None:
         [sys.executable, "-m", "kprobe_vm", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
-        while "found in shard" not in process.stderr.readline():
-            pass
-        workers = children(process.pid)
+        while "found in shard" not in (heard := process.stderr.readline()):
+            assert heard, "it ended without a word"
+        while len(workers := children(process.pid)) < 2:  # one may have found something before the other is started
+            assert process.poll() is None
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -10,12 +10,12 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email.message import Message
 from email.parser import BytesParser
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import pytest
 
@@ -24,6 +24,7 @@ from kprobe_vm.host.cache import Cache, digest
 ROOT = Path(__file__).parent.parent.parent
 VERSIONS = ("3.11", "3.12", "3.13")
 REQUIREMENTS = ("pytest>=7.4", "pyfakefs>=5.3")  # of the extra [test]
+PIP = "pip>=24"  # 23 doesn't run on Python 3.12, which gets it from another Python
 # all of it takes some 20 s of a CPU, and a build and an installation are one step each
 pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 
@@ -192,43 +193,37 @@ def interpreters() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def wheels() -> Path:
-    """Give a directory with what the extra [test] needs, fetched once."""
+    """Give a directory with pip and what the extra [test] needs, fetched once."""
     cache = Cache.of(os.environ)
     home = cache.directory("wheels")
-    place = home / digest("\n".join(REQUIREMENTS).encode())[:16]
+    place = home / digest("\n".join([PIP, *REQUIREMENTS]).encode())[:16]
     with cache.lock("wheels"):
         if not place.exists():
             half = home / f"{place.name}.{os.getpid()}"
             pip = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary", ":all:", "--dest"]
-            run(*pip, half, *REQUIREMENTS)
+            run(*pip, half, PIP, *REQUIREMENTS)
             half.rename(place)
-    return place
-
-
-@pytest.fixture(scope="module")
-def pip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give our pip for other Pythons to run: in a directory where it finds nothing else that is installed here."""
-    found = importlib.util.find_spec("pip")
-    assert found is not None
-    assert found.origin is not None
-    place = tmp_path_factory.mktemp("pip") / "pip"
-    place.symlink_to(Path(found.origin).parent)
     return place
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def environment(
-    request: pytest.FixtureRequest, built: Built, wheels: Path, pip: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    built: Built,
+    wheels: Path,
+    lacks: Callable[..., NoReturn],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Path]:
     """Give the bin directory of an environment that has the wheel with its extra [test], and no more."""
     module = interpreters()
     try:
         python = module.interpreter(request.param)
     except module.NoInterpreter as error:
-        pytest.skip(str(error))
+        lacks(f"Python {request.param}", why=str(error))
     place = tmp_path_factory.mktemp(f"python{request.param}")
     run(python, "-m", "venv", "--without-pip", place)
-    command = [place / "bin" / "python", pip, "install"]
+    (pip,) = wheels.glob("pip-*.whl")
+    command = [place / "bin" / "python", pip / "pip", "install"]
     options = ["--quiet", "--no-index", "--find-links", str(wheels), "--no-compile", "--disable-pip-version-check"]
     run(*command, *options, f"{built.wheel}[test]")
     assert (
@@ -327,3 +322,14 @@ def test_a_run_of_pytest(environment: Path, outside: Path) -> None:
         environment / "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "--tracefs", "sim:6.1", cwd=outside
     )
     assert re.search(r"^3 passed in ", said, re.MULTILINE), said
+
+
+def test_a_python_is_looked_for_where_one_may_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in the home of another user, which HOME may name."""
+
+    def refused(_place: Path, _pattern: str) -> Iterator[Path]:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "glob", refused)
+    monkeypatch.setenv("PATH", "/one")
+    assert list(interpreters().candidates("3.12")) == [Path("/one/python3.12")]

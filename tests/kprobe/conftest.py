@@ -162,6 +162,19 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONWARNINGS": "error"}
 
 
+def at_once(activity: str = "opens") -> str:
+    """Return a program: the command on a machine that has done all its work as soon as it may begin."""
+    return f"""
+import sys
+from kprobe.cli import main
+from kprobe_sim.kernel.activity import load
+from kprobe_sim.kernel.backend import open_sim
+machine = open_sim("6.1")
+machine.play = lambda: load({activity!r}).play(machine.kernel)
+sys.exit(main(tracefs=machine))
+"""
+
+
 @pytest.fixture(scope="session")
 def command() -> list[str]:
     """Return the words that start the command as the installed script does."""

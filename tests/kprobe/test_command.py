@@ -13,20 +13,12 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from .conftest import at_once
+
 COMMAND = "import sys; from kprobe.cli import main; sys.exit(main())"  # what the installed script does
 OPEN = "p:myopen do_sys_openat2 filename=+0(%si):string"
 LINE = r" +cat-2841 +\[000\] \.\.\.\.\. +\d+\.\d{6}: myopen: \(do_sys_openat2\+0x0/0x170\) filename=\"/etc/hostname\""
 SIM = ["--tracefs", "sim:6.1"]
-# the command on a machine that has done all its work as soon as it may begin
-AT_ONCE = """
-import sys
-from kprobe.cli import main
-from kprobe_sim.kernel.activity import load
-from kprobe_sim.kernel.backend import open_sim
-machine = open_sim("6.1")
-machine.play = lambda: load("opens").play(machine.kernel)
-sys.exit(main(tracefs=machine))
-"""
 # what a busy machine adds: a line for what has taken seconds so far
 SLOW = re.compile(r"^opening sim\S* \.\.\. \d+ s\n", re.MULTILINE)
 PATIENCE = 30  # seconds; only a broken command ever waits so long
@@ -120,9 +112,9 @@ def test_a_signal_after_the_end_changes_nothing(environment: dict[str, str], num
 
 @pytest.mark.parametrize(("closing", "expected"), [(">&-", 2), ("2>&-", 0), ("<&-", 0), ("<&- 2>&-", 0)])
 def test_started_without_a_standard_file(environment: dict[str, str], closing: str, expected: int) -> None:
-    line = f'"$0" -c "$1" --tracefs sim:6.1 -d 0.2 "$2" {closing}'
+    line = f'"$0" -c "$1" -d 0.01 "$2" {closing}'
     done = subprocess.run(
-        ["sh", "-c", line, sys.executable, COMMAND, OPEN],
+        ["sh", "-c", line, sys.executable, at_once(), OPEN],
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -141,8 +133,8 @@ def test_started_without_a_standard_file(environment: dict[str, str], closing: s
     "argv",
     [
         ["-h"],
-        [*SIM, "-d", "0.2", OPEN],
-        [*SIM, "-d", "0.2", "--json", OPEN],
+        ["-d", "0.01", OPEN],
+        ["-d", "0.01", "--json", OPEN],
         ["parse", "--summary"],
         ["parse", "--format", "csv"],
         ["corpus", "-h"],
@@ -154,7 +146,7 @@ def test_started_without_a_standard_file(environment: dict[str, str], closing: s
 def test_a_full_disk(environment: dict[str, str], argv: list[str]) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            [sys.executable, "-c", COMMAND, *argv],
+            [sys.executable, "-c", at_once(), *argv],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=full,
@@ -170,7 +162,7 @@ def test_nobody_who_listens_to_the_words_ends_nothing(environment: dict[str, str
     read_end, write_end = os.pipe()
     os.close(read_end)
     done = subprocess.run(
-        [sys.executable, "-c", COMMAND, *SIM, "-d", "0.2", OPEN],
+        [sys.executable, "-c", at_once(), "-d", "0.01", OPEN],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=write_end,
@@ -192,7 +184,7 @@ def test_a_terminal_that_goes_away_ends_it(spawn: Callable[..., pexpect.spawn]) 
 
 
 def test_ctrl_c_cuts_a_duration_short_and_prints_what_there_is(spawn: Callable[..., pexpect.spawn]) -> None:
-    child = spawn("-d", "600", OPEN, program=AT_ONCE)
+    child = spawn("-d", "600", OPEN, program=at_once())
     child.expect_exact("Tracing kprobe myopen for 600 seconds (buffered)...\r\n")
     with pytest.raises(pexpect.TIMEOUT):
         child.expect("myopen: ", timeout=0.5)  # they stay in the kernel
@@ -203,12 +195,12 @@ def test_ctrl_c_cuts_a_duration_short_and_prints_what_there_is(spawn: Callable[.
 
 
 def test_a_duration(environment: dict[str, str]) -> None:
-    done = run(environment, "-d", "0.5", OPEN, 'filename ~ "*host*"', program=AT_ONCE)
+    done = run(environment, "-d", "0.01", OPEN, 'filename ~ "*host*"', program=at_once())
     assert done.returncode == 0
     assert re.fullmatch(LINE + "\n", done.stdout)
     assert (
         done.stderr
-        == "Tracing kprobe myopen for 0.5 seconds (buffered)...\n\nEnding tracing...\n1 event, 0 lost, 0 missed\n"
+        == "Tracing kprobe myopen for 0.01 seconds (buffered)...\n\nEnding tracing...\n1 event, 0 lost, 0 missed\n"
     )
 
 

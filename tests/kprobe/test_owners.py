@@ -11,7 +11,7 @@ import pytest
 
 from kprobe.undo.owners import FIRST_NAMESPACE, Owner, holder, read_session, this_process
 
-DEAD = Owner(4194305, 1)  # one more than the highest pid of any Linux
+DEAD = Owner(4194305, 1, this_process().namespace)  # one more than the highest pid of any Linux
 
 
 @pytest.mark.parametrize(

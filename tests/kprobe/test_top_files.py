@@ -27,8 +27,8 @@ FILES = {  # option of a session, its file, what it is before and in the session
     "cpus": ("tracing_cpumask", "f", [0], [1]),
     "stacktrace": ("options/stacktrace", "0", True, None),
 }
-DEAD = Owner(4194305, 7)
 ME = this_process()
+DEAD = Owner(4194305, 7, ME.namespace)
 
 
 class Killed(BaseException):

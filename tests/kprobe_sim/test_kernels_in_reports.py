@@ -83,10 +83,8 @@ def test_each_test_has_its_tracefs_and_release(run, pytester: pytest.Pytester) -
     }
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "1"), marks=pytest.mark.requires("xdist"))])
 def test_the_table_of_several_kernels(run, workers: tuple[str, ...]) -> None:  # type: ignore[no-untyped-def]
-    if workers:
-        pytest.importorskip("xdist")
     out = run(
         TESTS.replace("syscall_user_buf_size", "kprobe_events"), "--tracefs", "sim:6.1", "--tracefs", "sim", *workers
     )
@@ -165,8 +163,8 @@ def test_workers_share_guests_by_files(given: dict[str, object], mode: str | Non
     assert getattr(option, "dist", None) == mode
 
 
+@pytest.mark.requires("xdist")
 def test_another_mode_gets_advice(run) -> None:  # type: ignore[no-untyped-def]
-    pytest.importorskip("xdist")
     advised = "NOTE: --dist load gives the tests of a file to several workers, and each of them starts a guest for it; "
     nothing = "def test_it(): pass\n"
     workers = ("-n", "1", "--collect-only")  # which starts none of them
@@ -177,8 +175,8 @@ def test_another_mode_gets_advice(run) -> None:  # type: ignore[no-untyped-def]
     assert advice(Namespace(dist="worksteal")).startswith("NOTE: --dist worksteal gives")
 
 
+@pytest.mark.requires("xdist")
 def test_guests_are_shared_by_files(run) -> None:  # type: ignore[no-untyped-def]
-    pytest.importorskip("xdist")
     out = run("def test_it(): pass\n", "--tracefs", "vm:6.1", "-n", "1", "-vv")
     assert "scheduling tests via LoadFileScheduling" in out.stdout.str()
     out = run("def test_it(): pass\n", "-n", "1", "-vv")

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.builds import profile
@@ -23,9 +25,6 @@ from kprobe_sim.expose import patched
 from kprobe_sim.kernel.backend import open_sim
 
 from . import toy_profile
-
-hypothesis = pytest.importorskip("hypothesis")
-given, st = hypothesis.given, hypothesis.strategies
 
 OPEN = "import sys; from kprobe_sim import SimulatedKernel; print(SimulatedKernel(sys.argv[1]).profile.path)"
 
@@ -140,8 +139,10 @@ def test_a_spec_with_a_path(file: Path, spec: str, monkeypatch: pytest.MonkeyPat
     backend.close()
 
 
+@pytest.mark.requires("pyfakefs")
 def test_a_kernel_of_a_file_in_a_fake_file_system(file: Path) -> None:
-    pyfakefs = pytest.importorskip("pyfakefs.fake_filesystem_unittest")
+    from pyfakefs import fake_filesystem_unittest as pyfakefs
+
     kernel = SimulatedKernel(str(file))
     with pyfakefs.Patcher() as patcher, patched(kernel, fs=patcher.fs):
         text = Path("/sys/kernel/tracing/events/sched/sched_switch/format").read_text()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +49,8 @@ def machine(series: str) -> Iterator[Machine]:
 
 
 @pytest.fixture(scope="session")
-def agent_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("cc") is None:
-        pytest.skip("the agent needs a C compiler: apt-get install gcc libc6-dev")
+def agent_program(requires: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    requires("cc")
     return agent(Cache(tmp_path_factory.mktemp("cache")))
 
 

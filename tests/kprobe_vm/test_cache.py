@@ -106,7 +106,7 @@ def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path, place: 
     )
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="who isn't root can't give files away")
+@pytest.mark.requires("root")  # who gives files away
 @pytest.mark.parametrize("name", ["agent", "agent/file", "agent/file.seal", "kernels.lock", "kernels/tree", "kvm/note"])
 def test_what_others_put_into_a_directory_like_tmp_is_refused(tmp_path: Path, name: str) -> None:
     root = tmp_path / "cache"
@@ -137,6 +137,15 @@ def test_another_users_directory_is_refused_by_root_above_all(tmp_path: Path, mo
     monkeypatch.setattr(os, "geteuid", lambda: root.stat().st_uid + 4321)
     with pytest.raises(CacheUnsafe, match=r"cache belongs to \w+, not to user \d+, .* chown -R"):
         Locks.of({}, Cache(root))
+
+
+def test_a_cache_in_another_users_home_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path) -> os.stat_result:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "lstat", refused)
+    with pytest.raises(NotReady, match="can't be looked at: Permission denied; set KPROBE_VM_CACHE to a directory"):
+        Locks.of({}, Cache(tmp_path))
 
 
 def test_a_link_to_a_directory_of_ones_own_may_be_the_cache(tmp_path: Path) -> None:

@@ -1,4 +1,3 @@
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -40,7 +39,7 @@ def test_everything_starts_on_a_word(data: bytes, name: str) -> None:
     assert archive([regular(name, data), regular("last", b"")]).index(b"070701", 6) % 4 == 0
 
 
-@pytest.mark.skipif(shutil.which("cpio") is None, reason="the cpio command is the judge here")
+@pytest.mark.requires("cpio")
 def test_the_cpio_command_reads_it(tmp_path: Path) -> None:
     written = archive([directory("etc"), regular("etc/hostname", b"guest\n"), symlink("etc/name", "hostname")])
     listed = subprocess.run(["cpio", "-itv"], input=written, capture_output=True, check=True).stdout.decode()

@@ -150,10 +150,9 @@ def test_by_programs_in_the_guest(run: Run) -> None:
 
 
 @pytest.mark.vm
+@pytest.mark.requires("xdist")
 @pytest.mark.parametrize("workers", [(), ("-n", "1", "--dist", "loadfile")])
 def test_a_guest_is_replaced_and_the_test_named(run: Run, series: str, workers: tuple[str, ...]) -> None:
-    if workers:
-        pytest.importorskip("xdist")
     out = run.finish(*workers, test_a=HELD)
     assert "3 passed" in out, out
     assert re.search(

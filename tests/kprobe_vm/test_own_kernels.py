@@ -88,10 +88,10 @@ def test_modules_are_for_a_path(tmp_path: Path) -> None:
         Kernels(Cache(tmp_path), lambda _line: None).get("6.1", tmp_path)
 
 
+@pytest.mark.requires("capstone")
 def test_what_record_needs_is_looked_at_before_anything_is_booted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("capstone")
     (tmp_path / "config").write_text("# CONFIG_KPROBES is not set\n")
     assert (
         main(["-q", "record", "/no/kernel", str(tmp_path), "--config", f"{tmp_path}/nowhere"]) == NotReady.exit_status

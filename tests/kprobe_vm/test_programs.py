@@ -9,6 +9,8 @@ from kprobe_vm.host import programs
 from kprobe_vm.host.cache import Cache
 from kprobe_vm.images.root import agent
 
+from .fetch.archive import bzimage
+
 
 @pytest.fixture
 def empty_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -25,8 +27,9 @@ def script(path: Path, text: str) -> None:
 
 @pytest.mark.usefixtures("empty_path")
 def test_a_machine_without_qemu_says_which_package(tmp_path: Path) -> None:
+    (tmp_path / "bzImage").write_bytes(bzimage("6.1.0-mine"))
     with pytest.raises(QemuMissing) as caught:
-        Machine("6.1", cache=Cache(tmp_path / "cache")).start()
+        Machine(f"{tmp_path}/bzImage", cache=Cache(tmp_path / "cache")).start()
     assert str(caught.value).count("\n") == 0
     assert str(caught.value).endswith("apt-get install qemu-system-x86")
 
@@ -73,7 +76,8 @@ def test_a_command_that_cannot_run_for_want_of_qemu_ends_with_114(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("KPROBE_VM_CACHE", str(tmp_path / "cache"))
-    assert main(["run", "6.1", "--", "true"]) == 114
+    (tmp_path / "bzImage").write_bytes(bzimage("6.1.0-mine"))
+    assert main(["run", f"{tmp_path}/bzImage", "--", "true"]) == 114
     assert capsys.readouterr().err == (
         "kprobe-vm: qemu-system-x86_64 is not installed (runs the guest kernels): apt-get install qemu-system-x86\n"
     )

@@ -287,8 +287,8 @@ def test_a_signal_that_comes_while_it_is_put_back_waits() -> None:
 # ---- the look at the machine ----
 
 
+@pytest.mark.requires("capstone")
 def test_a_machine_that_can_be_recorded() -> None:
-    pytest.importorskip("capstone")
     found = survey(made())
     assert (found.cannot, found.tracing, found.lacking) == ([], [], [])
     assert (
@@ -296,6 +296,7 @@ def test_a_machine_that_can_be_recorded() -> None:
     )
 
 
+@pytest.mark.requires("capstone")
 @pytest.mark.parametrize(
     ("path", "data", "line"),
     [
@@ -310,14 +311,13 @@ def test_a_machine_that_can_be_recorded() -> None:
     ],
 )
 def test_who_traces_is_named_with_what_was_seen(path: str, data: bytes, line: str) -> None:
-    pytest.importorskip("capstone")
     machine = made()
     machine.kernel.tracefs.write(path, data)
     assert line in survey(machine).tracing
 
 
+@pytest.mark.requires("capstone")
 def test_instances_and_what_would_be_lost_are_named() -> None:
-    pytest.importorskip("capstone")
     machine = made()
     tracefs = machine.kernel.tracefs
     tracefs.mkdir("instances/theirs")
@@ -331,6 +331,7 @@ def test_instances_and_what_would_be_lost_are_named() -> None:
     assert instances == "instances: theirs"
 
 
+@pytest.mark.requires("capstone")
 @pytest.mark.parametrize(
     ("path", "content", "line"),
     [
@@ -359,7 +360,6 @@ def test_instances_and_what_would_be_lost_are_named() -> None:
     ],
 )
 def test_what_is_missing_is_one_line(path: str, content: bytes | None, line: str) -> None:
-    pytest.importorskip("capstone")
     machine = Simulated()
     machine.files.pop(path)
     if content is not None:
@@ -374,8 +374,8 @@ def test_without_capstone(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+@pytest.mark.requires("capstone")
 def test_facts_that_a_profile_then_lacks() -> None:
-    pytest.importorskip("capstone")
     machine = Simulated()
     for path in ("proc/config.gz", "sys/kernel/btf/vmlinux"):
         del machine.files[path]

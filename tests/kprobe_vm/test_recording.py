@@ -52,8 +52,8 @@ def test_which_instructions_the_kernel_does_not_take(code: bytes, kind: Kind | N
     assert opcode_kind(code) is kind
 
 
+@pytest.mark.requires("capstone")
 def decoded(code: bytes, *starts: int) -> tuple[list[int], Text]:
-    pytest.importorskip("capstone")
     text = decode(BASE, code, [BASE + start for start in starts])
     return [bit for bit in range(len(code)) if text.bits[bit >> 3] >> (bit & 7) & 1], text
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -140,9 +139,8 @@ def test_files_are_copied_in(series: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.vm
+@pytest.mark.requires("cc")
 def test_a_hosts_static_program_runs(series: str, tmp_path: Path) -> None:
-    if shutil.which("cc") is None:
-        pytest.skip("needs a C compiler: apt-get install gcc libc6-dev")
     program = tmp_path / "program"
     command = ["cc", "-static", "-x", "c", "-o", str(program), "-"]
     subprocess.run(command, input=STATIC, text=True, check=True)

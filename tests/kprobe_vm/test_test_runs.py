@@ -175,17 +175,17 @@ def test_a_guest_that_dies_is_not_a_test_that_fails(run: Run) -> None:
     assert len({pid for _, pid, _ in run.notes()}) == 2  # the next test has another
 
 
+@pytest.mark.requires("xdist")
 def test_workers_share_what_there_is(run: Run) -> None:
-    pytest.importorskip("xdist")
     modules = {f"test_{number}": TWO_TESTS for number in range(4)}
     out = run.finish("-n", "2", "--dist", "loadfile", **modules)
     assert "8 passed" in out, out
     assert len({pid for _, pid, _ in run.notes()}) == 4
 
 
+@pytest.mark.requires("xdist")
 def test_workers_wait_for_their_turn(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one place, at no time two of the tests have a machine."""
-    pytest.importorskip("xdist")
     monkeypatch.setenv("KPROBE_VM_GUESTS", "1")
     held = """
 import os, time
@@ -266,10 +266,9 @@ def test_blocks(tracefs, request):
 )
 
 
+@pytest.mark.requires("xdist")
 @pytest.mark.parametrize("arguments", [(), ("--guest-per", "test"), ("-n", "2", "--dist", "loadfile")])
 def test_kill_9_leaves_nothing(run: Run, arguments: tuple[str, ...]) -> None:
-    if "-n" in arguments:
-        pytest.importorskip("xdist")
     cache = Cache.of(os.environ)
     process = run.start(*arguments, test_a=BLOCKS, test_b=BLOCKS)
     try:

@@ -105,13 +105,15 @@ def _checker(url: str, sha256: str) -> Callable[[], bytes]:
 
 def _loaded(url: str) -> bytes:
     from http.client import HTTPException
-    from urllib.error import URLError
+    from urllib.error import HTTPError, URLError
     from urllib.request import urlopen
 
     try:
         with urlopen(url, timeout=_WAIT) as answer:
             data: bytes = answer.read(LONGEST + 1)
     except URLError as error:
+        if isinstance(error, HTTPError):
+            error.close()  # it has the rest of the answer
         raise ValueError(f"{url}: {error.reason}") from error
     except (OSError, HTTPException, ValueError) as error:
         raise ValueError(f"{url}: {error}") from error

@@ -51,7 +51,7 @@ class Repository:
         return done.stdout
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="pre-commit works in git repositories")
+@pytest.mark.requires("git")
 def test_the_hook(tmp_path: Path) -> None:
     """With the installed command: pre-commit would install the whole package for `language: python`, in a minute."""
     offered = Repository(tmp_path / "offered", tmp_path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -32,12 +31,10 @@ DRAWN = r"(?:\x1b\[[0-9;?]*[A-Za-z]|\x1b\(B|[\x08\r])*"
 Completed = Callable[[str, str], None]
 
 
-@pytest.fixture(scope="module", params=START)
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.requires(name)) for name in START])
 def completed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Completed]:
     """Return what types something and TAB, and waits for a word on the command line."""
     name: str = request.param
-    shell = shutil.which(name)
-    assert shell is not None, f"{name} is missing: CONTRIBUTING.md lists what the tests need"
     home = tmp_path_factory.mktemp("home")
     environment = {
         "HOME": str(home),
@@ -47,7 +44,7 @@ def completed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         "XDG_DATA_HOME": os.devnull,
         "fish_features": "no-query-term",
     }
-    child = pexpect.spawn(shell, START[name], env=environment, timeout=12, encoding="utf-8", dimensions=(50, 300))
+    child = pexpect.spawn(name, START[name], env=environment, timeout=12, encoding="utf-8", dimensions=(50, 300))
     child.sendline(READY[name])
     child.expect_exact("ready\r\n")
 

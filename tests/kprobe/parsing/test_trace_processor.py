@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    "TRACE_PROCESSOR" not in os.environ, reason="TRACE_PROCESSOR doesn't name a trace_processor_shell"
-)
+pytestmark = pytest.mark.requires("$TRACE_PROCESSOR")
 
 CALLS = """\
             bash-42      [001] .....    11.000100: f_in: (f+0x0/0x10) n=5 s="a b"

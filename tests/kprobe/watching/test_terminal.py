@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -16,9 +17,10 @@ COMMAND = [sys.executable, "-m", "kprobe", "--tracefs", "sim:6.12"]
 OPENS = "p:opens do_sys_openat2"
 
 
-def spawn(*words: str) -> pexpect.spawn:
+def spawn(*words: str, term: str = "xterm") -> pexpect.spawn:
     command = [*COMMAND[1:], *words]
-    return pexpect.spawn(COMMAND[0], command, timeout=30, dimensions=(24, 80), encoding="utf-8")
+    terminal = {**os.environ, "TERM": term}
+    return pexpect.spawn(COMMAND[0], command, timeout=30, dimensions=(24, 80), encoding="utf-8", env=terminal)
 
 
 def test_a_latency_has_bars_as_wide_as_the_terminal() -> None:
@@ -34,8 +36,8 @@ def test_a_latency_has_bars_as_wide_as_the_terminal() -> None:
     assert child.exitstatus == 0
 
 
+@pytest.mark.requires("rich")
 def test_top_shows_rates_until_it_is_interrupted() -> None:
-    pytest.importorskip("rich")
     child = spawn("top", OPENS)
     child.expect_exact("\x1b[?1049h")  # a screen of its own
     child.expect("kprobe top")
@@ -55,6 +57,14 @@ def test_top_gives_lines_where_there_is_no_terminal() -> None:
     assert b"\x1b" not in done.stdout
 
 
+def test_top_gives_lines_on_a_terminal_that_has_no_screen() -> None:
+    """It gave nothing there."""
+    child = spawn("top", "-d", "1", OPENS, term="dumb")
+    child.expect(r"\d+  opens\r\n")
+    child.expect(pexpect.EOF)
+    assert "\x1b" not in child.before
+
+
 def test_top_names_the_extra_that_it_needs() -> None:
     code = (
         "import sys, importlib.util\n"
@@ -63,7 +73,10 @@ def test_top_names_the_extra_that_it_needs() -> None:
         "from kprobe.cli import main\n"
         f"sys.exit(main(['--tracefs', 'sim:6.12', 'top', '{OPENS}']))\n"
     )
-    child = pexpect.spawn(sys.executable, ["-c", code], timeout=30, encoding="utf-8", dimensions=(24, 200))
+    terminal = {**os.environ, "TERM": "xterm"}
+    child = pexpect.spawn(
+        sys.executable, ["-c", code], timeout=30, encoding="utf-8", dimensions=(24, 200), env=terminal
+    )
     child.expect_exact("install kprobe-sim's extra [top]")
     child.expect(pexpect.EOF)
     child.close()

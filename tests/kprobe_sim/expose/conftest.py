@@ -5,7 +5,6 @@ Nothing here ever mounts or opens the machine's own tracefs: whatever looks for 
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import os
 import signal
@@ -13,23 +12,17 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 ROOT = Path(__file__).parents[3]
 KPROBE_SIM = [sys.executable, "-m", "kprobe_sim.cli"]
-NO_MOUNT = 125  # the exit status of a machine that doesn't allow it
 TRACING = "/sys/kernel/tracing"
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@functools.cache
-def why_not() -> str:
-    """Return why `kprobe-sim run` can't work here, or nothing."""
-    done = subprocess.run([*KPROBE_SIM, "run", "--", "true"], capture_output=True, text=True, env=environment())
-    return done.stderr.strip() if done.returncode == NO_MOUNT else ""  # any other failure is one of the tests'
+Requires = Callable[..., None]
+Lacks = Callable[..., NoReturn]
 
 
 def load(path: Path) -> Any:
@@ -47,10 +40,9 @@ def environment() -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def can_mount() -> None:
-    """Needs /dev/fuse and a user namespace (or root)."""
-    if why_not():
-        pytest.skip(f"no mount on this machine: {why_not()}")
+def can_mount(requires: Requires) -> None:
+    """Needs what `kprobe-sim run` needs."""
+    requires("/dev/fuse", "user namespaces")
 
 
 @pytest.fixture(scope="session")

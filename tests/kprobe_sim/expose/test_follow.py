@@ -193,7 +193,7 @@ if not child:
     poll.register(wakes[0])
     print(libc.epoll_wait(poll.fileno(), buffer, 1, -1), flush=True)
     signal.signal(signal.SIGURG, lambda *_: None)
-    print(libc.epoll_wait(poll.fileno(), buffer, 1, -1) if os.read(wakes[0], 1) else 0, ctypes.get_errno())
+    print(libc.epoll_wait(poll.fileno(), buffer, 1, -1) if os.read(wakes[0], 1) else 0, ctypes.get_errno(), flush=True)
     os._exit(0)
 def asleep():
     while open(f'/proc/{child}/stat').read().rpartition(')')[2].split()[0] != 'S': pass

@@ -7,13 +7,12 @@ table from them and from a guest.
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT, load
+from .conftest import ROOT, Lacks, Requires, load
 
 FEW = (
     "00basic/basic3.tc",
@@ -30,15 +29,13 @@ ftracetest = load(ROOT / "tools" / "ftracetest.py")
 
 
 @pytest.fixture(scope="session")
-def there(can_mount: None) -> Path:
+def there(can_mount: None, requires: Requires, lacks: Lacks) -> Path:
     """The directory of ftracetest."""
-    for program in ("apt-get", "dpkg-deb", "unshare"):
-        if shutil.which(program) is None:
-            pytest.skip(f"ftracetest comes from a Debian package; there is no {program} here")
+    requires("apt-get", "dpkg-deb")
     try:
         return Path(ftracetest.fetch())
     except subprocess.CalledProcessError as error:
-        pytest.skip(f"linux-source-6.1 can't be fetched: {error.stderr}")
+        lacks("Debian's archive", why=f"linux-source-6.1 can't be fetched: {error.stderr}")
 
 
 @pytest.mark.vm  # it takes half a minute, and some of the kernel's tests sleep for what they wait for

@@ -6,29 +6,21 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT
+from .conftest import ROOT, Requires
 
 NOBODY = "65534"
 
 
 @pytest.fixture(scope="module")
-def place(can_mount: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def place(can_mount: None, requires: Requires, unpacked: Callable[..., Path]) -> Iterator[Path]:
     """A directory that everybody can read, with the program (set-user-id) and the simulator, and `m` to mount on."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to install a set-user-id program and to become another user")
-    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        pytest.skip("fusermount3 comes from a Debian package; there is no apt-get here")
-    package = tmp_path_factory.mktemp("fuse3")
-    fetched = subprocess.run(["apt-get", "download", "fuse3"], cwd=package, capture_output=True, text=True, timeout=100)
-    files = list(package.glob("*.deb"))
-    if not files:
-        pytest.skip(f"fuse3 can't be fetched: {fetched.stderr.strip()}")
-    subprocess.run(["dpkg-deb", "-x", str(files[0]), str(package)], check=True)
+    requires("root")  # to install a set-user-id program, and to become another user
+    package = unpacked("fuse3")
     found = Path("/tmp") / f"kprobe-sim-helper-{os.getpid()}"  # tmp_path is for its owner only
     try:
         shutil.copytree(ROOT / "kprobe_sim", found / "kprobe_sim", ignore=shutil.ignore_patterns("__pycache__"))

@@ -10,7 +10,7 @@ kprobe() { "$PYTHON" -m kprobe "$@"; }
 "$PYTHON" -m kprobe p:myopen do_sys_openat2 2>&1 | head -1
 "$PYTHON" -m kprobe 'p:myopen do_sys_openat2' >/dev/null 2>&1 &
 cd /sys/kernel/tracing/instances
-until [ "$(cat kprobe_$!_*_0/events/kprobe_$!_*_0/myopen/enable 2>/dev/null)" = 1 ]; do kill -0 $! || exit 9; done
+until [ "$(cat kprobe_$!_*_0*/events/kprobe_$!_*_0*/myopen/enable 2>/dev/null)" = 1 ]; do kill -0 $! || exit 9; done
 session=$(ls)
 kprobe clean | grep -c "^kept instances/$session: process $! "
 kill -KILL $!

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,9 @@ from .conftest import ROOT, Run, load
 limits = load(ROOT / "tests" / "conformance" / "limits.py")
 
 
+@pytest.mark.requires("cc")
 @pytest.mark.parametrize("series", ["6.1", "7.3"])
 def test_limits(run: Run, tmp_path: Path, series: str) -> None:
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler")
     done = run([str(limits.build(tmp_path))], ("--kernel", series, "--activity", "none"))
     assert done.stderr == ""
     assert limits.answers(done.stdout) == limits.LIMITS | {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -99,7 +98,7 @@ def test_no_such_directory(can_mount: None, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (125, f"kprobe-sim: mount: {tmp_path}/no is not a directory\n")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="what a user without root gets")
+@pytest.mark.requires("an ordinary user", "/dev/fuse")
 def test_a_user_without_helper(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "kprobe_sim.cli", "mount", str(tmp_path)],

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT, environment
+from .conftest import ROOT, Requires, environment
 
 PAGE = ROOT / "docs" / "testing-your-tool.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -71,11 +70,11 @@ def test_each_test_alone_in_a_process(place: Path, test: str) -> None:
 
 
 @pytest.mark.parametrize(("command", "output"), commands())
-def test_command(request: pytest.FixtureRequest, place: Path, command: str, output: str) -> None:
+def test_command(request: pytest.FixtureRequest, requires: Requires, place: Path, command: str, output: str) -> None:
     if "kprobe-sim run" in command:
         request.getfixturevalue("can_mount")
-    if ("./opens" in command or "cc " in command) and shutil.which("cc") is None:
-        pytest.skip("no C compiler")
+    if "./opens" in command or "cc " in command:
+        requires("cc")
     if "./opens" in command:  # by the command that the page gives before
         (compiling,) = (before for before, _ in commands() if before.startswith("cc "))
         subprocess.run(["bash", "-c", compiling], cwd=place, check=True)

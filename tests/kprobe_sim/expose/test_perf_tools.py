@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,18 +26,9 @@ END = ["", "Ending tracing..."]
 
 
 @pytest.fixture(scope="session")
-def kprobe(can_mount: None, tmp_path_factory: pytest.TempPathFactory) -> str:
+def kprobe(can_mount: None, unpacked: Callable[..., Path]) -> str:
     """The path of the unpacked program."""
-    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        pytest.skip("perf-tools' kprobe comes from a Debian package; there is no apt-get here")
-    place = tmp_path_factory.mktemp("perf-tools")
-    fetched = subprocess.run(
-        ["apt-get", "download", "perf-tools-unstable"], cwd=place, capture_output=True, text=True, timeout=100
-    )
-    packages = list(place.glob("*.deb"))
-    if not packages:
-        pytest.skip(f"perf-tools-unstable can't be fetched: {fetched.stderr.strip()}")
-    subprocess.run(["dpkg-deb", "-x", str(packages[0]), str(place)], check=True)
+    place = unpacked("perf-tools-unstable")
     return str(place / "usr" / "sbin" / "kprobe-perf")
 
 

@@ -7,28 +7,25 @@ expected here is what the guest with the same kernel says to the same commands.
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from typing import Any
 
 import pytest
 
-from .conftest import ROOT, load
+from .conftest import ROOT, Lacks, Requires, load
 
 programs = load(ROOT / "tools" / "programs.py")
 
 
 @pytest.fixture(scope="session")
-def place(can_mount: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def place(can_mount: None, requires: Requires, lacks: Lacks, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The programs, unpacked."""
-    for program in ("apt-get", "dpkg-deb", "gcc"):
-        if shutil.which(program) is None:
-            pytest.skip(f"the programs come from Debian's packages; there is no {program} here")
+    requires("apt-get", "dpkg-deb", "gcc")
     found = programs.UnpackedPrograms(tmp_path_factory.mktemp("programs"))
     try:
         found.fetch()
     except subprocess.CalledProcessError as error:
-        pytest.skip(f"the packages can't be fetched: {(error.stderr or b'').decode().strip()}")
+        lacks("Debian's archive", why=(error.stderr or b"").decode().strip())
     return found
 
 

@@ -6,7 +6,6 @@ The same holds on a guest: the probes of a real kernel see what the program says
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT, Run
+from .conftest import ROOT, Requires, Run
 
 OPTIONS = ("--kernel", "6.1", "--activity", "none", "--follow")
 SCRIPT = """
@@ -42,9 +41,8 @@ Results = Mapping[tuple[int, str], list[int]]
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("gcc") is None:
-        pytest.skip("there is no gcc here")
+def program(requires: Requires, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    requires("gcc")
     found = tmp_path_factory.mktemp("calls") / "calls"
     source = ROOT / "tests" / "programs" / "calls.c"
     command = ["gcc", "-O1", "-Wall", "-Werror", "-Wno-unused-result", "-static", "-pthread"]

@@ -152,8 +152,9 @@ def test_a_signal_breaks_a_waiting_read(run: Run) -> None:
 class Alarm(Exception): pass
 def ring(*_): raise Alarm
 signal.signal(signal.SIGALRM, ring)
-signal.setitimer(signal.ITIMER_REAL, 0.05)
-try: os.read(fd, 4096)
+try:
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    os.read(fd, 4096)
 except Alarm: print('broken')
 mark()
 print(os.read(fd, 4096)[-6:])
@@ -223,7 +224,7 @@ def test_all_files_are_found_and_read(run: Run) -> None:
     assert formats > 900
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+@pytest.mark.requires("root")
 def test_as_nobody(can_mount: None, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A user without any right gets it as well, where /dev/fuse has its usual mode."""
     place = Path("/tmp") / f"kprobe-sim-{os.getpid()}"  # tmp_path is for its owner only
@@ -324,7 +325,7 @@ def test_the_switches_of_tracing_are_the_machines(run: Run) -> None:
             assert run(["cat", str(path)], ONLY).stdout == before
 
 
-@pytest.mark.skipif(shutil.which("dmesg") is None, reason="no dmesg on this machine")
+@pytest.mark.requires("dmesg", "/dev/kmsg")
 def test_dmesg_shows_the_simulated_kernels_log(run: Run) -> None:
     """It begins with the kernel's name; what was refused and what others write there come after."""
     script = f"""
@@ -348,6 +349,7 @@ python3 -c 'import os; log = os.open("/dev/kmsg", os.O_NONBLOCK); print(os.lseek
     assert re.fullmatch(r"Linux version 6\.1\.0-.*\n", newer.stdout), newer.stderr
 
 
+@pytest.mark.requires("/dev/kmsg")
 def test_who_waits_for_the_log_is_woken(run: Run) -> None:
     script = f"""
 python3 -c '
@@ -362,6 +364,7 @@ read -r line; echo 'p:x nosuch' > {TRACING}/kprobe_events; cat)
     assert done.stdout.endswith("-;Could not insert probe at nosuch+0: -2\\n'\n")
 
 
+@pytest.mark.requires("/dev/kmsg")
 def test_kprobe_shows_the_log_that_is_served_beside_the_tracefs(run: Run) -> None:
     """Where there is no error_log."""
     done = run([sys.executable, "-m", "kprobe", "p:x do_sys_open a=%zz"], ("--kernel", "3.13", "--activity", "none"))

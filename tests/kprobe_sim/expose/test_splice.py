@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 
 import pytest
@@ -93,8 +92,9 @@ put('buffer_percent', '100')
 class Alarm(Exception): pass
 def ring(*_): raise Alarm
 signal.signal(signal.SIGALRM, ring)
-signal.setitimer(signal.ITIMER_REAL, 0.05)
-try: os.splice(raw, into, 4096)
+try:
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    os.splice(raw, into, 4096)
 except Alarm: print('broken')
 if not os.fork():
     while open(f'/proc/{os.getppid()}/stat', 'rb').read().split()[2] not in b'SD': pass
@@ -175,9 +175,7 @@ print(os.read(reader, 10))
     assert done(run, script) == ["1 b'\\n' 0 b'0\\n'", "19 19 b'p:kprobes/'", "b'p:kprobes/'"]
 
 
+@pytest.mark.requires("busybox")
 def test_busybox_cat(run: Run) -> None:
     """It copies by sendfile(2)."""
-    busybox = shutil.which("busybox")
-    if busybox is None:
-        pytest.skip("no busybox")
-    assert run([busybox, "cat", f"{TRACING}/tracing_on"]).stdout == "1\n"
+    assert run(["busybox", "cat", f"{TRACING}/tracing_on"]).stdout == "1\n"

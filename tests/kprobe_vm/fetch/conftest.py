@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,9 +17,8 @@ from .archive import Key, LocalArchive
 
 
 @pytest.fixture(scope="session")
-def key() -> Iterator[Key]:
-    if not (shutil.which("gpg") and shutil.which("gpgv")):
-        pytest.skip("the archive is signed with gpg and verified with gpgv")
+def key(requires: Callable[..., None]) -> Iterator[Key]:
+    requires("gpg", "gpgv")
     made = Key()
     yield made
     made.forget()
@@ -72,10 +70,8 @@ class Lab:
         )
 
 
-@pytest.fixture(params=["web", "apt"])
+@pytest.fixture(params=["web", pytest.param("apt", marks=pytest.mark.requires("apt-get"))])
 def lab(request: pytest.FixtureRequest, tmp_path: Path, archive: LocalArchive, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    if request.param == "apt" and shutil.which("apt-get") is None:
-        pytest.skip("no apt here")
     made = Lab(tmp_path / "cache", archive, request.param)
     for name in ("KPROBE_VM_INDEX", "KPROBE_VM_KEYRING", "KPROBE_VM_LOCK", "APT_CONFIG", "http_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)

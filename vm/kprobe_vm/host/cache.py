@@ -80,11 +80,18 @@ class Cache:
         return path
 
     def check(self, path: Path | None = None) -> None:
-        """Raise `CacheUnsafe` if the cache, or something in it, is another's, or a directory open to others."""
+        """Raise `CacheUnsafe` if the cache, or something in it, is another's, or a directory open to others.
+
+        Raise `NotReady` if it can't be looked at, as in another user's home.
+        """
         for place in _way(self.root, path or self.root):
-            with contextlib.suppress(FileNotFoundError):
+            try:
                 _check(place, os.lstat(place))
                 _check(place, os.stat(place))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise NotReady(f"the cache {place} can't be looked at: {error.strerror}; {OTHER}") from error
 
     @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[None]:

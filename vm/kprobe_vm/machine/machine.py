@@ -84,8 +84,9 @@ class Machine:
         if self._started is not None:
             raise RuntimeError("the machine was started before")
         sweep()
-        program, version = _qemu(self._cache)
+        # whatever is wrong with a kernel is said where there is no QEMU, too
         self.kernel = Kernels(self._cache, self._progress).get(self.spec, self._modules)
+        program, version = _qemu(self._cache)
         root = root_image(self._cache, self.kernel, self._progress, self._packages)
         # packages are in memory twice while the guest unpacks them, and its root may fill half of its memory
         memory = self._memory if not self._packages else max(self._memory, 192 + (root.stat().st_size >> 20) * 9 // 4)
