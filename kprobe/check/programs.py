@@ -1,28 +1,54 @@
 """Statements in Python code, by this rule:
 
-- what a call gives to a file of a tracefs that takes definitions, filters or triggers: the string after its path
-  (`write("kprobe_events", b"…")`, `os.write` excepted), or what is written to a file that the call opens
-  (`Path(".../filter").write_text("…")`, `open(".../kprobe_events", "a").write("…")`);
+- what is written to a file of a tracefs that takes definitions, filters or triggers: by `write`, `writelines`, `print`
+  or `os.write` to what was opened, by `write_text`, or by a function that is given the path and then the text;
+- that a file of definitions is opened with "w", which removes all probes in it, or with "a", which fails;
 - the definition and `filter=` of a call of a method `trace`;
-- what a shell is given, as `scripts` says: the first argument of `system`, `run`, `Popen`, `call` and the like;
+- what a shell is given, as `scripts` says: the first argument of `system`, `run`, `Popen`, `call` and the like, and any
+  string that is a command which writes to such a file;
 - any other string each of whose lines is a definition with a name and a place.
 
-A string with replacement fields (`f"p:{name} vfs_read"`) can't be asked.
+What the program itself says, `constants` knows; of the rest it is said that it isn't known, and it can't be asked.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import shlex
 import warnings
-from functools import partial
+from itertools import islice
 
-from kprobe.check.lists import is_file, placed, written
+from kprobe.check.constants import Program, called
+from kprobe.check.lists import begins_statement, is_definitions, is_file, placed, written
+from kprobe.check.openings import appending, truncation
 from kprobe.check.scripts import inside
-from kprobe.check.statements import FILTER, TRIGGER, Position, Statement, definition, looks_like_definition
+from kprobe.check.statements import FILTER, Statement, definition, looks_like_definition, told
+from kprobe.check.texts import Text, plus, unknown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from kprobe.check.constants import Function
 
 _PROBE = re.compile(r"\s*[pr]\d*:[\w/]")
-_SHELL = frozenset(["system", "popen", "run", "Popen", "call", "check_call", "check_output", "getoutput"])
+_SHELL = frozenset(["system", "popen", "run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"])
+_OF_PATHS = ("write_text", "write_bytes")
+_OPENING = frozenset(["open", "fdopen", "FileIO"])
+_SAYING = re.compile(
+    r"print|debug|info|warn(?:ing)?|error|critical|exception|log|fail|skip|exit|add_argument|ArgumentParser|\w*(?:Error|Exception)"
+)
+_WRITING = re.compile(r"(?i)write|append|echo|put|add|tee|save|send|push|store|set")
+_NOT_WRITING = frozenset(["open", "fdopen", "join", "exists", "access", "chmod", "getattr", "replace", "add_argument"])
+_COMMAND = re.compile(r"\s*(?:(?:sudo|doas|echo|printf|cat|sh|bash|adb|ssh|cd|if|for|set|tee|dd|test)\b|[\[{(])")
+_FILE = re.compile(r"(?:kprobe|uprobe|dynamic|synthetic)_events|/filter|/trigger")
+_BEFORE_FILE = re.compile(r"(?:>\s*|\btee\b[^|;\n]*|\bof=)[^\s|;]*\Z")
+_NEAR = 200  # characters before a file in which what writes to it stands
+_FILES = 50  # of a command that are looked at
+_FIELD = re.compile(r"%[-#0 +]*\d*(?:l|ll|z|h)?[sdxXucrf](?!\w)|\{[\w.\[\]!:]*\}")
+_INSTEAD = "os.open(…, os.O_WRONLY | os.O_APPEND)"
+_SHOWN = 60
 
 
 class NotPython(ValueError):
@@ -39,116 +65,279 @@ def found(text: str, source: str) -> list[Statement]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the program's own, such as invalid escapes
             tree = ast.parse(text)
+        return _Reader(Program(tree, source, text)).statements()
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise NotPython(getattr(error, "msg", None) or str(error), getattr(error, "lineno", None) or 1) from None
-    visitor = _Visitor(source, text)
-    visitor.run(tree)
-    return sorted(visitor.statements, key=lambda one: (one.position.line, one.position.column))
 
 
-class _Visitor:
-    def __init__(self, source: str, text: str) -> None:
-        self.statements: list[Statement] = []
-        self._lines = re.split("\r\n|\r|\n", text)  # as Python counts them
-        self._source = source
-        self._taken: set[ast.AST] = set()
+class _Reader:
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._found: dict[Statement, bool] = {}  # and whether it is certain that it is written
+        self._silent: set[ast.AST] = set()  # what is no statement whatever it looks like
+        self._given: set[Function] = set()  # functions that write what they are given
 
-    def run(self, tree: ast.AST) -> None:
-        """Look at calls first, as what they take isn't looked at by itself."""
-        nodes = list(ast.walk(tree))
-        for node in nodes:
-            if isinstance(node, ast.Call):
-                self._call(node)
-        inner = {
-            part for node in nodes if isinstance(node, ast.JoinedStr) for part in ast.walk(node) if part is not node
-        }
-        for node in nodes:
-            if node not in self._taken and node not in inner:
+    def statements(self) -> list[Statement]:
+        """Return the statements in the order of the source."""
+        calls = [node for node in self._program.nodes if isinstance(node, ast.Call)]
+        for call in calls:
+            self._write(call)
+        for call in calls:
+            self._pair(call)
+            self._shell(call)
+            self._traced(call)
+        for node in self._program.nodes:
+            self._silence(node)
+        for node in self._program.nodes:
+            if isinstance(node, ast.expr) and node not in self._silent:
                 self._loose(node)
+        return sorted(told(self._found), key=lambda one: (one.position.line, one.position.column))
 
-    def _call(self, call: ast.Call) -> None:
-        for path, data in _writes(call):
-            text = _text(path)
-            if text is not None and is_file(text[0]) and text[0] not in (FILTER, TRIGGER):
-                self._add(data, partial(_written, text[0], data))
-        called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        if called in _SHELL and call.args:
-            text = _text(call.args[0])
-            if text is not None and " " in text[0] and not looks_like_definition(text[0]):
-                self._add(call.args[0], inside)
-        if isinstance(call.func, ast.Attribute) and called == "trace" and call.args:
-            text = _text(call.args[0])
-            if text is not None and _PROBE.match(text[0]):
-                self._add(call.args[0], lambda said, position: [definition(said, position, is_short=True)])
-                filters = [keyword.value for keyword in call.keywords if keyword.arg == "filter"]
-                for data in (*call.args[1:2], *filters):
-                    self._add(data, lambda said, position: [Statement(FILTER, said, FILTER, position)])
+    def _add(self, statements: Iterable[Statement], said: Text, *, is_certain: bool = True) -> None:
+        for one in statements:
+            clear = _clear(one, said)
+            self._found[clear] = self._found.get(clear, False) or is_certain
 
-    def _add(self, node: ast.expr, read: _Reading) -> None:
-        text = _text(node)
-        if text is None or node in self._taken:
+    # ------------------------------------------------------------------------------------------------- writes
+
+    def _write(self, call: ast.Call) -> None:
+        """Note what a call writes to what was opened, and how it opens it."""
+        self._opening(call)
+        function = self._program.within[call]
+        for on, data in _written_by(call):
+            is_path = called(call) in _OF_PATHS
+            opened = (on, function) if is_path else self._opened(on, function, call.lineno)
+            if opened is None:
+                continue
+            path, place = opened
+            for given in self._program.environments(function):
+                where = self._program.said(path, place, given if place is function else None)
+                if is_file(where.text):
+                    self._note(where, data, function, given)
+                    if function is not None and given:
+                        self._given.add(function)
+
+    def _note(
+        self,
+        path: Text,
+        data: Sequence[ast.expr],
+        function: Function | None,
+        given: Mapping[str, Text] | None,
+    ) -> None:
+        """Note what is written to a file: expressions, which `print` puts blanks between."""
+        if len(data) == 1 and isinstance(data[0], ast.List | ast.Tuple):
+            for one in data[0].elts:
+                self._note(path, [one], function, given)
             return
-        self._taken.add(node)
-        self.statements += [_unclear(one, text[1]) for one in read(text[0], self._position(node))]
+        each = [self._program.said(one, function, given) for one in data]
+        said = each[0]
+        for one in each[1:]:
+            said = plus(plus(said, Text(" ")), one)
+        is_on_one_line = said.rows < said.text.rstrip("\n").count("\n")
+        self._add(written(path.text, said.text, said.position, is_on_one_line=is_on_one_line), said)
 
-    def _position(self, node: ast.expr) -> Position:
-        """Return where a node begins, its column in characters."""
-        before = self._lines[node.lineno - 1].encode(errors="replace")[: node.col_offset]
-        return Position(self._source, node.lineno, len(before.decode(errors="replace")) + 1)
+    def _opened(self, node: ast.expr, function: Function | None, line: int) -> tuple[ast.expr, Function | None] | None:
+        """Return the path of the file that an expression stands for, and the function in which it is named."""
+        for _ in range(8):
+            if isinstance(node, ast.Call):
+                name = called(node)
+                path = _path_of(node, name)
+                if path is not None and name == "fdopen":
+                    node = path
+                    continue
+                if path is not None:
+                    return path, self._program.within[node]
+                if name in ("fileno", "buffer", "__enter__", "enter_context") and isinstance(node.func, ast.Attribute):
+                    node = node.args[0] if name == "enter_context" and node.args else node.func.value
+                    continue
+                return None
+            bound = [one for one in self._program.bindings(node, function) if one is not None]
+            before = [one for one in bound if one.lineno <= line] or bound
+            if not before:
+                return None
+            node = before[-1]
+            function = self._program.within[node]
+        return None
 
-    def _loose(self, node: ast.AST) -> None:
-        text = _text(node)
-        if text is None or not isinstance(node, ast.expr):
+    def _opening(self, call: ast.Call) -> None:
+        """Note a file of definitions that is opened so that all in it is lost, or so that it can't be."""
+        name = called(call)
+        path = call.func.value if name in _OF_PATHS and isinstance(call.func, ast.Attribute) else _path_of(call, name)
+        if path is None or name == "fdopen":
             return
-        lines = placed(text[0], self._position(node), is_on_one_line=_is_on_one_line(node, text[0]))
-        if lines and all(looks_like_definition(line, has_unknown=bool(text[1])) for line, _ in lines):
-            self.statements += [_unclear(definition(line.strip(), position), text[1]) for line, position in lines]
+        function = self._program.within[call]
+        mode = "w" if name in _OF_PATHS else _mode(call)
+        seeks = mode.startswith("a")
+        if not seeks and not mode.startswith("w"):
+            return
+        for given in self._program.environments(function):
+            where = self._program.said(path, function, given)
+            if is_definitions(where.text):
+                shown = ast.unparse(call)
+                shown = shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 1]}…"
+                make = appending if seeks else truncation
+                self._add([make(where.text, self._program.position(call), shown, _INSTEAD)], Text(""))
+                return
+
+    def _pair(self, call: ast.Call) -> None:
+        """Note what a function is given after the path of a file."""
+        name = called(call)
+        if name in _NOT_WRITING or name in _SHELL:
+            return
+        own = self._program.functions.get(name, [])
+        if any(one in self._given for one in own):
+            return
+        function = self._program.within[call]
+        for path, data in zip(call.args, call.args[1:], strict=False):
+            where = self._program.text(path, function)
+            if where is None or not is_file(where.text):
+                continue
+            said = self._program.text(data, function)
+            is_writing = _WRITING.search(name) is not None
+            is_whole = is_definitions(where.text) or "/" in where.text
+            begins = said is not None and is_definitions(where.text) and begins_statement(said.text)
+            if (is_writing and is_whole) or begins:
+                self._note(where, [data], function, None)
+
+    # ------------------------------------------------------------------------------------------------- shells
+
+    def _shell(self, call: ast.Call) -> None:
+        name = called(call)
+        if name not in _SHELL or not call.args:
+            return
+        function = self._program.within[call]
+        first = call.args[0]
+        if isinstance(first, ast.List | ast.Tuple):
+            words = [self._program.said(one, function) for one in first.elts]
+            command = Text("", (), self._program.position(first))
+            for index, word in enumerate(words):
+                command = plus(command, word._replace(text=" " * bool(index) + shlex.quote(word.text)))
+        else:
+            said = self._program.text(first, function)
+            if said is None or " " not in said.text or looks_like_definition(said.text, said.unknowns):
+                return
+            command = said
+        data = next((one.value for one in call.keywords if one.arg == "input"), None)
+        if data is not None:
+            read = self._program.said(data, function)
+            command = plus(command, read._replace(text=f" <<< {shlex.quote(read.text.rstrip(chr(10)))}"))
+        self._command(command, is_certain=True)
+
+    def _command(self, said: Text, *, is_certain: bool) -> None:
+        script, names = said.text, dict[str, str]()
+        for number, one in enumerate(said.unknowns):
+            names[f"${{__{number}}}"] = one
+            script = script.replace(one, f"${{__{number}}}")
+        for statement in inside(script, said.position):
+            text, unclear = statement.text, statement.unclear
+            for name, one in names.items():
+                text, unclear = text.replace(name, one), unclear.replace(name, one)
+            self._add([statement._replace(text=text, unclear=unclear)], said, is_certain=is_certain)
+
+    # ------------------------------------------------------------------------------------------------- the rest
+
+    def _traced(self, call: ast.Call) -> None:
+        if not isinstance(call.func, ast.Attribute) or call.func.attr != "trace" or not call.args:
+            return
+        function = self._program.within[call]
+        said = self._program.text(call.args[0], function)
+        if said is None or not _PROBE.match(said.text):
+            return
+        self._add([definition(said.text, said.position, is_short=True)], said)
+        filters = [keyword.value for keyword in call.keywords if keyword.arg == "filter"]
+        for data in (*call.args[1:2], *filters):
+            one = self._program.text(data, function)
+            if one is not None:
+                self._add([Statement(FILTER, one.text, FILTER, one.position)], one)
+
+    def _silence(self, node: ast.AST) -> None:
+        """Leave out what a text is made of, documentation, and what is only said to people."""
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            self._silent.add(node.value)
+        elif self._is_composed(node):
+            self._silent.update(part for part in ast.walk(node) if part is not node and isinstance(part, ast.expr))
+        elif isinstance(node, ast.Call) and _SAYING.fullmatch(called(node)):
+            if not any(one.arg == "file" for one in node.keywords):
+                self._silent.update(part for part in ast.walk(node) if isinstance(part, ast.expr))
+
+    def _is_composed(self, node: ast.AST) -> bool:
+        """Return whether an expression is a text that is made of others."""
+        is_format = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format"
+        return isinstance(node, ast.JoinedStr) or (
+            isinstance(node, ast.expr) and (is_format or isinstance(node, ast.BinOp)) and self._value(node) is not None
+        )
+
+    def _value(self, node: ast.expr) -> Text | None:
+        return self._program.text(node, self._program.within[node])
+
+    def _loose(self, node: ast.expr) -> None:
+        is_literal = isinstance(node, ast.Constant) and node not in self._program.templates
+        if not is_literal and not self._is_composed(node):
+            return
+        said = self._value(node)
+        if said is None:
+            return
+        if isinstance(node, ast.Constant):
+            said = said._replace(unknowns=tuple(dict.fromkeys(_FIELD.findall(said.text))))
+        if is_command(said.text):
+            self._command(said, is_certain=False)
+            return
+        is_on_one_line = said.rows < said.text.rstrip("\n").count("\n")
+        lines = placed(said.text, said.position, is_on_one_line=is_on_one_line)
+        if lines and all(looks_like_definition(line, said.unknowns) for line, _ in lines):
+            self._add([definition(line.strip(), there) for line, there in lines], said, is_certain=False)
 
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    _Reading = Callable[[str, Position], list[Statement]]
-
-
-def _writes(call: ast.Call) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Yield path and data of what may be a write: two arguments in a row, or a method of what a path was given to."""
-    yield from zip(call.args, call.args[1:], strict=False)
-    func = call.func
-    if not (isinstance(func, ast.Attribute) and func.attr.startswith("write") and isinstance(func.value, ast.Call)):
-        return
-    if func.value.args and call.args:
-        yield func.value.args[0], call.args[0]
+def is_command(text: str) -> bool:
+    """Return whether a text is a shell's command that writes to a file of a tracefs."""
+    if not _COMMAND.match(text):
+        return False
+    each = islice(_FILE.finditer(text), _FILES)
+    return any(_BEFORE_FILE.search(text[max(0, one.start() - _NEAR) : one.start()]) for one in each)
 
 
-def _written(path: str, node: ast.expr, said: str, position: Position) -> list[Statement]:
-    return written(path, said, position, is_on_one_line=_is_on_one_line(node, said))
+def _path_of(call: ast.Call, name: str) -> ast.expr | None:
+    """Return the path of the file that a call opens, or the descriptor that fdopen is given."""
+    if name not in _OPENING:
+        return None
+    if isinstance(call.func, ast.Attribute) and name == "open":
+        on = ast.unparse(call.func.value) if isinstance(call.func.value, ast.Name) else ""
+        if on not in ("os", "io", "codecs", "builtins", "aiofiles"):
+            return call.func.value  # a path's own method
+    if call.args:
+        return call.args[0]
+    return next((one.value for one in call.keywords if one.arg in ("file", "path", "fd")), None)
 
 
-def _is_on_one_line(node: ast.expr, text: str) -> bool:
-    """Return whether the lines of a string aren't lines of the program: their ends are written as backslash and n."""
-    return (node.end_lineno or node.lineno) - node.lineno < text.rstrip("\n").count("\n")
+def _mode(call: ast.Call) -> str:
+    """Return the mode in which a call opens a file, as open() has it, "" if it isn't known."""
+    is_method = isinstance(call.func, ast.Attribute)
+    on = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) else ""
+    if on == "os":
+        flags = ast.unparse(call.args[1]) if len(call.args) > 1 else ""
+        return "w" if "O_TRUNC" in flags else ""
+    at = 0 if is_method and on not in ("io", "codecs", "builtins", "aiofiles") else 1
+    node = call.args[at] if len(call.args) > at else next((one.value for one in call.keywords if one.arg == "mode"), None)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
-def _text(node: ast.AST) -> tuple[str, str] | None:
-    """Return a string's text and its first replacement field, "" if it has none; None for what is no string."""
-    if isinstance(node, ast.Constant):
-        if isinstance(node.value, bytes):
-            return node.value.decode(errors="surrogateescape"), ""
-        return (node.value, "") if isinstance(node.value, str) else None
-    if isinstance(node, ast.JoinedStr):
-        pieces, field = list[str](), ""
-        for part in node.values:
-            if isinstance(part, ast.Constant):
-                pieces.append(str(part.value))
-            else:
-                name = "{" + (ast.unparse(part.value) if isinstance(part, ast.FormattedValue) else "") + "}"
-                pieces.append(name)
-                field = field or name
-        return "".join(pieces), field
-    return None
+def _written_by(call: ast.Call) -> Iterator[tuple[ast.expr, Sequence[ast.expr]]]:
+    """Yield what a call may write to, and what it writes."""
+    name = called(call)
+    if isinstance(call.func, ast.Attribute):
+        if isinstance(call.func.value, ast.Name) and call.func.value.id == "os":
+            if name in ("write", "pwrite") and len(call.args) > 1:
+                yield call.args[0], call.args[1:2]
+        elif name in ("write", "writelines", *_OF_PATHS) and call.args:
+            yield call.func.value, call.args[:1]
+    elif name == "print" and call.args:
+        on = next((one.value for one in call.keywords if one.arg == "file"), None)
+        if on is not None:
+            yield on, call.args
 
 
-def _unclear(one: Statement, field: str) -> Statement:
-    return one._replace(unclear=f"what {field} is isn't known") if field and field in one.text else one
+def _clear(one: Statement, said: Text) -> Statement:
+    field = next((name for name in said.unknowns if name in one.text), "")
+    if not field or one.unclear:
+        return one
+    return one._replace(unclear=said.because or f"what {field} is isn't known")

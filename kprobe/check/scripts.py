@@ -1,159 +1,460 @@
 """Statements in a shell script, by this rule:
 
-- what `echo`, `printf` or a here-document gives to a file of a tracefs that takes definitions, filters or triggers, by
-  a redirection or through `tee`; the file is known by the last parts of its path, whatever stands before them;
+- what `echo`, `printf`, `cat` or a here-document gives to a file of a tracefs that takes definitions, filters or
+  triggers: by a redirection, its own or that of a group, loop or function around it, by `exec`, or through `tee` and
+  `dd`; the file is known by the last parts of its path, whatever stands before them;
+- that a file of definitions is opened with `>`, which removes all probes that are in it;
 - the definition and the filter of a command `kprobe`;
-- all of that in a script that a shell is given: `sudo sh -c 'echo … > …/kprobe_events'`, `eval`;
+- all of that in a script that a shell is given: `sudo sh -c 'echo … > …/kprobe_events'`, `ssh`, `adb shell`, `eval`;
 - any other word that is a whole definition with a name and a place: `PROBE='p:myopen do_sys_openat2'`.
 
-Where the shell would put something else for a part of it, it can't be asked.
+Variables, arguments of functions and lists of loops are known as far as the script itself says what they are.  What
+isn't known can't be asked.
 """
 
 from __future__ import annotations
 
 import re
 
-from kprobe.check.lists import is_file, written
-from kprobe.check.shell import Command, Word, commands
-from kprobe.check.statements import FILTER, Position, Statement, definition, looks_like_definition
-
-_BEFORE = frozenset(
-    ["if", "then", "else", "elif", "while", "until", "do", "!", "{", "time", "exec", "sudo", "command", "env", "nohup"]
+from kprobe.check import words
+from kprobe.check.expansion import Choice, Elements, Scope, Value
+from kprobe.check.grammar import nodes, script
+from kprobe.check.lists import begins_statement, is_definitions, is_file, written
+from kprobe.check.openings import truncation
+from kprobe.check.printing import Unclear, echo, printf
+from kprobe.check.shell import (
+    ARRAY,
+    CHOICE,
+    EACH,
+    FUNCTION,
+    GROUP,
+    LOOP,
+    Command,
+    Compound,
+    Node,
+    Part,
+    Pipeline,
+    Redirection,
+    Word,
 )
-_ASSIGNMENT = re.compile(r"\w+\+?=")
+from kprobe.check.statements import FILTER, Position, Statement, definition, looks_like_definition, told
+from kprobe.check.texts import Text, unknown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
 _FETCHES = re.compile(r"\$(?:retval|arg\d+|arg\*|stack\d*|comm|current)\b")
-_SHELLS = frozenset(["sh", "bash", "dash", "ksh", "zsh", "su"])
 _DEPTH = 5  # of scripts in scripts
+_CALLS = 12  # of functions in functions
+_STEPS = 20_000  # commands that are followed; after that, functions aren't gone into, nor is a loop gone through
+_ITEMS = 200  # of a loop
+_BRANCHES = 8
 
 
 def found(text: str, source: str, depth: int = 0) -> list[Statement]:
     """Return the statements of a shell script; `depth` is how many scripts it is in."""
-    each = commands(text)
-    statements: list[Statement] = []
-    for index, command in enumerate(each):
-        reader = each[index + 1] if index + 1 < len(each) and each[index + 1].is_piped else None
-        statements += _of(command, reader, source, depth)
-    return statements
+    return _Walker(source, depth, is_bash=_is_bash(text)).run(text)
 
 
 def inside(text: str, position: Position, depth: int = 0) -> list[Statement]:
     """Return the statements of a script that stands in another source; those of its first line are at `position`."""
+    return _placed(found(text, position.source, depth + 1), position)
+
+
+def _placed(statements: Iterable[Statement], position: Position) -> list[Statement]:
     return [
         one._replace(
             position=position._replace(line=position.line + one.position.line - 1, column=one.position.column)
             if one.position.line > 1
             else position
         )
-        for one in found(text, position.source, depth + 1)
+        for one in statements
     ]
 
 
-def _of(command: Command, reader: Command | None, source: str, depth: int) -> list[Statement]:
-    words = _bare(command.words)
-    name = words[0].text.rpartition("/")[2] if words else ""
-    if name == "kprobe":
-        return _traced(words, source)
-    script = _script(name, words[1:])
-    if script is not None and depth < _DEPTH:
-        return inside(script.text, _position(script, source), depth)
-    targets = _targets(command, reader)
-    said = _said(name, words[1:], command)
-    if targets and said is not None:
-        return _clear(written(targets[-1], said.text, _position(said, source)), said)
-    loose = (word._replace(text=_ASSIGNMENT.sub("", word.text, count=1)) for word in command.words)
-    return [
-        _clear([definition(word.text.strip(), _position(word, source))], word)[0]
-        for word in loose
-        if looks_like_definition(word.text, has_unknown=bool(word.expands))
-    ]
+def _is_bash(text: str) -> bool | None:
+    """Return whether it is certain that bash reads a script (True): its echo and printf aren't those of every sh."""
+    first = text.partition("\n")[0]
+    return bool(re.search(r"\bbash\b", first)) if first.startswith("#!") else None
 
 
-def _script(name: str, words: tuple[Word, ...]) -> Word | None:
-    """Return the word that a shell is given as a script; None if it is given none."""
-    if name == "eval" and len(words) == 1:
-        return words[0]
-    if name in _SHELLS:
-        options = [index for index, word in enumerate(words) if re.fullmatch(r"-[a-z]*c", word.text)]
-        return words[options[0] + 1] if options and options[0] + 1 < len(words) else None
+class Target(list[Text]):
+    """Where a command's output goes: a file of a tracefs, or, with an empty path, this list."""
+
+    def __init__(self, path: str = "") -> None:
+        super().__init__()
+        self.path = path
+
+
+class _Streams:
+    """What a command reads, and where its output and that of its other descriptors goes."""
+
+    def __init__(self, out: tuple[Target, ...] = (), read: tuple[Text, ...] | None = None) -> None:
+        self.out = out
+        self.read = read
+        self.others: dict[str, tuple[Target, ...]] = {}
+
+    def copy(self) -> _Streams:
+        new = _Streams(self.out, self.read)
+        new.others = dict(self.others)
+        return new
+
+
+class _Walker:
+    """Follows a script, and notes what it writes."""
+
+    def __init__(self, source: str, depth: int, *, is_bash: bool | None) -> None:
+        self._source = source
+        self._depth = depth
+        self._is_bash = is_bash
+        self._scope = Scope(source, self._output)
+        self._functions: dict[str, Compound] = {}
+        self._called: set[str] = set()
+        self._calls = 0
+        self._steps = 0
+        self._keys = 0
+        self._found: dict[Statement, bool] = {}  # and whether it is certain that it is written
+
+    def run(self, text: str, read: tuple[Text, ...] | None = None) -> list[Statement]:
+        """Return a script's statements; what is only a word is left out where it is written, too."""
+        self._walk_all(script(text), _Streams(read=read))
+        for name in [name for name in self._functions if name not in self._called]:
+            self._scope.arguments = None
+            self._walk_all(self._functions[name].bodies[0], _Streams())
+        return told(self._found)
+
+    def _add(self, statements: Iterable[Statement], *, is_certain: bool = True) -> None:
+        for one in statements:
+            self._found[one] = self._found.get(one, False) or is_certain
+
+    # ------------------------------------------------------------------------------------------------- nodes
+
+    def _walk_all(self, each: Iterable[Node], streams: _Streams) -> None:
+        for node in each:
+            self._walk(node, streams)
+
+    def _walk(self, node: Node, streams: _Streams) -> None:
+        if isinstance(node, Command):
+            self._command(node, streams)
+        elif isinstance(node, Pipeline):
+            self._pipeline(node, streams)
+        elif node.kind == FUNCTION:
+            self._functions[node.name] = node
+            self._called.discard(node.name)
+        else:
+            inner = self._redirected(node.redirections, streams, {}) if node.redirections else streams
+            self._compound(node, inner)
+
+    def _pipeline(self, node: Pipeline, streams: _Streams) -> None:
+        before, read = self._scope.variables, streams.read
+        for index, stage in enumerate(node.stages):
+            self._scope.variables = dict(before)
+            inner = streams.copy()
+            inner.read = read
+            pipe = Target()
+            if index + 1 < len(node.stages):
+                inner.out = (pipe,)
+            self._walk(stage, inner)
+            read = tuple(pipe)
+        self._scope.variables = before
+
+    def _compound(self, node: Compound, streams: _Streams) -> None:
+        if node.kind == GROUP:
+            before = dict(self._scope.variables)
+            self._walk_all(node.bodies[0], streams)
+            if node.is_apart:
+                self._scope.variables = before
+        elif node.kind == EACH and node.words is not None and self._steps < _STEPS:
+            self._each(node, node.words, streams)
+        elif node.kind in (LOOP, EACH):
+            names = set(words.assigned(node.bodies[0])) | ({node.name} if node.name else set())
+            self._scope.forget(names)
+            self._walk_all(node.bodies[0], streams)
+            self._scope.forget(names)
+        else:
+            bodies = node.bodies if node.kind == CHOICE else (*node.bodies, ())
+            self._choose(bodies, streams)
+
+    def _each(self, node: Compound, listed: Sequence[Word], streams: _Streams) -> None:
+        items = [item for word in listed for item in self._scope.fields(word)]
+        for item in items[:_ITEMS]:
+            self._scope.variables[node.name] = item
+            self._walk_all(node.bodies[0], streams)
+        if len(items) != 1:
+            self._scope.forget(set(words.assigned(node.bodies[0])) - {node.name} if items else [])
+
+    def _choose(self, bodies: Sequence[Sequence[Node]], streams: _Streams) -> None:
+        before = self._scope.variables
+        after: list[dict[str, Value]] = []
+        for body in bodies:
+            self._scope.variables = dict(before)
+            self._walk_all(body, streams)
+            after.append(self._scope.variables)
+        self._keys += 1
+        names = {name for one in after for name in one if one[name] is not before.get(name)}
+        self._scope.variables = dict(before)
+        if len(bodies) > _BRANCHES:
+            self._scope.forget(names)
+            return
+        for name in names:
+            values = tuple(one.get(name) for one in after)
+            first = values[0]
+            same = first is not None and all(value == first for value in values)
+            self._scope.variables[name] = first if same and first is not None else Choice(self._keys, values)
+
+    # ------------------------------------------------------------------------------------------------- redirections
+
+    def _redirected(
+        self, redirections: Iterable[Redirection], streams: _Streams, picks: Mapping[int, int]
+    ) -> _Streams:
+        new = streams.copy()
+        for one in redirections:
+            if one.body is not None:
+                new.read = (self._scope.whole(one.body, picks),)
+            elif one.operator == "<<<":
+                new.read = (self._scope.whole(one.target, picks),)
+            elif one.operator in (">&", "<&"):
+                there = new.others.get(one.target.text, () if one.target.text != "1" else new.out)
+                self._direct(new, one.number, there)
+            elif one.operator == "<":
+                new.read = (unknown(f"< {one.target.text}", self._scope.position(one.target)),)
+            elif one.operator != "<>":
+                path = self._scope.whole(one.target, picks)
+                self._direct(new, one.number, self._opened(path, is_truncated=one.operator in (">", ">|", "&>")))
+        return new
+
+    def _direct(self, streams: _Streams, number: str, where: tuple[Target, ...]) -> None:
+        if number in ("", "1"):
+            streams.out = where
+        else:
+            streams.others[number] = where
+
+    def _opened(self, path: Text, *, is_truncated: bool, shown: str = "> {}", instead: str = ">> {}") -> tuple[Target, ...]:
+        if not is_file(path.text):
+            return ()
+        if is_truncated and is_definitions(path.text):
+            self._add([truncation(path.text, path.position, shown.format(path.text), instead.format(path.text))])
+        return (Target(path.text),)
+
+    # ------------------------------------------------------------------------------------------------- commands
+
+    def _command(self, command: Command, streams: _Streams) -> None:
+        self._steps += 1
+        bare = words.without_assignments(command.words)
+        for word in command.words[: len(command.words) - len(bare)]:
+            self._assign(word)
+        targets = [one.body or one.target for one in command.redirections]
+        for picks in self._scope.combinations([*command.words, *targets]):
+            inner = self._redirected(command.redirections, streams, picks)
+            fields = [field for word in bare for field in self._scope.fields(word, picks)]
+            rest = words.bare(fields)
+            if not rest:
+                if bare and not streams.out and words.is_exec(fields):
+                    streams.out, streams.others = inner.out, inner.others
+                continue
+            name = rest[0].text.rpartition("/")[2]
+            is_taken = self._run(name, rest, inner, is_shell=words.reads_script(fields))
+            if not is_taken:
+                self._loose([word for word in bare], picks)
+
+    def _assign(self, word: Word) -> None:
+        name, plus, value = words.assignment(word)
+        self._loose([value])
+        if value.parts and value.parts[0].kind == ARRAY:
+            elements = value.parts[0].elements
+            self._loose(elements)
+            each = self._scope.assigned(
+                value, lambda picks: Elements(tuple(f for one in elements for f in self._scope.fields(one, picks)))
+            )
+        else:
+            each = self._scope.assigned(value, lambda picks: self._scope.whole(value, picks))
+        if plus:
+            old = self._scope.variables.get(name, Text(""))
+            each = _appended(old, each) or unknown(f"${name}")
+        self._scope.variables[name] = each
+
+    def _run(self, name: str, rest: list[Text], streams: _Streams, *, is_shell: bool) -> bool:
+        """Follow one command, and return whether its words aren't to be looked at by themselves."""
+        if name == "kprobe":
+            self._add(_traced(rest))
+            return True
+        if name in words.DECLARING:
+            return False
+        if name in self._functions:
+            self._call(name, rest[1:], streams)
+            return False
+        if name in ("echo", "printf"):
+            self._print(self._said(name, rest), streams.out)
+            return bool(streams.out)
+        given = words.script(name, rest[1:])
+        if given is None and (name in words.SHELLS or is_shell) and streams.read is not None and self._depth < _DEPTH:
+            given = streams.read[0] if len(streams.read) == 1 else None
+        if given is not None and self._depth < _DEPTH:
+            self._inner(given, streams, is_same=name == "eval")
+            return True
+        return self._copied(name, rest, streams)
+
+    def _copied(self, name: str, rest: list[Text], streams: _Streams) -> bool:
+        """Follow a command that copies what it reads, or one of which it isn't known what it prints."""
+        if name in ("tee", "dd"):
+            is_adding = words.is_adding(name, rest[1:])
+            each = words.files(name, rest[1:])
+            form = ("tee {}", "tee -a {}") if name == "tee" else ("dd of={}", "dd oflag=append conv=notrunc of={}")
+            targets = [
+                target
+                for path in each
+                for target in self._opened(path, is_truncated=not is_adding, shown=form[0], instead=form[1])
+            ]
+            self._print(streams.read or (), (*targets, *streams.out) if name == "tee" else (*targets, *streams.out))
+            if targets and streams.read is None:
+                self._print([_printed(rest)], tuple(targets))
+            return bool(targets)
+        if name == "cat" and all(field.text == "-" or field.text.startswith("-") for field in rest[1:]):
+            self._print((_printed(rest),) if streams.read is None else streams.read, streams.out)
+            return bool(streams.out)
+        if name not in words.SILENT and streams.out:
+            self._print([_printed(rest)], streams.out)
+        for path, said in zip(rest, rest[1:], strict=False):
+            if is_definitions(path.text) and begins_statement(said.text):
+                self._print([said], (Target(path.text),))
+                return True
+        return False
+
+    def _said(self, name: str, rest: list[Text]) -> list[Text]:
+        """Return the lines that echo or printf prints."""
+        each = [field.text for field in rest[1:]]
+        unknowns = tuple(dict.fromkeys(one for field in rest[1:] for one in field.unknowns))
+        because = next((field.because for field in rest[1:] if field.because), "")
+        position = rest[1].position if len(rest) > 1 else rest[0].position
+        run = echo if name == "echo" else printf
+        try:
+            said = run(each, is_bash=self._is_bash is not False)
+            is_clear = self._is_bash or (self._is_bash is None and each[:1] and re.fullmatch("-[neE]*e[neE]*", each[0]))
+            if not is_clear and run(each, is_bash=self._is_bash is False) != said:
+                raise Unclear(f"{name} isn't the same in every sh: bash and dash differ about what has a backslash")
+        except Unclear as error:
+            return [Text(" ".join(each), (*unknowns, *each), position, str(error))]
+        if name == "echo" and len(rest) > 1:
+            position = next((field.position for field in rest[1:] if not re.fullmatch("-[neE]+", field.text)), position)
+        return _lines(said, rest[1:], unknowns, position, because)
+
+    def _print(self, said: Iterable[Text], targets: Iterable[Target]) -> None:
+        said = list(said)
+        for target in targets:
+            if not target.path:
+                target.extend(said)
+                continue
+            for one in said:
+                if one.because and "prints" in one.because and "events" not in target.path:
+                    continue
+                each = written(target.path, one.text, one.position)
+                self._add([_clear(statement, one) for statement in each])
+
+    def _call(self, name: str, arguments: list[Text], streams: _Streams) -> None:
+        self._called.add(name)
+        if self._calls >= _CALLS or self._steps >= _STEPS:
+            return
+        before, self._scope.arguments = self._scope.arguments, tuple(arguments)
+        self._calls += 1
+        function = self._functions[name]
+        self._walk_all(function.bodies[0], self._redirected(function.redirections, streams, {}))
+        self._calls -= 1
+        self._scope.arguments = before
+
+    def _inner(self, given: Text, streams: _Streams, *, is_same: bool) -> None:
+        """Follow a script that a shell is given."""
+        walker = _Walker(self._source, self._depth + 1, is_bash=self._is_bash if is_same else None)
+        if is_same:
+            walker._scope.variables = dict(self._scope.variables)
+        self._add(_placed(walker.run(given.text, streams.read), given.position))
+
+    def _output(self, part: Part) -> str | None:
+        """Return what a substituted command prints; None if that isn't known."""
+        pipe = Target()
+        if self._steps >= _STEPS or self._calls >= _CALLS:
+            return None
+        self._calls += 1
+        before = self._scope.variables
+        self._scope.variables = dict(before)
+        self._walk_all(nodes(part.body, _CALLS), _Streams((pipe,)))
+        self._scope.variables = before
+        self._calls -= 1
+        if not part.body or any(one.unknowns for one in pipe):
+            return None
+        return "\n".join(one.text for one in pipe).rstrip("\n")
+
+    def _loose(self, each: Iterable[Word], picks: Mapping[int, int] | None = None) -> None:
+        """Note words that are whole definitions."""
+        for word in each:
+            literal = next((part.text for part in word.parts if part.text), "")
+            if not literal or (literal[0] not in "prefst$ \t\n" and not words.holds_assignment(word)):
+                continue
+            word = words.assignment(word)[2] if words.holds_assignment(word) else word
+            for chosen in self._scope.combinations([word]) if picks is None else [picks]:
+                said = self._scope.whole(word, chosen)
+                if looks_like_definition(said.text, said.unknowns):
+                    one = definition(said.text.strip(), said.position)
+                    self._add([_clear(one, said)], is_certain=False)
+
+
+def _lines(
+    said: str, fields: Sequence[Text], unknowns: tuple[str, ...], position: Position, because: str
+) -> list[Text]:
+    """Return the lines of what is printed, each where the word begins that it is, or, in one long word, where it is."""
+    starts = {field.text.strip(): field.position for field in reversed(fields)}
+    whole = next((field for field in fields if said.strip("\n") == field.text.strip("\n") and "\n" in said), None)
+    found = []
+    for number, line in enumerate(said.split("\n") if said else [""]):
+        there = starts.get(line.strip(), position)
+        if whole is not None and number:
+            there = position._replace(line=position.line + number, column=1 + len(line) - len(line.lstrip()))
+        if line or not number:
+            found.append(Text(line, unknowns, there, because))
+    return found
+
+
+def _printed(rest: Sequence[Text]) -> Text:
+    command = " ".join(field.text for field in rest)
+    said = unknown(f"$({command})", rest[0].position)
+    return said._replace(because=f"what `{said.text[2:].removesuffix(')')}` prints isn't known")
+
+
+def _appended(old: Value, new: Value) -> Value | None:
+    if isinstance(old, Elements) and isinstance(new, Elements):
+        return Elements(old.texts + new.texts)
+    if isinstance(old, Text) and isinstance(new, Text):
+        return new._replace(text=old.text + new.text, unknowns=old.unknowns + new.unknowns)
     return None
 
 
-def _bare(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return the words from the command's name on: without keywords, `sudo` and its options, assignments."""
-    rest = list(words)
-    while rest and (rest[0].text in _BEFORE or _ASSIGNMENT.match(rest[0].text)):
-        is_sudo = rest.pop(0).text == "sudo"
-        while is_sudo and rest and rest[0].text.startswith("-"):
-            rest.pop(0)
-    return tuple(rest)
-
-
-def _targets(command: Command, reader: Command | None) -> list[str]:
-    """Return the files that the command's output goes to, which may be of a tracefs."""
-    paths = [one.target.text for one in command.redirections if one.operator in (">", ">>", ">|", "&>", "&>>")]
-    if reader is not None:
-        words = _bare(reader.words)
-        if words and words[0].text.rpartition("/")[2] == "tee":
-            paths += [word.text for word in words[1:] if not word.text.startswith("-")]
-    return [path for path in paths if is_file(path)]
-
-
-def _said(name: str, words: tuple[Word, ...], command: Command) -> Word | None:
-    """Return what a command prints, as far as that is known; None if it isn't."""
-    bodies = [one.body for one in command.redirections if one.body is not None]
-    if name == "cat":
-        return bodies[-1] if bodies else None
-    if name not in ("echo", "printf"):
-        return None
-    rest = list(words)
-    if name == "echo":
-        while rest and re.fullmatch(r"-[neE]+", rest[0].text):
-            rest.pop(0)
-    elif len(rest) > 1 and re.fullmatch(r"(?:%[sb](?:\\n)?\s*)+", rest[0].text):
-        text = "\n".join(word.text for word in rest[1:])
-        return rest[1]._replace(text=text, expands=_first(rest[1:]))
-    elif rest:
-        rest = [rest[0]._replace(text=rest[0].text.replace("\\n", "\n").replace("%%", "%"))]
-    if not rest:
-        return None
-    return rest[0]._replace(text=" ".join(word.text for word in rest), expands=_first(rest))
-
-
-def _first(words: list[Word]) -> str:
-    return next((word.expands for word in words if word.expands), "")
-
-
-def _traced(words: tuple[Word, ...], source: str) -> list[Statement]:
+def _traced(rest: Sequence[Text]) -> list[Statement]:
     """Return what a command `kprobe` asks for; nothing if its options make no sense."""
     from kprobe.words.options import UsageError, read_options
 
     try:
-        request = read_options([word.text for word in words[1:]])
+        request = read_options([field.text for field in rest[1:]])
     except UsageError:
         return []
     statements = []
     for text in (*request.definitions, request.filter):
         if not text:
             continue
-        word = next(word for word in words[1:] if word.text == text)
-        position = _position(word, source)
+        field = next(field for field in rest[1:] if field.text == text)
         if text in request.definitions:
-            one = definition(text, position, is_short=True)
+            one = definition(text, field.position, is_short=True)
         else:
-            one = Statement(FILTER, text, FILTER, position)
-        statements += _clear([one], word)
+            one = Statement(FILTER, text, FILTER, field.position)
+        statements.append(_clear(one, field))
     return statements
 
 
-def _position(word: Word, source: str) -> Position:
-    return Position(source, word.line, word.column)
-
-
-def _clear(statements: list[Statement], word: Word) -> list[Statement]:
-    """Return the statements with what keeps them from being asked: the shell's expansions in the word."""
-    if not word.expands:
-        return statements
-    because = f"the shell puts something else for {word.expands}"
-    if _FETCHES.match(word.expands):
+def _clear(statement: Statement, said: Text) -> Statement:
+    """Return a statement with what keeps it from being asked."""
+    name = next((name for name in said.unknowns if name in statement.text), "")
+    if not name:
+        return statement
+    because = said.because or f"the shell puts something else for {name}"
+    if not said.because and _FETCHES.match(name):
         because += "; single quotes keep it"
-    return [one._replace(unclear=because) if word.expands in one.text else one for one in statements]
+    return statement._replace(unclear=because)

@@ -1,226 +1,386 @@
 """A shell script's words, commands and redirections, as far as they can be known without running a shell.
 
-Nothing is expanded: a word that holds what only the shell knows (`$NAME`, `` `command` ``) says so.  Any text can be
-read; quotes and here-documents that don't end, end with it.
+Nothing is expanded here; a word says of which pieces it is made.  Any text can be read; quotes, groups and
+here-documents that don't end, end with it.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from typing import NamedTuple
 
-_NAME = re.compile(r"\{[^}]*\}?|\w+|[#?@*!$-]")
-_OPERATOR = re.compile(r"&>>?|\d*(?:>>|>\||>&|<<-|<<<|<<|<&|<>|>|<)|&&|\|\||\|&|;;|[;&|()\n]")
+from kprobe.check.printing import dollar_quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LITERAL, PARAMETER, COMMAND, ARRAY, UNKNOWN = "literal", "parameter", "command", "array", "unknown"
+GROUP, CHOICE, LOOP, EACH, FUNCTION, MAYBE = "group", "choice", "loop", "each", "function", "maybe"
+DEPTH = 40  # of groups and substitutions in one another; what is deeper isn't looked into
+_NAME = re.compile(r"\w+|[#?@*!$-]")
+_IN_BRACES = re.compile(r"(\w+(?:\[[@*]\])?|[@*])(?:(:?[-=?+])(.*))?", re.S)
+_OPERATOR = re.compile(r"&>>?|\d*(?:>>|>\||>&|<<-|<<<|<<|<&|<>|>|<)|&&|\|\||\|&|;;&?|;&|[;&|()\n]")
+_PLAIN = re.compile(r"[^\s;&|()<>'\"\\$`{]+")
 _END = frozenset(" \t\n;&|()<>")
+_BRACES = re.compile(r"\{[^\s{}'\"$]*\}")
+
+
+class Part(NamedTuple):
+    """A piece of a word: text as it stands, a parameter `name` with what follows it in braces, or a command's output.
+
+    `text` is what a literal piece means, and how any other is written.
+    """
+
+    kind: str
+    text: str
+    is_quoted: bool = False
+    name: str = ""
+    operator: str = ""
+    default: tuple[Part, ...] = ()
+    body: tuple[Token, ...] = ()  # of a command's output, to be read by `grammar.nodes`
+    elements: tuple[Word, ...] = ()  # of an array
 
 
 class Word(NamedTuple):
-    """A word; `text` has no quotes, and what is expanded stands in it as it was written.
+    """A word; `text` has no quotes, and what is expanded stands in it as it was written."""
 
-    `expands` is the first thing that the shell would put something else for, "" if there is none.
-    """
-
-    text: str
+    parts: tuple[Part, ...]
     line: int
     column: int
-    expands: str = ""
+
+    @property
+    def text(self) -> str:
+        """Return the word without its quotes, nothing expanded."""
+        return "".join(part.text for part in self.parts)
+
+    @property
+    def is_literal(self) -> bool:
+        """Return whether nothing in it is expanded."""
+        return all(part.kind == LITERAL for part in self.parts)
 
 
 class Redirection(NamedTuple):
-    """A redirection of a command: the operator without a number, and the file, or the lines of a here-document."""
+    """A redirection: its number ("" if none), the operator, and the file, or the lines of a here-document."""
 
+    number: str
     operator: str
     target: Word
     body: Word | None = None
 
 
 class Command(NamedTuple):
-    """A simple command; `pipe` says that it reads what the one before it writes."""
+    """A simple command."""
 
     words: tuple[Word, ...]
     redirections: tuple[Redirection, ...]
-    is_piped: bool = False
 
 
-def commands(text: str) -> list[Command]:
-    """Return the simple commands of a script, in the order in which they stand in it."""
-    return _Reader(text).commands()
+class Pipeline(NamedTuple):
+    """Commands, each of which reads what the one before it writes."""
+
+    stages: tuple[Node, ...]
 
 
-class _Reader:
-    def __init__(self, text: str) -> None:
+class Compound(NamedTuple):
+    """Commands with redirections of their own.
+
+    `kind` is GROUP; CHOICE, whose bodies exclude one another (an empty one if none may run); LOOP, or EACH with the
+    variable `name` and its words; FUNCTION, with its name; MAYBE, whose body may be left out.
+    """
+
+    kind: str
+    bodies: tuple[tuple[Node, ...], ...]
+    redirections: tuple[Redirection, ...] = ()
+    name: str = ""
+    words: tuple[Word, ...] | None = None
+    is_apart: bool = False  # in a shell of its own: ( … )
+
+
+Node = Command | Pipeline | Compound
+
+
+class Document:
+    """A here-document that was announced, and is read when its line ends."""
+
+    def __init__(self, delimiter: str, *, is_quoted: bool, strips: bool) -> None:
+        self.delimiter = delimiter
+        self.is_quoted = is_quoted
+        self.strips = strips
+        self.body = Word((), 1, 1)
+
+
+class Arrow(NamedTuple):
+    """A redirection as it is read, before its here-document is."""
+
+    number: str
+    operator: str
+    target: Word
+    document: Document | None
+
+    def redirection(self) -> Redirection:
+        """Return it with the here-document, which has been read by now."""
+        return Redirection(self.number, self.operator, self.target, self.document and self.document.body)
+
+
+Token = str | Word | Arrow
+
+
+class Reader:
+    """Reads a text from `at` on, up to a parenthesis that closes none of it, or to its end."""
+
+    def __init__(self, text: str, at: int = 0, depth: int = 0, starts: Sequence[int] | None = None) -> None:
         self._text = text
-        self._at = 0
-        self._found: list[Command] = []
-        self._words: list[Word] = []
-        self._redirections: list[Redirection] = []
-        self._is_piped = False
-        self._documents: list[
-            tuple[int, int, Word, bool, str]
-        ] = []  # command, redirection, delimiter, quoted, operator
-        self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
-        self._line = 0  # the index of the line that was last looked up
+        self.at = at
+        self._depth = depth
+        self._starts = starts or [0, *(found.end() for found in re.finditer("\n", text))]
+        self._documents: list[Document] = []
 
-    def commands(self) -> list[Command]:
-        while self._at < len(self._text):
-            self._step()
-        self._end(is_piped=False)
-        return self._found
+    def tokens(self, *, is_inner: bool = False) -> list[Token]:
+        """Return words, redirections and operators; with `is_inner`, of a substitution, whose end is passed."""
+        found: list[Token] = []
+        open_ = 0
+        is_case = 0
+        while self.at < len(self._text):
+            token = self._token()
+            if token is None:
+                continue
+            found.append(token)
+            if isinstance(token, Word):
+                is_case += {"case": 1, "esac": -1}.get(token.text, 0)
+            open_ += (token == "(") - (token == ")")
+            if is_inner and open_ < 0:
+                if is_case <= 0:
+                    found.pop()
+                    break
+                open_ = 0  # it ends a pattern
+        return found
 
-    def _step(self) -> None:
-        char = self._text[self._at]
+    def _token(self) -> Token | None:
+        char = self._text[self.at]
         if char in " \t\r":
-            self._at += 1
-        elif self._text.startswith("\\\n", self._at):
-            self._at += 2
-        elif char == "#":
-            end = self._text.find("\n", self._at)
-            self._at = len(self._text) if end < 0 else end
-        else:
-            operator = _OPERATOR.match(self._text, self._at)
-            if operator is None:
-                self._words.append(self._word())
-            else:
-                self._at = operator.end()
-                self._operate(operator[0])
-
-    def _operate(self, operator: str) -> None:
-        if "<" in operator or ">" in operator:
-            self._redirect(operator.lstrip("0123456789"))
-            return
-        self._end(is_piped=operator in ("|", "|&"))
-        if operator == "\n":
+            self.at += 1
+            return None
+        if self._text.startswith("\\\n", self.at):
+            self.at += 2
+            return None
+        if char == "#":
+            end = self._text.find("\n", self.at)
+            self.at = len(self._text) if end < 0 else end
+            return None
+        if self._text.startswith(("<(", ">("), self.at):
+            return self._word()
+        operator = _OPERATOR.match(self._text, self.at)
+        if operator is None:
+            return self._word()
+        self.at = operator.end()
+        if "<" in operator[0] or (">" in operator[0]):
+            return self._arrow(operator[0])
+        if operator[0] == "\n":
             self._read_documents()
+        return operator[0]
 
-    def _redirect(self, operator: str) -> None:
-        while self._at < len(self._text) and self._text[self._at] in " \t":
-            self._at += 1
-        start = self._at
+    def _arrow(self, written: str) -> Arrow:
+        operator = written.lstrip("0123456789")
+        while self.at < len(self._text) and self._text[self.at] in " \t":
+            self.at += 1
+        start = self.at
         target = self._word()
+        document = None
         if operator in ("<<", "<<-"):
-            is_quoted = any(mark in self._text[start : self._at] for mark in "'\"\\")
-            self._documents.append((len(self._found), len(self._redirections), target, is_quoted, operator))
-        self._redirections.append(Redirection(operator, target))
-
-    def _end(self, *, is_piped: bool) -> None:
-        if self._words or self._redirections:
-            self._found.append(Command(tuple(self._words), tuple(self._redirections), self._is_piped))
-        self._words, self._redirections, self._is_piped = [], [], is_piped
+            is_quoted = any(mark in self._text[start : self.at] for mark in "'\"\\")
+            document = Document(target.text, is_quoted=is_quoted, strips=operator == "<<-")
+            self._documents.append(document)
+        return Arrow(written[: len(written) - len(operator)], operator, target, document)
 
     def _read_documents(self) -> None:
         """Read the here-documents that begin on the line that has just ended."""
         documents, self._documents = self._documents, []
-        for command, index, delimiter, is_quoted, operator in documents:
-            start = self._at
-            lines: list[str] = []
-            while self._at < len(self._text):
-                end = self._text.find("\n", self._at)
-                end = len(self._text) if end < 0 else end
-                line = self._text[self._at : end]
-                self._at = min(end + 1, len(self._text))
-                if (line.lstrip("\t") if operator == "<<-" else line) == delimiter.text:
+        for document in documents:
+            start = end = self.at
+            while self.at < len(self._text):
+                end = self.at
+                stop = self._text.find("\n", self.at)
+                stop = len(self._text) if stop < 0 else stop
+                line = self._text[self.at : stop]
+                self.at = min(stop + 1, len(self._text))
+                if (line.lstrip("\t") if document.strips else line) == document.delimiter:
                     break
-                lines.append(line)
-            body = "\n".join(lines)
-            expands = "" if is_quoted else _expansion(body)
-            if not is_quoted:
-                body = re.sub(r"\\([$`\\])", r"\1", body)
-            word = Word(body, *self._place(start), expands)
-            whole = self._found[command]
-            redirections = list(whole.redirections)
-            redirections[index] = redirections[index]._replace(body=word)
-            self._found[command] = whole._replace(redirections=tuple(redirections))
+                end = self.at
+            body = self._text[start:end]
+            if document.strips:
+                body = re.sub(r"^\t+", "", body, flags=re.M)
+            parts = (Part(LITERAL, body, True),) if document.is_quoted else self._quoted(body)
+            document.body = Word(parts, *self._place(start))
+
+    def _quoted(self, text: str) -> tuple[Part, ...]:
+        """Return the parts of a text that stands between double quotes, or as if it did."""
+        if "$" not in text and "`" not in text and "\\" not in text:
+            return (Part(LITERAL, text, True),)
+        inner = Reader(text, 0, self._depth + 1)
+        parts: list[Part] = []
+        while inner.at < len(text):
+            parts.append(inner.inside_quotes(""))
+        return tuple(parts)
 
     def _place(self, at: int) -> tuple[int, int]:
-        while self._line + 1 < len(self._starts) and self._starts[self._line + 1] <= at:
-            self._line += 1
-        while self._starts[self._line] > at:
-            self._line -= 1
-        return self._line + 1, at - self._starts[self._line] + 1
+        line = bisect_right(self._starts, at)
+        return line, at - self._starts[line - 1] + 1
+
+    # ------------------------------------------------------------------------------------------------- words
 
     def _word(self) -> Word:
         """Read one word; at the end of the text, or at an operator, it is empty."""
-        start, pieces, expands = self._at, list[str](), ""
-        while self._at < len(self._text) and self._text[self._at] not in _END:
-            piece, expansion = self._piece()
-            pieces.append(piece)
-            expands = expands or expansion
-        return Word("".join(pieces), *self._place(start), expands)
+        start, parts = self.at, list[Part]()
+        while self.at < len(self._text):
+            if self._text[self.at] in _END and not self._text.startswith(("<(", ">("), self.at):
+                break
+            if self._text[self.at] in "<>" and parts:
+                break
+            parts += self._piece()
+        return Word(tuple(parts), *self._place(start))
 
-    def _piece(self) -> tuple[str, str]:
-        char = self._text[self._at]
+    def _piece(self) -> list[Part]:
+        text, start = self._text, self.at
+        char = text[start]
         if char == "'":
-            return self._upto("'", self._at + 1), ""
+            return [Part(LITERAL, self._upto("'", start + 1), True)]
         if char == '"':
             return self._double_quoted()
         if char == "\\":
-            self._at += 2
-            kept = self._text[self._at - 1 : self._at]
-            return ("" if kept == "\n" else kept), ""
-        if char == "$" or char == "`":
-            return self._expanded()
-        self._at += 1
-        return char, ""
+            self.at += 2
+            kept = text[start + 1 : start + 2]
+            return [Part(LITERAL, "" if kept == "\n" else kept, True)]
+        if char in "<>":
+            self.at += 2
+            self._tokens_inside()
+            return [Part(UNKNOWN, text[start : self.at])]
+        if char in "$`":
+            return [self._expanded(is_quoted=False)]
+        braces = _BRACES.match(text, start) if char == "{" else None
+        plain = None if char == "{" else _PLAIN.match(text, start)
+        found = braces or plain
+        self.at = found.end() if found else start + 1
+        is_expanded = braces is not None and ("," in braces[0] or ".." in braces[0])
+        return [Part(UNKNOWN if is_expanded else LITERAL, text[start : self.at])]
 
     def _upto(self, mark: str, start: int) -> str:
         end = self._text.find(mark, start)
         end = len(self._text) if end < 0 else end
-        self._at = min(end + 1, len(self._text))
+        self.at = min(end + 1, len(self._text))
         return self._text[start:end]
 
-    def _double_quoted(self) -> tuple[str, str]:
-        self._at += 1
-        pieces, expands = list[str](), ""
-        while self._at < len(self._text) and self._text[self._at] != '"':
-            char = self._text[self._at]
-            if char == "\\" and self._text[self._at + 1 : self._at + 2] in tuple('$`"\\\n'):
-                pieces.append(self._text[self._at + 1].strip("\n"))
-                self._at += 2
-            elif char in "$`":
-                piece, expansion = self._expanded()
-                pieces.append(piece)
-                expands = expands or expansion
+    def _double_quoted(self) -> list[Part]:
+        self.at += 1
+        parts = [Part(LITERAL, "", True)]
+        while self.at < len(self._text) and self._text[self.at] != '"':
+            parts.append(self.inside_quotes('"'))
+        self.at = min(self.at + 1, len(self._text))
+        return parts
+
+    def inside_quotes(self, mark: str) -> Part:
+        """Read a piece of what is quoted up to `mark`, without which it is a here-document."""
+        text, start = self._text, self.at
+        char = text[start]
+        if char == "\\" and text[start + 1 : start + 2] in tuple("$`\\\n" + mark):
+            self.at += 2
+            return Part(LITERAL, text[start + 1].strip("\n"), True)
+        if char in "$`":
+            return self._expanded(is_quoted=True)
+        self.at += 1
+        while self.at < len(text) and text[self.at] not in "\\$`" and text[self.at] != mark:
+            self.at += 1
+        return Part(LITERAL, text[start : self.at], True)
+
+    def _expanded(self, *, is_quoted: bool) -> Part:
+        text, start = self._text, self.at
+        if text[start] == "`":
+            inner = self._upto("`", start + 1)
+            return self._substitution(start, self._script(re.sub(r"\\([$`\\])", r"\1", inner)), is_quoted=is_quoted)
+        if text.startswith("$'", start) and not is_quoted:
+            return self._escaped()
+        if text.startswith('$"', start) and not is_quoted:
+            self.at += 1
+            return Part(LITERAL, "", True)
+        if text.startswith("$((", start):
+            self.at += 1
+            self._skip("(", ")")
+            return Part(UNKNOWN, text[start : self.at], is_quoted)
+        if text.startswith("$(", start):
+            self.at += 2
+            return self._substitution(start, self._tokens_inside(), is_quoted=is_quoted)
+        if text.startswith("${", start):
+            self.at += 1
+            self._skip("{", "}")
+            return self._braces(text[start : self.at], is_quoted=is_quoted)
+        name = _NAME.match(text, start + 1)
+        if name is None:
+            self.at = start + 1
+            return Part(LITERAL, "$", is_quoted)
+        word = name[0][0] if name[0][0].isdigit() else name[0]
+        self.at = start + 1 + len(word)
+        return Part(PARAMETER, f"${word}", is_quoted, word)
+
+    def _substitution(self, start: int, body: tuple[Token, ...], *, is_quoted: bool) -> Part:
+        return Part(COMMAND, self._text[start : self.at], is_quoted, body=body)
+
+    def _tokens_inside(self) -> tuple[Token, ...]:
+        """Read a substitution from behind its parenthesis to its end."""
+        if self._depth >= DEPTH:
+            self.at -= 1
+            self._skip("(", ")")
+            return ()
+        inner = Reader(self._text, self.at, self._depth + 1, self._starts)
+        tokens = inner.tokens(is_inner=True)
+        self.at = inner.at
+        return tuple(tokens)
+
+    def _script(self, text: str) -> tuple[Token, ...]:
+        return () if self._depth >= DEPTH else tuple(Reader(text, 0, self._depth + 1).tokens())
+
+    def _escaped(self) -> Part:
+        start = self.at + 2
+        end = start
+        while end < len(self._text) and self._text[end] != "'":
+            end += 2 if self._text[end] == "\\" else 1
+        self.at = min(end + 1, len(self._text))
+        return Part(LITERAL, dollar_quoted(self._text[start:end]), True)
+
+    def _braces(self, written: str, *, is_quoted: bool) -> Part:
+        found = _IN_BRACES.fullmatch(written[2:-1]) if written.endswith("}") else None
+        if found is None:
+            return Part(UNKNOWN, written, is_quoted)
+        default: tuple[Part, ...] = ()
+        if found[2]:
+            default = self._default(found[3], is_quoted=is_quoted)
+        return Part(PARAMETER, written, is_quoted, found[1], found[2] or "", default)
+
+    def _default(self, text: str, *, is_quoted: bool) -> tuple[Part, ...]:
+        if self._depth >= DEPTH:
+            return (Part(UNKNOWN, text, is_quoted),)
+        if is_quoted:
+            return self._quoted(text)
+        inner = Reader(text, 0, self._depth + 1)
+        parts: list[Part] = []
+        while inner.at < len(text):
+            if text[inner.at] in _END:
+                parts.append(Part(LITERAL, text[inner.at]))
+                inner.at += 1
             else:
-                pieces.append(char)
-                self._at += 1
-        self._at = min(self._at + 1, len(self._text))
-        return "".join(pieces), expands
+                parts += inner._piece()
+        return tuple(parts)
 
-    def _expanded(self) -> tuple[str, str]:
-        start = self._at
-        if self._text[start] == "`":
-            self._upto("`", start + 1)
-        elif self._text.startswith("$'", start):
-            return _escaped(self._upto("'", start + 2)), ""
-        elif self._text.startswith("$(", start):
-            self._skip_parentheses()
-        else:
-            name = _NAME.match(self._text, start + 1)
-            self._at = name.end() if name else start + 1
-            if name is None:
-                return "$", ""
-        text = self._text[start : self._at]
-        return text, text
-
-    def _skip_parentheses(self) -> None:
-        self._at += 2
-        depth = 1
-        while self._at < len(self._text) and depth:
-            char = self._text[self._at]
-            if char == "'":
-                self._upto("'", self._at + 1)
+    def _skip(self, opening: str, closing: str) -> None:
+        """Pass what stands between two marks, the first of which is here, and what is quoted in it."""
+        text, depth = self._text, 0
+        while self.at < len(text):
+            char = text[self.at]
+            if char == "'" and opening == "(":
+                self._upto("'", self.at + 1)
                 continue
-            depth += (char == "(") - (char == ")")
-            self._at += 2 if char == "\\" else 1
-        self._at = min(self._at, len(self._text))
-
-
-def _expansion(text: str) -> str:
-    """Return the first thing in a here-document that the shell would put something else for."""
-    found = re.search(r"(?<!\\)(?:\$(?:\w+|\{[^}]*\}|\([^)]*\))|`[^`]*`)", text)
-    return found[0] if found else ""
-
-
-def _escaped(text: str) -> str:
-    """Return what $'TEXT' means, of the escapes those that definitions can hold."""
-    return re.sub(r"\\(.)", lambda found: {"n": "\n", "t": "\t"}.get(found[1], found[1]), text, flags=re.S)
+            self.at += 2 if char == "\\" else 1
+            depth += (char == opening) - (char == closing)
+            if not depth:
+                break
+        self.at = min(self.at, len(text))
