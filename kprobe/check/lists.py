@@ -56,6 +56,12 @@ def begins_statement(text: str) -> bool:
     return bool(_BEGINS.match(text) or about or (event and is_trigger(event[3])))
 
 
+def is_line(line: str) -> bool:
+    """Return whether a line may be one of a list: empty, a comment, a statement, or what removes one."""
+    text = line.strip()
+    return not text or text[0] in "#-!" or begins_statement(text)
+
+
 def found(text: str, source: str) -> list[Statement]:
     """Return the statements of a list."""
     each = (statement(line, Position(source, number)) for number, line in enumerate(text.split("\n"), 1))

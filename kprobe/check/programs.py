@@ -17,14 +17,13 @@ import ast
 import re
 import shlex
 import warnings
-from itertools import islice
 
+from kprobe.check.commands import command, is_command
 from kprobe.check.constants import Program, called
 from kprobe.check.lists import begins_statement, is_definitions, is_file, placed, written
 from kprobe.check.openings import appending, truncation
-from kprobe.check.scripts import inside
 from kprobe.check.statements import FILTER, Statement, definition, looks_like_definition, told
-from kprobe.check.texts import Text, plus, unknown
+from kprobe.check.texts import Text, plus, unclear
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,11 +40,6 @@ _SAYING = re.compile(
 )
 _WRITING = re.compile(r"(?i)write|append|echo|put|add|tee|save|send|push|store|set")
 _NOT_WRITING = frozenset(["open", "fdopen", "join", "exists", "access", "chmod", "getattr", "replace", "add_argument"])
-_COMMAND = re.compile(r"\s*(?:(?:sudo|doas|echo|printf|cat|sh|bash|adb|ssh|cd|if|for|set|tee|dd|test)\b|[\[{(])")
-_FILE = re.compile(r"(?:kprobe|uprobe|dynamic|synthetic)_events|/filter|/trigger")
-_BEFORE_FILE = re.compile(r"(?:>\s*|\btee\b[^|;\n]*|\bof=)[^\s|;]*\Z")
-_NEAR = 200  # characters before a file in which what writes to it stands
-_FILES = 50  # of a command that are looked at
 _FIELD = re.compile(r"%[-#0 +]*\d*(?:l|ll|z|h)?[sdxXucrf](?!\w)|\{[\w.\[\]!:]*\}")
 _INSTEAD = "os.open(…, os.O_WRONLY | os.O_APPEND)"
 _SHOWN = 60
@@ -95,7 +89,7 @@ class _Reader:
 
     def _add(self, statements: Iterable[Statement], said: Text, *, is_certain: bool = True) -> None:
         for one in statements:
-            clear = _clear(one, said)
+            clear = unclear(one, said)
             self._found[clear] = self._found.get(clear, False) or is_certain
 
     # ------------------------------------------------------------------------------------------------- writes
@@ -209,30 +203,19 @@ class _Reader:
         first = call.args[0]
         if isinstance(first, ast.List | ast.Tuple):
             words = [self._program.said(one, function) for one in first.elts]
-            command = Text("", (), self._program.position(first))
+            said = Text("", (), self._program.position(first))
             for index, word in enumerate(words):
-                command = plus(command, word._replace(text=" " * bool(index) + shlex.quote(word.text)))
+                said = plus(said, word._replace(text=" " * bool(index) + shlex.quote(word.text)))
         else:
-            said = self._program.text(first, function)
-            if said is None or " " not in said.text or looks_like_definition(said.text, said.unknowns):
+            given = self._program.text(first, function)
+            if given is None or " " not in given.text or looks_like_definition(given.text, given.unknowns):
                 return
-            command = said
+            said = given
         data = next((one.value for one in call.keywords if one.arg == "input"), None)
         if data is not None:
             read = self._program.said(data, function)
-            command = plus(command, read._replace(text=f" <<< {shlex.quote(read.text.rstrip(chr(10)))}"))
-        self._command(command, is_certain=True)
-
-    def _command(self, said: Text, *, is_certain: bool) -> None:
-        script, names = said.text, dict[str, str]()
-        for number, one in enumerate(said.unknowns):
-            names[f"${{__{number}}}"] = one
-            script = script.replace(one, f"${{__{number}}}")
-        for statement in inside(script, said.position):
-            text, unclear = statement.text, statement.unclear
-            for name, one in names.items():
-                text, unclear = text.replace(name, one), unclear.replace(name, one)
-            self._add([statement._replace(text=text, unclear=unclear)], said, is_certain=is_certain)
+            said = plus(said, read._replace(text=f" <<< {shlex.quote(read.text.rstrip(chr(10)))}"))
+        self._add(command(said), said)
 
     # ------------------------------------------------------------------------------------------------- the rest
 
@@ -280,20 +263,12 @@ class _Reader:
         if isinstance(node, ast.Constant):
             said = said._replace(unknowns=tuple(dict.fromkeys(_FIELD.findall(said.text))))
         if is_command(said.text):
-            self._command(said, is_certain=False)
+            self._add(command(said), said, is_certain=False)
             return
         is_on_one_line = said.rows < said.text.rstrip("\n").count("\n")
         lines = placed(said.text, said.position, is_on_one_line=is_on_one_line)
         if lines and all(looks_like_definition(line, said.unknowns) for line, _ in lines):
             self._add([definition(line.strip(), there) for line, there in lines], said, is_certain=False)
-
-
-def is_command(text: str) -> bool:
-    """Return whether a text is a shell's command that writes to a file of a tracefs."""
-    if not _COMMAND.match(text):
-        return False
-    each = islice(_FILE.finditer(text), _FILES)
-    return any(_BEFORE_FILE.search(text[max(0, one.start() - _NEAR) : one.start()]) for one in each)
 
 
 def _path_of(call: ast.Call, name: str) -> ast.expr | None:
@@ -334,10 +309,3 @@ def _written_by(call: ast.Call) -> Iterator[tuple[ast.expr, Sequence[ast.expr]]]
         on = next((one.value for one in call.keywords if one.arg == "file"), None)
         if on is not None:
             yield on, call.args
-
-
-def _clear(one: Statement, said: Text) -> Statement:
-    field = next((name for name in said.unknowns if name in one.text), "")
-    if not field or one.unclear:
-        return one
-    return one._replace(unclear=said.because or f"what {field} is isn't known")

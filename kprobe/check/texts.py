@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kprobe.check.statements import Position
+from kprobe.check.statements import Position, Statement
 
 _SHOWN = 60  # characters of something unknown
 
@@ -37,3 +37,11 @@ def plus(one: Text, other: Text) -> Text:
     )
 
 
+
+
+def unclear(statement: Statement, said: Text) -> Statement:
+    """Return a statement that stands in a text with what keeps it from being asked, if anything does."""
+    name = next((name for name in said.unknowns if name in statement.text), "")
+    if not name or statement.unclear:
+        return statement
+    return statement._replace(unclear=said.because or f"what {name} is isn't known")
