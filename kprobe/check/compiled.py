@@ -33,6 +33,8 @@ _SAYS = re.compile(
 )
 _STDOUT = re.compile(r"fmt\.Print\w*|std::e?println!|System\.out\.\w+")
 _FIELD = re.compile(r"%[-#0 +]*\d*(?:l|ll|z|h)?[sdxXucrfvq](?!\w)|\{[\w:#?]*\}")
+_COMPOSED = re.compile(r"x+\d*:[\w/.]+ \S[^\n]*\n?")  # all of a definition but its colon is put in
+_NAMING = re.compile(r"(?i)probe|event|ret|kind|type|prefix|sym|func")
 _CREATES = frozenset(["Create", "create", "creat", "WriteFile"])
 _INSTEAD = {
     GO: "os.OpenFile(…, os.O_WRONLY|os.O_APPEND, 0)",
@@ -235,8 +237,18 @@ class _Reader:
             return
         is_on_one_line = said.rows < said.text.rstrip("\n").count("\n")
         lines = placed(said.text, said.position, is_on_one_line=is_on_one_line)
-        if lines and all(looks_like_definition(line, said.unknowns) for line, _ in lines):
+        if _is_composed(said):
+            self._add([definition(said.text.strip(), said.position)], said, is_certain=False)
+        elif lines and all(looks_like_definition(line, said.unknowns) for line, _ in lines):
             self._add([definition(line.strip(), there) for line, there in lines], said, is_certain=False)
+
+
+def _is_composed(said: Text) -> bool:
+    """Return whether a text is a definition of which not even the kind stands in the program."""
+    text = said.text
+    for one in said.unknowns:
+        text = text.replace(one, "x")
+    return bool(said.unknowns) and _COMPOSED.fullmatch(text) is not None and _NAMING.search(said.text) is not None
 
 
 def _name(items: Sequence[Item]) -> str:

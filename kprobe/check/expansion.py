@@ -97,7 +97,7 @@ class Scope:
         parts = [part for part in word.parts if part.text]
         if len(parts) == 1 and parts[0].kind == PARAMETER and not parts[0].operator:
             value = self._value(parts[0].name, picks)
-            if value is not None and not value.unknowns and value.position.line:
+            if value is not None and value.position.line:
                 return value.position
         return self.position(word)
 
@@ -147,7 +147,7 @@ class Scope:
         if part.name in ("@", "*") and self.arguments is not None:
             return list(self.arguments)
         if part.name.endswith("[@]") or part.name.endswith("[*]"):
-            value = _picked(self.variables.get(part.name[:-3]), picks)
+            value = self.variables.get(part.name[:-3])
             return list(value.texts) if isinstance(value, Elements) else None
         return None
 
@@ -184,18 +184,21 @@ class Scope:
             return self.arguments[at] if at < len(self.arguments) else Text("")
         if name == "#" and self.arguments is not None:
             return Text(str(len(self.arguments)))
-        value = _picked(self.variables.get(name), picks)
+        if isinstance(self.variables.get(name), Choice):
+            return self._chosen(name, picks)
+        value = self.variables.get(name)
         if isinstance(value, Elements):
             return value.texts[0] if value.texts else Text("")
-        return value
+        return value if isinstance(value, Text) else None
 
-
-def _picked(value: Value | None, picks: Mapping[int, int]) -> Text | Elements | None:
-    while isinstance(value, Choice):
-        if value.key not in picks:
-            return unknown("$?") if not value.values else unknown("one of several values")
-        value = value.values[picks[value.key]]
-    return value
+    def _chosen(self, name: str, picks: Mapping[int, int]) -> Text | None:
+        value = self.variables[name]
+        while isinstance(value, Choice):
+            chosen = value.values[picks[value.key]] if value.key in picks else unknown(f"${name}")
+            if chosen is None:
+                return None
+            value = chosen
+        return value if isinstance(value, Text) else unknown(f"${name}")
 
 
 def _collect(value: Value | None, sizes: dict[int, int]) -> None:

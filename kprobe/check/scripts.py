@@ -114,11 +114,14 @@ class _Walker:
         self._calls = 0
         self._steps = 0
         self._keys = 0
+        self._grown: set[str] = set()  # variables to which something is added: what they are given isn't all
         self._found: dict[Statement, bool] = {}  # and whether it is certain that it is written
 
     def run(self, text: str, read: tuple[Text, ...] | None = None) -> list[Statement]:
         """Return a script's statements; what is only a word is left out where it is written, too."""
-        self._walk_all(script(text), _Streams(read=read))
+        each = script(text)
+        self._grown = set(words.grown(each))
+        self._walk_all(each, _Streams(read=read))
         for name in [name for name in self._functions if name not in self._called]:
             self._scope.arguments = None
             self._walk_all(self._functions[name].bodies[0], _Streams())
@@ -177,7 +180,7 @@ class _Walker:
             self._choose(bodies, streams)
 
     def _each(self, node: Compound, listed: Sequence[Word], streams: _Streams) -> None:
-        items = [item for word in listed for item in self._scope.fields(word)]
+        items = [_listed(item, node.name) for word in listed for item in self._scope.fields(word)]
         for item in items[:_ITEMS]:
             self._scope.variables[node.name] = item
             self._walk_all(node.bodies[0], streams)
@@ -260,7 +263,8 @@ class _Walker:
 
     def _assign(self, word: Word) -> None:
         name, plus, value = words.assignment(word)
-        self._loose([value])
+        if name not in self._grown:
+            self._loose([value])
         if value.parts and value.parts[0].kind == ARRAY:
             elements = value.parts[0].elements
             self._loose(elements)
@@ -315,8 +319,10 @@ class _Walker:
             return bool(streams.out)
         if name not in words.SILENT and streams.out:
             self._print([_printed(rest)], streams.out)
-        for path, said in zip(rest, rest[1:], strict=False):
+        for path, said in (*zip(rest, rest[1:], strict=False), *zip(rest[1:], rest, strict=False)):
             if is_definitions(path.text) and begins_statement(said.text):
+                if "^" in said.text:
+                    said = said._replace(unknowns=("^",), because=f"no kernel takes the ^, which {name} may take out")
                 self._print([said], (Target(path.text),))
                 return True
         return False
@@ -412,6 +418,12 @@ def _lines(
         if line or not number:
             found.append(Text(line, unknowns, there, because))
     return found
+
+
+def _listed(item: Text, name: str) -> Text:
+    """Return an item of a loop; one that is a pattern of files, or holds what isn't known, is known by its variable."""
+    is_pattern = not item.text.startswith("-") and re.search(r"(?:^|/)[^\s/:]*[*?]", item.text) is not None
+    return unknown(f"${name}", item.position) if is_pattern or item.text in item.unknowns else item
 
 
 def _printed(rest: Sequence[Text]) -> Text:

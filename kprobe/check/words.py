@@ -77,6 +77,19 @@ def assigned(each: Iterable[Node]) -> Iterator[str]:
                 yield from assigned(body)
 
 
+def grown(each: Iterable[Node]) -> Iterator[str]:
+    """Yield the names of the variables to which commands add something: X+=…, X="$X …"."""
+    for node in each:
+        if isinstance(node, Command):
+            for word in node.words:
+                name, is_added, value = assignment(word) if holds_assignment(word) else ("", False, word)
+                if name and (is_added or any(part.name == name for part in value.parts)):
+                    yield name
+        else:
+            for body in node.stages if isinstance(node, Pipeline) else node.bodies:
+                yield from grown((body,) if isinstance(node, Pipeline) else body)  # type: ignore[arg-type]
+
+
 def bare(fields: Sequence[Text]) -> list[Text]:
     """Return the words from the command's name on that is run in the end: without `sudo`, `env` and their options."""
     rest = list(fields)
