@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 _MAY = re.compile(r"(?:kprobe|uprobe|dynamic|synthetic)_events|/filter|/trigger|[preft]\d*:[\w%{$-]")
 _WRITES = re.compile(r"(?i).*(?:write|print|puts|append|echo|save|send|put|add|set|tee|qwrite|dprintf|<<).*")
-_READS = re.compile(r"(?i)open.*|fopen.*|.*read.*|stat|lstat|access|exists|.*scan.*|close|Remove|unlink|.*path|Join|join|fdopen|remove|getline|.*err.*")
+_READS = re.compile(
+    r"(?i)open.*|fopen.*|.*read.*|stat|lstat|access|exists|.*scan.*|close|Remove|unlink|.*path|Join|join|fdopen|remove|getline|.*err.*"
+)
 _SAYS = re.compile(
     r"(?i)(?:.*log|.*debug|info|warn(?:ing)?|error|fatal|panic|die|croak|confess|perror|usage|record_info|errx?|warnx?)(?:f|ln|!)*"
     r"|e?println!|print!|printf|puts|println|print|errorf"
@@ -125,7 +127,11 @@ class _Reader:
             or (call.whole.endswith("fs::write") and self._language == RUST)
             or "O_TRUNC" in flags
             or (call.name == "fopen" and any(mode.startswith("w") for mode in modes[-1:]))
-            or (self._language == PERL and call.name == "open" and (">" in modes or re.match(r"\+?>(?!>)", first) is not None))
+            or (
+                self._language == PERL
+                and call.name == "open"
+                and (">" in modes or re.match(r"\+?>(?!>)", first) is not None)
+            )
         )
         seeks = call.name == "fopen" and bool(modes) and modes[-1].startswith("a") and "+" not in modes[-1]
         if not is_lost and not seeks:
@@ -188,7 +194,9 @@ class _Reader:
                 said = self._tree.text(call.given[other], call.at)
                 begins = said is not None and begins_statement(said.text) and is_definitions(path.text)
                 whole = is_writing and other > index and ("/" in path.text or is_definitions(path.text))
-                if (begins and not _READS.fullmatch(call.name)) or (whole and not re.fullmatch(r"\d+", shown(call.given[other]))):
+                if (begins and not _READS.fullmatch(call.name)) or (
+                    whole and not re.fullmatch(r"\d+", shown(call.given[other]))
+                ):
                     self._note(path, call.given[other:] if other > index else call.given[other : other + 1], call)
                     return
 
@@ -253,7 +261,9 @@ def _is_composed(said: Text) -> bool:
 
 def _name(items: Sequence[Item]) -> str:
     """Return the last part of the name that an expression is, "" if it is more than a name."""
-    words = [item for item in items if not (isinstance(item, Token) and item.value.text in ("&", "*", "mut", "my", "."))]
+    words = [
+        item for item in items if not (isinstance(item, Token) and item.value.text in ("&", "*", "mut", "my", "."))
+    ]
     if not words or not all(isinstance(item, Token) and item.kind != STRING for item in words):
         return ""
     last = words[-1]

@@ -125,11 +125,15 @@ class Program:
         self._environments[function] = found[:_CALLS] or [{}]
         return self._environments[function]
 
-    def _given(self, function: ast.FunctionDef | ast.AsyncFunctionDef, call: ast.Call, outer: Mapping[str, Text]) -> Mapping[str, Text]:
+    def _given(
+        self, function: ast.FunctionDef | ast.AsyncFunctionDef, call: ast.Call, outer: Mapping[str, Text]
+    ) -> Mapping[str, Text]:
         names = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
         if names[:1] in (["self"], ["cls"]) and isinstance(call.func, ast.Attribute):
             names = names[1:]
-        positional = {} if any(isinstance(one, ast.Starred) for one in call.args) else dict(zip(names, call.args, strict=False))
+        positional = (
+            {} if any(isinstance(one, ast.Starred) for one in call.args) else dict(zip(names, call.args, strict=False))
+        )
         given = positional | {one.arg: one.value for one in call.keywords if one.arg}
         defaults = dict(zip(reversed(names), reversed(function.args.defaults), strict=False))
         texts = {name: self.text(node, self.within[call], outer) for name, node in given.items()}
@@ -268,7 +272,11 @@ class Program:
         values = list(right.elts) if isinstance(right, ast.Tuple) else [right]
         named = {}
         if isinstance(right, ast.Dict):
-            named = {key.value: value for key, value in zip(right.keys, right.values, strict=True) if isinstance(key, ast.Constant)}
+            named = {
+                key.value: value
+                for key, value in zip(right.keys, right.values, strict=True)
+                if isinstance(key, ast.Constant)
+            }
         pieces, at, index = Text("", left.unknowns), 0, 0
         for found in _CONVERSION.finditer(left.text):
             pieces = plus(pieces, Text(left.text[at : found.start()]))
@@ -291,7 +299,11 @@ class Program:
             return value
         try:
             form = found[0].replace(f"({found[1]})", "") if found[1] else found[0]
-            return Text(form % (value.text if isinstance(value, Text) else value)) if _is_known(value) else unknown("{" + ast.unparse(node) + "}")
+            return (
+                Text(form % (value.text if isinstance(value, Text) else value))
+                if _is_known(value)
+                else unknown("{" + ast.unparse(node) + "}")
+            )
         except (ValueError, TypeError, OverflowError):
             return unknown(found[0])
 
@@ -313,9 +325,7 @@ class Program:
             found = plus(Text(""), text) if found is None else plus(plus(found, Text("/")), text)
         return found
 
-    def _method(
-        self, name: str, on: ast.expr, node: ast.Call, inner: Callable[[ast.expr], Text | None]
-    ) -> Text | None:
+    def _method(self, name: str, on: ast.expr, node: ast.Call, inner: Callable[[ast.expr], Text | None]) -> Text | None:
         if name == "join" and isinstance(on, ast.Attribute | ast.Name) and ast.unparse(on).endswith("path"):
             return self._path(node.args, inner)
         text = inner(on)

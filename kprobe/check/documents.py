@@ -85,7 +85,9 @@ def _typed(lines: list[str]) -> list[str]:
     end = ""
     for line in lines:
         found = _PROMPT.match(line)
-        is_kept = bool(end) or goes_on or (found is not None and (line.strip()[:2] != "> " or bool(typed and typed[-1])))
+        is_kept = (
+            bool(end) or goes_on or (found is not None and (line.strip()[:2] != "> " or bool(typed and typed[-1])))
+        )
         said = line if end or found is None else " " * found.end() + line[found.end() :]
         typed.append(said if is_kept else "")
         if end:

@@ -19,18 +19,33 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _OPENING = {"(": ")", "[": "]", "{": "}", "${": "}", "@{": "}", "%{": "}"}
-_ENDS = frozenset([",", ";", "=", ":=", "==", "!=", "?", "||", "&&", "=>", "<<", ">>", "return", "\n", "+=", ".=", "or", "and"])
-_WORDS = frozenset(["return", "or", "and", "if", "unless", "else", "in", "case", "my", "our", "let", "mut", "const", "static", "var"])
-_FORMATS = re.compile(r"(?i)(?:.*printf|.*sprint|errorf|format|format!|.*format|write!|writeln!|concat!|dprintf|append_to_file)")
+_ENDS = frozenset(
+    [",", ";", "=", ":=", "==", "!=", "?", "||", "&&", "=>", "<<", ">>", "return", "\n", "+=", ".=", "or", "and"]
+)
+_WORDS = frozenset(
+    ["return", "or", "and", "if", "unless", "else", "in", "case", "my", "our", "let", "mut", "const", "static", "var"]
+)
+_FORMATS = re.compile(
+    r"(?i)(?:.*printf|.*sprint|errorf|format|format!|.*format|write!|writeln!|concat!|dprintf|append_to_file)"
+)
 _WRAPS = frozenset(
     "byte str string String from c_str new as_bytes to_string into data strdup std encode StringPiece join Join into_bytes "
     "format_args CString u8".split()
 )
-_SAME = frozenset("as_bytes c_str data to_string as_str clone into_bytes to_owned bytes trim String Bytes as_ref".split())
+_SAME = frozenset(
+    "as_bytes c_str data to_string as_str clone into_bytes to_owned bytes trim String Bytes as_ref".split()
+)
 _JOINS = frozenset(["Join", "join", "path"])
 _VERB = re.compile(r"%[-#0 +']*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh|h|ll|l|j|z|t|L)?([A-Za-z%])")
 _FIELD = re.compile(r"\{\{|\}\}|\{(\w*)(:[^{}]*)?\}")
-_BINDS_BY_CALL = {"snprintf": (0, 2), "sprintf": (0, 1), "asprintf": (0, 1), "strcpy": (0, 1), "vsnprintf": (0, 2), "xasprintf": (0, 1)}
+_BINDS_BY_CALL = {
+    "snprintf": (0, 2),
+    "sprintf": (0, 1),
+    "asprintf": (0, 1),
+    "strcpy": (0, 1),
+    "vsnprintf": (0, 2),
+    "xasprintf": (0, 1),
+}
 _BREAKS = frozenset(["-", "/", "%", "!", "<", ">", "^", "|", "?"])  # no text is made with them
 _DEPTH = 20
 _FAR = 60  # items that are looked at for a name, or what a name is given
@@ -209,7 +224,12 @@ class Tree:
             return index + 1, inner
         end = index + 1
         name = item.value.text
-        while end + 1 < len(rest) and _is_link(rest[end]) and isinstance(rest[end + 1], Token) and rest[end + 1].kind == NAME:  # type: ignore[union-attr]
+        while (
+            end + 1 < len(rest)
+            and _is_link(rest[end])
+            and isinstance(rest[end + 1], Token)
+            and rest[end + 1].kind == NAME
+        ):  # type: ignore[union-attr]
             name += rest[end].value.text + rest[end + 1].value.text  # type: ignore[union-attr]
             end += 2
         last = re.split(r"\.|::|->", name)[-1]
@@ -248,7 +268,11 @@ class Tree:
 
     def _is_form(self, items: Sequence[Item], at: int, depth: int) -> bool:
         said = self.text(items, at, depth + 1, marks=False)
-        return said is not None and ("%" in said.text or "{" in said.text or bool(items and isinstance(items[0], Token) and items[0].kind == STRING))
+        return said is not None and (
+            "%" in said.text
+            or "{" in said.text
+            or bool(items and isinstance(items[0], Token) and items[0].kind == STRING)
+        )
 
     def _named(self, name: str, last: str, at: int, depth: int) -> Text | None:
         bound = self.bindings(name, at) or self.bindings(last, at)
@@ -392,7 +416,11 @@ def _bare_call(items: Sequence[Item], index: int) -> Call | None:
         return None
     given: list[Item] = []
     for one in items[index + 1 : index + 1 + _FAR]:
-        if isinstance(one, Token) and one.kind != STRING and one.value.text in (";", "or", "and", "||", "&&", "if", "unless", "for", "foreach"):
+        if (
+            isinstance(one, Token)
+            and one.kind != STRING
+            and one.value.text in (";", "or", "and", "||", "&&", "if", "unless", "for", "foreach")
+        ):
             break
         given.append(one)
     return Call(item.value.text, item.value.text, _split_commas(given), item.at, [], item.value.position)
@@ -440,7 +468,9 @@ def _is_link(item: Item) -> bool:
 
 def _plain(items: Sequence[Item]) -> str:
     """Return the name that an expression is, "" if it is more than that."""
-    words = [item for item in items if not (isinstance(item, Token) and item.value.text in ("&", "*", "mut", "my", "our"))]
+    words = [
+        item for item in items if not (isinstance(item, Token) and item.value.text in ("&", "*", "mut", "my", "our"))
+    ]
     first = words[0] if len(words) == 1 else None
     return first.value.text if isinstance(first, Token) and first.kind == NAME else ""
 
@@ -474,4 +504,3 @@ def strings(items: Sequence[Item]) -> list[Token]:
 
 def _position(items: Sequence[Item]) -> Position:
     return next((one.value.position for one in _flat(items) if one.value.position.line), Position())
-

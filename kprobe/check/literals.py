@@ -23,7 +23,9 @@ LANGUAGES = (GO, C, RUST, PERL)
 STRING, NAME, MARK = "string", "name", "mark"
 _CODE = re.compile(r"[$@%]*\w+|[$@%]\{|:=|->|=>|::|<<|>>|\|\||&&|[=!<>.+]=|\n|\S")
 _DEFINE = re.compile(r"#\s*define\s+(\w+)(\([^)\n]*\))?[ \t]+")
-_ESCAPE = re.compile(r"\\(?:x\{?([0-9a-fA-F]{1,6})\}?|([0-7]{1,3})|[uU]\{?([0-9a-fA-F]{1,8})\}?|(\r?\n[ \t]*)|(.))", re.S)
+_ESCAPE = re.compile(
+    r"\\(?:x\{?([0-9a-fA-F]{1,6})\}?|([0-7]{1,3})|[uU]\{?([0-9a-fA-F]{1,8})\}?|(\r?\n[ \t]*)|(.))", re.S
+)
 _LETTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "e": "\x1b"}
 _START = re.compile(
     r"""(?:u8|[uUL])?R"([^()\\\s]{0,16})\(|(?:br|cr|r)(\#*)"|(?:u8|[uULbc])?"|'|`|(q[qxrw]?|m|s|y|tr)\s*([^\w\s])|<<~?(["']?)(\w+)\5""",
@@ -66,7 +68,9 @@ class _Lexed:
                 for found in _CODE.finditer(text, start, end):
                     is_name = re.search(r"\w", found[0]) is not None
                     kind = NAME if is_name else MARK
-                    yield Token(kind, Text(found[0], (), self._position(offset + found.start())), offset + found.start())
+                    yield Token(
+                        kind, Text(found[0], (), self._position(offset + found.start())), offset + found.start()
+                    )
 
     def _spans(self, text: str) -> Iterator[tuple[str, int, int]]:
         """Yield runs of strings (STRING), preprocessor's lines (MARK) and code (NAME)."""
@@ -118,7 +122,11 @@ class _Lexed:
             position = self._position(offset + at)
             said = Text(body) if is_raw else self._unescaped(body)
             if found[6]:
-                position = self._position(offset + text.index("\n", found.end()) + 1) if "\n" in text[found.end() :] else position
+                position = (
+                    self._position(offset + text.index("\n", found.end()) + 1)
+                    if "\n" in text[found.end() :]
+                    else position
+                )
             yield Token(STRING, said._replace(position=position, rows=rows), offset + at)
             at = end
 

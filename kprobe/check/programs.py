@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from kprobe.check.constants import Function
 
 _PROBE = re.compile(r"\s*[pr]\d*:[\w/]")
-_SHELL = frozenset(["system", "popen", "run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"])
+_SHELL = frozenset(
+    ["system", "popen", "run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"]
+)
 _OF_PATHS = ("write_text", "write_bytes")
 _OPENING = frozenset(["open", "fdopen", "FileIO"])
 _SAYING = re.compile(
@@ -287,12 +289,18 @@ def _path_of(call: ast.Call, name: str) -> ast.expr | None:
 def _mode(call: ast.Call) -> str:
     """Return the mode in which a call opens a file, as open() has it, "" if it isn't known."""
     is_method = isinstance(call.func, ast.Attribute)
-    on = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) else ""
+    on = (
+        ast.unparse(call.func.value)
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name)
+        else ""
+    )
     if on == "os":
         flags = ast.unparse(call.args[1]) if len(call.args) > 1 else ""
         return "w" if "O_TRUNC" in flags else ""
     at = 0 if is_method and on not in ("io", "codecs", "builtins", "aiofiles") else 1
-    node = call.args[at] if len(call.args) > at else next((one.value for one in call.keywords if one.arg == "mode"), None)
+    node = (
+        call.args[at] if len(call.args) > at else next((one.value for one in call.keywords if one.arg == "mode"), None)
+    )
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 

@@ -208,9 +208,7 @@ class _Walker:
 
     # ------------------------------------------------------------------------------------------------- redirections
 
-    def _redirected(
-        self, redirections: Iterable[Redirection], streams: _Streams, picks: Mapping[int, int]
-    ) -> _Streams:
+    def _redirected(self, redirections: Iterable[Redirection], streams: _Streams, picks: Mapping[int, int]) -> _Streams:
         new = streams.copy()
         for one in redirections:
             if one.body is not None:
@@ -233,7 +231,9 @@ class _Walker:
         else:
             streams.others[number] = where
 
-    def _opened(self, path: Text, *, is_truncated: bool, shown: str = "> {}", instead: str = ">> {}") -> tuple[Target, ...]:
+    def _opened(
+        self, path: Text, *, is_truncated: bool, shown: str = "> {}", instead: str = ">> {}"
+    ) -> tuple[Target, ...]:
         if not is_file(path.text):
             return ()
         if is_truncated and is_definitions(path.text):

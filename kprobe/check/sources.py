@@ -68,7 +68,9 @@ def statements(data: bytes, source: str, as_form: str = "") -> list[Statement]:
     text = _text(data, source)
     kind = as_form or form(source, text)
     if not kind:
-        raise BadSource(source, f"kprobe check doesn't read what {text.partition(chr(10))[0][:60]!r} reads; it reads {READ}")
+        raise BadSource(
+            source, f"kprobe check doesn't read what {text.partition(chr(10))[0][:60]!r} reads; it reads {READ}"
+        )
     if kind == LIST and not as_form:
         _demand_list(text, source)
     try:

@@ -32,11 +32,7 @@ def unknown(written: str, position: Position = Position(), because: str = "") ->
 def plus(one: Text, other: Text) -> Text:
     """Return two texts as one, which begins where the first does."""
     new = tuple(name for name in other.unknowns if name not in one.unknowns)
-    return one._replace(
-        text=one.text + other.text, unknowns=one.unknowns + new, because=one.because or other.because
-    )
-
-
+    return one._replace(text=one.text + other.text, unknowns=one.unknowns + new, because=one.because or other.because)
 
 
 def unclear(statement: Statement, said: Text) -> Statement:
