@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 
-from kprobe.check import compiled, lists, programs, scripts
-from kprobe.check.literals import C, GO, PERL, RUST, MissingLibrary
+from kprobe.check import lists
+from kprobe.check.programs import compiled, python
+from kprobe.check.programs.literals import GO, PERL, RUST, C, MissingLibrary
+from kprobe.check.shell import scripts
 from kprobe.check.statements import Position, Statement, looks_like_definition
 
 TYPE_CHECKING = False
@@ -17,10 +19,32 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LANGUAGES = {
-    "go": GO, "golang": GO, "c": C, "cpp": C, "c++": C, "cc": C, "h": C, "rust": RUST, "rs": RUST, "perl": PERL, "pl": PERL,
-}  # fmt: skip
+    **dict.fromkeys(("go", "golang"), GO),
+    **dict.fromkeys(("c", "cpp", "c++", "cc", "h", "cxx"), C),
+    **dict.fromkeys(("rust", "rs"), RUST),
+    **dict.fromkeys(("perl", "pl"), PERL),
+}
 _PYTHON = frozenset(["python", "py", "python3"])
-_OTHERS = frozenset("json yaml yml toml ini xml html css diff make makefile sql java javascript js ts".split())
+_OTHERS = frozenset(
+    [
+        "json",
+        "yaml",
+        "yml",
+        "toml",
+        "ini",
+        "xml",
+        "html",
+        "css",
+        "diff",
+        "make",
+        "makefile",
+        "sql",
+        "java",
+        "javascript",
+        "js",
+        "ts",
+    ]
+)
 _PROMPT = re.compile(r"\s*(?:\(\w+\) ?)?(?:[\w.@~:/-]*(?:\[[^\]]*\])?)(?: ?[~/][\w/.-]*)? ?[#$] (?=\S)|\s*> (?=\S)")
 _COMMENT = re.compile(r"\s*# [A-Z][a-z]+\b")
 
@@ -57,8 +81,8 @@ def _in_block(language: str, block: str, source: str) -> list[Statement]:
         return compiled.found(block, source, _LANGUAGES[language])
     if language in _PYTHON:
         try:
-            return programs.found(block, source)
-        except programs.NotPython:
+            return python.found(block, source)
+        except python.NotPython:
             return []
     return _console(block, source)
 
@@ -79,7 +103,7 @@ def _console(block: str, source: str) -> list[Statement]:
 
 
 def _typed(lines: list[str]) -> list[str]:
-    """Return the lines of a session with what was typed alone, each in its place; what follows a line goes on with it."""
+    """Return the lines of a session with nothing but what was typed, each in its place."""
     typed: list[str] = []
     goes_on = False
     end = ""

@@ -19,7 +19,7 @@ from collections import Counter
 
 from kprobe.answers.symbols import SUCCESSORS
 from kprobe.check.openings import LOST
-from kprobe.check.statements import TRUNCATING, DEFINITION
+from kprobe.check.statements import DEFINITION, TRUNCATING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,17 +5,23 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from kprobe.check import compiled, documents, lists, programs, scripts
-from kprobe.check.literals import C, GO, PERL, RUST, MissingLibrary
+from kprobe.check import documents, lists
+from kprobe.check.programs import compiled, python
+from kprobe.check.programs.literals import GO, PERL, RUST, C, MissingLibrary
+from kprobe.check.shell import scripts
 from kprobe.check.statements import Statement, linked
 from kprobe.errors import KprobeError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 LIST, SHELL, PYTHON, MARKDOWN = "list", "shell", "python", "markdown"
 FORMS = (LIST, SHELL, PYTHON, GO, C, RUST, PERL, MARKDOWN)
-_READERS = {
+_READERS: dict[str, Callable[[str, str], list[Statement]]] = {
     LIST: lists.found,
     SHELL: scripts.found,
-    PYTHON: programs.found,
+    PYTHON: python.found,
     MARKDOWN: documents.found,
     **{language: partial(compiled.found, language=language) for language in (GO, C, RUST, PERL)},
 }
@@ -29,8 +35,8 @@ _ENDINGS = {
     **dict.fromkeys((".md", ".markdown"), MARKDOWN),
 }
 READ = (
-    "lists of definitions, shell scripts (.sh .bash .ksh .zsh .bats .tc, #!), Python (.py, #!); with kprobe-sim[check] Go (.go), "
-    "C and C++ (.c .h .cc .cpp .hpp …), Rust (.rs), Perl (.pl .pm .t, #!), Markdown (.md)"
+    "lists of definitions, shell scripts (.sh .bash .ksh .zsh .bats .tc, #!), Python (.py, #!); with kprobe-sim[check] "
+    "Go (.go), C and C++ (.c .h .cc .cpp .hpp …), Rust (.rs), Perl (.pl .pm .t, #!), Markdown (.md)"
 )
 _IGNORE = re.compile(r"(?:#|//|<!--)\s*kprobe:\s*ignore\b")
 _ALONE = re.compile(r"\s*(?:#|//|<!--)\s*kprobe:\s*ignore\b.*")
@@ -75,7 +81,7 @@ def statements(data: bytes, source: str, as_form: str = "") -> list[Statement]:
         _demand_list(text, source)
     try:
         found = linked(_READERS[kind](text, source))
-    except programs.NotPython as error:
+    except python.NotPython as error:
         raise BadSource(source, f"not Python: {error}", error.line) from None
     except MissingLibrary:
         raise BadSource(source, f"to read {kind} takes the extra [check]: pip install 'kprobe-sim[check]'") from None

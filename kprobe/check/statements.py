@@ -1,4 +1,4 @@
-"""A statement to check (a definition, a filter, a trigger, or how a file of definitions is opened), and where it stands."""
+"""A statement to check (a definition, filter or trigger, or how a file of definitions is opened), and where it is."""
 
 from __future__ import annotations
 

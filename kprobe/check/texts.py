@@ -22,11 +22,11 @@ class Text(NamedTuple):
     rows: int = 0
 
 
-def unknown(written: str, position: Position = Position(), because: str = "") -> Text:
+def unknown(written: str, position: Position | None = None, because: str = "") -> Text:
     """Return a text of which nothing is known but how it is written."""
     shown = " ".join(written.split())
     shown = shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 1]}…"
-    return Text(shown, (shown,), position, because)
+    return Text(shown, (shown,), position or Position(), because)
 
 
 def plus(one: Text, other: Text) -> Text:

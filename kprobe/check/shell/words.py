@@ -4,25 +4,109 @@ from __future__ import annotations
 
 import re
 
-from kprobe.check.shell import LITERAL, Command, Compound, Pipeline, Word
+from kprobe.check.shell.syntax import LITERAL, Command, Compound, Pipeline, Word
 from kprobe.check.texts import Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kprobe.check.shell import Node
+    from kprobe.check.shell.syntax import Node
 
 SHELLS = frozenset(["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "su"])
 DECLARING = frozenset(["export", "local", "readonly", "declare", "typeset"])
 SILENT = frozenset(
-    ": true false [ [[ test cd sleep set shift read return exit break continue export local readonly declare typeset "
-    "unset trap wait kill mkdir rmdir rm mv cp touch chmod chown mount umount modprobe insmod rmmod let (( source . "
-    "umask ulimit shopt alias exec pushd popd logger sync".split()
+    [
+        ":",
+        "true",
+        "false",
+        "[",
+        "[[",
+        "test",
+        "cd",
+        "sleep",
+        "set",
+        "shift",
+        "read",
+        "return",
+        "exit",
+        "break",
+        "continue",
+        "export",
+        "local",
+        "readonly",
+        "declare",
+        "typeset",
+        "unset",
+        "trap",
+        "wait",
+        "kill",
+        "mkdir",
+        "rmdir",
+        "rm",
+        "mv",
+        "cp",
+        "touch",
+        "chmod",
+        "chown",
+        "mount",
+        "umount",
+        "modprobe",
+        "insmod",
+        "rmmod",
+        "let",
+        "((",
+        "source",
+        ".",
+        "umask",
+        "ulimit",
+        "shopt",
+        "alias",
+        "exec",
+        "pushd",
+        "popd",
+        "logger",
+        "sync",
+    ]
 )
 _CARRIERS = frozenset(
-    "sudo doas env nohup nice ionice timeout command builtin exec stdbuf setsid time busybox toybox unshare chroot "
-    "nsenter docker podman kubectl lxc lxc-attach taskset chrt strace if then else elif while until do ! {".split()
+    [
+        "sudo",
+        "doas",
+        "env",
+        "nohup",
+        "nice",
+        "ionice",
+        "timeout",
+        "command",
+        "builtin",
+        "exec",
+        "stdbuf",
+        "setsid",
+        "time",
+        "busybox",
+        "toybox",
+        "unshare",
+        "chroot",
+        "nsenter",
+        "docker",
+        "podman",
+        "kubectl",
+        "lxc",
+        "lxc-attach",
+        "taskset",
+        "chrt",
+        "strace",
+        "if",
+        "then",
+        "else",
+        "elif",
+        "while",
+        "until",
+        "do",
+        "!",
+        "{",
+    ]
 )
 _REMOTE = frozenset(["ssh", "adb", "sshpass", "rsh", "vagrant", "gcloud", "hdc"])
 _WRITING = frozenset(["echo", "printf", "tee", "cat", "dd", "eval", "kprobe"])
@@ -46,7 +130,7 @@ def holds_assignment(word: Word) -> bool:
 
 
 def assignment(word: Word) -> tuple[str, bool, Word]:
-    """Return the variable that a word assigns to, whether it adds to it, and the value as a word; "" for other words."""
+    """Return the variable that a word assigns to ("" if to none), whether it adds to it, and the value as a word."""
     found = _ASSIGNMENT.match(_start(word))
     if found is None:
         return "", False, word
@@ -86,8 +170,8 @@ def grown(each: Iterable[Node]) -> Iterator[str]:
                 if name and (is_added or any(part.name == name for part in value.parts)):
                     yield name
         else:
-            for body in node.stages if isinstance(node, Pipeline) else node.bodies:
-                yield from grown((body,) if isinstance(node, Pipeline) else body)  # type: ignore[arg-type]
+            for body in (node.stages,) if isinstance(node, Pipeline) else node.bodies:
+                yield from grown(body)
 
 
 def bare(fields: Sequence[Text]) -> list[Text]:

@@ -10,7 +10,7 @@ import re
 from itertools import product
 from typing import NamedTuple
 
-from kprobe.check.shell import ARRAY, COMMAND, LITERAL, PARAMETER, Part, Word
+from kprobe.check.shell.syntax import ARRAY, COMMAND, LITERAL, PARAMETER, Word, WordPart
 from kprobe.check.statements import Position
 from kprobe.check.texts import Text, plus, unknown
 
@@ -42,7 +42,7 @@ _EMPTY: Mapping[int, int] = {}
 class Scope:
     """The variables of a shell and its arguments, None where it isn't known which there are."""
 
-    def __init__(self, source: str, output: Callable[[Part], str | None]) -> None:
+    def __init__(self, source: str, output: Callable[[WordPart], str | None]) -> None:
         self.source = source
         self.variables: dict[str, Value] = {}
         self.arguments: tuple[Text, ...] | None = None
@@ -77,7 +77,7 @@ class Scope:
         keys = list(each[0])
         return _nested(keys, {}, {key: 1 + max(picks[key] for picks in each) for key in keys}, value)
 
-    def _values(self, parts: Iterable[Part]) -> Iterator[Value]:
+    def _values(self, parts: Iterable[WordPart]) -> Iterator[Value]:
         for part in parts:
             if part.kind == PARAMETER and part.name.partition("[")[0] in self.variables:
                 yield self.variables[part.name.partition("[")[0]]
@@ -131,7 +131,7 @@ class Scope:
                     current, is_there = plus(current, said._replace(text=piece)), True
         return [*found, current] if is_there else found
 
-    def _joined(self, parts: Iterable[Part], position: Position, picks: Mapping[int, int]) -> Text:
+    def _joined(self, parts: Iterable[WordPart], position: Position, picks: Mapping[int, int]) -> Text:
         found = Text("", (), position)
         for part in parts:
             many = self._many(part, picks)
@@ -140,7 +140,7 @@ class Scope:
                 found = plus(found, one)
         return found
 
-    def _many(self, part: Part, picks: Mapping[int, int]) -> list[Text] | None:
+    def _many(self, part: WordPart, picks: Mapping[int, int]) -> list[Text] | None:
         """Return what "$@" and "${ARRAY[@]}" stand for; None for other parts, and where that isn't known."""
         if part.kind != PARAMETER or part.operator:
             return None
@@ -151,7 +151,7 @@ class Scope:
             return list(value.texts) if isinstance(value, Elements) else None
         return None
 
-    def _one(self, part: Part, picks: Mapping[int, int]) -> Text:
+    def _one(self, part: WordPart, picks: Mapping[int, int]) -> Text:
         if part.kind == LITERAL:
             return Text(part.text)
         if part.kind == COMMAND:
@@ -161,7 +161,7 @@ class Scope:
             return self._parameter(part, picks)
         return unknown(part.text)
 
-    def _parameter(self, part: Part, picks: Mapping[int, int]) -> Text:
+    def _parameter(self, part: WordPart, picks: Mapping[int, int]) -> Text:
         value = self._value(part.name, picks)
         operator = part.operator
         if value is not None and value.unknowns and operator:

@@ -18,10 +18,11 @@ import re
 import shlex
 import warnings
 
-from kprobe.check.commands import command, is_command
-from kprobe.check.constants import Program, called
 from kprobe.check.lists import begins_statement, is_definitions, is_file, placed, written
 from kprobe.check.openings import appending, truncation
+from kprobe.check.programs.commands import command, is_command
+from kprobe.check.programs.constants import PythonProgram
+from kprobe.check.programs.names import called
 from kprobe.check.statements import FILTER, Statement, definition, looks_like_definition, told
 from kprobe.check.texts import Text, plus, unclear
 
@@ -29,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kprobe.check.constants import Function
+    from kprobe.check.programs.names import Routine
 
 _PROBE = re.compile(r"\s*[pr]\d*:[\w/]")
 _SHELL = frozenset(
@@ -61,17 +62,17 @@ def found(text: str, source: str) -> list[Statement]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the program's own, such as invalid escapes
             tree = ast.parse(text)
-        return _Reader(Program(tree, source, text)).statements()
+        return _PythonReader(PythonProgram(tree, source, text)).statements()
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise NotPython(getattr(error, "msg", None) or str(error), getattr(error, "lineno", None) or 1) from None
 
 
-class _Reader:
-    def __init__(self, program: Program) -> None:
+class _PythonReader:
+    def __init__(self, program: PythonProgram) -> None:
         self._program = program
         self._found: dict[Statement, bool] = {}  # and whether it is certain that it is written
         self._silent: set[ast.AST] = set()  # what is no statement whatever it looks like
-        self._given: set[Function] = set()  # functions that write what they are given
+        self._given: set[Routine] = set()  # functions that write what they are given
 
     def statements(self) -> list[Statement]:
         """Return the statements in the order of the source."""
@@ -117,13 +118,13 @@ class _Reader:
         self,
         path: Text,
         data: Sequence[ast.expr],
-        function: Function | None,
+        function: Routine | None,
         given: Mapping[str, Text] | None,
     ) -> None:
         """Note what is written to a file: expressions, which `print` puts blanks between."""
         if len(data) == 1 and isinstance(data[0], ast.List | ast.Tuple):
-            for one in data[0].elts:
-                self._note(path, [one], function, given)
+            for element in data[0].elts:
+                self._note(path, [element], function, given)
             return
         each = [self._program.said(one, function, given) for one in data]
         said = each[0]
@@ -132,7 +133,7 @@ class _Reader:
         is_on_one_line = said.rows < said.text.rstrip("\n").count("\n")
         self._add(written(path.text, said.text, said.position, is_on_one_line=is_on_one_line), said)
 
-    def _opened(self, node: ast.expr, function: Function | None, line: int) -> tuple[ast.expr, Function | None] | None:
+    def _opened(self, node: ast.expr, function: Routine | None, line: int) -> tuple[ast.expr, Routine | None] | None:
         """Return the path of the file that an expression stands for, and the function in which it is named."""
         for _ in range(8):
             if isinstance(node, ast.Call):
@@ -206,8 +207,8 @@ class _Reader:
         if isinstance(first, ast.List | ast.Tuple):
             words = [self._program.said(one, function) for one in first.elts]
             said = Text("", (), self._program.position(first))
-            for index, word in enumerate(words):
-                said = plus(said, word._replace(text=" " * bool(index) + shlex.quote(word.text)))
+            for index, each in enumerate(words):
+                said = plus(said, each._replace(text=" " * bool(index) + shlex.quote(each.text)))
         else:
             given = self._program.text(first, function)
             if given is None or " " not in given.text or looks_like_definition(given.text, given.unknowns):
@@ -241,9 +242,8 @@ class _Reader:
             self._silent.add(node.value)
         elif self._is_composed(node):
             self._silent.update(part for part in ast.walk(node) if part is not node and isinstance(part, ast.expr))
-        elif isinstance(node, ast.Call) and _SAYING.fullmatch(called(node)):
-            if not any(one.arg == "file" for one in node.keywords):
-                self._silent.update(part for part in ast.walk(node) if isinstance(part, ast.expr))
+        elif isinstance(node, ast.Call) and _is_said(node):
+            self._silent.update(part for part in ast.walk(node) if isinstance(part, ast.expr))
 
     def _is_composed(self, node: ast.AST) -> bool:
         """Return whether an expression is a text that is made of others."""
@@ -271,6 +271,11 @@ class _Reader:
         lines = placed(said.text, said.position, is_on_one_line=is_on_one_line)
         if lines and all(looks_like_definition(line, said.unknowns) for line, _ in lines):
             self._add([definition(line.strip(), there) for line, there in lines], said, is_certain=False)
+
+
+def _is_said(call: ast.Call) -> bool:
+    """Return whether what a call is given is only said to people."""
+    return _SAYING.fullmatch(called(call)) is not None and not any(one.arg == "file" for one in call.keywords)
 
 
 def _path_of(call: ast.Call, name: str) -> ast.expr | None:

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pygments.lexer import Lexer
+    from pygments.lexer import Lexer  # type: ignore[import-untyped]
 
 GO, C, RUST, PERL = "go", "c", "rust", "perl"
 LANGUAGES = (GO, C, RUST, PERL)
@@ -34,7 +34,7 @@ _VARIABLE = re.compile(r"[$@](?:\{\s*\w+\s*\}|\w+(?:::\w+)*)(?:(?:->)?[\[{][^\]}
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
 
 
-class Token(NamedTuple):
+class Lexeme(NamedTuple):
     """A token: `value` is its text, and of a string what that means."""
 
     kind: str
@@ -46,7 +46,7 @@ class MissingLibrary(Exception):
     """Pygments isn't installed."""
 
 
-def tokens(text: str, language: str, source: str) -> list[Token]:
+def tokens(text: str, language: str, source: str) -> list[Lexeme]:
     """Return the tokens of a program.  Raise `MissingLibrary`."""
     return list(_Lexed(text, language, source).tokens(text, 0))
 
@@ -58,7 +58,7 @@ class _Lexed:
         self._lexer = _lexer(language)
         self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
 
-    def tokens(self, text: str, offset: int) -> Iterator[Token]:
+    def tokens(self, text: str, offset: int) -> Iterator[Lexeme]:
         for kind, start, end in self._spans(text):
             if kind == STRING:
                 yield from self._strings(text[start:end], offset + start)
@@ -68,13 +68,13 @@ class _Lexed:
                 for found in _CODE.finditer(text, start, end):
                     is_name = re.search(r"\w", found[0]) is not None
                     kind = NAME if is_name else MARK
-                    yield Token(
+                    yield Lexeme(
                         kind, Text(found[0], (), self._position(offset + found.start())), offset + found.start()
                     )
 
     def _spans(self, text: str) -> Iterator[tuple[str, int, int]]:
         """Yield runs of strings (STRING), preprocessor's lines (MARK) and code (NAME)."""
-        from pygments.token import Comment, String
+        from pygments.token import Comment, String  # type: ignore[import-untyped]
 
         kind, start, end = "", 0, 0
         for at, sort, value in self._lexer.get_tokens_unprocessed(text):
@@ -92,17 +92,17 @@ class _Lexed:
         if kind:
             yield kind, start, end
 
-    def _defined(self, text: str, at: int) -> Iterator[Token]:
+    def _defined(self, text: str, at: int) -> Iterator[Lexeme]:
         """Yield a macro as a constant."""
         for line in re.finditer(r"(?:\\\n|.)+", text):
             found = _DEFINE.match(line[0])
             if found is None or found[2]:
                 continue
             where = at + line.start()
-            yield Token(NAME, Text(found[1], (), self._position(where)), where)
-            yield Token(MARK, Text("=", (), self._position(where)), where)
+            yield Lexeme(NAME, Text(found[1], (), self._position(where)), where)
+            yield Lexeme(MARK, Text("=", (), self._position(where)), where)
             yield from self.tokens(line[0][found.end() :].replace("\\\n", " \n"), where + found.end())
-            yield Token(MARK, Text(";", (), self._position(where)), where)
+            yield Lexeme(MARK, Text(";", (), self._position(where)), where)
 
     def _position(self, at: int) -> Position:
         line = bisect_right(self._starts, at)
@@ -110,7 +110,7 @@ class _Lexed:
 
     # ------------------------------------------------------------------------------------------------- strings
 
-    def _strings(self, text: str, offset: int) -> Iterator[Token]:
+    def _strings(self, text: str, offset: int) -> Iterator[Lexeme]:
         at = 0
         while at < len(text):
             found = _START.match(text, at)
@@ -127,7 +127,7 @@ class _Lexed:
                     if "\n" in text[found.end() :]
                     else position
                 )
-            yield Token(STRING, said._replace(position=position, rows=rows), offset + at)
+            yield Lexeme(STRING, said._replace(position=position, rows=rows), offset + at)
             at = end
 
     def _body(self, text: str, found: re.Match[str]) -> tuple[str, int, bool]:
@@ -201,7 +201,7 @@ def _meant(found: re.Match[str]) -> str:
 
 def _lexer(language: str) -> Lexer:
     try:
-        from pygments import lexers
+        from pygments import lexers  # type: ignore[import-untyped]
     except ImportError:
         raise MissingLibrary from None
     name = {GO: "GoLexer", C: "CppLexer", RUST: "RustLexer", PERL: "PerlLexer"}[language]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import takewhile
 
-from kprobe.check.shell import (
+from kprobe.check.shell.syntax import (
     ARRAY,
     CHOICE,
     DEPTH,
@@ -18,12 +18,12 @@ from kprobe.check.shell import (
     Command,
     Compound,
     Node,
-    Part,
     Pipeline,
-    Reader,
     Redirection,
+    ScriptReader,
     Token,
     Word,
+    WordPart,
 )
 
 TYPE_CHECKING = False
@@ -36,12 +36,12 @@ _FUNCTION = re.compile(r"[\w.:-]+")
 
 def script(text: str) -> tuple[Node, ...]:
     """Return the commands of a script, in the order in which they stand in it."""
-    return nodes(Reader(text).tokens(), 0)
+    return nodes(ScriptReader(text).tokens(), 0)
 
 
 def nodes(tokens: Sequence[Token], depth: int) -> tuple[Node, ...]:
     """Return the commands that tokens are; what closes nothing is passed over."""
-    parser = _Parser(tokens, depth)
+    parser = _Commands(tokens, depth)
     found: list[Node] = []
     while not parser.is_at_end:
         found += parser.sequence(())
@@ -49,7 +49,7 @@ def nodes(tokens: Sequence[Token], depth: int) -> tuple[Node, ...]:
     return tuple(found)
 
 
-class _Parser:
+class _Commands:
     def __init__(self, tokens: Sequence[Token], depth: int) -> None:
         self._tokens = tokens
         self._at = 0
@@ -214,9 +214,7 @@ class _Parser:
             has_any = has_any or (len(pattern) == 1 and isinstance(pattern[0], Word) and pattern[0].text == "*")
             self._at += len(pattern) + 1
             bodies.append(tuple(self.sequence(("esac",))))
-            if self._peek() in (";;", ";&", ";;&", ")"):
-                self._at += 1
-            elif self._keyword() in _CLOSING - {"esac"}:
+            if self._peek() in (";;", ";&", ";;&", ")") or self._keyword() in _CLOSING - {"esac"}:
                 self._at += 1
         self._pass("esac")
         return Compound(CHOICE, tuple(bodies) if has_any else (*bodies, ()))
@@ -251,7 +249,7 @@ class _Parser:
             self._at += 1
         return Command(tuple(words), tuple(redirections)) if words or redirections else None
 
-    def _array(self) -> Part:
+    def _array(self) -> WordPart:
         elements = []
         self._at += 1
         while not self.is_at_end and self._peek() != ")":
@@ -259,7 +257,7 @@ class _Parser:
             if isinstance(token, Word):
                 elements.append(token)
         self._at += 1
-        return Part(ARRAY, f"({' '.join(word.text for word in elements)})", elements=tuple(elements))
+        return WordPart(ARRAY, f"({' '.join(word.text for word in elements)})", elements=tuple(elements))
 
     def _redirections(self) -> tuple[Redirection, ...]:
         found: list[Redirection] = []

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from typing import NamedTuple
 
-from kprobe.check.printing import dollar_quoted
+from kprobe.check.shell.printing import dollar_quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _END = frozenset(" \t\n;&|()<>")
 _BRACES = re.compile(r"\{[^\s{}'\"$]*\}")
 
 
-class Part(NamedTuple):
+class WordPart(NamedTuple):
     """A piece of a word: text as it stands, a parameter `name` with what follows it in braces, or a command's output.
 
     `text` is what a literal piece means, and how any other is written.
@@ -38,7 +38,7 @@ class Part(NamedTuple):
     is_quoted: bool = False
     name: str = ""
     operator: str = ""
-    default: tuple[Part, ...] = ()
+    default: tuple[WordPart, ...] = ()
     body: tuple[Token, ...] = ()  # of a command's output, to be read by `grammar.nodes`
     elements: tuple[Word, ...] = ()  # of an array
 
@@ -46,7 +46,7 @@ class Part(NamedTuple):
 class Word(NamedTuple):
     """A word; `text` has no quotes, and what is expanded stands in it as it was written."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[WordPart, ...]
     line: int
     column: int
 
@@ -121,13 +121,15 @@ class Arrow(NamedTuple):
 
     def redirection(self) -> Redirection:
         """Return it with the here-document, which has been read by now."""
-        return Redirection(self.number, self.operator, self.target, self.document and self.document.body)
+        return Redirection(
+            self.number, self.operator, self.target, None if self.document is None else self.document.body
+        )
 
 
 Token = str | Word | Arrow
 
 
-class Reader:
+class ScriptReader:
     """Reads a text from `at` on, up to a parenthesis that closes none of it, or to its end."""
 
     def __init__(self, text: str, at: int = 0, depth: int = 0, starts: Sequence[int] | None = None) -> None:
@@ -211,15 +213,15 @@ class Reader:
             body = self._text[start:end]
             if document.strips:
                 body = re.sub(r"^\t+", "", body, flags=re.M)
-            parts = (Part(LITERAL, body, True),) if document.is_quoted else self._quoted(body)
+            parts = (WordPart(LITERAL, body, True),) if document.is_quoted else self._quoted(body)
             document.body = Word(parts, *self._place(start))
 
-    def _quoted(self, text: str) -> tuple[Part, ...]:
+    def _quoted(self, text: str) -> tuple[WordPart, ...]:
         """Return the parts of a text that stands between double quotes, or as if it did."""
         if "$" not in text and "`" not in text and "\\" not in text:
-            return (Part(LITERAL, text, True),)
-        inner = Reader(text, 0, self._depth + 1)
-        parts: list[Part] = []
+            return (WordPart(LITERAL, text, True),)
+        inner = ScriptReader(text, 0, self._depth + 1)
+        parts: list[WordPart] = []
         while inner.at < len(text):
             parts.append(inner.inside_quotes(""))
         return tuple(parts)
@@ -232,7 +234,7 @@ class Reader:
 
     def _word(self) -> Word:
         """Read one word; at the end of the text, or at an operator, it is empty."""
-        start, parts = self.at, list[Part]()
+        start, parts = self.at, list[WordPart]()
         while self.at < len(self._text):
             if self._text[self.at] in _END and not self._text.startswith(("<(", ">("), self.at):
                 break
@@ -241,21 +243,21 @@ class Reader:
             parts += self._piece()
         return Word(tuple(parts), *self._place(start))
 
-    def _piece(self) -> list[Part]:
+    def _piece(self) -> list[WordPart]:
         text, start = self._text, self.at
         char = text[start]
         if char == "'":
-            return [Part(LITERAL, self._upto("'", start + 1), True)]
+            return [WordPart(LITERAL, self._upto("'", start + 1), True)]
         if char == '"':
             return self._double_quoted()
         if char == "\\":
             self.at += 2
             kept = text[start + 1 : start + 2]
-            return [Part(LITERAL, "" if kept == "\n" else kept, True)]
+            return [WordPart(LITERAL, "" if kept == "\n" else kept, True)]
         if char in "<>":
             self.at += 2
             self._tokens_inside()
-            return [Part(UNKNOWN, text[start : self.at])]
+            return [WordPart(UNKNOWN, text[start : self.at])]
         if char in "$`":
             return [self._expanded(is_quoted=False)]
         braces = _BRACES.match(text, start) if char == "{" else None
@@ -263,7 +265,7 @@ class Reader:
         found = braces or plain
         self.at = found.end() if found else start + 1
         is_expanded = braces is not None and ("," in braces[0] or ".." in braces[0])
-        return [Part(UNKNOWN if is_expanded else LITERAL, text[start : self.at])]
+        return [WordPart(UNKNOWN if is_expanded else LITERAL, text[start : self.at])]
 
     def _upto(self, mark: str, start: int) -> str:
         end = self._text.find(mark, start)
@@ -271,29 +273,29 @@ class Reader:
         self.at = min(end + 1, len(self._text))
         return self._text[start:end]
 
-    def _double_quoted(self) -> list[Part]:
+    def _double_quoted(self) -> list[WordPart]:
         self.at += 1
-        parts = [Part(LITERAL, "", True)]
+        parts = [WordPart(LITERAL, "", True)]
         while self.at < len(self._text) and self._text[self.at] != '"':
             parts.append(self.inside_quotes('"'))
         self.at = min(self.at + 1, len(self._text))
         return parts
 
-    def inside_quotes(self, mark: str) -> Part:
+    def inside_quotes(self, mark: str) -> WordPart:
         """Read a piece of what is quoted up to `mark`, without which it is a here-document."""
         text, start = self._text, self.at
         char = text[start]
         if char == "\\" and text[start + 1 : start + 2] in tuple("$`\\\n" + mark):
             self.at += 2
-            return Part(LITERAL, text[start + 1].strip("\n"), True)
+            return WordPart(LITERAL, text[start + 1].strip("\n"), True)
         if char in "$`":
             return self._expanded(is_quoted=True)
         self.at += 1
         while self.at < len(text) and text[self.at] not in "\\$`" and text[self.at] != mark:
             self.at += 1
-        return Part(LITERAL, text[start : self.at], True)
+        return WordPart(LITERAL, text[start : self.at], True)
 
-    def _expanded(self, *, is_quoted: bool) -> Part:
+    def _expanded(self, *, is_quoted: bool) -> WordPart:
         text, start = self._text, self.at
         if text[start] == "`":
             inner = self._upto("`", start + 1)
@@ -302,11 +304,11 @@ class Reader:
             return self._escaped()
         if text.startswith('$"', start) and not is_quoted:
             self.at += 1
-            return Part(LITERAL, "", True)
+            return WordPart(LITERAL, "", True)
         if text.startswith("$((", start):
             self.at += 1
             self._skip("(", ")")
-            return Part(UNKNOWN, text[start : self.at], is_quoted)
+            return WordPart(UNKNOWN, text[start : self.at], is_quoted)
         if text.startswith("$(", start):
             self.at += 2
             return self._substitution(start, self._tokens_inside(), is_quoted=is_quoted)
@@ -317,13 +319,13 @@ class Reader:
         name = _NAME.match(text, start + 1)
         if name is None:
             self.at = start + 1
-            return Part(LITERAL, "$", is_quoted)
+            return WordPart(LITERAL, "$", is_quoted)
         word = name[0][0] if name[0][0].isdigit() else name[0]
         self.at = start + 1 + len(word)
-        return Part(PARAMETER, f"${word}", is_quoted, word)
+        return WordPart(PARAMETER, f"${word}", is_quoted, word)
 
-    def _substitution(self, start: int, body: tuple[Token, ...], *, is_quoted: bool) -> Part:
-        return Part(COMMAND, self._text[start : self.at], is_quoted, body=body)
+    def _substitution(self, start: int, body: tuple[Token, ...], *, is_quoted: bool) -> WordPart:
+        return WordPart(COMMAND, self._text[start : self.at], is_quoted, body=body)
 
     def _tokens_inside(self) -> tuple[Token, ...]:
         """Read a substitution from behind its parenthesis to its end."""
@@ -331,41 +333,41 @@ class Reader:
             self.at -= 1
             self._skip("(", ")")
             return ()
-        inner = Reader(self._text, self.at, self._depth + 1, self._starts)
+        inner = ScriptReader(self._text, self.at, self._depth + 1, self._starts)
         tokens = inner.tokens(is_inner=True)
         self.at = inner.at
         return tuple(tokens)
 
     def _script(self, text: str) -> tuple[Token, ...]:
-        return () if self._depth >= DEPTH else tuple(Reader(text, 0, self._depth + 1).tokens())
+        return () if self._depth >= DEPTH else tuple(ScriptReader(text, 0, self._depth + 1).tokens())
 
-    def _escaped(self) -> Part:
+    def _escaped(self) -> WordPart:
         start = self.at + 2
         end = start
         while end < len(self._text) and self._text[end] != "'":
             end += 2 if self._text[end] == "\\" else 1
         self.at = min(end + 1, len(self._text))
-        return Part(LITERAL, dollar_quoted(self._text[start:end]), True)
+        return WordPart(LITERAL, dollar_quoted(self._text[start:end]), True)
 
-    def _braces(self, written: str, *, is_quoted: bool) -> Part:
+    def _braces(self, written: str, *, is_quoted: bool) -> WordPart:
         found = _IN_BRACES.fullmatch(written[2:-1]) if written.endswith("}") else None
         if found is None:
-            return Part(UNKNOWN, written, is_quoted)
-        default: tuple[Part, ...] = ()
+            return WordPart(UNKNOWN, written, is_quoted)
+        default: tuple[WordPart, ...] = ()
         if found[2]:
             default = self._default(found[3], is_quoted=is_quoted)
-        return Part(PARAMETER, written, is_quoted, found[1], found[2] or "", default)
+        return WordPart(PARAMETER, written, is_quoted, found[1], found[2] or "", default)
 
-    def _default(self, text: str, *, is_quoted: bool) -> tuple[Part, ...]:
+    def _default(self, text: str, *, is_quoted: bool) -> tuple[WordPart, ...]:
         if self._depth >= DEPTH:
-            return (Part(UNKNOWN, text, is_quoted),)
+            return (WordPart(UNKNOWN, text, is_quoted),)
         if is_quoted:
             return self._quoted(text)
-        inner = Reader(text, 0, self._depth + 1)
-        parts: list[Part] = []
+        inner = ScriptReader(text, 0, self._depth + 1)
+        parts: list[WordPart] = []
         while inner.at < len(text):
             if text[inner.at] in _END:
-                parts.append(Part(LITERAL, text[inner.at]))
+                parts.append(WordPart(LITERAL, text[inner.at]))
                 inner.at += 1
             else:
                 parts += inner._piece()

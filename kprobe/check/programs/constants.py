@@ -1,7 +1,7 @@
 """The value of a Python expression that is a text, as far as the program itself says it.
 
-Known are literals and what is made of them (+, %, format, f-strings, join, paths), names that are bound once in a module
-or function, attributes that are, and the arguments that a function is given where it is called.
+Known are literals and what is made of them (+, %, format, f-strings, join, paths), names that are bound once in a
+module or function, attributes that are, and the arguments that a function is given where it is called.
 """
 
 from __future__ import annotations
@@ -11,107 +11,31 @@ import re
 import textwrap
 from string import Formatter
 
-from kprobe.check.statements import Position
+from kprobe.check.programs.names import Routine, Names, called
 from kprobe.check.texts import Text, plus, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _DEPTH = 60  # of names in names
-_LONGEST = 1 << 16  # characters of a text
 _CALLS = 64  # of a function that are looked at
+_LONGEST = 1 << 16  # characters of a text
 _CONVERSION = re.compile(r"%(?:\((\w+)\))?([-#0 +]*)(\d*)(?:\.(\d+))?[hlL]?([diouxXeEfFgGcrsa%])")
 _SAME = frozenset(["encode", "decode", "rstrip", "lstrip", "strip", "as_posix", "resolve", "absolute"])
 _WRAPS = frozenset(["str", "bytes", "bytearray", "Path", "PurePath", "PosixPath", "fspath", "dedent", "memoryview"])
 
 
-class Program:
-    """A program's names: where each is bound, and in which function a node stands."""
+class PythonProgram(Names):
+    """A program, and what its expressions say."""
 
     def __init__(self, tree: ast.AST, source: str, text: str) -> None:
-        self.source = source
-        self._lines = re.split("\r\n|\r|\n", text)  # as Python counts them
-        self.nodes: list[ast.AST] = []
-        self.within: dict[ast.AST, Function | None] = {}
-        self.functions: dict[str, list[Function]] = {}
         self.templates: set[ast.AST] = set()  # literals that something is put into
-        self._bound: dict[tuple[Function | None, str], list[ast.expr | None]] = {}
-        self._attributes: dict[str, list[ast.expr | None]] = {}
-        self._calls: dict[str, list[ast.Call]] = {}
         self._known: dict[tuple[ast.AST, int], Text | None] = {}
-        self._environments: dict[Function, list[Mapping[str, Text]]] = {}
-        self._collect(tree)
+        self._environments: dict[Routine, list[Mapping[str, Text]]] = {}
+        super().__init__(tree, source, text)
 
-    def position(self, node: ast.expr) -> Position:
-        """Return where a node begins, its column in characters."""
-        before = self._lines[node.lineno - 1].encode(errors="replace")[: node.col_offset]
-        return Position(self.source, node.lineno, len(before.decode(errors="replace")) + 1)
-
-    # ------------------------------------------------------------------------------------------------- names
-
-    def _collect(self, tree: ast.AST) -> None:
-        queue: list[tuple[ast.AST, Function | None, bool]] = [(tree, None, False)]
-        for node, function, is_class in queue:
-            self.nodes.append(node)
-            self.within[node] = function
-            self._bind(node, function, is_class=is_class)
-            inner = node if isinstance(node, Function) else function
-            inside_class = isinstance(node, ast.ClassDef) or (is_class and not isinstance(node, Function))
-            queue += [(child, inner, inside_class) for child in ast.iter_child_nodes(node)]
-
-    def _bind(self, node: ast.AST, function: Function | None, *, is_class: bool) -> None:
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                self._bind_target(target, node.value, function, is_class=is_class)
-        elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
-            self._bind_target(node.target, node.value, function, is_class=is_class)
-        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
-            self._bind_target(node.optional_vars, node.context_expr, function, is_class=is_class)
-        elif isinstance(node, ast.AugAssign | ast.For | ast.AsyncFor | ast.comprehension):
-            self._bind_target(node.target, None, function, is_class=is_class)
-        elif isinstance(node, ast.Call):
-            self._calls.setdefault(called(node), []).append(node)
-        elif isinstance(node, ast.Global | ast.Nonlocal):
-            for name in node.names:
-                self._bound.setdefault((function, name), []).append(None)
-                self._bound.setdefault((None, name), []).append(None)
-        if isinstance(node, Function):
-            for name in _parameters(node):
-                self._bound.setdefault((node, name), []).append(None)
-            if not isinstance(node, ast.Lambda):
-                self.functions.setdefault(node.name, []).append(node)
-
-    def _bind_target(
-        self, target: ast.expr, value: ast.expr | None, function: Function | None, *, is_class: bool
-    ) -> None:
-        if isinstance(target, ast.Name):
-            self._bound.setdefault((function, target.id), []).append(value)
-            if is_class:
-                self._attributes.setdefault(target.id, []).append(value)
-        elif isinstance(target, ast.Attribute):
-            self._attributes.setdefault(target.attr, []).append(value)
-        elif isinstance(target, ast.Tuple | ast.List):
-            values = value.elts if isinstance(value, ast.Tuple | ast.List) else []
-            for index, one in enumerate(target.elts):
-                inner = values[index] if len(values) == len(target.elts) else None
-                self._bind_target(one, inner, function, is_class=is_class)
-        elif isinstance(target, ast.Starred):
-            self._bind_target(target.value, None, function, is_class=is_class)
-
-    def bindings(self, node: ast.expr, function: Function | None) -> list[ast.expr | None]:
-        """Return the expressions that a name or attribute is bound to, None for what is no plain expression."""
-        if isinstance(node, ast.Attribute):
-            return self._attributes.get(node.attr, [])
-        if not isinstance(node, ast.Name):
-            return []
-        while True:
-            if (function, node.id) in self._bound or function is None:
-                return self._bound.get((function, node.id), [])
-            function = self.within[function]
-
-    def environments(self, function: Function | None, depth: int = 0) -> list[Mapping[str, Text]]:
+    def environments(self, function: Routine | None, depth: int = 0) -> list[Mapping[str, Text]]:
         """Return what the parameters of a function are given by the program's own calls, one for each call."""
         if function is None or isinstance(function, ast.Lambda) or len(self.functions[function.name]) > 1:
             return [{}]
@@ -119,7 +43,7 @@ class Program:
             return self._environments[function]
         self._environments[function] = [{}]  # for a function that calls itself
         found: list[Mapping[str, Text]] = []
-        for call in self._calls.get(function.name, [])[:_CALLS] if depth < 4 else ():
+        for call in self.calls.get(function.name, [])[:_CALLS] if depth < 4 else ():
             for outer in self.environments(self.within[call], depth + 1):
                 found.append(self._given(function, call, outer))
         self._environments[function] = found[:_CALLS] or [{}]
@@ -143,7 +67,7 @@ class Program:
 
     # ------------------------------------------------------------------------------------------------- values
 
-    def said(self, node: ast.expr, function: Function | None, given: Mapping[str, Text] | None = None) -> Text:
+    def said(self, node: ast.expr, function: Routine | None, given: Mapping[str, Text] | None = None) -> Text:
         """Return the text of an expression; of one that is none that is known, how it is written."""
         text = self.text(node, function, given)
         return self._unknown(node) if text is None else text
@@ -152,7 +76,7 @@ class Program:
         return unknown("{" + ast.unparse(node) + "}", self.position(node))
 
     def text(
-        self, node: ast.expr, function: Function | None, given: Mapping[str, Text] | None = None, depth: int = 0
+        self, node: ast.expr, function: Routine | None, given: Mapping[str, Text] | None = None, depth: int = 0
     ) -> Text | None:
         """Return the text of an expression; None if it isn't known to be a text."""
         key = (node, id(given) if given else 0)  # what is given is kept as long as this
@@ -161,7 +85,7 @@ class Program:
             self._known[key] = self._text(node, function, given or {}, depth)
         return self._known[key]
 
-    def _text(self, node: ast.expr, function: Function | None, given: Mapping[str, Text], depth: int) -> Text | None:
+    def _text(self, node: ast.expr, function: Routine | None, given: Mapping[str, Text], depth: int) -> Text | None:
         if depth > _DEPTH:
             return None
         found: Text | None = None
@@ -195,7 +119,7 @@ class Program:
         return Text(value, (), self.position(node), rows=(node.end_lineno or node.lineno) - node.lineno)
 
     def _name(
-        self, node: ast.Name | ast.Attribute, function: Function | None, given: Mapping[str, Text], depth: int
+        self, node: ast.Name | ast.Attribute, function: Routine | None, given: Mapping[str, Text], depth: int
     ) -> Text | None:
         bound = self.bindings(node, function)
         if isinstance(node, ast.Name) and node.id in given and bound == [None]:
@@ -337,24 +261,31 @@ class Program:
             self._note_template(on)
             return self._format(text, node, inner)
         if name == "join" and len(node.args) == 1 and isinstance(node.args[0], ast.List | ast.Tuple):
-            found = Text("")
-            for index, one in enumerate(node.args[0].elts):
-                found = plus(found, text if index else Text(""))
-                found = plus(found, inner(one) or self._unknown(one))
-            return found
+            return self._list(text, node.args[0].elts, inner)
         if name in _SAME:
             strips = name.endswith("strip") and not node.args
             return text._replace(text=getattr(text.text, name)() if strips else text.text)
         if name in ("upper", "lower") and not text.unknowns:
             return text._replace(text=getattr(text.text, name)())
         if name == "replace" and len(node.args) == 2 and not text.unknowns:
-            old, new = inner(node.args[0]), inner(node.args[1])
-            if old is None or not old.text or old.unknowns or len(text.text) > 1 << 10:
-                return None
-            new = new or self._unknown(node.args[1])
-            is_put = old.text in text.text
-            return text._replace(text=text.text.replace(old.text, new.text), unknowns=new.unknowns if is_put else ())
+            return self._replaced(text, node.args[0], node.args[1], inner)
         return None
+
+    def _list(self, between: Text, nodes: list[ast.expr], inner: Callable[[ast.expr], Text | None]) -> Text:
+        found = Text("")
+        for index, one in enumerate(nodes):
+            found = plus(found, between if index else Text(""))
+            found = plus(found, inner(one) or self._unknown(one))
+        return found
+
+    def _replaced(
+        self, text: Text, old: ast.expr, new: ast.expr, inner: Callable[[ast.expr], Text | None]
+    ) -> Text | None:
+        what, put = inner(old), inner(new) or self._unknown(new)
+        if what is None or not what.text or what.unknowns or len(text.text) > 1 << 10:
+            return None
+        is_there = what.text in text.text
+        return text._replace(text=text.text.replace(what.text, put.text), unknowns=put.unknowns if is_there else ())
 
     def _format(self, text: Text, node: ast.Call, inner: Callable[[ast.expr], Text | None]) -> Text | None:
         named = {one.arg: one.value for one in node.keywords if one.arg}
@@ -365,7 +296,7 @@ class Program:
                 if field is None:
                     continue
                 written = "{" + field + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "") + "}"
-                at = str(index) if not field else field
+                at = field or str(index)
                 index += not field
                 value = node.args[int(at)] if at.isdecimal() and int(at) < len(node.args) else named.get(at)
                 said = None if value is None or spec or conversion else self._plain(value, inner)
@@ -376,17 +307,6 @@ class Program:
         except ValueError:
             return None
         return found
-
-
-def called(call: ast.Call) -> str:
-    """Return the last part of the name of what is called, "" if it has none."""
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-
-
-def _parameters(function: Function) -> list[str]:
-    each = function.args
-    found = [one.arg for one in (*each.posonlyargs, *each.args, *each.kwonlyargs)]
-    return found + [one.arg for one in (each.vararg, each.kwarg) if one is not None]
 
 
 def _operands(node: ast.expr) -> list[ast.expr]:

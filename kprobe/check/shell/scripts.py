@@ -15,14 +15,15 @@ isn't known can't be asked.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
-from kprobe.check import words
-from kprobe.check.expansion import Choice, Elements, Scope, Value
-from kprobe.check.grammar import nodes, script
 from kprobe.check.lists import begins_statement, is_definitions, is_file, written
 from kprobe.check.openings import truncation
-from kprobe.check.printing import Unclear, echo, printf
-from kprobe.check.shell import (
+from kprobe.check.shell import words
+from kprobe.check.shell.expansion import Choice, Elements, Scope, Value
+from kprobe.check.shell.grammar import nodes, script
+from kprobe.check.shell.outputs import clear, printed, said, traced
+from kprobe.check.shell.syntax import (
     ARRAY,
     CHOICE,
     EACH,
@@ -32,19 +33,18 @@ from kprobe.check.shell import (
     Command,
     Compound,
     Node,
-    Part,
     Pipeline,
     Redirection,
     Word,
+    WordPart,
 )
-from kprobe.check.statements import FILTER, Position, Statement, definition, looks_like_definition, told
+from kprobe.check.statements import Position, Statement, definition, looks_like_definition, told
 from kprobe.check.texts import Text, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-_FETCHES = re.compile(r"\$(?:retval|arg\d+|arg\*|stack\d*|comm|current)\b")
 _DEPTH = 5  # of scripts in scripts
 _CALLS = 12  # of functions in functions
 _STEPS = 20_000  # commands that are followed; after that, functions aren't gone into, nor is a loop gone through
@@ -259,7 +259,7 @@ class _Walker:
             name = rest[0].text.rpartition("/")[2]
             is_taken = self._run(name, rest, inner, is_shell=words.reads_script(fields))
             if not is_taken:
-                self._loose([word for word in bare], picks)
+                self._loose(list(bare), picks)
 
     def _assign(self, word: Word) -> None:
         name, plus, value = words.assignment(word)
@@ -281,7 +281,7 @@ class _Walker:
     def _run(self, name: str, rest: list[Text], streams: _Streams, *, is_shell: bool) -> bool:
         """Follow one command, and return whether its words aren't to be looked at by themselves."""
         if name == "kprobe":
-            self._add(_traced(rest))
+            self._add(traced(rest))
             return True
         if name in words.DECLARING:
             return False
@@ -289,7 +289,7 @@ class _Walker:
             self._call(name, rest[1:], streams)
             return False
         if name in ("echo", "printf"):
-            self._print(self._said(name, rest), streams.out)
+            self._print(said(name, rest, is_bash=self._is_bash), streams.out)
             return bool(streams.out)
         given = words.script(name, rest[1:])
         if given is None and (name in words.SHELLS or is_shell) and streams.read is not None and self._depth < _DEPTH:
@@ -310,40 +310,22 @@ class _Walker:
                 for path in each
                 for target in self._opened(path, is_truncated=not is_adding, shown=form[0], instead=form[1])
             ]
-            self._print(streams.read or (), (*targets, *streams.out) if name == "tee" else (*targets, *streams.out))
+            self._print(streams.read or (), (*targets, *streams.out))
             if targets and streams.read is None:
-                self._print([_printed(rest)], tuple(targets))
+                self._print([printed(rest)], tuple(targets))
             return bool(targets)
         if name == "cat" and all(field.text == "-" or field.text.startswith("-") for field in rest[1:]):
-            self._print((_printed(rest),) if streams.read is None else streams.read, streams.out)
+            self._print((printed(rest),) if streams.read is None else streams.read, streams.out)
             return bool(streams.out)
         if name not in words.SILENT and streams.out:
-            self._print([_printed(rest)], streams.out)
-        for path, said in (*zip(rest, rest[1:], strict=False), *zip(rest[1:], rest, strict=False)):
-            if is_definitions(path.text) and begins_statement(said.text):
-                if "^" in said.text:
-                    said = said._replace(unknowns=("^",), because=f"no kernel takes the ^, which {name} may take out")
-                self._print([said], (Target(path.text),))
+            self._print([printed(rest)], streams.out)
+        for path, given in (*pairwise(rest), *pairwise(reversed(rest))):
+            if is_definitions(path.text) and begins_statement(given.text):
+                if "^" in given.text:
+                    given = given._replace(unknowns=("^",), because=f"no kernel takes the ^, which {name} may take out")
+                self._print([given], (Target(path.text),))
                 return True
         return False
-
-    def _said(self, name: str, rest: list[Text]) -> list[Text]:
-        """Return the lines that echo or printf prints."""
-        each = [field.text for field in rest[1:]]
-        unknowns = tuple(dict.fromkeys(one for field in rest[1:] for one in field.unknowns))
-        because = next((field.because for field in rest[1:] if field.because), "")
-        position = rest[1].position if len(rest) > 1 else rest[0].position
-        run = echo if name == "echo" else printf
-        try:
-            said = run(each, is_bash=self._is_bash is not False)
-            is_clear = self._is_bash or (self._is_bash is None and each[:1] and re.fullmatch("-[neE]*e[neE]*", each[0]))
-            if not is_clear and run(each, is_bash=self._is_bash is False) != said:
-                raise Unclear(f"{name} isn't the same in every sh: bash and dash differ about what has a backslash")
-        except Unclear as error:
-            return [Text(" ".join(each), (*unknowns, *each), position, str(error))]
-        if name == "echo" and len(rest) > 1:
-            position = next((field.position for field in rest[1:] if not re.fullmatch("-[neE]+", field.text)), position)
-        return _lines(said, rest[1:], unknowns, position, because)
 
     def _print(self, said: Iterable[Text], targets: Iterable[Target]) -> None:
         said = list(said)
@@ -355,7 +337,7 @@ class _Walker:
                 if one.because and "prints" in one.because and "events" not in target.path:
                     continue
                 each = written(target.path, one.text, one.position)
-                self._add([_clear(statement, one) for statement in each])
+                self._add([clear(statement, one) for statement in each])
 
     def _call(self, name: str, arguments: list[Text], streams: _Streams) -> None:
         self._called.add(name)
@@ -375,7 +357,7 @@ class _Walker:
             walker._scope.variables = dict(self._scope.variables)
         self._add(_placed(walker.run(given.text, streams.read), given.position))
 
-    def _output(self, part: Part) -> str | None:
+    def _output(self, part: WordPart) -> str | None:
         """Return what a substituted command prints; None if that isn't known."""
         pipe = Target()
         if self._steps >= _STEPS or self._calls >= _CALLS:
@@ -401,23 +383,7 @@ class _Walker:
                 said = self._scope.whole(word, chosen)
                 if looks_like_definition(said.text, said.unknowns):
                     one = definition(said.text.strip(), said.position)
-                    self._add([_clear(one, said)], is_certain=False)
-
-
-def _lines(
-    said: str, fields: Sequence[Text], unknowns: tuple[str, ...], position: Position, because: str
-) -> list[Text]:
-    """Return the lines of what is printed, each where the word begins that it is, or, in one long word, where it is."""
-    starts = {field.text.strip(): field.position for field in reversed(fields)}
-    whole = next((field for field in fields if said.strip("\n") == field.text.strip("\n") and "\n" in said), None)
-    found = []
-    for number, line in enumerate(said.split("\n") if said else [""]):
-        there = starts.get(line.strip(), position)
-        if whole is not None and number:
-            there = position._replace(line=position.line + number, column=1 + len(line) - len(line.lstrip()))
-        if line or not number:
-            found.append(Text(line, unknowns, there, because))
-    return found
+                    self._add([clear(one, said)], is_certain=False)
 
 
 def _listed(item: Text, name: str) -> Text:
@@ -426,47 +392,9 @@ def _listed(item: Text, name: str) -> Text:
     return unknown(f"${name}", item.position) if is_pattern or item.text in item.unknowns else item
 
 
-def _printed(rest: Sequence[Text]) -> Text:
-    command = " ".join(field.text for field in rest)
-    said = unknown(f"$({command})", rest[0].position)
-    return said._replace(because=f"what `{said.text[2:].removesuffix(')')}` prints isn't known")
-
-
 def _appended(old: Value, new: Value) -> Value | None:
     if isinstance(old, Elements) and isinstance(new, Elements):
         return Elements(old.texts + new.texts)
     if isinstance(old, Text) and isinstance(new, Text):
         return new._replace(text=old.text + new.text, unknowns=old.unknowns + new.unknowns)
     return None
-
-
-def _traced(rest: Sequence[Text]) -> list[Statement]:
-    """Return what a command `kprobe` asks for; nothing if its options make no sense."""
-    from kprobe.words.options import UsageError, read_options
-
-    try:
-        request = read_options([field.text for field in rest[1:]])
-    except UsageError:
-        return []
-    statements = []
-    for text in (*request.definitions, request.filter):
-        if not text:
-            continue
-        field = next(field for field in rest[1:] if field.text == text)
-        if text in request.definitions:
-            one = definition(text, field.position, is_short=True)
-        else:
-            one = Statement(FILTER, text, FILTER, field.position)
-        statements.append(_clear(one, field))
-    return statements
-
-
-def _clear(statement: Statement, said: Text) -> Statement:
-    """Return a statement with what keeps it from being asked."""
-    name = next((name for name in said.unknowns if name in statement.text), "")
-    if not name:
-        return statement
-    because = said.because or f"the shell puts something else for {name}"
-    if not said.because and _FETCHES.match(name):
-        because += "; single quotes keep it"
-    return statement._replace(unclear=because)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from kprobe.check.scripts import inside
+from kprobe.check.shell.scripts import inside
 from kprobe.check.statements import Statement
 from kprobe.check.texts import Text
 

@@ -1,7 +1,7 @@
 """Statements in programs in Go, C, C++, Rust and Perl, by the rule for Python:
 
-- what is written to a file of a tracefs that takes definitions, filters or triggers: to what was opened, or by a function
-  that is given the path and the text;
+- what is written to a file of a tracefs that takes definitions, filters or triggers: to what was opened, or by a
+  function that is given the path and the text;
 - that a file of definitions is opened so that all in it is lost (`os.Create`, `File::create`, O_TRUNC, fopen's "w"), or
   so that it can't be (fopen's "a", which seeks to the end);
 - strings that are a shell's command which writes to such a file;
@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import re
 
-from kprobe.check.commands import command, is_command
-from kprobe.check.expressions import Call, Item, Tree, shown, strings
 from kprobe.check.lists import begins_statement, is_definitions, is_file, placed, written
-from kprobe.check.literals import C, GO, PERL, RUST, STRING, Token, tokens
 from kprobe.check.openings import appending, truncation
+from kprobe.check.programs.commands import command, is_command
+from kprobe.check.programs.expressions import Expressions
+from kprobe.check.programs.literals import GO, PERL, RUST, STRING, C, Lexeme, tokens
+from kprobe.check.programs.tree import Called, Item, shown, strings
 from kprobe.check.statements import Statement, definition, looks_like_definition, told
 from kprobe.check.texts import Text, unclear
 
@@ -30,10 +31,11 @@ _READS = re.compile(
     r"(?i)open.*|fopen.*|.*read.*|stat|lstat|access|exists|.*scan.*|close|Remove|unlink|.*path|Join|join|fdopen|remove|getline|.*err.*"
 )
 _SAYS = re.compile(
-    r"(?i)(?:.*log|.*debug|info|warn(?:ing)?|error|fatal|panic|die|croak|confess|perror|usage|record_info|errx?|warnx?)(?:f|ln|!)*"
-    r"|e?println!|print!|printf|puts|println|print|errorf"
+    r"(?i)(?:.*log|.*debug|info|warn(?:ing)?|error|fatal|panic|die|croak|confess|perror|usage|record_info|errx?|warnx?)"
+    r"(?:f|ln|!)*|eprint(?:ln)?!"
 )
-_STDOUT = re.compile(r"fmt\.Print\w*|std::e?println!|System\.out\.\w+")
+_PRINTS = re.compile(r"(?i)print(?:ln|f)?!?|puts")
+_STDOUT = re.compile(r"fmt\.Print\w*")
 _FIELD = re.compile(r"%[-#0 +]*\d*(?:l|ll|z|h)?[sdxXucrfvq](?!\w)|\{[\w:#?]*\}")
 _COMPOSED = re.compile(r"x+\d*:[\w/.]+ \S[^\n]*\n?")  # all of a definition but its colon is put in
 _NAMING = re.compile(r"(?i)probe|event|ret|kind|type|prefix|sym|func")
@@ -50,11 +52,11 @@ _SHOWN = 60
 def found(text: str, source: str, language: str) -> list[Statement]:
     """Return the statements of a program.  Raise `literals.MissingLibrary`."""
     each = tokens(text, language, source)
-    return _Reader(Tree(each, language), language).statements() if _MAY.search(text) else []
+    return _SourceReader(Expressions(each, language), language).statements() if _MAY.search(text) else []
 
 
-class _Reader:
-    def __init__(self, tree: Tree, language: str) -> None:
+class _SourceReader:
+    def __init__(self, tree: Expressions, language: str) -> None:
         self._tree = tree
         self._language = language
         self._found: dict[Statement, bool] = {}
@@ -68,7 +70,7 @@ class _Reader:
         for call in self._tree.calls:
             self._write(call)
         for expression in self._tree.expressions:
-            if any(isinstance(item, Token) and item.kind == STRING for item in strings(expression)):
+            if any(isinstance(item, Lexeme) and item.kind == STRING for item in strings(expression)):
                 self._tree.text(expression, expression[0].at)  # so that it is known which strings are parts of it
         for expression in self._tree.expressions:
             self._loose(expression)
@@ -81,7 +83,7 @@ class _Reader:
 
     # ------------------------------------------------------------------------------------------------- files
 
-    def _paths(self, call: Call) -> Iterator[tuple[int, Text]]:
+    def _paths(self, call: Called) -> Iterator[tuple[int, Text]]:
         """Yield what of a call's arguments are paths of files of a tracefs."""
         for index, one in enumerate(call.given):
             for said in self._each(one, call.at):
@@ -98,7 +100,7 @@ class _Reader:
         said = self._tree.text(items, at)
         return [] if said is None else [said]
 
-    def _open(self, call: Call) -> None:
+    def _open(self, call: Called) -> None:
         for index, path in self._paths(call):
             handle = self._handle(call, index)
             for name in handle:
@@ -107,17 +109,17 @@ class _Reader:
                 self._opening(call, index, path)
             break
 
-    def _handle(self, call: Call, index: int) -> list[str]:
+    def _handle(self, call: Called, index: int) -> list[str]:
         """Return the names that stand for what a call opens: what it is assigned to, or its own first argument."""
         names = list(self._tree.assigned.get(call.at, ()))
         if self._language == C:
             names.append(call.name)  # std::ofstream events("…")
         if self._language == PERL and call.name == "open" and index:
-            first = [item for item in call.given[0] if isinstance(item, Token)]
+            first = [item for item in call.given[0] if isinstance(item, Lexeme)]
             names += [first[-1].value.text] if first else []
         return names
 
-    def _opening(self, call: Call, index: int, path: Text) -> None:
+    def _opening(self, call: Called, index: int, path: Text) -> None:
         position = call.position
         first = next(iter(self._each(call.given[index], call.at)), Text("")).text
         modes = [one.value.text for given in call.given for one in strings(given)]
@@ -149,13 +151,8 @@ class _Reader:
 
     # ------------------------------------------------------------------------------------------------- writes
 
-    def _write(self, call: Call) -> None:
-        if _STDOUT.fullmatch(call.whole) or (_SAYS.fullmatch(call.name) and not call.on):
-            if not any(self._opened(one, call.at) for one in call.given[:1]) and self._language != PERL:
-                self._said.update(one.at for given in call.given for one in strings(given))
-        if call.whole in ("fprintf", "eprintln!") and call.given and shown(call.given[0]) == "stderr":
-            self._said.update(one.at for given in call.given for one in strings(given))
-        if _SAYS.fullmatch(call.name) and call.name not in ("print", "printf", "puts", "println"):
+    def _write(self, call: Called) -> None:
+        if self._is_said(call):
             self._said.update(one.at for given in call.given for one in strings(given))
         if not _WRITES.fullmatch(call.name) or _READS.fullmatch(call.name):
             self._paired(call)
@@ -175,14 +172,23 @@ class _Reader:
             return
         self._paired(call)
 
-    def _perl_given(self, call: Call) -> list[list[Item]]:
+    def _is_said(self, call: Called) -> bool:
+        """Return whether what a call is given is only said to people."""
+        if call.name == "fprintf":
+            return shown(call.given[0]) == "stderr" if call.given else False
+        if _PRINTS.fullmatch(call.name):
+            to_file = any(self._opened(one, call.at) for one in call.given[:1])
+            return _STDOUT.fullmatch(call.whole) is not None or not (call.on or to_file or self._language == PERL)
+        return _SAYS.fullmatch(call.name) is not None
+
+    def _perl_given(self, call: Called) -> list[list[Item]]:
         """Return the arguments; in Perl, where a file stands before them without a comma, that one apart."""
         given = call.given
         if self._language == PERL and given and len(given[0]) > 1 and self._opened(given[0][:1], call.at) is not None:
             return [given[0][:1], given[0][1:], *given[1:]]
         return given
 
-    def _paired(self, call: Call) -> None:
+    def _paired(self, call: Called) -> None:
         """Note what a function is given beside the path of a file."""
         if len(call.given) < 2:
             return
@@ -200,7 +206,7 @@ class _Reader:
                     self._note(path, call.given[other:] if other > index else call.given[other : other + 1], call)
                     return
 
-    def _note(self, path: Text, given: Sequence[list[Item]], call: Call) -> None:
+    def _note(self, path: Text, given: Sequence[list[Item]], call: Called) -> None:
         name = _name(given[0])
         if re.search(r"(?i)printf|write(?:ln)?!|format", call.name):
             said = self._tree.formatted(given, call.at)
@@ -219,7 +225,7 @@ class _Reader:
     # ------------------------------------------------------------------------------------------------- the rest
 
     def _loose(self, expression: Sequence[Item]) -> None:
-        first = next((one for one in expression if isinstance(one, Token) and one.kind == STRING), None)
+        first = next((one for one in expression if isinstance(one, Lexeme) and one.kind == STRING), None)
         each = [expression] if first is not None else []
         for items in each:
             assert first is not None
@@ -262,9 +268,9 @@ def _is_composed(said: Text) -> bool:
 def _name(items: Sequence[Item]) -> str:
     """Return the last part of the name that an expression is, "" if it is more than a name."""
     words = [
-        item for item in items if not (isinstance(item, Token) and item.value.text in ("&", "*", "mut", "my", "."))
+        item for item in items if not (isinstance(item, Lexeme) and item.value.text in ("&", "*", "mut", "my", "."))
     ]
-    if not words or not all(isinstance(item, Token) and item.kind != STRING for item in words):
+    if not words or not all(isinstance(item, Lexeme) and item.kind != STRING for item in words):
         return ""
     last = words[-1]
-    return last.value.text if isinstance(last, Token) and re.search(r"\w", last.value.text) else ""
+    return last.value.text if isinstance(last, Lexeme) and re.search(r"\w", last.value.text) else ""
