@@ -21,6 +21,8 @@ HOMES = {"kprobe": ROOT / "kprobe", "kprobe_sim": ROOT / "kprobe_sim", "kprobe_v
 # Beside the standard library and the package itself: (package, glob of files in it) -> what they may import.
 ALLOWED = [
     ("kprobe", "bulk/*.py", {"pyarrow", "numpy", "numba"}),  # imported by `kprobe parse` when it is asked for
+    ("kprobe", "check/programs/literals.py", {"pygments"}),  # imported for sources in the languages that it tells apart
+    ("kprobe", "check/documents.py", {"markdown_it"}),  # imported for Markdown
     ("kprobe", "completion/*.py", {"argcomplete"}),  # imported when a shell asks, and for its code
     ("kprobe", "parsing/columnar.py", {"tqdm"}),
     ("kprobe", "parsing/source.py", {"zstandard"}),

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from kprobe.check import lists, meanings
 from kprobe.check.answers import Answer, Asked
+from kprobe.check.openings import KEEPS
 from kprobe.check.statements import Position, Statement, linked
 from kprobe.check.suggestions import Suggestion, Trial
 from kprobe.errors import KprobeError
@@ -135,6 +136,8 @@ def _finding(statement: Statement, kernels: Sequence[Kernel], asked: Sequence[As
         for kernel, one, answer, other, at in zip(kernels, asked, answers, others, moved, strict=True)
     )
     finding = Finding(statement, verdicts)
+    if statement.instead:
+        return finding._replace(suggestion=Suggestion(statement.instead, KEEPS))
     if trial is None or finding.state == UNASKED:
         return finding
     if finding.state == TAKEN:

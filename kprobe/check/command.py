@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from kprobe.check import formats
-from kprobe.check.checking import NoKernel, Report, check
+from kprobe.check.checking import DIFFERS, REFUSED, UNASKED, NoKernel, Report, check
 from kprobe.check.lists import begins_statement, statement
 from kprobe.check.sarif import as_sarif
 from kprobe.check.sources import FORMS, LONGEST, BadSource, statements
@@ -23,34 +23,39 @@ if TYPE_CHECKING:
     from kprobe.command.output import Output
     from kprobe.command.signals import Signals
 
-TAKEN, REFUSED, NOT_CHECKED = 0, 1, 2  # exit status
+SOUND, FAILED, NOT_CHECKED = 0, 1, 2  # exit status
 
 HELP = """\
-USAGE: kprobe check [--kernels LIST] [--format FORMAT] [--as FORM] [--no-suggestions] FILE|-|DEFINITION ...
+USAGE: kprobe check [--kernels LIST] [--format FORMAT] [--as FORM] [--fail-on LIST] [--no-suggestions]
+                    FILE|-|DEFINITION ...
 
 Ask every kernel that can be simulated what it makes of probe definitions, filters and triggers.
 
   FILE              a list (a line is a definition, "filter: TEXT", "trigger: TEXT" or a trigger, for the definition
                     before it; or with an event in front: "sched/sched_switch filter: next_pid == 1"), a shell script
-                    (*.sh, or by its #!) or Python (*.py): what they write to files of a tracefs, kprobe commands,
-                    and strings that are whole definitions.  "# kprobe: ignore" on its line, or alone on the line
-                    before it, leaves a statement out
+                    (*.sh, or by its #!) or Python (*.py); with kprobe-sim[check] Go, C, C++, Rust, Perl and the code in
+                    Markdown: what they write to files of a tracefs, how they open these, kprobe commands, and strings
+                    that are whole definitions.  "# kprobe: ignore" on its line, or alone on the line before it, leaves
+                    a statement out
   -                 the same from standard input
   DEFINITION        a line of a list
   --kernels LIST    separated by commas: series (6.1), with a flavour (6.12-rt-amd64), releases, all (the default), or
                     any spec (vm:6.1, sim:./my.kprofile, local)
   --format FORMAT   text (the default), markdown (a table), json, sarif (2.1.0), github (annotations)
-  --as FORM         read FILEs and - as list, shell or python, whatever their names
+  --as FORM         read FILEs and - as list, shell, python, go, c (and C++), rust, perl or markdown, whatever their
+                    names
+  --fail-on LIST    exit with 1 also for what means something else on a kernel (means), or couldn't be asked (not-asked)
   --no-suggestions  don't look for forms that all kernels accept
   -h, --help        this text
 
   kprobe check 'p:myopen do_sys_open file=+0(%si):string' 'filter: file ~ "*stat"'
   kprobe check --kernels 5.10,6.1 --format github scripts/*.sh
 
-Exit status: 0 no kernel refuses anything; 1 a kernel refuses something; 2 a wrong command line, a file that can't be
-read or doesn't have the expected form, no such kernel.
+Exit status: 0 no kernel refuses anything; 1 a kernel refuses something, or what --fail-on names was found; 2 a wrong
+command line, a file that can't be read or has no form that is read, no such kernel.
 """
 FORMATS = ("text", "markdown", "json", "sarif", "github")
+FAILURES = {"refused": REFUSED, "means": DIFFERS, "not-asked": UNASKED}
 
 
 class _Request:
@@ -60,6 +65,7 @@ class _Request:
         self.kernels = ALL
         self.format = "text"
         self.as_form = ""
+        self.fail_on = {REFUSED}
         self.suggest = True
         self.help = False
         self.words: list[str] = []
@@ -71,7 +77,7 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
         request = _read(argv)
         if request.help:
             output.write(HELP.encode(), lambda: bool(signals.received))
-            return TAKEN
+            return SOUND
         kernels = chosen(request.kernels)
         report = check(_statements(request), kernels, suggest=request.suggest)
     except UsageError as error:
@@ -84,7 +90,7 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
         say(f"ERROR: {error.filename}: {error.strerror}" if error.filename else f"ERROR: {error}")
         return NOT_CHECKED
     _print(report, request.format, output, signals)
-    return REFUSED if report.is_refused else TAKEN
+    return FAILED if request.fail_on & {finding.state for finding in report.findings} else SOUND
 
 
 def _print(report: Report, form: str, output: Output, signals: Signals) -> None:
@@ -103,18 +109,29 @@ def _print(report: Report, form: str, output: Output, signals: Signals) -> None:
 
 def _read(argv: list[str]) -> _Request:
     request = _Request()
-    values = {"--kernels": (), "--format": FORMATS, "--as": FORMS}
+    values = {"--kernels": (), "--format": FORMATS, "--as": FORMS, "--fail-on": ()}
     options, request.words = verb_options(argv, ("--no-suggestions",), values)
     for name, value in options:
         if name in HELP_WORDS:
             request.help = True
         elif name == "--no-suggestions":
             request.suggest = False
+        elif name == "--fail-on":
+            request.fail_on |= _failures(value)
         else:
             setattr(request, {"--kernels": "kernels", "--format": "format", "--as": "as_form"}[name], value)
     if not request.words and not request.help:
         raise UsageError("a file or a definition is missing")
     return request
+
+
+def _failures(value: str) -> set[str]:
+    """Return the states that a list of words names.  Raise `UsageError`."""
+    words = value.split(",")
+    wrong = [word for word in words if word not in FAILURES]
+    if wrong:
+        raise UsageError(f"--fail-on takes {', '.join(FAILURES)}, separated by commas, not {wrong[0]!r}")
+    return {FAILURES[word] for word in words}
 
 
 def _statements(request: _Request) -> list[Statement]:

@@ -21,6 +21,7 @@ from kprobe.check.statements import (
 
 _ABOUT_EVENT = re.compile(r"\s*(?:([\w-]+)[/:](\w+)\s+)?(filter|trigger):(.*)", re.S)
 _EVENT_TRIGGER = re.compile(r"\s*([\w-]+)[/:](\w+)\s+(.*)", re.S)
+_NAMED = re.compile(r"[${(]+\w*?((?:kprobe|uprobe|dynamic|synthetic)_events)(?:_file|_path)?[})]*", re.I)
 _BEGINS = re.compile(r"\s*(?:[prefts]\d*:|[pr]\s+[a-zA-Z_])")
 
 
@@ -55,6 +56,12 @@ def begins_statement(text: str) -> bool:
     return bool(_BEGINS.match(text) or about or (event and is_trigger(event[3])))
 
 
+def is_line(line: str) -> bool:
+    """Return whether a line may be one of a list: empty, a comment, a statement, or what removes one."""
+    text = line.strip()
+    return not text or text[0] in "#-!" or begins_statement(text)
+
+
 def found(text: str, source: str) -> list[Statement]:
     """Return the statements of a list."""
     each = (statement(line, Position(source, number)) for number, line in enumerate(text.split("\n"), 1))
@@ -68,9 +75,10 @@ def written(path: str, text: str, position: Position, *, is_on_one_line: bool = 
     of the source from `position` on, or, with `is_on_one_line`, all of one.
     """
     parts = path.split("/")
-    if parts[-1] in FILES:
+    file = definitions_file(path)
+    if file:
         return [
-            definition(line.strip(), there, file=_own(parts[-1], line))
+            definition(line.strip(), there, file=_own(file, line))
             for line, there in placed(text, position, is_on_one_line=is_on_one_line)
             if line.strip()[0] not in "-!#"
         ]
@@ -86,7 +94,21 @@ def written(path: str, text: str, position: Position, *, is_on_one_line: bool = 
 
 def is_file(path: str) -> bool:
     """Return whether a path may be that of a file of a tracefs that takes definitions, filters or triggers."""
-    return path.rpartition("/")[2] in (*FILES, FILTER, TRIGGER)
+    return path.rpartition("/")[2] in (FILTER, TRIGGER) or is_definitions(path)
+
+
+def is_definitions(path: str) -> bool:
+    """Return whether a path may be that of a file that takes definitions; a variable may be named after one."""
+    return definitions_file(path) != ""
+
+
+def definitions_file(path: str) -> str:
+    """Return which file of definitions a path names, "" if none: by its last part, which may be a variable's name."""
+    name = path.rpartition("/")[2]
+    if name in FILES:
+        return name
+    found = _NAMED.fullmatch(name)
+    return found[1].lower() if found else ""
 
 
 def placed(text: str, position: Position, *, is_on_one_line: bool) -> list[tuple[str, Position]]:

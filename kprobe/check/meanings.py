@@ -18,7 +18,8 @@ import re
 from collections import Counter
 
 from kprobe.answers.symbols import SUCCESSORS
-from kprobe.check.statements import DEFINITION
+from kprobe.check.openings import LOST
+from kprobe.check.statements import DEFINITION, TRUNCATING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ def spot(statement: Statement) -> Spot | None:
 
 
 def remarks(statement: Statement, kernel: Asked) -> tuple[str, ...]:
-    """Return what a definition means on a kernel that takes it and its text doesn't say."""
+    """Return what a statement means on a kernel that takes it and its text doesn't say."""
+    if statement.kind == TRUNCATING:
+        return (LOST,)
     where = spot(statement)
     if where is None:
         return ()

@@ -1,4 +1,4 @@
-"""A statement to check (a definition, a filter or a trigger), and its position in the user's source."""
+"""A statement to check (a definition, filter or trigger, or how a file of definitions is opened), and where it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import re
 from contextlib import suppress
 from typing import NamedTuple
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
 DEFINITION, FILTER, TRIGGER = "definition", "filter", "trigger"
+TRUNCATING, APPENDING = "truncating", "appending"  # openings of a file of definitions
 FILES = ("kprobe_events", "uprobe_events", "dynamic_events", "synthetic_events")  # that definitions are written to
 TRIGGERS = (
     *("hist", "stacktrace", "snapshot", "traceon", "traceoff"),
@@ -16,7 +21,6 @@ _KINDS_APART = ("e", "f", "t", "s")  # of definitions, which only dynamic_events
 _HEAD = re.compile(r"\s*([prefts])(\d*):(?:([\w-]+)[/.])?(\w*)")
 _SHORT = re.compile(r"\s*[pr]\d*:(?![\w-]+/\s)\S+(?:\s+(?:[%$@+\\-]|\S*=)|\s*$)")
 _LOOKS = re.compile(r"\s*[preft]\d*:[\w-]+(?:[/.]\w*)?[ \t]+[\w./:*@-][^\s=(]*([ \t]+\S.*)?")
-_UNKNOWN = re.compile(r"\$?\{[^}]*\}|\$\([^)]*\)|\$\w+|`[^`]*`")
 _TRIGGER = re.compile(rf"\s*(?:{'|'.join(TRIGGERS)})(?::\S.*|\s+if\s.*)?\s*", re.S)
 
 
@@ -36,7 +40,8 @@ class Statement(NamedTuple):
 
     `file` is what a definition is written to, below the tracefs; for a filter or trigger it is the event's file
     (`events/GROUP/EVENT/filter`), or just `filter` or `trigger` where the event is that of the last of `needs`, the
-    definitions that must be there first.  `unclear` says why it can't be asked; "" if it can.
+    definitions that must be there first.  `unclear` says why it can't be asked; "" if it can.  `text` of an opening is
+    how the source says it, and `instead` what doesn't do what that does.
     """
 
     kind: str
@@ -45,6 +50,7 @@ class Statement(NamedTuple):
     position: Position = Position()
     needs: tuple[Statement, ...] = ()
     unclear: str = ""
+    instead: str = ""
 
     @property
     def name(self) -> str:
@@ -76,12 +82,28 @@ def _file(text: str) -> str:
     return "uprobe_events" if len(words) > 1 and "/" in words[1] else "kprobe_events"
 
 
-def looks_like_definition(text: str, *, has_unknown: bool = False) -> bool:
+def looks_like_definition(text: str, unknowns: Iterable[str] = ()) -> bool:
     """Return whether a text found somewhere is a definition: a kind, a colon, a name, blanks, a place, arguments.
 
-    With `has_unknown` a shell's expansions and Python's replacement fields in it may be any word.
+    `unknowns` are the parts of it that aren't known, and so may be any word.
     """
-    return _LOOKS.fullmatch(_UNKNOWN.sub("x", text) if has_unknown else text) is not None
+    for one in unknowns:
+        text = text.replace(one, "x")
+    return _LOOKS.fullmatch(text) is not None
+
+
+def told(found: Mapping[Statement, bool]) -> list[Statement]:
+    """Return statements, each with whether it is certain that it is written; without those that others say for certain.
+
+    These are at the same place, or in the same line with the same text.
+    """
+    certain = [one for one, is_certain in found.items() if is_certain]
+    known = {one.position for one in certain} | {(one.position.line, one.text) for one in certain}
+    return [
+        one
+        for one, is_certain in found.items()
+        if is_certain or (one.position not in known and (one.position.line, one.text) not in known)
+    ]
 
 
 def is_trigger(text: str) -> bool:
@@ -109,7 +131,7 @@ def linked(statements: list[Statement]) -> list[Statement]:
 
 
 def _linked(one: Statement, named: dict[str, Statement], last: Statement | None) -> Statement:
-    if one.kind == DEFINITION and one.text.lstrip()[:1] != "e":
+    if one.kind in (TRUNCATING, APPENDING) or (one.kind == DEFINITION and one.text.lstrip()[:1] != "e"):
         return one
     words = set(re.findall(r"[/.:(](\w+)", one.text))
     needs = [named[word] for word in named if word in words and word != one.name]

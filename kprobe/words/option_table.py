@@ -246,7 +246,19 @@ OPTIONS = (
         verbs=("check",),
     ),
     Option(
-        "--as", "read FILEs as", sets="as_form", metavar="FORM", choices=("list", "shell", "python"), verbs=("check",)
+        "--as",
+        "read FILEs as",
+        sets="as_form",
+        metavar="FORM",
+        choices=("list", "shell", "python", "go", "c", "rust", "perl", "markdown"),
+        verbs=("check",),
+    ),
+    Option(
+        "--fail-on",
+        "exit with 1 also for what means something else, or couldn't be asked",
+        metavar="LIST",
+        choices=("means", "not-asked", "means,not-asked"),
+        verbs=("check",),
     ),
     Option("--no-suggestions", "don't look for forms that all kernels accept", verbs=("check",)),
     Option(
