@@ -12,6 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 from kprobe_sim.builds.prototypes import CType, Prototype
 from kprobe_sim.files.node import DirNode, Node, OpenFile
+from kprobe_sim.files.patience import patience
 from kprobe_sim.parsing.refusal import refuse
 
 _CHUNK = 1 << 16
@@ -178,9 +179,13 @@ class SimFile:
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self._path)
+        limit = patience() if left is None else None  # who says how long has an answer in time
         self._sleepers += 1
         try:
-            self._kernel.condition.wait(left)
+            if limit is None:
+                self._kernel.condition.wait(left)
+            else:
+                limit.wait(self._kernel.condition, SimTracefs(self._kernel), self._path)
         finally:
             self._sleepers -= 1
 

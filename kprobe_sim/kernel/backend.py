@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections.abc import Callable
 
 from kprobe_sim.builds import profile
 from kprobe_sim.files.inprocess import SimTracefs
@@ -72,17 +73,17 @@ class SimBackend(SimTracefs[SimulatedKernel]):
             self._thread = None
 
 
-def open_sim(argument: str) -> SimBackend:
+def open_sim(argument: str, clock: Callable[[], int] = time.monotonic_ns) -> SimBackend:
     """Open a simulated tracefs: "KERNEL[,activity=NAME-OR-FILE][,cpus=N]"; all of it may be left out.
 
     KERNEL is a series, a release, or the path of a profile, which may have commas but not what looks like an option.
     There are as many CPUs as the activity uses, if the
-    profile has fewer.  The clock is the machine's.
+    profile has fewer.  The clock is this machine's unless one is given.
 
     Raises ValueError for a kernel, activity or option that there isn't.
     """
     kernel, work, name, cpus = _read(argument)
-    simulated = SimulatedKernel(kernel, cpus=cpus, clock=time.monotonic_ns)
+    simulated = SimulatedKernel(kernel, cpus=cpus, clock=clock)
     return SimBackend(simulated, work, name)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from .pristine_events import Events
 from .pristine_values import Values
 from .texts import names, read_each
+from .waits import BoundedFile, BoundedStream
 
 _OPTIONS = ("trace_options", "options/", "current_tracer")  # writes that may change the files below options/
 
@@ -63,13 +64,13 @@ class Pristine:
             self._note(path)
         handle = self._tracefs.open(path, flags)
         self._open.append(handle)
-        return handle
+        return BoundedFile(handle, self, path) if self._is_owned else handle  # this machine's handles know no timeout
 
     def stream(self, path: str) -> Any:
         """Stream as the tracefs below does."""
         stream = self._tracefs.stream(path)
         self._open.append(stream)
-        return stream
+        return BoundedStream(stream, self, path)
 
     def mkdir(self, path: str) -> None:
         """Make a directory (an instance)."""
