@@ -17,6 +17,7 @@ else:
     import _signal as signal  # signal would wrap it in enums, which takes a while
 
 OK, NO_OUTPUT, USAGE_ERROR = 0, 1, 2
+ACTIVITY_FAILED = 123  # a call of the activity did, while all else went well
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 
@@ -80,19 +81,33 @@ def _command(argv: list[str], loaded: Callable[[], None]) -> int:
     command: list[str] = arguments.command[arguments.command[:1] == ["--"] :] if verb == "run" else []
     if verb == "run" and not command:
         parser.error("run: a COMMAND is needed: kprobe-sim run -- COMMAND...")
+    return _on_machine(arguments, command, loaded)
+
+
+def _on_machine(arguments: argparse.Namespace, command: Sequence[str], loaded: Callable[[], None]) -> int:
+    """Run or mount; return the exit status: of what failed first, the command, the activity."""
     from kprobe_sim.expose.fuse.mount import CannotMount
 
+    failed: list[str] = []
+
+    def told(failure: str) -> None:
+        failed.append(failure)
+        print(f"kprobe-sim: {failure}", file=sys.stderr, flush=True)
+
     try:
-        machine = _machine(arguments)
+        machine = _machine(arguments, told)
     except (OSError, ValueError) as error:
-        print(f"kprobe-sim: {error}", file=sys.stderr)
+        print("\n".join(f"kprobe-sim: {line}" for line in str(error).splitlines()), file=sys.stderr)
         return USAGE_ERROR
     try:
-        if verb == "run":
-            return _run(machine, command, arguments.follow, not arguments.only_tracefs, loaded)
-        return _mount(machine, arguments.directory, loaded)
+        if arguments.verb == "run":
+            status = _run(machine, command, arguments.follow, not arguments.only_tracefs, loaded)
+        else:
+            status = _mount(machine, arguments.directory, loaded)
+        machine.close()
+        return status or (ACTIVITY_FAILED if failed else OK)
     except CannotMount as error:
-        print(f"kprobe-sim: {verb}: {error}", file=sys.stderr)
+        print(f"kprobe-sim: {arguments.verb}: {error}", file=sys.stderr)
         return 125
     finally:
         machine.close()
@@ -288,7 +303,7 @@ def _print(text: str) -> int:
     return OK
 
 
-def _machine(arguments: argparse.Namespace) -> SimBackend:
+def _machine(arguments: argparse.Namespace, told: Callable[[str], None]) -> SimBackend:
     import time
 
     from kprobe_sim.builds import profile
@@ -298,10 +313,12 @@ def _machine(arguments: argparse.Namespace) -> SimBackend:
 
     activity = Activity((), (), False) if arguments.activity == "none" else load(arguments.activity)
     needed = 1 + max((int(step.options["cpu"]) for step in activity.steps), default=0)
-    cpus: int = arguments.cpus or max(needed, profile.load(arguments.kernel).cpus)
+    cpus: int = max(needed, profile.load(arguments.kernel).cpus) if arguments.cpus is None else arguments.cpus
+    if cpus < needed:
+        raise ValueError(f"--cpus {cpus}: the activity {arguments.activity} needs {needed}")
     kernel = SimulatedKernel(arguments.kernel, cpus=cpus, clock=time.monotonic_ns)
     kernel.files.follow_host()
-    return SimBackend(kernel, activity, arguments.activity)
+    return SimBackend(kernel, activity, arguments.activity, told)
 
 
 def _run(machine: SimBackend, command: Sequence[str], follow: bool, whole: bool, loaded: Callable[[], None]) -> int:
