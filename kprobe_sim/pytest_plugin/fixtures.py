@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
 
-from .options import SIMULATOR_ONLY, full_spec, kind, specs
+from .options import SIMULATOR_ONLY, checks_clean, full_spec, kind, specs
 from .reporting import reports, unsupported
 
 if TYPE_CHECKING:
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from kprobe.tracefs.tracefs import Tracefs
     from kprobe_sim.kernel.simulated import SimulatedKernel
     from kprobe_sim.kernel.workload import Workload
+    from kprobe_sim.testing.hygiene import Hygiene
     from kprobe_sim.testing.machines import Backend
 
+_HYGIENE = pytest.StashKey["Hygiene"]()
 _STILL = {"sys_kernel_tracing", "simulated_machine"}  # with them the machine's time moves only when it is looked at
 
 
@@ -67,11 +69,26 @@ def tracefs(request: pytest.FixtureRequest, tracefs_backend: Backend) -> Iterato
         missing = [text for text in needed if text not in readme]
         if missing:
             pytest.skip(f"{REASON}{', '.join(map(repr, missing))} (not in README)")
+    hygiene = (
+        _hygiene(request, tracefs_backend, fresh)
+        if "check_clean" in request.fixturenames or checks_clean(node)
+        else None
+    )
     yield fresh
+    with _real_files():
+        left = "" if hygiene is None else hygiene.told(() if kind(spec) == "sim" else fresh.touched())
     if kind(spec) == "sim":
         close = getattr(fresh, "close", None)
         if close is not None:
             close()
+    if left:
+        pytest.fail(left, pytrace=False)
+
+
+@pytest.fixture
+def check_clean(tracefs: Tracefs, request: pytest.FixtureRequest) -> Hygiene:
+    """Fails the test if it leaves anything in `tracefs`; after `check_clean.begin()`: anything besides what was there."""
+    return request.node.stash[_HYGIENE]
 
 
 @pytest.fixture
@@ -130,6 +147,17 @@ def workload(tracefs: Tracefs, tracefs_backend: Backend) -> Iterator[Workload]:
         task: Workload = found.load()(tracefs_backend.opened or tracefs)
     yield task
     task.close()
+
+
+def _hygiene(request: pytest.FixtureRequest, backend: Backend, tracefs: Any) -> Hygiene:
+    """Return what looks after a tracefs from now on."""
+    with _real_files():
+        from kprobe_sim.testing.hygiene import Hygiene
+
+        found = request.node.stash[_HYGIENE] = Hygiene(tracefs)
+    owner = tracefs.kernel if backend.is_simulated else tracefs
+    owner.heard = found.hear
+    return found
 
 
 def _spec(request: pytest.FixtureRequest) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 _VARIABLE = "KPROBE_TRACEFS"
 SIMULATOR_ONLY = "simulator only"
+CLEAN = "kprobe_check_clean"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,6 +34,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="how long a test may wait for a trace in total; 0: for ever",
     )
     parser.addini("kprobe_timeout", "how many seconds a test may wait for a trace in total; 0: for ever", default="30")
+    group.addoption(
+        "--kprobe-check-clean",
+        action="store_true",
+        help="fail each test that leaves anything in its tracefs, or takes away what wasn't its own",
+    )
+    parser.addini(CLEAN, "true: as --kprobe-check-clean does", type="bool", default=False)
     group.addoption("--trace-corpus", metavar="DIR", help="texts for trace_text, instead of those that are installed")
     for what in ("kernels", "scenarios"):
         group.addoption(
@@ -80,3 +87,11 @@ def full_spec(spec: str) -> str:
     from kprobe_sim.builds.profile import newest
 
     return f"sim:{newest()}"
+
+
+def checks_clean(node: pytest.Item) -> bool:
+    """Return whether a test has to leave its tracefs as it was: the nearest marker says so, else an option."""
+    marker = node.get_closest_marker("check_clean")
+    if marker is not None:
+        return bool(marker.args[0]) if marker.args else True
+    return bool(node.config.getoption(CLEAN) or node.config.getini(CLEAN))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from kprobe_sim.expose.python.real import REAL
 from kprobe_sim.files.node import DirNode, Node, OpenFile, Seek
+from kprobe_sim.files.operation import listened
 from kprobe_sim.files.patience import Patience, patience
 from kprobe_sim.parsing.refusal import refuse
 
@@ -130,7 +131,11 @@ class Description:
             written = opened.write(data, self.position if position is None else position)
             if position is None:
                 self.position = opened.after_write(self.position, written)
+            listened(self._kernel.heard, "write", self.path, data)
             return written
+        except OSError as error:
+            listened(self._kernel.heard, "write", self.path, data, error)
+            raise
         finally:
             self._release()
 
@@ -182,7 +187,14 @@ class Descriptors:
     def open(self, path: str, node: Node, flags: int) -> int:
         """Open a node; return the descriptor."""
         with self._kernel.condition:
-            description = Description(self._kernel, path, node, flags, self.patience)
+            try:
+                description = Description(self._kernel, path, node, flags, self.patience)
+            except OSError as error:
+                if flags & os.O_TRUNC:
+                    listened(self._kernel.heard, "open", path, b"", error)
+                raise
+        if flags & os.O_TRUNC:
+            listened(self._kernel.heard, "open", path)
         description.references = 1
         self.table[description.descriptor] = description
         return description.descriptor
