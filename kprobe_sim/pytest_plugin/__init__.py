@@ -23,9 +23,8 @@ A test that has waited for a trace 30 seconds in all fails, and tells how the tr
 select or poll of its file (`--kprobe-timeout`, or `kprobe_timeout` in the configuration; 0: for ever).  What the
 kernel refused is shown with its own words, and without the frames of these packages (`--full-trace` shows them).
 
-A test that leaves a probe, an instance, an enabled event, a filter, a changed option … or takes away what wasn't its own
-fails with `--kprobe-check-clean`, `kprobe_check_clean = true` in the configuration, the marker `check_clean`, or the
-fixture of that name.
+With `--kprobe-check-clean`, `kprobe_check_clean = true` in the configuration, or the marker or fixture `check_clean`, a
+test fails that leaves a probe, an instance, an enabled event, a changed option … or takes away what wasn't its own.
 
 A real kernel that was asked for and can't run is an error, never a skip; a guest that died is shown as such.  This
 module is imported in every run of pytest, so it imports the rest when a fixture needs it.

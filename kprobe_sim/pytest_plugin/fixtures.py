@@ -87,8 +87,9 @@ def tracefs(request: pytest.FixtureRequest, tracefs_backend: Backend) -> Iterato
 
 @pytest.fixture
 def check_clean(tracefs: Tracefs, request: pytest.FixtureRequest) -> Hygiene:
-    """Fails the test if it leaves anything in `tracefs`; after `check_clean.begin()`: anything besides what was there."""
-    return request.node.stash[_HYGIENE]
+    """Fails the test if it leaves anything in `tracefs`; with `check_clean.begin()` what is there by now is others'."""
+    found: Hygiene = request.node.stash[_HYGIENE]
+    return found
 
 
 @pytest.fixture
