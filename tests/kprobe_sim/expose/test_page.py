@@ -51,8 +51,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_pages_have_their_examples() -> None:
-    python = {"count_opens.py", "test_count_opens.py"}
-    others = {"server.toml", "one-call.sh", "wrong.toml"}
+    python = {"count_opens.py", "test_count_opens.py", "test_clean_opens.py"}
+    others = {"forgets.sh", "server.toml", "one-call.sh", "wrong.toml"}
     assert set(FILES) == {*python, *others, "first-opens.sh", "activity.toml", "failed-opens.sh", "opens.c"}
 
 
