@@ -17,6 +17,8 @@ else:
     import _signal as signal  # signal would wrap it in enums, which takes a while
 
 OK, NO_OUTPUT, USAGE_ERROR = 0, 1, 2
+NOT_CLEAN = 122  # the command left something, or took away what wasn't its own, and all else went well
+ACTIVITY_FAILED = 123  # a call of the activity did, while the command went well
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 
@@ -80,19 +82,33 @@ def _command(argv: list[str], loaded: Callable[[], None]) -> int:
     command: list[str] = arguments.command[arguments.command[:1] == ["--"] :] if verb == "run" else []
     if verb == "run" and not command:
         parser.error("run: a COMMAND is needed: kprobe-sim run -- COMMAND...")
+    return _on_machine(arguments, command, loaded)
+
+
+def _on_machine(arguments: argparse.Namespace, command: Sequence[str], loaded: Callable[[], None]) -> int:
+    """Run or mount; return the exit status: the command's, else that of the activity, else that of the hygiene."""
     from kprobe_sim.expose.fuse.mount import CannotMount
 
+    failed: list[str] = []
+
+    def told(failure: str) -> None:
+        failed.append(failure)
+        print(f"kprobe-sim: {failure}", file=sys.stderr, flush=True)
+
     try:
-        machine = _machine(arguments)
+        machine = _machine(arguments, told)
     except (OSError, ValueError) as error:
-        print(f"kprobe-sim: {error}", file=sys.stderr)
+        print("\n".join(f"kprobe-sim: {line}" for line in str(error).splitlines()), file=sys.stderr)
         return USAGE_ERROR
     try:
-        if verb == "run":
-            return _run(machine, command, arguments.follow, not arguments.only_tracefs, loaded)
-        return _mount(machine, arguments.directory, loaded)
+        if arguments.verb == "run":
+            status, is_clean = _run(machine, command, arguments, loaded)
+        else:
+            status, is_clean = _mount(machine, arguments.directory, loaded), True
+        machine.close()
+        return status or (ACTIVITY_FAILED if failed else OK if is_clean else NOT_CLEAN)
     except CannotMount as error:
-        print(f"kprobe-sim: {verb}: {error}", file=sys.stderr)
+        print(f"kprobe-sim: {arguments.verb}: {error}", file=sys.stderr)
         return 125
     finally:
         machine.close()
@@ -160,6 +176,12 @@ def _parser() -> argparse.ArgumentParser:
         "--only-tracefs",
         action="store_true",
         help="simulate the tracefs only: uname, /proc/kallsyms, /proc/sys and the like stay this machine's",
+    )
+    run.add_argument(
+        "--check-clean",
+        action="store_true",
+        help="look afterwards whether the command left anything in the tracefs, or took away what wasn't its own; "
+        "the exit status is 122 then, if the command's is 0",
     )
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
     mount.add_argument("directory", metavar="DIR", help="an existing directory")
@@ -288,7 +310,7 @@ def _print(text: str) -> int:
     return OK
 
 
-def _machine(arguments: argparse.Namespace) -> SimBackend:
+def _machine(arguments: argparse.Namespace, told: Callable[[str], None]) -> SimBackend:
     import time
 
     from kprobe_sim.builds import profile
@@ -298,17 +320,37 @@ def _machine(arguments: argparse.Namespace) -> SimBackend:
 
     activity = Activity((), (), False) if arguments.activity == "none" else load(arguments.activity)
     needed = 1 + max((int(step.options["cpu"]) for step in activity.steps), default=0)
-    cpus: int = arguments.cpus or max(needed, profile.load(arguments.kernel).cpus)
+    cpus: int = max(needed, profile.load(arguments.kernel).cpus) if arguments.cpus is None else arguments.cpus
+    if cpus < needed:
+        raise ValueError(f"--cpus {cpus}: the activity {arguments.activity} needs {needed}")
     kernel = SimulatedKernel(arguments.kernel, cpus=cpus, clock=time.monotonic_ns)
     kernel.files.follow_host()
-    return SimBackend(kernel, activity, arguments.activity)
+    return SimBackend(kernel, activity, arguments.activity, told)
 
 
-def _run(machine: SimBackend, command: Sequence[str], follow: bool, whole: bool, loaded: Callable[[], None]) -> int:
+def _run(
+    machine: SimBackend, command: Sequence[str], arguments: argparse.Namespace, loaded: Callable[[], None]
+) -> tuple[int, bool]:
+    """Run the command; return its exit status, and whether the tracefs is as it was, if that is to be looked at."""
     from kprobe_sim.expose.run.run import run
 
+    kernel, follow, whole = machine.kernel, arguments.follow, not arguments.only_tracefs
+    if not arguments.check_clean:
+        loaded()
+        return run(kernel, command, machine.play, follow=follow, whole=whole), True
+    from kprobe_sim.testing.hygiene import Hygiene
+
+    hygiene = Hygiene(machine)
+    kernel.heard = hygiene.hear
     loaded()
-    return run(machine.kernel, command, machine.play, follow=follow, whole=whole)
+    status = run(kernel, command, machine.play, follow=follow, whole=whole)
+    machine.close()
+    found = hygiene.findings()
+    if found:
+        print("kprobe-sim: --check-clean: the tracefs isn't as the command found it:", file=sys.stderr)
+        for finding in found:
+            print(f"  {finding}", file=sys.stderr)
+    return status, not found
 
 
 def _mount(machine: SimBackend, directory: str, loaded: Callable[[], None]) -> int:

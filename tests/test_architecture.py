@@ -28,7 +28,7 @@ ALLOWED = [
     ("kprobe", "parsing/source.py", {"zstandard"}),
     ("kprobe", "watching/screen.py", {"rich"}),  # the screen of `kprobe top`
     ("kprobe", "readers/breaking.py", {"hypothesis"}),  # draws what a parser is tried on
-    ("kprobe_sim", "pytest_plugin.py", {"pytest", "kprobe"}),
+    ("kprobe_sim", "pytest_plugin/*.py", {"pytest", "kprobe"}),
     ("kprobe_sim", "completion.py", {"argcomplete"}),
     ("kprobe_vm", "completion.py", {"argcomplete"}),
     ("kprobe_sim", "expose/python/*.py", {"pyfakefs"}),

@@ -303,7 +303,12 @@ def test_verbs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_options(capsys: pytest.CaptureFixture[str]) -> None:
     named = {option for name in DOCUMENTS for option in OPTION.findall(document(name))}
-    sources = ("kprobe_sim/pytest_plugin.py", "tests/conftest.py", "tools/environment.py")
+    sources = (
+        "kprobe_sim/pytest_plugin/__init__.py",
+        "kprobe_sim/pytest_plugin/options.py",
+        "tests/conftest.py",
+        "tools/environment.py",
+    )
     texts = [help_text(), CHECK, PARSE, TEST_PARSER, *map(document, sources), *helps(capsys).values()]
     known = {option for text in texts for option in OPTION.findall(text)} | {"--strict"}  # mypy's
     assert "--tracefs" in named

@@ -181,3 +181,22 @@ def test_call() -> None:
 def test_what_a_trace_event_has() -> None:
     names = {"task", "pid", "cpu", "flags", "timestamp", "name", "fields", "complete", "guessed"}
     assert names <= set(dir(kprobe.Event))
+
+
+def test_the_pytest_plugin() -> None:
+    """Its fixtures, the options and the settings that projects write down; what its hooks are is its own affair."""
+    from kprobe_sim import pytest_plugin
+    from kprobe_sim.pytest_plugin import options
+
+    assert [name for name in pytest_plugin.__all__ if not name.startswith("pytest_")] == [
+        "check_clean", "kernel", "simulated_machine", "sys_kernel_tracing", "trace_text", "tracefs", "tracefs_backend",
+        "tracefs_spec", "tracer", "workload",
+    ]  # fmt: skip
+    parser = pytest.Parser(_ispytest=True)
+    options.pytest_addoption(parser)
+    (group,) = parser._groups
+    assert [name for option in group.options for name in option.names()] == [
+        "--guest-per", "--tracefs", "--kprobe-timeout", "--kprobe-check-clean", "--trace-corpus", "--trace-kernels",
+        "--trace-scenarios",
+    ]  # fmt: skip
+    assert sorted(parser._inidict) == ["kprobe_check_clean", "kprobe_timeout"]

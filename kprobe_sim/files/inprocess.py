@@ -12,6 +12,8 @@ from typing import Generic, Protocol, TypeVar
 
 from kprobe_sim.builds.prototypes import CType, Prototype
 from kprobe_sim.files.node import DirNode, Node, OpenFile
+from kprobe_sim.files.operation import Heard, listened
+from kprobe_sim.files.patience import patience
 from kprobe_sim.parsing.refusal import refuse
 
 _CHUNK = 1 << 16
@@ -56,6 +58,9 @@ class Kernel(Protocol):
 
     @property
     def probes(self) -> _Probes: ...
+
+    @property
+    def heard(self) -> Heard | None: ...
 
     def threads(self, pid: int) -> list[int]: ...
 
@@ -117,8 +122,10 @@ class SimFile:
                 raise refuse(errno.EBADF)
             written = opened.write(data, self._position)
             self._position = opened.after_write(self._position, written)
+            listened(self._kernel.heard, "write", self._path, data)
             return written
         except OSError as error:
+            listened(self._kernel.heard, "write", self._path, data, error)
             raise self._named(error) from None
         finally:
             self._release()
@@ -178,9 +185,13 @@ class SimFile:
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), self._path)
+        limit = patience() if left is None else None  # who says how long has an answer in time
         self._sleepers += 1
         try:
-            self._kernel.condition.wait(left)
+            if limit is None:
+                self._kernel.condition.wait(left)
+            else:
+                limit.wait(self._kernel.condition, SimTracefs(self._kernel), self._path)
         finally:
             self._sleepers -= 1
 
@@ -274,10 +285,12 @@ class SimTracefs(Generic[K]):
     def mkdir(self, path: str) -> None:
         """Make a directory (an instance)."""
         self._change(path, lambda directory, name: directory.mkdir(name), exists=errno.EEXIST)
+        listened(self.kernel.heard, "mkdir", path)
 
     def rmdir(self, path: str) -> None:
         """Remove a directory (an instance)."""
         self._change(path, lambda directory, name: directory.rmdir(name), exists=None)
+        listened(self.kernel.heard, "rmdir", path)
 
     def stream(self, path: str) -> SimStream:
         """Open a file that is read as it comes, `trace_pipe` above all."""
@@ -296,8 +309,13 @@ class SimTracefs(Generic[K]):
             try:
                 if flags & _CHECKED:
                     _check(node, flags)
-                return SimFile(self.kernel, path, node.open(flags))
+                found = SimFile(self.kernel, path, node.open(flags))
+                if flags & os.O_TRUNC:
+                    listened(self.kernel.heard, "open", path)
+                return found
             except OSError as error:
+                if flags & os.O_TRUNC:
+                    listened(self.kernel.heard, "open", path, b"", error)
                 raise OSError(error.errno, error.strerror, path) from None
         finally:
             self._release()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import time
+from collections.abc import Callable
 
 from kprobe_sim.builds import profile
 from kprobe_sim.files.inprocess import SimTracefs
@@ -14,15 +16,22 @@ from kprobe_sim.probes.fprobes import STUB
 
 
 class SimBackend(SimTracefs[SimulatedKernel]):
-    """The tracefs of a simulated kernel that can be set to work, by an activity of that name."""
+    """The tracefs of a simulated kernel that can be set to work, by an activity of that name.
 
-    def __init__(self, kernel: SimulatedKernel, activity: Activity, name: str) -> None:
+    `told` gets a line about each call that fails while it works.  Raises ValueError for what the kernel hasn't.
+    """
+
+    def __init__(
+        self, kernel: SimulatedKernel, activity: Activity, name: str, told: Callable[[str], None] | None = None
+    ) -> None:
         super().__init__(kernel)
+        self._told = told
         self._activity = activity
         self._name = name
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         activity.prepare(kernel)
+        activity.check(kernel)
 
     def has_function(self, name: str) -> bool:
         """Return whether available_filter_functions has a function of that name."""
@@ -60,7 +69,10 @@ class SimBackend(SimTracefs[SimulatedKernel]):
         """Let the machine work, in real time, until `close`."""
         if self._thread is None:
             self._thread = threading.Thread(
-                target=self._activity.play_live, args=(self.kernel, self._stop), name="activity", daemon=True
+                target=self._activity.play_live,
+                args=(self.kernel, self._stop, self._told),
+                name="activity",
+                daemon=True,
             )
             self._thread.start()
 
@@ -72,23 +84,30 @@ class SimBackend(SimTracefs[SimulatedKernel]):
             self._thread = None
 
 
-def open_sim(argument: str) -> SimBackend:
+def open_sim(argument: str, clock: Callable[[], int] = time.monotonic_ns) -> SimBackend:
     """Open a simulated tracefs: "KERNEL[,activity=NAME-OR-FILE][,cpus=N]"; all of it may be left out.
 
     KERNEL is a series, a release, or the path of a profile, which may have commas but not what looks like an option.
     There are as many CPUs as the activity uses, if the
-    profile has fewer.  The clock is the machine's.
+    profile has fewer.  The clock is this machine's unless one is given.
 
     Raises ValueError for a kernel, activity or option that there isn't.
     """
     kernel, work, name, cpus = _read(argument)
-    simulated = SimulatedKernel(kernel, cpus=cpus, clock=time.monotonic_ns)
-    return SimBackend(simulated, work, name)
+    simulated = SimulatedKernel(kernel, cpus=cpus, clock=clock)
+    return SimBackend(simulated, work, name, _say)
+
+
+def _say(failure: str) -> None:
+    """Print what Python would print of a thread's error, in one line."""
+    print(f"kprobe-sim: {failure}", file=sys.stderr, flush=True)
 
 
 def check(argument: str) -> None:
     """Raise the ValueError that `open_sim` would."""
-    kernel, *_ = _read(argument)
+    kernel, work, *_ = _read(argument)
+    if work.name:
+        open_sim(argument)
     profile.load(kernel)
 
 

@@ -19,6 +19,7 @@ from kprobe_sim.events.recording import Recorder
 from kprobe_sim.events.static_table import StaticEvents
 from kprobe_sim.events.tracing import Tracing
 from kprobe_sim.files.inprocess import SimTracefs
+from kprobe_sim.files.operation import Heard
 from kprobe_sim.hits.call import Call
 from kprobe_sim.hits.hits import Hits
 from kprobe_sim.hits.program_call import PROGRAM_BASE, ProgramCall
@@ -67,6 +68,7 @@ class SimulatedKernel:
         self.cpus = machine.cpus
         self.clock = machine.clock
         self.condition = machine.condition
+        self.heard: Heard | None = None  # is told of each change that a program makes
         self.memory = machine.memory
         self.tasks = machine.tasks
         self.files = machine.files

@@ -18,6 +18,7 @@ from kprobe_sim.machine.lock import KernelCondition
 from kprobe_sim.machine.machine_files import MachineFiles
 from kprobe_sim.machine.memory import Memory, banners
 from kprobe_sim.machine.task import SavedCmdlines, Task
+from kprobe_sim.parsing.toml_values import CPUS
 
 INIT = Task(1, "init")
 _TRAMPOLINES = ("arch_rethook_trampoline", "__kretprobe_trampoline", "kretprobe_trampoline")  # 5.18 and later, before
@@ -41,7 +42,9 @@ class SimulatedMachine:
         self.symbols = profile.fresh_symbols()
         self.gates = gates_of(profile)
         self.filter_gates = filter_gates_of(profile)
-        self.cpus = cpus or profile.cpus
+        self.cpus = profile.cpus if cpus is None else cpus
+        if not 1 <= self.cpus <= CPUS:
+            raise ValueError(f"{self.cpus} CPUs: a kernel has 1 to {CPUS}")
         self.clock: Callable[[], int] = VirtualClock() if clock is None else clock
         self.clock_facts = clock_facts(profile.hz, self.gates.uptime_in_ns, tsc_khz)
         self.condition = KernelCondition()

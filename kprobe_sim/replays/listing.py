@@ -1,6 +1,6 @@
 """A listing of a document: the commands as typed, what the machine did meanwhile, and the text as printed.
 
-It lies in kprobe_sim/seeds/DOCUMENT/LISTING: `listing.toml`, `activity.toml` (see kernel/activity.py) and
+It lies in kprobe_sim/seeds/DOCUMENT/LISTING: `listing.toml`, `activity.toml` (docs/activities.md) and
 `expected.txt`.  Where the document's text lost its blanks or line breaks, expected.txt has those of the kernel.
 """
 

@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 from kprobe_sim.builds import profile
 from kprobe_sim.files.inprocess import SimStream, SimTracefs
-from kprobe_sim.kernel.activity import Step
 from kprobe_sim.kernel.simulated import SimulatedKernel
+from kprobe_sim.kernel.step import Step
 from kprobe_sim.replays.listing import Listing
 
 _NS = 1_000_000_000

@@ -28,11 +28,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kprobe_sim.named_tuple import NamedTuple
+from kprobe_sim.parsing import toml_values as values
 from kprobe_sim.scenarios.steps import ScenarioStep, steps_of
 
 _TEXTS = ("title", "breaks", "link", "clock", "instance", "reader", "guest")
 _LISTS = ("definitions", "enable", "options", "defects")
-_NUMBERS = ("cpus", "buffer_kb", "saved_cmdlines")
+_NUMBERS = {"cpus": values.CPUS, "buffer_kb": 1 << 20, "saved_cmdlines": values.PIDS}  # and the most that each may be
 _OTHERS = ("filters", "function", "call", "start", "fresh", "unlike")
 _READERS = ("", "trace", "trace_pipe")
 
@@ -90,21 +91,18 @@ class Scenario(NamedTuple):
 
 def scenario_of(table: Mapping[str, Any]) -> Scenario:
     """Read a scenario from its parsed TOML.  Raises ValueError, which says what is wrong."""
-    known = {*_TEXTS, *_LISTS, *_NUMBERS, *_OTHERS}
-    unknown = sorted(set(table) - known)
-    if unknown:
-        raise ValueError(f"unknown key {unknown[0]!r}")
+    values.only(table, {*_TEXTS, *_LISTS, *_NUMBERS, *_OTHERS})
     title, breaks, link, clock, instance, reader, guest = (_text(table, key) for key in _TEXTS)
     definitions, enable, options, defects = (_list(table, key) for key in _LISTS)
     cpus, buffer_kb, saved_cmdlines = (_number(table, key) for key in _NUMBERS)
     filters, unlike = (_texts(table, key) for key in ("filters", "unlike"))
-    steps = tuple(steps_of(_tables(table, "call")))
+    steps = tuple(steps_of(values.tables(table, "call")))
     if not steps:
         raise ValueError("no calls")
     if reader not in _READERS:
         raise ValueError(f"reader {reader!r} is neither trace nor trace_pipe")
-    start = round(float(table.get("start", 10)) * 1_000_000_000)
-    functions, fresh = tuple(_functions(table)), bool(table.get("fresh", False))
+    start = values.nanoseconds(table.get("start", 10), "start")
+    functions, fresh = tuple(_functions(table)), values.truth(table.get("fresh", False), "fresh")
     return Scenario(
         *(title, breaks, link, clock, instance, reader, guest),
         *(definitions, enable, options, defects),
@@ -136,24 +134,17 @@ def _list(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _number(table: Mapping[str, Any], key: str) -> int:
-    value = table.get(key, 0)
-    if not isinstance(value, int) or isinstance(value, bool) or (key in table and value < 1):
-        raise ValueError(f"{key} isn't a number from 1 up: {value!r}")
-    return value
-
-
-def _tables(table: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    found = table.get(key, [])
-    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
-        raise ValueError(f"{key} isn't a table: write [[{key}]]")
-    return found
+    return values.number(table[key], key, 1, _NUMBERS[key]) if key in table else 0
 
 
 def _functions(table: Mapping[str, Any]) -> Sequence[tuple[str, int | None, str]]:
     functions = []
-    for number, entry in enumerate(_tables(table, "function"), 1):
-        size = entry.get("size")
-        if not isinstance(entry.get("name"), str) or not (size is None or isinstance(size, int)):
-            raise ValueError(f"function {number} needs a name, and a size in bytes or none")
-        functions.append((entry["name"], size, str(entry.get("module", ""))))
+    for number, entry in enumerate(values.tables(table, "function"), 1):
+        try:
+            values.only(entry, ("name", "size", "module"))
+            size = values.number(entry["size"], "size", 1, (1 << 31) - 1) if "size" in entry else None
+            module = values.text(entry["module"], "module") if "module" in entry else ""
+            functions.append((values.text(entry.get("name"), "name"), size, module))
+        except ValueError as error:
+            raise ValueError(f"function {number}: {error}") from None
     return functions

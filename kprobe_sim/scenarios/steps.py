@@ -23,12 +23,15 @@ from typing import Any
 
 from kprobe_sim.machine.task import Task
 from kprobe_sim.named_tuple import NamedTuple
+from kprobe_sim.parsing import toml_values as values
 
 ROOM = 1792  # bytes of text that a step may put into the task's memory
 AT_FDCWD = -100
 _AFTER = 0.0001  # seconds
+_TIMES = 1_000_000
+_INT = 1 << 31
 _IN_PROGRAM = (0x4013A9,)  # where a task is in its program
-_TASK = re.compile(r"(?P<comm>.*)-(?P<pid>[0-9]+)(?:/(?P<tgid>[0-9]+))?\Z", re.DOTALL)
+_TASK = re.compile(r"(?P<comm>.*)-(?P<pid>[0-9]{1,9})(?:/(?P<tgid>[0-9]{1,9}))?\Z", re.DOTALL)
 _ALWAYS = frozenset(["task", "cpu", "at", "after", "times", "known", "flags", "preempt_count", "duration"])
 _KEYS = {
     "open": frozenset(["how", "dfd", "returns"]),
@@ -78,7 +81,7 @@ def steps_of(entries: list[dict[str, Any]]) -> Iterator[ScenarioStep]:
     for number, entry in enumerate(entries, 1):
         try:
             yield _step(entry)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (KeyError, ValueError) as error:
             reason = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
             raise ValueError(f"call {number}: {reason}") from None
 
@@ -86,18 +89,18 @@ def steps_of(entries: list[dict[str, Any]]) -> Iterator[ScenarioStep]:
 def text_of(value: Any) -> bytes:
     """Return a text as bytes: a string, or { hex = … }.  Raises ValueError."""
     if isinstance(value, dict) and set(value) == {"hex"}:
-        return bytes.fromhex(value["hex"])
+        return values.octets(value["hex"], "hex")
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
     if isinstance(value, bytes):
         return value
-    raise ValueError(f"{value!r} is neither a text nor {{ hex = ... }}")
+    raise ValueError(f"{values.shown(value)} is neither a text nor {{ hex = ... }}")
 
 
 def argument_of(value: Any) -> int | bytes:
     """Return an argument: a number, or the bytes of a text."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return value
+        return values.number(value, "an argument")
     return text_of(value)
 
 
@@ -106,28 +109,24 @@ def _step(entry: Mapping[str, Any]) -> ScenarioStep:
     if len(kinds) != 1:
         raise ValueError(f"it has to be one of {', '.join(_KEYS)}" + (f", not {' and '.join(kinds)}" if kinds else ""))
     (what,) = kinds
-    unknown = sorted(set(entry) - _ALWAYS - _KEYS[what] - {what})
-    if unknown:
-        raise ValueError(f"unknown key {unknown[0]!r} of {what}")
+    values.only(entry, _ALWAYS | _KEYS[what] | {what}, f" of {what}")
     more = {key: value for key, value in entry.items() if key in _KEYS[what]}
     value = _CHECKS[what](entry[what], more)
     context = None
     if "flags" in entry or "preempt_count" in entry:
-        context = int(entry.get("flags", 0)), int(entry.get("preempt_count", 0))
+        flags, depth = entry.get("flags", 0), entry.get("preempt_count", 0)
+        context = values.number(flags, "flags", 0, 0xFF), values.number(depth, "preempt_count", 0, 0xFF)
+    user_stack = tuple(_addresses(more.pop("user_stack", _IN_PROGRAM), "user_stack"))
     return ScenarioStep(
         what,
         value,
-        task_of(
-            entry.get("task", "workload-100"),
-            bool(entry.get("known", True)),
-            tuple(more.pop("user_stack", _IN_PROGRAM)),
-        ),
-        int(entry.get("cpu", 0)),
-        _ns(entry["at"]) if "at" in entry else None,
-        _ns(entry.get("after", _AFTER)),
-        int(entry.get("times", 1)),
+        task_of(entry.get("task", "workload-100"), values.truth(entry.get("known", True), "known"), user_stack),
+        values.number(entry.get("cpu", 0), "cpu", 0, values.CPUS - 1),
+        values.nanoseconds(entry["at"], "at") if "at" in entry else None,
+        values.nanoseconds(entry.get("after", _AFTER), "after"),
+        values.number(entry.get("times", 1), "times", 1, _TIMES),
         context,
-        _ns(entry["duration"]) if "duration" in entry else None,
+        values.nanoseconds(entry["duration"], "duration") if "duration" in entry else None,
         more,
     )
 
@@ -137,35 +136,43 @@ def task_of(value: Any, known: bool = True, user_stack: tuple[int, ...] = ()) ->
     if isinstance(value, dict):
         if not {"comm", "pid"} <= set(value) <= {"comm", "pid", "tgid"}:
             raise ValueError("a task's table has comm and pid, and may have tgid")
-        tgid = None if value.get("tgid") is None else int(value["tgid"])
-        task = Task(int(value["pid"]), text_of(value["comm"]), tgid, known, user_stack)
+        tgid = values.number(value["tgid"], "tgid", 0, values.PIDS - 1) if "tgid" in value else None
+        pid = values.number(value["pid"], "pid")
+        task = Task(pid, text_of(value["comm"]), tgid, known, user_stack)
     else:
-        match = _TASK.match(value)
+        match = _TASK.match(value) if isinstance(value, str) else None
         if match is None:
-            raise ValueError(f"task {value!r} isn't COMM-PID")
+            raise ValueError(f"task {values.shown(value)} isn't COMM-PID")
         comm = match["comm"].encode("utf-8", "surrogateescape")
         task = Task(int(match["pid"]), comm, int(match["tgid"]) if match["tgid"] else None, known, user_stack)
-    if not 0 <= task.pid < 1 << 22:
-        raise ValueError(f"pid {task.pid}: pids go from 0 to {(1 << 22) - 1}")
+    if not (0 <= task.pid < values.PIDS and 0 <= (task.tgid or 0) < values.PIDS):
+        raise ValueError(f"pid {task.pid}: pids go from 0 to {values.PIDS - 1}")
     return task
 
 
-def _ns(seconds: Any) -> int:
-    return round(float(seconds) * 1_000_000_000)
+def _addresses(value: Any, what: str) -> list[int]:
+    return [values.number(one, f"an address of {what}", 0) for one in values.items(value, what)]
+
+
+def _int(value: Any, what: str) -> int:
+    return values.number(value, what, -_INT, _INT - 1)
 
 
 def _open(value: Any, more: dict[str, Any]) -> bytes:
-    flags, mode = (*more.get("how", ()), 0, 0)[:2]
-    more.update(how=(int(flags), int(mode)), dfd=int(more.get("dfd", AT_FDCWD)), returns=int(more.get("returns", -2)))
+    how = values.items(more.get("how", ()), "how")
+    flags, mode = (*(_int(one, "a number of how") for one in how), 0, 0)[:2]
+    more.update(
+        how=(flags, mode), dfd=_int(more.get("dfd", AT_FDCWD), "dfd"), returns=_int(more.get("returns", -2), "returns")
+    )
     return _fitting(text_of(value))
 
 
 def _fadvise(value: Any, more: dict[str, Any]) -> tuple[int | bytes, ...]:
-    arguments = [argument_of(one) for one in value]
+    arguments = [argument_of(one) for one in values.items(value, "fadvise")]
     if not 1 <= len(arguments) <= 4:
         raise ValueError("fadvise has one to four arguments")
     _fitting(b"\0".join(one for one in arguments if isinstance(one, bytes)))
-    more["returns"] = int(more.get("returns", -9))
+    more["returns"] = _int(more.get("returns", -9), "returns")
     return (*arguments, *(0,) * (4 - len(arguments)))
 
 
@@ -178,32 +185,53 @@ def _fitting(text: bytes) -> bytes:
 def _function(value: Any, more: dict[str, Any]) -> str:
     returns = more.get("returns", 0)
     more.update(
-        args=tuple(argument_of(one) for one in more.get("args", ())),
-        returns=None if returns is False else int(returns),
-        caller=str(more.get("caller", "")),
-        stack=tuple(more.get("stack", ())),
-        registers={name: int(number) for name, number in more.get("registers", {}).items()},
-        memory={int(address, 0): bytes.fromhex(data) for address, data in more.get("memory", {}).items()},
-        offset=int(more.get("offset", 0)),
+        args=tuple(argument_of(one) for one in values.items(more.get("args", ()), "args")),
+        returns=None if returns is False else values.number(returns, "returns"),
+        caller=values.text(more["caller"], "caller") if more.get("caller") != "" and "caller" in more else "",
+        stack=tuple(
+            one if isinstance(one, str) else values.number(one, "an entry of stack", 0)
+            for one in values.items(more.get("stack", ()), "stack")
+        ),
+        registers={
+            name: values.number(number, f"register {name}")
+            for name, number in values.table(more.get("registers", {}), "registers").items()
+        },
+        memory=dict(_memory(more)),
+        offset=values.number(more.get("offset", 0), "offset", 0, _INT - 1),
     )
-    return str(value)
+    return values.text(value, "function")
+
+
+def _memory(more: Mapping[str, Any]) -> Iterator[tuple[int, bytes]]:
+    for where, value in values.table(more.get("memory", {}), "memory").items():
+        data = values.octets(value, f"memory at {where}")
+        yield values.address(where, "a key of memory", len(data)), data
 
 
 def _event(value: Any, more: dict[str, Any]) -> str:
     fields = {
-        name: text_of(one) if isinstance(one, str | dict) else one for name, one in more.get("fields", {}).items()
+        name: text_of(one) if isinstance(one, str | dict) else _field(one, name)
+        for name, one in values.table(more.get("fields", {}), "fields").items()
     }
-    more.update(fields=fields, stack=tuple(more.get("stack", ())))
-    return str(value)
+    more.update(fields=fields, stack=tuple(_addresses(more.get("stack", ()), "stack")))
+    return values.text(value, "event")
+
+
+def _field(value: Any, name: str) -> int | bytes | tuple[int, ...]:
+    if isinstance(value, list | tuple):
+        return tuple(values.number(one, f"an element of field {name}") for one in value)
+    return value if isinstance(value, bytes) else values.number(value, f"field {name}")
 
 
 def _raw_marker(value: Any, _: dict[str, Any]) -> bytes:
-    return int(value["id"]).to_bytes(4, "little") + bytes.fromhex(value.get("hex", ""))
+    given = values.table(value, "raw_marker")
+    number = values.number(given["id"], "id", 0, 2 * _INT - 1)
+    return number.to_bytes(4, "little") + values.octets(given.get("hex", ""), "hex")
 
 
 def _write(value: Any, more: dict[str, Any]) -> str:
     more["data"] = text_of(more["data"])
-    return str(value)
+    return values.text(value, "write")
 
 
 _CHECKS: Mapping[str, Any] = {
@@ -214,5 +242,5 @@ _CHECKS: Mapping[str, Any] = {
     "marker": lambda value, more: text_of(value),
     "raw_marker": _raw_marker,
     "write": _write,
-    "read": lambda value, more: bool(value),
+    "read": lambda value, more: values.truth(value, "read"),
 }

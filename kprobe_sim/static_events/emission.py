@@ -94,17 +94,29 @@ class Emission:
         files = list(self._instances.enabled(event))
         head = _HEAD.pack(event.id, *self._context(layout.name, context), task.pid)
         record = layout.pack(head, fields, self._intern)
-        if event not in self._showable:
-            try:
-                static_text(self._machine, event)
-            except NotEvaluable as error:
-                raise ValueError(f"{layout.name} can't be shown: {error}") from error
-            self._showable.add(event)
+        self._see(event, layout.name)
         if layout.name == "sched/sched_switch":
             self._learn(fields)
         also = self._involved(layout.name, fields)
         for file in files:
             self._record(file, task, record, cpu, at, stack, also)
+
+    def check(self, name: str, fields: Mapping[str, FieldValue]) -> None:
+        """Raise the ValueError that `emit` would."""
+        event = self.event(name)
+        layout = layout_of(event)
+        layout.pack(bytes(_HEAD.size), fields, self._intern)
+        self._see(event, layout.name)
+
+    def _see(self, event: StaticEvent, name: str) -> None:
+        """Raise ValueError for an event that can't be shown."""
+        if event in self._showable:
+            return
+        try:
+            static_text(self._machine, event)
+        except NotEvaluable as error:
+            raise ValueError(f"{name} can't be shown: {error}") from error
+        self._showable.add(event)
 
     def _record(
         self,

@@ -6,9 +6,16 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from kprobe_sim.kernel.backend import open_sim
+from kprobe_sim.machine.clock import VirtualClock
+
 from .pristine import Pristine
 
 __all__ = ["Backend", "Unusable"]
+
+
+def _open_still(spec: str) -> Any:
+    return open_sim(spec.partition(":")[2], clock=VirtualClock())
 
 
 class Unusable(Exception):
@@ -41,20 +48,25 @@ class Backend:
         self._failure = ""
         self.absent: dict[str, str] | None = None  # what this kernel lacks, once a test has asked (unsupported.py)
 
-    def fresh(self, test: str = "", *, own: bool) -> Any:
+    def fresh(self, test: str = "", *, own: bool, still: bool = False) -> Any:
         """Return a pristine tracefs for a test, which is named if it leaves what can't be undone.
 
-        With `own` no other test has used that machine or will, if it can be had anew.
+        With `own` no other test has used that machine or will, if it can be had anew.  With `still` a simulated
+        machine's time moves only when it is looked at.
         """
         if self.is_simulated:
-            return self._open()
+            return self._open(_open_still if still else self._open_tracefs)
         if self._pristine is not None and not self._must_renew(own) and self._undone():
             self._user = test
             return self._pristine
         self._user = test
         self._is_own = own
         self._pristine = None
-        opened = self._open() if self._opened is None or not hasattr(self._opened, "renew") else self._renew()
+        opened = (
+            self._open(self._open_tracefs)
+            if self._opened is None or not hasattr(self._opened, "renew")
+            else self._renew()
+        )
         pristine = Pristine(opened)
         if pristine.is_in_use():
             raise Unusable(f"--tracefs {self.spec}: somebody traces there; tests would end their work")
@@ -107,11 +119,11 @@ class Backend:
             return False
         return own or self._is_own or not self._opened.is_alive
 
-    def _open(self) -> Any:
+    def _open(self, open_tracefs: Callable[[str], Any]) -> Any:
         if self._failure:
             raise Unusable(self._failure)  # it is as it was, and may take its time to tell
         try:
-            opened = self._open_tracefs(self.spec)
+            opened = open_tracefs(self.spec)
         except Exception as error:
             self._failure = f"--tracefs {self.spec} was asked for and can't run: {error}"
             raise Unusable(self._failure) from error

@@ -11,9 +11,12 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from kprobe_sim.files.operation import Heard, listened
+
 from .pristine_events import Events
 from .pristine_values import Values
 from .texts import names, read_each
+from .waits import BoundedFile, BoundedStream
 
 _OPTIONS = ("trace_options", "options/", "current_tracer")  # writes that may change the files below options/
 
@@ -31,6 +34,7 @@ class Pristine:
         self._tracefs = tracefs
         self._is_owned = hasattr(tracefs, "renew")
         self._is_taken = False  # the machine was, by which anything can be done
+        self.heard: Heard | None = None  # is told of what is changed through this
         self.refused: tuple[OSError, bytes] | None = None  # the last write that was, and what was written
         self._open: list[Any] = []
         self._touched: dict[str, None] = {}
@@ -55,26 +59,37 @@ class Pristine:
             self._tracefs.write(path, data, truncate=truncate)
         except OSError as error:
             self.refused = error, data
+            listened(self.heard, "open" if truncate and not data else "write", path, data, error)
             raise
+        if truncate:
+            listened(self.heard, "open", path)
+        listened(self.heard, "write", path, data)
 
     def open(self, path: str, flags: int = os.O_RDONLY) -> Any:
         """Open as the tracefs below does; `reset` closes what a failed test left open."""
         if flags & os.O_ACCMODE != os.O_RDONLY:
             self._note(path)
         handle = self._tracefs.open(path, flags)
+        if flags & os.O_TRUNC:
+            listened(self.heard, "open", path)
         self._open.append(handle)
-        return handle
+        return BoundedFile(handle, self, path) if self._is_owned else handle  # this machine's handles know no timeout
 
     def stream(self, path: str) -> Any:
         """Stream as the tracefs below does."""
         stream = self._tracefs.stream(path)
         self._open.append(stream)
-        return stream
+        return BoundedStream(stream, self, path)
 
     def mkdir(self, path: str) -> None:
         """Make a directory (an instance)."""
         self._tracefs.mkdir(path)
         self._instances[path] = None
+        listened(self.heard, "mkdir", path)
+
+    def touched(self) -> list[str]:
+        """Return the paths that were written, and, if the machine was at hand, the filters that are set."""
+        return [*self._touched, *(self._filtered() if self._is_taken else ())]
 
     def is_in_use(self) -> bool:
         """Return whether somebody traces here: a probe, an enabled event or a tracer that isn't nop."""

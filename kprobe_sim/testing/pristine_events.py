@@ -104,7 +104,7 @@ class Events:
             self._truncate(path)  # removes the histograms, unless another refers to one of them, and no other trigger
             for line in self._text(path).splitlines():
                 if not line.startswith(b"#"):
-                    for words in dict.fromkeys((_as_written(line), _UNIT.sub(rb"\1", _as_written(line)))):
+                    for words in dict.fromkeys((as_written(line), _UNIT.sub(rb"\1", as_written(line)))):
                         self._try(path, b"!" + words)
 
     # dynamic events
@@ -152,7 +152,7 @@ class Events:
             self._tracefs.write(path, b"", truncate=True)
 
 
-def _as_written(line: bytes) -> bytes:
+def as_written(line: bytes) -> bytes:
     """Return the trigger that is shown thus, as it is removed: a histogram is found by all of it, others by name."""
     if line.startswith(b"hist:"):
         return _STATE.sub(b"", line)

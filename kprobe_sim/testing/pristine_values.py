@@ -14,7 +14,7 @@ from .texts import names, read_each
 _TRACER = "current_tracer"
 _BUFFER = "buffer_size_kb"
 # The tracer comes first, as others can't be changed under some, and the size of sub-buffers before that of buffers.
-_VALUES = (
+VALUES = (
     _TRACER,
     "trace_clock",
     "buffer_subbuf_size_kb",
@@ -30,7 +30,7 @@ _VALUES = (
     "function_profile_enabled",
 )
 # What O_TRUNC empties; functions with commands stay in set_ftrace_filter and are taken out one by one.
-_LISTS = (
+LISTS = (
     "set_event_pid",
     "set_event_notrace_pid",
     "set_ftrace_pid",
@@ -43,11 +43,11 @@ _LISTS = (
 )
 _EXPANDED = re.compile(rb".* \(expanded: (\d+)\)\n")
 _CHOSEN = re.compile(rb".*\[(\S+)\].*\n")
-_FREED = b"Snapshot is freed"
+FREED = b"Snapshot is freed"
 # What is known of tasks that were traced.  Their names are forgotten when the size is set, their groups never.
 _NAMES, _SIZE, _GROUPS = "saved_cmdlines", "saved_cmdlines_size", "saved_tgids"
 _KNOWN = ((_NAMES, _SIZE), (_GROUPS, _GROUPS))
-_SHOWN = (*_LISTS, _GROUPS, "timestamp_mode")  # compared, and not changed by writing what was shown
+_SHOWN = (*LISTS, _GROUPS, "timestamp_mode")  # compared, and not changed by writing what was shown
 
 
 class Values:
@@ -56,9 +56,9 @@ class Values:
     def __init__(self, tracefs: Any, *, owned: bool) -> None:
         self._tracefs = tracefs
         self._options = names(tracefs, "options")
-        watched = [*_VALUES, *_LISTS, "timestamp_mode", *(f"options/{name}" for name in self._options)]
+        watched = [*VALUES, *LISTS, "timestamp_mode", *(f"options/{name}" for name in self._options)]
         known = [path for path, has in _KNOWN if owned and tracefs.exists(has)]
-        self._before = {path: _value(text) for path, text in read_each(tracefs, [*watched, *known]).items()}
+        self._before = {path: value_of(text) for path, text in read_each(tracefs, [*watched, *known]).items()}
         self._has_snapshot = tracefs.exists("snapshot") and hasattr(tracefs, "open")
         self._expanded = b""  # what buffers show that were expanded: some more than was asked for
 
@@ -67,7 +67,7 @@ class Values:
 
         The tracer ends before that: if it traced a few functions, all of them would be patched for it.
         """
-        for path in self._changed([_TRACER, *(path for path in _LISTS if path in self._before)], options=False):
+        for path in self._changed([_TRACER, *(path for path in LISTS if path in self._before)], options=False):
             with contextlib.suppress(OSError):
                 if path == _TRACER:
                     self._write_back(path)
@@ -99,7 +99,7 @@ class Values:
         if not looked:
             return []
         texts = read_each(self._tracefs, looked)
-        now = {path: _value(texts[path]) if path in texts else None for path in looked}
+        now = {path: value_of(texts[path]) if path in texts else None for path in looked}
         return [
             path
             for path in looked
@@ -112,16 +112,16 @@ class Values:
         elif path not in _SHOWN:
             self._tracefs.write(path, self._before[path])
             if path == _BUFFER:
-                self._expanded = _value(self._tracefs.read(path))
+                self._expanded = value_of(self._tracefs.read(path))
 
     def _is_allocated(self) -> bool:
         if not self._has_snapshot:
             return False
         head = read_each(self._tracefs, ["snapshot"], most=PAGE_SIZE)  # as there may be a lot in it
-        return _FREED not in head.get("snapshot", _FREED)
+        return FREED not in head.get("snapshot", FREED)
 
 
-def _value(text: bytes) -> bytes:
+def value_of(text: bytes) -> bytes:
     """Return what to write for a value that is shown thus: the one in brackets, or what a buffer expands to at use."""
     shown = _EXPANDED.fullmatch(text) or _CHOSEN.fullmatch(text)
     return shown[1] if shown else text.strip()

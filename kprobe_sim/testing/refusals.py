@@ -17,13 +17,17 @@ _OWN_ERROR = ("kprobe.errors", "KprobeError")
 
 
 @contextlib.contextmanager
-def told(excinfo: Any) -> Iterator[None]:
+def told(excinfo: Any, *also: type[BaseException]) -> Iterator[None]:
     """Within it the report of an error of the tracer's, or of a refusal, has the frames of the tests alone.
+
+    `also` are other errors that we raise on purpose.
 
     Any other error may be a bug of ours, and is shown as it is.
     """
     error: BaseException = excinfo.value
-    is_own = any((kind.__module__, kind.__name__) == _OWN_ERROR for kind in type(error).__mro__)
+    is_own = isinstance(error, also) or any(
+        (kind.__module__, kind.__name__) == _OWN_ERROR for kind in type(error).__mro__
+    )
     entries = excinfo.traceback
     shown = _others(error.__traceback__)
     if not (is_own or isinstance(error, OSError)) or shown is None or not _is_ours(entries[-1].frame.raw):

@@ -122,7 +122,10 @@ def test_a_file_is_named_by_a_slash_or_its_ending(tmp_path: Path, monkeypatch: p
         (b"call = 5", "call isn't a table: write [[call]]"),
         (b"[call]\nfunction = 'f'", "call isn't a table: write [[call]]"),
         (b"function = ['f']", "function isn't a table: write [[function]]"),
-        (b"[[function]]\nname = 'f'\nsize = 'big'", "function 1: its size is no number: 'big'"),
+        (
+            b"[[function]]\nname = 'f'\nsize = 'big'",
+            "function 1: size is 'big', and has to be a number",
+        ),
         (b"[[call]]\nfunction = 'f'\ntask = 'cat-1'\nregisters = 5", "call 1: "),
     ],
 )
@@ -229,7 +232,7 @@ def test_static_events() -> None:
 
 
 def test_a_static_event_has_no_arguments() -> None:
-    with pytest.raises(ValueError, match=r"^mine: call 1: unknown key 'args'$"):
+    with pytest.raises(ValueError, match=r"^mine: call 1: unknown key 'args' \(line 2\)$"):
         activity.parse(SWITCH + "args = [1]\n", "mine")
 
 

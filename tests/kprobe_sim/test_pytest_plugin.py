@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kprobe_sim import pytest_plugin
 from kprobe_sim.builds import profile
 from kprobe_sim.builds.portable.file import packed
+from kprobe_sim.pytest_plugin import fixtures
 
 from . import toy_profile
 
@@ -166,10 +166,10 @@ ALONE = {
 
 
 def test_each_fixture_has_its_test() -> None:
-    tree = ast.parse(inspect.getsource(pytest_plugin))
+    tree = ast.parse(inspect.getsource(fixtures))
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    fixtures = {node.name for node in functions if any("fixture" in ast.dump(mark) for mark in node.decorator_list)}
-    assert fixtures == {*ALONE, "trace_text"}  # that comes with a value for each text: tests/kprobe/readers
+    names = {node.name for node in functions if any("fixture" in ast.dump(mark) for mark in node.decorator_list)}
+    assert names == {*ALONE, "trace_text"}  # that comes with a value for each text: tests/kprobe/readers
 
 
 @pytest.mark.parametrize("name", ALONE)

@@ -14,6 +14,7 @@ from kprobe_sim.expose.python.machine import normal
 from kprobe_sim.expose.python.paths import Paths, is_elsewhere
 from kprobe_sim.expose.python.real import REAL
 from kprobe_sim.files.node import DirNode, Node
+from kprobe_sim.files.operation import listened
 from kprobe_sim.parsing.refusal import refuse
 
 BLOCK_SIZE = 4096
@@ -296,6 +297,7 @@ class Calls(Paths):
                     if call == "rmdir" and found is not None and not found.is_dir:
                         raise refuse(errno.ENOTDIR)
                     change(*parent)
+                    listened(self._kernel.heard, call, normal(str(self.absolute(path, dir_fd))))
                 return
         except OSError as error:
             raise self.named(error, path) from None

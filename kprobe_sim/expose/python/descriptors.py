@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 from kprobe_sim.expose.python.real import REAL
 from kprobe_sim.files.node import DirNode, Node, OpenFile, Seek
+from kprobe_sim.files.operation import listened
+from kprobe_sim.files.patience import Patience, patience
 from kprobe_sim.parsing.refusal import refuse
 
 if TYPE_CHECKING:
@@ -26,10 +28,13 @@ _CLOEXEC, _NONBLOCK = os.EFD_CLOEXEC, os.EFD_NONBLOCK
 
 
 class Description:
-    """One open file description: what dup'ed descriptors share."""
+    """One open file description: what dup'ed descriptors share; `patience` limits how long reads of it may wait."""
 
-    def __init__(self, kernel: SimulatedKernel, path: str, node: Node, flags: int) -> None:
+    def __init__(
+        self, kernel: SimulatedKernel, path: str, node: Node, flags: int, patience: Patience | None = None
+    ) -> None:
         self.path = path
+        self._patience = patience
         self.node = node
         self.flags = flags
         self.position = 0
@@ -69,8 +74,8 @@ class Description:
     def file(self, *, reading: bool = False, writing: bool = False) -> OpenFile:
         """Return the open file; EISDIR for a directory, EBADF if it was opened for the other direction."""
         opened = self.opened
-        if opened is None:
-            raise refuse(errno.EISDIR if reading else errno.EBADF)
+        if opened is None:  # a directory, or it was closed while another thread waited for it
+            raise refuse(errno.EISDIR if reading and self.node.is_dir else errno.EBADF)
         if (reading and not opened.readable) or (writing and not opened.writable):
             raise refuse(errno.EBADF)
         return opened
@@ -106,7 +111,10 @@ class Description:
                 except BlockingIOError:
                     if not blocks:
                         raise
-                    condition.wait()  # a signal's handler may raise out of here
+                    if self._patience is None:
+                        condition.wait()  # a signal's handler may raise out of here
+                    else:
+                        self._patience.wait(condition, self._kernel.tracefs, self.path)
                     waited = True
                     continue
                 self.position += len(data)
@@ -123,7 +131,11 @@ class Description:
             written = opened.write(data, self.position if position is None else position)
             if position is None:
                 self.position = opened.after_write(self.position, written)
+            listened(self._kernel.heard, "write", self.path, data)
             return written
+        except OSError as error:
+            listened(self._kernel.heard, "write", self.path, data, error)
+            raise
         finally:
             self._release()
 
@@ -160,17 +172,29 @@ class Description:
 
 
 class Descriptors:
-    """The descriptors of this process that stand for simulated files."""
+    """The descriptors of this process that stand for simulated files.
+
+    Whatever thread reads them, it may wait as long as the one that made this.
+    """
 
     def __init__(self, kernel: SimulatedKernel) -> None:
         self._kernel = kernel
+        self.patience = patience()
+        self.is_over = False  # the numbers are other files' by now
         self._lock = threading.Lock()
         self.table: dict[int, Description] = {}
 
     def open(self, path: str, node: Node, flags: int) -> int:
         """Open a node; return the descriptor."""
         with self._kernel.condition:
-            description = Description(self._kernel, path, node, flags)
+            try:
+                description = Description(self._kernel, path, node, flags, self.patience)
+            except OSError as error:
+                if flags & os.O_TRUNC:
+                    listened(self._kernel.heard, "open", path, b"", error)
+                raise
+        if flags & os.O_TRUNC:
+            listened(self._kernel.heard, "open", path)
         description.references = 1
         self.table[description.descriptor] = description
         return description.descriptor
@@ -196,3 +220,4 @@ class Descriptors:
         for descriptor in list(self.table):
             self.forget(descriptor)
             REAL.close(descriptor)
+        self.is_over = True

@@ -28,6 +28,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kprobe_sim.expose.python import polling
 from kprobe_sim.expose.python.calls import Calls
 from kprobe_sim.expose.python.guard import GUARD, WAY, NotCovered
 from kprobe_sim.expose.python.machine import MachineTree
@@ -105,6 +106,7 @@ def patched(kernel: SimulatedKernel | str = "", *, fs: Any = None) -> Iterator[S
                 patches.set(os_module, name, _same_support(os_module, original[name], getattr(calls, name)))
         for name, function in _refusals(calls, original).items():
             patches.set(os_module, name, function)
+        _limit_polls(patches, calls, kernel)
         opener = _opener(calls, real_open)
         patches.set(os_module, "fdopen", lambda fd, *arguments, **options: opener(fd, *arguments, **options))
         patches.set(subprocess.Popen, "__init__", _popen(calls))
@@ -121,6 +123,14 @@ def patched(kernel: SimulatedKernel | str = "", *, fs: Any = None) -> Iterator[S
         patches.undo()
         GUARD.leave()
         calls.descriptors.close_all()
+
+
+def _limit_polls(patches: _Patches, calls: Calls, kernel: SimulatedKernel) -> None:
+    """Let select, poll and epoll wait no longer than reads, where these have a limit."""
+    if calls.descriptors.patience is not None:
+        polls = polling.LimitedWaits(kernel, calls.descriptors.table, calls.descriptors.patience)
+        for target, name, function in list(polling.patches(polls)):
+            patches.set(target, name, function)
 
 
 def _bound_by_glob(original: dict[str, Any]) -> Iterator[tuple[type, str, str]]:

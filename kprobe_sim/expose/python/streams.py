@@ -39,6 +39,7 @@ class RawFile(io.RawIOBase):
         self._calls = calls
         self._seekable: bool | None = None
         self._fd = -1
+        self._is_simulated = True
         self._closefd = closefd
         self._reads, self._writes, flags = _flags(mode)
         self._appends = "a" in mode
@@ -69,6 +70,7 @@ class RawFile(io.RawIOBase):
 
     def _is_directory(self) -> bool:
         held = self._calls.descriptor(self._fd)  # an opener may have given a descriptor of another kind
+        self._is_simulated = held is not None
         return held.node.is_dir if held is not None else stat.S_ISDIR(self._calls.fstat(self._fd).st_mode)
 
     def _to_end(self) -> None:
@@ -174,7 +176,8 @@ class RawFile(io.RawIOBase):
             super().close()
         finally:
             descriptor, self._fd = self._fd, -1
-            if descriptor >= 0 and self._closefd:
+            # one that outlives the patches was closed with them, and its number may be another file's by now
+            if descriptor >= 0 and self._closefd and not (self._is_simulated and self._calls.descriptors.is_over):
                 self._calls.close(descriptor)
 
     def __repr__(self) -> str:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
+from kprobe_sim.expose.fuse.heard import HeardServer
 from kprobe_sim.expose.fuse.mount import (
     CLONE_NEWNS,
     CLONE_NEWUSER,
@@ -103,7 +104,8 @@ def _serve(kernel: SimulatedKernel, child: int, descriptors: Sequence[int], serv
     """Answer at the child's two mounts: tracefs, and the other files of a run; adds to `servers`."""
     files = run_files(kernel, lambda: _mounts_of(child))
     for descriptor, root in zip(descriptors, (kernel.root, files), strict=True):
-        server = FuseServer(kernel, descriptor, root=root)
+        served = FuseServer if kernel.heard is None or root is files else HeardServer
+        server = served(kernel, descriptor, root=root)
         thread = threading.Thread(target=server.serve, name="fuse", daemon=True)
         thread.start()
         servers.append((server, thread))

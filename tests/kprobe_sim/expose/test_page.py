@@ -1,4 +1,4 @@
-"""The page "Test your own tool in five minutes": its files are written out, its commands run, their output compared."""
+"""Pages with files and commands: the files are written out, the commands run, their output compared."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 
 from .conftest import ROOT, Requires, environment
 
-PAGE = ROOT / "docs" / "testing-your-tool.md"
+PAGES = [ROOT / "docs" / name for name in ("testing-your-tool.md", "activities.md")]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAME = re.compile(r"(?:#!.*\n)?(?:# |/\* )([\w-]+\.\w+)")
-BLOCKS = [(match[1], match[2]) for match in BLOCK.finditer(PAGE.read_text(encoding="utf-8"))]
+BLOCKS = [(match[1], match[2]) for page in PAGES for match in BLOCK.finditer(page.read_text(encoding="utf-8"))]
 FILES = {match[1]: text for language, text in BLOCKS if language != "console" and (match := NAME.match(text))}
 
 
@@ -36,7 +36,7 @@ def commands() -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with all files of the page."""
+    """A directory with all files of the pages."""
     directory = tmp_path_factory.mktemp("page")
     for name, text in FILES.items():
         (directory / name).write_text(text)
@@ -49,9 +49,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_the_page_has_its_examples() -> None:
-    python = {"count_opens.py", "test_count_opens.py"}
-    assert set(FILES) == {*python, "first-opens.sh", "activity.toml", "failed-opens.sh", "opens.c"}
+def test_the_pages_have_their_examples() -> None:
+    python = {"count_opens.py", "test_count_opens.py", "test_clean_opens.py"}
+    others = {"forgets.sh", "server.toml", "one-call.sh", "wrong.toml"}
+    assert set(FILES) == {*python, *others, "first-opens.sh", "activity.toml", "failed-opens.sh", "opens.c"}
 
 
 TESTS = [

@@ -1,0 +1,61 @@
+"""A step of an activity: one call that a simulated machine makes, or a static event that it fires."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kprobe_sim.hits.call import Call
+from kprobe_sim.kernel.simulated import SimulatedKernel
+from kprobe_sim.named_tuple import NamedTuple
+
+
+class Step(NamedTuple):
+    """One call of an activity: the pause before it in seconds, and the arguments of `SimulatedKernel.call`.
+
+    `is_event`: it is a static event, and the arguments are those of `SimulatedKernel.emit`.  `system_call`: the name of
+    the one within which it is made, and its arguments; "" for none.  `place` is where it stands in its file: "call 3".
+    """
+
+    after: float
+    name: str
+    options: Mapping[str, Any]
+    is_event: bool = False
+    system_call: tuple[str, tuple[int | str | bytes, ...]] = ("", ())
+    place: str = ""
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """The static events that it fires."""
+        if self.is_event:
+            return (self.name,)
+        name = self.system_call[0]
+        ways = (("enter", True), ("exit", self.options["returns"] is not None)) if name else ()
+        own = [(f"raw_syscalls/sys_{way}", f"syscalls/sys_{way}_{name}") for way, is_gone in ways if is_gone]
+        return tuple(event for both in own for event in both)
+
+    def take(self, kernel: SimulatedKernel, options: Mapping[str, Any]) -> None:
+        """Do it."""
+        if self.is_event:
+            if self._is_wanted(kernel):
+                kernel.emit(self.name, **options)
+        elif self.system_call[0] and self._is_wanted(kernel):
+            name, args = self.system_call
+            task, returns, cpu = (options[key] for key in ("task", "returns", "cpu"))
+            with kernel.system_call(name, task=task, args=args, returns=returns, cpu=cpu):
+                kernel.call(self.name, **options)
+        else:
+            kernel.call(self.name, **options)
+
+    def check(self, kernel: SimulatedKernel) -> None:
+        """Raise ValueError for what the kernel hasn't: a function, a caller, an event, one of its fields."""
+        if self.is_event:
+            kernel.statics.check(self.name, self.options["fields"])
+            return
+        options = dict(self.options)
+        kernel.hits.check(Call(self.name, **options))
+
+    def _is_wanted(self, kernel: SimulatedKernel) -> bool:
+        """False if no instance wants its static events: what emits them takes longer to import than to do all else."""
+        found = [kernel.events.static.find(*event.split("/", 1)) for event in self.events]
+        return any(self.is_event if event is None else kernel.instances.enabled(event) for event in found)

@@ -1,0 +1,108 @@
+"""Which tests run where: collected tests and the tracefs that were asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .options import SIMULATOR_ONLY, full_spec, has_guests, kind, limit, source, specs
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Have workers share tests by files, before pytest-xdist looks at that."""
+    if has_guests(config):
+        from kprobe_sim.testing.workers import share_by_files
+
+        share_by_files(config.option)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    from kprobe_sim.testing.machine_reports import MachineReports
+
+    config.pluginmanager.register(MachineReports(), "kprobe machines")
+    from kprobe_sim.testing.unsupported import Unsupported
+
+    config.pluginmanager.register(Unsupported(), "kprobe unsupported")
+    full = [full_spec(spec) for spec in specs(config)]
+    if len(set(full)) > 1:
+        from kprobe_sim.testing.kernel_table import KernelTable
+
+        config.pluginmanager.register(KernelTable(full), "kprobe kernels")
+    config.addinivalue_line("markers", "vm: runs on a real kernel in QEMU; deselected unless one is asked for")
+    config.addinivalue_line("markers", "own_guest: gets a machine of its own, just as it booted, if that is a guest")
+    config.addinivalue_line(
+        "markers", "kprobe_timeout(seconds): how long it may wait for a trace in total; 0: for ever"
+    )
+    config.addinivalue_line(
+        "markers",
+        "check_clean(wanted=True): fail if it leaves anything in its tracefs, or takes away what wasn't its own",
+    )
+    config.addinivalue_line("markers", "needs(*texts): skip where the README of the tracefs lacks one of the texts")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Say once, and before anything else, that a spec or a time means nothing."""
+    limit(session)
+    if hasattr(session.config, "workerinput"):  # a worker's was looked at before
+        return
+    from kprobe.errors import UnknownBackend
+    from kprobe.tracefs.backends import check_spec
+
+    for spec in specs(session.config):
+        try:
+            check_spec(spec)
+        except (UnknownBackend, ValueError) as error:
+            raise pytest.UsageError(f"{source(session.config)}{spec}: {error}") from None
+    terminal = session.config.pluginmanager.getplugin("terminalreporter")
+    if terminal is not None and has_guests(session.config):
+        from kprobe_sim.testing.workers import advice
+
+        if said := advice(session.config.option):
+            terminal.write_line(said)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say where tests run if no option does."""
+    if config.getoption("tracefs") or specs(config) == ["sim"]:
+        return None
+    return f"tracefs: {specs(config)[0]} (from $KPROBE_TRACEFS)"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "trace_text" in metafunc.fixturenames:
+        metafunc.parametrize("trace_text", _trace_texts(metafunc.config), indirect=True)
+    if "tracefs_backend" not in metafunc.fixturenames:
+        return
+    parameters = []
+    for spec in specs(metafunc.config):
+        marks = []
+        if kind(spec) == "vm":
+            marks.append(pytest.mark.vm)
+        if kind(spec) != "sim" and "kernel" in metafunc.fixturenames:
+            marks.append(pytest.mark.skip(reason=SIMULATOR_ONLY))
+        parameters.append(pytest.param(spec, marks=marks, id=full_spec(spec)))
+    metafunc.parametrize("tracefs_backend", parameters, indirect=True, scope="session")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "vm" in config.getoption("markexpr") or has_guests(config):
+        return
+    dropped = [item for item in items if item.get_closest_marker("vm")]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if not item.get_closest_marker("vm")]
+
+
+def _trace_texts(config: pytest.Config) -> list[Any]:
+    from kprobe.corpus import CorpusError
+    from kprobe.readers.texts import chosen
+
+    words = [config.getoption(f"trace_{what}") for what in ("kernels", "scenarios")]
+    try:
+        texts = chosen(config.getoption("trace_corpus"), *words)
+    except CorpusError as error:
+        raise pytest.UsageError(f"trace_text: {error}") from None
+    return [pytest.param(one, id=f"{one.entry.kernel}/{one.entry.name}") for one in texts]

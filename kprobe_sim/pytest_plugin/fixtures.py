@@ -1,0 +1,220 @@
+"""The fixtures."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TextIO
+
+import pytest
+
+from .options import SIMULATOR_ONLY, checks_clean, full_spec, kind, specs
+from .reporting import reports, unsupported
+
+if TYPE_CHECKING:
+    from kprobe import Tracer
+    from kprobe.readers.texts import TraceText
+    from kprobe.tracefs.tracefs import Tracefs
+    from kprobe_sim.kernel.simulated import SimulatedKernel
+    from kprobe_sim.kernel.workload import Workload
+    from kprobe_sim.testing.hygiene import Hygiene
+    from kprobe_sim.testing.machines import Backend
+
+_HYGIENE = pytest.StashKey["Hygiene"]()
+_STILL = {"sys_kernel_tracing", "simulated_machine"}  # with them the machine's time moves only when it is looked at
+
+
+@pytest.fixture
+def tracefs_spec(tracefs_backend: Backend) -> str:
+    """The backend spec that this test runs on: "sim:6.1"."""
+    return tracefs_backend.spec
+
+
+@pytest.fixture(scope="session")
+def tracefs_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    """The backend of one spec, which is opened when a test needs it."""
+    with _real_files():
+        from kprobe.tracefs.backends import open_tracefs
+        from kprobe_sim.testing.machines import Backend
+
+    with Backend(_spec(request), open_tracefs, reports(request.config).note) as backend:
+        yield backend
+
+
+@pytest.fixture
+def tracefs(request: pytest.FixtureRequest, tracefs_backend: Backend) -> Iterator[Tracefs]:
+    """A tracefs in the state in which the kernel boots, on each backend that was asked for."""
+    node, spec = request.node, tracefs_backend.spec
+    module = node.getparent(pytest.Module) or request.session
+    if tracefs_backend.module is not module:  # a fixture of each module would cost each test of it
+        tracefs_backend.module = module
+        module.addfinalizer(tracefs_backend.end_module)
+    own = node.get_closest_marker("own_guest") is not None or request.config.getoption("guest_per") == "test"
+    with _real_files():
+        from kprobe_sim.testing.machines import Unusable
+        from kprobe_sim.testing.unsupported import REASON
+
+        try:
+            # a guest may have to be waited for, and says so on standard error
+            with _uncaptured(request.config) if kind(spec) == "vm" else contextlib.nullcontext():
+                fresh = tracefs_backend.fresh(node.nodeid, own=own, still=bool(_STILL & set(request.fixturenames)))
+        except Unusable as error:
+            raise pytest.UsageError(str(error)) from error.__cause__
+        node.user_properties += [("tracefs", full_spec(spec)), ("kernel", tracefs_backend.release(fresh))]
+        unsupported(request.config).begin(node.nodeid, tracefs_backend, fresh)
+    needed = [text for mark in node.iter_markers("needs") for text in mark.args]
+    if needed:
+        readme = fresh.read("README").decode("utf-8", "replace")
+        missing = [text for text in needed if text not in readme]
+        if missing:
+            pytest.skip(f"{REASON}{', '.join(map(repr, missing))} (not in README)")
+    hygiene = (
+        _hygiene(request, tracefs_backend, fresh)
+        if "check_clean" in request.fixturenames or checks_clean(node)
+        else None
+    )
+    yield fresh
+    with _real_files():
+        left = "" if hygiene is None else hygiene.told(() if kind(spec) == "sim" else fresh.touched())
+    if kind(spec) == "sim":
+        close = getattr(fresh, "close", None)
+        if close is not None:
+            close()
+    if left:
+        pytest.fail(left, pytrace=False)
+
+
+@pytest.fixture
+def check_clean(tracefs: Tracefs, request: pytest.FixtureRequest) -> Hygiene:
+    """Fails the test if it leaves anything in `tracefs`; with `check_clean.begin()` what is there by now is others'."""
+    found: Hygiene = request.node.stash[_HYGIENE]
+    return found
+
+
+@pytest.fixture
+def tracer(tracefs: Tracefs) -> Tracer:
+    """A `kprobe.Tracer` on `tracefs`."""
+    with _real_files():
+        from kprobe import Tracer
+
+    return Tracer(tracefs)
+
+
+@pytest.fixture
+def kernel(tracefs: Tracefs, tracefs_backend: Backend) -> SimulatedKernel:
+    """The simulated kernel under `tracefs`; a test that asks for it is skipped on every other backend."""
+    if not tracefs_backend.is_simulated:  # of a test that asks for it when it runs
+        pytest.skip(SIMULATOR_ONLY)
+    found: SimulatedKernel = tracefs.kernel  # type: ignore[attr-defined]  # only the simulator's has it
+    return found
+
+
+@pytest.fixture
+def trace_text(request: pytest.FixtureRequest) -> TraceText:
+    """A text of the corpus; `trace_text.check(read)` holds a parser to it: docs/readers.md."""
+    found: TraceText = request.param
+    return found
+
+
+@pytest.fixture
+def sys_kernel_tracing(kernel: SimulatedKernel) -> Iterator[SimulatedKernel]:
+    """The kernel, whose files code of this process finds at /sys/kernel/tracing, during the test."""
+    from kprobe_sim.expose import patched
+
+    with patched(kernel) as simulated:
+        yield simulated
+
+
+@pytest.fixture
+def simulated_machine(kernel: SimulatedKernel, fs: Any) -> Iterator[SimulatedKernel]:
+    """The same in a whole fake machine, in pyfakefs' `fs`: with the rest of /proc, and places for locks and logs."""
+    with _real_files():
+        from kprobe_sim.expose import patched
+    with patched(kernel, fs=fs) as simulated:
+        yield simulated
+
+
+@pytest.fixture
+def workload(tracefs: Tracefs, tracefs_backend: Backend) -> Iterator[Workload]:
+    """A task of the traced machine that opens files, forks … when the test says so; its name and pid are known."""
+    with _real_files():
+        from kprobe.tracefs.installed import find
+
+        found = find("kprobe.workload", kind(tracefs_backend.spec))
+        if found is None:
+            spec = tracefs_backend.spec
+            raise pytest.UsageError(f"no workload for --tracefs {spec}: a simulator or a guest is needed")
+        task: Workload = found.load()(tracefs_backend.opened or tracefs)
+    yield task
+    task.close()
+
+
+def _hygiene(request: pytest.FixtureRequest, backend: Backend, tracefs: Any) -> Hygiene:
+    """Return what looks after a tracefs from now on."""
+    with _real_files():
+        from kprobe_sim.testing.hygiene import Hygiene
+
+        found = request.node.stash[_HYGIENE] = Hygiene(tracefs)
+    owner = tracefs.kernel if backend.is_simulated else tracefs
+    owner.heard = found.hear
+    return found
+
+
+def _spec(request: pytest.FixtureRequest) -> str:
+    """Return the spec that a test has; one that pytest makes no copies of has the only one that there is."""
+    given = getattr(request, "param", None)
+    if given is not None:
+        return str(given)
+    every = specs(request.config)
+    if len(every) > 1:
+        raise pytest.UsageError(
+            f"this test runs on one tracefs, and there are {', '.join(every)}: pytest runs a test on each of several "
+            "if it is no method of unittest.TestCase and has the fixture among its arguments or in usefixtures()"
+        )
+    return every[0]
+
+
+@contextlib.contextmanager
+def _real_files() -> Iterator[None]:
+    """Let code of ours see the real files, if pyfakefs has put others there: an import within it has its files."""
+    module = sys.modules.get("pyfakefs.fake_filesystem_unittest")
+    patcher = None if module is None else module.Patcher.PATCHER
+    if patcher is None or not getattr(patcher, "_patching", True):
+        yield
+        return
+    patcher.pause()
+    try:
+        yield
+    finally:
+        patcher.resume()
+
+
+@contextlib.contextmanager
+def _uncaptured(config: pytest.Config) -> Iterator[None]:
+    """Let what is printed on standard error be seen, on lines of its own, though pytest captures it."""
+    manager = config.pluginmanager.getplugin("capturemanager")
+    with contextlib.nullcontext() if manager is None else manager.global_and_fixture_disabled():
+        beside: Any = _Beside(config.pluginmanager.getplugin("terminalreporter"), sys.stderr)
+        with contextlib.redirect_stderr(beside):
+            yield
+
+
+class _Beside:
+    """Standard error beside pytest's own report, in which a line may be begun."""
+
+    def __init__(self, reporter: Any, out: TextIO) -> None:
+        self._reporter = reporter
+        self._out = out
+
+    def write(self, text: str) -> int:
+        if self._reporter is not None:  # there is none in the workers of pytest-xdist
+            self._reporter.ensure_newline()
+        return self._out.write(text)
+
+    def flush(self) -> None:
+        self._out.flush()
+
+    def isatty(self) -> bool:
+        """False: nothing may be written over pytest's lines."""
+        return False
