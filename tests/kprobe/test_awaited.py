@@ -73,6 +73,16 @@ def test_stop_ends_the_iteration_after_what_the_kernel_still_holds(kernel: Simul
     assert names(asyncio.run(work())) == ["/one", "/two", "/three"]
 
 
+def test_the_events_alone(kernel: SimulatedKernel) -> None:
+    async def work() -> list[object]:
+        async with Tracer(kernel.tracefs).trace(OPEN, stacktrace=True) as trace:
+            opens(kernel, "/one", "/two")
+            trace.stop()
+            return [event.fields["filename"] async for event in trace.events()]
+
+    assert asyncio.run(work()) == ["/one", "/two"]
+
+
 def test_a_trace_that_has_not_begun_begins_and_ends_with_the_iteration(kernel: SimulatedKernel) -> None:
     async def work() -> None:
         trace = Tracer(kernel.tracefs).trace(OPEN, duration=0.05)
