@@ -16,8 +16,8 @@ GROUP = "kprobe.corpus"
 SUMS = "SHA256SUMS"
 SUFFIX = ".tar.xz"
 ABSENT = (
-    "no corpus is installed: it is the distribution kprobe-corpus; with kprobe-sim's checkout, "
-    "`pip install ./distributions/kprobe-corpus` installs it"
+    "no corpus is installed: it is the distribution kprobe-corpus; in a checkout of kprobe-sim, "
+    "`pip install ./distributions/kprobe-corpus` installs it (docs/install.md)"
 )
 
 

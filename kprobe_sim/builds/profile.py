@@ -312,7 +312,7 @@ def load(spec: str = "") -> Profile:
     if release is None:
         own = _installed() | own
         there = ordered((*own, *(release for release in packaged if release not in own)))
-        release = chosen(spec, there, "; others can be installed or recorded: docs/profiles.md")
+        release = chosen(spec, there, _where_else(spec) or "others can be installed or recorded: docs/profiles.md")
     return _elsewhere(own[release]) if release in own else _opened((PROFILES, release, 0))
 
 
@@ -358,16 +358,31 @@ def _opened(which: tuple[Path, str, int]) -> Profile:
     return Profile(place / name)
 
 
-def chosen(spec: str, releases: tuple[str, ...], others: str = "") -> str:
-    """Return which of the releases, oldest first, a spec means.
+class NoProfile(ValueError):
+    """There is no profile of a kernel; `hint` says where there may be one."""
 
-    Raises ValueError if it means none, listing them, and saying what `others` there may be.
-    """
+    def __init__(self, spec: str, releases: tuple[str, ...], hint: str) -> None:
+        there = ", ".join(releases) or "none"
+        super().__init__(f"no profile of kernel {spec!r}; there are: {there}{'; ' * bool(hint)}{hint}")
+        self.hint = hint
+
+
+def chosen(spec: str, releases: tuple[str, ...], hint: str = "") -> str:
+    """Return which of the releases, oldest first, a spec means.  Raises `NoProfile` if it means none, with the hint."""
     release = fitting(spec, releases)
     if release is None:
-        there = ", ".join(releases) or "none"
-        raise ValueError(f"no profile of kernel {spec!r}; there are: {there}{others}")
+        raise NoProfile(spec, releases, hint)
     return release
+
+
+def _where_else(spec: str) -> str:
+    """Say which distribution that isn't installed has a kernel; "" if none has it."""
+    from kprobe_sim.builds.portable.distributions import BROUGHT, way
+
+    for name, releases in BROUGHT.items():
+        if release := fitting(spec, releases):
+            return f"the distribution {name} has {release}: {way(name)}"
+    return ""
 
 
 @lru_cache(maxsize=64)
