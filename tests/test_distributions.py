@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -28,8 +27,8 @@ HERE = "5.10, 6.1, 6.12, 7.2, 7.3"
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with the package alone."""
-    monkeypatch.setattr(installed, "places", lambda: [])
-    monkeypatch.setattr("kprobe_sim.kernel.kernels.places", lambda: [])
+    monkeypatch.setattr(installed, "places", list)
+    monkeypatch.setattr("kprobe_sim.kernel.kernels.places", list)
 
 
 @pytest.mark.parametrize("name", BROUGHT)
@@ -50,9 +49,7 @@ def test_the_table_has_what_they_bring(name: str) -> None:
         ("6.5", "others can be installed or recorded: docs/profiles.md"),
     ],
 )
-def test_every_way_to_name_a_kernel_names_what_has_it(
-    spec: str, hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_way_to_name_a_kernel_names_what_has_it(spec: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ValueError, match="no profile of kernel") as caught:
         SimulatedKernel(spec)
     message = str(caught.value)
@@ -69,14 +66,3 @@ def test_every_way_to_name_a_kernel_names_what_has_it(
 def test_a_kernel_that_is_not_listed_is_found_by_its_series(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--kernels", "5.4,3.13,6.1", "p:x vfs_read"]) == 0
     assert capsys.readouterr().out == "p:x vfs_read\n  taken by all 3\n1 statement on 3 kernels: 1 taken by all\n"
-
-
-def test_the_corpus(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(import_module("kprobe.corpus.corpora"), "corpora", list)
-    said = (
-        "ERROR: no corpus is installed: it is the distribution kprobe-corpus; in a checkout of kprobe-sim, "
-        "`pip install ./distributions/kprobe-corpus` installs it (docs/install.md)\n"
-    )
-    for words, status in ((["corpus", "list"], 1), (["test-parser", "--", "true"], 2)):
-        assert main(words) == status
-        assert capsys.readouterr().err == said

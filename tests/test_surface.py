@@ -86,7 +86,8 @@ def test_kprobe_sim() -> None:
         "open": "(self, path: 'str | bytes', flags: 'int' = 0, mode: 'int' = 0, dfd: 'int' = -100, *, "
         "repeat: 'int' = 1) -> 'int'",
         "fork": "(self) -> 'int'",
-        "fadvise": "(self, fd: 'int', offset: 'int', length: 'int', advice: 'int' = 0, *, data: 'bytes' = b'') -> 'int'",
+        "fadvise": "(self, fd: 'int', offset: 'int', length: 'int', advice: 'int' = 0, *, data: 'bytes' = b'') "
+        "-> 'int'",
         "rename": "(self, comm: 'str | bytes') -> 'None'",
         "close": "(self) -> 'None'",
     }

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kprobe.command.signals import Signals
     from kprobe.parsing.schema import Schema
 
-MISSING = "needs pyarrow, which isn't installed ({}): pip install pyarrow, or use --format ndjson or csv"
+MISSING = "needs {}, which isn't installed: pip install 'kprobe-sim[bulk]', or use --format ndjson or csv"
 DONE, FAILED, USAGE_ERROR = 0, 1, 2
 PROBLEMS = 20  # of a trace.dat that are told
 MUCH = 1 << 23  # bytes of text that other processes help to read
