@@ -22,7 +22,7 @@ HOMES = {"kprobe": ROOT / "kprobe", "kprobe_sim": ROOT / "kprobe_sim", "kprobe_v
 ALLOWED = [
     ("kprobe", "bulk/*.py", {"pyarrow", "numpy", "numba"}),  # imported by `kprobe parse` when it is asked for
     ("kprobe", "completion/*.py", {"argcomplete"}),  # imported when a shell asks, and for its code
-    ("kprobe", "parsing/columnar.py", {"tqdm"}),
+    ("kprobe", "command/meter.py", {"tqdm"}),  # a bar on a terminal
     ("kprobe", "parsing/source.py", {"zstandard"}),
     ("kprobe", "watching/screen.py", {"rich"}),  # the screen of `kprobe top`
     ("kprobe", "readers/breaking.py", {"hypothesis"}),  # draws what a parser is tried on

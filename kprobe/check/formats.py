@@ -7,7 +7,7 @@ import json
 
 from kprobe.check.checking import DIFFERS, REFUSED, TAKEN, UNASKED, Finding, Report, Verdict
 from kprobe.command.annotations import annotation
-from kprobe.command.junit import FAILED, SKIPPED, Case, junit
+from kprobe.command.junit import FAILED, SKIPPED, JUnitCase, junit
 from kprobe.errors import caret
 
 TYPE_CHECKING = False
@@ -172,13 +172,13 @@ def as_junit(report: Report) -> str:
     return junit("kprobe check", [_case(finding, one) for finding in report.findings for one in finding.verdicts])
 
 
-def _case(finding: Finding, verdict: Verdict) -> Case:
+def _case(finding: Finding, verdict: Verdict) -> JUnitCase:
     name, kernel = _head(finding), verdict.kernel.name
     if verdict.state == REFUSED:
-        return Case(kernel, name, FAILED, message(verdict), explained(finding, ""))
+        return JUnitCase(kernel, name, FAILED, message(verdict), explained(finding, ""))
     if verdict.state == UNASKED:
-        return Case(kernel, name, SKIPPED, verdict.answer.unasked)
-    return Case(kernel, name, text="\n".join(verdict.because))
+        return JUnitCase(kernel, name, SKIPPED, verdict.answer.unasked)
+    return JUnitCase(kernel, name, text="\n".join(verdict.because))
 
 
 def markdown(report: Report) -> str:

@@ -16,7 +16,7 @@ PASSED, FAILED, ERROR, SKIPPED = "passed", "failure", "error", "skipped"
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-class Case(NamedTuple):
+class JUnitCase(NamedTuple):
     """A case: its name and that of its class, how it came out, why in a line, and all that is said of it."""
 
     group: str
@@ -27,7 +27,7 @@ class Case(NamedTuple):
     seconds: float = 0.0
 
 
-def junit(suite: str, cases: Sequence[Case]) -> str:
+def junit(suite: str, cases: Sequence[JUnitCase]) -> str:
     """Return the XML of one suite; characters that XML can't hold are written as \\x1b."""
     from xml.etree import ElementTree
 

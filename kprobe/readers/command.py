@@ -10,9 +10,9 @@ from kprobe.command.output import say
 from kprobe.corpus import CorpusError, Entry, entries
 from kprobe.corpus.entry import DAT, TEXT
 from kprobe.errors import KprobeError
-from kprobe.readers import baseline
-from kprobe.readers.baseline import Baseline, Terms
-from kprobe.readers.reports import FORMATS, Report
+from kprobe.readers.reports import baseline
+from kprobe.readers.reports.baseline import Baseline, Scope
+from kprobe.readers.reports.forms import FORMATS, Results
 from kprobe.readers.running import NotStarted
 from kprobe.readers.tally import tally
 from kprobe.readers.testing import Reader, ask_all
@@ -123,17 +123,17 @@ def _tested(demand: _Demand) -> tuple[int, str]:
     begun = time.monotonic()
     with Meter("testing", len(chosen), "texts") as meter:
         results = ask_all(parser, chosen, lambda number: meter.add())
-    report = Report(tally(results, parser.types, time.monotonic() - begun))
+    report = Results(tally(results, parser.types, time.monotonic() - begun))
     if before is not None:
         report = _beside(before, report, demand)
     return WELL if report.is_well else MISREAD, FORMATS[demand.format](report)
 
 
-def _terms(demand: _Demand) -> Terms:
+def _scope(demand: _Demand) -> Scope:
     chosen = [f"{name} {','.join(demand.lists[name])}" for name in SELECT if demand.lists[name]]
     compared = [f"--types {','.join(demand.lists['--types'])}"] if demand.lists["--types"] else []
     compared += ["--dat"] if "--dat" in demand.switches else []
-    return Terms(baseline.corpus_of(demand.corpus), " ".join(chosen) or "all", " ".join(compared) or "all")
+    return Scope(baseline.corpus_of(demand.corpus), " ".join(chosen) or "all", " ".join(compared) or "all")
 
 
 def _baseline(demand: _Demand) -> Baseline | None:
@@ -144,26 +144,27 @@ def _baseline(demand: _Demand) -> Baseline | None:
     if before is None:
         if not updates:
             raise baseline.BadBaseline(f"{demand.baseline}: there is no such file; --update-baseline writes it")
-        return Baseline(Terms(""), frozenset())
-    baseline.held(demand.baseline, before, _terms(demand), updates=updates)
+        return Baseline(Scope(""), frozenset())
+    baseline.held(demand.baseline, before, _scope(demand), updates=updates)
     return before
 
 
-def _beside(before: Baseline, report: Report, demand: _Demand) -> Report:
+def _beside(before: Baseline, report: Results, demand: _Demand) -> Results:
     """Compare the results with the baseline, and write that if it is to be written."""
-    terms, results = _terms(demand), report.found.results
-    if not before.terms.corpus:
-        before = Baseline(terms, frozenset(baseline.failures(results)))
+    scope, results = _scope(demand), report.found.results
+    if not before.scope.corpus:
+        before = Baseline(scope, frozenset(baseline.failures(results)))
         baseline.write(demand.baseline, before)
-        return Report(report.found, baseline.change(before, results, terms), f"{demand.baseline}: written")
-    change = baseline.change(before, results, terms)
+        change = baseline.change(before, results, scope)
+        return Results(report.found, change, f"{demand.baseline}: written, {len(change.known)} known")
+    change = baseline.change(before, results, scope)
     said = f"{demand.baseline}: {len(change.known)} known, {len(change.new)} new, {len(change.repaired)} repaired"
     if "--update-baseline" in demand.switches:
         baseline.write(demand.baseline, change.left(before))
         said += ", which are struck off" if change.repaired else ""
     elif change.repaired:
         said += ": --update-baseline strikes them off"
-    return Report(report.found, change, said)
+    return Results(report.found, change, said)
 
 
 def _searched(demand: _Demand) -> tuple[int, str]:

@@ -7,10 +7,10 @@ import os
 from typing import NamedTuple
 
 from kprobe.command.annotations import annotation
-from kprobe.command.junit import ERROR, FAILED, SKIPPED, Case, junit
+from kprobe.command.junit import ERROR, FAILED, SKIPPED, JUnitCase, junit
 from kprobe.corpus.entry import TEXT
 from kprobe.readers import tables
-from kprobe.readers.baseline import Failure, failures, ordered
+from kprobe.readers.reports.baseline import Failure, failures, ordered
 from kprobe.readers.running import ANSWERED
 from kprobe.readers.tally import as_dict, example, examples
 
@@ -18,14 +18,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from kprobe.readers.baseline import Change
+    from kprobe.readers.reports.baseline import Change
     from kprobe.readers.tally import Example, Tally
     from kprobe.readers.testing import Result
 
 MANY = 20  # failures that are listed, of those that are new and those that are repaired
 
 
-class Report(NamedTuple):
+class Results(NamedTuple):
     """The results of all texts and, with a baseline, what is new and what is repaired beside it."""
 
     found: Tally
@@ -44,48 +44,48 @@ class Report(NamedTuple):
         return self.found._replace(results=[_new(result, self.change.new) for result in self.found.results])
 
 
-def text(report: Report) -> str:
+def text(results: Results) -> str:
     """Return the report for people."""
-    if report.change is None:
-        return tables.text(report.found)
-    new = report.told()
+    if results.change is None:
+        return tables.text(results.found)
+    new = results.told()
     return "\n".join(
-        [tables.grids(report.found), *map(tables.shown, examples(new)), _changed(report)]
-    ) + tables.summary(report.found)
+        [tables.grids(results.found), *map(tables.shown, examples(new)), _changed(results)]
+    ) + tables.summary(results.found)
 
 
-def as_json(report: Report) -> str:
+def as_json(results: Results) -> str:
     """Return all that is known as JSON."""
-    said = as_dict(report.found)
-    if report.change is not None:
-        said["is_well"] = report.is_well
+    said = as_dict(results.found)
+    if results.change is not None:
+        said["is_well"] = results.is_well
         said["baseline"] = {
-            "known": len(report.change.known),
-            "new": [one._asdict() for one in ordered(report.change.new)],
-            "repaired": [one._asdict() for one in ordered(report.change.repaired)],
+            "known": len(results.change.known),
+            "new": [one._asdict() for one in ordered(results.change.new)],
+            "repaired": [one._asdict() for one in ordered(results.change.repaired)],
         }
     return json.dumps(said, indent=1) + "\n"
 
 
-def as_junit(report: Report) -> str:
+def as_junit(results: Results) -> str:
     """Return JUnit's XML: a case for each text; one with nothing but what the baseline knows is skipped."""
-    pairs = zip(report.found.results, report.told().results, strict=True)
+    pairs = zip(results.found.results, results.told().results, strict=True)
     return junit("kprobe test-parser", [_case(result, new) for result, new in pairs])
 
 
-def github(report: Report) -> str:
+def github(results: Results) -> str:
     """Return an annotation for the shortest text with each defect that is misread, and a summary."""
-    lines = [annotation("error", tables.shown(one), _place(report, one)) for one in examples(report.told())]
-    return "".join(lines) + ("" if report.change is None else _changed(report)) + tables.summary(report.found)
+    lines = [annotation("error", tables.shown(one), _place(results, one)) for one in examples(results.told())]
+    return "".join(lines) + ("" if results.change is None else _changed(results)) + tables.summary(results.found)
 
 
-FORMATS: dict[str, Callable[[Report], str]] = {"text": text, "json": as_json, "junit": as_junit, "github": github}
+FORMATS: dict[str, Callable[[Results], str]] = {"text": text, "json": as_json, "junit": as_junit, "github": github}
 
 
-def _changed(report: Report) -> str:
-    assert report.change is not None
-    lines = [report.words]
-    for title, found in (("new", report.change.new), ("repaired", report.change.repaired)):
+def _changed(results: Results) -> str:
+    assert results.change is not None
+    lines = [results.words]
+    for title, found in (("new", results.change.new), ("repaired", results.change.repaired)):
         if found:
             listed = ordered(found)
             lines += [f"{title}:", *(f"  {one}" for one in listed[:MANY])]
@@ -106,9 +106,9 @@ def _new(result: Result, new: Collection[Failure]) -> Result:
     return result._replace(found=result.found._replace(readings=tuple(readings)))
 
 
-def _case(result: Result, new: Result) -> Case:
+def _case(result: Result, new: Result) -> JUnitCase:
     entry = result.entry
-    about = Case(entry.kernel, entry.name, seconds=result.seconds)
+    about = JUnitCase(entry.kernel, entry.name, seconds=result.seconds)
     if result.is_well:
         return about
     if new.is_well:
@@ -124,9 +124,9 @@ def _message(one: Example) -> str:
     return f"{where}{one.kind}{f' {one.misread.key}' if one.misread is not None and one.misread.key else ''}"
 
 
-def _place(report: Report, one: Example) -> dict[str, object]:
+def _place(results: Results, one: Example) -> dict[str, object]:
     """Return where the text is, if it is a file of its own."""
-    entry = next(r.entry for r in report.found.results if (r.entry.kernel, r.entry.name) == (one.kernel, one.name))
+    entry = next(r.entry for r in results.found.results if (r.entry.kernel, r.entry.name) == (one.kernel, one.name))
     path = os.path.join(entry.place, entry.kernel, entry.name, TEXT)
     place: dict[str, object] = {"file": path} if os.path.isfile(path) else {}
     return {**place, **({"line": one.line} if place and one.line else {}), "title": f"{one.kernel}/{one.name}"}

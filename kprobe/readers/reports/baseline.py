@@ -58,7 +58,7 @@ class Failure(NamedTuple):
         return self.kernel, self.name
 
 
-class Terms(NamedTuple):
+class Scope(NamedTuple):
     """What failures are of: the corpus and its version, which of its texts, and what is compared."""
 
     corpus: str
@@ -69,7 +69,7 @@ class Terms(NamedTuple):
 class Baseline(NamedTuple):
     """Known failures, and what they are of."""
 
-    terms: Terms
+    scope: Scope
     failures: frozenset[Failure]
 
 
@@ -98,7 +98,7 @@ def failures(results: Iterable[Result]) -> Iterator[Failure]:
                     yield Failure(*place, one.kind, one.key, reading.number + 1)
 
 
-def change(before: Baseline, results: Sequence[Result], terms: Terms) -> Change:
+def change(before: Baseline, results: Sequence[Result], scope: Scope) -> Change:
     """Compare failures with a baseline; of other texts than the baseline is of, none is said to be repaired.
 
     Of a text at which the command was known to crash everything is known; of one at which it crashes now, nothing is
@@ -108,7 +108,7 @@ def change(before: Baseline, results: Sequence[Result], terms: Terms) -> Change:
     ended_before = {one.text for one in before.failures if one.kind in ENDED}
     ended_now = {one.text for one in found if one.kind in ENDED}
     known = frozenset(one for one in found if one in before.failures or one.text in ended_before)
-    gone = before.failures - found if before.terms == terms else frozenset()
+    gone = before.failures - found if before.scope == scope else frozenset()
     return Change(known, found - known, frozenset(one for one in gone if one.text not in ended_now))
 
 
@@ -134,13 +134,13 @@ def read(path: str) -> Baseline | None:
                 found_failures.update(_read(line))
             except ValueError:
                 raise BadBaseline(f"{path}, line {number}: {line!r} isn't KERNEL/TEXT: KIND [KEY] in RECORDS") from None
-    terms = Terms(heads.get("corpus", ""), heads.get("texts", ALL), heads.get("compared", ALL))
-    return Baseline(terms, frozenset(found_failures))
+    scope = Scope(heads.get("corpus", ""), heads.get("texts", ALL), heads.get("compared", ALL))
+    return Baseline(scope, frozenset(found_failures))
 
 
-def held(path: str, before: Baseline, terms: Terms, *, updates: bool) -> None:
+def held(path: str, before: Baseline, scope: Scope, *, updates: bool) -> None:
     """Raise `BadBaseline` if a baseline is of something else than what is tested."""
-    for what, was, now in zip(Terms._fields, before.terms, terms, strict=True):
+    for what, was, now in zip(Scope._fields, before.scope, scope, strict=True):
         if was != now and (updates or what != "texts"):
             again = "remove it, and --update-baseline writes it anew" if what == "corpus" else "give the same options"
             raise BadBaseline(f"{path} is of {what} {was}, and this is {now}: {again}")
@@ -148,7 +148,7 @@ def held(path: str, before: Baseline, terms: Terms, *, updates: bool) -> None:
 
 def write(path: str, baseline: Baseline) -> None:
     """Write a baseline to a file, in an order that doesn't change.  Raise `BadBaseline`."""
-    heads = {"baseline": VERSION, **baseline.terms._asdict()}
+    heads = {"baseline": VERSION, **baseline.scope._asdict()}
     text = TITLE + "".join(f"# {name}: {value}\n" for name, value in heads.items())
     try:
         with open(f"{path}.new", "w", encoding="utf-8") as file:
