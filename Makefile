@@ -34,7 +34,7 @@ help:
 	@echo 'make playground           build the page with simulated kernels in build/playground, for any file server'
 	@echo 'make playground-test      the same, and run its tests in Chromium'
 	@echo 'make bulk-test            query tables of traces with DuckDB and Dask, as docs/bulk.md does; installs them'
-	@echo 'make check                lint, format, types'
+	@echo 'make check                lint, format, types, those of the documents'"'"' examples, too'
 	@echo 'make format               format the code'
 	@echo 'make bench [BEFORE=DIR]   benchmarks, as ratios measured side by side; BEFORE: with an older checkout, too; ONLY=hit, RECORD=1'
 	@echo 'make bench-parse          how fast traces are parsed, compared with other parsers; writes docs/bench-parse.md; minutes'
@@ -166,6 +166,7 @@ check: $(VENV)/.dev
 	$(PY) -m ruff format --check $(SOURCES)
 	$(PY) -m mypy
 	MYPYPATH=docs/playground:vm $(PY) -m mypy docs/playground/*.py
+	$(PY) tools/document_types.py
 
 format: $(VENV)/.dev
 	$(PY) -m ruff check --fix $(SOURCES)

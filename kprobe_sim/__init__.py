@@ -9,11 +9,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kprobe_sim.hits.call import Call
     from kprobe_sim.kernel.simulated import SimulatedKernel
+    from kprobe_sim.kernel.workload import Workload
     from kprobe_sim.machine.task import Task
 
-__all__ = ["Call", "SimulatedKernel", "Task"]
+__all__ = ["Call", "SimulatedKernel", "Task", "Workload"]
 
-_HOMES = {"Call": "hits.call", "SimulatedKernel": "kernel.simulated", "Task": "machine.task"}
+_HOMES = {
+    "Call": "hits.call",
+    "SimulatedKernel": "kernel.simulated",
+    "Task": "machine.task",
+    "Workload": "kernel.workload",
+}
 
 
 if TYPE_CHECKING:

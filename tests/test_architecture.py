@@ -24,7 +24,7 @@ ALLOWED = [
     ("kprobe", "check/programs/literals.py", {"pygments"}),  # imported for sources in the languages that it tells apart
     ("kprobe", "check/documents.py", {"markdown_it"}),  # imported for Markdown
     ("kprobe", "completion/*.py", {"argcomplete"}),  # imported when a shell asks, and for its code
-    ("kprobe", "parsing/columnar.py", {"tqdm"}),
+    ("kprobe", "command/meter.py", {"tqdm"}),  # a bar on a terminal
     ("kprobe", "parsing/source.py", {"zstandard"}),
     ("kprobe", "watching/screen.py", {"rich"}),  # the screen of `kprobe top`
     ("kprobe", "readers/breaking.py", {"hypothesis"}),  # draws what a parser is tried on

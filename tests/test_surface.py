@@ -17,6 +17,7 @@ import kprobe.readers
 import kprobe_sim
 import kprobe_vm
 from kprobe.readers.texts import TraceText
+from kprobe.tracing.trace_events import TraceEvents
 
 KPROBE = [
     "AlreadyExists", "AmbiguousSymbol", "Busy", "DefinitionError", "Event", "FilterRefused", "Handle", "Histogram",
@@ -54,7 +55,8 @@ def test_kprobe_check() -> None:
 
 
 def test_kprobe_readers() -> None:
-    assert kprobe.readers.__all__ == ["answer"]
+    assert kprobe.readers.__all__ == ["TraceText", "answer"]
+    assert kprobe.readers.TraceText is TraceText
     assert str(inspect.signature(kprobe.readers.answer)) == "(read: 'Read') -> 'None'"
     assert str(inspect.signature(TraceText.check)) == (
         "(self, read: 'Callable[[bytes], Iterable[Mapping[str, Any]]]', *, "
@@ -76,7 +78,20 @@ def test_kprobe_corpus() -> None:
 
 
 def test_kprobe_sim() -> None:
-    assert sorted(kprobe_sim.__all__) == ["Call", "SimulatedKernel", "Task"]
+    assert sorted(kprobe_sim.__all__) == ["Call", "SimulatedKernel", "Task", "Workload"]
+    methods = {
+        name: str(inspect.signature(value)) for name, value in vars(kprobe_sim.Workload).items() if name[0] != "_"
+    }
+    assert methods == {
+        "open": "(self, path: 'str | bytes', flags: 'int' = 0, mode: 'int' = 0, dfd: 'int' = -100, *, "
+        "repeat: 'int' = 1) -> 'int'",
+        "fork": "(self) -> 'int'",
+        "fadvise": "(self, fd: 'int', offset: 'int', length: 'int', advice: 'int' = 0, *, data: 'bytes' = b'') "
+        "-> 'int'",
+        "rename": "(self, comm: 'str | bytes') -> 'None'",
+        "close": "(self) -> 'None'",
+    }
+    assert kprobe_sim.Workload.__annotations__ == {"comm": "str", "pid": "int"}
 
 
 def test_kprobe_vm() -> None:
@@ -200,3 +215,12 @@ def test_the_pytest_plugin() -> None:
         "--trace-scenarios",
     ]  # fmt: skip
     assert sorted(parser._inidict) == ["kprobe_check_clean", "kprobe_timeout"]
+
+
+def test_a_trace_gives_its_events_alone_to_for_next_and_async_for() -> None:
+    events = kprobe.Trace.events.__annotations__["return"]
+    assert events == "TraceEvents"
+    methods = {name: value for name, value in vars(TraceEvents).items() if name in ("__next__", "__aiter__")}
+    assert {name: value.__annotations__["return"] for name, value in methods.items()} == {
+        "__next__": "Event", "__aiter__": "AsyncIterator[Event]",
+    }  # fmt: skip

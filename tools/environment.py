@@ -54,7 +54,10 @@ def link(environment: Path, directory: Path, places: Sequence[str]) -> None:
     paths.write_text("".join(f"{directory / place}\n" for place in places))
     facts = site / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
     facts.mkdir(exist_ok=True)
-    (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    lines = ["Metadata-Version: 2.1", f"Name: {project['name']}", f"Version: {project['version']}"]
+    for extra, needed in project.get("optional-dependencies", {}).items():  # for pip install 'kprobe-sim[top]'
+        lines += [f"Provides-Extra: {extra}", *(f'Requires-Dist: {one}; extra == "{extra}"' for one in needed)]
+    (facts / "METADATA").write_text("\n".join(lines) + "\n")
     commands = [directory / path for path in declared["tool"]["setuptools"].get("script-files", ())]
     (facts / "entry_points.txt").write_text(
         "".join(

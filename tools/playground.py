@@ -27,6 +27,7 @@ from playground_prototypes import without_members
 from kprobe_sim.builds import profile
 from kprobe_sim.builds.gates import gates_of
 from kprobe_sim.builds.portable.collection import stored
+from kprobe_sim.builds.portable.releases import flavour as flavour_of
 from kprobe_sim.kernel.kernels import kernels
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -180,7 +181,7 @@ def described(site: Path, directory: Path) -> dict[str, object]:
     parts = {path.name: path.read_bytes() for path in files}
     if not gates_of(one).btf:
         parts["prototypes.bin"] = without_members(directory / "prototypes.bin")
-    flavour = profile.flavour(one.release)
+    flavour = flavour_of(one.release)
     return {
         "release": one.release,
         "name": one.series + ("" if flavour == "cloud-amd64" else f" {flavour.removesuffix('-amd64')}"),

@@ -41,7 +41,8 @@ Ask every kernel that can be simulated what it makes of probe definitions, filte
   DEFINITION        a line of a list
   --kernels LIST    separated by commas: series (6.1), with a flavour (6.12-rt-amd64), releases, all (the default), or
                     any spec (vm:6.1, sim:./my.kprofile, local)
-  --format FORMAT   text (the default), markdown (a table), json, sarif (2.1.0), github (annotations)
+  --format FORMAT   text (the default), markdown (a table), json, sarif (2.1.0), junit,
+                    github (annotations)
   --as FORM         read FILEs and - as list, shell, python, go, c (and C++), rust, perl or markdown, whatever their
                     names
   --fail-on LIST    exit with 1 also for what means something else on a kernel (means), or couldn't be asked (not-asked)
@@ -54,7 +55,7 @@ Ask every kernel that can be simulated what it makes of probe definitions, filte
 Exit status: 0 no kernel refuses anything; 1 a kernel refuses something, or what --fail-on names was found; 2 a wrong
 command line, a file that can't be read or has no form that is read, no such kernel.
 """
-FORMATS = ("text", "markdown", "json", "sarif", "github")
+FORMATS = ("text", "markdown", "json", "sarif", "github", "junit")
 FAILURES = {"refused": REFUSED, "means": DIFFERS, "not-asked": UNASKED}
 
 
@@ -102,6 +103,7 @@ def _print(report: Report, form: str, output: Output, signals: Signals) -> None:
         "json": lambda: formats.as_json(report),
         "sarif": lambda: as_sarif(report, version()),
         "github": lambda: formats.github(report),
+        "junit": lambda: formats.as_junit(report),
     }
     output.write(shown[form]().encode(errors="surrogateescape"), lambda: bool(signals.received))
     output.finish(lambda: bool(signals.received))

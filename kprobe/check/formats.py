@@ -1,4 +1,4 @@
-"""A report as text, as a Markdown table, as JSON, and as annotations for GitHub."""
+"""A report as text, as a Markdown table, as JSON, as JUnit's XML, and as annotations for GitHub."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import errno
 import json
 
 from kprobe.check.checking import DIFFERS, REFUSED, TAKEN, UNASKED, Finding, Report, Verdict
+from kprobe.command.annotations import annotation
+from kprobe.command.junit import FAILED, SKIPPED, JUnitCase, junit
 from kprobe.errors import caret
 
 TYPE_CHECKING = False
@@ -161,16 +163,22 @@ def github(report: Report) -> str:
             continue
         position = finding.statement.position
         place = {"file": position.source, "line": position.line, "col": position.column} if position.line else {}
-        properties = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in place.items())
-        said = f"{titled(finding)}\n{explained(finding, '')}"
-        lines.append(f"::{_LEVELS[finding.state]}{' ' * bool(properties)}{properties}::{_escaped(said)}\n")
+        lines.append(annotation(_LEVELS[finding.state], f"{titled(finding)}\n{explained(finding, '')}", place))
     return "".join(lines) + summary(report) + "\n"
 
 
-def _escaped(value: str, more: str = "") -> str:
-    for char in "%\r\n" + more:
-        value = value.replace(char, f"%{ord(char):02X}")
-    return value
+def as_junit(report: Report) -> str:
+    """Return JUnit's XML: a case for each statement on each kernel, which fails if that refuses it."""
+    return junit("kprobe check", [_case(finding, one) for finding in report.findings for one in finding.verdicts])
+
+
+def _case(finding: Finding, verdict: Verdict) -> JUnitCase:
+    name, kernel = _head(finding), verdict.kernel.name
+    if verdict.state == REFUSED:
+        return JUnitCase(kernel, name, FAILED, message(verdict), explained(finding, ""))
+    if verdict.state == UNASKED:
+        return JUnitCase(kernel, name, SKIPPED, verdict.answer.unasked)
+    return JUnitCase(kernel, name, text="\n".join(verdict.because))
 
 
 def markdown(report: Report) -> str:

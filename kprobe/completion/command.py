@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 SHELLS = ("bash", "zsh", "fish")
 COMMANDS = ("kprobe", "kprobe-sim", "kprobe-vm")
 OK, FAILED, USAGE_ERROR = 0, 1, 2
-MISSING = "completion needs argcomplete: kprobe-sim's extra [completion], or Debian's python3-argcomplete"
+MISSING = "completion needs argcomplete: pip install 'kprobe-sim[completion]', or Debian's python3-argcomplete"
 # zsh's BUFFER lacks a quote that isn't closed yet, as a definition's mostly is; its words have it (zshcompwid(1))
 TYPED = "${(j: :)words[1,CURRENT-1]} $QIPREFIX$PREFIX"
 ZSH = {

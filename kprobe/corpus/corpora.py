@@ -16,8 +16,8 @@ GROUP = "kprobe.corpus"
 SUMS = "SHA256SUMS"
 SUFFIX = ".tar.xz"
 ABSENT = (
-    "no corpus is installed: it is the distribution kprobe-corpus; with kprobe-sim's checkout, "
-    "`pip install ./distributions/kprobe-corpus` installs it"
+    "no corpus is installed: it is the distribution kprobe-corpus; in a checkout of kprobe-sim, "
+    "`pip install ./distributions/kprobe-corpus` installs it (docs/install.md)"
 )
 
 
@@ -36,7 +36,7 @@ class Corpus:
         archives = verified(self.directory, SUMS)
         if archives:
             found = [entry for path in archives for entry in entries_of_archive(path)]
-            yield from sorted(found, key=lambda entry: (_version(entry.kernel), entry.kernel, entry.name))
+            yield from sorted(found, key=lambda entry: (order(entry.kernel), entry.kernel, entry.name))
         else:
             yield from _in_directory(self.directory)
 
@@ -101,7 +101,7 @@ def _in_directory(directory: str) -> Iterator[Entry]:
     if not os.path.isdir(directory):
         raise CorpusError(f"{directory}: there is no such directory")
     found = 0
-    for kernel in sorted(os.listdir(directory), key=lambda name: (_version(name), name)):
+    for kernel in sorted(os.listdir(directory), key=lambda name: (order(name), name)):
         place = os.path.join(directory, kernel)
         for name in sorted(os.listdir(place)) if os.path.isdir(place) else ():
             home = os.path.join(place, name)
@@ -125,7 +125,7 @@ def _files(home: str) -> dict[str, bytes]:
     return files
 
 
-def _version(kernel: str) -> tuple[int, ...]:
+def order(kernel: str) -> tuple[int, ...]:
     """Return the numbers a kernel's name begins with, for 6.2 to come before 6.12."""
     numbers = []
     for part in kernel.split("."):

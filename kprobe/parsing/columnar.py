@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 
-from kprobe.command.output import Progress, say
+from kprobe.command.meter import Meter
+from kprobe.command.output import say
 from kprobe.parsing.source import GZIP, TRACE_DAT, ZSTD, NotText, Source
 
 TYPE_CHECKING = False
@@ -16,43 +16,12 @@ if TYPE_CHECKING:
     from kprobe.command.signals import Signals
     from kprobe.parsing.schema import Schema
 
-MISSING = "needs pyarrow, which isn't installed ({}): pip install pyarrow, or use --format ndjson or csv"
+MISSING = "needs {}, which isn't installed: pip install 'kprobe-sim[bulk]', or use --format ndjson or csv"
 DONE, FAILED, USAGE_ERROR = 0, 1, 2
 PROBLEMS = 20  # of a trace.dat that are told
 MUCH = 1 << 23  # bytes of text that other processes help to read
 HELD = 1 << 21  # bytes of tables that wait to be written then: each process has memory of its own, too
 PACKED = 8  # so many times as long is packed text, about
-
-
-class _Meter:
-    """Shows how far the reading is: a bar on a terminal, elsewhere a line every few seconds."""
-
-    def __init__(self, files: list[str]) -> None:
-        sizes = [os.path.getsize(file) for file in files if os.path.isfile(file)]
-        self._bar: Any = None
-        self._lines: Progress | None = None
-        if sys.stderr is not None and sys.stderr.isatty():
-            try:
-                from tqdm import tqdm
-            except ImportError:
-                pass
-            else:
-                total = sum(sizes) if len(sizes) == len(files) else None
-                self._bar = tqdm(total=total, unit="B", unit_scale=True, unit_divisor=1024, leave=False)
-                return
-        self._lines = Progress("reading").__enter__()
-
-    def add(self, count: int) -> None:
-        """Take note of bytes that were read."""
-        if self._bar is not None:
-            self._bar.update(count)
-
-    def close(self) -> None:
-        """Show nothing any more."""
-        if self._bar is not None:
-            self._bar.close()
-        if self._lines is not None:
-            self._lines.__exit__()
 
 
 def write(
@@ -79,7 +48,8 @@ def write(
         return USAGE_ERROR
     crew = _Crew(schema, 2 if much else 0)
     writer = Writer(store, jobs)
-    meter = _Meter(files)
+    sizes = [os.path.getsize(file) for file in files if os.path.isfile(file)]
+    meter = Meter("reading", sum(sizes) if len(sizes) == len(files) else None, "B")
     try:
         status = _read(files, crew, writer, meter, signals)
         names = writer.close()
@@ -143,7 +113,7 @@ def _times(file: str) -> int:
     return PACKED if first.startswith((GZIP, ZSTD)) else 1
 
 
-def _read(files: list[str], crew: _Crew, writer: Any, meter: _Meter, signals: Signals) -> int:
+def _read(files: list[str], crew: _Crew, writer: Any, meter: Meter, signals: Signals) -> int:
     status = DONE
     for file in files:
         problems: list[str] = []
@@ -155,7 +125,7 @@ def _read(files: list[str], crew: _Crew, writer: Any, meter: _Meter, signals: Si
     return status
 
 
-def _tables(file: str, crew: _Crew, meter: _Meter, signals: Signals, problems: list[str]) -> Iterator[Any]:
+def _tables(file: str, crew: _Crew, meter: Meter, signals: Signals, problems: list[str]) -> Iterator[Any]:
     try:
         source = Source(file)
         try:
@@ -172,7 +142,7 @@ def _tables(file: str, crew: _Crew, meter: _Meter, signals: Signals, problems: l
         problems.append(f"{error.filename}: {error.strerror}")
 
 
-def _of_dat(data: bytes | memoryview, file: str, meter: _Meter, signals: Signals, problems: list[str]) -> Iterator[Any]:
+def _of_dat(data: bytes | memoryview, file: str, meter: Meter, signals: Signals, problems: list[str]) -> Iterator[Any]:
     from kprobe.bulk.dat import AT_ONCE, tables_of
     from kprobe.pages.dat.file import NotTraceDat, TraceDat
 
@@ -190,7 +160,7 @@ def _of_dat(data: bytes | memoryview, file: str, meter: _Meter, signals: Signals
         say(f"WARNING: {words}")
 
 
-def _pieces(source: Source, file: str, meter: _Meter, signals: Signals, problems: list[str]) -> Iterator[bytes]:
+def _pieces(source: Source, file: str, meter: Meter, signals: Signals, problems: list[str]) -> Iterator[bytes]:
     """Yield the text of a file as far as it can be read; `problems` gets why that isn't all of it."""
     try:
         for piece in source.pieces():

@@ -162,7 +162,7 @@ class Source:
             import zstandard
         except ImportError:
             raise NotText(
-                f"{self.name} is packed by zstd: zstdcat {self.name} | kprobe parse, or pip install zstandard"
+                f"{self.name} is packed by zstd: zstdcat {self.name} | kprobe parse, or pip install 'kprobe-sim[bulk]'"
             ) from None
         unpacker = zstandard.ZstdDecompressor().decompressobj()
         try:

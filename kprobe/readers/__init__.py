@@ -10,14 +10,20 @@ Uses `kprobe.corpus` for the texts; `breaking` imports hypothesis when it search
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kprobe.readers.adapter import answer
+    from kprobe.readers.texts import TraceText
 
-__all__ = ["answer"]
+__all__ = ["TraceText", "answer"]
 
+if not TYPE_CHECKING:  # type checkers would learn that every name is there
 
-def __getattr__(name: str) -> object:
-    """Import `answer` when it is asked for: the adapter runs as a program, too, which isn't to be imported before."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from kprobe.readers import adapter
+    def __getattr__(name: str) -> object:
+        """Import what is asked for: the adapter runs as a program, too, which isn't to be imported before."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name == "answer":
+            from kprobe.readers.adapter import answer
 
-    return getattr(adapter, name)
+            return answer
+        from kprobe.readers.texts import TraceText
+
+        return TraceText

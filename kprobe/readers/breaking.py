@@ -239,7 +239,7 @@ def renderer(kind: str) -> Callable[..., Any]:
     try:
         import hypothesis  # noqa: F401  # is told before anything is begun
     except ModuleNotFoundError as error:
-        raise NoSearch(f"--break needs {error.name}: pip install hypothesis") from error
+        raise NoSearch(f"--break needs {error.name}: pip install 'kprobe-sim[break]'") from error
     point = installed(GROUP, kind)
     if point is None:
         raise NoSearch(f"nothing that is installed makes texts of scenarios on {kind!r} (entry points {GROUP})")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import time
 
+from kprobe.command.meter import Meter
 from kprobe.command.output import say
 from kprobe.corpus import CorpusError, Entry, entries
 from kprobe.corpus.entry import DAT, TEXT
 from kprobe.errors import KprobeError
-from kprobe.readers import tables
+from kprobe.readers.reports import baseline
+from kprobe.readers.reports.baseline import Baseline, Scope
+from kprobe.readers.reports.forms import FORMATS, Results
 from kprobe.readers.running import NotStarted
-from kprobe.readers.tally import as_dict, tally
+from kprobe.readers.tally import tally
 from kprobe.readers.testing import Reader, ask_all
 from kprobe.words.options import UsageError
 from kprobe.words.verb_options import HELP_WORDS, usage_error, verb_options
@@ -40,7 +43,10 @@ stacks) isn't held against it, but is mentioned.
   --stay            start CMD once: for each line with a directory's path, it reads trace.txt there, and ends its
                     answer with an empty line
   --limit SECONDS   the time limit for one text (default 30)
-  --json            print the whole report as JSON
+  --baseline FILE   fail only by what FILE doesn't have as known, and name what of it is repaired
+  --update-baseline strike off there what is repaired; without FILE write it, with all that is misread
+  --format FORMAT   text (the default), json (the whole report), junit (XML), github (annotations)
+  --json            the same as --format json
   --break           don't read the corpus: search for the shortest scenario that fools CMD, rule by rule, on the
                     simulator, the last of --kernels first (default: all that can be simulated)
   --seconds N       with --break: search this long at most (default 120)
@@ -55,17 +61,19 @@ KPROBE_OPTIONS and KPROBE_CLOCK.
 
   kprobe test-parser -- kprobe parse --format ndjson
   kprobe test-parser --break --confirm vm:6.12 -- mawk -f my_parser.awk
+  kprobe test-parser --baseline known.txt --format github -- ./my_parser
   kprobe test-parser --kernels 6.12 --stay -- python3 -m kprobe.readers.adapter my_module:parse
 
-Exit status: 0 nothing was misread; 1 records are wrong, missing or invented, or CMD crashed or hung; 2 a wrong command
-line, no corpus, CMD can't be started, something that --break needs is missing.
+Exit status: 0 nothing was misread, or with --baseline nothing new; 1 records are wrong, missing or invented, or CMD
+crashed or hung; 2 a wrong command line, no corpus, CMD can't be started, something that --break needs is missing, FILE
+is no baseline or is one of another corpus.
 """
 LISTS = ("--kernels", "--scenarios", "--options", "--types", "--rules")
-SWITCHES = ("--stay", "--json", "--break", "--dat")
+SWITCHES = ("--stay", "--json", "--break", "--dat", "--update-baseline")
 NUMBERS = ("--jobs", "--limit", "--seconds", "--seed")
 SEARCHES = ("--seconds", "--seed", "--confirm", "--rules")  # that go with --break
-TESTS = ("--corpus", "--scenarios", "--options", "--jobs", "--dat")  # that don't
-TICK = 5.0  # seconds between two words on how far it is
+TESTS = ("--corpus", "--scenarios", "--options", "--jobs", "--dat", "--baseline", "--update-baseline")  # that don't
+SELECT = ("--kernels", "--scenarios", "--options")  # which texts
 
 
 class _Demand:
@@ -77,6 +85,8 @@ class _Demand:
         self.numbers = {"--jobs": 0.0, "--limit": 30.0, "--seconds": 120.0, "--seed": 0.0}
         self.corpus: str | None = None
         self.confirm = ""
+        self.format = "text"
+        self.baseline = ""
         self.argv: list[str] = []
         self.help = False
 
@@ -108,12 +118,53 @@ def _tested(demand: _Demand) -> tuple[int, str]:
     )
     if "--dat" in demand.switches:
         chosen = _with_dat(chosen)
+    before = _baseline(demand)
     parser = _parser(demand)
     begun = time.monotonic()
-    results = ask_all(parser, chosen, _Told(len(chosen)).done)
-    found = tally(results, parser.types, time.monotonic() - begun)
-    text = json.dumps(as_dict(found), indent=1) + "\n" if "--json" in demand.switches else tables.text(found)
-    return WELL if found.is_well else MISREAD, text
+    with Meter("testing", len(chosen), "texts") as meter:
+        results = ask_all(parser, chosen, lambda number: meter.add())
+    report = Results(tally(results, parser.types, time.monotonic() - begun))
+    if before is not None:
+        report = _beside(before, report, demand)
+    return WELL if report.is_well else MISREAD, FORMATS[demand.format](report)
+
+
+def _scope(demand: _Demand) -> Scope:
+    chosen = [f"{name} {','.join(demand.lists[name])}" for name in SELECT if demand.lists[name]]
+    compared = [f"--types {','.join(demand.lists['--types'])}"] if demand.lists["--types"] else []
+    compared += ["--dat"] if "--dat" in demand.switches else []
+    return Scope(baseline.corpus_of(demand.corpus), " ".join(chosen) or "all", " ".join(compared) or "all")
+
+
+def _baseline(demand: _Demand) -> Baseline | None:
+    """Return the baseline that is asked for; one that is to be written holds nothing yet."""
+    if not demand.baseline:
+        return None
+    before, updates = baseline.read(demand.baseline), "--update-baseline" in demand.switches
+    if before is None:
+        if not updates:
+            raise baseline.BadBaseline(f"{demand.baseline}: there is no such file; --update-baseline writes it")
+        return Baseline(Scope(""), frozenset())
+    baseline.held(demand.baseline, before, _scope(demand), updates=updates)
+    return before
+
+
+def _beside(before: Baseline, report: Results, demand: _Demand) -> Results:
+    """Compare the results with the baseline, and write that if it is to be written."""
+    scope, results = _scope(demand), report.found.results
+    if not before.scope.corpus:
+        before = Baseline(scope, frozenset(baseline.failures(results)))
+        baseline.write(demand.baseline, before)
+        change = baseline.change(before, results, scope)
+        return Results(report.found, change, f"{demand.baseline}: written, {len(change.known)} known")
+    change = baseline.change(before, results, scope)
+    said = f"{demand.baseline}: {len(change.known)} known, {len(change.new)} new, {len(change.repaired)} repaired"
+    if "--update-baseline" in demand.switches:
+        baseline.write(demand.baseline, change.left(before))
+        said += ", which are struck off" if change.repaired else ""
+    elif change.repaired:
+        said += ": --update-baseline strikes them off"
+    return Results(report.found, change, said)
 
 
 def _searched(demand: _Demand) -> tuple[int, str]:
@@ -128,7 +179,7 @@ def _searched(demand: _Demand) -> tuple[int, str]:
     found = search(parser, kernels, demand.numbers["--seconds"], int(demand.numbers["--seed"]), say, names=names)
     shortest = found.shortest
     confirmation = confirm(parser, shortest, demand.confirm) if shortest is not None and demand.confirm else None
-    if "--json" in demand.switches:
+    if demand.format == "json":
         text = json.dumps(findings.as_dict(found, confirmation), indent=1) + "\n"
     else:
         text = findings.text(found) + ("" if confirmation is None else "\n" + findings.confirmed(confirmation))
@@ -165,21 +216,6 @@ def _fits(has: set[str], wanted: set[str], options: list[str]) -> bool:
     return wanted <= has if wanted or not options else not has
 
 
-class _Told:
-    """Says how far it is every few seconds: on a terminal in one line, elsewhere in lines."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-        self._last = time.monotonic()
-
-    def done(self, number: int) -> None:
-        """Say it if it is time."""
-        now = time.monotonic()
-        if now - self._last >= TICK:
-            self._last = now
-            say(f"{number} of {self._number} texts")
-
-
 def _processors() -> int:
     import os
 
@@ -189,8 +225,8 @@ def _processors() -> int:
 def _read(argv: list[str]) -> _Demand:
     demand = _Demand()
     at = argv.index("--") if "--" in argv else len(argv)
-    takes = dict.fromkeys((*LISTS, *NUMBERS, "--corpus", "--confirm"), ())
-    options, words = verb_options(argv[:at], SWITCHES, takes)
+    takes = dict.fromkeys((*LISTS, *NUMBERS, "--corpus", "--confirm", "--baseline"), ())
+    options, words = verb_options(argv[:at], SWITCHES, {**takes, "--format": tuple(FORMATS)})
     for name, value in options:
         _take(demand, name, value)
     demand.argv = argv[at + 1 :]
@@ -206,20 +242,26 @@ def _read(argv: list[str]) -> _Demand:
     for name, _ in options:
         if name in refused:
             raise UsageError(f"{name} {'does not go' if refused is TESTS else 'goes'} with --break")
+    if "--break" in demand.switches and demand.format not in ("text", "json"):
+        raise UsageError(f"--format {demand.format} does not go with --break")
+    if "--update-baseline" in demand.switches and not demand.baseline:
+        raise UsageError("--update-baseline goes with --baseline")
     return demand
 
 
 def _take(demand: _Demand, name: str, value: str) -> None:
     if name in HELP_WORDS:
         demand.help = True
+    elif name == "--json":
+        demand.format = "json"
     elif name in SWITCHES:
         demand.switches.add(name)
     elif name in LISTS:
         demand.lists[name] += filter(None, value.split(","))
     elif name == "--corpus":
         demand.corpus = value
-    elif name == "--confirm":
-        demand.confirm = value
+    elif name in ("--confirm", "--format", "--baseline"):
+        setattr(demand, name.removeprefix("--"), value)
     else:
         demand.numbers[name] = _number(name, value)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import signal
@@ -170,7 +171,19 @@ def _start(
             start_new_session=True,
         )
     except OSError as error:
-        raise NotStarted(f"{argv[0]} can't be started: {error.strerror}") from error
+        raise NotStarted(f"{argv[0]} can't be started: {error.strerror}{_hint(argv[0], error.errno)}") from error
+
+
+def _hint(program: str, number: int | None) -> str:
+    """Return what to do about a program that can't be started; "" if nothing is known."""
+    if not os.path.isfile(program):
+        return ""
+    if number == errno.ENOENT:
+        return "; the interpreter after its #! isn't there" if "/" in program else f"; give it as ./{program}"
+    if number in (errno.EACCES, errno.ENOEXEC):
+        needs = "isn't executable" if number == errno.EACCES else "has no #! line"
+        return f"; it {needs}: name its interpreter first, as in -- python3 {program}"
+    return ""
 
 
 def _pieces(descriptor: int, until: float) -> Iterator[bytes]:

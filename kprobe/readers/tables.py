@@ -22,13 +22,12 @@ LONGEST = 160  # characters of a value that are shown
 
 def text(found: Tally) -> str:
     """Return the report: options and defects by kernel, how much was misread, and examples of each defect."""
-    parts = [
-        grid(found, "options", options_of),
-        grid(found, "defect", defects_of),
-        *(shown(one) for one in examples(found)),
-        summary(found),
-    ]
-    return "\n".join(parts)
+    return "\n".join([grids(found), *(shown(one) for one in examples(found)), summary(found)])
+
+
+def grids(found: Tally) -> str:
+    """Return the tables of options and of defects."""
+    return "\n".join([grid(found, "options", options_of), grid(found, "defect", defects_of)])
 
 
 def summary(found: Tally) -> str:

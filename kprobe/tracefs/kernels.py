@@ -6,7 +6,7 @@ with the attributes of `Kernel`.
 
 from __future__ import annotations
 
-from kprobe.errors import KprobeError
+from kprobe.errors import KprobeError, UnknownBackend
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,11 +17,16 @@ ALL = "all"
 
 
 class UnknownKernel(KprobeError):
-    """No kernel that can be opened is meant by that word; `known` are the names of those that there are."""
+    """No kernel that can be opened is meant by that word; `known` are the names of those that there are.
 
-    def __init__(self, name: str, known: Sequence[str]) -> None:
-        super().__init__(f"no kernel {name!r}; there are: {', '.join(known) or 'none'}; or give a spec such as vm:6.1")
+    `hint` says what brings that kernel, where that is known.
+    """
+
+    def __init__(self, name: str, known: Sequence[str], hint: str = "") -> None:
+        there = f"there are: {', '.join(known) or 'none'}; or give a spec such as vm:6.1"
+        super().__init__(f"no kernel {name!r}; {there}" + (f"\nhint: {hint}" if hint else ""))
         self.name = name
+        self.hint = hint
         self.known = tuple(known)
 
 
@@ -61,7 +66,8 @@ def chosen(words: str = ALL) -> list[Kernel]:
     """Return the kernels that words mean, with commas between them; each once, in the order in which they are named.
 
     A word is a series ("6.12"), with a flavour ("6.12-rt-amd64"), a release, "all", or any backend spec ("vm:6.1").
-    Raise `UnknownKernel`.
+    One that means none of these means what the backend of that name makes of it: "3.13" is "sim:3.13".  Raise
+    `UnknownKernel`.
     """
     known = kernels()
     found: dict[str, Kernel] = {}
@@ -79,4 +85,15 @@ def _meant(word: str, known: Sequence[Kernel]) -> Kernel:
             return kernel
     if ":" in word:
         return Kernel(word)
-    raise UnknownKernel(word, [kernel.name for kernel in known])
+    from .backends import check_spec
+    from .installed import names
+
+    hint = ""
+    for backend in names(GROUP) if word else ():
+        try:
+            check_spec(f"{backend}:{word}")
+        except (UnknownBackend, ValueError) as error:
+            hint = hint or getattr(error, "hint", "")
+        else:  # one that isn't listed, as little is known of it
+            return Kernel(f"{backend}:{word}")
+    raise UnknownKernel(word, [kernel.name for kernel in known], hint)

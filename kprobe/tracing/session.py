@@ -21,6 +21,7 @@ from .ring_counts import ring_counts
 from .settings import Settings
 from .standing import facts
 from .tally import EventTally
+from .trace_events import TraceEvents
 from .trace_file import lines_of, read_trace, split_header
 from .waiting import Waiting
 
@@ -117,6 +118,10 @@ class Trace(Awaited, Measured):
         else:
             with self:
                 yield from self._records()
+
+    def events(self) -> TraceEvents:
+        """Return the events alone, for `for` and `async for`: what iteration yields, without records of other types."""
+        return TraceEvents(self)
 
     @property
     def undo_failures(self) -> tuple[tuple[str, BaseException], ...]:

@@ -29,7 +29,7 @@ INTERRUPT = 2  # SIGINT; the way to end it
 EVERY = 1.0  # seconds between two looks
 TICK = 0.1
 NO_SCREEN = ("dumb", "unknown")  # terminals, by TERM, that can't put a letter where they want
-MISSING = "ERROR: kprobe top needs rich on a terminal: install kprobe-sim's extra [top], or use | cat for text"
+MISSING = "ERROR: kprobe top needs rich on a terminal: pip install 'kprobe-sim[top]', or use | cat for text"
 
 
 def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine) -> int:

@@ -21,6 +21,7 @@ from typing import Any, Final
 from kprobe_sim.builds.functions import RecordedFunctions
 from kprobe_sim.builds.once import once
 from kprobe_sim.builds.page import PAGE_SIZE
+from kprobe_sim.builds.portable.releases import YEAR, chosen, fitting
 from kprobe_sim.builds.prototypes import CType, Prototype, PrototypeTable
 from kprobe_sim.builds.recorded import RecordedSymbols
 from kprobe_sim.builds.recorded_tracefs import RecordedTracefs
@@ -29,8 +30,7 @@ from kprobe_sim.builds.symbols import SymbolTable
 PROFILES = Path(__file__).parents[1] / "profiles"
 DOCUMENTS = Path(__file__).parents[1] / "documents"  # profiles of kernels that only documents tell of
 VARIABLE = "KPROBE_SIM_PROFILES"  # directories of profiles, which are looked into first
-_YEAR = re.compile(r"20\d\d(?:-|\Z)")
-_DOCUMENTED = re.compile(rf"{_YEAR.pattern}|.*-i386\Z")
+_DOCUMENTED = re.compile(rf"{YEAR.pattern}|.*-i386\Z")
 SUFFIX = ".kprofile"  # of a profile that is one file
 
 
@@ -310,9 +310,11 @@ def load(spec: str = "") -> Profile:
     names = ordered((*own, *(release for release in packaged if release not in own))) if own else packaged
     release = fitting(spec, names)
     if release is None:
+        from kprobe_sim.builds.portable.releases import where_else
+
         own = _installed() | own
         there = ordered((*own, *(release for release in packaged if release not in own)))
-        release = chosen(spec, there, "; others can be installed or recorded: docs/profiles.md")
+        release = chosen(spec, there, where_else(spec) or "others can be installed or recorded: docs/profiles.md")
     return _elsewhere(own[release]) if release in own else _opened((PROFILES, release, 0))
 
 
@@ -356,44 +358,3 @@ def _opened(which: tuple[Path, str, int]) -> Profile:
     """Open a profile's directory, by where it is and its name there; the number is another when it was written anew."""
     place, name, _ = which
     return Profile(place / name)
-
-
-def chosen(spec: str, releases: tuple[str, ...], others: str = "") -> str:
-    """Return which of the releases, oldest first, a spec means.
-
-    Raises ValueError if it means none, listing them, and saying what `others` there may be.
-    """
-    release = fitting(spec, releases)
-    if release is None:
-        there = ", ".join(releases) or "none"
-        raise ValueError(f"no profile of kernel {spec!r}; there are: {there}{others}")
-    return release
-
-
-@lru_cache(maxsize=64)
-def fitting(spec: str, releases: tuple[str, ...]) -> str | None:
-    """Return which of the releases, oldest first, a spec means, None if it means none of them."""
-    if spec in releases:
-        return spec
-    return next((release for release in reversed(releases) if not spec or _in_series(release, spec)), None)
-
-
-def _in_series(release: str, spec: str) -> bool:
-    """Return whether a release is of a series: "6.1" fits 6.1.0-54-cloud-amd64 and not 6.12, "6" fits none.
-
-    A kernel that only documents tell of goes by its year: "2009" fits 2.6.32-2009.
-
-    A series may have a flavour: "6.12-rt-amd64" fits 6.12.117+deb13-rt-amd64.
-    """
-    if _YEAR.match(spec):
-        return release.partition("-")[2] == spec
-    series, dash, flavour = spec.partition("-")
-    if dash and (build := re.fullmatch(r"([0-9.]+(?:[-+][a-z]*[0-9]+)*)" + re.escape("-" + flavour), release)):
-        release, spec = build[1], series
-    return "." in spec[:-1] and re.match(re.escape(spec) + r"(?![0-9])", release) is not None
-
-
-def flavour(release: str) -> str:
-    """Return which of a build's flavours a release is: "rt-amd64" of 6.12.117+deb13-rt-amd64, "" if it has none."""
-    found = re.fullmatch(r"(?>[0-9.]+(?:-(?:rc)?[0-9]+|\+[a-z]*[0-9]+)*)-(.+)", release)
-    return found[1] if found else ""

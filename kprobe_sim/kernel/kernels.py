@@ -9,6 +9,8 @@ from pathlib import Path
 from kprobe_sim.builds import profile
 from kprobe_sim.builds.portable.envelope import HEAD_SIZE, read_head
 from kprobe_sim.builds.portable.installed import whole as places
+from kprobe_sim.builds.portable.releases import fitting
+from kprobe_sim.builds.portable.releases import flavour as flavour_of
 from kprobe_sim.named_tuple import NamedTuple
 
 
@@ -42,7 +44,7 @@ def kernels() -> list[RecordedKernel]:
         except (OSError, ValueError, KeyError):
             continue
         series = "{}.{}".format(*profile.version_number(version))
-        flavour = profile.flavour(release)
+        flavour = flavour_of(release)
         spec = f"sim:{_shortest(name, series, flavour, nearer, names)}"
         found.append(RecordedKernel(series, release, flavour, spec, place))
     return found
@@ -72,6 +74,6 @@ def _shortest(name: str, series: str, flavour: str, nearer: tuple[str, ...], nam
     A spec means one of the nearer profiles if it fits any of them.
     """
     for spec in (series, f"{series}-{flavour}"):
-        if (profile.fitting(spec, nearer) or profile.fitting(spec, names)) == name:
+        if (fitting(spec, nearer) or fitting(spec, names)) == name:
             return spec
     return name

@@ -151,7 +151,7 @@ def test_what_shrinks_is_said_where_it_is_missing() -> None:
     script = "import sys; sys.modules['hypothesis'] = None; from kprobe_vm.cli import main; sys.exit(main(['diff']))"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert ended.stderr == (
-        "kprobe-vm: kprobe-vm diff shrinks with hypothesis: pip install hypothesis, or --no-shrink\n"
+        "kprobe-vm: kprobe-vm diff shrinks with hypothesis: pip install 'kprobe-sim[campaign]', or --no-shrink\n"
     )
     assert ended.returncode == 112
 

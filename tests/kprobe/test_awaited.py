@@ -89,6 +89,16 @@ class Working:
             opens(self._kernel, *self._opened)
 
 
+def test_the_events_alone(kernel: SimulatedKernel) -> None:
+    async def work() -> list[object]:
+        async with Tracer(kernel.tracefs).trace(OPEN, stacktrace=True) as trace:
+            opens(kernel, "/one", "/two")
+            trace.stop()
+            return [event.fields["filename"] async for event in trace.events()]
+
+    assert asyncio.run(work()) == ["/one", "/two"]
+
+
 def test_a_trace_that_has_not_begun_begins_and_ends_with_the_iteration(kernel: SimulatedKernel) -> None:
     async def work() -> None:
         trace = Tracer(Working(kernel, "/one")).trace(OPEN, duration=0.01)

@@ -83,6 +83,26 @@ class Playing:
         signal.raise_signal(self._number)
 
 
+def test_the_events_alone_without_stacks_and_what_was_lost(kernel: SimulatedKernel) -> None:
+    with Tracer(kernel.tracefs).trace(OPEN, stacktrace=True) as trace:
+        opens(kernel, "/one", "/two", "/three")
+        trace.stop()
+        events = trace.events()
+        assert next(events).fields == {"filename": "/one"}
+        assert [event.fields["filename"] for event in events] == ["/two", "/three"]
+        assert next(events, None) is None
+
+
+def test_the_events_of_a_trace_that_has_not_begun_begin_it_and_end_it(kernel: SimulatedKernel) -> None:
+    before = state(kernel)
+    trace = Tracer(kernel.tracefs, sleep=lambda seconds: opens(kernel, "/one")).trace(OPEN, duration=0.05)
+    for event in trace.events():
+        assert event.fields["filename"] == "/one"
+        assert state(kernel) != before
+        break
+    assert state(kernel) == before
+
+
 def test_the_simulated_tracefs_fits(kernel: SimulatedKernel) -> None:
     tracefs: Tracefs = kernel.tracefs
     assert tracefs.read("kprobe_events") == b""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kprobe_sim.builds.portable.file import packed
-from kprobe_sim.builds.profile import flavour
+from kprobe_sim.builds.portable.releases import flavour
 from kprobe_sim.kernel.kernels import kernels
 
 from . import toy_profile

@@ -11,6 +11,7 @@ import pytest
 
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.builds import profile
+from kprobe_sim.builds.portable.releases import chosen
 from kprobe_sim.builds.profile import Profile, load
 from kprobe_sim.builds.prototypes import CType, Parameter, Prototype
 from kprobe_sim.kernel.backend import open_sim
@@ -221,7 +222,7 @@ def test_releases_are_ordered_by_number() -> None:
 )
 def test_a_series_may_have_a_flavour(spec: str, release: str) -> None:
     builds = [f"6.12.117+deb13-{flavour}amd64" for flavour in ("", "rt-", "cloud-")]
-    assert profile.chosen(spec, profile.ordered(("6.1.0-54-cloud-amd64", *builds))) == release
+    assert chosen(spec, profile.ordered(("6.1.0-54-cloud-amd64", *builds))) == release
 
 
 def test_without_a_spec_it_is_the_newest_recorded() -> None:

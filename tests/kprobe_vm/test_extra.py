@@ -26,20 +26,20 @@ def bare(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_library(statement: str) -> None:
     done = bare("-c", f"try:\n    {statement}\nexcept ImportError as error:\n    print(error)")
     assert done.stderr == ""
-    assert done.stdout == "kprobe_vm needs the Python packages pexpect and qemu.qmp: pip install pexpect qemu.qmp\n"
+    assert done.stdout == "kprobe_vm needs the Python packages pexpect and qemu.qmp: pip install 'kprobe-sim[vm]'\n"
 
 
 def test_the_command(tmp_path: Path) -> None:
     done = bare("-m", "kprobe_vm", "boot", "6.1")
     assert done.stderr == (
-        "kprobe-vm: kprobe_vm needs the Python packages pexpect and qemu.qmp: pip install pexpect qemu.qmp\n"
+        "kprobe-vm: kprobe_vm needs the Python packages pexpect and qemu.qmp: pip install 'kprobe-sim[vm]'\n"
     )
     assert done.returncode == 112
 
 
 def test_check_says_so() -> None:
     done = bare("-m", "kprobe_vm", "check")
-    line = "missing: the Python packages pexpect, qemu.qmp; to get them: pip install pexpect qemu.qmp"
+    line = "missing: the Python packages pexpect, qemu.qmp; to get them: pip install 'kprobe-sim[vm]'"
     assert line in done.stdout.splitlines()
     assert done.returncode == 1
 
@@ -59,7 +59,7 @@ def test_a_scheduler_needs_the_extra_scale() -> None:
         [sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.stderr == (
-        "kprobe-vm: --scheduler dask://... needs dask.distributed, the extra [scale]: pip install distributed\n"
+        "kprobe-vm: --scheduler dask://... needs the Python package distributed: pip install 'kprobe-sim[scale]'\n"
     )
     assert done.returncode == 112
 

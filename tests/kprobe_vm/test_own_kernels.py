@@ -102,7 +102,7 @@ def test_what_record_needs_is_looked_at_before_anything_is_booted(
     assert capsys.readouterr().err.splitlines() == [
         f"kprobe-vm: [Errno 2] No such file or directory: '{tmp_path}/nowhere'",
         f"kprobe-vm: {tmp_path}/config isn't a kernel configuration: it has no line CONFIG_NAME=VALUE",
-        "kprobe-vm: recording needs the Python package capstone, the extra [record]: pip install capstone",
+        "kprobe-vm: recording needs the Python package capstone: pip install 'kprobe-sim[record]'",
     ]
 
 

@@ -370,7 +370,7 @@ def test_what_is_missing_is_one_line(path: str, content: bytes | None, line: str
 def test_without_capstone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looked.importlib.util, "find_spec", lambda name: None)
     assert survey(Simulated()).cannot == [
-        "no Python package capstone, which decodes the kernel's code: pip install capstone (the extra [record])"
+        "no Python package capstone, which decodes the kernel's code: pip install 'kprobe-sim[record]'"
     ]
 
 

@@ -212,7 +212,7 @@ def _check(options: argparse.Namespace) -> int:
         packages = " ".join(dict.fromkeys(" ".join(program.packages for program in lacking).split()))
         print(f"missing: {names}; to get them: apt-get install {packages}")
     if absent := programs.missing_python():
-        print(f"missing: the Python packages {', '.join(absent)}; to get them: pip install {' '.join(absent)}")
+        print(f"missing: the Python packages {', '.join(absent)}; to get them: pip install 'kprobe-sim[vm]'")
     if lacking or absent:
         return 1
     path, version = programs.qemu()

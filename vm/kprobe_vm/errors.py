@@ -126,7 +126,7 @@ class ExtraMissing(NotReady, ImportError):
     exit_status = 112
 
     def __init__(
-        self, text: str = "kprobe_vm needs the Python packages pexpect and qemu.qmp: pip install pexpect qemu.qmp"
+        self, text: str = "kprobe_vm needs the Python packages pexpect and qemu.qmp: pip install 'kprobe-sim[vm]'"
     ) -> None:
         super().__init__(text)
 

@@ -50,7 +50,7 @@ def _zstd() -> Callable[[bytes, int], bytes]:
         except ImportError:
             continue
         return partial(_zstandard if library == "zstandard" else _standard, module)
-    raise NotTraceDat("it is packed by zstd, and no library for that is installed: pip install zstandard")
+    raise NotTraceDat("it is packed by zstd, and no library for that is installed: pip install 'kprobe-sim[bulk]'")
 
 
 def _standard(module: Any, packed: bytes, size: int) -> bytes:

@@ -16,6 +16,7 @@ from pathlib import Path
 from kprobe_sim.builds import profile
 from kprobe_sim.builds.portable.envelope import LONGEST
 from kprobe_sim.builds.portable.file import ProfileFile, packed
+from kprobe_sim.builds.portable.releases import chosen
 
 INDEX = "SHA256SUMS"
 _WAIT = 30  # seconds for a server's next bytes
@@ -32,7 +33,7 @@ def fetch(source: str, names: Sequence[str], into: Path) -> Iterator[Path]:
     """
     offers = _of_url(source) if "://" in source else _of_path(Path(source))
     releases = profile.ordered(tuple(offers))
-    for name in [profile.chosen(name, releases) for name in names] or releases:
+    for name in [chosen(name, releases) for name in names] or releases:
         try:
             file = ProfileFile(offers[name]())
         except ValueError as error:

@@ -197,7 +197,7 @@ def test_without_the_extra(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "--format parquet needs pyarrow, which isn't installed" in done.stderr
-    assert "pip install pyarrow" in done.stderr
+    assert "pip install 'kprobe-sim[bulk]'" in done.stderr
 
 
 def test_long_text_and_no_numba(tmp_path: Path) -> None:

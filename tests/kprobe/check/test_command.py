@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import jsonschema
 import pexpect
@@ -128,6 +129,28 @@ def test_json(run: Run) -> None:
     assert taken["verdicts"][2] == {"kernel": "6.12", "state": "taken", "event": "kprobes/ended"}
 
 
+def test_junit_has_a_case_for_each_statement_on_each_kernel(run: Run) -> None:
+    statements = ["p:opened do_sys_openat2 name=+0(filename):string", 'filter: name ~ "*stat"', "r:read vfs_read"]
+    status, out, _ = run("--kernels", "5.10,6.12", "--format", "junit", *statements)
+    (suite,) = ElementTree.fromstring(out)
+    assert (status, suite.get("name"), suite.get("tests"), suite.get("failures"), suite.get("skipped")) == (
+        1, "kprobe check", "6", "1", "1",
+    )  # fmt: skip
+    cases = [
+        (case.get("name"), case.get("classname"), [(node.tag, node.get("message")) for node in case]) for case in suite
+    ]
+    unasked = f"the definition that it needs isn't taken: {statements[0]}"
+    assert cases == [
+        (statements[0], "5.10", [("failure", "EINVAL, trace_kprobe: error: Invalid fetch argument")]),
+        (statements[0], "6.12", []),
+        (statements[1], "5.10", [("skipped", unasked)]),
+        (statements[1], "6.12", []),
+        (statements[2], "5.10", []),
+        (statements[2], "6.12", []),
+    ]
+    assert "instead: p:opened do_sys_openat2 name=+0($arg2):ustring" in (suite[0][0].text or "")
+
+
 def test_github(run: Run) -> None:
     _, out, _ = run(*KERNELS, "--format", "github", "probes.sh")
     lines = out.splitlines()
@@ -216,7 +239,10 @@ def test_status(run: Run, words: list[str], stdin: str, status: int) -> None:
         (["--kernels", "6.11", "p:x vfs_read"], "no kernel '6.11'; there are: 5.10, "),
         (["--kernels", "sim:9.9", "p:x vfs_read"], "sim:9.9: no profile of kernel '9.9'; there are: "),
         (["--kernels", "", "p:x vfs_read"], "no kernel ''; there are: 5.10, "),
-        (["--format", "xml", "p:x vfs_read"], "--format is one of text, markdown, json, sarif, github, not 'xml'"),
+        (
+            ["--format", "xml", "p:x vfs_read"],
+            "--format is one of text, markdown, json, sarif, github, junit, not 'xml'",
+        ),
         (["--as", "perl", "probes.sh"], "--as is one of list, shell, python, not 'perl'"),
         (["--what", "probes.sh"], "unknown option --what"),
         (["-q", "probes.sh"], "unknown option -q"),

@@ -83,5 +83,5 @@ def test_without_argcomplete_it_says_what_brings_it() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "ERROR: completion needs argcomplete: kprobe-sim's extra [completion], or Debian's python3-argcomplete\n"
+        "ERROR: completion needs argcomplete: pip install 'kprobe-sim[completion]', or Debian's python3-argcomplete\n"
     )

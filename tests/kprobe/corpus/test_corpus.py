@@ -173,8 +173,8 @@ def test_no_corpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytes
     assert run(capfd, "list") == (
         1,
         "",
-        "ERROR: no corpus is installed: it is the distribution kprobe-corpus; with kprobe-sim's checkout, "
-        "`pip install ./distributions/kprobe-corpus` installs it\n",
+        "ERROR: no corpus is installed: it is the distribution kprobe-corpus; in a checkout of kprobe-sim, "
+        "`pip install ./distributions/kprobe-corpus` installs it (docs/install.md)\n",
     )
     nowhere = tmp_path / "nowhere"
     assert run(capfd, "list", "--corpus", str(nowhere))[2] == f"ERROR: {nowhere}: there is no such directory\n"

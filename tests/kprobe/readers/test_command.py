@@ -122,6 +122,29 @@ def test_what_can_t_be_done_is_said(corpus: Path, tmp_path: Path, capsys: pytest
     assert "there is no such directory" in capsys.readouterr().err
 
 
+INSTEAD = "name its interpreter first, as in -- python3 ./mine.py"
+
+
+@pytest.mark.parametrize(
+    ("mode", "text", "word", "said"),
+    [
+        (0o644, "x", "./mine.py", f"Permission denied; it isn't executable: {INSTEAD}"),
+        (0o755, "x", "./mine.py", f"Exec format error; it has no #! line: {INSTEAD}"),
+        (0o755, "#!/none/such\n", "./mine.py", "No such file or directory; the interpreter after its #! isn't there"),
+        (0o755, "x", "mine.py", "No such file or directory; give it as ./mine.py"),
+    ],
+)  # fmt: skip
+def test_a_program_that_can_t_be_started_is_told_with_what_to_do(
+    mode: int, text: str, word: str, said: str, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(text)
+    (tmp_path / "mine.py").chmod(mode)
+    assert run("--corpus", corpus, "--", word) == 2
+    assert capsys.readouterr().err == f"ERROR: {word} can't be started: {said}\n"
+
+
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--help") == 0
     assert capsys.readouterr().out.startswith(

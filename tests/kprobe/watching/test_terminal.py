@@ -77,7 +77,7 @@ def test_top_names_the_extra_that_it_needs() -> None:
     child = pexpect.spawn(
         sys.executable, ["-c", code], timeout=30, encoding="utf-8", dimensions=(24, 200), env=terminal
     )
-    child.expect_exact("install kprobe-sim's extra [top]")
+    child.expect_exact("pip install 'kprobe-sim[top]'")
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 2

@@ -84,5 +84,5 @@ def stretches(plan: Plan, seed: int, operations: int = 0, area: str = "") -> Ite
 def lacking(plan: Plan, *, shrinks: bool) -> str:
     """Return what this machine lacks to do shards of a plan, and how to get it; "" if nothing."""
     if shrinks and find_spec("hypothesis") is None:
-        return "it has no hypothesis to shrink differences: pip install hypothesis there, or --no-shrink"
+        return "it has no hypothesis to shrink differences: pip install 'kprobe-sim[campaign]' there, or --no-shrink"
     return lacking_for_guests(() if plan.against.startswith("sim:") else (plan.against,))

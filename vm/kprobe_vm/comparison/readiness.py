@@ -25,7 +25,7 @@ def lacking_for_guests(kernels: Sequence[str]) -> str:
     if absent := [kernel for kernel in kernels if "/" in kernel and not os.access(kernel, os.R_OK)]:
         return f"it can't read {absent[0]}"
     if absent := programs.missing_python():
-        return f"it has no {' and no '.join(absent)}: pip install {' '.join(absent)} there"
+        return f"it has no {' and no '.join(absent)}: pip install 'kprobe-sim[vm]' there"
     if needed := [name for name in NEEDED if not shutil.which(name)]:
         return f"it has no {' and no '.join(needed)}: run `kprobe-vm check` there"
     releases = [kernel.release for kernel in Kernels(Cache.of(os.environ), lambda line: None).cached()]

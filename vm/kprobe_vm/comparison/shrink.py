@@ -16,7 +16,9 @@ try:
     from hypothesis.errors import NoSuchExample
     from hypothesis.strategies import integers, tuples
 except ModuleNotFoundError:
-    raise ExtraMissing("kprobe-vm diff shrinks with hypothesis: pip install hypothesis, or --no-shrink") from None
+    raise ExtraMissing(
+        "kprobe-vm diff shrinks with hypothesis: pip install 'kprobe-sim[campaign]', or --no-shrink"
+    ) from None
 
 __all__ = ["shrink"]
 

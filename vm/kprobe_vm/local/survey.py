@@ -73,7 +73,7 @@ def _cannot(tree: Tree) -> Iterator[str]:
     if (processor := os.uname().machine) != "x86_64":
         yield f"this machine is {processor}: the recorder reads the code of x86-64 only"
     if importlib.util.find_spec("capstone") is None:
-        yield "no Python package capstone, which decodes the kernel's code: pip install capstone (the extra [record])"
+        yield "no Python package capstone, which decodes the kernel's code: pip install 'kprobe-sim[record]'"
     if absent := [name for name in PROGRAMS if shutil.which(name) is None]:
         yield f"no {', '.join(absent)}, which the recorder runs: apt-get install coreutils findutils grep dash"
     if trouble := _no_tracefs(tree):

@@ -60,7 +60,7 @@ class Booted:
 
 def _check_capstone() -> None:
     if importlib.util.find_spec("capstone") is None:
-        raise ExtraMissing("recording needs the Python package capstone, the extra [record]: pip install capstone")
+        raise ExtraMissing("recording needs the Python package capstone: pip install 'kprobe-sim[record]'")
 
 
 def record_kernel(

@@ -23,7 +23,7 @@ try:
     from kprobe_vm.scheduling import member
 except ModuleNotFoundError:
     raise ExtraMissing(
-        "--scheduler dask://... needs dask.distributed, the extra [scale]: pip install distributed"
+        "--scheduler dask://... needs the Python package distributed: pip install 'kprobe-sim[scale]'"
     ) from None
 
 __all__ = ["Cluster"]
