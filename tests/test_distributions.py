@@ -9,8 +9,8 @@ import pytest
 from kprobe.cli import main
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.builds.portable import installed
-from kprobe_sim.builds.portable.releases import BROUGHT
 from kprobe_sim.cli import main as sim
+from kprobe_sim.releases import BROUGHT
 
 ROOT = Path(__file__).parent.parent
 OLD = (

@@ -27,6 +27,7 @@ import pytest
 from kprobe.check.command import HELP as CHECK
 from kprobe.parsing.command import HELP as PARSE
 from kprobe.readers.command import HELP as TEST_PARSER
+from kprobe.tracefs.backends import check_spec
 from kprobe.words.definition import parse
 from kprobe.words.options import read_options
 from kprobe.words.usage import help_text
@@ -353,6 +354,16 @@ def test_the_readme_s_parsers_are_broken_as_was_measured() -> None:
 def test_the_readme_leads_to_every_document() -> None:
     pages = {page for page in PAGES if not page.startswith("docs/kernel/")} | {"docs/kernel/README.md"}
     assert pages - set(SPAN.findall(document("README.md"))) == set()
+
+
+def test_a_hosted_ci_begins_with_six_lines_for_the_simulator() -> None:
+    first, second = (block.text for block in blocks("docs/ci.md") if block.language == "yaml")
+    assert len(first.splitlines()) == 6
+    assert "qemu" not in first
+    assert "qemu" in second
+    assert "pip install './vendor/kprobe-sim[test]'" in first
+    for spec in re.findall(r"--tracefs (\S+)", first):
+        check_spec(spec)
 
 
 def test_specs() -> None:

@@ -27,8 +27,8 @@ from playground_prototypes import without_members
 from kprobe_sim.builds import profile
 from kprobe_sim.builds.gates import gates_of
 from kprobe_sim.builds.portable.collection import stored
-from kprobe_sim.builds.portable.releases import flavour as flavour_of
 from kprobe_sim.kernel.kernels import kernels
+from kprobe_sim.releases import flavour as flavour_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "playground"

@@ -21,11 +21,11 @@ from typing import Any, Final
 from kprobe_sim.builds.functions import RecordedFunctions
 from kprobe_sim.builds.once import once
 from kprobe_sim.builds.page import PAGE_SIZE
-from kprobe_sim.builds.portable.releases import YEAR, chosen, fitting
 from kprobe_sim.builds.prototypes import CType, Prototype, PrototypeTable
 from kprobe_sim.builds.recorded import RecordedSymbols
 from kprobe_sim.builds.recorded_tracefs import RecordedTracefs
 from kprobe_sim.builds.symbols import SymbolTable
+from kprobe_sim.releases import YEAR, chosen, fitting
 
 PROFILES = Path(__file__).parents[1] / "profiles"
 DOCUMENTS = Path(__file__).parents[1] / "documents"  # profiles of kernels that only documents tell of
@@ -310,7 +310,7 @@ def load(spec: str = "") -> Profile:
     names = ordered((*own, *(release for release in packaged if release not in own))) if own else packaged
     release = fitting(spec, names)
     if release is None:
-        from kprobe_sim.builds.portable.releases import where_else
+        from kprobe_sim.releases import where_else
 
         own = _installed() | own
         there = ordered((*own, *(release for release in packaged if release not in own)))

@@ -9,9 +9,9 @@ from pathlib import Path
 from kprobe_sim.builds import profile
 from kprobe_sim.builds.portable.envelope import HEAD_SIZE, read_head
 from kprobe_sim.builds.portable.installed import whole as places
-from kprobe_sim.builds.portable.releases import fitting
-from kprobe_sim.builds.portable.releases import flavour as flavour_of
 from kprobe_sim.named_tuple import NamedTuple
+from kprobe_sim.releases import fitting
+from kprobe_sim.releases import flavour as flavour_of
 
 
 class RecordedKernel(NamedTuple):

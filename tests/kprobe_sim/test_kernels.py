@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kprobe_sim.builds.portable.file import packed
-from kprobe_sim.builds.portable.releases import flavour
 from kprobe_sim.kernel.kernels import kernels
+from kprobe_sim.releases import flavour
 
 from . import toy_profile
 

@@ -11,10 +11,10 @@ import pytest
 
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.builds import profile
-from kprobe_sim.builds.portable.releases import chosen
 from kprobe_sim.builds.profile import Profile, load
 from kprobe_sim.builds.prototypes import CType, Parameter, Prototype
 from kprobe_sim.kernel.backend import open_sim
+from kprobe_sim.releases import chosen
 
 
 @pytest.fixture(scope="module")

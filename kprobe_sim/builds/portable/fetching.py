@@ -16,7 +16,7 @@ from pathlib import Path
 from kprobe_sim.builds import profile
 from kprobe_sim.builds.portable.envelope import LONGEST
 from kprobe_sim.builds.portable.file import ProfileFile, packed
-from kprobe_sim.builds.portable.releases import chosen
+from kprobe_sim.releases import chosen
 
 INDEX = "SHA256SUMS"
 _WAIT = 30  # seconds for a server's next bytes
