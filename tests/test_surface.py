@@ -209,7 +209,7 @@ def test_the_pytest_plugin() -> None:
     ]  # fmt: skip
     parser = pytest.Parser(_ispytest=True)
     options.pytest_addoption(parser)
-    (group,) = parser._groups
+    group = parser.getgroup("kprobe")
     assert [name for option in group.options for name in option.names()] == [
         "--guest-per", "--tracefs", "--kprobe-timeout", "--kprobe-check-clean", "--trace-corpus", "--trace-kernels",
         "--trace-scenarios",

@@ -89,6 +89,12 @@ class CallResolver:
             unknown = sorted(call.registers.keys() - _NAMES)
             raise ValueError(f"no register {unknown[0]!r}: the kernel's names are {', '.join(REGISTERS)}")
 
+    def resolve(self, call: Call) -> None:
+        """Raise ValueError for a call that can't be made: for names, CPUs and registers that there aren't."""
+        self.check(call)
+        self.entry(call.function)
+        self.chain(call)
+
     def entry(self, function: str) -> int:
         """Return the address of a function.  Raises ValueError if there is none of that name."""
         symbols = self._machine.symbols

@@ -124,10 +124,8 @@ class Hits:
         self._return(call, entered._replace(returning=_enabled(entered.returning), fprobes=fprobes))
 
     def check(self, call: Call) -> None:
-        """Raise ValueError for a call that can't be made here: for names, CPUs and registers that there aren't."""
-        self._resolver.check(call)
-        self._resolver.entry(call.function)
-        self._resolver.chain(call)
+        """Raise ValueError for names, CPUs and registers that there aren't."""
+        self._resolver.resolve(call)
 
     def enter(self, call: Call) -> Entered | None:
         """Run the entry of a call, or the instruction at its offset; None if its return is nothing to anybody.

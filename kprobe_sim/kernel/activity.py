@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kprobe_sim.kernel.activity_file import Function, read
+from kprobe_sim.kernel.activity_file import Declared, read
 from kprobe_sim.kernel.opens import before_openat2, opens
 from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.kernel.step import Step
@@ -24,7 +24,7 @@ Told = Callable[[str], None]
 class Activity(NamedTuple):
     """A sequence of calls, and the functions that they need; `name` is its file's, "" for one that is built in."""
 
-    functions: tuple[Function, ...]
+    functions: tuple[Declared, ...]
     steps: tuple[Step, ...]
     repeat: bool
     name: str = ""

@@ -13,7 +13,7 @@ from kprobe_sim.machine.task import Task
 from kprobe_sim.parsing import toml_values as values
 from kprobe_sim.static_events.syscall_numbers import syscall_number
 
-Function = tuple[str, int | None, str]  # name, size (None: the build's), module
+Declared = tuple[str, int | None, str]  # name, size (None: the build's), module
 
 PAUSE = 0.05  # seconds between calls played live
 _TASK = re.compile(r"(?P<comm>.*)-(?P<pid>[0-9]{1,9})(?:/(?P<tgid>[0-9]{1,9}))?\Z", re.DOTALL)
@@ -32,7 +32,7 @@ _ARGUMENTS = 64  # at most, of which six are in registers
 _OF_SYSTEM_CALL = 6
 
 
-def read(table: Mapping[str, Any], source: str = "") -> tuple[tuple[Function, ...], tuple[Step, ...], bool]:
+def read(table: Mapping[str, Any], source: str = "") -> tuple[tuple[Declared, ...], tuple[Step, ...], bool]:
     """Return the functions, the steps, and whether they are repeated; `source` is the text, for the lines of errors.
 
     Raises ValueError, with a line for each entry that is wrong.
@@ -43,7 +43,7 @@ def read(table: Mapping[str, Any], source: str = "") -> tuple[tuple[Function, ..
         raise ValueError(f"no activity: {error}") from None
     functions, steps = values.tables(table, "function"), values.tables(table, "call")
     problems: list[str] = []
-    found_functions: list[Function] = []
+    found_functions: list[Declared] = []
     found_steps: list[Step] = []
     lines = values.lines_of(source, "function", len(functions))
     for number, entry in enumerate(functions, 1):
@@ -66,7 +66,7 @@ def read(table: Mapping[str, Any], source: str = "") -> tuple[tuple[Function, ..
     return tuple(found_functions), tuple(found_steps), repeat
 
 
-def _function(entry: Mapping[str, Any], number: int) -> Function:
+def _function(entry: Mapping[str, Any], number: int) -> Declared:
     if not isinstance(entry.get("name"), str) or not entry["name"]:
         raise ValueError(f"function {number} has no name")
     try:

@@ -11,6 +11,7 @@ SECONDS = 1_000_000_000  # at most: some 31 years, whose ns fit the kernel's clo
 CPUS = 8192  # NR_CPUS, at most, of a kernel for x86-64
 PIDS = 1 << 22  # PID_MAX_LIMIT of a kernel of 64 bits
 _SHOWN = 60  # characters
+_STAMP = re.compile(r"[0-9]{1,10}\.[0-9]{1,9}")
 
 
 def shown(value: Any) -> str:
@@ -57,7 +58,9 @@ def number(value: Any, what: str, least: int = -WORD // 2, most: int = WORD - 1)
 
 
 def nanoseconds(value: Any, what: str) -> int:
-    """Return a time that is given in seconds."""
+    """Return a time that is given in seconds; as a text it is as the kernel prints one."""
+    if isinstance(value, str) and _STAMP.fullmatch(value):
+        value = float(value)
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= SECONDS:
         raise unfit(what, value, f"a number of seconds from 0 to {SECONDS}")
     return round(value * 1_000_000_000)

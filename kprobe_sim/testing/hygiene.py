@@ -10,7 +10,7 @@ from kprobe_sim.files.operation import Operation
 from kprobe_sim.named_tuple import NamedTuple
 
 from .pristine_events import as_written
-from .state import DEFINITIONS, Key, State, is_expanded, state
+from .state import DEFINITIONS, Standing, Thing, is_expanded, state
 
 __all__ = ["Finding", "Hygiene"]
 
@@ -42,7 +42,7 @@ class Hygiene:
     def __init__(self, tracefs: Any) -> None:
         self._tracefs = tracefs
         self._heard: list[Operation] = []
-        self._before: State = {}
+        self._before: Standing = {}
         self.begin()
 
     def begin(self) -> None:
@@ -72,7 +72,7 @@ class Hygiene:
         found = "".join(f"\n  {finding}" for finding in self.findings(touched))
         return found and f"the tracefs isn't as the test found it:{found}"
 
-    def _difference(self, key: Key, before: str | None, now: str | None) -> Iterator[Finding]:
+    def _difference(self, key: Thing, before: str | None, now: str | None) -> Iterator[Finding]:
         who = self._who(key)
         kind, path, what = key
         if kind == "value":
@@ -90,14 +90,14 @@ class Hygiene:
         else:
             yield Finding(path, f"left: {what or path}", who, _take_away(key))
 
-    def _join_filters(self, now: State) -> None:
+    def _join_filters(self, now: Standing) -> None:
         """Let filters that were set by that of their system stand there, once."""
         for path in {one.path for one in self._heard if one.path.endswith("/filter") and not one.error}:
             directory = path.rpartition("/")[0]
             own = {key for key in now.keys() - self._before.keys() if key.kind == "filter" and key.path != path}
             under = {key for key in own if key.path.startswith(f"{directory}/")}
             if len({now[key] for key in under}) == 1 and len(under) > 1:
-                now[Key("filter", path)] = now[next(iter(under))]
+                now[Thing("filter", path)] = now[next(iter(under))]
                 for key in under:
                     del now[key]
 
@@ -117,7 +117,7 @@ class Hygiene:
                 seen.add((one.path, how))
                 yield Finding(one.path, how + (" (it was refused here)" if one.error else ""), one.who, "")
 
-    def _who(self, key: Key) -> str:
+    def _who(self, key: Thing) -> str:
         """Return who changed a thing last, as far as was heard."""
         for one in reversed(self._heard):
             if not one.error and _is_about(one, key):
@@ -125,12 +125,12 @@ class Hygiene:
         return ""
 
 
-def _is_part(key: Key, instances: set[str]) -> bool:
+def _is_part(key: Thing, instances: set[str]) -> bool:
     """True for what is in an instance that came or went as a whole."""
     return key.kind != "instance" and any(key.path.startswith(f"{path}/") for path in instances)
 
 
-def _is_about(one: Operation, key: Key) -> bool:
+def _is_about(one: Operation, key: Thing) -> bool:
     text = one.data.decode("utf-8", "replace")
     if key.kind == "instance":
         return one.path == key.path
@@ -148,7 +148,7 @@ def _is_about(one: Operation, key: Key) -> bool:
     return one.path == key.path
 
 
-def _take_away(key: Key) -> str:
+def _take_away(key: Thing) -> str:
     kind, path, what = key
     if kind == "instance":
         return f"rmdir {ROOT}/{path}"
@@ -161,14 +161,14 @@ def _take_away(key: Key) -> str:
     return _echo(f"-:{what.split()[0].partition(':')[2]}", ">>", path)
 
 
-def _put_back(key: Key) -> str:
+def _put_back(key: Thing) -> str:
     kind, path, what = key
     if kind == "instance":
         return f"mkdir {ROOT}/{path}"
     return _echo("1", ">", _enable(key)) if kind == "event" else _echo(what, ">>", path)
 
 
-def _enable(key: Key) -> str:
+def _enable(key: Thing) -> str:
     return f"{key.path.removesuffix('set_event')}events/{key.what.replace(':', '/', 1)}/enable"
 
 

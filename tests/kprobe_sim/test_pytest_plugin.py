@@ -160,6 +160,7 @@ ALONE = {
     "tracer": "assert tracer.format('p:a do_sys_openat2').startswith(b'name: a')",
     "kernel": "kernel.call('do_sys_openat2')",
     "workload": "assert workload.open('/dev/null') == 3",
+    "check_clean": "assert check_clean.findings() == []",
     "sys_kernel_tracing": "sys_kernel_tracing.call('do_sys_openat2'); assert len(FILE.read_text()) == 4",
     "simulated_machine": "simulated_machine.call('do_sys_openat2'); assert len(FILE.read_text()) == 4",
 }
