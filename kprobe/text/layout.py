@@ -15,7 +15,7 @@ from typing import Final
 from kprobe.text.records import BufferStarted, Coded, Lost, Record
 
 # option sym-addr puts the address of tracing_mark_write after that name
-_BODY = rb"([^\s:]++(?: <[0-9a-f]{8,16}+>)?+: (?:\([^()\n]*+\))?+)?+([^\n]*+)\n"
+_BODY = rb"(?:([^\s:]++(?:: | <[0-9a-f]{8,16}+>: )(?:\([^()\n]*+\)|))|)([^\n]*+)\n"
 
 # %16s-%-5d (to 4.19) or %16s-%-7d; with record-tgid (%5d) or (%7d) or dashes; [%03d]; flags from 3.3 on, without a
 # fixed number of characters (4, 5, more on real-time kernels); %5lu.%06lu or, for a clock that isn't in ns, %12llu.
@@ -80,7 +80,7 @@ GRAPH_SWITCH: Final = re.compile(
 # What `trace-cmd report` prints: the columns of tracefs, after the name of an instance if there are several, and names
 # of events padded to 20; the time in nanoseconds with -t. With -l the columns are those of latency-format.
 # A line that begins like a mark without context is one.
-_PADDED = rb"([^\s:]++: ++(?:\([^()\n]*+\))?+)?+([^\n]*+)\n"
+_PADDED = rb"(?:([^\s:]++: ++(?:\([^()\n]*+\)|))|)([^\n]*+)\n"
 REPORT: Final = re.compile(
     rb"(?:(?!tracing_mark_write: )( {0,64}+[^\s:]{1,64}+): (?=[^\n]{16})"
     rb"|(?=[^\n]{17}[^\n-]{0,63}+-) {1,64}?(?=[^\n]{16}-\d))??"
@@ -106,7 +106,7 @@ PERF: Final = re.compile(
     rb" {0,64}+([^\n]{1,16}?) {1,64}+(\d{1,10})(?:/(\d{1,10}))? {1,64}+\[(\d{3,9})\] (?:([^\s\d]\S{1,7}) )? *+"
     rb"(\d{1,20})\.(\d{6}(?:\d{3})?): ++(?:(\d{1,20}+) ++)?"
     rb"(?:(?!(?:" + _SAMPLED + rb"):[ukhpPGHSDIWeb]{1,13}: ++(?!\())([\w-]++):(?=\w))?"
-    rb"((?:(?:" + _SAMPLED + rb"):[ukhpPGHSDIWeb]{1,13}|[^\s:]++): ++(?:\([^()\n]*+\))?+)?+([^\n]*+)\n"
+    rb"(?:((?:(?:" + _SAMPLED + rb"):[ukhpPGHSDIWeb]{1,13}|[^\s:]++): ++(?:\([^()\n]*+\)|))|)([^\n]*+)\n"
 )
 # of a sample without its call chain: where it was taken
 SAMPLE: Final = re.compile(rb" *+(?:([0-9a-f]{1,16}) ([^\n]*?))?\r?")
