@@ -13,6 +13,10 @@ _VALUE: Final = re.compile(rb"0x[0-9a-f]{1,16}|(?=[a-f]*\d)[0-9a-f]{1,16}|-?\d{1
 # what follows a name that has a newline in it, up to the next argument: no task's name is longer
 _FURTHER: Final = re.compile(rb"[^\n]{0,15} ([A-Za-z_]\w*)=")
 _NAME_LENGTH: Final = 15
+# What stands after a trace where people keep it: ^C, a prompt, grep's and others' marks of what was left out, a page.
+_FOREIGN: Final = re.compile(
+    rb"\^C.*|--|\[?\.\.\.\]?|```.*|[^\s$#%]{0,64}[$#%](?: .*)?|[ \t]{0,64}</?[a-zA-Z][^<>]{0,256}>[ \t]{0,64}\r?"
+)
 
 
 def is_over(shown: Mapping[str, bool] | None, first: bytes) -> bool:
@@ -31,6 +35,11 @@ def lines_taken(shown: Mapping[str, bool] | None, first: bytes, others: Sequence
     if is_over(shown, first):
         return 0
     return _unknown(first, others) if shown is None else _known(shown, first, others)
+
+
+def mark_lines(others: Sequence[bytes]) -> int:
+    """Say how many of the lines after a mark's first are its own: those before one that is clearly another's."""
+    return next((number for number, line in enumerate(others) if _FOREIGN.fullmatch(line) is not None), len(others))
 
 
 def _names(shown: Mapping[str, bool], line: bytes) -> list[str]:

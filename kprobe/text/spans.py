@@ -26,8 +26,8 @@ from kprobe.text.layout import (
     special,
 )
 from kprobe.text.line import Lines
-from kprobe.text.plain import is_over, lines_taken
-from kprobe.text.records import Bare, Event, Record
+from kprobe.text.plain import is_over, lines_taken, mark_lines
+from kprobe.text.records import Bare, BareMarker, Event, Marker, Record
 
 # The kernel makes a record in a buffer of one page, 8 KiB since 6.8: a longer one isn't one record. Other programs that
 # print records have no such bound.
@@ -42,6 +42,8 @@ _PATIENCE_ALL: Final = 64
 
 # How many bytes may be read again to find the end of a record among lines that look like records.
 _AGAIN: Final = 16384
+
+_TEXT: Final = frozenset({"text"})
 
 Match = re.Match[bytes]
 Layouts: TypeAlias = tuple[re.Pattern[bytes], ...]
@@ -116,10 +118,12 @@ class Spans:
             ends.append(text.index(b"\n", ends[-1]) + 1)
         if ends[-1] == limit and ends[-1] - line.start() < LONGEST and not whole:
             return None
-        if not is_mark:
-            others = [self._lines.without_ending(text[start : end - 1]) for start, end in pairwise(ends)]
-            ends = ends[: 1 + lines_taken(shown, rest, others)]
-        return self._alone(line, text, ends[-1])
+        others = [self._lines.without_ending(text[start : end - 1]) for start, end in pairwise(ends)]
+        taken = mark_lines(others) if is_mark else lines_taken(shown, rest, others)
+        record = self._alone(line, text, ends[taken])
+        if others and isinstance(record, (Marker, BareMarker)):
+            return record._replace(guessed=_TEXT)
+        return record
 
     def _kind(self, line: Match) -> tuple[bool, bool, Mapping[str, bool] | None]:
         """Say whether a line's strings have quotes, whether it is a mark, and else what `lines_taken` asks for.

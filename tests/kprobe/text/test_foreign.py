@@ -265,3 +265,23 @@ def test_each_record_is_found_with_its_own_values(pieces: list[int | bytes], kno
     assert [said(record) for record in records if said(record) is not None] == [
         one[1] for one in made if not isinstance(one, bytes)
     ]
+
+
+@pytest.mark.parametrize(
+    "foreign", [b"^C\n", b"$\n", b"root@host:~# ls -l\n", b"--\n", b"[...]\n", b"```\n", b"</pre>\n"]
+)
+def test_a_mark_ends_before_a_line_that_is_clearly_anothers(foreign: bytes) -> None:
+    """A mark can hold any line, so one that others follow is a guess; a page's whole rest was its last mark's."""
+    mark = NARROW % 1 + b"tracing_mark_write: hello\n"
+    first, *rest = parse(b"# tracer: nop\n# entries-in-buffer/entries-written: 1/1\n" + mark + foreign + b"text\n")[2:]
+    assert isinstance(first, Marker)
+    assert (first.text, first.guessed) == ("hello", {"text"})
+    assert [record.raw for record in rest] == [foreign, b"text\n"]
+
+
+def test_a_mark_of_several_lines_is_a_guess() -> None:
+    text = NARROW % 1 + b"tracing_mark_write: two\nlines\n" + NARROW % 2 + b"tracing_mark_write: one\n"
+    two, one = parse(text)
+    assert isinstance(two, Marker)
+    assert isinstance(one, Marker)
+    assert (two.text, two.guessed, one.text, one.guessed) == ("two\nlines", {"text"}, "one", frozenset())
