@@ -211,7 +211,10 @@ class Coded(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """What a program wrote to trace_marker; ``text`` is without the last newline."""
+    """What a program wrote to trace_marker; ``text`` is without the last newline.
+
+    ``guessed`` names it if lines follow that may be part of it or not.
+    """
 
     task: str
     pid: int
@@ -223,6 +226,7 @@ class Marker(NamedTuple):
     clock: Clock
     raw: bytes
     forgeable: bool = False
+    guessed: frozenset[str] = NONE
 
     @property
     def seconds(self) -> float | None:
@@ -276,6 +280,7 @@ class BareMarker(NamedTuple):
     text: str
     raw: bytes
     forgeable: bool = False
+    guessed: frozenset[str] = NONE
 
 
 class BareRawMarker(NamedTuple):
