@@ -377,5 +377,20 @@ ROWS: tuple[Gate, ...] = (
         ((_START, False), ((6, 16, 0), True), ((7, 0, 0), False)),
         "guests of 6.16.12, 6.19.14 and 7.0.13: a trigger with 'vals=zz.q.$x' read again and again",
     ),
+    Gate(
+        "hist_refused_fields",
+        ((_START, True), ((6, 12, 117), False), ((6, 13, 0), True)),
+        "guests of 6.1.190, 6.12.117 and 6.16.12 to 7.3-rc7: 'hist:keys=parent_pid:onmatch(sched.sched_process_wait)"
+        ".zz_q(prio,nosuch)' beside 'hist:keys=pid' of sched_process_wait; create_field_var_hist() of 5.4.273",
+    ),
+    Gate(
+        "ftrace_stops",
+        ((_START, True), ((7, 3, 0), False)),
+        "commit b0c857049153; guests of 5.10.262 to 7.2.13 and of 7.3-rc7: echo 0 > /proc/sys/kernel/ftrace_enabled",
+    ),
+    _since("dump_on_oops_text", (6, 9, 0), "commit 19f0423fd55c; guests of 6.1.190 and 6.12.117: echo foo > it"),
+    Gate("perf_paranoid", ((_START, 1), ((4, 6, 0), 2)), "commit 0161028b7c8a"),
+    _since("probe_pmus", (4, 17, 0), "commits e12f03d7031a and 33ea4b24277b; guests of 5.10.262 to 7.3-rc7"),
+    _since("software_pmus_named", (6, 12, 0), "guests of 6.1.190 (kprobe has type 6) and 6.12.117 to 7.3-rc7 (8)"),
     Gate("hist_depth", ((_START, 2), ((6, 12, 0), 3)), "traces of 6.1, 6.12, 7.2, 7.3: get_hist_pad() since"),
 )

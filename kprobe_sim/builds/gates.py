@@ -242,6 +242,12 @@ class Gates(NamedTuple):
     hist_log2_wraps: bool  # the logarithm of what is above 2**63 is 0, not 64
     hist_dollar_within: bool  # a variable of another event is SYSTEM.EVENT.$NAME, not $SYSTEM.EVENT.NAME
     hist_names_pile_up: bool  # such a variable's text comes after all that were shown of such before
+    hist_refused_fields: bool  # a refused action leaves the histograms that were made for fields of other events
+    ftrace_stops: bool  # /proc/sys/kernel/ftrace_enabled takes 0, else EOPNOTSUPP
+    dump_on_oops_text: bool  # /proc/sys/kernel/ftrace_dump_on_oops takes any text, names of instances
+    perf_paranoid: int  # /proc/sys/kernel/perf_event_paranoid at boot, where no distribution has set another
+    probe_pmus: bool  # /sys/bus/event_source/devices has kprobe and uprobe
+    software_pmus_named: bool  # the software clocks are PMUs too: two numbers less for those that come later
     hist_depth: int  # by how much common_preempt_count of a histogram's synthetic event is more than its trigger's
 
 

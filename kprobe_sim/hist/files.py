@@ -66,6 +66,8 @@ class HistFiles:
                     holders.insert(0, data)
             _register(file, trigger, named)
         except OSError:
+            if gates.hist_refused_fields:
+                data.field_variable_triggers.clear()
             self._end(data)
             raise
         if trigger.data is not data:  # it counts into the one of its name

@@ -19,13 +19,15 @@ class FunctionCalls:
 
     def __init__(self, instances: Instances, recorder: Recorder) -> None:
         self._all = instances
-        self._symbols = instances.top.machine.symbols
+        self._machine = instances.top.machine
+        self._symbols = self._machine.symbols
         self._recorder = recorder
         self.instances: tuple[Instance, ...] = ()
 
     def rearm(self) -> tuple[Instance, ...]:
-        """Look again which instances have the tracer, and return them."""
-        self.instances = tuple([one for one in self._all if one.current_tracer == "function"])
+        """Look again which instances have the tracer, and return them; none of them while ftrace is off."""
+        on = self._machine.ftrace_enabled
+        self.instances = tuple([one for one in self._all if on and one.current_tracer == "function"])
         return self.instances
 
     def record(self, call: Call, here: int, chain: Sequence[int]) -> None:

@@ -86,6 +86,7 @@ class Sites:
         self._plain = plain
         self._breakpoint = breakpoint
         self._events = tracing.events
+        self._machine = tracing.machine
         self._symbols = tracing.machine.symbols
         self._has_fprobes = tracing.machine.gates.fprobes
         self._sites: dict[str | tuple[str, int], Site] = {}  # as long as no event and no symbol changes
@@ -133,7 +134,9 @@ class Sites:
             return self._met(call, Site(entry, here, hits)) if hits else Site(entry, here)
         here = self._entry(entry)
         hits, after = self._armed(here), self._armed(here + FENTRY_SIZE)
-        fprobes = function_hits(entry, self._instances, self._probes.fprobes, self._users, kprobes=bool(hits))
+        fprobes = NO_USERS
+        if self._machine.ftrace_enabled:
+            fprobes = function_hits(entry, self._instances, self._probes.fprobes, self._users, kprobes=bool(hits))
         is_graphed = self._is_graphed(call.function, here)
         if not (hits or after or is_graphed) and fprobes is NO_USERS:
             return Site(entry, here)
@@ -149,7 +152,7 @@ class Sites:
         return self._met(call, Site(entry, here, hits, after, fprobes, graph_depth=depth))
 
     def _is_graphed(self, function: str, here: int) -> bool:
-        graph = self.graph
+        graph = self.graph if self._machine.ftrace_enabled else None
         return graph is not None and self._symbols.is_traceable(here) and graph.functions.traces(function)
 
     def _met(self, call: Call, site: Site) -> Site:
@@ -164,11 +167,12 @@ class Sites:
         )
 
     def _armed(self, address: int) -> tuple[Armed, ...]:
-        """Return the probes at an address whose events some instance wants, newest first."""
+        """Return the probes at an address that a call hits and whose events some instance wants, newest first."""
         probes = self._wanted(address)
-        if not probes:
+        by_ftrace = self._symbols.is_traceable(address)
+        if not probes or (by_ftrace and not self._machine.ftrace_enabled):
             return ()
-        context = self._plain if self._symbols.is_traceable(address) else self._breakpoint
+        context = self._plain if by_ftrace else self._breakpoint
         enabled = self._instances.enabled
         return tuple(
             [Armed(one, one.event.is_return, tuple(enabled(one.event)), context, address) for one in reversed(probes)]

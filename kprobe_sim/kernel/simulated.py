@@ -34,6 +34,7 @@ from kprobe_sim.tree.tree import InstanceDir
 from kprobe_sim.tree.tree_parts import TreeParts
 
 if TYPE_CHECKING:
+    from kprobe_sim.files.node import Node
     from kprobe_sim.filters.predicate import Predicate
     from kprobe_sim.hist.files import HistFiles
     from kprobe_sim.hits.program_hits import ProgramHits
@@ -119,6 +120,17 @@ class SimulatedKernel:
         from kprobe_sim.tree.trigger_file import set_filter
 
         return HistFiles(SyntheticTargets(self.instances, self._recorder), set_filter)
+
+    @cached_property
+    def sysctls(self) -> dict[str, Node]:
+        """The files of /proc/sys that switch tracing, by their paths."""
+        from kprobe_sim.tree.sysctls import sysctls
+
+        return sysctls(self.machine, self._switch_ftrace)
+
+    def _switch_ftrace(self, on: bool) -> None:
+        self.machine.ftrace_enabled = on
+        self.top.tracing.rearm()
 
     @property
     def writer(self) -> Task:

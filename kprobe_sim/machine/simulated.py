@@ -31,7 +31,7 @@ class SimulatedMachine:
     `lock` is the one lock of the kernel, `condition` the same with what its waiting readers wait for; `tasks` are those
     that have done something, by pid; `writer` is the task that uses the tracefs; `files` are those that uprobes may be
     on; `user_memory` is that of the system call whose events are being emitted; `tsc_khz` is what x86-tsc counts in a
-    millisecond.
+    millisecond; without `ftrace_enabled` nobody is called at a function's entry.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class SimulatedMachine:
         self.memory = Memory(self.symbols, banners(profile.banner))
         self.user_memory: Mapping[int, bytes] = {}
         self.writer: Task = INIT
+        self.ftrace_enabled = True
         self.tasks: dict[int, Task] = {}
         self.files = MachineFiles()
         self.log = KernelLog(self.clock, self.wake)

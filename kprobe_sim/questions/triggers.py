@@ -91,6 +91,18 @@ QUESTIONS = (
         unless="refused_variables_oops",
     ),
     Question(
+        "hist_refused_fields",
+        (
+            "write dynamic_events s:zz_q int a; int b",
+            "write @/events/sched/sched_process_wait/trigger hist:keys=pid",
+            "write @/events/sched/sched_process_fork/trigger "
+            "hist:keys=parent_pid:onmatch(sched.sched_process_wait).zz_q(prio,nosuch)",
+            "read @/events/sched/sched_process_wait/trigger",
+        ),
+        r"\A(?:(?s:.*)(synthetic_prio)=|hist:)",
+        {"none": ABSENT, "match": False, "synthetic_prio": True},
+    ),
+    Question(
         "hist_depth",  # beside the trigger's own depth
         (
             "write dynamic_events s:zz_q pid_t a",

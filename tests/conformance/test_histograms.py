@@ -221,3 +221,26 @@ def test_call_chains(tracefs: Any, workload: Any, choose: Any, recorded: Profile
         f"{{ n:          0, stack.stacktrace{listed}}} hitcount:          2  v:         15\n"
         "\nTotals:\n    Hits: 2\n    Entries: 1\n    Dropped: 0\n"
     )
+
+
+@pytest.mark.needs("hist:keys=")
+@pytest.mark.parametrize("action", ["syn(prio,nosuch)", "syn(prio)", "trace(syn,prio,$none)", "syn(prio,prio,prio)"])
+def test_a_refused_action_leaves_what_was_made_for_its_fields(tracefs: Any, recorded: Profile, action: str) -> None:
+    """A histogram of the other event that has the field as a variable: a trigger like any other from then on."""
+    wait, fork = (f"instances/foo/events/sched/sched_process_{name}/trigger" for name in ("wait", "fork"))
+    tracefs.write("dynamic_events", b"s:syn int a; int b")
+    tracefs.mkdir("instances/foo")
+    tracefs.write(wait, b"hist:keys=pid if prio > 1")
+    with pytest.raises(OSError, match="Invalid argument"):
+        tracefs.write(fork, f"hist:keys=parent_pid:onmatch(sched.sched_process_wait).{action}".encode())
+    own = b"hist:keys=pid:vals=hitcount:sort=hitcount:size=2048 if prio > 1 [active]\n"
+    made = b"hist:keys=pid:vals=hitcount:synthetic_prio=prio:sort=hitcount:size=2048 if prio > 1 [active]\n"
+    left = gates_of(recorded).hist_refused_fields
+    assert tracefs.read(wait) == (own + made if left else own)
+    assert tracefs.read(fork).startswith(b"# Available triggers:\n")
+    assert tracefs.read("instances/foo/events/sched/sched_process_wait/enable") == b"0*\n"
+    tracefs.write(wait, b"!hist:keys=pid if prio > 1")
+    assert tracefs.read("instances/foo/events/sched/sched_process_wait/enable") == (b"0*\n" if left else b"0\n")
+    tracefs.write(wait, b"!hist:keys=pid:synthetic_prio=prio if prio > 1")
+    assert tracefs.read(wait).startswith(b"# Available triggers:\n")
+    tracefs.write("dynamic_events", b"-:synthetic/syn")

@@ -36,12 +36,15 @@ LATE = (  # what a kernel imports when it needs it
     "text.header",
     "text.render",
     "tree.filtering",
+    "tree.sysctls",
     "tree.trigger_file",
 )
 _DIRECTORIES = (
     "/sys/kernel",
     "/proc/self",
     "/proc/sys/kernel",
+    "/proc/sys/debug",
+    "/sys/bus/event_source",
     "/var/tmp",
     "/var/lock",
     "/var/log",
@@ -91,14 +94,6 @@ def populate(fs: Any, kernel: SimulatedKernel) -> None:
         "/proc/sys/kernel/osrelease": profile.release,
         "/proc/sys/kernel/ostype": "Linux",
         "/proc/sys/kernel/hostname": "simulated",
-        "/proc/sys/kernel/kptr_restrict": "0",
-        "/proc/sys/kernel/perf_event_paranoid": "3",
-        "/proc/sys/kernel/ftrace_enabled": "1",
-        "/proc/sys/debug/kprobes-optimization": "1",
-        "/proc/sys/kernel/stack_tracer_enabled": "0",
-        "/proc/sys/kernel/ftrace_dump_on_oops": "0",
-        "/proc/sys/kernel/traceoff_on_warning": "0",
-        "/proc/sys/kernel/tracepoint_printk": "0",
         "/proc/filesystems": "nodev\tsysfs\nnodev\tproc\nnodev\tdebugfs\nnodev\ttracefs",
     }
     for path, text in texts.items():

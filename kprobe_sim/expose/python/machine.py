@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import posixpath
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import chain
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from kprobe_sim.files.node import DirNode, Node, OpenFile, Seek
+from kprobe_sim.expose.python.event_sources import event_sources
+from kprobe_sim.files.node import DirNode, Node
+from kprobe_sim.files.texts import Directory, TextFile
 from kprobe_sim.parsing.refusal import refuse
 
 if TYPE_CHECKING:
@@ -18,51 +20,13 @@ if TYPE_CHECKING:
 
 TRACING = "/sys/kernel/tracing"
 DEBUG = "/sys/kernel/debug"
+EVENT_SOURCES = "/sys/bus/event_source/devices"
 _MOUNTS = (
     b"tracefs /sys/kernel/tracing tracefs rw,nosuid,nodev,noexec,relatime 0 0\n"
     b"debugfs /sys/kernel/debug debugfs rw,nosuid,nodev,noexec,relatime 0 0\n"
     b"tracefs /sys/kernel/debug/tracing tracefs rw,nosuid,nodev,noexec,relatime 0 0\n"
 )
 _REST_OF_MOUNTS = b"proc /proc proc rw,relatime 0 0\nsysfs /sys sysfs rw,relatime 0 0\n"
-
-
-class Directory(DirNode):
-    """A directory whose entries are known or made on demand."""
-
-    def __init__(self, mode: int, entries: Callable[[], dict[str, Node]]) -> None:
-        super().__init__(mode)
-        self._entries = entries
-
-    def lookup(self, name: str) -> Node | None:
-        return self._entries().get(name)
-
-    def names(self) -> Iterable[str]:
-        return list(self._entries())
-
-
-class _OpenText(OpenFile):
-    seek: ClassVar[Seek] = Seek.SEQ
-
-    def __init__(self, flags: int, get: Callable[[], bytes]) -> None:
-        super().__init__(flags)
-        self._get = get
-        self._text = b""
-
-    def read(self, size: int, position: int) -> bytes:
-        if position == 0:
-            self._text = self._get()
-        return self._text[position : position + size]
-
-
-class TextFile(Node):
-    """A file that shows what `get` returned when it was read from the start."""
-
-    def __init__(self, get: Callable[[], bytes], mode: int = 0o444) -> None:
-        super().__init__(mode)
-        self._get = get
-
-    def open(self, flags: int) -> OpenFile:
-        return _OpenText(flags, self._get)
 
 
 class MachineTree:
@@ -91,6 +55,7 @@ class MachineTree:
             ("/proc/mounts", mounts),
             ("/proc/self/mounts", mounts),
             ("/proc/kallsyms", TextFile(self._kallsyms)),
+            (EVENT_SOURCES, event_sources(kernel)),
         )
 
     def find(self, path: str) -> Node | None:
@@ -103,6 +68,8 @@ class MachineTree:
             if path.startswith(root) and (len(path) == len(root) or path[len(root)] == "/"):
                 return walk(node, path[len(root) :])
         if path.startswith("/proc/"):
+            if path in self._kernel.sysctls:
+                return self._kernel.sysctls[path]
             number, _, rest = path[6:].partition("/")
             if number.isdigit() and int(number) in self._kernel.tasks:
                 return walk(self._process(int(number)), rest)
@@ -110,7 +77,8 @@ class MachineTree:
 
     def extra(self, path: str) -> list[str]:
         """Return the names that the simulated machine adds to a directory that isn't its own."""
-        names = {posixpath.basename(root) for root, _ in self._trees if posixpath.dirname(root) == path}
+        known = (*(root for root, _ in self._trees), *self._kernel.sysctls)
+        names = {posixpath.basename(root) for root in known if posixpath.dirname(root) == path}
         if path == "/proc":
             names |= {str(pid) for pid in self._kernel.tasks}
         return sorted(names)

@@ -19,7 +19,7 @@ from kprobe_sim.parsing.refusal import refuse
 if TYPE_CHECKING:
     from kprobe_sim.kernel.simulated import SimulatedKernel
 
-_OURS = ("/sys/kernel/", "/proc/")
+_OURS = ("/sys/kernel/", "/proc/", "/sys/bus/event_source/")
 _BELOW = TRACING + "/"
 
 
@@ -31,7 +31,7 @@ def is_elsewhere(path: Any) -> bool:
         and not path.startswith(_OURS)
         and "/." not in path
         and "//" not in path
-        and path not in ("/sys/kernel", "/proc")
+        and path not in ("/sys/kernel", "/proc", "/sys/bus/event_source")
     )
 
 
