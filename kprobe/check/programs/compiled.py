@@ -51,8 +51,8 @@ _SHOWN = 60
 
 def found(text: str, source: str, language: str) -> list[Statement]:
     """Return the statements of a program.  Raise `literals.MissingLibrary`."""
-    each = tokens(text, language, source)
-    return _SourceReader(Expressions(each, language), language).statements() if _MAY.search(text) else []
+    each = tokens(text if _MAY.search(text) else "", language, source)
+    return _SourceReader(Expressions(each, language), language).statements()
 
 
 class _SourceReader:

@@ -137,7 +137,9 @@ class _Commands:
             body = self.sequence(())
             self._pass(")")
             return Compound(GROUP, (tuple(body),), is_apart=True)
-        if keyword == "function" or (self._peek(1) == "(" and self._peek(2) == ")" and _FUNCTION.fullmatch(keyword)):
+        if (keyword == "function" and isinstance(self._peek(1), Word)) or (
+            self._peek(1) == "(" and self._peek(2) == ")" and _FUNCTION.fullmatch(keyword)
+        ):
             return self._function(keyword)
         read = {
             "{": self._braces,

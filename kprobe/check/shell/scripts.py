@@ -50,6 +50,8 @@ _CALLS = 12  # of functions in functions
 _STEPS = 20_000  # commands that are followed; after that, functions aren't gone into, nor is a loop gone through
 _ITEMS = 200  # of a loop
 _BRANCHES = 8
+_NESTED = 3  # substituted commands in one another
+_LONGEST = 1 << 14  # characters of a variable's value: values are made of values
 
 
 def found(text: str, source: str, depth: int = 0) -> list[Statement]:
@@ -112,6 +114,7 @@ class _Walker:
         self._functions: dict[str, Compound] = {}
         self._called: set[str] = set()
         self._calls = 0
+        self._nested = 0
         self._steps = 0
         self._keys = 0
         self._grown: set[str] = set()  # variables to which something is added: what they are given isn't all
@@ -168,24 +171,29 @@ class _Walker:
             self._walk_all(node.bodies[0], streams)
             if node.is_apart:
                 self._scope.variables = before
-        elif node.kind == EACH and node.words is not None and self._steps < _STEPS:
-            self._each(node, node.words, streams)
         elif node.kind in (LOOP, EACH):
-            names = set(words.assigned(node.bodies[0])) | ({node.name} if node.name else set())
-            self._scope.forget(names)
-            self._walk_all(node.bodies[0], streams)
-            self._scope.forget(names)
+            listed = None if node.words is None or self._steps >= _STEPS else self._items(node.words)
+            if listed is None:
+                self._repeat(node, streams)
+            for item in listed or ():
+                self._scope.variables[node.name] = item
+                self._walk_all(node.bodies[0], streams)
         else:
             bodies = node.bodies if node.kind == CHOICE else (*node.bodies, ())
             self._choose(bodies, streams)
 
-    def _each(self, node: Compound, listed: Sequence[Word], streams: _Streams) -> None:
-        items = [_listed(item, node.name) for word in listed for item in self._scope.fields(word)]
-        for item in items[:_ITEMS]:
-            self._scope.variables[node.name] = item
-            self._walk_all(node.bodies[0], streams)
-        if len(items) != 1:
-            self._scope.forget(set(words.assigned(node.bodies[0])) - {node.name} if items else [])
+    def _items(self, listed: Sequence[Word]) -> list[Text] | None:
+        """Return what a loop goes through; None if that isn't known: files, and what the shell puts there."""
+        items = [item for word in listed for item in self._scope.fields(word)]
+        is_known = len(items) <= _ITEMS and not any(item.text in item.unknowns or _is_pattern(item) for item in items)
+        return items if is_known else None
+
+    def _repeat(self, node: Compound, streams: _Streams) -> None:
+        """Follow a loop of which it isn't known how often it runs: nothing is known of what it assigns."""
+        names = set(words.assigned(node.bodies[0])) | ({node.name} if node.name else set())
+        self._scope.forget(names)
+        self._walk_all(node.bodies[0], streams)
+        self._scope.forget(names)
 
     def _choose(self, bodies: Sequence[Sequence[Node]], streams: _Streams) -> None:
         before = self._scope.variables
@@ -272,11 +280,14 @@ class _Walker:
                 value, lambda picks: Elements(tuple(f for one in elements for f in self._scope.fields(one, picks)))
             )
         else:
-            each = self._scope.assigned(value, lambda picks: self._scope.whole(value, picks))
+            each = self._scope.assigned(value, lambda picks: self._kept(name, self._scope.whole(value, picks)))
         if plus:
             old = self._scope.variables.get(name, Text(""))
             each = _appended(old, each) or unknown(f"${name}")
         self._scope.variables[name] = each
+
+    def _kept(self, name: str, value: Text) -> Text:
+        return value if len(value.text) <= _LONGEST else unknown(f"${name}")
 
     def _run(self, name: str, rest: list[Text], streams: _Streams, *, is_shell: bool) -> bool:
         """Follow one command, and return whether its words aren't to be looked at by themselves."""
@@ -355,19 +366,19 @@ class _Walker:
         walker = _Walker(self._source, self._depth + 1, is_bash=self._is_bash if is_same else None)
         if is_same:
             walker._scope.variables = dict(self._scope.variables)
-        self._add(_placed(walker.run(given.text, streams.read), given.position))
+        self._add(clear(one, given) for one in _placed(walker.run(given.text, streams.read), given.position))
 
     def _output(self, part: WordPart) -> str | None:
         """Return what a substituted command prints; None if that isn't known."""
         pipe = Target()
-        if self._steps >= _STEPS or self._calls >= _CALLS:
+        if self._steps >= _STEPS or self._nested >= _NESTED:
             return None
-        self._calls += 1
+        self._nested += 1
         before = self._scope.variables
         self._scope.variables = dict(before)
         self._walk_all(nodes(part.body, _CALLS), _Streams((pipe,)))
         self._scope.variables = before
-        self._calls -= 1
+        self._nested -= 1
         if not part.body or any(one.unknowns for one in pipe):
             return None
         return "\n".join(one.text for one in pipe).rstrip("\n")
@@ -386,10 +397,8 @@ class _Walker:
                     self._add([clear(one, said)], is_certain=False)
 
 
-def _listed(item: Text, name: str) -> Text:
-    """Return an item of a loop; one that is a pattern of files, or holds what isn't known, is known by its variable."""
-    is_pattern = not item.text.startswith("-") and re.search(r"(?:^|/)[^\s/:]*[*?]", item.text) is not None
-    return unknown(f"${name}", item.position) if is_pattern or item.text in item.unknowns else item
+def _is_pattern(item: Text) -> bool:
+    return re.search(r"(?:^|/)[^\s/:]*[*?]", item.text) is not None
 
 
 def _appended(old: Value, new: Value) -> Value | None:
