@@ -23,6 +23,7 @@ from kprobe.check.shell import words
 from kprobe.check.shell.expansion import Choice, Elements, Scope, Value
 from kprobe.check.shell.grammar import nodes, script
 from kprobe.check.shell.outputs import clear, printed, said, traced
+from kprobe.check.shell.streams import Streams, Target
 from kprobe.check.shell.syntax import (
     ARRAY,
     CHOICE,
@@ -81,28 +82,6 @@ def _is_bash(text: str) -> bool | None:
     return bool(re.search(r"\bbash\b", first)) if first.startswith("#!") else None
 
 
-class Target(list[Text]):
-    """Where a command's output goes: a file of a tracefs, or, with an empty path, this list."""
-
-    def __init__(self, path: str = "") -> None:
-        super().__init__()
-        self.path = path
-
-
-class _Streams:
-    """What a command reads, and where its output and that of its other descriptors goes."""
-
-    def __init__(self, out: tuple[Target, ...] = (), read: tuple[Text, ...] | None = None) -> None:
-        self.out = out
-        self.read = read
-        self.others: dict[str, tuple[Target, ...]] = {}
-
-    def copy(self) -> _Streams:
-        new = _Streams(self.out, self.read)
-        new.others = dict(self.others)
-        return new
-
-
 class _Walker:
     """Follows a script, and notes what it writes."""
 
@@ -124,10 +103,10 @@ class _Walker:
         """Return a script's statements; what is only a word is left out where it is written, too."""
         each = script(text)
         self._grown = set(words.grown(each))
-        self._walk_all(each, _Streams(read=read))
+        self._walk_all(each, Streams(read=read))
         for name in [name for name in self._functions if name not in self._called]:
             self._scope.arguments = None
-            self._walk_all(self._functions[name].bodies[0], _Streams())
+            self._walk_all(self._functions[name].bodies[0], Streams())
         return told(self._found)
 
     def _add(self, statements: Iterable[Statement], *, is_certain: bool = True) -> None:
@@ -136,11 +115,11 @@ class _Walker:
 
     # ------------------------------------------------------------------------------------------------- nodes
 
-    def _walk_all(self, each: Iterable[Node], streams: _Streams) -> None:
+    def _walk_all(self, each: Iterable[Node], streams: Streams) -> None:
         for node in each:
             self._walk(node, streams)
 
-    def _walk(self, node: Node, streams: _Streams) -> None:
+    def _walk(self, node: Node, streams: Streams) -> None:
         if isinstance(node, Command):
             self._command(node, streams)
         elif isinstance(node, Pipeline):
@@ -152,7 +131,7 @@ class _Walker:
             inner = self._redirected(node.redirections, streams, {}) if node.redirections else streams
             self._compound(node, inner)
 
-    def _pipeline(self, node: Pipeline, streams: _Streams) -> None:
+    def _pipeline(self, node: Pipeline, streams: Streams) -> None:
         before, read = self._scope.variables, streams.read
         for index, stage in enumerate(node.stages):
             self._scope.variables = dict(before)
@@ -165,7 +144,7 @@ class _Walker:
             read = tuple(pipe)
         self._scope.variables = before
 
-    def _compound(self, node: Compound, streams: _Streams) -> None:
+    def _compound(self, node: Compound, streams: Streams) -> None:
         if node.kind == GROUP:
             before = dict(self._scope.variables)
             self._walk_all(node.bodies[0], streams)
@@ -188,14 +167,14 @@ class _Walker:
         is_known = len(items) <= _ITEMS and not any(item.text in item.unknowns or _is_pattern(item) for item in items)
         return items if is_known else None
 
-    def _repeat(self, node: Compound, streams: _Streams) -> None:
+    def _repeat(self, node: Compound, streams: Streams) -> None:
         """Follow a loop of which it isn't known how often it runs: nothing is known of what it assigns."""
         names = set(words.assigned(node.bodies[0])) | ({node.name} if node.name else set())
         self._scope.forget(names)
         self._walk_all(node.bodies[0], streams)
         self._scope.forget(names)
 
-    def _choose(self, bodies: Sequence[Sequence[Node]], streams: _Streams) -> None:
+    def _choose(self, bodies: Sequence[Sequence[Node]], streams: Streams) -> None:
         before = self._scope.variables
         after: list[dict[str, Value]] = []
         for body in bodies:
@@ -216,7 +195,7 @@ class _Walker:
 
     # ------------------------------------------------------------------------------------------------- redirections
 
-    def _redirected(self, redirections: Iterable[Redirection], streams: _Streams, picks: Mapping[int, int]) -> _Streams:
+    def _redirected(self, redirections: Iterable[Redirection], streams: Streams, picks: Mapping[int, int]) -> Streams:
         new = streams.copy()
         for one in redirections:
             if one.body is not None:
@@ -233,7 +212,7 @@ class _Walker:
                 self._direct(new, one.number, self._opened(path, is_truncated=one.operator in (">", ">|", "&>")))
         return new
 
-    def _direct(self, streams: _Streams, number: str, where: tuple[Target, ...]) -> None:
+    def _direct(self, streams: Streams, number: str, where: tuple[Target, ...]) -> None:
         if number in ("", "1"):
             streams.out = where
         else:
@@ -250,7 +229,7 @@ class _Walker:
 
     # ------------------------------------------------------------------------------------------------- commands
 
-    def _command(self, command: Command, streams: _Streams) -> None:
+    def _command(self, command: Command, streams: Streams) -> None:
         self._steps += 1
         bare = words.without_assignments(command.words)
         for word in command.words[: len(command.words) - len(bare)]:
@@ -289,7 +268,7 @@ class _Walker:
     def _kept(self, name: str, value: Text) -> Text:
         return value if len(value.text) <= _LONGEST else unknown(f"${name}")
 
-    def _run(self, name: str, rest: list[Text], streams: _Streams, *, is_shell: bool) -> bool:
+    def _run(self, name: str, rest: list[Text], streams: Streams, *, is_shell: bool) -> bool:
         """Follow one command, and return whether its words aren't to be looked at by themselves."""
         if name == "kprobe":
             self._add(traced(rest))
@@ -310,7 +289,7 @@ class _Walker:
             return True
         return self._copied(name, rest, streams)
 
-    def _copied(self, name: str, rest: list[Text], streams: _Streams) -> bool:
+    def _copied(self, name: str, rest: list[Text], streams: Streams) -> bool:
         """Follow a command that copies what it reads, or one of which it isn't known what it prints."""
         if name in ("tee", "dd"):
             is_adding = words.is_adding(name, rest[1:])
@@ -350,7 +329,7 @@ class _Walker:
                 each = written(target.path, one.text, one.position)
                 self._add([clear(statement, one) for statement in each])
 
-    def _call(self, name: str, arguments: list[Text], streams: _Streams) -> None:
+    def _call(self, name: str, arguments: list[Text], streams: Streams) -> None:
         self._called.add(name)
         if self._calls >= _CALLS or self._steps >= _STEPS:
             return
@@ -361,7 +340,7 @@ class _Walker:
         self._calls -= 1
         self._scope.arguments = before
 
-    def _inner(self, given: Text, streams: _Streams, *, is_same: bool) -> None:
+    def _inner(self, given: Text, streams: Streams, *, is_same: bool) -> None:
         """Follow a script that a shell is given."""
         walker = _Walker(self._source, self._depth + 1, is_bash=self._is_bash if is_same else None)
         if is_same:
@@ -376,7 +355,7 @@ class _Walker:
         self._nested += 1
         before = self._scope.variables
         self._scope.variables = dict(before)
-        self._walk_all(nodes(part.body, _CALLS), _Streams((pipe,)))
+        self._walk_all(nodes(part.body, _CALLS), Streams((pipe,)))
         self._scope.variables = before
         self._nested -= 1
         if not part.body or any(one.unknowns for one in pipe):

@@ -243,7 +243,7 @@ def test_status(run: Run, words: list[str], stdin: str, status: int) -> None:
         ),
         (
             ["probes.sh", "notes"],
-            "notes:2: not a list of definitions: 'see p:x vfs_read' is none; kprobe check reads lists",
+            "notes:2: not a list of definitions: 'see p:x vfs_read' is none; ",
         ),
         (["tool"], "tool: kprobe check doesn't read what '#!/usr/bin/awk -f' reads; it reads lists of definitions, "),
         (["--what", "probes.sh"], "unknown option --what"),

@@ -1,4 +1,4 @@
-"""What `kprobe check` finds in shell scripts: what the shell would write, what can't be known, and how files are opened."""
+"""What `kprobe check` finds in shell scripts: what the shell would write, what can't be known, how files are opened."""
 
 from __future__ import annotations
 
