@@ -300,3 +300,24 @@ def test_any_program_is_read_or_refused(text: str, as_form: str) -> None:
     except BadSource:
         return
     assert all(1 <= one.position.line <= text.count("\n") + 2 for one in each)
+
+
+def test_a_path_that_is_put_together_is_no_write() -> None:
+    text = (
+        'void f(void) { snprintf(buf, 9, "%s/kprobe_events", root()); fprintf(stderr, "%s/kprobe_events: %s", a, b); }'
+    )
+    assert found(text, "c") == []
+
+
+def test_what_a_function_is_given_is_what_it_writes() -> None:
+    """As programs that set probes do it: the first argument of each is known where the function is called."""
+    text = """
+def set_kprobe(name, function, arguments=''):
+    fd = open('/sys/kernel/debug/tracing/kprobe_events', 'w')
+    fd.write('p:kprobes/%s %s %s' % (name, function, arguments))
+    fd.close()
+set_kprobe('one', 'vfs_read', 'a=%di')
+set_kprobe('two', function='vfs_write')
+"""
+    assert asked(text) == ["p:kprobes/one vfs_read a=%di", "p:kprobes/two vfs_write"]
+    assert [one[:2] for one in opened(text)] == [(3, "truncating")]
