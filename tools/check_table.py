@@ -53,7 +53,8 @@ def sources() -> Iterator[Source]:
     for path in sorted(SOURCES.glob("*.sh")):
         data = path.read_bytes()
         head = [line.removeprefix("# ") for line in data.decode().splitlines()[:2]]
-        each = {(one.kind, one.file, one.text, one.needs): one for one in statements(data, path.name)}
+        asked = [one for one in statements(data, path.name) if not one.instead]  # how files are opened isn't asked
+        each = {(one.kind, one.file, one.text, one.needs): one for one in asked}
         yield Source(head[0], head[1] if head[1].startswith("https:") else "", tuple(each.values()))
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from kprobe.check.statements import Position, Statement
 
+_LONGEST = 4 << 20  # characters of a text
 _SHOWN = 60  # characters of something unknown
 
 
@@ -31,6 +32,8 @@ def unknown(written: str, position: Position | None = None, because: str = "") -
 
 def plus(one: Text, other: Text) -> Text:
     """Return two texts as one, which begins where the first does."""
+    if len(one.text) + len(other.text) > _LONGEST:
+        return Text("…", ("…",), one.position)
     new = tuple(name for name in other.unknowns if name not in one.unknowns)
     return one._replace(text=one.text + other.text, unknowns=one.unknowns + new, because=one.because or other.because)
 

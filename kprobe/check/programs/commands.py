@@ -33,6 +33,8 @@ def command(said: Text) -> list[Statement]:
     found = []
     for statement in inside(script, said.position):
         text, because = statement.text, statement.unclear
+        if any(because.endswith(f" {name}") for name in names):
+            because = ""  # it isn't the shell that doesn't know it
         for name, one in names.items():
             text, because = text.replace(name, one), because.replace(name, one)
         found.append(statement._replace(text=text, unclear=because))

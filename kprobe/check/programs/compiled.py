@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _MAY = re.compile(r"(?:kprobe|uprobe|dynamic|synthetic)_events|/filter|/trigger|[preft]\d*:[\w%{$-]")
 _WRITES = re.compile(r"(?i).*(?:write|print|puts|append|echo|save|send|put|add|set|tee|qwrite|dprintf|<<).*")
 _READS = re.compile(
-    r"(?i)open.*|fopen.*|.*read.*|stat|lstat|access|exists|.*scan.*|close|Remove|unlink|.*path|Join|join|fdopen|remove|getline|.*err.*"
+    r"(?i)open.*|fopen.*|.*read.*|stat|lstat|access|exists|.*scan.*|close|Remove|unlink|.*path|Join|join|fdopen|remove|getline|.*s[n]?printf|asprintf|format!?|Errorf|.*err.*"
 )
 _SAYS = re.compile(
     r"(?i)(?:.*log|.*debug|info|warn(?:ing)?|error|fatal|panic|die|croak|confess|perror|usage|record_info|errx?|warnx?)"
@@ -51,8 +51,8 @@ _SHOWN = 60
 
 def found(text: str, source: str, language: str) -> list[Statement]:
     """Return the statements of a program.  Raise `literals.MissingLibrary`."""
-    each = tokens(text, language, source)
-    return _SourceReader(Expressions(each, language), language).statements() if _MAY.search(text) else []
+    each = tokens(text if _MAY.search(text) else "", language, source)
+    return _SourceReader(Expressions(each, language), language).statements()
 
 
 class _SourceReader:
@@ -154,6 +154,7 @@ class _SourceReader:
     def _write(self, call: Called) -> None:
         if self._is_said(call):
             self._said.update(one.at for given in call.given for one in strings(given))
+            return
         if not _WRITES.fullmatch(call.name) or _READS.fullmatch(call.name):
             self._paired(call)
             return

@@ -11,7 +11,7 @@ import re
 import textwrap
 from string import Formatter
 
-from kprobe.check.programs.names import Routine, Names, called
+from kprobe.check.programs.names import Names, Routine, called
 from kprobe.check.texts import Text, plus, unknown
 
 TYPE_CHECKING = False

@@ -74,6 +74,7 @@ _VERB = re.compile(r"%[-#0 +']*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh|h|ll|l|j|z|t|L)
 _FIELD = re.compile(r"\{\{|\}\}|\{(\w*)(:[^{}]*)?\}")
 _BREAKS = frozenset(["-", "/", "%", "!", "<", ">", "^", "|", "?"])  # no text is made with them
 _DEPTH = 20
+_LONGEST = 400  # items of an expression
 
 
 class Expressions(Tree):
@@ -81,6 +82,7 @@ class Expressions(Tree):
 
     def __init__(self, tokens: Sequence[Lexeme], language: str) -> None:
         self.taken: set[int] = set()  # where strings stand that are parts of a text, or that something is put into
+        self._texts: dict[tuple[int, int], Text | None] = {}
         super().__init__(tokens, language)
 
     def said(self, items: Sequence[Item], at: int) -> Text:
@@ -89,8 +91,15 @@ class Expressions(Tree):
 
     def text(self, items: Sequence[Item], at: int, depth: int = 0, *, marks: bool = True) -> Text | None:
         """Return the text of an expression; None if none of its parts is a text."""
-        if depth > _DEPTH:
+        if depth > _DEPTH or not items or len(items) > _LONGEST:
             return None
+        key = (items[0].at, len(items))
+        if key not in self._texts:
+            self._texts[key] = None  # for a name that is bound to itself
+            self._texts[key] = self._joined(items, at, depth, marks=marks)
+        return self._texts[key]
+
+    def _joined(self, items: Sequence[Item], at: int, depth: int, *, marks: bool) -> Text | None:
         found: Text | None = None
         is_text = False
         index = 0

@@ -33,7 +33,9 @@ _BINDS_BY_CALL = {
     "vsnprintf": (0, 2),
     "xasprintf": (0, 1),
 }
+_DEPTH = 60  # of brackets in one another
 _FAR = 60  # items that are looked at for a name, or what a name is given
+_NEAR = 12  # items after a name of Perl in which there is a string, if it is a call that matters
 _BOUND = 50  # bindings of a name that are looked at
 
 
@@ -174,7 +176,7 @@ def _grouped(tokens: Sequence[Lexeme]) -> list[Item]:
     stack: list[tuple[str, list[Item], int]] = [("", [], 0)]
     for token in tokens:
         mark = token.value.text if token.kind == MARK or token.value.text in ("${", "@{", "%{") else ""
-        if token.kind != STRING and mark in _OPENING:
+        if token.kind != STRING and mark in _OPENING and len(stack) < _DEPTH:
             stack.append((mark, [], token.at))
         elif token.kind != STRING and mark in (")", "]", "}") and len(stack) > 1:
             opening, items, at = stack.pop()
@@ -219,6 +221,8 @@ def _bare_call(items: Sequence[Item], index: int) -> Called | None:
     if not isinstance(item, Lexeme) or item.value.text[0] in "$@%" or item.value.text in WORDS:
         return None
     if not isinstance(following, Lexeme) or (following.kind == MARK) or following.value.text in ("my", "our"):
+        return None
+    if not any(isinstance(one, Lexeme) and one.kind == STRING for one in items[index + 1 : index + _NEAR]):
         return None
     given: list[Item] = []
     for one in items[index + 1 : index + 1 + _FAR]:

@@ -114,7 +114,7 @@ class Scope:
                     if index:
                         found.append(current)
                         current = Text("", (), position)
-                    current = plus(current, one)
+                    current = plus(current, one) if current.text else one
                     is_there = True
                 continue
             said = self._one(part, picks)

@@ -137,7 +137,9 @@ class _Commands:
             body = self.sequence(())
             self._pass(")")
             return Compound(GROUP, (tuple(body),), is_apart=True)
-        if keyword == "function" or (self._peek(1) == "(" and self._peek(2) == ")" and _FUNCTION.fullmatch(keyword)):
+        has_parentheses = self._peek(1) == "(" and self._peek(2) == ")"
+        is_named = keyword == "function" and isinstance(self._peek(1), Word)
+        if is_named or (has_parentheses and _FUNCTION.fullmatch(keyword)):
             return self._function(keyword)
         read = {
             "{": self._braces,

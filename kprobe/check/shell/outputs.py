@@ -81,7 +81,7 @@ def traced(rest: Sequence[Text]) -> list[Statement]:
 def clear(statement: Statement, said: Text) -> Statement:
     """Return a statement with what keeps it from being asked."""
     name = next((name for name in said.unknowns if name in statement.text), "")
-    if not name:
+    if not name or statement.unclear:
         return statement
     because = said.because or f"the shell puts something else for {name}"
     if not said.because and _FETCHES.match(name):

@@ -23,6 +23,7 @@ from kprobe.check.shell import words
 from kprobe.check.shell.expansion import Choice, Elements, Scope, Value
 from kprobe.check.shell.grammar import nodes, script
 from kprobe.check.shell.outputs import clear, printed, said, traced
+from kprobe.check.shell.streams import Streams, Target
 from kprobe.check.shell.syntax import (
     ARRAY,
     CHOICE,
@@ -50,6 +51,8 @@ _CALLS = 12  # of functions in functions
 _STEPS = 20_000  # commands that are followed; after that, functions aren't gone into, nor is a loop gone through
 _ITEMS = 200  # of a loop
 _BRANCHES = 8
+_NESTED = 3  # substituted commands in one another
+_LONGEST = 1 << 14  # characters of a variable's value: values are made of values
 
 
 def found(text: str, source: str, depth: int = 0) -> list[Statement]:
@@ -79,28 +82,6 @@ def _is_bash(text: str) -> bool | None:
     return bool(re.search(r"\bbash\b", first)) if first.startswith("#!") else None
 
 
-class Target(list[Text]):
-    """Where a command's output goes: a file of a tracefs, or, with an empty path, this list."""
-
-    def __init__(self, path: str = "") -> None:
-        super().__init__()
-        self.path = path
-
-
-class _Streams:
-    """What a command reads, and where its output and that of its other descriptors goes."""
-
-    def __init__(self, out: tuple[Target, ...] = (), read: tuple[Text, ...] | None = None) -> None:
-        self.out = out
-        self.read = read
-        self.others: dict[str, tuple[Target, ...]] = {}
-
-    def copy(self) -> _Streams:
-        new = _Streams(self.out, self.read)
-        new.others = dict(self.others)
-        return new
-
-
 class _Walker:
     """Follows a script, and notes what it writes."""
 
@@ -112,6 +93,7 @@ class _Walker:
         self._functions: dict[str, Compound] = {}
         self._called: set[str] = set()
         self._calls = 0
+        self._nested = 0
         self._steps = 0
         self._keys = 0
         self._grown: set[str] = set()  # variables to which something is added: what they are given isn't all
@@ -121,10 +103,10 @@ class _Walker:
         """Return a script's statements; what is only a word is left out where it is written, too."""
         each = script(text)
         self._grown = set(words.grown(each))
-        self._walk_all(each, _Streams(read=read))
+        self._walk_all(each, Streams(read=read))
         for name in [name for name in self._functions if name not in self._called]:
             self._scope.arguments = None
-            self._walk_all(self._functions[name].bodies[0], _Streams())
+            self._walk_all(self._functions[name].bodies[0], Streams())
         return told(self._found)
 
     def _add(self, statements: Iterable[Statement], *, is_certain: bool = True) -> None:
@@ -133,11 +115,11 @@ class _Walker:
 
     # ------------------------------------------------------------------------------------------------- nodes
 
-    def _walk_all(self, each: Iterable[Node], streams: _Streams) -> None:
+    def _walk_all(self, each: Iterable[Node], streams: Streams) -> None:
         for node in each:
             self._walk(node, streams)
 
-    def _walk(self, node: Node, streams: _Streams) -> None:
+    def _walk(self, node: Node, streams: Streams) -> None:
         if isinstance(node, Command):
             self._command(node, streams)
         elif isinstance(node, Pipeline):
@@ -149,7 +131,7 @@ class _Walker:
             inner = self._redirected(node.redirections, streams, {}) if node.redirections else streams
             self._compound(node, inner)
 
-    def _pipeline(self, node: Pipeline, streams: _Streams) -> None:
+    def _pipeline(self, node: Pipeline, streams: Streams) -> None:
         before, read = self._scope.variables, streams.read
         for index, stage in enumerate(node.stages):
             self._scope.variables = dict(before)
@@ -162,32 +144,37 @@ class _Walker:
             read = tuple(pipe)
         self._scope.variables = before
 
-    def _compound(self, node: Compound, streams: _Streams) -> None:
+    def _compound(self, node: Compound, streams: Streams) -> None:
         if node.kind == GROUP:
             before = dict(self._scope.variables)
             self._walk_all(node.bodies[0], streams)
             if node.is_apart:
                 self._scope.variables = before
-        elif node.kind == EACH and node.words is not None and self._steps < _STEPS:
-            self._each(node, node.words, streams)
         elif node.kind in (LOOP, EACH):
-            names = set(words.assigned(node.bodies[0])) | ({node.name} if node.name else set())
-            self._scope.forget(names)
-            self._walk_all(node.bodies[0], streams)
-            self._scope.forget(names)
+            listed = None if node.words is None or self._steps >= _STEPS else self._items(node.words)
+            if listed is None:
+                self._repeat(node, streams)
+            for item in listed or ():
+                self._scope.variables[node.name] = item
+                self._walk_all(node.bodies[0], streams)
         else:
             bodies = node.bodies if node.kind == CHOICE else (*node.bodies, ())
             self._choose(bodies, streams)
 
-    def _each(self, node: Compound, listed: Sequence[Word], streams: _Streams) -> None:
-        items = [_listed(item, node.name) for word in listed for item in self._scope.fields(word)]
-        for item in items[:_ITEMS]:
-            self._scope.variables[node.name] = item
-            self._walk_all(node.bodies[0], streams)
-        if len(items) != 1:
-            self._scope.forget(set(words.assigned(node.bodies[0])) - {node.name} if items else [])
+    def _items(self, listed: Sequence[Word]) -> list[Text] | None:
+        """Return what a loop goes through; None if that isn't known: files, and what the shell puts there."""
+        items = [item for word in listed for item in self._scope.fields(word)]
+        is_known = len(items) <= _ITEMS and not any(item.text in item.unknowns or _is_pattern(item) for item in items)
+        return items if is_known else None
 
-    def _choose(self, bodies: Sequence[Sequence[Node]], streams: _Streams) -> None:
+    def _repeat(self, node: Compound, streams: Streams) -> None:
+        """Follow a loop of which it isn't known how often it runs: nothing is known of what it assigns."""
+        names = set(words.assigned(node.bodies[0])) | ({node.name} if node.name else set())
+        self._scope.forget(names)
+        self._walk_all(node.bodies[0], streams)
+        self._scope.forget(names)
+
+    def _choose(self, bodies: Sequence[Sequence[Node]], streams: Streams) -> None:
         before = self._scope.variables
         after: list[dict[str, Value]] = []
         for body in bodies:
@@ -208,7 +195,7 @@ class _Walker:
 
     # ------------------------------------------------------------------------------------------------- redirections
 
-    def _redirected(self, redirections: Iterable[Redirection], streams: _Streams, picks: Mapping[int, int]) -> _Streams:
+    def _redirected(self, redirections: Iterable[Redirection], streams: Streams, picks: Mapping[int, int]) -> Streams:
         new = streams.copy()
         for one in redirections:
             if one.body is not None:
@@ -225,7 +212,7 @@ class _Walker:
                 self._direct(new, one.number, self._opened(path, is_truncated=one.operator in (">", ">|", "&>")))
         return new
 
-    def _direct(self, streams: _Streams, number: str, where: tuple[Target, ...]) -> None:
+    def _direct(self, streams: Streams, number: str, where: tuple[Target, ...]) -> None:
         if number in ("", "1"):
             streams.out = where
         else:
@@ -242,7 +229,7 @@ class _Walker:
 
     # ------------------------------------------------------------------------------------------------- commands
 
-    def _command(self, command: Command, streams: _Streams) -> None:
+    def _command(self, command: Command, streams: Streams) -> None:
         self._steps += 1
         bare = words.without_assignments(command.words)
         for word in command.words[: len(command.words) - len(bare)]:
@@ -272,13 +259,16 @@ class _Walker:
                 value, lambda picks: Elements(tuple(f for one in elements for f in self._scope.fields(one, picks)))
             )
         else:
-            each = self._scope.assigned(value, lambda picks: self._scope.whole(value, picks))
+            each = self._scope.assigned(value, lambda picks: self._kept(name, self._scope.whole(value, picks)))
         if plus:
             old = self._scope.variables.get(name, Text(""))
             each = _appended(old, each) or unknown(f"${name}")
         self._scope.variables[name] = each
 
-    def _run(self, name: str, rest: list[Text], streams: _Streams, *, is_shell: bool) -> bool:
+    def _kept(self, name: str, value: Text) -> Text:
+        return value if len(value.text) <= _LONGEST else unknown(f"${name}")
+
+    def _run(self, name: str, rest: list[Text], streams: Streams, *, is_shell: bool) -> bool:
         """Follow one command, and return whether its words aren't to be looked at by themselves."""
         if name == "kprobe":
             self._add(traced(rest))
@@ -299,7 +289,7 @@ class _Walker:
             return True
         return self._copied(name, rest, streams)
 
-    def _copied(self, name: str, rest: list[Text], streams: _Streams) -> bool:
+    def _copied(self, name: str, rest: list[Text], streams: Streams) -> bool:
         """Follow a command that copies what it reads, or one of which it isn't known what it prints."""
         if name in ("tee", "dd"):
             is_adding = words.is_adding(name, rest[1:])
@@ -339,7 +329,7 @@ class _Walker:
                 each = written(target.path, one.text, one.position)
                 self._add([clear(statement, one) for statement in each])
 
-    def _call(self, name: str, arguments: list[Text], streams: _Streams) -> None:
+    def _call(self, name: str, arguments: list[Text], streams: Streams) -> None:
         self._called.add(name)
         if self._calls >= _CALLS or self._steps >= _STEPS:
             return
@@ -350,24 +340,24 @@ class _Walker:
         self._calls -= 1
         self._scope.arguments = before
 
-    def _inner(self, given: Text, streams: _Streams, *, is_same: bool) -> None:
+    def _inner(self, given: Text, streams: Streams, *, is_same: bool) -> None:
         """Follow a script that a shell is given."""
         walker = _Walker(self._source, self._depth + 1, is_bash=self._is_bash if is_same else None)
         if is_same:
             walker._scope.variables = dict(self._scope.variables)
-        self._add(_placed(walker.run(given.text, streams.read), given.position))
+        self._add(clear(one, given) for one in _placed(walker.run(given.text, streams.read), given.position))
 
     def _output(self, part: WordPart) -> str | None:
         """Return what a substituted command prints; None if that isn't known."""
         pipe = Target()
-        if self._steps >= _STEPS or self._calls >= _CALLS:
+        if self._steps >= _STEPS or self._nested >= _NESTED:
             return None
-        self._calls += 1
+        self._nested += 1
         before = self._scope.variables
         self._scope.variables = dict(before)
-        self._walk_all(nodes(part.body, _CALLS), _Streams((pipe,)))
+        self._walk_all(nodes(part.body, _CALLS), Streams((pipe,)))
         self._scope.variables = before
-        self._calls -= 1
+        self._nested -= 1
         if not part.body or any(one.unknowns for one in pipe):
             return None
         return "\n".join(one.text for one in pipe).rstrip("\n")
@@ -386,10 +376,8 @@ class _Walker:
                     self._add([clear(one, said)], is_certain=False)
 
 
-def _listed(item: Text, name: str) -> Text:
-    """Return an item of a loop; one that is a pattern of files, or holds what isn't known, is known by its variable."""
-    is_pattern = not item.text.startswith("-") and re.search(r"(?:^|/)[^\s/:]*[*?]", item.text) is not None
-    return unknown(f"${name}", item.position) if is_pattern or item.text in item.unknowns else item
+def _is_pattern(item: Text) -> bool:
+    return re.search(r"(?:^|/)[^\s/:]*[*?]", item.text) is not None
 
 
 def _appended(old: Value, new: Value) -> Value | None:

@@ -108,6 +108,7 @@ _CARRIERS = frozenset(
         "{",
     ]
 )
+_NEAR = 20  # words after `sudo` and the like in which the command is looked for
 _REMOTE = frozenset(["ssh", "adb", "sshpass", "rsh", "vagrant", "gcloud", "hdc"])
 _WRITING = frozenset(["echo", "printf", "tee", "cat", "dd", "eval", "kprobe"])
 _ASSIGNMENT = re.compile(r"(\w+)(?:\[[^]]*\])?(\+?)=")
@@ -116,12 +117,10 @@ _VALUED_BY_SSH = frozenset("BbcDEeFIiJLlmOopQRSWw")
 
 def without_assignments(each: Sequence[Word]) -> tuple[Word, ...]:
     """Return the words from the command's name on; those of a declaration are all assignments."""
-    rest = list(each)
-    while rest and holds_assignment(rest[0]):
-        rest.pop(0)
-    if rest and rest[0].text in DECLARING and any(holds_assignment(word) for word in rest):
+    at = next((index for index, word in enumerate(each) if not holds_assignment(word)), len(each))
+    if at < len(each) and each[at].text in DECLARING and any(holds_assignment(word) for word in each[at:]):
         return ()
-    return tuple(rest)
+    return tuple(each[at:])
 
 
 def holds_assignment(word: Word) -> bool:
@@ -176,15 +175,17 @@ def grown(each: Iterable[Node]) -> Iterator[str]:
 
 def bare(fields: Sequence[Text]) -> list[Text]:
     """Return the words from the command's name on that is run in the end: without `sudo`, `env` and their options."""
-    rest = list(fields)
-    while rest and rest[0].text.rpartition("/")[2] in _CARRIERS:
-        rest.pop(0)
-        known = next((at for at, field in enumerate(rest) if _is_known(field.text)), None)
+    at = 0
+    while at < len(fields) and fields[at].text.rpartition("/")[2] in _CARRIERS:
+        at += 1
+        near = range(at, min(at + _NEAR, len(fields)))
+        known = next((one for one in near if _is_known(fields[one].text)), None)
         if known is not None:
-            return bare(rest[known:])
-        while rest and (rest[0].text.startswith("-") or _ASSIGNMENT.match(rest[0].text)):
-            rest.pop(0)
-    return rest
+            at = known
+            continue
+        while at < len(fields) and (fields[at].text.startswith("-") or _ASSIGNMENT.match(fields[at].text)):
+            at += 1
+    return list(fields[at:])
 
 
 def _is_known(text: str) -> bool:

@@ -69,6 +69,10 @@ probes.sh:2: p:opened do_sys_openat2 name=filename:string
   instead: p:opened do_sys_openat2 name=+0($arg2):ustring
            $argN for the names of parameters, which need BTF; a string is read from memory; ustring for what is in \
 user memory, on every architecture
+probes.sh:2: > kprobe_events
+  means something else on all 3: it first removes all probes that are in the file, whoever added them
+  instead: >> kprobe_events
+           it adds to what is there, and needs no end
 probes.sh:3: p:forked _do_fork
   refused by 5.10, 6.1: ENOENT, trace_kprobe: error: Invalid probed address or symbol
       p:forked _do_fork
@@ -86,7 +90,7 @@ probes.sh:6: p:old do_sys_open
   means something else on all 3: do_sys_openat2 took over from do_sys_open, which is rarely called
   instead: p:old do_sys_openat2
            do_sys_openat2 for do_sys_open
-5 statements on 3 kernels: 1 taken by all, 1 meaning something else somewhere, 2 refused, 1 not asked
+6 statements on 3 kernels: 1 taken by all, 2 meaning something else somewhere, 2 refused, 1 not asked
 """,
         "",
     )
@@ -101,6 +105,7 @@ def test_markdown(run: Run) -> None:
             "| --- | --- | --- | --- | --- |",
             "| `p:opened do_sys_openat2 name=filename:string` | EINVAL | EINVAL | ✓ | "
             "`p:opened do_sys_openat2 name=+0($arg2):ustring` |",
+            "| `> kprobe_events` | ≠ | ≠ | ≠ | `>> kprobe_events` |",
             "| `p:forked _do_fork` | ENOENT | ENOENT | EINVAL | `p:forked kernel_clone` |",
             "| `p:ended do_exit` | ✓ | ✓ | ✓ |  |",
             "| `r:$NAME vfs_read` | – | – | – |  |",
@@ -116,7 +121,7 @@ def test_json(run: Run) -> None:
     assert said["kernels"][0] == {
         "name": "5.10", "spec": "sim:5.10", "release": "5.10.0-46-cloud-amd64", "series": "5.10",
     }  # fmt: skip
-    refused, taken = said["statements"][1], said["statements"][2]
+    refused, taken = said["statements"][2], said["statements"][3]
     assert {name: refused[name] for name in ("source", "line", "column", "kind", "text", "file", "state")} == {
         "source": "probes.sh", "line": 3, "column": 6, "kind": "definition", "text": "p:forked _do_fork",
         "file": "kprobe_events", "state": "refused",
@@ -156,12 +161,13 @@ def test_github(run: Run) -> None:
     lines = out.splitlines()
     assert [line.partition("::")[2].partition("::")[0] for line in lines] == [
         "error file=probes.sh,line=2,col=6",
+        "warning file=probes.sh,line=2,col=55",
         "error file=probes.sh,line=3,col=6",
         "notice file=probes.sh,line=5,col=6",
         "warning file=probes.sh,line=6,col=6",
         "",
     ]
-    assert lines[3] == (
+    assert lines[4] == (
         "::warning file=probes.sh,line=6,col=6::p:old do_sys_open%0Ameans something else on all 3: do_sys_openat2 took "
         "over from do_sys_open, which is rarely called%0Ainstead: p:old do_sys_openat2%0A         do_sys_openat2 for "
         "do_sys_open"
@@ -188,9 +194,10 @@ def test_sarif_is_as_its_schema_says(run: Run, schema: Any, script: Path) -> Non
     results = said["runs"][0]["results"]
     assert (status, said["version"]) == (1, "2.1.0")
     assert [(one["ruleId"], one["level"]) for one in results] == [
-        ("refused", "error"), ("refused", "error"), ("unasked", "note"), ("differs", "warning"), ("refused", "error"),
+        ("refused", "error"), ("differs", "warning"), ("refused", "error"), ("unasked", "note"), ("differs", "warning"),
+        ("refused", "error"),
     ]  # fmt: skip
-    assert results[1]["locations"] == [
+    assert results[2]["locations"] == [
         {
             "physicalLocation": {
                 "artifactLocation": {"uri": "dir%20with%20blanks/prob%C3%A9s.sh"},
@@ -198,11 +205,11 @@ def test_sarif_is_as_its_schema_says(run: Run, schema: Any, script: Path) -> Non
             }
         }
     ]
-    assert results[1]["message"]["text"].splitlines()[:2] == [
+    assert results[2]["message"]["text"].splitlines()[:2] == [
         "p:forked _do_fork",
         "  refused by 5.10, 6.1: ENOENT, trace_kprobe: error: Invalid probed address or symbol",
     ]
-    assert "locations" not in results[4]
+    assert "locations" not in results[5]
 
 
 def test_the_schema_refuses_what_is_no_sarif(schema: Any) -> None:
@@ -224,6 +231,15 @@ def test_the_schema_refuses_what_is_no_sarif(schema: Any) -> None:
         (["-"], "p:x vfs_read\nr:y vfs_read\n", 0),
         (["-", "--as", "shell"], "echo p:x _do_fork > kprobe_events\n", 1),
         (["-"], "", 0),
+        (["-", "--as", "shell"], "echo p:x vfs_read > kprobe_events\n", 0),
+        (["-", "--as", "shell", "--fail-on", "means"], "echo p:x vfs_read > kprobe_events\n", 1),
+        (["-", "--as", "shell", "--fail-on", "means"], "echo p:x vfs_read >> kprobe_events\n", 0),
+        (["-", "--as", "shell", "--fail-on", "means"], "echo p:$X vfs_read >> kprobe_events\n", 0),
+        (["-", "--as", "shell", "--fail-on=means,not-asked"], "echo p:$X vfs_read >> kprobe_events\n", 1),
+        (["-", "--as", "shell", "--fail-on", "not-asked"], "echo p:x do_sys_open > kprobe_events\n", 0),
+        (["-", "--as", "python"], "open('kprobe_events', 'a')", 1),
+        (["-", "--as", "python"], "open('kprobe_events', 'w')", 0),
+        (["p:x do_sys_open", "--fail-on", "means"], "", 1),
         (["--help"], "", 0),
     ],
 )
@@ -239,11 +255,20 @@ def test_status(run: Run, words: list[str], stdin: str, status: int) -> None:
         (["--kernels", "6.11", "p:x vfs_read"], "no kernel '6.11'; there are: 5.10, "),
         (["--kernels", "sim:9.9", "p:x vfs_read"], "sim:9.9: no profile of kernel '9.9'; there are: "),
         (["--kernels", "", "p:x vfs_read"], "no kernel ''; there are: 5.10, "),
+        (["--format", "xml", "p:x vfs_read"], "--format is one of text, markdown, json, sarif, github, junit, not 'xml'"),
         (
-            ["--format", "xml", "p:x vfs_read"],
-            "--format is one of text, markdown, json, sarif, github, junit, not 'xml'",
+            ["--as", "ruby", "probes.sh"],
+            "--as is one of list, shell, python, go, c, rust, perl, markdown, not 'ruby'",
         ),
-        (["--as", "perl", "probes.sh"], "--as is one of list, shell, python, not 'perl'"),
+        (
+            ["--fail-on", "means,what", "probes.sh"],
+            "--fail-on takes refused, means, not-asked, separated by commas, not 'what'",
+        ),
+        (
+            ["probes.sh", "notes"],
+            "notes:2: not a list of definitions: 'see p:x vfs_read' is none; ",
+        ),
+        (["tool"], "tool: kprobe check doesn't read what '#!/usr/bin/awk -f' reads; it reads lists of definitions, "),
         (["--what", "probes.sh"], "unknown option --what"),
         (["-q", "probes.sh"], "unknown option -q"),
         (["nothing.sh"], "nothing.sh: No such file or directory"),
@@ -254,6 +279,8 @@ def test_status(run: Run, words: list[str], stdin: str, status: int) -> None:
 )
 def test_what_cannot_be_checked(run: Run, words: list[str], message: str) -> None:
     Path("bad.py").write_text("print 'p:x vfs_read'\n")
+    Path("notes").write_text("p:x vfs_read\nsee p:x vfs_read\n")
+    Path("tool").write_text("#!/usr/bin/awk -f\n{ print }\n")
     Path("binary").write_bytes(b"p:x vfs_read\n\0")
     status, out, err = run(*words)
     assert (status, out) == (2, "")

@@ -62,7 +62,7 @@ def test_the_hook(tmp_path: Path) -> None:
     configuration = f"repos:\n- repo: file://{offered.path}\n  rev: {revision}\n  hooks: [{hook}]\n"
     used.commit(**{
         ".pre-commit-config.yaml": configuration,
-        "good.sh": "#!/bin/sh\necho 'p:x vfs_read' > kprobe_events\n",
+        "good.sh": "#!/bin/sh\necho 'p:x vfs_read' >> kprobe_events\n",
         "notes.txt": "p:x _do_fork\n",  # of no type that the hook is for
     })  # fmt: skip
     said = used.pre_commit("run", "--all-files", "--verbose", status=0)

@@ -13,7 +13,8 @@ WHERE = tuple[int, int, str, str]  # line, column, text, file
 
 
 def found(text: str, as_form: str) -> list[WHERE]:
-    return [where(one) for one in statements(text.encode(), "it", as_form)]
+    each = statements(text.encode(), "it", as_form)
+    return [where(one) for one in each if one.kind in ("definition", "filter", "trigger")]
 
 
 def where(one: Statement) -> WHERE:
@@ -110,7 +111,7 @@ def test_a_script() -> None:
         (11, 50, "fd != 0", "filter"),
         (12, 1, "p:name vfs_read a=%di", "kprobe_events"),
         (13, 15, "p:one vfs_read", "kprobe_events"),
-        (14, 1, "p:two vfs_write", "kprobe_events"),
+        (13, 32, "p:two vfs_write", "kprobe_events"),
         (14, 6, "p:bare vfs_read", "kprobe_events"),
         (16, 6, "p:other vfs_read", "kprobe_events"),
     ]
@@ -120,12 +121,12 @@ def test_a_script() -> None:
     ("line", "because"),
     [
         (
-            'echo "r:x vfs_read $retval" > kprobe_events',
+            'echo "r:x vfs_read $retval" >> kprobe_events',
             "the shell puts something else for $retval; single quotes keep it",
         ),
-        ('echo "p:$NAME vfs_read" > kprobe_events', "the shell puts something else for $NAME"),
-        ("echo p:x $(function) > kprobe_events", "the shell puts something else for $(function)"),
-        ("cat > kprobe_events <<END\nr:x vfs_read $retval\nEND", "the shell puts something else for $retval"),
+        ('echo "p:$NAME vfs_read" >> kprobe_events', "the shell puts something else for $NAME"),
+        ("echo p:x $(function) >> kprobe_events", "the shell puts something else for $(function)"),
+        ("cat >> kprobe_events <<END\nr:x vfs_read $retval\nEND", "the shell puts something else for $retval"),
     ],
 )
 def test_what_the_shell_puts_something_else_for_cannot_be_asked(line: str, because: str) -> None:
@@ -163,8 +164,10 @@ def test_of_which_event_a_path_is(path: str, file: str | None) -> None:
     ],
 )
 def test_a_script_in_a_script(line: str) -> None:
-    (only,) = statements(f"\n{line}\n".encode(), "x.sh")
-    assert (only.text, only.position.line, only.unclear) == ("p:x vfs_read", 2, "")
+    each = statements(f"\n{line}\n".encode(), "x.sh")
+    assert [(one.text, one.position.line, one.unclear) for one in each if one.kind == "definition"] == [
+        ("p:x vfs_read", 2, "")
+    ]
 
 
 def test_a_path_that_the_shell_knows_leaves_the_definition_clear() -> None:
@@ -211,6 +214,7 @@ subprocess.run('''
 """
     assert found(text, "python") == [
         (1, 11, "p:x vfs_read", "kprobe_events"),
+        (3, 8, "common_pid == 1", "filter"),
         (5, 8, "common_pid == 2", "filter"),
     ]
 
@@ -230,7 +234,7 @@ def test_a_string_with_replacement_fields_cannot_be_asked() -> None:
         ("list", "# kprobe: ignore\np:a vfs_read\np:b vfs_read\n"),
         (
             "shell",
-            "echo p:a vfs_read > kprobe_events  # kprobe: ignore, as of 5.10\necho p:b vfs_read >kprobe_events\n",
+            "echo p:a vfs_read > kprobe_events  # kprobe: ignore, as of 5.10\necho p:b vfs_read >>kprobe_events\n",
         ),
         ("shell", "  #kprobe:ignore\nX='p:a vfs_read'\nX='p:b vfs_read'\n"),
         ("python", "X = 'p:a vfs_read'  # kprobe: ignore\nY = 'p:b vfs_read'\n"),
@@ -258,7 +262,15 @@ def test_what_is_ignored_is_still_there_for_what_needs_it() -> None:
         ("dir.py/probes", "p:a vfs_read", "list"),
         ("tool", "#!/usr/bin/env python3", "python"),
         ("tool", "#!/bin/sh -e", "shell"),
-        ("tool", "#!/usr/bin/perl", "list"),
+        ("tool", "#!/usr/bin/perl", "perl"),
+        ("tool", "#!/usr/bin/awk -f", ""),
+        ("a.go", "", "go"),
+        ("a.h", "", "c"),
+        ("a.cc", "", "c"),
+        ("a.rs", "", "rust"),
+        ("a.pm", "", "perl"),
+        ("README.md", "", "markdown"),
+        ("add_and_remove.tc", "", "shell"),
         ("standard input", "", "list"),
     ],
 )
