@@ -66,9 +66,7 @@ class HistFiles:
                     holders.insert(0, data)
             _register(file, trigger, named)
         except OSError:
-            if gates.hist_refused_fields:
-                data.field_variable_triggers.clear()
-            self._end(data)
+            self._end(data, leaves_fields=gates.hist_refused_fields)
             raise
         if trigger.data is not data:  # it counts into the one of its name
             self._end(data)
@@ -85,13 +83,13 @@ class HistFiles:
             trigger.instance.tracing.named_triggers.pop(data.attributes.name, None)
             self._end(data)
 
-    def _end(self, data: HistData) -> None:
-        """Let go of what a histogram holds, with the triggers that were made for it."""
+    def _end(self, data: HistData, *, leaves_fields: bool = False) -> None:
+        """Let go of what a histogram holds, with the triggers that were made for it, unless it leaves them."""
         for action in data.actions:
             action.end()
         if data in data.file.instance.hist_vars:
             data.file.instance.hist_vars.remove(data)
-        for file, rest in data.field_variable_triggers:
+        for file, rest in () if leaves_fields else data.field_variable_triggers:
             self.put(file, rest, removes=True)
         data.field_variable_triggers.clear()
 

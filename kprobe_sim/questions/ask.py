@@ -125,7 +125,7 @@ class Asker:
     def _write(self, rest: str) -> None:
         path, _, text = rest.partition(" ")
         self._tracefs.write(_path(path), _bytes(text))
-        if path.endswith("/trigger"):
+        if path.endswith("/trigger") and not text.startswith("!"):
             self._triggers.append((_path(path), _bytes("!" + text)))
 
     def _first(self, rest: str) -> None:

@@ -97,7 +97,8 @@ QUESTIONS = (
             "write @/events/sched/sched_process_wait/trigger hist:keys=pid",
             "write @/events/sched/sched_process_fork/trigger "
             "hist:keys=parent_pid:onmatch(sched.sched_process_wait).zz_q(prio,nosuch)",
-            "read @/events/sched/sched_process_wait/trigger",
+            "? read @/events/sched/sched_process_wait/trigger",
+            "write @/events/sched/sched_process_wait/trigger !hist:keys=pid:synthetic_prio=prio",
         ),
         r"\A(?:(?s:.*)(synthetic_prio)=|hist:)",
         {"none": ABSENT, "match": False, "synthetic_prio": True},

@@ -51,7 +51,7 @@ _NUMBERS = {
 
 
 class Sysctl(Node):
-    """A value that is read and written as text; `put` returns what the file then reads, and how much of the write it took.
+    """A value that is read and written as text; `put` returns what the file then reads, and how much it took.
 
     A read gives the text at position 0 and nothing elsewhere; a write elsewhere, or of nothing, changes nothing.
     """

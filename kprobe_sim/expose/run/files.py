@@ -60,7 +60,7 @@ def run_files(kernel: SimulatedKernel, mounts: Callable[[], str]) -> Directory:
     entries: dict[str, Node] = {
         "mounts": TextFile(lambda: _mount_text(mounts()).encode("utf-8", "surrogateescape")),
         "kallsyms": kallsyms,
-        "modules": Unknown() if kernel.symbols.modules else TextFile(bytes),
+        "modules": Unknown() if kernel.symbols.modules() else TextFile(bytes),
         "config": Missing(),
         "osrelease": TextFile(lambda: kernel.release.encode() + b"\n"),
         "build": TextFile(lambda: b"#" + kernel.profile.banner.rpartition("#")[2].encode() + b"\n"),

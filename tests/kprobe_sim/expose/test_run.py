@@ -313,7 +313,7 @@ grep -c "^$(cut -d' ' -f1 list) t do_sys_openat2$" /proc/kallsyms
 
 
 def test_the_switches_of_tracing_are_the_machines(run: Run) -> None:
-    """Those that this kernel has; what is written to them is nothing to it."""
+    """Those that this machine has; what is written to them is nothing to it."""
     switches = {"ftrace_enabled": "1\n0\n", "kptr_restrict": "0\n2\n", "traceoff_on_warning": "0\n1\n"}
     for name, text in switches.items():
         path = Path("/proc/sys/kernel") / name
@@ -323,6 +323,24 @@ def test_the_switches_of_tracing_are_the_machines(run: Run) -> None:
             assert run(["sh", "-c", f"cat {path}; echo {value} > {path}; cat {path}"], WHOLE).stdout == text
             assert path.read_text() == before
             assert run(["cat", str(path)], ONLY).stdout == before
+
+
+def test_what_other_kernels_have_is_not_this_machines(run: Run) -> None:
+    """PMUs, modules, the build: the simulated kernel's, or openly unknown; an ENOSYS leaves other files readable."""
+    script = """
+cd /sys/bus/event_source/devices && for pmu in *; do echo $pmu $(cat $pmu/type); done
+for file in /proc/modules /sys/kernel/notes /proc/config.gz /proc/sys/kernel/version /sys/kernel/btf/vmlinux
+do test ! -e $file || echo $file: $(cat $file 2>&1 | sed 's/.*: //'); done
+echo 0 > /proc/sys/kernel/ftrace_enabled; cat /proc/sys/kernel/ftrace_enabled
+"""
+    done = run(["sh", "-c", script], ("--kernel", "7.3", "--activity", "none"))
+    here = [name for name in ("/proc/modules", "/sys/kernel/notes", "/proc/config.gz") if Path(name).exists()]
+    said = {"/proc/modules": "", "/sys/kernel/notes": " Function not implemented"}
+    expected = ["breakpoint 5", "kprobe 8", "software 1", "tracepoint 2", "uprobe 9"]
+    expected += [f"{name}:{said.get(name, ' No such file or directory')}" for name in here]
+    expected += ["/proc/sys/kernel/version: #1 SMP PREEMPT_DYNAMIC Debian 7.3~rc7-1~exp1 (2026-10-16)", "1"]
+    assert done.stdout.splitlines() == expected
+    assert "Operation not supported" in done.stderr or "I/O error" in done.stderr
 
 
 @pytest.mark.requires("dmesg", "/dev/kmsg")
