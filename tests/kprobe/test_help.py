@@ -40,8 +40,8 @@ def test_the_help_of_top(capfd: pytest.CaptureFixture[str]) -> None:
         "  -p PID           trace only this process, with all its threads\n"
         "  -L TID           trace only this thread\n"
         "  -h, --help       this text\n"
-        "  --tracefs SPEC   which tracefs: local (this machine's own), local:DIR, sim:6.1 (simulated), vm:6.1 (a guest); "
-        "the\n                   default is $KPROBE_TRACEFS, else local\n"
+        "  --tracefs SPEC   which tracefs: local (this machine's own), local:DIR, sim:6.1 (simulated), vm:6.1 (a "
+        "guest); the\n                   default is $KPROBE_TRACEFS, else local\n"
         "  --follow         with -p: also the processes that it forks\n"
         "  --version        print the version\n"
         "\n"
@@ -72,7 +72,8 @@ def test_the_help_of_top(capfd: pytest.CaptureFixture[str]) -> None:
         (["--kernels", "6.1", "p:x"], "unknown option --kernels: it is for check, corpus or test-parser, and stands "
                                       "behind that word\nkprobe --help explains\n"),
         (["--tracefs", "sim", "check", "p:x"], "check comes first, before its options\nkprobe check --help explains\n"),
-        (["check", "--kernel", "6.1"], "unknown option --kernel; did you mean --kernels?\nkprobe check --help explains\n"),
+        (["check", "--kernel", "6.1"], "unknown option --kernel; did you mean --kernels?\n"
+                                       "kprobe check --help explains\n"),
         (["check", "--format", "jsn", "p:x"], "--format is one of text, markdown, json, sarif, github, not 'jsn'; did "
                                               "you mean json?\nkprobe check --help explains\n"),
         (["parse", "--sumary"], "unknown option --sumary; did you mean --summary?\nkprobe parse --help explains\n"),
