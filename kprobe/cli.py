@@ -161,7 +161,8 @@ def _run(request: CommandLine, output: Output, tracefs: Tracefs | None, signals:
     except Exception as error:  # the backend's own: there is no tracefs, or it has died with its machine
         from .command.output import say
 
-        say(f"ERROR: {spec}: {error}")
+        said = str(error)
+        say(f"ERROR: {said}" if said.startswith(f"{spec}: ") else f"ERROR: {spec}: {said}")
         _tell(error, request, output, signals)
         return int(getattr(error, "exit_status", NO_TRACEFS))
 

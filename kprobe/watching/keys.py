@@ -6,6 +6,7 @@ import os
 import select
 import termios
 import tty
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,10 +36,8 @@ class Keys:
 
     def __exit__(self, *_: object) -> None:
         if self._old is not None:
-            try:
+            with suppress(termios.error):  # it is gone
                 termios.tcsetattr(self._number, termios.TCSANOW, self._old)  # others wait until somebody reads
-            except termios.error:  # it is gone
-                pass
 
     @property
     def are_seen(self) -> bool:
