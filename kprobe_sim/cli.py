@@ -246,7 +246,7 @@ def _parser() -> _Words:
     return parser
 
 
-def _text(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _text(verbs: argparse._SubParsersAction[_Words]) -> None:
     text = verbs.add_parser(
         "text",
         help="print the trace text of one scenario as each kernel prints it, with its true contents",

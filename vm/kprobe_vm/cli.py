@@ -256,20 +256,20 @@ def _parser() -> Words:
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
 
-    source = argparse.ArgumentParser(add_help=False)
+    source = Words(add_help=False)
     source.add_argument("--index", metavar="URL", help="a package archive to use without apt ($KPROBE_VM_INDEX)")
     source.add_argument(
         "--keyring", metavar="FILE", help="the keys that the archive is signed with ($KPROBE_VM_KEYRING)"
     )
     source.add_argument("--lock", metavar="PATH", help="a lock file, read before your own ($KPROBE_VM_LOCK)")
-    alone = argparse.ArgumentParser(add_help=False)
+    alone = Words(add_help=False)
     alone.add_argument(
         "--modules",
         type=Path,
         metavar="DIR",
         help="where KERNEL is a path: the directory of its modules, with its virtio drivers (default: this host's)",
     )
-    machine = argparse.ArgumentParser(add_help=False, parents=[source, alone])
+    machine = Words(add_help=False, parents=[source, alone])
     machine.add_argument("--cpus", type=int, default=1, metavar="N", help="the guest's number of CPUs (1)")
     machine.add_argument("--memory", type=int, default=256, metavar="MIB", help="the guest's memory (256)")
     machine.add_argument(
