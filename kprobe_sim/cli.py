@@ -111,11 +111,11 @@ class _Help(argparse.HelpFormatter):
         super().__init__(prog, width=(columns or 80) - 2)
 
 
-class _Words(argparse.ArgumentParser):
+class _CommandLine(argparse.ArgumentParser):
     """Says of wrong words in one line what is wrong, with the word that was meant, and where to look."""
 
     @property
-    def verbs(self) -> dict[str, _Words]:
+    def verbs(self) -> dict[str, _CommandLine]:
         """The parsers of the verbs, by name."""
         return dict(next(one.choices for one in self._actions if isinstance(one, argparse._SubParsersAction)))
 
@@ -154,8 +154,10 @@ class _Version(argparse.Action):
         parser.exit(_print(f"{parser.prog.split()[0]} {version()}"))  # without the verb
 
 
-def _parser() -> _Words:
-    parser = _Words("kprobe-sim", description="Run programs on a simulated kernel's tracefs.", formatter_class=_Help)
+def _parser() -> _CommandLine:
+    parser = _CommandLine(
+        "kprobe-sim", description="Run programs on a simulated kernel's tracefs.", formatter_class=_Help
+    )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     run = verbs.add_parser(
@@ -246,7 +248,7 @@ def _parser() -> _Words:
     return parser
 
 
-def _text(verbs: argparse._SubParsersAction[_Words]) -> None:
+def _text(verbs: argparse._SubParsersAction[_CommandLine]) -> None:
     text = verbs.add_parser(
         "text",
         help="print the trace text of one scenario as each kernel prints it, with its true contents",

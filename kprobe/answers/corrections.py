@@ -25,7 +25,7 @@ _BARE = re.compile(r"(?<![\w%$@.:>])[A-Za-z_]\w*(?![\w=(])")  # a name that may 
 WRAPPER = "__x64_sys_"
 
 
-class Offered:
+class KernelLanguage:
     """What a kernel offers to those who write definitions for it; each is read once, when it is asked for."""
 
     def __init__(self, tracefs: Tracefs) -> None:
@@ -67,7 +67,7 @@ class Offered:
         return spellings.REGISTERS[number - 1]
 
 
-def corrections(text: str, offered: Offered, *, guesses: bool = True) -> Iterator[tuple[str, str]]:
+def corrections(text: str, language: KernelLanguage, *, guesses: bool = True) -> Iterator[tuple[str, str]]:
     """Yield lines for a definition as it is written to kprobe_events, each with what was corrected.
 
     With `guesses` a function that isn't there may be any with a similar name, which takes a while to find.
@@ -77,7 +77,7 @@ def corrections(text: str, offered: Offered, *, guesses: bool = True) -> Iterato
         return
     kind, event, module, symbol, offset, suffix, rest = (part or "" for part in found.groups())
     is_return = kind[0] == "r" or bool(suffix)
-    for name, moved, because in _places(event, module, symbol, offset, rest, offered, guesses):
+    for name, moved, because in _places(event, module, symbol, offset, rest, language, guesses):
         back, where, arguments, reasons = is_return, offset, moved, [because] if because else []
         if not back and not where.strip("+-0x") and re.search(r"[$%]ret(?:val)?\b|\$rv\b|\$return\b", arguments):
             back, where = True, ""
@@ -86,11 +86,11 @@ def corrections(text: str, offered: Offered, *, guesses: bool = True) -> Iterato
             where = ""
             reasons.append("a return probe sits at a function, without an offset")
         is_entry = not back and not where.strip("+-0x")
-        needs_names = is_entry and "$arg*" not in offered.readme and _BARE.search(arguments)
-        parameters = [one.name for one in offered.parameters(name)] if needs_names else []
-        arguments, more = spellings.corrected(arguments, offered, parameters, is_return=back)
+        needs_names = is_entry and "$arg*" not in language.readme and _BARE.search(arguments)
+        parameters = [one.name for one in language.parameters(name)] if needs_names else []
+        arguments, more = spellings.corrected(arguments, language, parameters, is_return=back)
         reasons += more
-        if back and "$retval" in arguments and offered.is_void(name):
+        if back and "$retval" in arguments and language.is_void(name):
             arguments = " ".join(word for word in arguments.split() if "$retval" not in word)
             reasons.append(f"{name} returns nothing")
         if is_entry and name.startswith(WRAPPER) and because:
@@ -103,10 +103,10 @@ def corrections(text: str, offered: Offered, *, guesses: bool = True) -> Iterato
 
 
 def _places(
-    event: str, module: str, symbol: str, offset: str, rest: str, offered: Offered, guesses: bool
+    event: str, module: str, symbol: str, offset: str, rest: str, language: KernelLanguage, guesses: bool
 ) -> Iterator[tuple[str, str, str]]:
     """Yield the functions that may be meant, with the arguments, and why it isn't the one that is named."""
-    names = offered.names
+    names = language.names
     if module or not names or symbol in names:
         yield symbol, rest, ""
         return

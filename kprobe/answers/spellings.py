@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-class Kernel(Protocol):
+class Language(Protocol):
     """What a kernel offers: its README, and how $argN is written for it."""
 
     @property
@@ -59,7 +59,7 @@ def from_saved(argument: str) -> str:
     return re.sub(r"(\(\+\d+\(%di\)\)+:)string\b", r"\1ustring", new)
 
 
-def corrected(text: str, kernel: Kernel, parameters: Sequence[str], *, is_return: bool) -> tuple[str, list[str]]:
+def corrected(text: str, kernel: Language, parameters: Sequence[str], *, is_return: bool) -> tuple[str, list[str]]:
     """Return the arguments of a definition as a kernel takes them, and what was corrected.
 
     `parameters` are the names of the function's, none where it isn't at an entry, or the kernel knows them.

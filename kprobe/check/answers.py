@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import NamedTuple
 
-from kprobe.answers.corrections import Offered, corrections
+from kprobe.answers.corrections import KernelLanguage, corrections
 from kprobe.answers.denial import denied
 from kprobe.answers.dialect import has_groups
 from kprobe.answers.errorlog import LoggedError, parse_error_log, parse_filter_error, read_log
@@ -66,7 +66,7 @@ class Asked:
         if not has_groups(tracefs):
             raise Unsupported("way to remove one probe of several", "so nothing can be tried on it")
         self._tracefs = tracefs
-        self._offered = Offered(tracefs)
+        self._language = KernelLanguage(tracefs)
         self._owner = owner
         self._lists = (LIST,) if tracefs.exists(LIST) else tuple(name for name in OLD_LISTS if tracefs.exists(name))
         self._undo = Undo()
@@ -105,7 +105,7 @@ class Asked:
 
     def corrections(self, definition: str) -> list[tuple[str, str]]:
         """Return lines that a definition may mean, as this kernel has them, each with what was corrected."""
-        return list(corrections(definition, self._offered, guesses=False))
+        return list(corrections(definition, self._language, guesses=False))
 
     def parameters(self, symbol: str) -> list[str]:
         """Return the names of a function's parameters in their order; none where the kernel has no BTF to know them."""

@@ -46,11 +46,11 @@ def rewrites(statement: Statement, answers: Sequence[Answer], asked: Sequence[As
     for rule in _RULES:
         for rewritten, because in rule(list(words), statement):
             yield " ".join(rewritten), because
+    for rewritten, because in (*_typed(words, answers), *_by_names(words, statement, asked)):
+        yield " ".join(rewritten), because
     for answer, kernel in zip(answers, asked, strict=True):
         if answer.errno:
             yield from kernel.corrections(" ".join(words))
-    for rewritten, because in (*_typed(words, answers), *_by_names(words, statement, asked)):
-        yield " ".join(rewritten), because
 
 
 def _foreign(text: str) -> Iterator[tuple[str, str]]:

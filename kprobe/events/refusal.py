@@ -107,10 +107,10 @@ def _meant(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) -> st
     """Return the line that may be meant, after what was wrong; "" if none is known."""
     if kind in (AlreadyExists, AmbiguousSymbol, NotABoundary) or probe.kind not in ("p", "r"):
         return ""
-    from kprobe.answers.corrections import Offered, corrections
+    from kprobe.answers.corrections import KernelLanguage, corrections
 
     shown = probe.in_default_group() if read_session(probe.group) is not None else probe
-    line, because = next(corrections(str(shown), Offered(tracefs)), ("", ""))
+    line, because = next(corrections(str(shown), KernelLanguage(tracefs)), ("", ""))
     if not line:
         return ""
     if kind is UnknownSymbol and because.startswith("this kernel has no function"):

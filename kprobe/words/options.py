@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .option_table import OPTIONS, TRACE, VERBS, options_of, verb_of
+from .option_table import TRACE, VERBS, options_of, verb_of
 from .trace_words import UsageError, definitions_and_filter, with_functions
 
 TYPE_CHECKING = False
@@ -172,9 +172,7 @@ def _check(name: str, verb: str) -> None:
         return
     from . import unknown
 
-    places = dict.fromkeys(place for option in OPTIONS if name in option.names for place in option.verbs)
-    ours = [place for place in places if not place or not (verb_of(place) or VERBS[0]).reads]
-    raise UsageError(unknown.elsewhere(name, verb, ours))
+    raise UsageError(unknown.elsewhere(name, verb, unknown.places_of(name)))
 
 
 def _check_trace(request: CommandLine) -> None:

@@ -22,18 +22,28 @@ def near(word: str, known: Iterable[str]) -> str:
 def option(word: str, verb: str, known: Collection[str]) -> str:
     """Say what is wrong with an option that a verb (or a trace: "") doesn't have; `known` are those that it has."""
     name = word.partition("=")[0]
-    places = dict.fromkeys(place for one in OPTIONS if name in one.names for place in one.verbs)
-    if places and name not in known:
-        return elsewhere(name, verb, list(places))
+    if name not in known and (places := places_of(name)):
+        return elsewhere(name, verb, places)
     if not word.startswith("--") and f"-{name}" in known:  # of several letters, with one minus
         return f"unknown option {word}; did you mean -{name}?"
     return f"unknown option {word}{near(name, [one for one in known if one.startswith('--')])}"
+
+
+def places_of(name: str) -> list[str]:
+    """Return the verbs whose option that is, "" for traces; those that read their words themselves if no others."""
+    places = list(dict.fromkeys(place for one in OPTIONS if name in one.names for place in one.verbs))
+    return [place for place in places if not _reads(place)] or places
 
 
 def elsewhere(name: str, verb: str, places: list[str]) -> str:
     """Say where an option belongs: to traces ("") or other verbs."""
     *most, last = [place or "traces" for place in places]
     where = f"{', '.join(most)} or {last}" if most else last
-    if not verb and all(place and (found := verb_of(place)) and found.reads for place in places):
+    if not verb and all(map(_reads, places)):
         return f"unknown option {name}: it is for {where}, and stands behind that word"
     return f"{name} is for {where}, not for {verb}" if verb else f"{name} goes with {where}"
+
+
+def _reads(place: str) -> bool:
+    verb = verb_of(place) if place else None
+    return verb is not None and verb.reads

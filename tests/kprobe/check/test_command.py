@@ -66,8 +66,8 @@ probes.sh:2: p:opened do_sys_openat2 name=filename:string
                                    ^
   taken by 6.12
   instead: p:opened do_sys_openat2 name=+0($arg2):ustring
-           $argN for the names of parameters, which need BTF; a string is read from memory; ustring for what is in \
-user memory, on every architecture
+           this kernel doesn't know filename, which is $arg2; strings and arrays are read from memory; ustring for \
+what is in user memory, on every architecture
 probes.sh:3: p:forked _do_fork
   refused by 5.10, 6.1: ENOENT, trace_kprobe: error: Invalid probed address or symbol
       p:forked _do_fork
