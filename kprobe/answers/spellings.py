@@ -98,7 +98,10 @@ def _joined(text: str, reasons: list[str]) -> str:
     new = re.sub(r"(?<!\S)([\"'])([^\"']*)\1(?!\S)", r"\2", text)
     if new != text:
         reasons.append("no quotes")
+    new = re.sub(r"\\(?=[+$%@])", "", new)
+    new = re.sub(r":(?:const )?(?:unsigned )?(\w+) \*", r":\1*", new)
     text, old = re.sub(r"\((?:const )?(?:unsigned )?char \*\) ?([%$]\w+)", r"+0(\1):string", new), new
+    text = re.sub(r"(?<![\w:])(u?)str(?:ing)?\(([%$]\w+)\)(?!:)", r"+0(\2):\1string", text)
     if text != old:
         reasons.append("a string is +0(ADDRESS):string")
     new = re.sub(r"(?<=[\w)]) ?= ?(?=\S)", "=", text)
@@ -108,7 +111,7 @@ def _joined(text: str, reasons: list[str]) -> str:
     new = re.sub(r"(?:(?<= )|^)([A-Za-z_]\w*):(?=[%$@+-])", r"\1=", new)
     if new != text:
         reasons.append("no blanks within an argument")
-    text, old = re.sub(r", ?(?=\w+=|[%$@+-])|,(?= |$)", " ", new), new
+    text, old = re.sub(r", ?(?=\w+=|[%$@+-])|[,;](?= |$)", " ", new), new
     if text != old:
         reasons.append("blanks between arguments, no commas")
     return text
@@ -131,7 +134,7 @@ def _typed(value: str, reasons: list[str], readme: str) -> tuple[str, str]:
         reasons.append("a type has no length; an array is TYPE[LENGTH]")
     if new[0] == "x" and "x8/16/32/64" not in readme and new in ("x8", "x16", "x32", "x64"):
         new = f"u{new[1:]}"
-    lacking = [(late, older) for late, older in OLDER.items() if new == late and late not in readme]
+    lacking = [(late, older) for late, older in OLDER.items() if new == late and f"{late}," not in readme]
     new = lacking[0][1] if lacking else new
     if new != base:
         reasons.append(f"the type {new}, as the kernel has no {base}")
@@ -146,7 +149,7 @@ def _typed(value: str, reasons: list[str], readme: str) -> tuple[str, str]:
 def _memory(value: str, reasons: list[str]) -> str:
     """Return a value whose memory accesses are written as the kernel has them: +OFFSET(ADDRESS)."""
     new = re.sub(r"^u\+(?=\d)", "+u", value)
-    while new.startswith("*"):
+    while re.match(r"\*[^*\s]|\*\*+[^*\s]", new):
         new = f"+0({new[1:].removeprefix('(').removesuffix(')') if new[1:2] == '(' else new[1:]})"
     new = re.sub(r"^\[([%$][^\[\]]+)\]$", r"+0(\1)", new)
     new = re.sub(r"^\(([%$]\w+)\)$", r"+0(\1)", new)
@@ -179,6 +182,8 @@ def _token(
         reasons.append(f"this kernel doesn't know {name}, which is {argument(number)}")
         return argument(number)
     new = _argument(sign, low, argument, counts_from_0) or _register(sign, low, argument, is_return)
+    if not new and sign == "&":
+        new = f"@{name}"
     value = _VALUES.get(low)
     if not new and value and (sign or low in ("retval", "comm", "stack")) and (is_return or value != "$retval"):
         new = value

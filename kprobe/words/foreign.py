@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import re
 
-_NAME = r"[A-Za-z_][\w.]*"
+from kprobe.errors import DefinitionError
+
+_NAME = r"[A-Za-z_*][\w.*?]*"
 _PLACE = rf"{_NAME}(?:\+(?:0x)?[0-9a-fA-F]+)?"
 _REST = r"(?P<rest>(?:\s+(?![{/\"]).*)?)(?:\s*[{/\"].*)?"  # arguments; then an action, a predicate or a text to print
 _USER = r"(?P<path>/[^\s:]+):(?P<symbol>[A-Za-z_]\w*(?:\+\w+)?)"
 _MODULE = r"(?:(?:vmlinux:)|(?P<module>[\w-]+:))?"
+_ARGUMENT = r"(?:[$%@+\\-]\S*|[A-Za-z_][\w.>\[\]-]*(?:=(?:[^\s>]|->)+)?(?::\w+)?)"
+# What stands before and behind a line where a whole command was given
+_COMMAND = re.compile(
+    r"(?:sudo\s+)?(?:perf\s+probe(?:\s+(?:-a|--add)\b)?[ =]|(?:-a|--add)[ =]|perf\s+\w+\s+-e\s|trace-cmd\s+\w+\s+-e\s|"
+    r"(?:bpftrace|stap)\s+-e\s|(?:kprobe|echo)\s)\s*(\S.*?)(?:\s*>>?\s*[\w/.]+)?",
+    re.S,
+)
 
 # Who writes so, what it looks like, and what it is here.  The first that fits counts.
 _FORMS = (
@@ -34,7 +43,8 @@ _FORMS = (
     ("DTrace", rf"syscall:\w*:(?P<event>\w+):entry{_REST}", "p:__x64_sys_{event}"),
     ("DTrace", rf"syscall:\w*:(?P<event>\w+):return{_REST}", "r:__x64_sys_{event}"),
     ("set_event", r"(?:-e\s+)?(?P<group>\w{2,})[:/](?P<event>[A-Za-z_]\w*)", "event"),
-    ("perf", rf"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<place>{_PLACE})(?P<back>%return)?(?P<rest>(?:\s+.*)?)", "perf"),
+    ("perf", rf"(?:(?P<group>\w+):(?=\w+=))?(?:(?P<name>[A-Za-z_]\w*)=)?(?P<place>{_PLACE})(?:@[\w/.-]+)?"
+     rf"(?P<line>:\d+)?(?P<back>%return)?(?P<rest>(?:\s+{_ARGUMENT})*)", "perf"),
 )  # fmt: skip
 
 
@@ -57,6 +67,9 @@ class Meant:
 def meant(text: str) -> Meant | None:
     """Return what a line in another tool's spelling means; None if it is in none that is known."""
     line = text.strip().strip("'\"").strip()
+    whole = _COMMAND.fullmatch(line)
+    if whole is not None:
+        return _of_command(whole[1].strip("'\""), "t" if re.search(r"\s-e\s", line[: whole.start(1)]) else "p")
     if "," in line and re.match(r"[pr]\d*:[\w/]+,", line):
         first = line.partition(";")[0]
         return Meant("the boot parameter", (first.replace(",", " "),), "words are separated by blanks")
@@ -72,6 +85,19 @@ def meant(text: str) -> Meant | None:
     return None
 
 
+def _of_command(line: str, kind: str) -> Meant | None:
+    from .definition import parse
+
+    other = meant(line)
+    if other is not None:
+        return other
+    try:
+        parse(line)
+    except DefinitionError:
+        return Meant("", (f"{kind}:{line}",)) if line.isidentifier() else None
+    return Meant("", (line,), "the definition alone")
+
+
 def _made(by: str, new: str, words: dict[str, str], line: str) -> Meant | None:
     if new == "event":
         return Meant(by, events(words["group"], words["event"]))
@@ -79,12 +105,14 @@ def _made(by: str, new: str, words: dict[str, str], line: str) -> Meant | None:
         return _in_file(words, line)
     if new == "perf":
         kind = "r" if words["back"] or re.search(r"\$retval\b", words["rest"]) else "p"
-        if not (words["name"] or words["back"] or words["rest"] or "+" in words["place"]):
+        if not any(words[part] for part in ("name", "back", "rest", "line")) and "+" not in words["place"]:
             return None  # a function's name, of which is said that it isn't a definition
+        note = "only perf probe knows lines of the source: this is where the function begins" if words["line"] else ""
         name = words["name"] or re.sub(r"\W.*", "", words["place"])
+        group = f"{words['group']}/" if words["group"] else ""
         is_plain = not words["name"] and "+" not in words["place"]
-        head = f"{kind}:{words['place']}" if is_plain else f"{kind}:{name} {words['place']}"
-        return Meant("perf probe", (f"{head}{words['rest']}",))
+        head = f"{kind}:{words['place']}" if is_plain else f"{kind}:{group}{name} {words['place']}"
+        return Meant("perf probe", (f"{head}{words['rest']}",), note)
     return Meant(by, (new.format_map(words),))
 
 
@@ -118,7 +146,11 @@ def _in_file(words: dict[str, str], line: str) -> Meant:
 
 def _nearly(line: str) -> Meant | None:
     """Return what a definition means whose head or place is written a little wrong."""
-    found = re.fullmatch(r"([PR]|probe|ret(?:urn)?|[pr]\s+(?=:))(\d*)\s*:\s*(\S.*)", line)
+    found = re.fullmatch(r"([pr]\d*:.*?)(?:\\[nr])+", line) or re.fullmatch(r"([pr]\d*:[^`]*)`.*", line)
+    if found:
+        return Meant("", (found[1] if "`" not in line else line.replace("`", ""),))
+    found = re.fullmatch(r"([pr])(\d*)=(\S+\s+\S.*)", line)
+    found = found or re.fullmatch(r"([PR]|probe|ret(?:urn)?|[pr]\s+(?=:))(\d*)\s*:\s*((?!\w+=)\S.*)", line)
     if found:
         return Meant("", (f"{found[1][0].lower()}{found[2]}:{found[3]}",))
     found = re.fullmatch(r"p\d+(:.*)", line)
