@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-from kprobe.errors import DefinitionError
-
 _NAME = r"[A-Za-z_*][\w.*?]*"
 _PLACE = rf"{_NAME}(?:\+(?:0x)?[0-9a-fA-F]+)?"
 _REST = r"(?P<rest>(?:\s+(?![{/\"]).*)?)(?:\s*[{/\"].*)?"  # arguments; then an action, a predicate or a text to print
@@ -86,16 +84,9 @@ def meant(text: str) -> Meant | None:
 
 
 def _of_command(line: str, kind: str) -> Meant | None:
-    from .definition import parse
-
-    other = meant(line)
-    if other is not None:
-        return other
-    try:
-        parse(line)
-    except DefinitionError:
-        return Meant("", (f"{kind}:{line}",)) if line.isidentifier() else None
-    return Meant("", (line,), "the definition alone")
+    if re.match(r"[pr]\s+\w|[prftue]\d*:(?!:)\S", line):
+        return Meant("", (line,), "the definition alone")
+    return meant(line) or (Meant("", (f"{kind}:{line}",)) if line.isidentifier() else None)
 
 
 def _made(by: str, new: str, words: dict[str, str], line: str) -> Meant | None:
