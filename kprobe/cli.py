@@ -44,7 +44,7 @@ def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
     from .errors import KprobeError
     from .words.option_table import verb_of
     from .words.options import UsageError, read_options
-    from .words.usage import help_text, usage
+    from .words.usage import help_of, help_text
 
     if not fill_standard_files():
         say("ERROR: standard output is closed: there is nowhere to print to")
@@ -59,11 +59,11 @@ def _command(argv: list[str], tracefs: Tracefs | None, signals: Signals) -> int:
     try:
         request = read_options(argv)
     except UsageError as error:
-        say(f"ERROR: {error}\n{usage()}kprobe -h explains")
+        say(f"ERROR: {error}\nkprobe {error.verb}{' ' if error.verb else ''}--help explains")
         return USAGE_ERROR
     try:
         if request.help or request.version:
-            text = help_text() if request.help else _version()
+            text = (help_of(asked) if (asked := verb_of(request.verb)) else help_text()) if request.help else _version()
             with _output() as output:
                 output.write(text.encode(), lambda: bool(signals.received))
             return OK
@@ -161,7 +161,8 @@ def _run(request: CommandLine, output: Output, tracefs: Tracefs | None, signals:
     except Exception as error:  # the backend's own: there is no tracefs, or it has died with its machine
         from .command.output import say
 
-        say(f"ERROR: {spec}: {error}")
+        said = str(error)
+        say(f"ERROR: {said}" if said.startswith(f"{spec}: ") else f"ERROR: {spec}: {said}")
         _tell(error, request, output, signals)
         return int(getattr(error, "exit_status", NO_TRACEFS))
 

@@ -1,7 +1,7 @@
 """The errors that this package raises, as one small tree.
 
 KprobeError
- +-- DefinitionError     the text cannot mean a probe              .text .column
+ +-- DefinitionError     the text cannot mean a probe              .text .column .hint
  +-- UnknownBackend      no such kind of tracefs                   .name .known
  +-- TracefsMissing      this machine shows no tracefs             .looked_at
  +-- NotPermitted        it is there, but not for us               .path .errno .hint
@@ -14,7 +14,7 @@ KprobeError
  |    +-- AlreadyExists      an event of that group and name is there (EEXIST)
  |    +-- FilterRefused      the filter, not the probe
  |    +-- Busy               somebody is using it (EBUSY)
- +-- Unsupported         this kernel lacks what was asked for      .feature .evidence
+ +-- Unsupported         this kernel lacks what was asked for      .feature .evidence .hint
  +-- UndoFailed          the trace is over, but something of it is left behind   .failures
  +-- WaitedTooLong       a test waited for a trace, and nobody ended it          .seconds .facts
 """
@@ -37,23 +37,27 @@ class KprobeError(Exception):
 
 
 class DefinitionError(KprobeError, ValueError):
-    """The text cannot mean a probe; `column` counts characters of `text` from 0."""
+    """The text cannot mean a probe; `column` counts characters of `text` from 0.  `hint` is what may be meant."""
 
-    def __init__(self, message: str, text: str, column: int) -> None:
+    def __init__(self, message: str, text: str, column: int, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.text = text
         self.column = column
+        self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.message}\n{caret(self.text, self.column)}"
+        return f"{self.message}\n{caret(self.text, self.column)}{_hint(self.hint)}"
 
 
 class UnknownBackend(KprobeError):
     """No backend of that name is installed; `known` lists those that are."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
-        super().__init__(f"no tracefs backend {name!r}; known: {', '.join(known)}")
+        hint = ""
+        if name[:1].isdigit():  # a kernel's release
+            hint = " or ".join(f"{one}:{name}" for one in known if one in ("sim", "vm"))
+        super().__init__(f"no tracefs backend {name!r}; known: {', '.join(known)}{_hint(hint and f'--tracefs {hint}')}")
         self.name = name
         self.known = tuple(known)
 
@@ -166,12 +170,13 @@ class Busy(Refused):
 
 
 class Unsupported(KprobeError):
-    """This kernel lacks the feature; `evidence` says where that was seen."""
+    """This kernel lacks the feature; `evidence` says where that was seen, `hint` what does the same."""
 
-    def __init__(self, feature: str, evidence: str) -> None:
-        super().__init__(f"this kernel has no {feature} ({evidence})")
+    def __init__(self, feature: str, evidence: str, hint: str = "") -> None:
+        super().__init__(f"this kernel has no {feature} ({evidence}){_hint(hint)}")
         self.feature = feature
         self.evidence = evidence
+        self.hint = hint
 
 
 class UndoFailed(KprobeError):

@@ -10,7 +10,8 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import NoReturn
 
     from kprobe_sim.kernel.backend import SimBackend
 else:
@@ -61,19 +62,20 @@ def _keep() -> None:
 def _command(argv: list[str], loaded: Callable[[], None]) -> int:
     """Run the command; `loaded` is called when the machine is there and its work begins."""
     parser = _parser()
-    arguments = parser.parse_args(argv)
+    arguments = parser.read(argv)
     verb: str = arguments.verb
+    asked = parser.verbs[verb]
     if verb == "profiles":
-        return _profiles(parser, arguments)
+        return _profiles(asked, arguments)
     if verb == "text":
         from kprobe_sim.scenarios.command import run as run_text
 
-        return run_text(parser, arguments)
+        return run_text(asked, arguments)
     if verb == "replay":
         from kprobe_sim.replays.command import replay
 
         if arguments.document is None and not arguments.list:
-            parser.error("replay: a DOCUMENT is needed: kprobe-sim replay --list")
+            asked.error("a DOCUMENT is needed: kprobe-sim replay --list")
         return replay(arguments.document, arguments.listing, is_list=arguments.list, is_fast=arguments.fast)
     if verb == "record-local":
         from kprobe_sim.own_kernel import record_local
@@ -81,7 +83,7 @@ def _command(argv: list[str], loaded: Callable[[], None]) -> int:
         return record_local(arguments.output, arguments.config, arguments.yes)
     command: list[str] = arguments.command[arguments.command[:1] == ["--"] :] if verb == "run" else []
     if verb == "run" and not command:
-        parser.error("run: a COMMAND is needed: kprobe-sim run -- COMMAND...")
+        asked.error("a COMMAND is needed: kprobe-sim run -- COMMAND...")
     return _on_machine(arguments, command, loaded)
 
 
@@ -125,6 +127,40 @@ class _Help(argparse.HelpFormatter):
         super().__init__(prog, width=(columns or 80) - 2)
 
 
+class _CommandLine(argparse.ArgumentParser):
+    """Says of wrong words in one line what is wrong, with the word that was meant, and where to look."""
+
+    @property
+    def verbs(self) -> dict[str, _CommandLine]:
+        """The parsers of the verbs, by name."""
+        return dict(next(one.choices for one in self._actions if isinstance(one, argparse._SubParsersAction)))
+
+    def read(self, words: Sequence[str]) -> argparse.Namespace:
+        """Parse the words of the command; a wrong one ends the process, as argparse does."""
+        verb = next((word for word in words if not word.startswith("-")), "")
+        if verb and verb not in self.verbs:
+            self.error(f"no verb {verb!r}{_near(verb, self.verbs) or ': ' + ', '.join(self.verbs)}")
+        found, strange = self.parse_known_args(words)
+        if strange:
+            asked = self.verbs[found.verb]
+            options = [name for action in asked._actions for name in action.option_strings]
+            is_option = strange[0].startswith("-")
+            meant = _near(strange[0].partition("=")[0], options) if is_option else ""
+            asked.error(f"{'unknown option' if is_option else 'one word too many:'} {strange[0]}{meant}")
+        return found
+
+    def error(self, message: str) -> NoReturn:
+        """End the process with status 2."""
+        self.exit(2, f"{self.prog}: {message}\n{self.prog} --help explains\n")
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    found = get_close_matches(word, list(known), 1)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
 class _Version(argparse.Action):
     """Prints the version, which takes a while to find."""
 
@@ -134,8 +170,8 @@ class _Version(argparse.Action):
         parser.exit(_print(f"{parser.prog.split()[0]} {version()}"))  # without the verb
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> _CommandLine:
+    parser = _CommandLine(
         "kprobe-sim", description="Run programs on a simulated kernel's tracefs.", formatter_class=_Help
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
@@ -234,7 +270,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _text(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _text(verbs: argparse._SubParsersAction[_CommandLine]) -> None:
     text = verbs.add_parser(
         "text",
         help="print the trace text of one scenario as each kernel prints it, with its true contents",
@@ -256,9 +292,9 @@ def _text(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def _profiles(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     if (arguments.output and arguments.pack is None) or (arguments.names and arguments.fetch is None):
-        parser.error("profiles: -o belongs to --pack K, and NAME to --fetch SOURCE")
+        parser.error("-o belongs to --pack K, and NAME to --fetch SOURCE")
     if arguments.pack is not None and arguments.fetch is not None:
-        parser.error("profiles: either --pack or --fetch")
+        parser.error("either --pack or --fetch")
     try:
         if arguments.pack is not None:
             return _pack(arguments.pack, arguments.output)

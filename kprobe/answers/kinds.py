@@ -31,7 +31,25 @@ def check(tracefs: Tracefs, probe: Probe) -> None:
     found = offered(tracefs)
     if kind not in found:
         words = ", ".join(f"{one}:" for one in found) or "none"
-        raise Unsupported(WORDS[kind], f"it has {words}, by its README and {', '.join((KPROBES, UPROBES, ALL))}")
+        other = _instead(tracefs, probe, found)
+        raise Unsupported(WORDS[kind], f"it has {words}, by its README and {', '.join((KPROBES, UPROBES, ALL))}", other)
+
+
+def _instead(tracefs: Tracefs, probe: Probe, offered: str) -> str:
+    """Return what traces the same on a kernel that lacks the kind of a probe; "" if nothing is known to."""
+    name = probe.place.symbol
+    if probe.kind == "f" and "p" in offered:
+        kind, called = "r" if probe.place.returns else "p", probe.name
+        return f"a kprobe at the same function: '{' '.join((f'{kind}:{called}', name, *probe.args))}'"
+    if probe.kind != "t":
+        return ""
+    try:
+        groups = [group for group in tracefs.listdir("events") if tracefs.exists(f"events/{group}/{name}")]
+    except OSError:
+        return ""
+    if groups and "e" in offered:
+        return f"an event probe on the tracepoint's event: 'e:{probe.name} {groups[0]}.{name}'"
+    return f"its event is there without a probe: echo 1 > events/{groups[0]}/{name}/enable" if groups else ""
 
 
 def offered(tracefs: Tracefs) -> str:

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import NamedTuple
 
+from kprobe.answers.corrections import KernelLanguage, corrections
 from kprobe.answers.denial import denied
 from kprobe.answers.dialect import has_groups
 from kprobe.answers.errorlog import LoggedError, parse_error_log, parse_filter_error, read_log
@@ -66,6 +67,7 @@ class Asked:
         if not has_groups(tracefs):
             raise Unsupported("way to remove one probe of several", "so nothing can be tried on it")
         self._tracefs = tracefs
+        self._language = KernelLanguage(tracefs)
         self._owner = owner
         self._lists = (LIST,) if tracefs.exists(LIST) else tuple(name for name in OLD_LISTS if tracefs.exists(name))
         self._undo = Undo()
@@ -103,6 +105,10 @@ class Asked:
                 name, _, module = line.partition(" ")
                 self._functions.setdefault(name, set()).add(module.strip("[]\t "))
         return self._functions
+
+    def corrections(self, definition: str) -> list[tuple[str, str]]:
+        """Return lines that a definition may mean, as this kernel has them, each with what was corrected."""
+        return list(corrections(definition, self._language, guesses=False))
 
     def parameters(self, symbol: str) -> list[str]:
         """Return the names of a function's parameters in their order; none where the kernel has no BTF to know them."""

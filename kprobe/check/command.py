@@ -13,6 +13,7 @@ from kprobe.check.statements import Position, Statement, linked
 from kprobe.command.output import say
 from kprobe.errors import KprobeError
 from kprobe.tracefs.kernels import ALL, UnknownKernel, chosen
+from kprobe.words.foreign import meant
 from kprobe.words.options import UsageError
 from kprobe.words.verb_options import HELP_WORDS, usage_error, verb_options
 
@@ -154,5 +155,11 @@ def _statements(request: _Request) -> list[Statement]:
 def _contents(word: str) -> bytes:
     if word == "-":
         return sys.stdin.buffer.read(LONGEST + 1)
-    with open(word, "rb") as file:
-        return file.read(LONGEST + 1)
+    try:
+        with open(word, "rb") as file:
+            return file.read(LONGEST + 1)
+    except FileNotFoundError:
+        other = meant(word)
+        if other is None:
+            raise
+        raise BadSource(word, f"no such file; {other}") from None

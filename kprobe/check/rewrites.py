@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
+from kprobe.answers.spellings import from_saved
 from kprobe.answers.symbols import successors
 from kprobe.check.meanings import REGISTERS, WRAPPERS, spot, taken_for_arguments
 from kprobe.check.statements import DEFINITION, FILTER, Statement
+from kprobe.errors import DefinitionError
+from kprobe.words.definition import parse
+from kprobe.words.foreign import meant
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,8 +21,6 @@ if TYPE_CHECKING:
 
     _Rule = Callable[[list[str], Statement], Iterator[tuple[list[str], str]]]
 
-# where a system call's arguments are in struct pt_regs; the fourth is in r10, not cx (arch/x86/entry/entry_64.S)
-_SAVED = {"di": 112, "si": 104, "dx": 96, "cx": 56, "r10": 56, "r8": 72, "r9": 64}
 _OPEN_HOW = (("%dx", "+0(%dx)"), ("%cx", "+8(%dx)"), ("$arg3", "+0($arg3)"), ("$arg4", "+8($arg3)"))
 _SUCCESSOR_ARGUMENTS = {  # struct open_how has flags, mode and resolve, 64 bits each (include/uapi/linux/openat2.h)
     ("do_sys_open", "do_sys_openat2"): dict(_OPEN_HOW),
@@ -28,9 +31,6 @@ USER_MEMORY = {
     **dict.fromkeys(("do_sys_open", "do_sys_openat2", "vfs_read", "vfs_write", "ksys_read", "ksys_write"), 2),
     **dict.fromkeys(("getname", "getname_flags"), 1),
 }
-_C_TYPES = {"int": "s32", "unsigned": "u32", "uint": "u32", "long": "s64", "ulong": "u64", "short": "s16", "bool": "u8"}
-_TYPES = _C_TYPES | {"hex": "x64", "ptr": "x64", "pointer": "x64", "str": "string", "symstr": "symbol"}
-_WIDE = re.compile(r"%(?:[re](ax|bx|cx|dx|si|di|bp|sp|ip)|(r\d+)[dwb])\b")
 _NAMED = re.compile(r"(\w+)=(.*)")
 
 
@@ -40,6 +40,7 @@ def rewrites(statement: Statement, answers: Sequence[Answer], asked: Sequence[As
         yield from _conditions(statement)
         return
     words = statement.text.partition("#")[0].split()
+    yield from _foreign(statement.text)
     if len(words) < 2 or statement.file not in ("kprobe_events", "dynamic_events"):
         return
     for rule in _RULES:
@@ -47,6 +48,23 @@ def rewrites(statement: Statement, answers: Sequence[Answer], asked: Sequence[As
             yield " ".join(rewritten), because
     for rewritten, because in (*_typed(words, answers), *_by_names(words, statement, asked)):
         yield " ".join(rewritten), because
+    for answer, kernel in zip(answers, asked, strict=True):
+        if answer.errno:
+            yield from kernel.corrections(" ".join(words))
+
+
+def _foreign(text: str) -> Iterator[tuple[str, str]]:
+    """Yield what a line in another tool's spelling means, as it is written to a tracefs."""
+    try:
+        probe = parse(text)
+    except DefinitionError:
+        other = meant(text)
+        for line in other.definitions if other is not None else ():
+            with suppress(DefinitionError):
+                yield str(parse(line)), f"{other.by}'s spelling" if other and other.by else "as a definition is written"
+        return
+    if re.match(r"\s*[pr]:\w+\s+\w+:\w", text) and ":" in "".join(probe.args[:1]):  # FUNCTION PARAMETER:TYPE
+        yield str(probe), "perf probe's spelling"
 
 
 def user_string(statement: Statement) -> str:
@@ -92,12 +110,7 @@ def _wrapper(words: list[str], statement: Statement) -> Iterator[tuple[list[str]
 
 def _from_saved(argument: str) -> str:
     """Return an argument that reads what the caller of a system call passed where it names the register itself."""
-    if not taken_for_arguments(argument):
-        return argument
-    for number, register in enumerate(REGISTERS, 1):
-        argument = re.sub(rf"\$arg{number}\b", f"%{register}", argument)
-    new = _mapped(argument, {f"%{register}": f"+{offset}(%di)" for register, offset in _SAVED.items()})
-    return re.sub(r"(\(\+\d+\(%di\)\)+:)string\b", r"\1ustring", new)
+    return from_saved(argument) if taken_for_arguments(argument) else argument
 
 
 def _mapped(argument: str, table: dict[str, str]) -> str:
@@ -144,29 +157,13 @@ def _as_kprobe(words: list[str], kind: str, name: str) -> list[str]:
 
 
 def _registers(words: list[str], statement: Statement) -> Iterator[tuple[list[str], str]]:
-    plain = [_WIDE.sub(lambda found: f"%{found[1] or found[2]}", word) for word in words[2:]]
-    if plain != words[2:]:
-        yield [*words[:2], *plain], "registers by the kernel's names"
     by_register = [_each(word, lambda number: f"%{REGISTERS[number - 1]}") for word in words[2:]]
     if by_register != words[2:] and words[0][:1] == "p":
         yield [*words[:2], *by_register], "registers of the calling convention for $argN"
-    memory = [re.sub(r"(^|=)(%\w+|\$arg\d+|\$retval):(u?string)\b", r"\1+0(\2):\3", word) for word in words[2:]]
-    if memory != words[2:]:
-        yield [*words[:2], *memory], "a string is read from memory"
 
 
 def _each(word: str, register: Callable[[int], str]) -> str:
     return re.sub(r"\$arg([1-6])\b", lambda found: register(int(found[1])), word)
-
-
-def _types(words: list[str], statement: Statement) -> Iterator[tuple[list[str], str]]:
-    def known(found: re.Match[str]) -> str:
-        return ":" + _TYPES.get(found[1], found[1])
-
-    typed = [re.sub(r":(\w+)(?=$|\[)", known, word) for word in words[2:]]
-    if typed != words[2:]:
-        changed = next(new.rpartition(":")[2] for old, new in zip(words[2:], typed, strict=True) if old != new)
-        yield [*words[:2], *typed], f"the type {changed}, which all kernels have"
 
 
 def _typed(words: list[str], answers: Sequence[Answer]) -> Iterator[tuple[list[str], str]]:
@@ -225,7 +222,7 @@ def _numbered(word: str, names: list[str]) -> list[str]:
     return [f"{own or re.sub(r'[^A-Za-z0-9_].*', '', value)}={new}" if own or value[:1].isalpha() else new]
 
 
-_RULES: tuple[_Rule, ...] = (_successor, _wrapper, _name, _kind, _first_words, _registers, _types)
+_RULES: tuple[_Rule, ...] = (_successor, _wrapper, _name, _kind, _first_words, _registers)
 
 
 # ------------------------------------------------------------------------------------------------ filters, triggers

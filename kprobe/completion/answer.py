@@ -15,10 +15,11 @@ from argcomplete.lexers import split_line
 
 from kprobe.completion import sources, words
 from kprobe.words.option_table import TRACE, TRACES, VERBS, options_of, verb_of
+from kprobe.words.verb_options import VerbParser, apart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from typing import Any
 
     from kprobe.words.option_table import Option
@@ -32,48 +33,17 @@ class Finder(CompletionFinder):
         return list(dict.fromkeys(completions))
 
 
-class _Parser(argparse.ArgumentParser):
-    """Takes options wherever they stand; argparse's own has all words of a list stand together."""
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse the options, and then the other words; last an option that lacks its value."""
-        options, others = _apart(list(args), self._takes_value)
-        return super().parse_known_args(options + others, namespace)
-
-    def _takes_value(self, name: str) -> bool:
-        return any(name in action.option_strings and action.nargs != 0 for action in self._actions)
-
-
 def answer() -> None:
     """Write to the shell what can follow, as its environment says, and end the process."""
     given = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))[3][1:]
     takes = {name for option in options_of(TRACE) for name in option.names if option.metavar}
-    _, before = _apart(given, takes.__contains__)
+    _, before = apart(given, takes.__contains__)
     verb = before[0] if before and verb_of(before[0]) else TRACE
     Finder()(_parser(verb), always_complete_options=False, default_completer=SuppressCompleter())
 
 
-def _apart(words: list[str], takes: Callable[[str], bool]) -> tuple[list[str], list[str]]:
-    """Part words into options, each with its value, and the others; what follows `--` is none of the options."""
-    options, others, rest = [], [], list(words)
-    while rest:
-        word = rest.pop(0)
-        if word == "--":
-            others += [word, *rest]
-            break
-        if not word.startswith("-") or word == "-":
-            others.append(word)
-            continue
-        options.append(word)
-        if takes(word) and rest:
-            options.append(rest.pop(0))
-        elif takes(word):  # its value is what is asked for
-            return others + options, []
-    return options, others
-
-
 def _parser(verb: str) -> argparse.ArgumentParser:
-    parser = _Parser("kprobe", add_help=False)
+    parser = VerbParser()
     if verb != TRACE:
         parser.add_argument("verb")
     own = options_of(verb)

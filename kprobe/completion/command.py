@@ -39,6 +39,8 @@ this machine.  No guest is booted: vm:6.12 is completed from what is recorded of
 def main(words: Sequence[str], output: Output, signals: Signals) -> int:
     """Run the verb and return the exit status."""
     from kprobe.command.output import say
+    from kprobe.words.trace_words import UsageError
+    from kprobe.words.verb_options import usage_error
 
     if any(word in ("-h", "--help") for word in words):
         output.write(HELP.encode(), lambda: bool(signals.received))
@@ -47,7 +49,7 @@ def main(words: Sequence[str], output: Output, signals: Signals) -> int:
         what = f"completion is for bash, zsh or fish, {f'not {words[0]!r}' if words else 'but which?'}"
         if len(words) > 1:
             what = "completion is for one shell: bash, zsh or fish"
-        say(f"ERROR: {what}\n{HELP.partition(chr(10))[0]}")
+        say(usage_error(UsageError(what), HELP))
         return USAGE_ERROR
     try:
         from argcomplete.shell_integration import shellcode

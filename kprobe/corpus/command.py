@@ -6,6 +6,7 @@ from kprobe.command.output import say
 from kprobe.corpus.corpora import corpora, entries
 from kprobe.corpus.entry import CorpusError
 from kprobe.words.options import UsageError
+from kprobe.words.unknown import near
 from kprobe.words.verb_options import HELP_WORDS, usage_error, verb_options
 
 TYPE_CHECKING = False
@@ -114,7 +115,8 @@ def _read(argv: list[str]) -> _Task:
     if request.help:
         return request
     if not words or words[0] not in ACTIONS:
-        raise UsageError(f"the action is one of {', '.join(ACTIONS)}" + (f", not {words[0]}" if words else ""))
+        what = f", not {words[0]}{near(words[0], ACTIONS)}" if words else ""
+        raise UsageError(f"the action is one of {', '.join(ACTIONS)}{what}")
     request.action = words.pop(0)
     if request.action == "export":
         if not words:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kprobe.doctor import report
-from kprobe.doctor.examination import Examination, examine, unopened
+from kprobe.doctor.examination import UNTRIED, Examination, examine, unopened
 from kprobe.doctor.functions import check_words
 from kprobe.errors import NotPermitted, TracefsMissing
 
@@ -29,7 +29,8 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
             if not signals.received
             for finding in try_probe(tracefs, probe, request.try_for, lambda trace: signals.end_by(trace.stop))
         ]
-        found = Examination([*found.findings, *tried], found.unknown, found.probes)
+        unknown = [each for each in found.unknown if not each.startswith(UNTRIED.partition("{")[0])]
+        found = Examination([*found.findings, *tried], unknown, found.probes)
     return _print(found, output, signals, request)
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kprobe.tracefs.tracefs import Tracefs
     from kprobe.words.definition import Probe
 
+UNTRIED = "whether the kernel takes '{0}', which was not tried: kprobe doctor --try 1 '{0}'"
 OUTSIDE = "what is outside of the tracefs: lockdown, switches of kprobes and ftrace, modules, who reads trace_pipe"
 
 
@@ -66,7 +67,10 @@ def examine(
                 found += of_function(facts, events, probe.place.symbol)
         notes = functions.notes
     found += access.of_files(facts)
-    return Examination(found, [*_unknown(facts.machine), *notes], probes)
+    untried = [
+        UNTRIED.format(word) for word, probe in zip(words, probes, strict=True) if probe.args or word[1:2] == ":"
+    ]
+    return Examination(found, [*_unknown(facts.machine), *notes, *untried], probes)
 
 
 def unopened(error: TracefsMissing | NotPermitted, machine: Machine | None = None) -> Examination:

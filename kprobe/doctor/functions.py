@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
+from kprobe.answers.prototypes import BTF, prototypes
 from kprobe.answers.symbols import LIST, successors, suggest
 from kprobe.doctor.diagnosis import NOTE, STOPS, Diagnosis, Fact
 from kprobe.errors import DefinitionError
 from kprobe.probing.functions import BLACKLIST, DOUBT, NO, FunctionList
-from kprobe.probing.prototypes import BTF, prototypes
 from kprobe.words.definition import KINDS, parse
 
 TYPE_CHECKING = False

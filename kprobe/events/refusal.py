@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 BLACKLIST = "kernel's blacklist of kprobes (kprobes/blacklist in debugfs)"
 FILTER_HINTS = {
-    "Field not found": "kprobe -v lists the fields of this event",
     "Invalid operator": "numbers have == != < <= > >= &, strings have == != ~",
     "Invalid value (did you forget quotes)?": 'strings have quotes, and patterns a ~: comm == "cat", comm ~ "cat*"',
 }
@@ -47,7 +46,14 @@ BY_ERRNO = {
     errno.EEXIST: AlreadyExists,
     errno.EBUSY: Busy,
 }
+TOO_MANY = "Too many arguments are specified"
 HINTS = {
+    "Invalid fetch argument": "an argument is $arg1, $retval, $stack0, $comm, %di, @SYMBOL or +0(ARGUMENT), with :TYPE "
+    "behind; kprobe args FUNCTION prints a function's; every line shows the pid, which is common_pid in a filter",
+    TOO_MANY: "a probe takes at most 128 arguments",
+    "This function returns 'void' type": "leave $retval out: there is no return value",
+    "Invalid argument number": "arguments are $arg1, $arg2 and so on",
+    "Array number is too big": "an array has at most 64 elements",
     "Invalid register name": "x86-64 registers are written %ax %bx %cx %dx %si %di %bp %sp %ip %r8 … %r15",
     "String accepts only memory argument": "strings and arrays are read from memory: +0(%si):string, not %si:string",
     "$retval is not available on probe": "$retval needs a return probe: r:…",
@@ -90,9 +96,26 @@ def probe_refused(tracefs: Tracefs, path: str, probe: Probe, error: OSError, sai
         shown=shown,
         column=column,
         hint=dialect.hint(tracefs, probe.args)
+        or _meant(tracefs, probe, kind, says)
+        or (HINTS[TOO_MANY] if number == errno.E2BIG else "")
         or _hint(tracefs, probe, says)
         or _place_hint(tracefs, probe, kind, says),
     )
+
+
+def _meant(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) -> str:
+    """Return the line that may be meant, after what was wrong; "" if none is known."""
+    if kind in (AlreadyExists, AmbiguousSymbol, NotABoundary) or probe.kind not in ("p", "r"):
+        return ""
+    from kprobe.answers.corrections import KernelLanguage, corrections
+
+    shown = probe.in_default_group() if read_session(probe.group) is not None else probe
+    line, because = next(corrections(str(shown), KernelLanguage(tracefs)), ("", ""))
+    if not line:
+        return ""
+    if kind is UnknownSymbol and because.startswith("this kernel has no function"):
+        because = _unknown_symbol_hint(tracefs, probe).rstrip("?")
+    return f"{because}: '{line}'"
 
 
 def _hint(tracefs: Tracefs, probe: Probe, says: str) -> str:
@@ -121,7 +144,7 @@ def _place_hint(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) 
     if kind is AmbiguousSymbol:
         return f"several functions are called {place.symbol}; name the module (MODULE:SYMBOL) or give an address"
     if kind is AlreadyExists:
-        known = whose(tracefs, probe.event)
+        known = whose(tracefs, probe.event) or of_tracepoint(probe)
         return known or f"choose another name, or remove the event: echo '-:{probe.event}' >> {probe.file}"
     if probe.kind in ("t", "e", "u"):
         return ""
@@ -130,6 +153,18 @@ def _place_hint(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) 
     if says == "Failed to register probe event" and place.symbol:
         return _not_probed_hint(tracefs, place)
     return ""
+
+
+def of_tracepoint(probe: Probe) -> str:
+    """Return how a tracepoint is named that was given with the group of its own event; "" of other probes."""
+    if probe.kind != "t" or not probe.has_own_group:
+        return ""
+    if probe.group == "syscalls":
+        from kprobe.words.foreign import events
+
+        line = events(probe.group, probe.place.symbol)[0]
+        return f"{probe.event} is an event without a tracepoint of its own; an event probe on it: '{line}'"
+    return f"{probe.event} is the tracepoint's own event; a tracepoint has no group: 't:{probe.place.symbol}'"
 
 
 def _unknown_symbol_hint(tracefs: Tracefs, probe: Probe) -> str:
@@ -169,7 +204,7 @@ def _types(tracefs: Tracefs) -> str:
 
 
 def filter_refused(tracefs: Tracefs, path: str, text: str, error: OSError) -> KprobeError:
-    """Return the error for a refused filter, with what the filter file now says about it."""
+    """Return the error for a refused filter, with what the filter file now says about it and the event's fields."""
     number = error.errno or errno.EIO
     if number in (errno.EACCES, errno.EROFS):
         return denied(tracefs, path, error)
@@ -178,15 +213,14 @@ def filter_refused(tracefs: Tracefs, path: str, text: str, error: OSError) -> Kp
     except OSError:
         said = b""
     says, column = parse_filter_error(said)
-    hint = ""
-    if not says:
-        hint = "a filter is FIELD OPERATOR VALUE, joined with && and ||; kprobe -v lists the fields"
-        if len(text) >= 4095:
-            hint = "a filter must be shorter than a page (4096 bytes)"
+    if not says and len(text) >= 4095:
+        hint = "a filter must be shorter than a page (4096 bytes)"
     else:
-        hint = FILTER_HINTS.get(says, "")
+        hint = FILTER_HINTS.get(says, "a filter is FIELD OPERATOR VALUE, joined with && and ||" if not says else "")
+        hint = "; ".join(filter(None, (hint, _fields(tracefs, path.rpartition("/")[0]))))
+    *_, group, event, file = path.split("/")
     return FilterRefused(
-        str(error.filename or path),
+        f"{file} of {event}" if read_session(group) is not None else f"{file} of {group}/{event}",
         text,
         number,
         says=says,
@@ -194,6 +228,19 @@ def filter_refused(tracefs: Tracefs, path: str, text: str, error: OSError) -> Kp
         column=column,
         hint=hint,
     )
+
+
+def _fields(tracefs: Tracefs, event: str) -> str:
+    """Return the fields that an event's filter can have; "" if they can't be read."""
+    from kprobe.text.format import parse_format
+
+    try:
+        fields = parse_format(tracefs.read(f"{event}/format")).fields
+    except (OSError, ValueError):
+        return ""
+    own = [field.name for field in fields if not field.name.startswith("common_")]
+    common = [field.name for field in fields if field.name.startswith("common_")]
+    return f"the event's fields: {' '.join([*own, *common])}"
 
 
 def words(tracefs: Tracefs, path: str, command: str) -> str:

@@ -251,7 +251,7 @@ def _exists(probe: Probe, hint: str, refused: AlreadyExists | None = None) -> Al
 
 
 def _owned_by_others(tracefs: Tracefs, probe: Probe, lines: list[str]) -> str:
-    known = whose(tracefs, probe.event)
+    known = whose(tracefs, probe.event) or refusal.of_tracepoint(probe)
     if known:
         return known
     if not lines:

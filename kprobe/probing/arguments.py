@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
+from kprobe.answers.prototypes import known
 from kprobe.command.output import say
 from kprobe.errors import DefinitionError, Refused, Unsupported
 from kprobe.probing.definitions import Offers, entry, leaving, value_of
-from kprobe.probing.prototypes import known
 from kprobe.tracing.tracer import Tracer
 from kprobe.words.definition import parse
 

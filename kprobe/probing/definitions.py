@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from kprobe.answers.prototype import REGISTERS, register
 from kprobe.probing.members import members
-from kprobe.probing.prototype import REGISTERS, register
 from kprobe.words.probe import NAME_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kprobe.probing.prototype import CType, Prototype
-    from kprobe.probing.prototypes import Follow
+    from kprobe.answers.prototype import CType, Prototype
+    from kprobe.answers.prototypes import Follow
     from kprobe.words.probe import Place
 
 ARGUMENT_MAX = 31  # MAX_ARG_NAME_LEN is 32 with the NUL

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from kprobe.answers.prototype import register
+from kprobe.answers.prototypes import prototypes
 from kprobe.command.output import say
 from kprobe.errors import DefinitionError
 from kprobe.probing.functions import NO, FunctionList
-from kprobe.probing.prototype import register
-from kprobe.probing.prototypes import prototypes
 from kprobe.probing.table import table
 from kprobe.tracing.tracer import Tracer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from kprobe.answers.prototype import Prototype
     from kprobe.command.output import Output
     from kprobe.command.signals import Signals
-    from kprobe.probing.prototype import Prototype
     from kprobe.tracefs.tracefs import Tracefs
     from kprobe.words.options import CommandLine
 

@@ -12,6 +12,8 @@ TRACEFS = "/sys/kernel/tracing"  # from Linux 4.1
 DEBUGFS = "/sys/kernel/debug"  # older, and an automount of the same below it
 EMPTY = "mounted, and empty"  # seen on 6.12 with lockdown=confidentiality: it makes none of a tracefs' files
 
+WITHOUT = "without one: --tracefs sim, a simulated kernel"
+
 
 def find_tracefs(mounts: str = MOUNTS, tracefs: str = TRACEFS, debugfs: str = DEBUGFS) -> str:
     """Return the directory of this machine's tracefs.
@@ -46,8 +48,9 @@ def find_tracefs(mounts: str = MOUNTS, tracefs: str = TRACEFS, debugfs: str = DE
     if denied:
         raise NotPermitted(denied, errno.EACCES, "run it as root, or with access to that directory")
     if any(found == EMPTY for _, found in looked_at):
-        raise TracefsMissing(looked_at, "a kernel that is locked down (confidentiality) leaves its tracefs empty")
-    raise TracefsMissing(looked_at, f"mount it: mount -t tracefs nodev {tracefs}")
+        why = "a kernel that is locked down (confidentiality) leaves its tracefs empty"
+        raise TracefsMissing(looked_at, f"{why}; {WITHOUT}")
+    raise TracefsMissing(looked_at, f"mount it: mount -t tracefs nodev {tracefs}; {WITHOUT}")
 
 
 def _look(place: str) -> tuple[str, int]:

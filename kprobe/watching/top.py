@@ -53,13 +53,17 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
         if play is not None:
             play()
         if on_screen:
+            from kprobe.watching.keys import Keys
             from kprobe.watching.screen import shown
 
-            last = shown(", ".join(probe.name for probe in trace.probes), _looks(trace, request.duration))
+            with Keys() as keys:
+                ends = "q or Ctrl-C ends" if keys.are_seen else "Ctrl-C ends"
+                title = ", ".join(probe.name for probe in trace.probes)
+                last = shown(title, _looks(trace, request.duration, lambda: b"q" in keys.pressed().lower()), ends)
             say("")
         else:
             last = None
-            for last in _looks(trace, request.duration):
+            for last in _looks(trace, request.duration, lambda: False):
                 if last.seconds > TICK:  # the first is of nothing yet
                     output.write(text(last).encode("utf-8", "surrogateescape"), lambda: trace.is_stopped)
         if on_screen and last is not None:
@@ -70,8 +74,8 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
     return OK if signals.received in (0, INTERRUPT) else 128 + signals.received
 
 
-def _looks(trace: Trace, duration: float | None) -> Iterator[Look]:
-    """Yield what came in each second, until the trace is stopped or its time is over."""
+def _looks(trace: Trace, duration: float | None, is_left: Callable[[], bool]) -> Iterator[Look]:
+    """Yield what came in each second, until the trace is stopped or left, or its time is over."""
     records = Records(trace)
     began = due = time.monotonic()
     rates = Rates(began, (probe.name for probe in trace.probes))
@@ -79,7 +83,7 @@ def _looks(trace: Trace, duration: float | None) -> Iterator[Look]:
     due += EVERY
     is_over = False
     while not is_over:
-        if duration is not None and time.monotonic() >= began + duration:
+        if is_left() or (duration is not None and time.monotonic() >= began + duration):
             trace.stop()
         try:
             found = records.read(TICK)

@@ -22,6 +22,16 @@ from .probe import NAME_MAX, RETURN, Place, Probe
 __all__ = ["Place", "Probe", "parse"]
 
 KINDS = "prfteu"
+TYPES = frozenset(
+    [
+        "string",
+        "ustring",
+        "symbol",
+        "symstr",
+        "char",
+        *(sign + bits for sign in "sux" for bits in ("8", "16", "32", "64")),
+    ]
+)
 START = "a probe starts with p: or r:, f:, t:, e: or u:"
 NO_NAME = "a name begins with a letter or _, and holds letters, digits and _"
 OTHERS = {"-": "and what kprobe adds it removes itself"} | dict.fromkeys(KINDS.upper(), "in lower case")
@@ -49,7 +59,22 @@ def _group_and_place(text: str, column: int, event: str) -> tuple[str, str]:
 
 
 def parse(text: str) -> Probe:
-    """Return the probe that `text` means; raise `DefinitionError` with the column of what can't be meant."""
+    """Return the probe that `text` means; raise `DefinitionError` with the column of what can't be meant.
+
+    A line in the spelling of another tool is refused with what it means here.
+    """
+    try:
+        return _parsed(text)
+    except DefinitionError as error:
+        from .foreign import meant
+
+        other = meant(text)
+        if other is None:
+            raise
+        raise DefinitionError(error.message, text, error.column, str(other)) from None
+
+
+def _parsed(text: str) -> Probe:
     words = _words(text)
     start, head = words[0]
     kind, maxactive, column, event = _head(text, start, head)
@@ -143,6 +168,9 @@ def _is_name(text: str, extra: str = "") -> bool:
 def _is_argument(kind: str, word: str) -> bool:
     """True if the word after the head is a fetch argument, or the filter of an event probe: it can't be the place."""
     if kind == "e" and word == "if":
+        return True
+    name, _, type_ = word.partition(":")
+    if type_.partition("[")[0] in TYPES and _is_name(name):  # NAME:TYPE, the name of a parameter
         return True
     if is_file(kind, word) and word[0] in "/.":
         return False

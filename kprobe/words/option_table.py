@@ -50,9 +50,10 @@ class Verb:
     `module` lies below kprobe: its `run(tracefs, output, signals, request)` does it or, if the verb `reads` its words
     itself, `main(words, output, signals)`.  `words` are what follows it, for the usage; `kind` what they are, for their
     completion: function, spec, file, or the words that there are, with blanks between; so many at `least`, `most`.
+    `examples` end its help.
     """
 
-    __slots__ = ("help", "kind", "least", "module", "most", "name", "reads", "usage", "words")
+    __slots__ = ("examples", "help", "kind", "least", "module", "most", "name", "reads", "usage", "words")
 
     def __init__(
         self,
@@ -66,7 +67,9 @@ class Verb:
         most: int = 0,
         reads: bool = False,
         usage: str = "",
+        examples: str = "",
     ) -> None:
+        self.examples = examples
         self.name = name
         self.module = module
         self.help = help
@@ -84,11 +87,19 @@ VERBS = (
         "command.clean",
         "remove what killed sessions of kprobe (kill -9) left behind, as every kprobe does before it begins: events "
         "and instances named after a process that is gone, and nothing else",
+        examples="""\
+  kprobe clean --dry-run                                what it would remove
+
+Exit status: 0 done; 3 no tracefs, no permission; 4 something could not be removed.
+""",
     ),
     Verb(
         "list",
         "probing.event_table",
         "list every dynamic event: its owner, where it is enabled, its hits and those that the kernel missed",
+        examples="""\
+  kprobe --tracefs sim:6.1 list                         of a simulated kernel
+""",
     ),
     Verb(
         "doctor",
@@ -98,6 +109,14 @@ VERBS = (
         words="[DEFINITION|FUNCTION ...]",
         kind="function",
         most=ANY,
+        examples="""\
+  kprobe doctor                                         of the machine, and of every event that there is
+  kprobe doctor vfs_read                                also of a function
+  kprobe doctor --try 2 'r:c kfree $retval'             also whether the kernel takes a definition, and its hits
+
+Without --try nothing is written, so the kernel isn't asked whether it takes a definition.
+Exit status: 0 nothing stops tracing; 1 something does; 2 a wrong command line or definition.
+""",
     ),
     Verb(
         "functions",
@@ -108,6 +127,9 @@ VERBS = (
         kind="function",
         least=1,
         most=ANY,
+        examples="""\
+  kprobe functions 'vfs_*' do_sys_openat2
+""",
     ),
     Verb(
         "args",
@@ -117,6 +139,9 @@ VERBS = (
         kind="function",
         least=1,
         most=1,
+        examples="""\
+  kprobe args do_sys_openat2
+""",
     ),
     Verb(
         "top",
@@ -126,6 +151,12 @@ VERBS = (
         kind="definition",
         least=1,
         most=ANY,
+        examples="""\
+  kprobe top p:vfs_read p:vfs_write                     how often each is called
+  kprobe top 'p:vfs_read $arg3' 'arg1 > 4096'           of a definition, with a filter: kprobe --help has the language
+
+q or Ctrl-C ends it.
+""",
     ),
     Verb(
         "check",
@@ -186,8 +217,8 @@ OPTIONS = (
         sets="duration",
         metavar="secs",
         kind="seconds",
-        verbs=TRACES,
     ),
+    Option("-d", "end after this many seconds", sets="duration", metavar="secs", kind="seconds", verbs=("top",)),
     Option("-p", "trace only this process, with all its threads", sets="pid", metavar="PID", kind="pid", verbs=TRACES),
     Option("-L", "trace only this thread", sets="tid", metavar="TID", kind="pid", verbs=TRACES),
     Option("-v", "show the event's format (the fields for a filter); don't trace", sets="view"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .option_table import OPTIONS, TRACE, VERBS, options_of, verb_of
+from .option_table import TRACE, VERBS, options_of, verb_of
 from .trace_words import UsageError, definitions_and_filter, with_functions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .option_table import Option
+    from .option_table import Option, Verb
 
 NUMBER = frozenset("0123456789.eE+-")  # float() takes more: 1_0, blanks, digits of other scripts
 
@@ -58,20 +58,29 @@ class CommandLine:
 
 
 def read_options(argv: list[str]) -> CommandLine:
-    """Read the arguments of the command; raise `UsageError`."""
+    """Read the arguments of the command; raise `UsageError`, which has the verb."""
     request = CommandLine()
+    try:
+        _read(argv, request)
+    except UsageError as error:
+        error.verb = request.verb
+        raise
+    return request
+
+
+def _read(argv: list[str], request: CommandLine) -> None:
     options, words = _split(argv)
     verb = verb_of(words[0]) if words else None
     if verb is not None:
+        request.verb = verb.name
         if verb.reads:
             raise UsageError(f"{verb.name} comes first, before its options")
-        request.verb = verb.name
-        more, words = _spread(words[1:])
+        more, words = _of_verb(verb, words[1:])
         options += more
     for option, value in options:
         _take(request, option, value)
     if request.help or request.version:
-        return request
+        return
     for name, _ in options:
         _check(name, request.verb)
     if verb is not None:
@@ -81,12 +90,22 @@ def read_options(argv: list[str]) -> CommandLine:
             what = "definition" if verb.kind == "definition" else "function's name"
             raise UsageError(f"{verb.name} takes a {what}")
         request.words = tuple(words)
-        return request
+        return
     if request.latency:
         words = with_functions(words)
     request.definitions, request.filter = definitions_and_filter(words, _names())
     _check_trace(request)
-    return request
+
+
+def _of_verb(verb: Verb, words: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    """Split the words after a verb into its options, wherever they stand, and the rest."""
+    from .verb_options import verb_options  # and so argparse, which takes as long to import as all of this
+
+    own = [option for option in options_of(verb.name) for _ in option.names]
+    names = [name for option in options_of(verb.name) for name in option.names]
+    switches = [name for name, option in zip(names, own, strict=True) if not option.metavar]
+    values = {name: option.choices for name, option in zip(names, own, strict=True) if option.metavar}
+    return verb_options(words, switches, values, verb.name)
 
 
 def _names() -> frozenset[str]:
@@ -142,23 +161,18 @@ def _option(name: str) -> Option:
         for option in options_of(verb):
             if name in option.names:
                 return option
-    raise UsageError(f"unknown option {name}")
+    from . import unknown
+
+    raise UsageError(unknown.option(name, "", _names()))
 
 
 def _check(name: str, verb: str) -> None:
     """Refuse an option that isn't for this verb, or not for a trace."""
     if any(name in option.names for option in options_of(verb)):
         return
-    others = dict.fromkeys(
-        place or "traces"
-        for option in OPTIONS
-        if name in option.names
-        for place in option.verbs
-        if not (place and (verb_of(place) or VERBS[0]).reads)
-    )
-    *most, last = others
-    where = f"{', '.join(most)} or {last}" if most else last
-    raise UsageError(f"{name} is for {where}, not for {verb}" if verb else f"{name} goes with {where}")
+    from . import unknown
+
+    raise UsageError(unknown.elsewhere(name, verb, unknown.places_of(name)))
 
 
 def _check_trace(request: CommandLine) -> None:
@@ -205,9 +219,13 @@ def _split(argv: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
             name, equals, value = word.partition("=")
             takes = bool(_option(name).metavar)
             if equals and not takes:
-                raise UsageError(f"unknown option {word}")
+                raise UsageError(f"{name} takes no value")
             options.append((name, value if equals else _next(name, rest) if takes else ""))
             continue
+        if len(word) > 2 and "-" + word.partition("=")[0] in _names():  # of several letters, with one minus
+            from . import unknown
+
+            raise UsageError(unknown.option(word, "", _names()))
         letters = word[1:]
         while letters:
             name, letters = "-" + letters[0], letters[1:]
@@ -216,20 +234,6 @@ def _split(argv: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
                 break
             options.append((name, ""))
     return options, rest
-
-
-def _spread(argv: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
-    """Split the words after a verb into its options, wherever they stand, and the rest; `--` ends the options."""
-    options: list[tuple[str, str]] = []
-    words: list[str] = []
-    end = argv.index("--") if "--" in argv else len(argv)
-    rest, last = argv[:end], argv[end + 1 :]
-    while rest:
-        more, rest = _split(rest)
-        options += more
-        words += rest[:1]
-        rest = rest[1:]
-    return options, words + last
 
 
 def _next(name: str, rest: list[str]) -> str:

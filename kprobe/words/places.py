@@ -80,7 +80,7 @@ def _function(text: str, column: int, word: str) -> Place:
     if colon and not _is_module(module):
         raise DefinitionError("this is not MODULE:SYMBOL", text, column)
     where = column + len(module) + len(colon)
-    if not symbol or symbol[0].isdigit() or not symbol.isprintable() or any(mark in symbol for mark in "=(),;#\"'"):
+    if not symbol or symbol[0].isdigit() or not symbol.isprintable() or any(mark in symbol for mark in "=(),;#\"'\\`"):
         raise DefinitionError(NO_FUNCTION, text, where)
     if is_pattern and "+" in symbol:
         raise DefinitionError("a pattern is of functions, and takes no offset", text, where + symbol.index("+"))

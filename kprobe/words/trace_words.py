@@ -13,7 +13,9 @@ OPERATORS = ("==", "!=", "<", ">", "&", "|", "~")
 
 
 class UsageError(Exception):
-    """The command line makes no sense; the text says why."""
+    """The command line makes no sense; the text says why, and `verb` whose words are wrong, "" of a trace's."""
+
+    verb = ""
 
 
 def definitions_and_filter(words: list[str], options: Collection[str]) -> tuple[tuple[str, ...], str]:
@@ -25,10 +27,11 @@ def definitions_and_filter(words: list[str], options: Collection[str]) -> tuple[
         raise UsageError("a definition is missing")
     first = words[0]
     if first.isidentifier() and first not in ("p", "r"):
-        raise UsageError(
-            f"{first!r} is neither a definition (p:{first} traces calls of that function, r:{first} its "
-            f"returns) nor a verb ({', '.join(verb.name for verb in VERBS)})"
-        )
+        from .unknown import near
+
+        verbs = [verb.name for verb in VERBS]
+        what = f"{first!r} is neither a definition (p:{first} traces calls of that function, r:{first} its returns)"
+        raise UsageError(f"{what} nor a verb{near(first, verbs) or ' (' + ', '.join(verbs) + ')'}")
     if "--" in words:
         at = words.index("--")
         return _divided(words[:at], words[at + 1 :], options)

@@ -1,4 +1,4 @@
-"""The text of `kprobe -h`, made from the table of options and verbs."""
+"""The text of `kprobe -h` and of `kprobe VERB -h`, made from the table of options and verbs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from .option_table import OPTIONS, OWN, TRACE, VERBS, options_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from .option_table import Option, Verb
 
 WIDTH = 120
 INDENT = 19  # where the explanation of an option begins
 LEAD = "USAGE: "
 PURPOSE = "Trace kernel probes, print what the kernel records, and leave nothing behind."
+EACH = "VERB, in place of a definition; kprobe VERB --help has its options:\n"
 LANGUAGE = """\
 definition: p:FUNCTION or r:FUNCTION [ARGUMENT ...], or, to choose the event's name, p:NAME FUNCTION [ARGUMENT ...];
   also rN:, p:GROUP/NAME, MODULE:FUNCTION+OFFSET, an address, a pattern. p: probes the entry, r: the return.
@@ -45,10 +44,17 @@ def usage() -> str:
 
 
 def help_text() -> str:
-    """Return the whole help."""
+    """Return the help of the command; each verb has its own."""
     options = [_entry(option.shown, option.help) for option in options_of(TRACE)]
-    verbs = [text for verb in VERBS for text in _explained(verb)]
-    return "\n".join((usage(), PURPOSE + "\n", "".join(options), "".join(verbs), LANGUAGE))
+    verbs = [_entry(verb.name, verb.help) for verb in VERBS]
+    return "\n".join((usage(), PURPOSE + "\n", "".join(options), EACH, "".join(verbs), LANGUAGE))
+
+
+def help_of(verb: Verb) -> str:
+    """Return the help of a verb that doesn't read its words itself."""
+    options = [_entry(option.shown, option.help) for option in options_of(verb.name)]
+    said = f"{verb.help[:1].upper()}{verb.help[1:]}."
+    return "\n".join((f"{LEAD}kprobe {verb.name} {_of(verb)}\n", _filled("", said), "".join(options), verb.examples))
 
 
 def _of_a_trace() -> str:
@@ -78,17 +84,15 @@ def _optional(option: Option) -> str:
     return f"[{' '.join(filter(None, (option.names[0], option.metavar)))}]"
 
 
-def _explained(verb: Verb) -> Iterator[str]:
-    yield _entry(verb.name, verb.help)
-    for option in _own(verb):
-        yield _entry(option.shown, f"with {verb.name}: {option.help}")
-
-
 def _entry(name: str, text: str) -> str:
     """Return an option or verb and what it does, in as many lines as that takes."""
-    lines = [f"  {name:<{INDENT - 3}}"]
+    return _filled(f"  {name:<{INDENT - 3}}", text, " " * (INDENT - 1))
+
+
+def _filled(line: str, text: str, indent: str = "") -> str:
+    lines = [line]
     for word in text.split(" "):
         if len(lines[-1]) + 1 + len(word) > WIDTH:
-            lines.append(" " * (INDENT - 1))
-        lines[-1] += f" {word}"
+            lines.append(indent)
+        lines[-1] += f" {word}" if lines[-1] else word
     return "".join(f"{line}\n" for line in lines)

@@ -41,7 +41,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     if arguments.list:
         return _print("".join(f"{name:28} {load(name)['title']}\n" for name in names()).encode())
     if arguments.scenario is None:
-        parser.error("text: a SCENARIO is needed, or --list")
+        parser.error("a SCENARIO is needed, or --list")
     try:
         table = load(arguments.scenario)
         stage, source = _stage(arguments)
@@ -51,7 +51,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     if not traces:
         return _say("no kernel has what is asked for", _REFUSED)
     if arguments.output is None and len(traces) > 1:
-        parser.error(f"text: these are {len(traces)} texts: say where with -o DIR")
+        parser.error(f"these are {len(traces)} texts: say where with -o DIR")
     with stage as maker:
         return _make(maker, source, table, traces, arguments)
 

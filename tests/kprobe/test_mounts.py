@@ -50,7 +50,10 @@ def test_a_mount_without_files(fs: Any) -> None:
     with pytest.raises(TracefsMissing) as caught:
         find_tracefs()
     assert caught.value.looked_at[0] == ("/sys/kernel/tracing", "mounted, and empty")
-    assert str(caught.value).endswith("\nhint: a kernel that is locked down (confidentiality) leaves its tracefs empty")
+    assert str(caught.value).endswith(
+        "\nhint: a kernel that is locked down (confidentiality) leaves its tracefs empty"
+        "; without one: --tracefs sim, a simulated kernel"
+    )
 
 
 def test_below_a_debugfs_elsewhere(fs: Any) -> None:
@@ -82,7 +85,7 @@ def test_every_place_looked_at_is_in_the_error(fs: Any) -> None:
         "  /sys/kernel/tracing: an empty directory: not mounted\n"
         "  /sys/kernel/debug/tracing: No such file or directory\n"
         "  /debug/tracing: a directory without events\n"
-        "hint: mount it: mount -t tracefs nodev /sys/kernel/tracing"
+        "hint: mount it: mount -t tracefs nodev /sys/kernel/tracing; without one: --tracefs sim, a simulated kernel"
     )
 
 

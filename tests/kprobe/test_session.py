@@ -372,7 +372,7 @@ def test_a_refusal_carries_the_kernels_words_for_this_command(scripted: Any, tra
         "trace_kprobe: error: Invalid probed address or symbol\n"
         "  Command: p:myopen do_sys_opn\n"
         "                    ^\n"
-        "hint: this kernel has no function do_sys_opn; did you mean do_sys_openat2?"
+        "hint: this kernel has no function do_sys_opn; did you mean do_sys_openat2: 'p:myopen do_sys_openat2'"
     )
 
 

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from kprobe_sim.cli import main
+
 
 def run(module: str, word: str, output: int) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run([sys.executable, "-m", module, word], stdout=output, stderr=subprocess.PIPE)
@@ -35,3 +37,23 @@ def test_a_reader_that_has_gone(module: str, word: str) -> None:
     done = run(module, word, writer)
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("rnu uname", "kprobe-sim: no verb 'rnu'; did you mean run?\nkprobe-sim --help explains\n"),
+        ("run --kernle 6.1 uname", "kprobe-sim run: unknown option --kernle; did you mean --kernel?\n"
+                                   "kprobe-sim run --help explains\n"),
+        ("run", "kprobe-sim run: a COMMAND is needed: kprobe-sim run -- COMMAND...\nkprobe-sim run --help explains\n"),
+        ("mount a b", "kprobe-sim mount: one word too many: b\nkprobe-sim mount --help explains\n"),
+        ("text --lsit", "kprobe-sim text: unknown option --lsit; did you mean --list?\n"
+                        "kprobe-sim text --help explains\n"),
+        ("zzz", "kprobe-sim: no verb 'zzz': run, mount, profiles, replay, record-local, text\n"
+                "kprobe-sim --help explains\n"),
+    ],
+)  # fmt: skip
+def test_wrong_words_are_said_in_one_line(typed: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(typed.split())
+    assert (ended.value.code, capsys.readouterr().err) == (2, said)

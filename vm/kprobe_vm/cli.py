@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kprobe_vm.changes import bisect, compare
 from kprobe_vm.commands import testrun
+from kprobe_vm.commands.words import Words, divided
 from kprobe_vm.comparison import diff, matrix
 from kprobe_vm.debian.lock import Lock, Locks
 from kprobe_vm.debian.packages import version_key
@@ -129,7 +130,7 @@ def _copy_in(machine: Machine, options: argparse.Namespace) -> None:
 def _run(options: argparse.Namespace) -> int:
     command = options.command
     if not command:
-        print("kprobe-vm run: no command: it comes after --", file=sys.stderr)
+        print("kprobe-vm run: no command: kprobe-vm run KERNEL CMD ...", file=sys.stderr)
         return 2
     from kprobe_vm.commands.absent import lacking  # which takes the extra [vm]
 
@@ -248,27 +249,27 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Words:
     raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="kprobe-vm", description=__doc__, epilog=EPILOG, formatter_class=raw)
+    parser = Words(prog="kprobe-vm", description=__doc__, epilog=EPILOG, formatter_class=raw)
     parser.add_argument("-q", "--quiet", action="store_true", help="print no progress messages")
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
 
-    source = argparse.ArgumentParser(add_help=False)
+    source = Words(add_help=False)
     source.add_argument("--index", metavar="URL", help="a package archive to use without apt ($KPROBE_VM_INDEX)")
     source.add_argument(
         "--keyring", metavar="FILE", help="the keys that the archive is signed with ($KPROBE_VM_KEYRING)"
     )
     source.add_argument("--lock", metavar="PATH", help="a lock file, read before your own ($KPROBE_VM_LOCK)")
-    alone = argparse.ArgumentParser(add_help=False)
+    alone = Words(add_help=False)
     alone.add_argument(
         "--modules",
         type=Path,
         metavar="DIR",
         help="where KERNEL is a path: the directory of its modules, with its virtio drivers (default: this host's)",
     )
-    machine = argparse.ArgumentParser(add_help=False, parents=[source, alone])
+    machine = Words(add_help=False, parents=[source, alone])
     machine.add_argument("--cpus", type=int, default=1, metavar="N", help="the guest's number of CPUs (1)")
     machine.add_argument("--memory", type=int, default=256, metavar="MIB", help="the guest's memory (256)")
     machine.add_argument(
@@ -301,7 +302,7 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("kernel", nargs="?", default="6.1", metavar="KERNEL")
     verb.add_argument("--stay", action="store_true", help="leave it running until Ctrl-C")
     verb.set_defaults(function=_boot)
-    usage = "kprobe-vm run KERNEL [OPTION ...] -- CMD ..."
+    usage = "kprobe-vm run KERNEL [OPTION ...] CMD ..."
     verb = verbs.add_parser("run", parents=[machine], help="run a command in a guest", usage=usage)
     verb.add_argument("kernel", metavar="KERNEL")
     verb.add_argument("--boot", action="store_true", help="boot the guest instead of cloning one that has just booted")
@@ -357,10 +358,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return complete(_parser())
     words = list(sys.argv[1:] if argv is None else argv)
-    end = words.index("--") if "--" in words else len(words)
+    parser = _parser()
     try:
-        options = _parser().parse_args(words[:end])
-        options.command = words[end + 1 :]
+        own, command = divided(words, "run", parser.verbs["run"])
+        options = parser.read(own)
+        options.command = command
         options.progress = (lambda _line: None) if options.quiet else ProgressPrinter()
         for name in ("index", "keyring", "lock"):
             if (value := getattr(options, name, None)) and options.function is not _update:

@@ -67,8 +67,8 @@ probes.sh:2: p:opened do_sys_openat2 name=filename:string
                                    ^
   taken by 6.12
   instead: p:opened do_sys_openat2 name=+0($arg2):ustring
-           $argN for the names of parameters, which need BTF; a string is read from memory; ustring for what is in \
-user memory, on every architecture
+           this kernel doesn't know filename, which is $arg2; strings and arrays are read from memory; ustring for \
+what is in user memory, on every architecture
 probes.sh:2: > kprobe_events
   means something else on all 3: it first removes all probes that are in the file, whoever added them
   instead: >> kprobe_events

@@ -155,10 +155,10 @@ def test_the_verb(one: Entry, tmp_path: Path, capfd: pytest.CaptureFixture[str])
     ("words", "said"),
     [
         ((), "ERROR: the action is one of list, check, export\n"),
-        (("lst",), "ERROR: the action is one of list, check, export, not lst\n"),
+        (("lst",), "ERROR: the action is one of list, check, export, not lst; did you mean list?\n"),
         (("export",), "ERROR: export takes the directory to write to\n"),
         (("list", "x"), "ERROR: x is one word too many\n"),
-        (("list", "--kernel", "6.1"), "ERROR: unknown option --kernel\n"),
+        (("list", "--kernel", "6.1"), "ERROR: unknown option --kernel; did you mean --kernels?\n"),
     ],
 )
 def test_wrong_command_lines(words: tuple[str, ...], said: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kprobe import Event, Tracer
+from kprobe.answers.prototype import CType, Parameter, Prototype
 from kprobe.cli import main
 from kprobe.probing.definitions import Offers, entry, leaving
-from kprobe.probing.prototype import CType, Parameter, Prototype
 from kprobe.words.definition import parse
 from kprobe_sim import SimulatedKernel, Task
 

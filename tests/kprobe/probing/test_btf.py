@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from kprobe.probing.btf import Btf
-from kprobe.probing.prototype import CType, Parameter, Prototype
+from kprobe.answers.btf import Btf
+from kprobe.answers.prototype import CType, Parameter, Prototype
 
 INT = CType("int", "int", 4, True)
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import pty
 import re
+import select
 import subprocess
 import sys
+import termios
+from collections.abc import Iterator
 
 import pexpect
+import pyte
 import pytest
 
 from kprobe.figures.rates import Rates, text
 from kprobe.text import Event, Lost
+from kprobe.watching.keys import Keys
 
 COMMAND = [sys.executable, "-m", "kprobe", "--tracefs", "sim:6.12"]
 OPENS = "p:opens do_sys_openat2"
@@ -49,6 +55,66 @@ def test_top_shows_rates_until_it_is_interrupted() -> None:
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 0
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, int]]:
+    """Give the two ends of a terminal, of 12 rows and 50 columns: what a program has, and what is behind it."""
+    behind, own = pty.openpty()
+    termios.tcsetwinsize(own, (12, 50))
+    yield own, behind
+    os.close(behind)
+    os.close(own)
+
+
+def drawn(behind: int, screen: pyte.Screen, word: str) -> None:
+    """Draw what comes until a word stands on the screen."""
+    stream = pyte.ByteStream(screen)
+    while not any(word in line for line in screen.display):
+        assert select.select([behind], [], [], 20)[0], screen.display
+        stream.feed(os.read(behind, 4096))
+
+
+@pytest.mark.parametrize("key", [b"q", b"\x03"], ids=["q", "Ctrl-C"])
+def test_a_narrow_screen_has_its_cpus_and_a_key_ends_it(terminal: tuple[int, int], key: bytes) -> None:
+    own, behind = terminal
+    before = termios.tcgetattr(own)
+    code = "import os, sys; os.login_tty(0); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    command = [sys.executable, "-c", code, *COMMAND[1:], "top", OPENS]
+    sizes = {"COLUMNS", "LINES"}  # which a program believes rather than its terminal
+    environment = {name: value for name, value in os.environ.items() if name not in sizes} | {"TERM": "xterm"}
+    with subprocess.Popen(command, stdin=own, stdout=own, stderr=own, env=environment) as child:
+        screen = pyte.Screen(50, 12)
+        drawn(behind, screen, "cat-2841")
+        lines = [line.rstrip() for line in screen.display]
+        assert lines[0] == "kprobe top  opens"
+        assert lines[3] == "PER SECOND    IN ALL  EVENT"
+        assert lines[6] == "PER SECOND    IN ALL  TASK"
+        at = lines.index("PER SECOND    IN ALL  CPU")
+        assert re.fullmatch(r" +[0-9.]+ +\d+  0", lines[at + 1])
+        assert lines[at + 2] == "q or Ctrl-C ends"
+        assert termios.tcgetattr(own) != before
+        os.write(behind, key)
+        drawn(behind, screen, "on average")
+        while child.poll() is None:  # it ends once all is taken
+            if select.select([behind], [], [], 0.05)[0]:
+                os.read(behind, 4096)
+        assert child.returncode == 0
+    assert termios.tcgetattr(own) == before
+
+
+def test_keys_of_another_job_are_left_to_it(monkeypatch: pytest.MonkeyPatch, terminal: tuple[int, int]) -> None:
+    """In the background of a shell, to set its terminal would stop the process."""
+    own, behind = terminal
+    before = termios.tcgetattr(own)
+    monkeypatch.setattr(os, "tcgetpgrp", lambda _: os.getpgrp() + 1)
+    with Keys(own) as keys:
+        os.write(behind, b"q\n")
+        assert (keys.are_seen, keys.pressed(), termios.tcgetattr(own) == before) == (False, b"", True)
+    monkeypatch.setattr(os, "tcgetpgrp", lambda _: os.getpgrp())
+    with Keys(own) as keys:
+        assert (keys.are_seen, keys.pressed(), keys.pressed()) == (True, b"q\n", b"")
+    assert termios.tcgetattr(own) == before
 
 
 def test_top_gives_lines_where_there_is_no_terminal() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from kprobe.probing.prototype import VARIABLE, CType, Parameter, Prototype
+from kprobe.answers.prototype import VARIABLE, CType, Parameter, Prototype
 
 MAGIC = 0xEB9F
 HEADER = Struct("<HBBIIIII")  # magic, version, flags, header's size, types' offset and size, strings' offset and size

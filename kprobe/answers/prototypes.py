@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kprobe.probing.prototype import CType, Parameter, Prototype
+from kprobe.answers.prototype import CType, Parameter, Prototype
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def known(tracefs: Tracefs) -> KernelTypes:
         return KernelTypes(_nothing, _nothing, f"no prototypes: {error}")
     if not data:
         return KernelTypes(_nothing, _nothing, f"no prototypes: there is no {BTF}")
-    from kprobe.probing.btf import Btf
+    from kprobe.answers.btf import Btf
 
     try:
         btf = Btf(data)
