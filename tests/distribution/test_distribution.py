@@ -208,11 +208,19 @@ def wheels() -> Path:
     return place
 
 
+@pytest.fixture(scope="module")
+def pip(wheels: Path) -> Path:
+    """Give a pip that every Python can run, and that finds nothing else that is installed here."""
+    (wheel,) = wheels.glob("pip-*.whl")
+    return wheel / "pip"
+
+
 @pytest.fixture(scope="module", params=VERSIONS)
 def environment(
     request: pytest.FixtureRequest,
     built: Built,
     wheels: Path,
+    pip: Path,
     lacks: Callable[..., NoReturn],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Path]:
@@ -224,8 +232,7 @@ def environment(
         lacks(f"Python {request.param}", why=str(error))
     place = tmp_path_factory.mktemp(f"python{request.param}")
     run(python, "-m", "venv", "--without-pip", place)
-    (pip,) = wheels.glob("pip-*.whl")
-    command = [place / "bin" / "python", pip / "pip", "install"]
+    command = [place / "bin" / "python", pip, "install"]
     options = ["--quiet", "--no-index", "--find-links", str(wheels), "--no-compile", "--disable-pip-version-check"]
     run(*command, *options, f"{built.wheel}[test]")
     assert (

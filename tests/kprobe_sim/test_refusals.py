@@ -13,7 +13,7 @@ Failed = Callable[..., dict[str, list[str]]]
 
 @pytest.fixture
 def failed(pytester: pytest.Pytester) -> Failed:
-    """Run pytest on tests that all fail; return what is shown of each by its name, without empty lines."""
+    """Run pytest on tests that all fail; return by name what is shown of each, without empty lines and underlines."""
 
     def failed(source: str, *arguments: str) -> dict[str, list[str]]:
         pytester.makepyfile(test_it=source)
@@ -26,7 +26,7 @@ def failed(pytester: pytest.Pytester) -> Failed:
                 lines = shown[line.strip("_ ").partition("[")[0]] = []
             elif "short test summary" in line:
                 break
-            elif line.strip():
+            elif line.strip(" ^"):  # Python 3.13 and later underline what failed
                 lines.append(line)
         return shown
 

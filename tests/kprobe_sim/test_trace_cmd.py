@@ -51,7 +51,7 @@ def test_trace_cmd_reports_what_trace_shows(trace_cmd: list[str], tmp_path: Path
     path.write_bytes(trace_dat(kernel, "", ["kprobes/ent", "kprobes/ret"], "local", kernel.top.buffer.pending()))
     report = subprocess.run([*trace_cmd, "report", path], capture_output=True, text=True, check=True).stdout
     ours = re.findall(r"(task\d)-(\d+) +\[00(\d)\] \S+ +(\d+\.\d{6}): (ent|ret): \(.*?\) (.*)", shown)
-    theirs = re.findall(r"(task\d)-(\d+) +\[00(\d)\] +(\d+\.\d{6}): (ent|ret): +\(.*?\) (.*)", report)
+    theirs = re.findall(r"(task\d)-(\d+) +\[00(\d)\](?: \S{5})? +(\d+\.\d{6}): (ent|ret): +\(.*?\) (.*)", report)
     assert len(ours) == 1000
     assert [(*event[:5], re.sub(r'"|0x', "", event[5])) for event in ours] == [
         (*event[:5], re.sub(r'"|0x', "", event[5])) for event in theirs

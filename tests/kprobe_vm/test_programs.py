@@ -87,7 +87,8 @@ def test_an_old_qemu_is_told_from_a_missing_one(empty_path: Path) -> None:
     script(empty_path / "qemu-system-x86_64", "echo 'QEMU emulator version 2.8.1(Debian 1:2.8+dfsg-6)'")
     with pytest.raises(QemuTooOld, match=r"2\.8\.1.*; 5\.2 or newer is needed"):
         programs.qemu()
-    assert main(["-q", "boot", "6.1"]) == 111
+    (empty_path / "bzImage").write_bytes(bzimage("6.1.0-mine"))
+    assert main(["-q", "boot", f"{empty_path}/bzImage"]) == 111
 
 
 def test_a_compiler_for_another_processor(empty_path: Path, tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ call = ctypes.CDLL(None).syscall
 how = (ctypes.c_uint64 * 3)(os.O_RDWR | os.O_CREAT, 0o640, 0)
 os.chdir(sys.argv[1])
 directory = os.open(".", os.O_RDONLY)
+print(directory)
 call(2, b"by-open", os.O_WRONLY | os.O_CREAT, 0o600)
 call(85, b"by-creat", 0o604)
 call(257, directory, b"by-openat", os.O_RDWR | os.O_CREAT, 0o644)
@@ -67,11 +68,12 @@ def test_each_way_to_open_has_its_arguments(run: Run, tmp_path: Path) -> None:
     """
     done = run(["sh", "-c", script, sys.executable, OPENERS, str(tmp_path)], OPTIONS)
     assert done.stderr == ""
-    assert done.stdout.splitlines() == [
+    directory, *lines = done.stdout.splitlines()  # 3, or 4 where importing ctypes leaves a file open
+    assert lines == [
         'at=-100 path="by-open" flags=0x8041 mode=0x180',
         'at=-100 path="by-creat" flags=0x8241 mode=0x184',
-        'at=3 path="by-openat" flags=0x8042 mode=0x1a4',
-        'at=3 path="by-openat2" flags=0x8042 mode=0x1a0',
+        f'at={directory} path="by-openat" flags=0x8042 mode=0x1a4',
+        f'at={directory} path="by-openat2" flags=0x8042 mode=0x1a0',
     ]
 
 
