@@ -84,6 +84,8 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
     except OSError as error:
         say(f"ERROR: {error.filename}: {error.strerror}")
         return USAGE_ERROR
+    for problem in schema.problems:
+        say(f"WARNING: {problem}; it is left out")
     files = request.files or ["-"]
     if request.format in COLUMNAR:
         from kprobe.parsing.columnar import write
