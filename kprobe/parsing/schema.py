@@ -77,6 +77,8 @@ class Schema:
         except ValueError as error:
             return f"{path}: {error}"
         known = parse_format(self.formats.setdefault(found.name, text))
-        if known.print_fmt.rstrip() != found.print_fmt.rstrip() or (not found.print_fmt and known.fields != found.fields):
+        if known.print_fmt.rstrip() != found.print_fmt.rstrip() or (
+            not found.print_fmt and known.fields != found.fields
+        ):
             self._twice.add(found.name)
         return ""

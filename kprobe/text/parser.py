@@ -35,7 +35,7 @@ from kprobe.text.layout import (
 )
 from kprobe.text.line import Lines
 from kprobe.text.place import scripted_frame
-from kprobe.text.records import Coded, Event, Header, Record, StackTrace, Unparsed
+from kprobe.text.records import Coded, Event, Header, Record, StackTrace, Unparsed, unfinished
 from kprobe.text.usual import Usual
 
 # The kernel makes a record in a buffer of one page, 8 KiB since 6.8: a longer one isn't one record. Other programs that
@@ -128,10 +128,12 @@ class Parser:
         return self._read(final=False)
 
     def close(self) -> list[Record]:
-        """Return what was held back; text that doesn't end with a newline is Unparsed. The parser can be used anew."""
+        """Return what was held back; a last line without a newline is incomplete. The parser can be used anew."""
+        is_whole = self._buffer[-1:] in (b"", b"\n")
+        self._buffer += b"" if is_whole else b"\n"
         records = self._read(final=True)
-        if self._buffer:
-            records.append(Unparsed(self._buffer))
+        if not is_whole:
+            records[-1] = unfinished(records[-1])
         self._begin()
         return records
 

@@ -1,6 +1,7 @@
 """The records that the lines of a trace stand for, as values.
 
 Every record carries ``raw``, the bytes it was read from; the ``raw`` of all records, joined, is the input.
+``complete`` is false of the last record of a text that ends without a newline, whatever it is: more may have followed.
 Text is decoded as UTF-8 with ``surrogateescape``, so ``text.encode("utf-8", "surrogateescape")`` gives the bytes back.
 """
 
@@ -170,6 +171,7 @@ class Call(NamedTuple):
     timestamp: int | None
     raw: bytes
     forgeable: bool = False
+    complete: bool = True
 
 
 class Comment(NamedTuple):
@@ -183,6 +185,7 @@ class Comment(NamedTuple):
     timestamp: int | None
     raw: bytes
     forgeable: bool = False
+    complete: bool = True
 
 
 class Switch(NamedTuple):
@@ -208,6 +211,7 @@ class Coded(NamedTuple):
     timestamp: int | None
     event_id: int
     raw: bytes
+    complete: bool = True
 
 
 class Marker(NamedTuple):
@@ -223,6 +227,7 @@ class Marker(NamedTuple):
     clock: Clock
     raw: bytes
     forgeable: bool = False
+    complete: bool = True
 
     @property
     def seconds(self) -> float | None:
@@ -244,6 +249,7 @@ class RawMarker(NamedTuple):
     clock: Clock
     raw: bytes
     forgeable: bool = False
+    complete: bool = True
 
 
 class StackTrace(NamedTuple):
@@ -263,6 +269,7 @@ class StackTrace(NamedTuple):
     clock: Clock
     raw: bytes
     forgeable: bool = False
+    complete: bool = True
 
     @property
     def seconds(self) -> float | None:
@@ -276,6 +283,7 @@ class BareMarker(NamedTuple):
     text: str
     raw: bytes
     forgeable: bool = False
+    complete: bool = True
 
 
 class BareRawMarker(NamedTuple):
@@ -285,6 +293,7 @@ class BareRawMarker(NamedTuple):
     data: bytes
     raw: bytes
     forgeable: bool = False
+    complete: bool = True
 
 
 class BareStack(NamedTuple):
@@ -294,6 +303,7 @@ class BareStack(NamedTuple):
     user: bool
     raw: bytes
     forgeable: bool = False
+    complete: bool = True
 
 
 class Function(NamedTuple):
@@ -310,6 +320,7 @@ class Function(NamedTuple):
     clock: Clock
     raw: bytes
     forgeable: bool = False
+    complete: bool = True
 
 
 class Unnamed(NamedTuple):
@@ -325,6 +336,7 @@ class Unnamed(NamedTuple):
     clock: Clock
     raw: bytes
     forgeable: bool = False
+    complete: bool = True
 
 
 class Lost(NamedTuple):
@@ -345,7 +357,7 @@ class BufferStarted(NamedTuple):
 
 
 class Unparsed(NamedTuple):
-    """A line that isn't understood, or one that ends without a newline."""
+    """A line that isn't understood."""
 
     raw: bytes
 
@@ -370,3 +382,14 @@ Record: TypeAlias = (
     | BufferStarted
     | Unparsed
 )
+
+
+def unfinished(record: Record) -> Record:
+    """Mark a record whose last line had no newline, which was added to read it: its last value may go on."""
+    raw = record.raw[:-1]
+    if isinstance(record, (Event, Bare)):
+        guessed = record.guessed | set(list(record.fields)[-1:])
+        return record._replace(raw=raw, complete=False, guessed=guessed)
+    if isinstance(record, (Header, Lost, BufferStarted, Switch, Unparsed)):
+        return record._replace(raw=raw)  # these are whole, or nothing is said of them
+    return record._replace(raw=raw, complete=False)
