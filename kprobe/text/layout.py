@@ -130,6 +130,8 @@ HEX: Final = re.compile(rb"([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{16}) type: (\d{
 # trace-cmd says it in its own words
 LOST: Final = re.compile(rb"CPU:(\d{1,9}) \[(?:LOST (?:(\d{1,20}) )?EVENTS|(?:(\d{1,20}) )?EVENTS DROPPED)\]\r?\n")
 BUFFER_STARTED: Final = re.compile(rb"##### CPU (\d{1,9}) buffer started ####\r?\n")
+# Where a buffer is full of which the kernel makes a record: one page, 8 KiB since 6.8.
+FULL: Final = (4096, 8192)
 # The longest piece of a record that isn't a string.
 PIECE: Final = 64
 # A line with which a record can end whose string began in an earlier one: the last quote is followed by arguments.
@@ -170,6 +172,22 @@ def broken_off(layout: re.Pattern[bytes]) -> tuple[re.Pattern[bytes], re.Pattern
     """
     line = b"(?=" + layout.pattern + b")"
     return re.compile(rb"(?s:.{0,%d}?)" % PIECE + line), re.compile(rb'(?>[^"]*? \w++=){1,128}?' + line)
+
+
+def torn(line: re.Match[bytes], text: bytes, end: int) -> int:
+    """Say where the kernel broke a record off for want of room; 0 if it didn't.
+
+    It leaves out what doesn't fit, the newline too, so the next record follows on the same line: at the end of a
+    buffer of one or two pages, or earlier where a long string would have come
+    (fixtures/text/6.1/02_comms.trace: 4095 bytes).
+    """
+    start, body = line.start(), line.start(line.re.groups)
+    anywhere, named = broken_off(line.re)
+    for full in FULL:
+        if end - start >= full - PIECE and (piece := anywhere.match(text, start + full - PIECE, end)) is not None:
+            return piece.end()
+    name = named.match(text, body, end)
+    return 0 if name is None else name.end()
 
 
 def reported(line: re.Match[bytes]) -> bool:

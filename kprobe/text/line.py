@@ -7,9 +7,8 @@ from typing import Final, NamedTuple, TypeAlias
 from kprobe.text.arguments import Arguments, decode
 from kprobe.text.context import Columns, Contexts, decimal, is_graph, keep
 from kprobe.text.defined import Definition, Descriptions, Formats
-from kprobe.text.graph import call
 from kprobe.text.layout import BARE, FRAME, GRAPH_END, MARK, PERF, REPORT, REPORT_LATENCY, SAMPLE, STACKS
-from kprobe.text.nameless import NAMELESS, nameless
+from kprobe.text.nameless import NAMELESS, call, nameless
 from kprobe.text.place import find_place, frame, reported_frame, scripted_frame, taken_place
 from kprobe.text.records import (
     NONE,

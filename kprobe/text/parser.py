@@ -5,18 +5,17 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from kprobe.text.defined import Formats
-from kprobe.text.graph import switch
 from kprobe.text.layout import (
     ANY,
     BARE,
     ENDS,
     FRAME,
+    FULL,
     GRAPH,
     GRAPH_RULE,
     LOOSE,
     PERF,
     PERF_FRAME,
-    PIECE,
     RAW_TEXT,
     REPORT,
     REPORT_FRAME,
@@ -25,25 +24,24 @@ from kprobe.text.layout import (
     STANDARD,
     TRACEFS,
     TRACER,
-    broken_off,
     coded,
     family,
     preferred,
     reported,
     special,
     titled,
+    torn,
 )
 from kprobe.text.line import Lines
-from kprobe.text.place import scripted_frame
+from kprobe.text.nameless import switch
+from kprobe.text.place import scripted_frames
+from kprobe.text.prefix import Quoted, form_of
 from kprobe.text.records import Coded, Event, Header, Record, StackTrace, Unparsed, unfinished
 from kprobe.text.usual import Usual
 
 # The kernel makes a record in a buffer of one page, 8 KiB since 6.8: a longer one isn't one record. Other programs that
 # print records have no such bound.
 _LONGEST: Final = 16384
-
-# Where it is full.
-_FULL: Final = (4096, 8192)
 
 # Without a newline for so long, the input is no text; it is passed on in pieces rather than gathered.
 _LONGEST_LINE: Final = 1 << 20
@@ -83,11 +81,13 @@ class Parser:
     ``forgeable``, as all are that begin within a record's length of one with a string. Not so if a number follows the
     last string, of 28 bits or more, that is in the definition and nobody else knows (``seal=\\0x5eed1e55:x64``); nor
     with ``settled``, by which the caller says that such records were counted, and are as many as the kernel says.
+
+    What stands before each line where a trace was quoted is taken off, and put back into ``raw`` (see prefix).
     """
 
     __slots__ = (
         "_broken", "_buffer", "_coded", "_family", "_heading", "_last", "_layout", "_lines", "_live", "_numbers",
-        "_scanned", "_settled", "_titled", "usual",
+        "_quoted", "_scanned", "_settled", "_titled", "usual",
     )  # fmt: skip
 
     def __init__(
@@ -99,7 +99,7 @@ class Parser:
         settled: bool = False,
     ) -> None:
         self._lines = Lines(formats, definitions, is_settled=settled)
-        self.usual = Usual(self._lines, _FULL[-1])
+        self.usual = Usual(self._lines, FULL[-1])
         self._live = live
         self._broken: dict[bytes, int] = {}
         self._begin()
@@ -116,22 +116,23 @@ class Parser:
         self._numbers = True  # there may be nothing but numbers and marks, as options raw and hex print them
         self._coded = False  # and there has been one
         self._scanned = 0  # so much of the buffer is known to be without a newline
+        self._quoted = Quoted()
         self.usual.reach = 0
 
     def feed(self, data: bytes) -> list[Record]:
         """Take more text; return the records that are complete."""
-        self._buffer += data
+        self._buffer += self._quoted.take(data)
         newline = self._buffer.rfind(b"\n", self._scanned)
         if newline < 0 and len(self._buffer) < _LONGEST_LINE:
             self._scanned = len(self._buffer)
             return []
-        return self._read(final=False)
+        return self._records(final=False)
 
     def close(self) -> list[Record]:
         """Return what was held back; a last line without a newline is incomplete. The parser can be used anew."""
-        is_whole = self._buffer[-1:] in (b"", b"\n")
-        self._buffer += b"" if is_whole else b"\n"
-        records = self._read(final=True)
+        is_whole = self._buffer[-1:] in (b"", b"\n") and not self._quoted.tail
+        self._buffer += b"" if is_whole else self._quoted.take(b"\n")
+        records = self._records(final=True)
         if not is_whole:
             records[-1] = unfinished(records[-1])
         self._begin()
@@ -140,7 +141,7 @@ class Parser:
     def take_back(self) -> bytes:
         """Give back the text that no record was made of yet, as if it had not been fed."""
         text, self._buffer, self._scanned = self._buffer, b"", 0
-        return text
+        return self._quoted.take_back(text)
 
     @property
     def state(self) -> State | None:
@@ -158,18 +159,26 @@ class Parser:
     @property
     def is_usual(self) -> bool:
         """Whether the text has the usual columns, so that a probe's line followed by another is a record."""
-        return self._settled and self._layout is STANDARD
+        return self._settled and self._layout is STANDARD and not self._quoted
 
     @property
     def is_decimal(self) -> bool:
         """Whether numbers without ``0x`` are known to be decimal, whatever the width of the columns."""
         return self._lines.is_decimal
 
+    def _records(self, *, final: bool) -> list[Record]:
+        """Read what there is, also what stands behind prefixes of a form that wasn't known before."""
+        records = self._quoted.whole(self._read(final=final))
+        while self._quoted.is_new:
+            self._buffer, self._family, self._settled = self._quoted.again(self.take_back()), ANY, False
+            records += self._quoted.whole(self._read(final=final))
+        return records
+
     def _read(self, *, final: bool) -> list[Record]:
         text = self._buffer
         limit = text.rfind(b"\n") + 1
         # where the text may end for good: then what stands before it is all there is
-        whole = final or (self._live and limit == len(text))
+        whole = final or (self._live and limit == len(text) and not self._quoted.tail)
         records: list[Record] = []
         position = 0
         self.usual.begin()
@@ -177,7 +186,7 @@ class Parser:
             if self._settled and self._layout is STANDARD:
                 position = self.usual.read(text, position, limit, records)
             line = self._layout.match(text, position, limit)
-            if line is None or (not self._settled and self._is_reported(line)):
+            if line is None or (not self._settled and self._is_another(line)):
                 start = position
                 position, record = self._other(text, position, limit, whole)
                 if record is not None:
@@ -194,7 +203,7 @@ class Parser:
             if record is None:
                 break
             if self._lines.imitates(line, record.raw):
-                self.usual.reach = position + (_FULL[-1] if self._layout in TRACEFS else _LONGEST)
+                self.usual.reach = position + (FULL[-1] if self._layout in TRACEFS else _LONGEST)
             record = self._marked(position, record)
             records.append(record)
             self._last = record
@@ -233,7 +242,7 @@ class Parser:
             self._heading, self._settled, self._numbers, self._family = True, False, True, ANY
             self._titled, self._coded = True, False
             self._lines.begin()
-        if limit - position < _COMM and not whole:
+        if (limit - position < _COMM and not whole) or self._is_quoted(raw):
             return -position - 1, None
         if self._heading and (title := titled(raw)):
             self._layout = preferred(raw) or self._layout
@@ -256,6 +265,11 @@ class Parser:
         self._heading, self._numbers = False, self._numbers and self._coded
         return end, Unparsed(raw)
 
+    def _is_quoted(self, raw: bytes) -> bool:
+        """Say whether a prefix was found; it isn't looked for before what has neither name nor columns."""
+        is_plain = self._coded or (self._layout is PERF and raw[:1] == b"\t")
+        return not is_plain and self._quoted.find(raw)
+
     def _settle(self) -> None:
         """Note that there has been a record: what may follow is in a layout of the same family."""
         is_first = self._titled and self._heading
@@ -264,14 +278,12 @@ class Parser:
             self._settled = self._layout is not LOOSE
             self._family = family(self._layout)
 
-    def _is_reported(self, line: Match) -> bool:
-        """Say whether a first line in the usual columns is one of trace-cmd, which pads the event's name."""
-        return (
-            self._layout is STANDARD
-            and self._family is ANY
-            and reported(line)
-            and REPORT.match(line.string, line.start(), line.end()) is not None
-        )
+    def _is_another(self, line: Match) -> bool:
+        """Say whether a first line that looks usual is one of trace-cmd, which pads the names, or has a prefix."""
+        if self._layout is not STANDARD or self._family is not ANY:
+            return False
+        is_reported = reported(line) and REPORT.match(line.string, line.start(), line.end()) is not None
+        return is_reported or form_of(line[0]) is not None
 
     def _around(self, text: bytes, position: int, limit: int, whole: bool) -> tuple[int, Record | None] | None:
         """Read lines that aren't records of their own: another task in a function_graph, a stack of perf script."""
@@ -281,12 +293,7 @@ class Parser:
             if isinstance(found, int):
                 return None if whole else wait
             return None if found is None else (position + len(found.raw), found)
-        end = position
-        frames = []
-        while end < limit and (line := PERF_FRAME.match(text, end, limit)) is not None:
-            shown = line[2].removesuffix(b"\r").decode("utf-8", "surrogateescape")
-            frames.append(scripted_frame(line[1].decode(), shown))
-            end = line.end()
+        end, frames = scripted_frames(text, position, limit)
         if end == limit and not whole:
             return wait
         if text.startswith((b"\n", b"\r\n"), end) and end < limit:
@@ -294,11 +301,7 @@ class Parser:
         event = self._last
         if end == position or not isinstance(event, Event):
             return None
-        raw = text[position:end]
-        return end, StackTrace(
-            event.task, event.pid, event.cpu, event.flags, event.timestamp, tuple(frames), False, event.tgid,
-            event.clock, raw,
-        )  # fmt: skip
+        return end, StackTrace(*event[:5], frames, False, event.tgid, event.clock, text[position:end])
 
     def _starts(self, text: bytes, position: int, limit: int) -> bool:
         """Say whether a line looks like the beginning of a record."""
@@ -311,7 +314,7 @@ class Parser:
             return True
         if self._layout is GRAPH and raw.startswith(GRAPH_RULE):
             return True
-        return raw.startswith(TRACER) or special(raw) is not None
+        return raw.startswith(TRACER) or special(raw) is not None or form_of(raw) is not None
 
     def _long(  # noqa: C901 - one reading ahead, in which each step depends on what the ones before it have found
         self, line: Match, text: bytes, limit: int, *, whole: bool, final: bool
@@ -344,8 +347,8 @@ class Parser:
                 if not joined:
                     if (record := self._longest(line, text, body, end)) is not None:
                         return record
-                    if (torn := self._torn(line, text, end)) > 0:
-                        return self._lines.uncertain(line, text[body:torn], text[start:torn])
+                    if (broken := torn(line, text, end)) > 0:
+                        return self._lines.uncertain(line, text[body:broken], text[start:broken])
                     if not self._is_patient(site) or not self._lines.opens(line, text[body : end - 1]):
                         break
                     joined = end
@@ -362,8 +365,8 @@ class Parser:
         if joined:
             self._broken[site] = self._broken.get(site, 0) + 1
             end = joined
-        elif (torn := self._torn(line, text, end)) > 0:
-            return self._lines.uncertain(line, text[body:torn], text[start:torn])
+        elif (broken := torn(line, text, end)) > 0:
+            return self._lines.uncertain(line, text[body:broken], text[start:broken])
         elif open_end and self._lines.opens(line, text[body : end - 1]):
             return None
         return self._longest(line, text, body, end) or self._lines.uncertain(
@@ -373,21 +376,6 @@ class Parser:
     def _is_patient(self, site: bytes) -> bool:
         """Say whether a record of an event is waited for whose string has no end yet."""
         return self._broken.get(site, 0) < _PATIENCE and sum(self._broken.values()) < _PATIENCE_ALL
-
-    def _torn(self, line: Match, text: bytes, end: int) -> int:
-        """Say where the kernel broke a record off for want of room; 0 if it didn't.
-
-        It leaves out what doesn't fit, the newline too, so the next record follows on the same line: at the end of a
-        buffer of one or two pages, or earlier where a long string would have come
-        (fixtures/text/6.1/02_comms.trace: 4095 bytes).
-        """
-        start, body = line.start(), line.start(line.re.groups)
-        anywhere, named = broken_off(self._layout)
-        for full in _FULL:
-            if end - start >= full - PIECE and (piece := anywhere.match(text, start + full - PIECE, end)) is not None:
-                return piece.end()
-        name = named.match(text, body, end)
-        return 0 if name is None else name.end()
 
     def _longest(self, line: Match, text: bytes, body: int, end: int) -> Record | None:
         """Build a record of as many of the lines as can be read as one; None if none can."""
