@@ -39,10 +39,18 @@ EVENT: Final = pa.schema(
         ("raw", pa.binary()),
     ]
 )  # fmt: skip
-STACK: Final = pa.schema([*CONTEXT, ("user", pa.bool_()), ("frames", pa.list_(pa.string())), ("forgeable", pa.bool_())])
+STACK: Final = pa.schema(
+    [
+        *CONTEXT, ("user", pa.bool_()), ("frames", pa.list_(pa.string())), ("forgeable", pa.bool_()),
+        ("complete", pa.bool_()),
+    ]
+)  # fmt: skip
 MARKER: Final = pa.schema(
-    [*CONTEXT, ("text", pa.string()), ("identifier", pa.int64()), ("data", pa.binary()), ("forgeable", pa.bool_())]
-)
+    [
+        *CONTEXT, ("text", pa.string()), ("identifier", pa.int64()), ("data", pa.binary()), ("forgeable", pa.bool_()),
+        ("complete", pa.bool_()),
+    ]
+)  # fmt: skip
 LOST: Final = pa.schema(
     [
         ("file", LABEL), ("offset", pa.int64()), ("type", LABEL), ("cpu", pa.int64()), ("count", pa.uint64()),

@@ -118,6 +118,7 @@ class Pass:
             pa.array((shown & 1).astype(bool)),
             pa.ListArray.from_arrays(numbers(offsets), frames),
             pa.array(self._forgeable[taken]),
+            pa.array(np.ones(len(taken), bool)),
         ]
         return pa.table(columns, schema=STACK)
 

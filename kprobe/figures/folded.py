@@ -25,7 +25,7 @@ class Folded:
         """Take a record."""
         if isinstance(record, Event):
             self._events += 1
-        elif isinstance(record, StackTrace) and not record.user:
+        elif isinstance(record, StackTrace) and record.complete and not record.user:
             self._found += 1
             key = (record.task, *(frame.symbol or frame.text for frame in reversed(record.frames)))
             if key not in self.stacks and len(self.stacks) >= ROWS * 8:

@@ -32,7 +32,7 @@ class Frequencies:
     def add(self, record: Record) -> None:
         """Take a record."""
         if isinstance(record, StackTrace):
-            if self._key == STACK and not record.user:
+            if self._key == STACK and record.complete and not record.user:
                 name = self._events.pop((record.task, record.pid, record.cpu), "")
                 self.count(name, ";".join(frame.symbol or frame.text for frame in reversed(record.frames)))
         elif isinstance(record, (Event, Bare)):

@@ -59,7 +59,10 @@ def as_dict(record: Record) -> dict[str, object]:
         shown.pop("guessed", None)
     if not shown.get("forgeable"):
         shown.pop("forgeable", None)
-    if not getattr(record, "complete", not isinstance(record, (Unparsed, Header, Unnamed))):
+    is_complete = getattr(record, "complete", not isinstance(record, (Unparsed, Header)))
+    if not isinstance(record, (Event, Bare)) and is_complete:
+        shown.pop("complete", None)
+    if not is_complete or isinstance(record, Unnamed):
         shown["raw"] = _decoded(record.raw)
     return shown
 
@@ -133,6 +136,8 @@ class Counts:
             self.guessed += bool(record.guessed)
         elif isinstance(record, Unparsed):
             self.unread += 1
+        elif not getattr(record, "complete", True):
+            self.incomplete += 1
         elif isinstance(record, Unnamed):
             self.unnamed += 1
         elif isinstance(record, Lost):

@@ -77,7 +77,7 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
         if request.help:
             output.write(HELP.encode(), lambda: bool(signals.received))
             return DONE
-        schema = Schema(request.schemas)
+        schema = _schema(request.schemas)
     except (UsageError, BadSchema) as error:
         say(usage_error(error, HELP))
         return USAGE_ERROR
@@ -107,6 +107,13 @@ def main(argv: list[str], output: Output, signals: Signals) -> int:
     if words := counts.words():
         say(f"NOTE: {words}")
     return status
+
+
+def _schema(paths: list[str]) -> Schema:
+    schema = Schema(paths)
+    for problem in schema.problems:
+        say(f"WARNING: {problem}; it is left out")
+    return schema
 
 
 def _figure(request: _Asked, files: list[str], schema: Schema, output: Output) -> int:

@@ -19,12 +19,14 @@ class BadSchema(Exception):
 class Schema:
     """The formats and definitions in files and directories.  Raise `OSError` and `BadSchema`.
 
-    An event whose name two groups have, with different formats, has none: which is meant isn't in a trace.
+    An event whose name two groups have, with different formats, has none: which is meant isn't in a trace.  Of several
+    formats in a file or a directory those that aren't formats are left out; `problems` has a sentence on each.
     """
 
     def __init__(self, paths: list[str]) -> None:
         self.formats: dict[str, str] = {}
         self.definitions: list[str] = []
+        self.problems: list[str] = []
         self._twice: set[str] = set()
         for path in paths:
             if os.path.isdir(path):
@@ -35,34 +37,48 @@ class Schema:
             del self.formats[name]
 
     def _directory(self, path: str) -> None:
-        found = 0
-        for directory, _, files in os.walk(path):
-            if "format" in files:
-                found += 1
-                self._file(os.path.join(directory, "format"))
-        if not found:
-            raise BadSchema(f"{path} has no format file")
+        read, before = 0, len(self.problems)
+        for directory, _, files in sorted(os.walk(path)):
+            if "format" not in files:
+                continue
+            try:
+                self._file(os.path.join(directory, "format"), is_format=True)
+                read += 1
+            except BadSchema as error:
+                self.problems.append(str(error))
+            except OSError as error:
+                self.problems.append(f"{error.filename}: {error.strerror}")
+        if not read:
+            problems = self.problems[before:]
+            raise BadSchema(problems[0] if len(problems) == 1 else f"{path} has no format file that can be read")
 
-    def _file(self, path: str) -> None:
+    def _file(self, path: str, *, is_format: bool = False) -> None:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             text = file.read()
         parts = _PART.split(_HEADING.sub("", text))
         if len(parts) > 1:
-            for part in parts[1:]:
-                self._format(path, part)
+            problems = [problem for part in parts[1:] if (problem := self._format(path, part))]
+            if len(problems) == len(parts) - 1:
+                raise BadSchema(problems[0])
+            self.problems += problems
             return
+        if is_format:
+            raise BadSchema(f"{path} isn't an event's format")
         lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
         for line in lines:
             if _DEFINITION.match(line) is None or not defined_name(line):
                 raise BadSchema(f"{path} holds neither an event's format nor definitions: {line[:60]!r}")
         self.definitions += lines
 
-    def _format(self, path: str, text: str) -> None:
+    def _format(self, path: str, text: str) -> str:
+        """Take a format, or say why it isn't one."""
         try:
-            name = parse_format(text).name
+            found = parse_format(text)
         except ValueError as error:
-            raise BadSchema(f"{path}: {error}") from error
-        shown = text.partition("print fmt: ")[2].rstrip()
-        known = self.formats.setdefault(name, text)
-        if known.partition("print fmt: ")[2].rstrip() != shown:
-            self._twice.add(name)
+            return f"{path}: {error}"
+        known = parse_format(self.formats.setdefault(found.name, text))
+        if known.print_fmt.rstrip() != found.print_fmt.rstrip() or (
+            not found.print_fmt and known.fields != found.fields
+        ):
+            self._twice.add(found.name)
+        return ""

@@ -78,6 +78,8 @@ def compare(truths: Sequence[Record], answers: Sequence[Record]) -> Comparison:
     ):
         if number is None:
             assert answer is not None
+            if answer == len(answers) - 1 and answers[answer].get("complete") is False:
+                continue  # of the line within which a text breaks off, where the truth has no record
             if answers[answer]["type"] == NO_RECORD or (answers[answer]["type"] != UNPARSED and not is_open):
                 readings.append(Judgement(last, None, answers[answer], (_invented(answers[answer]),)))
             continue

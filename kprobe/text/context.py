@@ -55,14 +55,14 @@ class Contexts:
                 return *self.columns(line[1]), int(line[4]), "count"
             return *self.columns(line[1]), self.second(line[2]) + int(line[3]) * 1000, "time"
         if layout is REPORT:
-            return *self.columns(line[2]), self._time(line[3], line[4]), "time"
+            return *self.columns(line[2]), *self._stamp(line[3], line[4])
         if layout is PERF or layout is LOOSE:
             return self._unpadded(line)
         if layout is VERBOSE:
             return _verbose(line)
         task, pid, cpu = decode(line[1][:8].lstrip(b" ")), _digits(line[1][9:]), int(line[2])
         if layout is REPORT_LATENCY:
-            return task, pid, None, cpu, decode(line[3]), self._time(line[4], line[5]), "time"
+            return task, pid, None, cpu, decode(line[3]), *self._stamp(line[4], line[5])
         if line[5] is None:
             return task, pid, None, cpu, decode(line[3]), int(line[4]), "elapsed count"
         return task, pid, None, cpu, decode(line[3]), int(line[4]) * 1000, "elapsed"
@@ -75,7 +75,15 @@ class Contexts:
         else:
             task, first, leader, cpu, flags, seconds, fraction = line.groups()[:7]
             tgid, pid = None if leader is None else _tgid(leader), int(first)
-        return decode(task), pid, tgid, int(cpu), decode(flags or b""), self._time(seconds, fraction), "time"
+        return (
+            decode(task),
+            pid,
+            tgid,
+            -1 if cpu is None else int(cpu),
+            decode(flags or b""),
+            self._time(seconds, fraction),
+            "time",
+        )
 
     def graph(self, line: re.Match[bytes]) -> GraphContext:
         """Read the context of a line of a function_graph."""
@@ -85,7 +93,7 @@ class Contexts:
             None if pid is None else int(pid),
             None if cpu is None else int(cpu),
             None if flags is None else decode(flags),
-            None if seconds is None else self._time(seconds, fraction),
+            None if seconds is None else int(seconds) * 1000 if fraction is None else self._time(seconds, fraction),
         )
 
     def columns(self, text: bytes) -> Columns:
@@ -102,6 +110,10 @@ class Contexts:
         """Read whole seconds, as nanoseconds."""
         known = self.seconds.get(text)
         return keep(self.seconds, text, int(text) * 1_000_000_000) if known is None else known
+
+    def _stamp(self, seconds: bytes, fraction: bytes | None) -> tuple[int, Clock]:
+        """Read a time; without a fraction it is as the buffer has it, in whichever unit."""
+        return (int(seconds), "count") if fraction is None else (self._time(seconds, fraction), "time")
 
     def _time(self, seconds: bytes, fraction: bytes) -> int:
         return self.second(seconds) + int(fraction) * (1000 if len(fraction) == 6 else 1)

@@ -50,15 +50,17 @@ def _field(line: str) -> FormatField | None:
 def parse_format(text: str | bytes) -> Format:
     """Read the text of a format file.
 
-    Raises ValueError if it has no name, ID or print fmt. Fields of 3.2 to 7.2 are understood
-    (fixtures/text/*/01_types.formats); 3.2 has one common field more.
+    Raises ValueError if it has no name or ID, or neither fields nor a print fmt, which is empty if it isn't there: some
+    kernels of Android have none for an event. Fields of 3.2 to 7.2 are understood (fixtures/text/*/01_types.formats);
+    3.2 has one common field more.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
     name = re.search(r"^name: (\S+)$", text, re.M)
     number = re.search(r"^ID: (\d+)$", text, re.M)
     shown = re.search(r"^print fmt: (.*)\Z", text, re.M | re.S)
-    if name is None or number is None or shown is None:
-        raise ValueError("not a format file: it lacks name, ID or print fmt")
-    fields = (_field(line) for line in text[: shown.start()].splitlines())
-    return Format(name[1], int(number[1]), tuple(f for f in fields if f is not None), shown[1].rstrip("\n"))
+    fields = [_field(line) for line in (text if shown is None else text[: shown.start()]).splitlines()]
+    found = tuple(field for field in fields if field is not None)
+    if name is None or number is None or (shown is None and not found):
+        raise ValueError("not a format file: it lacks name, ID or fields")
+    return Format(name[1], int(number[1]), found, "" if shown is None else shown[1].rstrip("\n"))

@@ -66,7 +66,8 @@ TRACEFS: Final = (STANDARD, LATENCY, VERBOSE)
 # latency-format; then the depth, two blanks for each call, and an event within a comment.
 _DURATION = rb"(?:[ +!#*@$]{1,2} {0,6}(\d{1,12}(?:\.\d{1,3})?) us| {14}) {0,8}"
 GRAPH: Final = re.compile(
-    rb"(?: {0,4}(\d{1,12})\.(\d{6}) \|  )?(?: {0,8}(\d{1,9})\) )?(?: {0,10}([^\s][^\n]{0,6}?)-(\d{1,10}) {1,9}\| )?"
+    rb"(?: {0,12}(\d{1,12})(?:\.(\d{6})| us) \|  )?(?: {0,8}(\d{1,9})\) )?"
+    rb"(?: {0,10}([^\s][^\n]{0,6}?)-(\d{1,10}) {1,9}\| )?"
     rb"(?: ([.\w#]{4,8}) ?(?:\| )?)?" + _DURATION + rb"\|  ( *+)(/\* )?" + _BODY
 )
 GRAPH_END: Final = b" */"
@@ -81,14 +82,16 @@ GRAPH_SWITCH: Final = re.compile(
 # of events padded to 20; the time in nanoseconds with -t. With -l the columns are those of latency-format.
 # A line that begins like a mark without context is one.
 _PADDED = rb"(?:([^\s:]++: ++(?:\([^()\n]*+\)|))|)([^\n]*+)\n"
+# --raw-ts prints no fraction; --ts-diff the time since the last event behind it
+_FRACTION = rb"(?:\.(\d{6}(?:\d{3})?))?: (?:\(\+\d{1,20}\) {1,8}| {9}(?=\S))?"
 REPORT: Final = re.compile(
     rb"(?:(?!tracing_mark_write: )( {0,64}+[^\s:]{1,64}+): (?=[^\n]{16})"
     rb"|(?=[^\n]{17}[^\n-]{0,63}+-) {1,64}?(?=[^\n]{16}-\d))??"
     rb"( (?s:.{15})-\d[\d ]{4,20}+(?:\([ \d-]{5,20}+\) )?\[\d{3,9}\](?: [^ \n]++)?) "
-    rb" *+(\d{1,20}+)\.(\d{6}(?:\d{3})?): " + _PADDED
+    rb" *+(\d{1,20}+)" + _FRACTION + _PADDED
 )
 REPORT_LATENCY: Final = re.compile(
-    rb"((?s:.{8})-\d[\d ]{4,20}) ( *\d{1,9})([^\s\d][^ \n]*) +(\d{1,20})\.(\d{6}(?:\d{3})?): " + _PADDED
+    rb"((?s:.{8})-\d[\d ]{4,20}) ( *\d{1,9})([^\s\d][^ \n]*) +(\d{1,20})" + _FRACTION + _PADDED
 )
 REPORTS: Final = (REPORT, REPORT_LATENCY)
 REPORT_HEADER: Final = re.compile(rb"(?:cpus=\d{1,9}|version = \d{1,9}|CPU \d{1,9} is empty)\r?\n")
@@ -102,9 +105,10 @@ _SAMPLED = (
     rb"|(?:cpu|task)-clock|(?:page-|minor-|major-|alignment-|emulation-)?faults|context-switches|cs|(?:cpu-)?migrations"
     rb"|cgroup-switches|bpf-output|dummy|slots|topdown-[\w-]+|r[0-9a-f]{2,16}"
 )
-# What `perf script` prints: %16s or the bare comm, pid or pid/tid, CPU, time, [period], GROUP:NAME or NAME:MODIFIERS.
+# What `perf script` prints: %16s or the bare comm, pid or pid/tid, CPU (where that was recorded), time, [period],
+# GROUP:NAME or NAME:MODIFIERS.
 PERF: Final = re.compile(
-    rb" {0,64}+([^\n]{1,16}?) {1,64}+(\d{1,10})(?:/(\d{1,10}))? {1,64}+\[(\d{3,9})\] (?:([^\s\d]\S{1,7}) )? *+"
+    rb" {0,64}+([^\n]{1,16}?) {1,64}+(\d{1,10})(?:/(\d{1,10}))? {1,64}+(?:\[(\d{3,9})\] (?:([^\s\d]\S{1,7}) )?)? *+"
     rb"(\d{1,20})\.(\d{6}(?:\d{3})?): ++(?:(\d{1,20}+) ++)?"
     rb"(?:(?!(?:" + _SAMPLED + rb"):[ukhpPGHSDIWeb]{1,13}: ++(?!\())([\w-]++):(?=\w))?"
     rb"(?:((?:(?:" + _SAMPLED + rb"):[ukhpPGHSDIWeb]{1,13}|[^\s:]++): ++(?:\([^()\n]*+\)|))|)([^\n]*+)\n"
@@ -177,9 +181,14 @@ def broken_off(layout: re.Pattern[bytes]) -> tuple[re.Pattern[bytes], re.Pattern
     return re.compile(rb"(?s:.{0,%d}?)" % PIECE + line), re.compile(rb'(?>[^"]*? \w++=){1,128}?' + line)
 
 
+DIFFERENCE: Final = re.compile(rb"\(\+\d{1,20}\) {1,8}[^\s:]+: ")
+
+
 def reported(line: re.Match[bytes]) -> bool:
     """Say whether a line in the usual columns is one of trace-cmd, by the width of the event's name."""
     site, rest = line[5], line[6]
+    if site is None and DIFFERENCE.match(rest) is not None:
+        return True
     if site is None or site[-1:] != b" " or rest[:1] != b" " or site.startswith(b"tracing_mark_write"):
         return False
     shown = rest.lstrip(b" ")

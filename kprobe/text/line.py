@@ -10,6 +10,7 @@ from kprobe.text.defined import Definition, Descriptions, Formats
 from kprobe.text.forms.graph import call
 from kprobe.text.forms.nameless import NAMELESS, nameless
 from kprobe.text.forms.syscall import CALL, SystemCall, called, described, opens
+from kprobe.text.forms.tracers import noted, traced
 from kprobe.text.layout import BARE, FRAME, GRAPH_END, MARK, PERF, REPORT, REPORTS, SAMPLE, STACKS
 from kprobe.text.place import find_place, frame, reported_frame, scripted_frame, taken_place
 from kprobe.text.records import (
@@ -230,8 +231,9 @@ class Lines:
 
     def _other(self, line: re.Match[bytes], site: Site, shown: bytes, text: bytes, raw: bytes) -> Record | None:
         """Build the record of a line that has a name and isn't an event with pairs; None if it is one."""
-        if site.name.startswith("sys_e") and (system := described(site.name, shown)) is not None:
-            return self._called(line, system, raw)
+        told = described(site.name, shown) if site.name.startswith("sys_e") else noted(site.name, shown)
+        if told is not None:
+            return self._called(line, told, raw)
         if is_graph(line):
             return None
         if line.re is PERF and line[9] is None and (sample := SAMPLE.fullmatch(shown)) is not None:
@@ -376,7 +378,7 @@ class Lines:
         if (mark := _RAW_MARKER.fullmatch(rest)) is not None:
             data = bytes.fromhex(mark[2].decode())
             return RawMarker(task, pid, cpu, flags, stamp, int(mark[1], 16), data, tgid, clock, raw)
-        return Unparsed(raw)
+        return Unparsed(raw) if (told := traced(rest)) is None else self._called(line, told, raw)
 
     def _bare(self, rest: bytes, raw: bytes) -> Record:
         """Build the record of a line without context and without a name."""

@@ -12,7 +12,6 @@ from kprobe.text.layout import (
     GRAPH,
     LOOSE,
     PERF,
-    PERF_FRAME,
     RAW_TEXT,
     REPORT,
     REPORT_HEADER,
@@ -28,8 +27,9 @@ from kprobe.text.layout import (
     titled,
 )
 from kprobe.text.line import Lines
-from kprobe.text.place import scripted_frame
-from kprobe.text.records import Coded, Event, Header, Record, StackTrace, Unparsed
+from kprobe.text.place import scripted_frames
+from kprobe.text.prefix import Quoted, form_of
+from kprobe.text.records import Coded, Event, Header, Record, StackTrace, Unparsed, unfinished
 from kprobe.text.spans import FULL, LONGEST, Match, Spans
 from kprobe.text.usual import Usual
 
@@ -62,11 +62,13 @@ class Parser:
     ``forgeable``, as all are that begin within a record's length of one with a string. Not so if a number follows the
     last string, of 28 bits or more, that is in the definition and nobody else knows (``seal=\\0x5eed1e55:x64``); nor
     with ``settled``, by which the caller says that such records were counted, and are as many as the kernel says.
+
+    What stands before each line where a trace was quoted is taken off, and put back into ``raw`` (see prefix).
     """
 
     __slots__ = (
-        "_buffer", "_coded", "_family", "_heading", "_last", "_layout", "_lines", "_live", "_numbers", "_scanned",
-        "_settled", "_spans", "_titled", "usual",
+        "_buffer", "_coded", "_family", "_heading", "_last", "_layout", "_lines", "_live", "_numbers", "_quoted",
+        "_scanned", "_settled", "_spans", "_titled", "usual",
     )  # fmt: skip
 
     def __init__(
@@ -95,29 +97,32 @@ class Parser:
         self._numbers = True  # there may be nothing but numbers and marks, as options raw and hex print them
         self._coded = False  # and there has been one
         self._scanned = 0  # so much of the buffer is known to be without a newline
+        self._quoted = Quoted()
         self.usual.reach = 0
 
     def feed(self, data: bytes) -> list[Record]:
         """Take more text; return the records that are complete."""
-        self._buffer += data
+        self._buffer += self._quoted.take(data)
         newline = self._buffer.rfind(b"\n", self._scanned)
         if newline < 0 and len(self._buffer) < _LONGEST_LINE:
             self._scanned = len(self._buffer)
             return []
-        return self._read(final=False)
+        return self._records(final=False)
 
     def close(self) -> list[Record]:
-        """Return what was held back; text that doesn't end with a newline is Unparsed. The parser can be used anew."""
-        records = self._read(final=True)
-        if self._buffer:
-            records.append(Unparsed(self._buffer))
+        """Return what was held back; a last line without a newline is incomplete. The parser can be used anew."""
+        is_whole = self._buffer[-1:] in (b"", b"\n") and not self._quoted.tail
+        self._buffer += b"" if is_whole else self._quoted.take(b"\n")
+        records = self._records(final=True)
+        if not is_whole:
+            records[-1] = unfinished(records[-1])
         self._begin()
         return records
 
     def take_back(self) -> bytes:
         """Give back the text that no record was made of yet, as if it had not been fed."""
         text, self._buffer, self._scanned = self._buffer, b"", 0
-        return text
+        return self._quoted.take_back(text)
 
     @property
     def state(self) -> State | None:
@@ -135,26 +140,34 @@ class Parser:
     @property
     def is_usual(self) -> bool:
         """Whether the text has the usual columns, so that a probe's line followed by another is a record."""
-        return self._settled and self._layout is STANDARD and not self._lines.ending
+        return self._settled and self._layout is STANDARD and not self._lines.ending and not self._quoted
 
     @property
     def is_decimal(self) -> bool:
         """Whether numbers without ``0x`` are known to be decimal, whatever the width of the columns."""
         return self._lines.is_decimal
 
+    def _records(self, *, final: bool) -> list[Record]:
+        """Read what there is, also what stands behind prefixes of a form that wasn't known before."""
+        records = self._quoted.whole(self._read(final=final))
+        while self._quoted.is_new:
+            self._buffer, self._family, self._settled = self._quoted.again(self.take_back()), ANY, False
+            records += self._quoted.whole(self._read(final=final))
+        return records
+
     def _read(self, *, final: bool) -> list[Record]:
         text = self._buffer
         limit = text.rfind(b"\n") + 1
         # where the text may end for good: then what stands before it is all there is
-        whole = final or (self._live and limit == len(text))
+        whole = final or (self._live and limit == len(text) and not self._quoted.tail)
         records: list[Record] = []
         position = 0
         self.usual.begin()
         while position < limit:
-            if self.is_usual:
+            if self._settled and self._layout is STANDARD and not self._lines.ending:
                 position = self.usual.read(text, position, limit, records)
             line = self._layout.match(text, position, limit)
-            if line is None or (not self._settled and self._is_reported(line)):
+            if line is None or (not self._settled and self._is_another(line)):
                 start = position
                 position, record = self._other(text, position, limit, whole)
                 if record is not None:
@@ -210,7 +223,7 @@ class Parser:
             self._heading, self._settled, self._numbers, self._family = True, False, True, ANY
             self._titled, self._coded = True, False
             self._lines.begin()
-        if limit - position < _COMM and not whole:
+        if (limit - position < _COMM and not whole) or self._is_quoted(raw):
             return -position - 1, None
         if self._heading and (title := titled(raw)):
             self._layout = preferred(raw) or self._layout
@@ -240,6 +253,11 @@ class Parser:
                 return layout
         return self._spans.foreign(text, position, limit, self._family)
 
+    def _is_quoted(self, raw: bytes) -> bool:
+        """Say whether a prefix was found; it isn't looked for before what has neither name nor columns."""
+        is_plain = self._coded or (self._layout is PERF and raw[:1] == b"\t")
+        return not is_plain and self._quoted.find(raw)
+
     def _settle(self) -> None:
         """Note that there has been a record: what may follow is in a layout of the same family."""
         is_first = self._titled and self._heading
@@ -248,14 +266,12 @@ class Parser:
             self._settled = self._layout is not LOOSE
             self._family = family(self._layout)
 
-    def _is_reported(self, line: Match) -> bool:
-        """Say whether a first line in the usual columns is one of trace-cmd, which pads the event's name."""
-        return (
-            self._layout is STANDARD
-            and self._family is ANY
-            and reported(line)
-            and REPORT.match(line.string, line.start(), line.end()) is not None
-        )
+    def _is_another(self, line: Match) -> bool:
+        """Say whether a first line that looks usual is one of trace-cmd, which pads the names, or has a prefix."""
+        if self._layout is not STANDARD or self._family is not ANY:
+            return False
+        is_reported = reported(line) and REPORT.match(line.string, line.start(), line.end()) is not None
+        return is_reported or form_of(line[0]) is not None
 
     def _around(self, text: bytes, position: int, limit: int, whole: bool) -> tuple[int, Record | None] | None:
         """Read lines that aren't records of their own: another task in a function_graph, a stack of perf script."""
@@ -265,12 +281,7 @@ class Parser:
             if isinstance(found, int):
                 return None if whole else wait
             return None if found is None else (position + len(found.raw), found)
-        end = position
-        frames = []
-        while end < limit and (line := PERF_FRAME.match(text, end, limit)) is not None:
-            shown = line[2].removesuffix(b"\r").decode("utf-8", "surrogateescape")
-            frames.append(scripted_frame(line[1].decode(), shown))
-            end = line.end()
+        end, frames = scripted_frames(text, position, limit)
         if end == limit and not whole:
             return wait
         if text.startswith((b"\n", b"\r\n"), end) and end < limit:
@@ -278,8 +289,4 @@ class Parser:
         event = self._last
         if end == position or not isinstance(event, Event):
             return None
-        raw = text[position:end]
-        return end, StackTrace(
-            event.task, event.pid, event.cpu, event.flags, event.timestamp, tuple(frames), False, event.tgid,
-            event.clock, raw,
-        )  # fmt: skip
+        return end, StackTrace(*event[:5], frames, False, event.tgid, event.clock, text[position:end])

@@ -1,6 +1,7 @@
 """The records that the lines of a trace stand for, as values.
 
 Every record carries ``raw``, the bytes it was read from; the ``raw`` of all records, joined, is the input.
+``complete`` is false of the last record of a text that ends without a newline, whatever it is: more may have followed.
 Text is decoded as UTF-8 with ``surrogateescape``, so ``text.encode("utf-8", "surrogateescape")`` gives the bytes back.
 """
 
@@ -170,6 +171,7 @@ class Call(NamedTuple):
     timestamp: int | None
     raw: bytes
     forgeable: bool = False
+    complete: bool = True
 
 
 class Comment(NamedTuple):
@@ -183,6 +185,7 @@ class Comment(NamedTuple):
     timestamp: int | None
     raw: bytes
     forgeable: bool = False
+    complete: bool = True
 
 
 class Switch(NamedTuple):
@@ -208,6 +211,7 @@ class Coded(NamedTuple):
     timestamp: int | None
     event_id: int
     raw: bytes
+    complete: bool = True
 
 
 class Marker(NamedTuple):
@@ -227,6 +231,7 @@ class Marker(NamedTuple):
     raw: bytes
     forgeable: bool = False
     guessed: frozenset[str] = NONE
+    complete: bool = True
 
     @property
     def seconds(self) -> float | None:
@@ -248,6 +253,7 @@ class RawMarker(NamedTuple):
     clock: Clock
     raw: bytes
     forgeable: bool = False
+    complete: bool = True
 
 
 class StackTrace(NamedTuple):
@@ -267,6 +273,7 @@ class StackTrace(NamedTuple):
     clock: Clock
     raw: bytes
     forgeable: bool = False
+    complete: bool = True
 
     @property
     def seconds(self) -> float | None:
@@ -281,6 +288,7 @@ class BareMarker(NamedTuple):
     raw: bytes
     forgeable: bool = False
     guessed: frozenset[str] = NONE
+    complete: bool = True
 
 
 class BareRawMarker(NamedTuple):
@@ -290,6 +298,7 @@ class BareRawMarker(NamedTuple):
     data: bytes
     raw: bytes
     forgeable: bool = False
+    complete: bool = True
 
 
 class BareStack(NamedTuple):
@@ -299,6 +308,7 @@ class BareStack(NamedTuple):
     user: bool
     raw: bytes
     forgeable: bool = False
+    complete: bool = True
 
 
 class Function(NamedTuple):
@@ -315,6 +325,7 @@ class Function(NamedTuple):
     clock: Clock
     raw: bytes
     forgeable: bool = False
+    complete: bool = True
 
 
 class Unnamed(NamedTuple):
@@ -330,6 +341,7 @@ class Unnamed(NamedTuple):
     clock: Clock
     raw: bytes
     forgeable: bool = False
+    complete: bool = True
 
 
 class Lost(NamedTuple):
@@ -350,7 +362,7 @@ class BufferStarted(NamedTuple):
 
 
 class Unparsed(NamedTuple):
-    """A line that isn't understood, or one that ends without a newline."""
+    """A line that isn't understood."""
 
     raw: bytes
 
@@ -375,3 +387,14 @@ Record: TypeAlias = (
     | BufferStarted
     | Unparsed
 )
+
+
+def unfinished(record: Record) -> Record:
+    """Mark a record whose last line had no newline, which was added to read it: its last value may go on."""
+    raw = record.raw[:-1]
+    if isinstance(record, (Event, Bare)):
+        guessed = record.guessed | set(list(record.fields)[-1:])
+        return record._replace(raw=raw, complete=False, guessed=guessed)
+    if isinstance(record, (Header, Lost, BufferStarted, Switch, Unparsed)):
+        return record._replace(raw=raw)  # these are whole, or nothing is said of them
+    return record._replace(raw=raw, complete=False)

@@ -27,6 +27,7 @@ from kprobe.text.layout import (
 )
 from kprobe.text.line import Lines
 from kprobe.text.plain import is_over, lines_taken, mark_lines
+from kprobe.text.prefix import form_of
 from kprobe.text.records import Bare, BareMarker, Event, Marker, Record
 
 # The kernel makes a record in a buffer of one page, 8 KiB since 6.8: a longer one isn't one record. Other programs that
@@ -88,7 +89,7 @@ class Spans:
             return True
         if raw.startswith(TRACER) or special(raw) is not None or PAGE_END.fullmatch(raw) is not None:
             return True
-        return self.foreign(text, position, limit, family) is not None
+        return self.foreign(text, position, limit, family) is not None or form_of(raw) is not None
 
     def record(
         self, line: Match, text: bytes, limit: int, family: Layouts, *, whole: bool, final: bool

@@ -7,6 +7,7 @@ from typing import Final
 from kprobe.text.defined import Formats
 from kprobe.text.layout import ANY, BARE, BOM, ENDS
 from kprobe.text.parser import Parser
+from kprobe.text.prefix import unquoted
 from kprobe.text.records import (
     BareMarker,
     BufferStarted,
@@ -35,7 +36,7 @@ _OPEN: Final = (Unparsed, Lost, Coded, Comment)
 
 def stated(text: bytes) -> int | None:
     """Say how many records the header says that a text has, which begins with one; None if it doesn't."""
-    for line in text[:HEADER].removeprefix(BOM).splitlines():
+    for line in unquoted(text[:HEADER].removeprefix(BOM)).splitlines():
         if line[:1] != b"#":
             return None
         if (found := _COUNT.match(line)) is not None:
@@ -80,6 +81,7 @@ class Count:
         raw = record.raw
         if raw.find(b"\n") + 1 == len(raw):
             return False
+        raw = unquoted(raw)
         task: str | None = getattr(record, "task", None)
         start = at = 0
         for _ in range(1 + (task or "").count("\n")):  # a task's name may have lines, too

@@ -58,7 +58,7 @@ class Failure(NamedTuple):
         return self.kernel, self.name
 
 
-class Scope(NamedTuple):
+class Extent(NamedTuple):
     """What failures are of: the corpus and its version, which of its texts, and what is compared."""
 
     corpus: str
@@ -69,7 +69,7 @@ class Scope(NamedTuple):
 class Baseline(NamedTuple):
     """Known failures, and what they are of."""
 
-    scope: Scope
+    scope: Extent
     failures: frozenset[Failure]
 
 
@@ -98,7 +98,7 @@ def failures(results: Iterable[Result]) -> Iterator[Failure]:
                     yield Failure(*place, one.kind, one.key, reading.number + 1)
 
 
-def change(before: Baseline, results: Sequence[Result], scope: Scope) -> Change:
+def change(before: Baseline, results: Sequence[Result], scope: Extent) -> Change:
     """Compare failures with a baseline; of other texts than the baseline is of, none is said to be repaired.
 
     Of a text at which the command was known to crash everything is known; of one at which it crashes now, nothing is
@@ -134,13 +134,13 @@ def read(path: str) -> Baseline | None:
                 found_failures.update(_read(line))
             except ValueError:
                 raise BadBaseline(f"{path}, line {number}: {line!r} isn't KERNEL/TEXT: KIND [KEY] in RECORDS") from None
-    scope = Scope(heads.get("corpus", ""), heads.get("texts", ALL), heads.get("compared", ALL))
+    scope = Extent(heads.get("corpus", ""), heads.get("texts", ALL), heads.get("compared", ALL))
     return Baseline(scope, frozenset(found_failures))
 
 
-def held(path: str, before: Baseline, scope: Scope, *, updates: bool) -> None:
+def held(path: str, before: Baseline, scope: Extent, *, updates: bool) -> None:
     """Raise `BadBaseline` if a baseline is of something else than what is tested."""
-    for what, was, now in zip(Scope._fields, before.scope, scope, strict=True):
+    for what, was, now in zip(Extent._fields, before.scope, scope, strict=True):
         if was != now and (updates or what != "texts"):
             again = "remove it, and --update-baseline writes it anew" if what == "corpus" else "give the same options"
             raise BadBaseline(f"{path} is of {what} {was}, and this is {now}: {again}")

@@ -151,6 +151,52 @@ def test_a_directory_of_formats(tmp_path: Path) -> None:
     assert objects("--schema", tmp_path, trace) == objects("--schema", TRACES / "3.13" / "01_types.formats", trace)
 
 
+CUT_FORMAT = """name: ent
+ID: 1
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+
+\tfield:unsigned long __probe_ip;\toffset:8;\tsize:8;\tsigned:0;
+\tfield:char path[16];\toffset:16;\tsize:16;\tsigned:0;
+"""
+
+
+def test_a_format_without_a_print_fmt_says_what_its_fields_are(tmp_path: Path) -> None:
+    (tmp_path / "format").write_text(CUT_FORMAT)
+    line = b"             cat-42      [001] .....    11.791146: ent: path=12\n"
+    assert objects(data=line)[0]["fields"] == {"path": 12}
+    assert objects("--schema", tmp_path, data=line)[0]["fields"] == {"path": "12"}
+
+
+def test_a_bad_format_file_is_told_and_the_others_are_used(tmp_path: Path) -> None:
+    (tmp_path / "good").mkdir()
+    (tmp_path / "good" / "format").write_text(CUT_FORMAT)
+    for name, text in (("bad", "name: x\nID: 7\n"), ("empty", ""), ("junk", "\x7fELF"), ("text", "p:a vfs_read\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "format").write_text(text)
+    line = b"             cat-42      [001] .....    11.791146: ent: path=12\n"
+    out, err = kprobe_parse("--format", "ndjson", "--schema", tmp_path, data=line)
+    assert json.loads(out)["fields"] == {"path": "12"}
+    assert sorted(err.splitlines())[1:] == [
+        f"WARNING: {tmp_path}/bad/format: not a format file: it lacks name, ID or fields; it is left out",
+        f"WARNING: {tmp_path}/empty/format isn't an event's format; it is left out",
+        f"WARNING: {tmp_path}/junk/format isn't an event's format; it is left out",
+        f"WARNING: {tmp_path}/text/format isn't an event's format; it is left out",
+    ]
+    (tmp_path / "good" / "format").unlink()
+    said = f"{tmp_path} has no format file that can be read"
+    assert said in kprobe_parse("--schema", tmp_path, data=line, status=2)[1]
+
+
+def test_one_bad_format_among_others_in_a_file(tmp_path: Path) -> None:
+    both = tmp_path / "formats"
+    both.write_text("== events/a/format\nname: x\nID: 7\n== events/b/format\n" + CUT_FORMAT)
+    line = b"             cat-42      [001] .....    11.791146: ent: path=12\n"
+    out, err = kprobe_parse("--format", "ndjson", "--schema", both, data=line)
+    assert json.loads(out)["fields"] == {"path": "12"}
+    assert err.startswith(f"WARNING: {both}: not a format file: it lacks name, ID or fields; it is left out\n")
+
+
 def test_function_graph() -> None:
     trace = TRACES / "6.12" / "10_fgraph_.trace"
     assert objects(trace)[0] == {

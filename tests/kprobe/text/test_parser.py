@@ -316,7 +316,64 @@ def test_a_record_without_a_string_waits_for_nothing(formats: dict[str, str] | N
 
 
 def test_a_last_line_without_newline_is_not_trusted() -> None:
-    assert parse(RET + RET[:-2])[1] == Unparsed(RET[:-2])
+    """It is a record, marked incomplete, and its last value is a guess: it may go on."""
+    records = parse(RET + RET[:-1])
+    (ret,) = parse(RET)
+    assert isinstance(ret, Event)
+    assert records[1] == ret._replace(raw=RET[:-1], complete=False, guessed={"raw"})
+    cut = parse(RET + RET[:-4])[1]
+    assert isinstance(cut, Event)
+    assert (cut.fields, cut.complete, cut.raw) == ({"ret": 3}, False, RET[:-4])
+    assert parse(RET + HEAD[:-2])[1] == Unparsed(HEAD[:-2])
+
+
+LATENT = b"     cat-7         1..... 162899us!: "
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (HEAD + b"cpu_idle: state=1 cpu_id=2", "Event"),
+        (LATENT + b"cpu_idle: state=1", "Event"),
+        (
+            b"             cat       7   1 0 00000000 00000000 [01743065] 109.547ms (+0.622ms): e: (f+0x0/0x1) a=1",
+            "Event",
+        ),
+        (b"cat-79 [000] 5.000002: e: (f+0x0/0x1) a=1", "Event"),
+        (b"cat 23671/23678 [000] 22275.020343: probe:e: (ffffffff813485a0) a=1", "Event"),
+        (b"             cat-100   [000]    10.000000: e:                    (ffffffff813485a0) a=1", "Event"),
+        (b"e: (f+0x0/0x1) a=1", "Bare"),
+        (HEAD + b"<stack trace>\n => do_sys_openat2\n => __x64_sys_op", "StackTrace"),
+        (HEAD + b"<stack trace>", "StackTrace"),
+        (HEAD + b"vfs_read <-ksys_re", "Function"),
+        (HEAD + b"tracing_mark_write: B|12|on", "Marker"),
+        (HEAD + b"# 2a buf: 01 0", "Unparsed"),
+        (HEAD + b"# 2a buf: 01 02", "RawMarker"),
+        (HEAD + b"Unknown type 92", "Unnamed"),
+        (b"tracing_mark_write: B|12|on", "BareMarker"),
+        (b"<stack trace>\n => f", "BareStack"),
+        (b"# tracer: function_graph\n 0)               |  vfs_read() {", "Call"),
+        (b"# tracer: function_graph\n 0)               |  /* hello */", "Comment"),
+        (b"1 0 19688605649 type: 144", "Coded"),
+        (RET + b"CPU:1 [LOST 5 EVENTS]", "Lost"),
+        (b"# tracer: no", "Header"),
+    ],
+)
+def test_a_last_line_without_newline_in_any_layout(text: bytes, kind: str) -> None:
+    last = parse(text)[-1]
+    assert type(last).__name__ == kind
+    assert b"".join(record.raw for record in parse(text)) == text
+    if kind not in ("Lost", "Header", "Unparsed"):
+        assert not getattr(last, "complete")  # noqa: B009 - some kinds have none
+        (*_, whole) = parse(text + b"\n")
+        assert getattr(whole, "complete")  # noqa: B009 - as above
+    live = Parser(live=True)
+    assert live.feed(text) + live.close() == parse(text)
+    for cut in range(len(text)):
+        parser = Parser()
+        records = parser.feed(text[:cut]) + parser.feed(text[cut:])
+        assert last not in records
+        assert (records + parser.close())[-1] == last
 
 
 @pytest.mark.parametrize("length", [8191, 8192, 8193, 9000, 100_000])

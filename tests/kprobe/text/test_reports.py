@@ -210,3 +210,45 @@ def test_lines_of_others_are_records_and_no_part_of_a_string_with_an_end() -> No
         assert [type(record) for record in records] == [Event, read, Event]
         assert records[0].fields == {"a": 1}  # type: ignore[union-attr]
         assert records[2].fields == {"s": "\n" + forged.decode() + "\n", "a": 2}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("header", [b"cpus=2\n", b""])
+@pytest.mark.parametrize(
+    ("line", "time", "clock"),
+    [
+        (b"       trace-cmd-121   [000]    32.328933: (+59)    ", 32328933000, "time"),
+        (b"       trace-cmd-121   [000]    32.328933058: (+204864) ", 32328933058, "time"),
+        (b"       trace-cmd-121   [000] 32328874031: ", 32328874031, "count"),
+        (b"       trace-cmd-121   [000] 832328874031: ", 832328874031, "count"),
+    ],
+)
+def test_other_times_of_trace_cmd(header: bytes, line: bytes, time: int, clock: str) -> None:
+    """Options --ts-diff and --raw-ts of trace-cmd report."""
+    text = line + b"myopen:               (ffffffff81807380) dfd=-100\n"
+    event = parse(header + text)[-1]
+    assert isinstance(event, Event)
+    assert (event.task, event.name, event.timestamp, event.clock) == ("trace-cmd", "myopen", time, clock)
+    assert (event.fields, event.raw) == ({"dfd": -100}, text)
+
+
+def test_the_first_event_with_option_ts_diff() -> None:
+    line = b"       trace-cmd-121   [000]    32.328874:          myopen:               (ffffffff81807380) dfd=-100\n"
+    event = parse(b"cpus=2\n" + line)[-1]
+    assert isinstance(event, Event)
+    assert (event.name, event.timestamp, event.fields) == ("myopen", 32328874000, {"dfd": -100})
+
+
+@pytest.mark.parametrize(
+    ("head", "tgid"),
+    [
+        (b"qemu 23671/23678 22275.020343: ", 23671),
+        (b"            qemu 23678 22275.020343:      ", None),
+        (b"            qemu 23678 22275.020343:          7 ", None),
+    ],
+)
+def test_perf_script_without_a_cpu(head: bytes, tgid: int | None) -> None:
+    """As it is where no CPU was recorded: it is -1 then."""
+    (event,) = parse(head + b"probe:e: (ffffffff813485a0) a=1\n")
+    assert isinstance(event, Event)
+    assert (event.task, event.pid, event.tgid, event.cpu, event.timestamp) == ("qemu", 23678, tgid, -1, 22275020343000)
+    assert (event.group, event.name, event.fields["a"]) == ("probe", "e", 1)
