@@ -126,7 +126,7 @@ TABLE = {
         f"Python {version}": Requirement(
             otherwise="in the path, of pyenv or of uv; or KPROBE_UBUNTU_MIRROR=URI", there=_is_tried_later
         )
-        for version in ("3.11", "3.12", "3.13")
+        for version in ("3.11", "3.12", "3.13", "3.14")
     },
     # what the kernel, or the container, allows
     "/dev/fuse": Requirement(otherwise="the kernel's module fuse, and leave to open it", there=_has_fuse),

@@ -11,7 +11,7 @@ from kprobe.corpus import CorpusError, Entry, entries
 from kprobe.corpus.entry import DAT, TEXT
 from kprobe.errors import KprobeError
 from kprobe.readers.reports import baseline
-from kprobe.readers.reports.baseline import Baseline, Scope
+from kprobe.readers.reports.baseline import Baseline, Extent
 from kprobe.readers.reports.forms import FORMATS, Results
 from kprobe.readers.running import NotStarted
 from kprobe.readers.tally import tally
@@ -129,11 +129,11 @@ def _tested(demand: _Demand) -> tuple[int, str]:
     return WELL if report.is_well else MISREAD, FORMATS[demand.format](report)
 
 
-def _scope(demand: _Demand) -> Scope:
+def _scope(demand: _Demand) -> Extent:
     chosen = [f"{name} {','.join(demand.lists[name])}" for name in SELECT if demand.lists[name]]
     compared = [f"--types {','.join(demand.lists['--types'])}"] if demand.lists["--types"] else []
     compared += ["--dat"] if "--dat" in demand.switches else []
-    return Scope(baseline.corpus_of(demand.corpus), " ".join(chosen) or "all", " ".join(compared) or "all")
+    return Extent(baseline.corpus_of(demand.corpus), " ".join(chosen) or "all", " ".join(compared) or "all")
 
 
 def _baseline(demand: _Demand) -> Baseline | None:
@@ -144,7 +144,7 @@ def _baseline(demand: _Demand) -> Baseline | None:
     if before is None:
         if not updates:
             raise baseline.BadBaseline(f"{demand.baseline}: there is no such file; --update-baseline writes it")
-        return Baseline(Scope(""), frozenset())
+        return Baseline(Extent(""), frozenset())
     baseline.held(demand.baseline, before, _scope(demand), updates=updates)
     return before
 

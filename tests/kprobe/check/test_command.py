@@ -255,7 +255,10 @@ def test_status(run: Run, words: list[str], stdin: str, status: int) -> None:
         (["--kernels", "6.11", "p:x vfs_read"], "no kernel '6.11'; there are: 5.10, "),
         (["--kernels", "sim:9.9", "p:x vfs_read"], "sim:9.9: no profile of kernel '9.9'; there are: "),
         (["--kernels", "", "p:x vfs_read"], "no kernel ''; there are: 5.10, "),
-        (["--format", "xml", "p:x vfs_read"], "--format is one of text, markdown, json, sarif, github, junit, not 'xml'"),
+        (
+            ["--format", "xml", "p:x vfs_read"],
+            "--format is one of text, markdown, json, sarif, github, junit, not 'xml'",
+        ),
         (
             ["--as", "ruby", "probes.sh"],
             "--as is one of list, shell, python, go, c, rust, perl, markdown, not 'ruby'",

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kprobe.cli import main
-from kprobe.readers.reports.baseline import Baseline, Failure, Scope, change, read, write
+from kprobe.readers.reports.baseline import Baseline, Extent, Failure, change, read, write
 
 # the corpus of conftest.py, and what its parser by blanks misreads of it
 WRITTEN = """\
@@ -173,7 +173,7 @@ FAILURES = st.one_of(
 @given(found=st.frozensets(FAILURES, max_size=12))
 def test_what_is_written_is_what_is_read(found: frozenset[Failure], tmp_path_factory: pytest.TempPathFactory) -> None:
     path = str(tmp_path_factory.getbasetemp() / "known.txt")
-    before = Baseline(Scope("corpus 1", "--kernels 6.1", "--types event"), found)
+    before = Baseline(Extent("corpus 1", "--kernels 6.1", "--types event"), found)
     write(path, before)
     assert read(path) == before
     same = Path(path).read_bytes()
