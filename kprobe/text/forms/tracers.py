@@ -40,7 +40,7 @@ _TESTS: Final = (
 )  # fmt: skip
 # What tracepoints of osnoise say: name:number, a time and how long it took.
 _NOISE: Final = re.compile(
-    r" *(?:([^\n:]{1,64}):(-?\d{1,10}) )?start (\d{1,12})\.(\d{9}) duration (\d{1,20}) ns(?: interference (\d{1,20}))?"
+    r" *(?:([^\n:]{1,64}):(-?\d{1,10}) )?start (\d{1,12})\.(\d{9}) duration (\d{1,20}) ns(?: interferences? (\d{1,20}))?"
 )
 # blktrace's actions: device, action, what kind of access, and one of several endings
 _BLOCK: Final = re.compile(r" *(\d{1,4},\d{1,8}) +([A-Z]{1,2}|m) +([A-Z]{1,8})(?: (.*))?")
