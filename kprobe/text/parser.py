@@ -151,7 +151,7 @@ class Parser:
         position = 0
         self.usual.begin()
         while position < limit:
-            if self.is_usual:
+            if self._settled and self._layout is STANDARD and not self._lines.ending:
                 position = self.usual.read(text, position, limit, records)
             line = self._layout.match(text, position, limit)
             if line is None or (not self._settled and self._is_reported(line)):
