@@ -111,7 +111,9 @@ class Lines:
 
         None if the event's arguments can't be read to the end.
         """
-        text, rest = line[line.re.groups - 1], self.without_ending(rest)
+        text = line[line.re.groups - 1]
+        if self.ending:
+            rest = self.without_ending(rest)
         if is_graph(line):
             is_call = line[9] is not None and CALL.match((text or b"") + rest) is not None
             if line[9] is None or (text is None and not is_call):
@@ -138,7 +140,7 @@ class Lines:
 
     def without_ending(self, rest: bytes) -> bytes:
         """Take off what stands at the end of each line of a page, where a script holds the text."""
-        return rest.replace(self.ending + b"\n", b"\n").removesuffix(self.ending) if self.ending else rest
+        return rest.replace(self.ending + b"\n", b"\n").removesuffix(self.ending)
 
     def site_of(self, line: re.Match[bytes], text: bytes) -> Site:
         """Read what a line prints as ``name: (place)``."""
