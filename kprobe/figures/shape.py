@@ -55,8 +55,8 @@ def as_dict(record: Record) -> dict[str, object]:
         is_empty = (read is None and name != "count") or (read == "" and name in _OPTIONAL)
         if name != "raw" and not is_empty:
             shown[name] = value(read)
-    if isinstance(record, (Event, Bare)) and not record.guessed:
-        del shown["guessed"]
+    if not shown.get("guessed"):
+        shown.pop("guessed", None)
     if not shown.get("forgeable"):
         shown.pop("forgeable", None)
     is_complete = getattr(record, "complete", not isinstance(record, (Unparsed, Header)))
@@ -104,11 +104,12 @@ def text(record: Record, file: str) -> str:
             words.append(f"({plain(record.address.text)}{caller})")
         words += [f"{plain(name)}={_shown(read)}" for name, read in record.fields.items()]
         words += [] if record.complete else [f"# not all understood: {_encode(_decoded(record.raw))}"]
-        words += [f"# guessed: {' '.join(sorted(record.guessed))}"] if record.guessed else []
     else:
-        known = ("type", "timestamp", "clock", "task", "pid", "cpu", "flags", "forgeable")
+        known = ("type", "timestamp", "clock", "task", "pid", "cpu", "flags", "guessed", "forgeable")
         words.append(f"{shown['type']}:")
         words += [f"{name}={_encode(read)}" for name, read in shown.items() if name not in known]
+    guessed: frozenset[str] = getattr(record, "guessed", frozenset())
+    words += [f"# guessed: {' '.join(sorted(guessed))}"] if guessed else []
     words += ["# forgeable"] if "forgeable" in shown else []
     return " ".join(word for word in words if word) + "\n"
 

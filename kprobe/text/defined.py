@@ -22,6 +22,7 @@ _ROOM: Final = 32
 _EVENT = re.compile(r"([a-z])\d*(?::(?:[\w.-]+/)?(\w*))?")
 _ARGUMENT = re.compile(r"(?:([A-Za-z_]\w*)=)?(.+?)(?::([a-z]\w*|%p[dD]|b\d+@\d+/\d+)(?:\[(\d{1,3})\])?)?")
 _PLACE = re.compile(r"(?:\w+:)?([A-Za-z_][\w.]*)(?:\+(\d+|0x[0-9a-f]+))?(%return)?")
+_PRINTED = re.compile(r"(\w+)=%[-+ #0]*[0-9.*]*[hlLzq]*([a-zA-Z])")
 _IMMEDIATE = re.compile(r"\\(-?(?:0x[0-9a-f]+|[1-9][0-9]*|0))")
 _SIZED = re.compile(r"([sux])(8|16|32|64)")
 # what a string has no room for a record in: a task's name, and what the definition itself says
@@ -143,7 +144,8 @@ class Description(NamedTuple):
     """What is known of an event: all that it is by default is nothing.
 
     ``arguments`` are a probe's; with a ``definition`` alone they are those that any kernel could print. ``texts`` and
-    ``signed`` name fields of a format. ``is_open``: a string may imitate what ends the record.
+    ``signed`` name fields of a format. ``is_open``: a string may imitate what ends the record. ``shown`` are the
+    names that are printed, and whether each is a string's; None if that isn't known.
     """
 
     arguments: Arguments | None = None
@@ -151,6 +153,7 @@ class Description(NamedTuple):
     texts: frozenset[str] = NONE
     signed: frozenset[str] = NONE
     is_open: bool = True
+    shown: Mapping[str, bool] | None = None
 
 
 _UNKNOWN: Final = Description()
@@ -182,10 +185,17 @@ class Descriptions:
         if definition is None:
             return found
         if found.arguments is None:
-            return found._replace(arguments=definition.wide, definition=definition, is_open=definition.is_open)
+            wide = definition.wide
+            return found._replace(
+                arguments=wide, definition=definition, is_open=definition.is_open, shown=_strings(wide)
+            )
         if found.arguments.names != definition.wide.names:
             return found
         return found._replace(arguments=found.arguments.sealed(definition.wide), is_open=definition.is_open)
+
+
+def _strings(arguments: Arguments) -> Mapping[str, bool]:
+    return {name: "%s" in conversion for name, conversion in arguments.items}
 
 
 def _formatted(text: str | bytes) -> Description:
@@ -196,10 +206,16 @@ def _formatted(text: str | bytes) -> Description:
     fields = [field for field in form.fields if "char" in field.type and field.length is not None]
     arguments = arguments_of(form.print_fmt)
     is_open = any(field.length == "" or field.size >= _ROOM for field in fields)
+    texts = frozenset(field.name for field in fields)
+    # %s is also how the kernel prints flags and symbols, which are numbers in the record
+    others = frozenset(field.name for field in form.fields) - texts
+    specs = _PRINTED.findall(form.print_fmt)
+    printed = {name: spec == "s" and bool(texts) and name not in others for name, spec in specs}
     return Description(
         arguments,
         None,
-        frozenset(field.name for field in fields),
+        texts,
         frozenset(field.name for field in form.fields if field.signed),
         is_open if arguments is None else arguments.is_open,
+        printed if arguments is None else _strings(arguments),
     )

@@ -15,18 +15,19 @@ from typing import Final
 from kprobe.text.records import BufferStarted, Coded, Lost, Record
 
 # option sym-addr puts the address of tracing_mark_write after that name
-_BODY = rb"([^\s:]++(?: <[0-9a-f]{8,16}+>)?+: (?:\([^()\n]*+\))?+)?+([^\n]*+)\n"
+_BODY = rb"(?:([^\s:]++(?:: | <[0-9a-f]{8,16}+>: )(?:\([^()\n]*+\)|))|)([^\n]*+)\n"
 
 # %16s-%-5d (to 4.19) or %16s-%-7d; with record-tgid (%5d) or (%7d) or dashes; [%03d]; flags from 3.3 on, without a
 # fixed number of characters (4, 5, more on real-time kernels); %5lu.%06lu or, for a clock that isn't in ns, %12llu.
+# A name has 15 bytes at most, so a blank comes first, wherever a name is padded to 16.
 STANDARD: Final = re.compile(
-    rb"((?s:.{16})-\d[\d ]{4,20}+(?:\([ \d-]{5,20}+\) )?\[\d{3,9}\](?: [^ \n]++)?) "
+    rb"( (?s:.{15})-\d[\d ]{4,20}+(?:\([ \d-]{5,20}+\) )?\[\d{3,9}\](?: [^ \n]++)?) "
     rb"(?: *+(\d{1,20}+)\.(\d{6})|(?=[ \d]{12})( *\d{1,20})): " + _BODY
 )
 # The same for what most lines are, a probe's event with a time, as far as that makes it faster: for text that was read
 # as Latin-1, without a newline in the comm. Of any other line all groups are empty.
 USUAL: Final = re.compile(
-    r"(?:(.{16}-[0-9][0-9 ]{4,20}+(?:\([ 0-9-]{5,20}+\) )?\[[0-9]{3,9}\](?: [^ \n]++)?) ++([0-9]{1,20}+)\.([0-9]{6}): "
+    r"(?:( .{15}-[0-9][0-9 ]{4,20}+(?:\([ 0-9-]{5,20}+\) )?\[[0-9]{3,9}\](?: [^ \n]++)?) ++([0-9]{1,20}+)\.([0-9]{6}): "
     r"([0-9A-Za-z_]++: \([^()\n]*+\))(.*+)|.*+)\n",
     re.ASCII,
 )
@@ -40,7 +41,6 @@ LATENCY: Final = re.compile(
     rb"((?s:.{8})-\d[\d ]{4,20}) ( *\d{1,9})([^\s\d][^ \n]*) ( *\d{1,20})(us[^\n])?: " + _BODY,
 )
 
-# A name has 15 bytes at most, so a blank comes first.
 # %16s %7d %3d, flags as a decimal number, preemption count, index, [microseconds in hexadecimal] and two times.
 VERBOSE: Final = re.compile(
     rb"( (?s:.{15}) {1,16}+\d{1,10}) {1,16}+(\d{1,9}) (\d{1,9} [0-9a-f]{8}) [0-9a-f]{8,16} \[([0-9a-f]{8,16})\] "
@@ -81,18 +81,19 @@ GRAPH_SWITCH: Final = re.compile(
 # What `trace-cmd report` prints: the columns of tracefs, after the name of an instance if there are several, and names
 # of events padded to 20; the time in nanoseconds with -t. With -l the columns are those of latency-format.
 # A line that begins like a mark without context is one.
-_PADDED = rb"([^\s:]++: ++(?:\([^()\n]*+\))?+)?+([^\n]*+)\n"
+_PADDED = rb"(?:([^\s:]++: ++(?:\([^()\n]*+\)|))|)([^\n]*+)\n"
 # --raw-ts prints no fraction; --ts-diff the time since the last event behind it
 _FRACTION = rb"(?:\.(\d{6}(?:\d{3})?))?: (?:\(\+\d{1,20}\) {1,8}| {9}(?=\S))?"
 REPORT: Final = re.compile(
     rb"(?:(?!tracing_mark_write: )( {0,64}+[^\s:]{1,64}+): (?=[^\n]{16})"
     rb"|(?=[^\n]{17}[^\n-]{0,63}+-) {1,64}?(?=[^\n]{16}-\d))??"
-    rb"((?s:.{16})-\d[\d ]{4,20}+(?:\([ \d-]{5,20}+\) )?\[\d{3,9}\](?: [^ \n]++)?) "
+    rb"( (?s:.{15})-\d[\d ]{4,20}+(?:\([ \d-]{5,20}+\) )?\[\d{3,9}\](?: [^ \n]++)?) "
     rb" *+(\d{1,20}+)" + _FRACTION + _PADDED
 )
 REPORT_LATENCY: Final = re.compile(
     rb"((?s:.{8})-\d[\d ]{4,20}) ( *\d{1,9})([^\s\d][^ \n]*) +(\d{1,20})" + _FRACTION + _PADDED
 )
+REPORTS: Final = (REPORT, REPORT_LATENCY)
 REPORT_HEADER: Final = re.compile(rb"(?:cpus=\d{1,9}|version = \d{1,9}|CPU \d{1,9} is empty)\r?\n")
 REPORT_FRAME: Final = (b"\t=> ", b" => ", b"=> ")
 # how wide the name of an event is there, with its colon and two blanks
@@ -110,7 +111,7 @@ PERF: Final = re.compile(
     rb" {0,64}+([^\n]{1,16}?) {1,64}+(\d{1,10})(?:/(\d{1,10}))? {1,64}+(?:\[(\d{3,9})\] (?:([^\s\d]\S{1,7}) )?)? *+"
     rb"(\d{1,20})\.(\d{6}(?:\d{3})?): ++(?:(\d{1,20}+) ++)?"
     rb"(?:(?!(?:" + _SAMPLED + rb"):[ukhpPGHSDIWeb]{1,13}: ++(?!\())([\w-]++):(?=\w))?"
-    rb"((?:(?:" + _SAMPLED + rb"):[ukhpPGHSDIWeb]{1,13}|[^\s:]++): ++(?:\([^()\n]*+\))?+)?+([^\n]*+)\n"
+    rb"(?:((?:(?:" + _SAMPLED + rb"):[ukhpPGHSDIWeb]{1,13}|[^\s:]++): ++(?:\([^()\n]*+\)|))|)([^\n]*+)\n"
 )
 # of a sample without its call chain: where it was taken
 SAMPLE: Final = re.compile(rb" *+(?:([0-9a-f]{1,16}) ([^\n]*?))?\r?")
@@ -118,7 +119,7 @@ PERF_FRAME: Final = re.compile(rb"\t *+([0-9a-f]{1,16}) ([^\n]*+)\n")
 
 # Columns that lost their width, as in mail and on pages.
 LOOSE: Final = re.compile(
-    rb"(?!(?s:.{16})-\d)[ \t]{0,256}+([^\n]{1,16}?)-(\d{1,10}) ++(?:\(([ \d-]{1,20}+)\) ++)?\[(\d{1,9})\] ++"
+    rb"(?! (?s:.{15})-\d)[ \t]{0,256}+([^\n]{1,16}?)-(\d{1,10}) ++(?:\(([ \d-]{1,20}+)\) ++)?\[(\d{1,9})\] ++"
     rb"(?:([^\s:]{1,12}+) ++)??(\d{1,20}+)\.(\d{6}(?:\d{3})?): " + _BODY
 )
 
@@ -134,12 +135,14 @@ HEX: Final = re.compile(rb"([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{16}) type: (\d{
 # trace-cmd says it in its own words
 LOST: Final = re.compile(rb"CPU:(\d{1,9}) \[(?:LOST (?:(\d{1,20}) )?EVENTS|(?:(\d{1,20}) )?EVENTS DROPPED)\]\r?\n")
 BUFFER_STARTED: Final = re.compile(rb"##### CPU (\d{1,9}) buffer started ####\r?\n")
-# Where a buffer is full of which the kernel makes a record: one page, 8 KiB since 6.8.
-FULL: Final = (4096, 8192)
 # The longest piece of a record that isn't a string.
 PIECE: Final = 64
 # A line with which a record can end whose string began in an earlier one: the last quote is followed by arguments.
 ENDS: Final = re.compile(rb"[^\n]*[\"'}](?:\Z|(?=[ ,)][^\"'}]*\Z))")
+# How each line of a text ends that is a string of a page's script.
+SCRIPTED: Final = b"\\n\\"
+# With this a page ends the text in it, as nothing in a script can hold it.
+PAGE_END: Final = re.compile(rb"[ \t]{0,64}</script>[ \t]{0,64}\r?\n")
 TRACER: Final = b"# tracer: "
 # what some programs put before text that they save
 BOM: Final = b"\xef\xbb\xbf"
@@ -178,29 +181,13 @@ def broken_off(layout: re.Pattern[bytes]) -> tuple[re.Pattern[bytes], re.Pattern
     return re.compile(rb"(?s:.{0,%d}?)" % PIECE + line), re.compile(rb'(?>[^"]*? \w++=){1,128}?' + line)
 
 
-def torn(line: re.Match[bytes], text: bytes, end: int) -> int:
-    """Say where the kernel broke a record off for want of room; 0 if it didn't.
-
-    It leaves out what doesn't fit, the newline too, so the next record follows on the same line: at the end of a
-    buffer of one or two pages, or earlier where a long string would have come
-    (fixtures/text/6.1/02_comms.trace: 4095 bytes).
-    """
-    start, body = line.start(), line.start(line.re.groups)
-    anywhere, named = broken_off(line.re)
-    for full in FULL:
-        if end - start >= full - PIECE and (piece := anywhere.match(text, start + full - PIECE, end)) is not None:
-            return piece.end()
-    name = named.match(text, body, end)
-    return 0 if name is None else name.end()
-
-
-DIFFERENCE: Final = re.compile(rb"\(\+\d{1,20}\) {1,8}[^\s:]+: ")
+_DIFFERENCE: Final = re.compile(rb"\(\+\d{1,20}\) {1,8}[^\s:]+: ")
 
 
 def reported(line: re.Match[bytes]) -> bool:
     """Say whether a line in the usual columns is one of trace-cmd, by the width of the event's name."""
     site, rest = line[5], line[6]
-    if site is None and DIFFERENCE.match(rest) is not None:
+    if site is None and _DIFFERENCE.match(rest) is not None:
         return True
     if site is None or site[-1:] != b" " or rest[:1] != b" " or site.startswith(b"tracing_mark_write"):
         return False

@@ -1,14 +1,17 @@
 """The text of one record -> the record, with caches for what repeats from line to line."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from kprobe.text.arguments import Arguments, decode
 from kprobe.text.context import Columns, Contexts, decimal, is_graph, keep
 from kprobe.text.defined import Definition, Descriptions, Formats
-from kprobe.text.layout import BARE, FRAME, GRAPH_END, MARK, PERF, REPORT, REPORT_LATENCY, SAMPLE, STACKS
-from kprobe.text.nameless import NAMELESS, call, nameless, noted, traced
+from kprobe.text.forms.graph import call
+from kprobe.text.forms.nameless import NAMELESS, nameless
+from kprobe.text.forms.syscall import CALL, SystemCall, called, described, opens
+from kprobe.text.forms.tracers import noted, traced
+from kprobe.text.layout import BARE, FRAME, GRAPH_END, MARK, PERF, REPORT, REPORTS, SAMPLE, STACKS
 from kprobe.text.place import find_place, frame, reported_frame, scripted_frame, taken_place
 from kprobe.text.records import (
     NONE,
@@ -27,18 +30,17 @@ from kprobe.text.records import (
     Unparsed,
     Value,
 )
-from kprobe.text.syscall import CALL, SystemCall, called, described, opens
 from kprobe.text.tokens import Reading, Readings
 
 _NAME = re.compile(rb"([^\s:]++(?::\w+)?)(?: <[0-9a-f]++>)?: ++(?:\(([^()\n]*)\))?")
-_MARK = re.compile(MARK)
+# Android's kernels before 3.10 had no name for the place
+_MARK = re.compile(rb"0: |" + MARK)
 _FUNCTION = re.compile(rb"(\S++(?: \[[^\]\s]+\])?(?: <[0-9a-f]+>)?) <-(\S++(?: \[[^\]\s]+\])?(?: <[0-9a-f]+>)?)")
 # pages swallow the words in angle brackets
 _ONE_LINE = re.compile(rb"(?:<(user )?stack trace> )?=> ([^\n]+)")
 _UNKNOWN = re.compile(rb"Unknown type (\d{1,9})")
 _RAW_MARKER = re.compile(rb"# ([0-9a-f]{1,8}) buf:((?: [0-9a-f]{2})*)")
 _REPORTED_FRAME: Final = re.compile(rb"=> ([^\n]*)")
-_REPORTS: Final = (REPORT, REPORT_LATENCY)
 
 Known: TypeAlias = tuple[dict[str, Value], bool, frozenset[str]]
 """What a text of arguments says: the fields, and ``complete`` and ``guessed`` as Event has them."""
@@ -57,6 +59,7 @@ class Site(NamedTuple):
     arguments: Arguments | None
     texts: frozenset[str]
     signed: frozenset[str]
+    shown: Mapping[str, bool] | None
     mark: bool
     definition: Definition | None
     opens: str
@@ -66,17 +69,8 @@ class Lines:
     """Builds records; knows the formats and remembers the parts that repeat."""
 
     __slots__ = (
-        "_contexts",
-        "_described",
-        "_frames",
-        "_hexadecimal",
-        "_is_settled",
-        "_old",
-        "_prefixed",
-        "_readings",
-        "_reported",
-        "_sites",
-        "has_crlf",
+        "_contexts", "_described", "_frames", "_hexadecimal", "_is_settled", "_old", "_prefixed", "_readings",
+        "_reported", "_sites", "ending", "has_crlf",
     )  # fmt: skip
 
     def __init__(self, formats: Formats | None, definitions: Iterable[str] = (), *, is_settled: bool = False) -> None:
@@ -96,6 +90,7 @@ class Lines:
         self._old = False  # one that would have it had none, so those without are hexadecimal
         self._hexadecimal = False  # and that is sure, as there was one that can't be decimal
         self.has_crlf = False  # somebody ended all lines with CR LF
+        self.ending = b""  # or with that
 
     @property
     def known(self) -> tuple[bool, bool, bool]:
@@ -116,7 +111,7 @@ class Lines:
 
         None if the event's arguments can't be read to the end.
         """
-        text = line[line.re.groups - 1]
+        text, rest = line[line.re.groups - 1], self.without_ending(rest)
         if is_graph(line):
             is_call = line[9] is not None and CALL.match((text or b"") + rest) is not None
             if line[9] is None or (text is None and not is_call):
@@ -130,7 +125,7 @@ class Lines:
             return self._called(line, found, raw) if found.complete else None
         if text is None:
             return self._without_name(line, rest, raw)
-        site = self._site_of(line, text)
+        site = self.site_of(line, text)
         if site.address is None:
             if b"\n" in rest and NAMELESS.match(text) is not None:
                 return None
@@ -141,8 +136,13 @@ class Lines:
         fields, guessed, complete, whole, _ = self._look(rest, decimal(line))
         return self._event(line, site, fields, raw, complete, guessed) if whole else None
 
-    def _site_of(self, line: re.Match[bytes], text: bytes) -> Site:
-        if line.re is PERF or line.re in _REPORTS:
+    def without_ending(self, rest: bytes) -> bytes:
+        """Take off what stands at the end of each line of a page, where a script holds the text."""
+        return rest.replace(self.ending + b"\n", b"\n").removesuffix(self.ending) if self.ending else rest
+
+    def site_of(self, line: re.Match[bytes], text: bytes) -> Site:
+        """Read what a line prints as ``name: (place)``."""
+        if line.re is PERF or line.re in REPORTS:
             return self._reported.get(text) or self._site(text, self._reported)
         return self._sites.get(text) or self._site(text, self._sites)
 
@@ -199,13 +199,14 @@ class Lines:
     def uncertain(self, line: re.Match[bytes], rest: bytes, raw: bytes) -> Record:
         """Build the record of a line whose arguments aren't a probe's, or are broken: as far as they can be read."""
         text: bytes | None = line[line.re.groups - 1]
+        rest = self.without_ending(rest)
         if is_graph(line):
             if line[9] is None or text is None:
                 return Unparsed(raw)
             rest = rest.removesuffix(b"\r").removesuffix(GRAPH_END)
         if text is None or CALL.match(text + rest) is not None:
             return self._without_name(line, (text or b"") + rest, raw)
-        site = self._site_of(line, text)
+        site = self.site_of(line, text)
         if site.address is not None:
             if site.arguments is None:
                 fields, guessed, *_ = self._readings.read(rest, decimal=bool(decimal(line)) or self._prefixed)
@@ -243,10 +244,10 @@ class Lines:
         if NAMELESS.match(text) is not None:
             head = text.partition(b": ")[0]
             return nameless(self._contexts.read(line), head + b": " + shown, raw)
-        if site.mark and line.re not in _REPORTS:
+        if site.mark and line.re not in REPORTS:
             task, pid, tgid, cpu, flags, stamp, clock = self._contexts.read(line)
             return Marker(task, pid, cpu, flags, stamp, self._said(shown), tgid, clock, raw)
-        if line.re in _REPORTS and site.name == "print":
+        if line.re in REPORTS and site.name == "print":
             task, pid, tgid, cpu, flags, stamp, clock = self._contexts.read(line)
             said = self._said(shown.partition(b": ")[2]).removesuffix("\n")
             return Marker(task, pid, cpu, flags, stamp, said, tgid, clock, raw)
@@ -265,7 +266,7 @@ class Lines:
         text = line[line.re.groups - 1]
         if text is None:
             return line[line.re.groups].removesuffix(b"\r") in STACKS
-        return line.re in _REPORTS and text.partition(b":")[0] in (b"kernel_stack", b"user_stack")
+        return line.re in REPORTS and text.partition(b":")[0] in (b"kernel_stack", b"user_stack")
 
     def imitates(self, line: re.Match[bytes], raw: bytes) -> bool:
         """Say whether a string in a record could write the look of its end and of further records."""
@@ -275,7 +276,7 @@ class Lines:
         if self._is_settled or text is None or self.is_stack(line):
             # none of these has strings but a comment in a function_graph, which is a mark
             return is_graph(line) and line[9] is not None and text is None and not self._is_settled
-        return (opens := self._site_of(line, text).opens) != "" and opens.encode() in raw
+        return (opens := self.site_of(line, text).opens) != "" and opens.encode() in raw
 
     def opens(self, line: re.Match[bytes], rest: bytes) -> bool:
         """Say whether a record that can't be read may go on in the next line, within a string."""
@@ -284,7 +285,7 @@ class Lines:
             return False
         if CALL.match(shown := site + rest) is not None:
             return opens(shown)
-        known = self._site_of(line, site)
+        known = self.site_of(line, site)
         if known.address is None:
             return False
         if known.arguments is not None:
@@ -313,8 +314,8 @@ class Lines:
         is_quoted = address is not None and (known.arguments is not None or not known.texts)
         opens = ('"' if is_quoted else ":") if known.is_open or is_mark else ""
         site = Site(
-            name, address, caller, known.arguments, known.texts, known.signed, is_mark, known.definition,
-            "" if self._is_settled else opens,
+            name, address, caller, known.arguments, known.texts, known.signed, known.shown, is_mark,
+            known.definition, "" if self._is_settled else opens,
         )  # fmt: skip
         return keep(table, text, site)
 
@@ -347,7 +348,7 @@ class Lines:
 
     def _called(self, line: re.Match[bytes], found: SystemCall, raw: bytes) -> Record:
         """Build the event of a system call."""
-        site = Site(found.name, None, None, None, NONE, NONE, False, None, "")
+        site = Site(found.name, None, None, None, NONE, NONE, None, False, None, "")
         return self._event(line, site, found.fields, raw, found.complete, found.guessed)
 
     def _without_name(self, line: re.Match[bytes], rest: bytes, raw: bytes) -> Record:

@@ -5,22 +5,18 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from kprobe.text.defined import Formats
+from kprobe.text.forms.graph import switch
 from kprobe.text.layout import (
     ANY,
     BARE,
-    ENDS,
-    FRAME,
-    FULL,
     GRAPH,
-    GRAPH_RULE,
     LOOSE,
     PERF,
     PERF_FRAME,
     RAW_TEXT,
     REPORT,
-    REPORT_FRAME,
     REPORT_HEADER,
-    REPORT_LATENCY,
+    SCRIPTED,
     STANDARD,
     TRACEFS,
     TRACER,
@@ -30,33 +26,19 @@ from kprobe.text.layout import (
     reported,
     special,
     titled,
-    torn,
 )
 from kprobe.text.line import Lines
-from kprobe.text.nameless import switch
-from kprobe.text.place import scripted_frames
+from kprobe.text.place import scripted_frame
 from kprobe.text.prefix import Quoted, form_of
 from kprobe.text.records import Coded, Event, Header, Record, StackTrace, Unparsed, unfinished
+from kprobe.text.spans import FULL, LONGEST, Match, Spans
 from kprobe.text.usual import Usual
-
-# The kernel makes a record in a buffer of one page, 8 KiB since 6.8: a longer one isn't one record. Other programs that
-# print records have no such bound.
-_LONGEST: Final = 16384
 
 # Without a newline for so long, the input is no text; it is passed on in pieces rather than gathered.
 _LONGEST_LINE: Final = 1 << 20
 
 # The longest comm and a newline: so little text may be the beginning of a comm with a newline in it.
 _COMM: Final = 17
-
-# How many records of an event may turn out to be broken off before such records are no longer waited for, and of all.
-_PATIENCE: Final = 3
-_PATIENCE_ALL: Final = 64
-
-# How many bytes may be read again to find the end of a record among lines that look like records.
-_AGAIN: Final = 16384
-
-Match = re.Match[bytes]
 
 State: TypeAlias = tuple[bool, bool, bool, tuple[tuple[bytes, int], ...], tuple[bool, bool, bool]]
 """What a parser knows in the midst of a text with the usual columns; it can be compared and sent elsewhere."""
@@ -86,8 +68,8 @@ class Parser:
     """
 
     __slots__ = (
-        "_broken", "_buffer", "_coded", "_family", "_heading", "_last", "_layout", "_lines", "_live", "_numbers",
-        "_quoted", "_scanned", "_settled", "_titled", "usual",
+        "_buffer", "_coded", "_family", "_heading", "_last", "_layout", "_lines", "_live", "_numbers", "_quoted",
+        "_scanned", "_settled", "_spans", "_titled", "usual",
     )  # fmt: skip
 
     def __init__(
@@ -99,9 +81,9 @@ class Parser:
         settled: bool = False,
     ) -> None:
         self._lines = Lines(formats, definitions, is_settled=settled)
+        self._spans = Spans(self._lines)
         self.usual = Usual(self._lines, FULL[-1])
         self._live = live
-        self._broken: dict[bytes, int] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -148,18 +130,22 @@ class Parser:
         """What was learned of a text so far, if all that follows can be read with that alone; else None."""
         if not self.is_usual or self._buffer:
             return None
-        return self._heading, self._titled, self._numbers, tuple(sorted(self._broken.items())), self._lines.known
+        return self._heading, self._titled, self._numbers, tuple(sorted(self._spans.broken.items())), self._lines.known
 
     def resume(self, state: State) -> None:
         """Go on where another parser of the same text was, whose state this is."""
         self._begin()
         self._heading, self._titled, self._numbers, broken, self._lines.known = state
-        self._family, self._settled, self._broken = family(STANDARD), True, dict(broken)
+        self._family, self._settled, self._spans.broken = family(STANDARD), True, dict(broken)
 
     @property
     def is_usual(self) -> bool:
         """Whether the text has the usual columns, so that a probe's line followed by another is a record."""
-        return self._settled and self._layout is STANDARD and not self._quoted
+        return self._is_plain and not self._quoted
+
+    @property
+    def _is_plain(self) -> bool:
+        return self._settled and self._layout is STANDARD and not self._lines.ending
 
     @property
     def is_decimal(self) -> bool:
@@ -183,7 +169,7 @@ class Parser:
         position = 0
         self.usual.begin()
         while position < limit:
-            if self._settled and self._layout is STANDARD:
+            if self._is_plain:
                 position = self.usual.read(text, position, limit, records)
             line = self._layout.match(text, position, limit)
             if line is None or (not self._settled and self._is_another(line)):
@@ -199,11 +185,11 @@ class Parser:
             if self._layout.match(text, line.end(), limit) is not None:
                 record = self._lines.record(line, line[line.re.groups], line[0])
             if record is None:
-                record = self._long(line, text, limit, whole=whole, final=final)
+                record = self._spans.record(line, text, limit, self._family, whole=whole, final=final)
             if record is None:
                 break
             if self._lines.imitates(line, record.raw):
-                self.usual.reach = position + (FULL[-1] if self._layout in TRACEFS else _LONGEST)
+                self.usual.reach = position + (FULL[-1] if self._layout in TRACEFS else LONGEST)
             record = self._marked(position, record)
             records.append(record)
             self._last = record
@@ -249,11 +235,11 @@ class Parser:
             if REPORT_HEADER.fullmatch(title) is not None:
                 self._layout, self._family = REPORT, family(REPORT)
             self._lines.has_crlf = raw.endswith(b"\r\n")  # as no kernel prints it
+            self._lines.ending = SCRIPTED if raw.endswith(SCRIPTED + b"\n") else b""
             return position + len(title), Header(title)
-        for layout in self._family if self._settled else (*self._family, BARE):
-            if layout is not self._layout and layout.match(text, position, limit):
-                self._layout = layout
-                return position, None
+        if (layout := self._another(text, position, limit)) is not None:
+            self._layout = layout
+            return position, None
         if self._layout in (GRAPH, PERF) and (more := self._around(text, position, limit, whole)) is not None:
             return more
         if self._numbers and (number := coded(text, position, end, limit, whole)) is not None:
@@ -265,10 +251,12 @@ class Parser:
         self._heading, self._numbers = False, self._numbers and self._coded
         return end, Unparsed(raw)
 
-    def _is_quoted(self, raw: bytes) -> bool:
-        """Say whether a prefix was found; it isn't looked for before what has neither name nor columns."""
-        is_plain = self._coded or (self._layout is PERF and raw[:1] == b"\t")
-        return not is_plain and self._quoted.find(raw)
+    def _another(self, text: bytes, position: int, limit: int) -> re.Pattern[bytes] | None:
+        """Say which layout other than that of the lines before it a line is in; None if in none."""
+        for layout in self._family if self._settled else (*self._family, BARE):
+            if layout is not self._layout and layout.match(text, position, limit):
+                return layout
+        return self._spans.foreign(text, position, limit, self._family)
 
     def _settle(self) -> None:
         """Note that there has been a record: what may follow is in a layout of the same family."""
@@ -277,6 +265,11 @@ class Parser:
         if not self._settled and (self._layout is not BARE or is_first):
             self._settled = self._layout is not LOOSE
             self._family = family(self._layout)
+
+    def _is_quoted(self, raw: bytes) -> bool:
+        """Say whether a prefix was found; it isn't looked for before what has neither name nor columns."""
+        is_plain = self._coded or (self._layout is PERF and raw[:1] == b"\t")
+        return not is_plain and self._quoted.find(raw)
 
     def _is_another(self, line: Match) -> bool:
         """Say whether a first line that looks usual is one of trace-cmd, which pads the names, or has a prefix."""
@@ -293,7 +286,12 @@ class Parser:
             if isinstance(found, int):
                 return None if whole else wait
             return None if found is None else (position + len(found.raw), found)
-        end, frames = scripted_frames(text, position, limit)
+        end = position
+        frames = []
+        while end < limit and (line := PERF_FRAME.match(text, end, limit)) is not None:
+            shown = line[2].removesuffix(b"\r").decode("utf-8", "surrogateescape")
+            frames.append(scripted_frame(line[1].decode(), shown))
+            end = line.end()
         if end == limit and not whole:
             return wait
         if text.startswith((b"\n", b"\r\n"), end) and end < limit:
@@ -301,90 +299,8 @@ class Parser:
         event = self._last
         if end == position or not isinstance(event, Event):
             return None
-        return end, StackTrace(*event[:5], frames, False, event.tgid, event.clock, text[position:end])
-
-    def _starts(self, text: bytes, position: int, limit: int) -> bool:
-        """Say whether a line looks like the beginning of a record."""
-        if any(layout.match(text, position, limit) for layout in self._family):
-            return True
-        if self._layout is BARE and BARE.match(text, position, limit):
-            return True
-        raw = text[position : text.index(b"\n", position) + 1]
-        if self._layout is PERF and (raw in (b"\n", b"\r\n") or PERF_FRAME.fullmatch(raw)):
-            return True
-        if self._layout is GRAPH and raw.startswith(GRAPH_RULE):
-            return True
-        return raw.startswith(TRACER) or special(raw) is not None or form_of(raw) is not None
-
-    def _long(  # noqa: C901 - one reading ahead, in which each step depends on what the ones before it have found
-        self, line: Match, text: bytes, limit: int, *, whole: bool, final: bool
-    ) -> Record | None:
-        """Read a record that isn't followed by another of its layout at once; None if the text must go on first."""
-        start, body, end = line.start(), line.start(line.re.groups), line.end()
-        site = line[line.re.groups - 1] or b""
-        if self._lines.is_stack(line):
-            frames = REPORT_FRAME if self._layout in (REPORT, REPORT_LATENCY) else FRAME
-            while end < limit and text.startswith(frames, end):
-                end = text.index(b"\n", end) + 1
-            if end == limit and not whole:
-                return None
-            return self._lines.record(line, text[body : end - 1], text[start:end])
-        is_placed = site[-1:] == b")" or b"+0x" in site or b"__probe_" in text[body:end]
-        if is_placed and b'"' not in text[body:end]:
-            # without a string in it, it can't go on in the next line
-            record = self._lines.record(line, text[body : end - 1], text[start:end])
-            if isinstance(record, Event) and record.complete and record.address is not None:
-                return record
-        joined = again = 0  # where the first line ends that was joined although it looks like a record
-        last = start
-        while end < limit and end - start < _LONGEST and again < _AGAIN:
-            if self._starts(text, end, limit):
-                if not joined or ENDS.match(text, last, end - 1 - (text[end - 2 : end - 1] == b"\r")):
-                    again += end - body if joined else 0
-                    record = self._lines.record(line, text[body : end - 1], text[start:end])
-                    if record is not None:
-                        return record
-                if not joined:
-                    if (record := self._longest(line, text, body, end)) is not None:
-                        return record
-                    if (broken := torn(line, text, end)) > 0:
-                        return self._lines.uncertain(line, text[body:broken], text[start:broken])
-                    if not self._is_patient(site) or not self._lines.opens(line, text[body : end - 1]):
-                        break
-                    joined = end
-            last, end = end, text.index(b"\n", end) + 1
-        # whether all that there is belongs to the record, so that more may
-        open_end = end == limit and end - start < _LONGEST and again < _AGAIN and not final
-        if open_end and not whole:
-            return None
-        record = self._lines.record(line, text[body : end - 1], text[start:end])
-        if record is not None:
-            return record
-        if open_end and joined:
-            return None
-        if joined:
-            self._broken[site] = self._broken.get(site, 0) + 1
-            end = joined
-        elif (broken := torn(line, text, end)) > 0:
-            return self._lines.uncertain(line, text[body:broken], text[start:broken])
-        elif open_end and self._lines.opens(line, text[body : end - 1]):
-            return None
-        return self._longest(line, text, body, end) or self._lines.uncertain(
-            line, text[body : end - 1], text[start:end]
-        )
-
-    def _is_patient(self, site: bytes) -> bool:
-        """Say whether a record of an event is waited for whose string has no end yet."""
-        return self._broken.get(site, 0) < _PATIENCE and sum(self._broken.values()) < _PATIENCE_ALL
-
-    def _longest(self, line: Match, text: bytes, body: int, end: int) -> Record | None:
-        """Build a record of as many of the lines as can be read as one; None if none can."""
-        start, first, last = line.start(), line.end(), end
-        for _ in range(256):
-            record = self._lines.record(line, text[body : last - 1], text[start:last])
-            if record is not None:
-                return record
-            if last == first:
-                break
-            last = text.rindex(b"\n", first - 1, last - 1) + 1
-        return None
+        raw = text[position:end]
+        return end, StackTrace(
+            event.task, event.pid, event.cpu, event.flags, event.timestamp, tuple(frames), False, event.tgid,
+            event.clock, raw,
+        )  # fmt: skip

@@ -3,11 +3,10 @@
 import re
 from typing import Final
 
-from kprobe.text.layout import PERF_FRAME
 from kprobe.text.records import CodeAddress, Value
 
 # seq_print_ip_sym() and %pS: symbol+0xOFFSET/0xSIZE [module] <address>, each part but the first optional.
-_PLACE = re.compile(r"((?:\[unknown/kretprobe'd\])?+[^\s()<>\[\]]*+)(?: \[([^\s\[\]]++)\])?+(?: <([0-9a-f]++)>)?+")
+_PLACE = re.compile(r"((?:\[unknown/kretprobe'd\]|)[^\s()<>\[\]]*+)(?: \[([^\s\[\]]++)\]|)(?: <([0-9a-f]++)>|)")
 # what most are
 _USUAL = re.compile(r"([^\s()<>\[\]+]++)\+0x([0-9a-f]++)/0x([0-9a-f]++)")
 _OFFSET = re.compile(r"0x([0-9a-f]++)/0x([0-9a-f]++)")
@@ -19,7 +18,7 @@ _DIGITS = re.compile(r"[0-9][0-9a-f]{0,15}|(?=[a-f]*[0-9])(?:[0-9a-f]{16}|[0-9a-
 # a frame of trace-cmd: symbol (address), with +0xOFFSET if it was asked for
 _REPORTED = re.compile(r"(\S.*) \(([0-9a-f]{1,16})\)")
 # One of perf script: symbol+0xOFFSET (file), where both may hold blanks and parentheses; inlined code has no offset.
-_IN_FILE = re.compile(r"(.*?\+0x[0-9a-f]+|\[unknown\]) \(.*\)|(.*) \((?:[^()]++|\([^()]*+\))*+\)")
+_IN_FILE = re.compile(r"(.*?\+0x[0-9a-f]+|\[unknown\]) \(.*\)|(.*) \((?>(?:[^()]++|\([^()]*+\))*)\)")
 _WITH_OFFSET = re.compile(r"(.+)\+0x([0-9a-f]{1,16})")
 
 
@@ -72,16 +71,6 @@ def scripted_frame(address: str, text: str) -> CodeAddress:
     found = _IN_FILE.fullmatch(text)
     shown = text if found is None else found[1] or found[2]
     return _at(shown, int(address, 16), f"{shown} <{address}>")
-
-
-def scripted_frames(text: bytes, position: int, limit: int) -> tuple[int, tuple[CodeAddress, ...]]:
-    """Read lines of a stack as `perf script` prints them; say where they end."""
-    frames = []
-    while position < limit and (line := PERF_FRAME.match(text, position, limit)) is not None:
-        shown = line[2].removesuffix(b"\r").decode("utf-8", "surrogateescape")
-        frames.append(scripted_frame(line[1].decode(), shown))
-        position = line.end()
-    return position, tuple(frames)
 
 
 def _at(shown: str, address: int, text: str) -> CodeAddress:

@@ -215,7 +215,10 @@ class Coded(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """What a program wrote to trace_marker; ``text`` is without the last newline."""
+    """What a program wrote to trace_marker; ``text`` is without the last newline.
+
+    ``guessed`` names it if lines follow that may be part of it or not.
+    """
 
     task: str
     pid: int
@@ -227,6 +230,7 @@ class Marker(NamedTuple):
     clock: Clock
     raw: bytes
     forgeable: bool = False
+    guessed: frozenset[str] = NONE
     complete: bool = True
 
     @property
@@ -283,6 +287,7 @@ class BareMarker(NamedTuple):
     text: str
     raw: bytes
     forgeable: bool = False
+    guessed: frozenset[str] = NONE
     complete: bool = True
 
 

@@ -21,7 +21,7 @@ _CLOSE = re.compile(rb"\"(?= [A-Za-z_]\w*=[\"'({\-0-9A-Za-z_]|\r?\Z)")
 _ONE = rb"(?:-?\d{1,20}+|0x[0-9a-f]{1,16}+)"
 _ARGUMENT = re.compile(
     rb" ([A-Za-z_]\w*)=(?:(?:(-?\d{1,20}+)|0x([0-9a-f]{1,16}+))(?= (?!\[)|\r?\Z)|"
-    rb"\{(" + _ONE + rb"(?:," + _ONE + rb"){0,63}+)\}|"
+    rb"\{(" + _ONE + rb"(?:," + _ONE + rb"){0,63})\}|"
     rb"([^\s\"{}']++(?: \[[^\]\s]+\])?)(?= |\r?\Z)|(\"))"
 )
 _DECIMAL: Final = 2
@@ -30,8 +30,8 @@ _BARE: Final = 5
 _STRING: Final = 6
 _CHARACTER = re.compile(rb"'(.)'", re.S)
 _ELEMENT = re.compile(rb"[{,](?:'(.)'(?=[,}])|\"(.*?)\"(?=[,}])|([^,{}\"']++))", re.S)
-_QUOTED = rb"\"[^\"]*+(?:\"(?![,}])[^\"]*+)*+\"(?=[,}])"
-_WHOLE = re.compile(rb"(?=\{)(?:[{,](?>'.'(?=[,}])|" + _QUOTED + rb"|[^,{}\"']++)){1,64}+\}", re.S)
+_QUOTED = rb"\"[^\"]*+(?:\"(?![,}])[^\"]*+)*\"(?=[,}])"
+_WHOLE = re.compile(rb"(?=\{)(?:[{,](?>'.'(?=[,}])|" + _QUOTED + rb"|[^,{}\"']++)){1,64}\}", re.S)
 _NUMBER = re.compile(rb"(-?\d{1,20})|0x([0-9a-f]{1,16})")
 _HEXADECIMAL = re.compile(rb"[0-9a-f]{1,16}")
 _FIRST = re.compile(rb"(?:^|(?<=[ ,]))([A-Za-z_]\w*)=")

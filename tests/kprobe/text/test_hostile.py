@@ -117,8 +117,7 @@ def test_arguments_of_an_event_with_many_that_is_broken(fuzz: ModuleType) -> Non
         parser.feed(RETURN + line)
         parser.close()
         assert fuzz.slow(lambda line=line: (parser.feed(line), parser.close()), 1, LONGEST - 1) < SLACK
-    parser.feed(HEAD + b"many: (f+0x0/0x1) a0=1 a1=2 a2=\n")
-    (event,) = parser.close()
+    (event,) = parser.feed(HEAD + b"many: (f+0x0/0x1) a0=1 a1=2 a2=\n") + parser.close()
     assert isinstance(event, Event)
     assert event.fields == {"a0": 1, "a1": 2}
 

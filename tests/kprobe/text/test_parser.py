@@ -135,7 +135,7 @@ def test_contexts(head: bytes, task: str) -> None:
     "line",
     [
         b"\n", b"[LINE TOO BIG]\n", b"CPU:1 [LOST 5 EVENTS", b" => frame\n", b"#\n#", b"# odd\n", b" 0)   |  f() {\n",
-        b"           bash-42      [001] .....    11.791146: ent: (f) a=1\n", HEAD, HEAD[:-1] + b"\n",
+        HEAD, HEAD[:-1] + b"\n",
         b"x" * 100 + b"\n",
         HEAD.replace(b"42 ", b"x "), HEAD.replace(b"11.", b"11,"), HEAD.replace(b"[001]", b"[1]"),
     ],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kprobe.text import CodeAddress, Event, Header, Lost, Marker, Parser, Record, StackTrace, Unparsed, parse
+from kprobe.text import Call, CodeAddress, Event, Header, Lost, Marker, Parser, Record, StackTrace, parse
 
 # as trace-cmd 3.1.6 reports a trace.dat of 6.1
 REPORT = rb"""cpus=2
@@ -198,12 +198,18 @@ def test_columns_without_their_blanks() -> None:
     assert (record.name, record.fields) == ("myopen", {"arg1": 3})
 
 
-def test_lines_of_others_are_no_records_within_a_trace() -> None:
-    """A string with a newline can't use them: once there were the kernel's columns, nothing else is taken."""
+def test_lines_of_others_are_records_and_no_part_of_a_string_with_an_end() -> None:
+    """A line that is a record by itself ends the one before; within a string that has its end it is that string's."""
     head = b"            bash-42      [001] .....    11.791146: e: (do_sys_openat2+0x0/0x170)"
-    for forged in (b"evil-1 [000] 1.000000: e: (f) a=0x1", b" 0)               |  f();", SCRIPT.split(b"\n")[0]):
+    for forged, read in (
+        (b"evil-1 [000] 1.000000: e: (f) a=0x1", Event),
+        (b" 0)               |  f();", Call),
+        (SCRIPT.split(b"\n")[0], Event),
+    ):
         records = parse(head + b" a=0x1\n" + forged + b"\n" + head + b' s="\n' + forged + b'\n" a=0x2\n')
-        assert [type(record) for record in records] == [Event, Unparsed, Event]
+        assert [type(record) for record in records] == [Event, read, Event]
+        assert records[0].fields == {"a": 1}  # type: ignore[union-attr]
+        assert records[2].fields == {"s": "\n" + forged.decode() + "\n", "a": 2}  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("header", [b"cpus=2\n", b""])

@@ -1,34 +1,11 @@
-"""Lines without an event's name: of tracers, such as calls of function_graph, and events of 2009, before 2.6.33.
-
-The last have only places, and numbers are hexadecimal without 0x: ``do_sys_open+0x0/0xd6: dfd=3 filename=7fffd1ec44``
-and, of another patch, ``do_sys_open+0x0/0xd6: 0xffffff9c 0x8000`` (seeds/001, seeds/002). The values that have no name
-are arg1, arg2 and so on here.
-"""
+"""Lines of tracers that have no event's name, and of events whose text has no pairs."""
 
 import re
 from typing import Final
 
 from kprobe.text.arguments import decode
-from kprobe.text.context import Context, GraphContext
-from kprobe.text.layout import GRAPH_END, GRAPH_RULE, GRAPH_SWITCH
-from kprobe.text.place import find_place
-from kprobe.text.records import Call, Comment, Event, Record, Switch, Value
-from kprobe.text.syscall import SystemCall
-
-# ``f() {``, ``f();`` and ``}``, each with what newer kernels say of arguments, the return address and the value
-_CALL: Final = re.compile(rb"([^\s(){}]++(?: \[[^\]\s]++\])?)\(([^\n]*?)\)( \{|;)([^\n]*)")
-_EXIT: Final = re.compile(rb"\}(?: /\* ([^\n]*) \*/)?;?")
-_NAME: Final = re.compile(r"[^\s=<>]+(?: \[[^\]\s]+\])?")
-
-# a mark has such a place with option sym-offset
-NAMELESS: Final = re.compile(
-    rb"((?!tracing_mark_write\+)[^\s:()]+\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[\w+\])?(?: <- [^\s:()]+)?: ?)"
-)
-
-# More arguments no event has; what follows them is text.
-_MOST: Final = 128
-
-_ARGUMENT: Final = re.compile(rb"(?:([A-Za-z_]\w*)=)?(?:0x)?([0-9a-f]{1,16})")
+from kprobe.text.forms.syscall import SystemCall
+from kprobe.text.records import Value
 
 # Records of tracers, named and with fields as events/ftrace has them (kernel/trace/trace_output.c, trace_hwlat.c,
 # trace_osnoise.c): a task that is woken or switched to, and what a test of latencies found.
@@ -63,7 +40,8 @@ _TESTS: Final = (
 )  # fmt: skip
 # What tracepoints of osnoise say: name:number, a time and how long it took.
 _NOISE: Final = re.compile(
-    r" *(?:([^\n:]{1,64}):(-?\d{1,10}) )?start (\d{1,12})\.(\d{9}) duration (\d{1,20}) ns(?: interferences? (\d{1,20}))?"
+    r" *(?:([^\n:]{1,64}):(-?\d{1,10}) )?start (\d{1,12})\.(\d{9})"
+    r" duration (\d{1,20}) ns(?: interferences? (\d{1,20}))?"
 )
 # blktrace's actions: device, action, what kind of access, and one of several endings
 _BLOCK: Final = re.compile(r" *(\d{1,4},\d{1,8}) +([A-Z]{1,2}|m) +([A-Z]{1,8})(?: (.*))?")
@@ -131,58 +109,3 @@ def _fields(labels: tuple[str, ...], found: re.Match[bytes] | re.Match[str]) -> 
             is_number = text.removeprefix("-").isdecimal() and label not in ("comm", "next_comm")
             fields[label] = int(text.replace(".", "")) if is_number or label == "timestamp" else text
     return fields
-
-
-def call(line: re.Match[bytes], context: GraphContext, rest: bytes, raw: bytes) -> Record | None:
-    """Build the record of a line without an event; None if it isn't one."""
-    rest = rest.rstrip(b" \r")
-    duration = None if line[7] is None else round(float(line[7]) * 1000)
-    depth = len(line[8]) // 2
-    if line[9] is not None:
-        return Comment(decode(rest.removesuffix(GRAPH_END)), *context, raw) if rest.endswith(GRAPH_END) else None
-    # that one of the two is there at all is found out sooner
-    if (b") {" in rest or b");" in rest) and (parts := _CALL.fullmatch(rest)) is not None:
-        function, values, end, note = (decode(part) for part in parts.groups())
-        if end == ";":
-            return Call("leaf", function, depth, duration, (values + note).strip(), *context, raw)
-        return Call("entry", function, depth, duration, (values + note).strip(), *context, raw)
-    if (leave := _EXIT.fullmatch(rest)) is not None:
-        note = decode(leave[1] or b"")
-        # the option funcgraph-tail names the function; others may follow, or stand alone
-        named = _NAME.match(note)
-        function = named[0] if named is not None and "=" not in note[: named.end() + 1] else ""
-        return Call("exit", function, depth, duration, note[len(function) :].strip(" ,"), *context, raw)
-    return None
-
-
-def switch(text: bytes, position: int, limit: int) -> Switch | int | None:
-    """Read the four lines that tell of another task; None if they aren't there, 0 if more text may complete them."""
-    if not text.startswith(GRAPH_RULE, position):
-        return None
-    found = GRAPH_SWITCH.match(text, position, limit)
-    if found is None:
-        return 0 if text.count(b"\n", position, limit) < 4 else None
-    cpu, previous, previous_pid, task, pid = found.groups()
-    return Switch(int(cpu), decode(previous), int(previous_pid), decode(task), int(pid), found[0])
-
-
-def nameless(context: Context, text: bytes, raw: bytes) -> Event:
-    """Build the event of such a line."""
-    task, pid, tgid, cpu, flags, stamp, clock = context
-    place = NAMELESS.match(text)
-    assert place is not None
-    first, arrow, second = decode(place[1].rstrip(b": ")).partition(" <- ")
-    address, caller = find_place(first), None
-    if arrow:
-        address, caller = find_place(second), address
-    fields: dict[str, Value] = {}
-    complete = True
-    for i, word in enumerate(text[place.end() :].removesuffix(b"\r").split(None, _MOST)):
-        found = _ARGUMENT.fullmatch(word)
-        name = decode(found[1]) if found is not None and found[1] else f"arg{i + 1}"
-        if found is None or name in fields:
-            complete = False
-            fields[f"arg{i + 1}"] = decode(word)
-        else:
-            fields[name] = int(found[2], 16)
-    return Event(task, pid, cpu, flags, stamp, "", address, caller, fields, tgid, clock, raw, complete)
