@@ -181,13 +181,13 @@ def broken_off(layout: re.Pattern[bytes]) -> tuple[re.Pattern[bytes], re.Pattern
     return re.compile(rb"(?s:.{0,%d}?)" % PIECE + line), re.compile(rb'(?>[^"]*? \w++=){1,128}?' + line)
 
 
-DIFFERENCE: Final = re.compile(rb"\(\+\d{1,20}\) {1,8}[^\s:]+: ")
+_DIFFERENCE: Final = re.compile(rb"\(\+\d{1,20}\) {1,8}[^\s:]+: ")
 
 
 def reported(line: re.Match[bytes]) -> bool:
     """Say whether a line in the usual columns is one of trace-cmd, by the width of the event's name."""
     site, rest = line[5], line[6]
-    if site is None and DIFFERENCE.match(rest) is not None:
+    if site is None and _DIFFERENCE.match(rest) is not None:
         return True
     if site is None or site[-1:] != b" " or rest[:1] != b" " or site.startswith(b"tracing_mark_write"):
         return False

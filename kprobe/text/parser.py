@@ -27,7 +27,7 @@ from kprobe.text.layout import (
     titled,
 )
 from kprobe.text.line import Lines
-from kprobe.text.place import scripted_frames
+from kprobe.text.place import scripted_frame
 from kprobe.text.prefix import Quoted, form_of
 from kprobe.text.records import Coded, Event, Header, Record, StackTrace, Unparsed, unfinished
 from kprobe.text.spans import FULL, LONGEST, Match, Spans
@@ -140,7 +140,11 @@ class Parser:
     @property
     def is_usual(self) -> bool:
         """Whether the text has the usual columns, so that a probe's line followed by another is a record."""
-        return self._settled and self._layout is STANDARD and not self._lines.ending and not self._quoted
+        return self._is_plain and not self._quoted
+
+    @property
+    def _is_plain(self) -> bool:
+        return self._settled and self._layout is STANDARD and not self._lines.ending
 
     @property
     def is_decimal(self) -> bool:
@@ -164,7 +168,7 @@ class Parser:
         position = 0
         self.usual.begin()
         while position < limit:
-            if self._settled and self._layout is STANDARD and not self._lines.ending:
+            if self._is_plain:
                 position = self.usual.read(text, position, limit, records)
             line = self._layout.match(text, position, limit)
             if line is None or (not self._settled and self._is_another(line)):
@@ -253,11 +257,6 @@ class Parser:
                 return layout
         return self._spans.foreign(text, position, limit, self._family)
 
-    def _is_quoted(self, raw: bytes) -> bool:
-        """Say whether a prefix was found; it isn't looked for before what has neither name nor columns."""
-        is_plain = self._coded or (self._layout is PERF and raw[:1] == b"\t")
-        return not is_plain and self._quoted.find(raw)
-
     def _settle(self) -> None:
         """Note that there has been a record: what may follow is in a layout of the same family."""
         is_first = self._titled and self._heading
@@ -265,6 +264,11 @@ class Parser:
         if not self._settled and (self._layout is not BARE or is_first):
             self._settled = self._layout is not LOOSE
             self._family = family(self._layout)
+
+    def _is_quoted(self, raw: bytes) -> bool:
+        """Say whether a prefix was found; it isn't looked for before what has neither name nor columns."""
+        is_plain = self._coded or (self._layout is PERF and raw[:1] == b"\t")
+        return not is_plain and self._quoted.find(raw)
 
     def _is_another(self, line: Match) -> bool:
         """Say whether a first line that looks usual is one of trace-cmd, which pads the names, or has a prefix."""
@@ -281,7 +285,12 @@ class Parser:
             if isinstance(found, int):
                 return None if whole else wait
             return None if found is None else (position + len(found.raw), found)
-        end, frames = scripted_frames(text, position, limit)
+        end = position
+        frames = []
+        while end < limit and (line := PERF_FRAME.match(text, end, limit)) is not None:
+            shown = line[2].removesuffix(b"\r").decode("utf-8", "surrogateescape")
+            frames.append(scripted_frame(line[1].decode(), shown))
+            end = line.end()
         if end == limit and not whole:
             return wait
         if text.startswith((b"\n", b"\r\n"), end) and end < limit:
@@ -289,4 +298,8 @@ class Parser:
         event = self._last
         if end == position or not isinstance(event, Event):
             return None
-        return end, StackTrace(*event[:5], frames, False, event.tgid, event.clock, text[position:end])
+        raw = text[position:end]
+        return end, StackTrace(
+            event.task, event.pid, event.cpu, event.flags, event.timestamp, tuple(frames), False, event.tgid,
+            event.clock, raw,
+        )  # fmt: skip

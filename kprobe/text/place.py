@@ -3,7 +3,6 @@
 import re
 from typing import Final
 
-from kprobe.text.layout import PERF_FRAME
 from kprobe.text.records import CodeAddress, Value
 
 # seq_print_ip_sym() and %pS: symbol+0xOFFSET/0xSIZE [module] <address>, each part but the first optional.
@@ -72,16 +71,6 @@ def scripted_frame(address: str, text: str) -> CodeAddress:
     found = _IN_FILE.fullmatch(text)
     shown = text if found is None else found[1] or found[2]
     return _at(shown, int(address, 16), f"{shown} <{address}>")
-
-
-def scripted_frames(text: bytes, position: int, limit: int) -> tuple[int, tuple[CodeAddress, ...]]:
-    """Read lines of a stack as `perf script` prints them; say where they end."""
-    frames = []
-    while position < limit and (line := PERF_FRAME.match(text, position, limit)) is not None:
-        shown = line[2].removesuffix(b"\r").decode("utf-8", "surrogateescape")
-        frames.append(scripted_frame(line[1].decode(), shown))
-        position = line.end()
-    return position, tuple(frames)
 
 
 def _at(shown: str, address: int, text: str) -> CodeAddress:

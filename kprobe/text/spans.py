@@ -89,7 +89,9 @@ class Spans:
             return True
         if raw.startswith(TRACER) or special(raw) is not None or PAGE_END.fullmatch(raw) is not None:
             return True
-        return self.foreign(text, position, limit, family) is not None or form_of(raw) is not None
+        if form_of(raw) is not None:  # a record that somebody quoted
+            return True
+        return self.foreign(text, position, limit, family) is not None
 
     def record(
         self, line: Match, text: bytes, limit: int, family: Layouts, *, whole: bool, final: bool

@@ -1,4 +1,4 @@
-"""Lines with a form of their own -> records: of function_graph and other tracers, of system calls, and of 2009.
+"""Lines with a form of their own -> records: of tracers, of system calls, and of 2009, without names.
 
 Uses nothing but the rest of `kprobe.text`.  Start with `graph`.
 """

@@ -1,4 +1,4 @@
-"""Records of tracers and of bpf_trace_printk, which have no event's name, or a text without pairs behind one."""
+"""Lines of tracers that have no event's name, and of events whose text has no pairs."""
 
 import re
 from typing import Final
@@ -40,7 +40,8 @@ _TESTS: Final = (
 )  # fmt: skip
 # What tracepoints of osnoise say: name:number, a time and how long it took.
 _NOISE: Final = re.compile(
-    r" *(?:([^\n:]{1,64}):(-?\d{1,10}) )?start (\d{1,12})\.(\d{9}) duration (\d{1,20}) ns(?: interferences? (\d{1,20}))?"
+    r" *(?:([^\n:]{1,64}):(-?\d{1,10}) )?start (\d{1,12})\.(\d{9})"
+    r" duration (\d{1,20}) ns(?: interferences? (\d{1,20}))?"
 )
 # blktrace's actions: device, action, what kind of access, and one of several endings
 _BLOCK: Final = re.compile(r" *(\d{1,4},\d{1,8}) +([A-Z]{1,2}|m) +([A-Z]{1,8})(?: (.*))?")
