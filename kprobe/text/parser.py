@@ -12,6 +12,7 @@ from kprobe.text.layout import (
     GRAPH,
     LOOSE,
     PERF,
+    PERF_FRAME,
     RAW_TEXT,
     REPORT,
     REPORT_HEADER,
