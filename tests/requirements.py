@@ -217,7 +217,7 @@ class LeftOut:
         if self._lacked:
             counts = _BETWEEN.join(f"{name} ({count})" for name, count in self._lacked.most_common())
             terminalreporter.section("left out")
-            terminalreporter.line(f"LEFT OUT: {self._tests} tests, for want of: {counts}")
+            terminalreporter.line(f"LEFT OUT: {self._tests} test{'s' * (self._tests > 1)}, for want of: {counts}")
             terminalreporter.line("To run them:")
             for line in remedies(list(self._lacked)):
                 terminalreporter.line(f"    {line}")

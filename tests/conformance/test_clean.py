@@ -159,8 +159,9 @@ def test_an_event_that_has_another_probe_stays(tracefs: Any, capfd: Any) -> None
 
 def test_two_dead_instances_of_one_event(tracefs: Any, capfd: Any) -> None:
     leave(tracefs)
-    tracefs.mkdir("instances/kprobe_4194306_8_3_named")
-    tracefs.write("instances/kprobe_4194306_8_3_named/events/kprobes/myopen/enable", b"1\n")
+    other = f"instances/{Owner(4194306, 8, this_process().namespace).session(3, is_named=True)}"
+    tracefs.mkdir(other)
+    tracefs.write(f"{other}/events/kprobes/myopen/enable", b"1\n")
     assert clean(tracefs, capfd)[0] == 0
     assert (tracefs.listdir("instances"), probes(tracefs)) == ([], [])
 
