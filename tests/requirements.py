@@ -134,6 +134,7 @@ TABLE = {
         otherwise="a kernel that lets this user make them and mount there (user.max_user_namespaces)",
         there=_has_namespaces,
     ),
+    "/etc/mtab": Requirement(otherwise="ln -s /proc/self/mounts /etc/mtab", there=os.path.exists),
     "/dev/kmsg": Requirement(otherwise="mknod /dev/kmsg c 1 11; containers lack it", there=os.path.exists),
     "/dev/pts": Requirement(otherwise="mount -t devpts devpts /dev/pts, and /dev/ptmx", there=_has_terminals),
     "Debian's archive": Requirement(otherwise="a network that reaches it, and apt-get update", there=_is_tried_later),

@@ -19,6 +19,7 @@ NOBODY = "65534"
 @pytest.fixture(scope="module")
 def place(can_mount: None, requires: Requires, unpacked: Callable[..., Path]) -> Iterator[Path]:
     """A directory that everybody can read, with the program (set-user-id) and the simulator, and `m` to mount on."""
+    requires("/etc/mtab")  # in which fusermount3 looks
     requires("root")  # to install a set-user-id program, and to become another user
     package = unpacked("fuse3")
     found = Path("/tmp") / f"kprobe-sim-helper-{os.getpid()}"  # tmp_path is for its owner only
@@ -48,7 +49,7 @@ def as_nobody(place: Path, script: str, path: str) -> subprocess.CompletedProces
 
 def test_a_user_mounts_and_unmounts(place: Path) -> None:
     script = f"""
-mount_here & until grep -q "{place}/m fuse.tracefs" /proc/mounts; do :; done
+mount_here & until grep -q "{place}/m fuse.tracefs" /proc/mounts || ! kill -0 $!; do :; done
 cd {place}/m; stat -c %a,%U trace; echo p:probe do_sys_openat2 > kprobe_events; cat kprobe_events; cd /
 fusermount3 -u {place}/m; wait; grep -c {place}/m /proc/mounts
 """
@@ -60,7 +61,7 @@ fusermount3 -u {place}/m; wait; grep -c {place}/m /proc/mounts
 @pytest.mark.parametrize("number", ["TERM", "KILL"])
 def test_nothing_is_left_when_it_ends(place: Path, number: str) -> None:
     script = f"""
-mount_here & until grep -q "{place}/m fuse.tracefs" /proc/mounts; do :; done
+mount_here & until grep -q "{place}/m fuse.tracefs" /proc/mounts || ! kill -0 $!; do :; done
 kill -{number} $!; wait
 while grep -q {place}/m /proc/mounts; do :; done; ls {place}/m
 """
