@@ -25,7 +25,7 @@ from kprobe_sim.builds.prototypes import CType, Prototype, PrototypeTable
 from kprobe_sim.builds.recorded import RecordedSymbols
 from kprobe_sim.builds.recorded_tracefs import RecordedTracefs
 from kprobe_sim.builds.symbols import SymbolTable
-from kprobe_sim.releases import YEAR, chosen, fitting
+from kprobe_sim.releases import YEAR, chosen, fitting, where_else
 
 PROFILES = Path(__file__).parents[1] / "profiles"
 DOCUMENTS = Path(__file__).parents[1] / "documents"  # profiles of kernels that only documents tell of
@@ -310,8 +310,6 @@ def load(spec: str = "") -> Profile:
     names = ordered((*own, *(release for release in packaged if release not in own))) if own else packaged
     release = fitting(spec, names)
     if release is None:
-        from kprobe_sim.releases import where_else
-
         own = _installed() | own
         there = ordered((*own, *(release for release in packaged if release not in own)))
         release = chosen(spec, there, where_else(spec) or "others can be installed or recorded: docs/profiles.md")

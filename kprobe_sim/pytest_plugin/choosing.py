@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -9,13 +10,14 @@ import pytest
 from .options import SIMULATOR_ONLY, full_spec, has_guests, kind, limit, source, specs
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Have workers share tests by files, before pytest-xdist looks at that."""
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
+    """Have workers share tests by files, before pytest-xdist looks at that, in whichever order the two were loaded."""
     if has_guests(config):
         from kprobe_sim.testing.workers import share_by_files
 
         share_by_files(config.option)
+    return (yield)
 
 
 def pytest_configure(config: pytest.Config) -> None:

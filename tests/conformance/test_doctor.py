@@ -59,6 +59,7 @@ def said(tracefs: Any, *words: str) -> str:
     return report.text(Examination([finding for finding in found if finding.check != "optimisation"]))
 
 
+@pytest.mark.slow
 def test_a_machine_that_is_well(tracefs: Any) -> None:
     assert said(tracefs) == QUIET
     assert said(tracefs, "vfs_read") == QUIET
@@ -170,6 +171,7 @@ def test_what_a_killed_kprobe_left(tracefs: Any) -> None:
     tracefs.rmdir(f"instances/{GONE}")
 
 
+@pytest.mark.slow
 def test_functions(tracefs: Any) -> None:
     text = said(tracefs, "do_int3", "vfs_reed", "nosuch:vfs_read", "p:__x64_sys_openat name=$arg2", "do_sys_open")
     head, notes = text.split("NOTE", 1)
@@ -196,6 +198,7 @@ def test_functions(tracefs: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_try_counts_and_leaves_nothing(tracefs: Any, workload: Any) -> None:
     before = tracefs.read("kprobe_events"), tracefs.listdir("instances")
     (probe,) = examine(tracefs, ["vfs_symlink"]).probes
@@ -317,6 +320,7 @@ def test_a_process_that_is_gone(tracefs: Any, workload: Any) -> None:
         trace.tracefs = tracefs
 
 
+@pytest.mark.slow
 def test_the_command(tracefs: Any, capfd: Any) -> None:
     if hasattr(tracefs, "machine"):
         tracefs.machine.files.write("proc/sys/debug/kprobes-optimization", b"1")

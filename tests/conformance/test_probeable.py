@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from kprobe.cli import main
 
 VFS_READ = "ssize_t vfs_read(struct file *file, char *buf, size_t count, loff_t *pos)"
@@ -22,6 +24,7 @@ def address(tracefs: Any, name: str) -> str:
     return str(next(line[0] for line in lines if line[2] == name))
 
 
+@pytest.mark.slow
 def test_a_function_and_where_its_parameters_are(tracefs: Any, capfd: Any) -> None:
     assert functions(tracefs, capfd, "vfs_read", "-v") == [
         "FUNCTION PROBE ADDRESS MODULE PROTOTYPE",
@@ -42,6 +45,7 @@ def test_a_pattern_gives_functions_by_name(tracefs: Any, capfd: Any) -> None:
     assert ["vfs_read", "yes"] in shown
 
 
+@pytest.mark.slow
 def test_why_not(tracefs: Any, capfd: Any) -> None:
     lines = functions(tracefs, capfd, "do_int3", "vfs_reab", status=1)
     assert lines[1].startswith(f"do_int3 no {address(tracefs, 'do_int3')} - bool do_int3(struct pt_regs *regs)")
@@ -51,6 +55,7 @@ def test_why_not(tracefs: Any, capfd: Any) -> None:
     assert len(lines) == 5
 
 
+@pytest.mark.slow
 def test_a_name_of_several_functions_is_put_to_the_kernel(tracefs: Any, capfd: Any) -> None:
     count = sum(line.split()[1:3] == ["t", "name_show"] for line in tracefs.kallsyms().decode().splitlines())
     _, line, why = functions(tracefs, capfd, "name_show", status=1)

@@ -31,6 +31,7 @@ class Working:
             self._workload.open("/dev/null")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["-s"], ["--raw"]])
 def test_so_many_events(tracefs: Any, workload: Any, capfd: Any, options: list[str]) -> None:
     assert main(["-F", *options, "--max-events", "3", OPEN, MINE], tracefs=Working(tracefs, workload)) == 0

@@ -63,6 +63,7 @@ def agree(tracefs: Any) -> list[Record]:
     return pages
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expressions", [f"{NUMBERS} {STRINGS}", f"{ARRAYS} {SYMBOLS}"])
 def test_arguments(tracefs: Any, workload: Any, expressions: str) -> None:
     define(tracefs, f"p:e ksys_fadvise64_64 {expressions}")
@@ -148,6 +149,7 @@ def test_events_that_the_kernel_has(tracefs: Any, workload: Any) -> None:
     assert (event.fields["parent_pid"], event.fields["child_pid"]) == (event.pid, child)
 
 
+@pytest.mark.slow
 def test_what_was_lost_is_told(tracefs: Any) -> None:
     tracefs.write("buffer_size_kb", b"8")
     pipe = RawPipe(tracefs)
@@ -168,6 +170,7 @@ def test_what_was_lost_is_told(tracefs: Any) -> None:
     assert marks == [*range(at), *range(at + lost.count, 400)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("top_level", [False, True])
 @pytest.mark.parametrize("duration", [None, 0.1])
 def test_a_trace_that_is_raw(tracefs: Any, workload: Any, duration: float | None, top_level: bool) -> None:

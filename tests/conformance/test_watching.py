@@ -37,6 +37,7 @@ class Working:
         self._tracefs.write(path, data, truncate=truncate)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "of", "shown"),
     [

@@ -140,6 +140,7 @@ def test_what_keeps_others_out_of_a_trace_is_kept() -> None:
     assert shrink(operations, lambda candidate: Read("trace") in candidate) == [*operations[:2], Read("trace")]
 
 
+@pytest.mark.slow
 def test_shrinking_asks_no_more_than_it_may() -> None:
     asked = []
     operations = [Write("trace_marker", b"%d" % number) for number in range(30)]

@@ -69,6 +69,7 @@ def children(pid: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_the_workers_and_shows_what_was_merged() -> None:
     command = ["diff", "--kernel", "6.1", "--against", "sim:6.12", "--seconds", "1000"]
     command += ["--area", "controls", "--jobs", "2"]

@@ -169,6 +169,7 @@ def test_another_tools_spelling_is_translated(text: str, kernels: dict[str, Trac
     assert [why for line in SPELLED[text] if (why := taken(tracefs, line))] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("series", KERNELS)
 @pytest.mark.parametrize("text", REFUSED)
 def test_a_refused_line_is_corrected(text: str, series: str, kernels: dict[str, Tracefs]) -> None:
@@ -305,6 +306,7 @@ def test_specs(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     assert "; without one: --tracefs sim, a simulated kernel\n" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_doctor_says_that_it_did_not_try(capfd: pytest.CaptureFixture[str]) -> None:
     tracefs = SimulatedKernel("7.3").tracefs
     assert main(["doctor", "r:c kfree $retval", "vfs_read"], tracefs=tracefs) == 0

@@ -254,6 +254,7 @@ def faults(operations: list[str], numbers: tuple[int, ...] = ERRNOS) -> Iterator
                 yield Fault(at, when, lambda path, kind=kind: kind())  # type: ignore[misc]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*SHAPES, *TOGETHER])
 def test_nothing_is_left_that_is_not_named(name: str) -> None:
     """What is left is only what may be somebody else's: after EEXIST from a call that had its effect."""

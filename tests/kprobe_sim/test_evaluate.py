@@ -113,6 +113,7 @@ def outcome(record: bytes) -> tuple[bytes, list[tuple[int, int, int | None]]]:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.lists(arguments, min_size=1, max_size=4), st.sampled_from(GATES), st.lists(states, min_size=1, max_size=3))
 @example(["+0(%si):string", "%di:s32"], GATES[1], [Words({USER: b"/etc/passwd\0"}, {"di": 5, "si": USER})])
@@ -220,6 +221,7 @@ def write(kernel: SimulatedKernel, path: str, data: bytes) -> int:
     return 0
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(
     st.sampled_from(["6.1", "6.12"]), st.lists(st.tuples(st.lists(calls, max_size=4), writes), min_size=3, max_size=20)
@@ -313,6 +315,7 @@ page_steps = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.lists(page_steps, max_size=40))
 def test_records_show_what_was_rejected_before_them(steps: list[tuple[str, int, bytes | None]]) -> None:

@@ -61,6 +61,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> C
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("definition", "expected"),
     [

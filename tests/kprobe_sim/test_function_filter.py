@@ -91,6 +91,7 @@ def test_patterns_and_names_of_one_list() -> None:
     assert written(path, b"vfs_lo*\n", b"vfs_link ") == ([8, 9], b"vfs_link\nvfs_lock_file\n")
 
 
+@pytest.mark.slow
 def test_all_functions_stay_chosen_when_one_is_added() -> None:
     kernel = SimulatedKernel("6.1")
     kernel.tracefs.write("set_ftrace_filter", b"*\n")

@@ -115,6 +115,7 @@ def play(kernel: SimulatedKernel, made: Sequence[Line]) -> None:
             top.write(line.cpu, forms.returned(line.context, pid, function, line.depth, 0, times), line.at)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("series", KERNELS)
 def test_records_in_seven_sets_of_options(series: str) -> None:
     found = texts(series)
@@ -198,6 +199,7 @@ BLOCK = re.compile(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("series", KERNELS)
 def test_an_open_with_its_calls_and_probes(series: str) -> None:
     """The tracer came before the probes; the whole is one call, with what is within it."""

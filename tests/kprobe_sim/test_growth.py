@@ -103,6 +103,7 @@ class Crowd:
         self.tracefs.read("events/kprobes/my0010/id")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "operation",
     [

@@ -69,6 +69,7 @@ def test_what_the_user_or_the_package_has_comes_before_it(site: Site) -> None:
     assert profile.newest() == "7.3"
 
 
+@pytest.mark.slow
 def test_the_list_names_the_distribution(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     site.install("5.4.1-toy", "5.5.1-toy")
     (site.place / "5.5.1-toy.kprofile").write_bytes(b"kprobe-sim profile 7\n\n")

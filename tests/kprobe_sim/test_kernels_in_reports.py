@@ -83,6 +83,7 @@ def test_each_test_has_its_tracefs_and_release(run, pytester: pytest.Pytester) -
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n", "1"), marks=pytest.mark.requires("xdist"))])
 def test_the_table_of_several_kernels(run, workers: tuple[str, ...]) -> None:  # type: ignore[no-untyped-def]
     out = run(
@@ -175,6 +176,7 @@ def test_another_mode_gets_advice(run) -> None:  # type: ignore[no-untyped-def]
     assert advice(Namespace(dist="worksteal")).startswith("NOTE: --dist worksteal gives")
 
 
+@pytest.mark.slow
 @pytest.mark.requires("xdist")
 def test_guests_are_shared_by_files(run) -> None:  # type: ignore[no-untyped-def]
     out = run("def test_it(): pass\n", "--tracefs", "vm:6.1", "-n", "1", "-vv")

@@ -104,6 +104,7 @@ def kernel_of(series: str) -> SimulatedKernel:
     return kernel
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("series", SERIES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_recorded(every: Any, series: str, kind: str) -> None:

@@ -66,6 +66,7 @@ def same(given, kernel, tracefs, tracer, workload, spec):
 """
 
 
+@pytest.mark.slow
 def test_they_are_the_kernel_of_the_other_fixtures_on_each_tracefs(run: Callable[..., pytest.RunResult]) -> None:
     result = run(SAME, *TWO)
     result.assert_outcomes(passed=8)
@@ -78,6 +79,7 @@ def test_it(sys_kernel_tracing):
 """
 
 
+@pytest.mark.slow
 def test_the_variable_names_a_tracefs_too(
     run: Callable[..., pytest.RunResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +108,7 @@ def test_asks_late(request):
 """
 
 
+@pytest.mark.slow
 def test_what_pytest_makes_no_copies_of_has_the_one_tracefs(run: Callable[..., pytest.RunResult]) -> None:
     run(UNPARAMETRIZED, "--tracefs", "sim:6.1").assert_outcomes(passed=2)
     result = run(UNPARAMETRIZED, *TWO)
@@ -160,6 +163,7 @@ def waiting(fixture: str) -> str:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fixture", ["sys_kernel_tracing", "simulated_machine"])
 def test_no_wait_is_longer_than_a_test_may(run: Callable[..., pytest.RunResult], fixture: str) -> None:
     began = time.monotonic()

@@ -82,6 +82,7 @@ def joined(found: dict[str, bytes]) -> bytes:
 # ------------------------------------------------------------------------------------------------------- what it holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", [profile.available()[0], profile.available()[-1]])
 def test_the_kernels_that_there_are_take_3_mb_and_come_back_whole(release: str, tmp_path: Path) -> None:
     recorded = profile.load(release).path
@@ -352,6 +353,7 @@ def test_any_damage_is_an_error_and_only_that(toy_file: Path, cut: int | None, f
             ProfileFile(changed)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 23), CUT, FLIPS)
 def test_any_change_with_a_right_checksum_is_refused_or_harmless(
     toy_file: Path, number: int, cut: int | None, flips: list[tuple[int, int]]

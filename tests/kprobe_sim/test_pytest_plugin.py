@@ -173,6 +173,7 @@ def test_each_fixture_has_its_test() -> None:
     assert names == {*ALONE, "trace_text"}  # that comes with a value for each text: tests/kprobe/readers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALONE)
 def test_each_fixture_alone_in_a_process(run_alone, name: str) -> None:  # type: ignore[no-untyped-def]
     source = f"""
@@ -186,6 +187,7 @@ def test_each_fixture_alone_in_a_process(run_alone, name: str) -> None:  # type:
     run_alone(source).assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fixtures", "body"),
     [

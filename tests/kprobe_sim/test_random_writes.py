@@ -50,6 +50,7 @@ DATA = st.one_of(st.binary(max_size=40), st.lists(st.sampled_from(writes._WORDS)
 FLAGS = st.sampled_from((os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_TRUNC))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.data())
 def test_a_few_writes_to_a_fresh_kernel(data: st.DataObject) -> None:

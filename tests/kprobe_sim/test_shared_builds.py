@@ -99,6 +99,7 @@ def seen(kernel: SimulatedKernel) -> dict[str, object]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("series", ["6.1", "7.2"])
 def test_what_is_done_to_one_kernel_is_seen_on_no_other(series: str, seed: int) -> None:

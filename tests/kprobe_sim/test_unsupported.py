@@ -69,6 +69,7 @@ def test_an_assertion(tracefs):
 """
 
 
+@pytest.mark.slow
 def test_it_is_named_counted_and_no_failure(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--tracefs", "sim:3.2", "-rs")
@@ -85,6 +86,7 @@ def test_it_is_named_counted_and_no_failure(pytester: pytest.Pytester) -> None:
     )
 
 
+@pytest.mark.slow
 def test_what_a_definition_has_is_named_on_simulators_as_on_guests(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -100,6 +102,7 @@ def test_what_a_definition_has_is_named_on_simulators_as_on_guests(pytester: pyt
     result.stdout.fnmatch_lines(["    1  type symbol (not in README)"])
 
 
+@pytest.mark.slow
 def test_on_a_kernel_that_has_it_all_is_a_failure(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

@@ -39,6 +39,7 @@ def changes(operation: str) -> list[str]:
     return [f"{series(one['before'])}>{series(one['after'])}" for one in found(operation)["changes"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("operation", "expected"),
     [

@@ -158,6 +158,7 @@ def test_a_worker_that_is_killed_in_the_middle_makes_no_difference(dask: Dask, w
     assert sorted(end.number for end in ended) == list(range(8))
 
 
+@pytest.mark.slow
 def test_processes_come_to_the_same(whole: Tally) -> None:
     with closing(Processes(2)) as scheduler:
         assert done(SHARDS, scheduler) == whole

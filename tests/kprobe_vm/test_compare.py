@@ -89,6 +89,7 @@ def test_a_row_that_no_operation_shows_has_its_question(newest: dict[str, Any]) 
     assert row["operation"] == ("echo -n 'p:zz/q vfs_read a=file->f_flags:b99@0/32' >> kprobe_events; cat error_log")
 
 
+@pytest.mark.slow
 def test_a_kernel_does_not_differ_from_itself() -> None:
     done = compare("5.10", "5.10.0-46-cloud-amd64")
     title, counts = done.stdout.splitlines()
@@ -219,6 +220,7 @@ def test_questions_for_a_shell(question: tuple[str, ...], line: str) -> None:
 # ---- the page ----
 
 
+@pytest.mark.slow
 def test_the_page_is_as_the_simulators_are() -> None:
     command = [sys.executable, str(ROOT / "tools" / "changes.py"), "--check", "7.2", "7.3"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, env=ENVIRONMENT)

@@ -114,6 +114,7 @@ def modules(names: list[str]) -> dict[str, str]:
     return {f"test_{number:02}": BATTERY.format(name=name) for number, name in enumerate(names)}
 
 
+@pytest.mark.slow
 def test_on_the_simulator(tmp_path: Path) -> None:
     (tmp_path / "leftovers.py").write_text(Path(leftovers.__file__).read_text())
     for name, text in modules(list(leftovers.LEFTOVERS)).items():

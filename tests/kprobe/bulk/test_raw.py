@@ -100,6 +100,7 @@ def value(read: Any, kind: pa.DataType) -> Any:
     return None if read is FAULT else read
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", ["5.10", "6.1", "7.3"])
 @pytest.mark.parametrize("odd", [False, True])
 def test_every_row_and_value(release: str, odd: bool) -> None:

@@ -25,6 +25,8 @@ from kprobe.parsing.schema import Schema
 
 TRACES = Path(__file__).parents[3] / "fixtures" / "text"
 PLAIN = b"            bash-42      [001] .....    11.%06d: e: (f+0x0/0x190) a=%d\n"
+# its readers are processes, each of which compiles the pass
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +124,7 @@ def test_a_reader_that_is_gone(crew: list[PartReader]) -> None:
     assert together == alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["parquet", "arrow"])
 def test_files_are_those_of_one_process(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Signals:

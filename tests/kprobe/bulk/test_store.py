@@ -90,6 +90,7 @@ def test_what_columns_are_packed_by(tmp_path: Path) -> None:
     assert found["timestamp"] == ("UNCOMPRESSED", ("RLE", "DELTA_BINARY_PACKED"))
 
 
+@pytest.mark.slow
 def test_arrow_holds_the_same(tmp_path: Path) -> None:
     kprobe_parse("--format", "parquet", "-o", tmp_path / "one", OPENS)
     kprobe_parse("--format=arrow", "--jobs", "1", "-o", tmp_path / "two", OPENS)
@@ -200,6 +201,7 @@ def test_without_the_extra(tmp_path: Path) -> None:
     assert "pip install 'kprobe-sim[bulk]'" in done.stderr
 
 
+@pytest.mark.slow
 def test_long_text_and_no_numba(tmp_path: Path) -> None:
     """Text that is long enough for the compiled pass gives the same without it."""
     text = (HEAD + b' a="x" b=-1\n' + HEAD + b" a=(fault) b=0x5\n") * 15000

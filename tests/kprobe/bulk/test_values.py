@@ -151,6 +151,7 @@ def table_of(record: Record) -> str:
     return known.get(type(record), "_others")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [True, False])
 def test_all_recorded_traces(compiled: bool) -> None:
     count = 0
@@ -265,12 +266,14 @@ def test_a_place_whose_arguments_turn_out_to_be_others() -> None:
     check((head + b"<stack trace>\n => f+0x1/0x2\n" + event + b"\n" + (event + b" a=1\n") * 2) * 3)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.one_of(STACKS, STACKS, LINES), max_size=10).map(b"".join), st.integers(20, 700), st.integers(1, 3))
 def test_any_stacks(text: bytes, piece: int, times: int) -> None:
     check(text * times, piece)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(LINES, st.binary(max_size=40)), max_size=12).map(b"".join), st.integers(1, 90))
 def test_any_bytes(text: bytes, piece: int) -> None:

@@ -196,6 +196,7 @@ def test_a_module_that_is_not_loaded() -> None:
 # --------------------------------------------------------------------------------------------------------- suggestions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "instead"),
     [
@@ -255,6 +256,7 @@ def test_no_suggestions_if_none_are_wanted() -> None:
 # ------------------------------------------------------------------------------------------------------------ kernels
 
 
+@pytest.mark.slow
 def test_a_thousand_definitions_take_seconds() -> None:
     """On eleven kernels they should take less than 10 s; here it is five, and a third of that (1.0 s when measured)."""
     each = [f"p:e{number} vfs_read a=%di b=+{number}(%si)" for number in range(900)]

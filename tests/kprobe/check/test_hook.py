@@ -51,6 +51,7 @@ class Repository:
         return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.requires("git")
 def test_the_hook(tmp_path: Path) -> None:
     """With the installed command: pre-commit would install the whole package for `language: python`, in a minute."""

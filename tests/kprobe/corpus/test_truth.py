@@ -105,6 +105,7 @@ def test_texts_of_guests_are_in_it(packaged: list[Entry]) -> None:
     assert all({record.get("cpu") for record in entry.truth()} == {0, 1, 2, 3} for entry in opens)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # a few seconds of a CPU that has nothing else to do
 def test_the_parser_reads_it_as_the_table_says(packaged: list[Entry], tool: Callable[[str], ModuleType]) -> None:
     """No value is wrong and none is missing without a word; those that may be others are counted."""

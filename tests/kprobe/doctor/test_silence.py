@@ -45,6 +45,7 @@ def test_a_machine_whose_work_is_known(machine: Any, definitions: tuple[str, ...
     assert said(machine, *definitions) == f"nothing in 10 seconds: {text}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("definition", "text"),
     [

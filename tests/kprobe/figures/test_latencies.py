@@ -131,6 +131,7 @@ def test_what_began_before_the_trace_has_no_latency() -> None:
     }
 
 
+@pytest.mark.slow
 def test_nothing_is_paired_over_lost_events() -> None:
     """Many events are lost while a read is under way: its return could be another's."""
     machine = Machine("6.12", PROBES)

@@ -25,6 +25,7 @@ def test_every_series_is_counted() -> None:
     assert set(VALUES) == set(OPENS) == {path.name for path in TRACES.iterdir() if path.is_dir()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", ["format", "definition", "look"])
 @pytest.mark.parametrize("series", VALUES)
 def test_no_value_is_wrong_and_none_is_missing(every: Any, series: str, schema: str) -> None:

@@ -160,6 +160,7 @@ def digest(python: str) -> str:
     return subprocess.run(asked, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 def test_other_interpreters_make_the_same_records() -> None:
     """Of the documents' traces, and of pieces of them that were altered; the tool itself takes all kernels."""
     found = others()

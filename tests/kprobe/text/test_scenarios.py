@@ -45,6 +45,7 @@ def faults(rendering: Rendering, formats: dict[str, str] | None) -> list[object]
     return [one for reading in found.readings for one in reading.misread if one.kind in FAULTS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("part", "kernel"), [(0, "5.10"), (1, "7.3")])
 def test_nothing_is_wrong_or_silently_incomplete(part: int, kernel: str) -> None:
     """Each scenario has half of the options on one kernel, the others on the other."""

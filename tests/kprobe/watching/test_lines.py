@@ -32,6 +32,7 @@ def kprobe(*words: str, status: int = 0) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "types", "status"),
     [
@@ -129,6 +130,7 @@ def test_what_makes_no_sense_is_refused(words: list[str], said: str) -> None:
     assert said in done.stderr.decode()
 
 
+@pytest.mark.slow
 def test_csv_has_a_title_and_a_row_for_each_event() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "kprobe", "--tracefs", "sim:6.12", "--csv", "-d", "1", OPENS],

@@ -117,6 +117,7 @@ def test_keys_of_another_job_are_left_to_it(monkeypatch: pytest.MonkeyPatch, ter
     assert termios.tcgetattr(own) == before
 
 
+@pytest.mark.slow
 def test_top_gives_lines_where_there_is_no_terminal() -> None:
     done = subprocess.run([*COMMAND, "top", "-d", "1", OPENS], capture_output=True, check=True, timeout=60)
     assert re.search(r"^ +[0-9.]+ +\d+  opens$", done.stdout.decode(), re.M)

@@ -50,6 +50,7 @@ def test_a_clean_script_passes(run: Run, script: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_bug_in_a_script_is_found(bug: str, run: Run, script: Path) -> None:
     change, said = BUGS[bug]

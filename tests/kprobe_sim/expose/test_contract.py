@@ -61,6 +61,7 @@ def test_pyfakefs(every: Any, readmes: None, fs: Any) -> None:
     every(named(), check, of=72)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("series", SERIES)
 def test_mount(every: Any, run: Run, series: str) -> None:
     """All cases on one mount."""

@@ -27,6 +27,7 @@ print(bench.differs())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_ten_that_are_killed_leave_nothing(run: Run) -> None:
     words = ["--root", TRACING, "--count", "10", "--seconds", "0.05", "--seed", "4", "--quick"]
@@ -37,6 +38,7 @@ def test_ten_that_are_killed_leave_nothing(run: Run) -> None:
     assert last.endswith(" left something at once, 0 after the next run")
 
 
+@pytest.mark.slow
 def test_what_is_left_is_seen(run: Run) -> None:
     done: Any = run([sys.executable, "-c", SEEN])
     assert done.stderr == ""

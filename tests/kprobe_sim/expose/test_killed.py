@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import pytest
+
 SCRIPT = """\
 kprobe() { "$PYTHON" -m kprobe "$@"; }
 "$PYTHON" -m kprobe p:myopen do_sys_openat2 2>&1 | head -1
@@ -26,6 +28,7 @@ echo "status $?"
 """
 
 
+@pytest.mark.slow
 def test_a_kprobe_that_is_killed(run: Any) -> None:
     done = run(["env", f"PYTHON={sys.executable}", "sh", "-c", SCRIPT])
     assert done.stdout.splitlines() == [

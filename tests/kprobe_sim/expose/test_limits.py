@@ -11,6 +11,7 @@ from .conftest import ROOT, Run, load
 limits = load(ROOT / "tests" / "conformance" / "limits.py")
 
 
+@pytest.mark.slow
 @pytest.mark.requires("cc")
 @pytest.mark.parametrize("series", ["6.1", "7.3"])
 def test_limits(run: Run, tmp_path: Path, series: str) -> None:

@@ -63,6 +63,7 @@ TESTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", TESTS)
 def test_each_test_alone_in_a_process(place: Path, test: str) -> None:
     argv = [sys.executable, "-m", "pytest", "-q", test]
@@ -70,6 +71,7 @@ def test_each_test_alone_in_a_process(place: Path, test: str) -> None:
     assert done.stdout.splitlines()[-1].startswith("1 passed in "), done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "output"), commands())
 def test_command(request: pytest.FixtureRequest, requires: Requires, place: Path, command: str, output: str) -> None:
     if "kprobe-sim run" in command:

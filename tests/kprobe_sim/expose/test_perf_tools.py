@@ -73,6 +73,7 @@ def traced(
 RETURN = "(SyS_open+0x1e/0x20 <- do_sys_open)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("definition", "expected"),
     [
@@ -243,6 +244,7 @@ def documented(name: str) -> tuple[list[str], list[str]]:
     return arguments, [line for line in lines[1:last] if not line.startswith("#")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kernel"),
     [

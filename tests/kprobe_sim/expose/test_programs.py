@@ -34,6 +34,7 @@ def said(place: Any, line: str, kernel: str = "6.1") -> str:
     return programs.on_the_mount(programs.Command("", line, "", ()), place, kernel)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["6.1", "6.12"])
 def test_trace_cmd_records_probes_and_static_events(place: Any, kernel: str) -> None:
     # a command that ends before trace-cmd has begun to read the buffer is not recorded: this one goes on until a page
@@ -53,6 +54,7 @@ def test_trace_cmd_records_probes_and_static_events(place: Any, kernel: str) -> 
     assert lines[3:] == lines[1:3] * ((len(lines) - 3) // 2)
 
 
+@pytest.mark.slow
 def test_trace_cmd_report_says_what_the_trace_says(place: Any) -> None:
     """Raw pages, decoded by trace-cmd, against the text of the same events."""
     line = (
@@ -68,6 +70,7 @@ def test_trace_cmd_report_says_what_the_trace_says(place: Any) -> None:
     assert [one[:4] for one in ours] == [one[:4] for one in theirs]
 
 
+@pytest.mark.slow
 def test_trace_cmd_leaves_nothing(place: Any) -> None:
     line = "trace-cmd record -e sched true > /dev/null 2>&1; trace-cmd reset; trace-cmd stat"
     assert said(place, line).splitlines()[:3] == ["", "Events:", " All disabled"]

@@ -74,6 +74,7 @@ def suites(archive: LocalArchive) -> None:
     }
 
 
+@pytest.mark.slow
 @by_apt
 @pytest.mark.usefixtures("suites")
 def test_a_set_keeps_its_versions_until_it_is_forgotten(lab: Lab, archive: LocalArchive) -> None:

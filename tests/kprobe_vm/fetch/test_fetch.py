@@ -60,6 +60,7 @@ def test_a_release(lab: Lab, stocked: LocalArchive) -> None:
     assert lab.kernels.get(NEW).release == NEW
 
 
+@pytest.mark.slow
 def test_other_flavours(lab: Lab, archive: LocalArchive) -> None:
     """A series alone means a cloud kernel; others are asked for by their names, and locked beside it."""
     archive.suite = "trixie"

@@ -221,6 +221,7 @@ def test_a_kernel_is_looked_for_before_qemu(lab: Lab, package: Package, monkeypa
 # the cache
 
 
+@pytest.mark.slow
 def test_a_damaged_cache_heals(lab: Lab, package: Package) -> None:
     lock(lab, package)
     tree = lab.kernels.get("6.1").image.parent
