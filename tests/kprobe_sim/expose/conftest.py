@@ -79,11 +79,14 @@ def start(can_mount: None) -> Callable[..., subprocess.Popen[str]]:
 
 
 def interrupt(child: subprocess.Popen[str]) -> None:
-    """Do what Ctrl-C does once the command's `cat trace_pipe` waits: all of the foreground group get SIGINT."""
+    """Do what Ctrl-C does once the command's `cat trace_pipe` waits: all of the foreground group get SIGINT.
+
+    But for the simulator, which lets a terminal's pass, and would send the command this one again, at any time.
+    """
     (command,) = _below(child.pid)
     while not (waiting := [pid for pid in _below(command) if _waits_on_pipe(pid)]):
         assert child.poll() is None
-    for pid in (child.pid, command, *waiting):
+    for pid in (command, *waiting):
         os.kill(pid, signal.SIGINT)
 
 
