@@ -128,6 +128,7 @@ TABLE = {
         )
         for version in ("3.11", "3.12", "3.13", "3.14")
     },
+    "another Python": Requirement(otherwise="3.11.2 or later, in the path or of pyenv", there=_is_tried_later),
     # what the kernel, or the container, allows
     "/dev/fuse": Requirement(otherwise="the kernel's module fuse, and leave to open it", there=_has_fuse),
     "user namespaces": Requirement(

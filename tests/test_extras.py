@@ -24,11 +24,13 @@ EXTRA = {
     "argcomplete": "completion",
     "capstone": "record",
     "distributed": "scale",
+    "markdown_it": "check",
     "numba": "bulk",
     "numpy": "bulk",
     "pexpect": "vm",
     "pyarrow": "bulk",
     "pyfakefs": "test",
+    "pygments": "check",
     "pytest": "test",
     "qemu": "vm",
     "rich": "top",
@@ -109,7 +111,7 @@ def test_every_library_is_in_an_extra() -> None:
     found = extras()
     for module, library in imports():
         extra = DRAWS[module] if library == "hypothesis" else EXTRA[library]
-        requirement = {"qemu": "qemu.qmp"}.get(library, library)
+        requirement = {"qemu": "qemu.qmp", "markdown_it": "markdown-it-py"}.get(library, library)
         assert requirement in found[extra], (module, library)
 
 

@@ -23,8 +23,10 @@ def is_over(shown: Mapping[str, bool] | None, first: bytes) -> bool:
     """Say whether an event's first line is all of it, whatever follows."""
     if shown is None:
         return not _goes_on(_last_value(first))
+    if not any(shown.values()):
+        return True
     names = _names(shown, first)
-    return not any(shown.values()) or (len(set(names)) == len(shown) and not shown[names[-1]])
+    return len(set(names)) == len(shown) and not shown[names[-1]]
 
 
 def lines_taken(shown: Mapping[str, bool] | None, first: bytes, others: Sequence[bytes]) -> int:

@@ -172,11 +172,13 @@ class Spans:
             if self._starts(text, end, limit, line.re, family):
                 if not joined or ENDS.match(text, last, end - 1 - (text[end - 2 : end - 1] == b"\r")):
                     again += end - body if joined else 0
-                    record = self._lines.record(line, text[body : end - 1], text[start:end])
+                    record = (
+                        self._lines.record(line, text[body : end - 1], text[start:end]) if end > line.end() else first
+                    )
                     if record is not None:
                         return doubted(record, first)
                 if not joined:
-                    if (record := self._longest(line, text, body, end)) is not None:
+                    if (record := self._longest(line, text, end, first)) is not None:
                         return doubted(record, first)
                     if (torn := self._torn(line, text, end)) > 0:
                         return self._lines.uncertain(line, text[body:torn], text[start:torn])
@@ -188,7 +190,7 @@ class Spans:
         open_end = end == limit and end - start < LONGEST and again < _AGAIN and not final
         if open_end and not whole:
             return None
-        record = self._lines.record(line, text[body : end - 1], text[start:end])
+        record = self._lines.record(line, text[body : end - 1], text[start:end]) if end > line.end() else first
         if record is not None:
             return doubted(record, first)
         if open_end and joined:
@@ -200,7 +202,7 @@ class Spans:
             return self._lines.uncertain(line, text[body:torn], text[start:torn])
         elif open_end and self._lines.opens(line, text[body : end - 1]):
             return None
-        record = self._longest(line, text, body, end)
+        record = self._longest(line, text, end, first)
         if record is not None:
             return doubted(record, first)
         return self._lines.uncertain(line, text[body : end - 1], text[start:end])
@@ -224,16 +226,16 @@ class Spans:
         name = named.match(text, body, end)
         return 0 if name is None else name.end()
 
-    def _longest(self, line: Match, text: bytes, body: int, end: int) -> Record | None:
-        """Build a record of as many of the lines as can be read as one; None if none can."""
-        start, first, last = line.start(), line.end(), end
+    def _longest(self, line: Match, text: bytes, last: int, first: Record | None) -> Record | None:
+        """Build a record of as many of the lines as can be read as one; ``first`` is what its first line gives."""
+        body, start, end = line.start(line.re.groups), line.start(), line.end()
         for _ in range(256):
+            if last == end:
+                return first
             record = self._lines.record(line, text[body : last - 1], text[start:last])
             if record is not None:
                 return record
-            if last == first:
-                break
-            last = text.rindex(b"\n", first - 1, last - 1) + 1
+            last = text.rindex(b"\n", end - 1, last - 1) + 1
         return None
 
 

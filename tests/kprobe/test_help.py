@@ -74,8 +74,8 @@ def test_the_help_of_top(capfd: pytest.CaptureFixture[str]) -> None:
         (["--tracefs", "sim", "check", "p:x"], "check comes first, before its options\nkprobe check --help explains\n"),
         (["check", "--kernel", "6.1"], "unknown option --kernel; did you mean --kernels?\n"
                                        "kprobe check --help explains\n"),
-        (["check", "--format", "jsn", "p:x"], "--format is one of text, markdown, json, sarif, github, junit, not 'jsn'; did "
-                                              "you mean json?\nkprobe check --help explains\n"),
+        (["check", "--format", "jsn", "p:x"], "--format is one of text, markdown, json, sarif, github, junit, not "
+                                              "'jsn'; did you mean json?\nkprobe check --help explains\n"),
         (["parse", "--sumary"], "unknown option --sumary; did you mean --summary?\nkprobe parse --help explains\n"),
         (["parse", "-jobs", "2"], "unknown option -jobs; did you mean --jobs?\nkprobe parse --help explains\n"),
         (["corpus", "lst"], "the action is one of list, check, export, not lst; did you mean list?\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -161,11 +162,11 @@ def digest(python: str) -> str:
 
 
 @pytest.mark.slow
-def test_other_interpreters_make_the_same_records() -> None:
+def test_other_interpreters_make_the_same_records(lacks: Callable[..., None]) -> None:
     """Of the documents' traces, and of pieces of them that were altered; the tool itself takes all kernels."""
     found = others()
     if not found:
-        pytest.skip("there is no other Python of 3.11.2 or later on this machine to compare with")
+        lacks("another Python")
     own = digest(sys.executable)
     assert own.splitlines()[-1].split()[:3] == ["all", "24", "texts"]
     assert {version: digest(python) for version, python in found.items()} == dict.fromkeys(found, own)
