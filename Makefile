@@ -13,7 +13,7 @@ SHARED := -n $(WORKERS) --dist worksteal $(SEED:%=--shuffle %)
 
 help:
 	@echo 'make demo                 trace opens on the simulator for a moment'
-	@echo 'make test [SEED=7]        the tests that need no VM and take under 2 s each, on all processors (WORKERS=1);'
+	@echo 'make test [SEED=7]        the tests that need no VM and take under a second or so each, on all processors (WORKERS=1);'
 	@echo '                          SEED: in another order; REQUIRE_ALL=1: fail where a missing program leaves tests out'
 	@echo 'make test-all             all tests that need no VM, the conformance suite on a second kernel too'
 	@echo 'make test-python [PYTHON=3.12]  the tests of kprobe, kprobe_sim and conformance on another Python'

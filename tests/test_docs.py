@@ -211,6 +211,7 @@ def _id(command: Command) -> str:
     return f"{command.place} {command.line[:40]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -244,6 +245,7 @@ def test_script(block: Block, tmp_path: Path, environment: dict[str, str]) -> No
     assert done.stdout == (block.output or "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "test",
     [f"{name}::{test}" for name, block in TESTS.items() for test in FUNCTION.findall(block.text)],

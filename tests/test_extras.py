@@ -180,6 +180,7 @@ TABLES = "kprobe.bulk needs pyarrow: pip install 'kprobe-sim[bulk]'\n"
 MACHINES = "kprobe_vm needs the Python packages pexpect and qemu.qmp: pip install 'kprobe-sim[vm]'\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("library", "program", "words", "status", "said"),
     [

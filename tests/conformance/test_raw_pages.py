@@ -125,6 +125,7 @@ def test_marks(tracefs: Any) -> None:
     assert (raw.identifier, raw.data[:4]) == (0x64636261, b"efgh")
 
 
+@pytest.mark.slow
 def test_a_string_can_forge_nothing(tracefs: Any, workload: Any) -> None:
     """A newline, and then a whole line as the kernel prints them: text has two records of it, pages the one."""
     define(tracefs, "p:e do_sys_openat2 path=+0(%si):string")
@@ -196,6 +197,7 @@ def test_a_trace_that_is_raw(tracefs: Any, workload: Any, duration: float | None
     assert tracefs.listdir("instances") == instances
 
 
+@pytest.mark.slow
 def test_the_command(tracefs: Any, workload: Any, build: Build, capfdbinary: Any) -> None:
     class Working:
         def __getattr__(self, name: str) -> Any:

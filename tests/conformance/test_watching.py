@@ -98,6 +98,7 @@ def test_a_field_that_no_event_has_is_told_before_anything_is_traced(
     assert tracefs.read("kprobe_events") == b""
 
 
+@pytest.mark.slow
 def test_json_has_the_values_as_the_format_types_them(tracefs: Any, workload: Any, capfd: Any, release: str) -> None:
     definition = "p:h ksys_fadvise64_64 a=%di:s32 b=%si:x64 s=+0(%dx):string none=+0(%cx):string w=+0(%dx):u8[2]"
     data = b'a "b=1\n\xff\0'
@@ -125,6 +126,7 @@ def test_a_refusal_is_an_object(tracefs: Any, capfd: Any) -> None:
     assert error["shown"][error["column"] :] == "string"
 
 
+@pytest.mark.slow
 def test_latencies_are_those_of_the_kernels_own_pairing(tracefs: Any, workload: Any) -> None:
     """A synthetic event has each call's microseconds, by hist triggers; their sum is ours but for the rounding."""
     if not has_hist(tracefs):

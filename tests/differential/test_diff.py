@@ -30,6 +30,7 @@ def test_a_campaign_is_cut_by_its_operations_alone() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_two_simulators_differ_in(capfd: pytest.CaptureFixture[str]) -> None:
     command = ["diff", "--kernel", "6.1", "--against", "sim:6.12", "--operations", "1", "--area", "controls"]
     assert cli.main([*command, "--seed", "5"]) == 1

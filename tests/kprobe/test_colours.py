@@ -27,6 +27,7 @@ def shown(*words: str, **environment: str) -> str:
     return str(child.before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("environment", "is_coloured"),
     [

@@ -129,6 +129,7 @@ def test_started_without_a_standard_file(environment: dict[str, str], closing: s
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "argv",
     [

@@ -91,6 +91,7 @@ def test_a_file_gets_the_bytes_though_stderr_is_a_terminal(
     assert b'filename="' + RAW + b'"\n' in (tmp_path / "out").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "argv",
     [

@@ -46,6 +46,7 @@ def test_the_kernel_does_not_count_what_it_would_not_record() -> None:
             assert trace.counts("cpu") == {"vfs_read": {1: 2} if "cpus" in options else {0: 1, 1: 1}}
 
 
+@pytest.mark.slow
 def test_latencies(kernel: SimulatedKernel) -> None:
     with Tracer(kernel.tracefs).trace("vfs_read", latency=True) as trace:
         recurse(kernel)

@@ -70,6 +70,7 @@ def test_a_smaller_function_stays_where_it_is(series: str, size: int) -> None:
     assert kernel.add_function("do_sys_open", size=recorded.size) == recorded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("series", SERIES)
 def test_a_larger_function_covers_none_of_the_next_one(series: str) -> None:
     kernel = SimulatedKernel(series)

@@ -116,6 +116,7 @@ def typed(command: str) -> pexpect.spawn[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "lines"), [*TRACED.items(), *EXAMPLES.items()])
 def test_a_command_in_a_terminal(command: str, lines: list[str]) -> None:
     child = typed(command)
@@ -143,6 +144,7 @@ def test_variables_in_a_terminal() -> None:
     assert re.fullmatch(r"ID: \d+", number)
 
 
+@pytest.mark.slow
 def test_a_duration_into_a_file_in_a_terminal(tmp_path: object) -> None:
     """As typed, with one second in place of ten."""
     command = f"{sys.executable} -m kprobe --tracefs sim:3.13,activity=perf-tools -d 1 {STRING} > {tmp_path}/out"

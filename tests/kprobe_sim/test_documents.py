@@ -26,6 +26,7 @@ def names_in(path: Path) -> set[str]:
     return {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
 
 
+@pytest.mark.slow
 def test_every_item_names_what_shows_it(tool: ModuleType) -> None:
     items = tool.items()
     assert [item["number"] for item in items] == list(range(1, len(items) + 1))

@@ -141,6 +141,7 @@ def timed(series: str) -> tuple[int, Iterator[Seen]]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("series", "count"), [("3.2", 1212), ("3.13", 1474), ("4.4", 2458), ("4.19", 2534)])
 def test_interrupts_in_three_formats(series: str, count: int) -> None:
     kernel = traced(series)

@@ -90,6 +90,7 @@ def logged(series: str) -> bool:
     return series != "5.4"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("series", COUNTS)
 def test_recorded_definitions(every: Any, series: str) -> None:
     assert len(rows("definitions", series)) == COUNTS[series]

@@ -142,6 +142,7 @@ def test_definitions_of_the_examples(run: Callable[..., Ran], definition: str, e
     assert run(definition, count=len(expected)) == (expected, said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("definition", "filter_", "file"),
     [

@@ -24,6 +24,7 @@ def session(*arguments: str) -> pexpect.spawn[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "definition", "line"),
     [
@@ -62,6 +63,7 @@ def test_the_commands_of_2009_in_a_terminal(spec: str, definition: str, line: st
     assert child.exitstatus == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "arguments", "line"),
     [

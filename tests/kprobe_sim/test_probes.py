@@ -357,6 +357,7 @@ def definitions(draw: st.DrawFn) -> tuple[str, str]:
     return blank.join([head, place, *words]), " ".join([f"{shown}:{group}/{event}", symbol, *listed])
 
 
+@pytest.mark.slow
 @given(definitions())
 @KEEP
 def test_good_definitions_are_listed_in_normal_form_and_can_be_read_back(

@@ -324,6 +324,7 @@ def test_a_hostile_file_is_refused_with_the_reason(
     assert list(cache.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", [1000, 1 << 20, 3_000_000_000])
 def test_a_file_that_explodes_is_refused(file: Path, said: int) -> None:
     file.write_bytes(sealed(bytes(120 << 20), unpacked=said))

@@ -32,6 +32,7 @@ def load() -> Any:
 writes = load()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", writes.PROFILES)
 def test_a_campaign(profile: str) -> None:
     answers = writes.campaign(profile, WRITES, 1)

@@ -159,6 +159,7 @@ def test_asyncio(tracer):
 """
 
 
+@pytest.mark.slow
 def test_a_trace_that_nobody_stops(failed: Failed) -> None:
     shown = failed(FORGOTTEN, "--kprobe-timeout=0.2")
     for name, hits in (("nothing_comes", 0), ("no_more_comes", 1), ("it_asks_again_and_again", 0)):

@@ -31,6 +31,7 @@ def cases() -> list[object]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("listing", cases())
 def test_a_listing_is_what_its_document_shows(listing: Listing) -> None:
     shown = bytearray()
@@ -120,6 +121,7 @@ def ended(child: pexpect.spawn[str]) -> int | None:
     return child.exitstatus
 
 
+@pytest.mark.slow
 def test_in_a_terminal_lines_come_at_the_pace_of_their_times() -> None:
     """Three pairs of lines, a second apart: 6593773.677, 6593774.697, 6593775.717."""
     child = in_terminal("perf-tools", "7")

@@ -287,6 +287,7 @@ def test_no_such_cpu_or_system_call() -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("series", SERIES)
 def test_most_events_can_be_shown(series: str) -> None:
     """What can't needs enums or functions that only the kernel's code has: a tenth at most."""

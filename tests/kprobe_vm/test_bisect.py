@@ -126,6 +126,7 @@ def test_an_operation_after_two_dashes() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "kernels", "why"),
     [

@@ -130,6 +130,7 @@ def whole(tallies: list[Tally]) -> Tally:
     return functools.reduce(Tally.merged, tallies)
 
 
+@pytest.mark.slow
 def test_merging_has_no_order(tallies: list[Tally], whole: Tally) -> None:
     assert whole.operations >= 8 * 10
     assert len({found.difference.signature() for found in whole.found}) == len(whole.found) > 5
@@ -141,6 +142,7 @@ def test_merging_has_no_order(tallies: list[Tally], whole: Tally) -> None:
     assert whole.merged(Tally()) == whole
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_in_the_middle_makes_no_difference(dask: Dask, whole: Tally) -> None:
     """Three workers, of which one is killed while it does a shard: all shards are done, with the same results."""
     tally = Tally()
@@ -173,6 +175,7 @@ def test_one_that_fails_is_tried_again(dask: Dask, tmp_path: Path, toys: Any) ->
     assert re.match(r"faulty shard 3, attempt 1 of 3 on tcp://127.0.0.1:\d+: ValueError: no luck ", line)
 
 
+@pytest.mark.slow
 def test_a_worker_that_comes_takes_part(dask: Dask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kprobe_vm.scheduling.cluster.LOOK", 0)
     with closing(cluster(dask)) as scheduler:

@@ -40,6 +40,7 @@ def newest() -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_all_is_asked(newest: dict[str, Any]) -> None:
     assert (newest["before"], newest["after"]) == ("7.2.13+deb14-cloud-amd64", "7.3-cloud-amd64")
     assert newest["asked"] > 1800

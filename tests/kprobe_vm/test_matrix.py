@@ -66,6 +66,7 @@ def test_builds_of_one_series_stand_beside_the_simulators_of_their_releases() ->
     ]
 
 
+@pytest.mark.slow
 def test_a_simulator_is_a_profile_by_its_path(tmp_path: Path) -> None:
     path = tmp_path / "mine.kprofile"
     path.write_bytes(packed(PROFILES / "6.1.0-54-cloud-amd64"))

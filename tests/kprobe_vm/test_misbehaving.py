@@ -202,6 +202,7 @@ def test_a_killed_program_that_does_not_end(wire: tuple[socket.socket, Channel])
         process.settle()
 
 
+@pytest.mark.slow
 def test_frames_of_all_kinds() -> None:
     """Seeded: 40 agents that answer rightly, wrongly, twice, too much or not at all."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

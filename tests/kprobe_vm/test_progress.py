@@ -98,6 +98,7 @@ def test_bytes(done: int, text: str) -> None:
     assert bytes_of(done, 26_639_112) == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["-q"], ["-v"], ["-s"]])
 def test_under_pytest_it_is_seen_on_lines_of_its_own(tmp_path: Path, arguments: list[str]) -> None:
     (tmp_path / "conftest.py").write_text(

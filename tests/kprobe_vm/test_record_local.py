@@ -178,6 +178,7 @@ def test_a_recording_leaves_the_tracefs_as_it_was(expanded: Simulated) -> None:
     assert before["instances"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("work", "least", "step"), [(record, 120, 1), (record_all, 500, 41)])
 def test_an_error_at_any_operation_is_undone_and_so_is_ctrl_c(
     work: Callable[[Simulated], list[str]], least: int, step: int

@@ -34,6 +34,7 @@ def test_errors_are_the_kernels(answers: ModuleType) -> None:
         assert (number, text) == (getattr(errno, name), os.strerror(getattr(errno, name)))
 
 
+@pytest.mark.slow
 def test_all_errors_of_the_simulator_are_there(answers: ModuleType) -> None:
     used = {
         node.attr

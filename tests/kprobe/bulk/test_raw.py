@@ -147,6 +147,7 @@ def test_every_row_and_value(release: str, odd: bool) -> None:
     assert str(tables["opens"].schema.field("arg_flags").type) == "uint16"
 
 
+@pytest.mark.slow
 def test_bytes_that_are_no_pages() -> None:
     kernel = machine(SimulatedKernel("6.12"))
     happen(kernel, 300, odd=True)

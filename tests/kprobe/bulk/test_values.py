@@ -253,6 +253,7 @@ SCHEMAS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(TEXTS, st.sampled_from(SCHEMAS), st.integers(20, 700), st.integers(1, 3))
 def test_any_text(text: bytes, schema: dict[str, Any], piece: int, times: int) -> None:

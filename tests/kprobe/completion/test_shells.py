@@ -59,6 +59,7 @@ def completed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     child.close(force=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "word"),
     [

@@ -26,6 +26,7 @@ def answered(line: str) -> list[str]:
         return file.read().split("\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

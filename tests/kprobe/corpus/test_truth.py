@@ -46,6 +46,7 @@ def test_it_is_the_distribution_of_this_checkout() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_every_recording_is_in_it(packaged: list[Entry], tool: Callable[[str], ModuleType]) -> None:
     """With the truth that its account gives: it is made anew here."""
     made = {(entry.kernel, entry.name): entry.files for entry in tool("corpus_recorded").recorded()}

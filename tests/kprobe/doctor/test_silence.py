@@ -226,6 +226,7 @@ class Refusing:
         self._tracefs.write(path, data, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "is_misread"),
     [

@@ -86,6 +86,7 @@ def nested(machine: Machine) -> None:
     machine.read(0, 1_000_003, within)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("probes", [PROBES, BLIND])
 @pytest.mark.parametrize("release", ["6.12", "6.1", "3.13"])
 def test_nested_and_recursive_calls_have_their_durations_to_the_ns(release: str, probes: tuple[str, ...]) -> None:

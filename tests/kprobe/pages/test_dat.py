@@ -237,6 +237,7 @@ def test_the_verb(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_tables_of_it(tmp_path: Path) -> None:
     """As far as it goes; tests/kprobe/bulk compares the values."""
     from pyarrow import parquet

@@ -62,6 +62,7 @@ def test_a_function_of_a_module(capfd: Any) -> None:
     assert functions(kernel.tracefs, capfd, "mine") == (0, ["mine yes ffffffffc0000000 mymod -"], "")
 
 
+@pytest.mark.slow
 def test_a_function_that_is_not_traced(capfd: Any) -> None:
     kernel = SimulatedKernel("6.1")
     kernel.symbols.add("quiet", 0xFFFFFFFFC0000000, traceable=False)

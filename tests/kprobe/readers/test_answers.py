@@ -40,6 +40,7 @@ def test_each_truth_of_the_corpus_fits_the_schema() -> None:
         assert wrong == [], entry
 
 
+@pytest.mark.slow
 def test_what_kprobe_parse_answers_fits_the_schema(tmp_path: Path) -> None:
     found = entries(kernels=["6.12"], scenarios=["0[1-9]_*"])
     for entry in found:

@@ -36,6 +36,7 @@ def naive(tmp_path_factory: pytest.TempPathFactory) -> Search:
     return found(program(tmp_path_factory.mktemp("naive"), ""))
 
 
+@pytest.mark.slow
 def test_the_rules_that_a_parser_by_blanks_breaks(naive: Search) -> None:
     broken = {one.rules[0].name: one.case.changes() for one in naive.found if len(one.rules) == 1}
     assert broken["comm-space"] == {"kernel": "7.2", "comm": b"a a"}
@@ -55,6 +56,7 @@ def test_the_shortest_scenario_is_told_with_its_text_and_answer(naive: Search) -
     assert shortest.result.words == "ValueError: not enough values to unpack (expected at least 6, got 3)"
 
 
+@pytest.mark.slow
 def test_the_same_seed_finds_the_same(naive: Search, tmp_path: Path) -> None:
     again = found(program(tmp_path, ""))
     assert [one.case for one in again.found] == [one.case for one in naive.found]

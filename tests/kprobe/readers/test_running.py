@@ -47,6 +47,7 @@ def test_a_command_that_ends_is_started_again(corpus: Path, tmp_path: Path) -> N
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_command_that_hangs_is_ended_and_started_again(corpus: Path, tmp_path: Path) -> None:
     extra = "import time\nold = read\ndef read(text):\n    if b'/b\"' in text: time.sleep(600)\n    return old(text)"
     with StayingProgram(program(tmp_path, extra), 1.5) as command:

@@ -41,6 +41,7 @@ def test_trace_cmd(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert examples[0] == ("fields.b", [25972, 29816], [0, 0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [pytest.param(("sh", "-c", OURS), id="ours"), TRACE_CMD])
 def test_what_only_the_text_has_is_not_held_against_a_reader_of_the_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]

@@ -81,6 +81,7 @@ def test_there_are_all(files: dict[str, dict[str, bytes]]) -> None:
     assert sum(COUNTS.values()) == 771
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("series", COUNTS)
 def test_nothing_is_unread(files: dict[str, dict[str, bytes]], series: str) -> None:
     unread = {}

@@ -29,6 +29,7 @@ def spawn(*words: str, term: str = "xterm") -> pexpect.spawn:
     return pexpect.spawn(COMMAND[0], command, timeout=30, dimensions=(24, 80), encoding="utf-8", env=terminal)
 
 
+@pytest.mark.slow
 def test_a_latency_has_bars_as_wide_as_the_terminal() -> None:
     child = spawn("--latency", "-d", "1", "do_sys_openat2")
     child.expect(pexpect.EOF)
@@ -42,6 +43,7 @@ def test_a_latency_has_bars_as_wide_as_the_terminal() -> None:
     assert child.exitstatus == 0
 
 
+@pytest.mark.slow
 @pytest.mark.requires("rich")
 def test_top_shows_rates_until_it_is_interrupted() -> None:
     child = spawn("top", OPENS)
@@ -75,6 +77,7 @@ def drawn(behind: int, screen: pyte.Screen, word: str) -> None:
         stream.feed(os.read(behind, 4096))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [b"q", b"\x03"], ids=["q", "Ctrl-C"])
 def test_a_narrow_screen_has_its_cpus_and_a_key_ends_it(terminal: tuple[int, int], key: bytes) -> None:
     own, behind = terminal

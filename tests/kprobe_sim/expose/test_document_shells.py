@@ -63,6 +63,7 @@ def shell(can_mount: None, tmp_path: Path) -> Iterator[Shell]:
         assert child.exitstatus == 0
 
 
+@pytest.mark.slow
 def test_the_life_of_a_kprobe(shell: Shell, tmp_path: Path) -> None:
     """Wind River's use case, its four steps and its examples, in its order."""
     say = shell("4.4", "wind-river/05-trace")

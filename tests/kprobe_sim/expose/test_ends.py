@@ -169,6 +169,7 @@ def names(orders: Sequence[tuple[str, ...]]) -> list[object]:
     return [pytest.param(order, id="-".join(order)) for order in orders]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ENDING)
 @pytest.mark.parametrize("victim", ["command", "server"])
 def test_what_ends_first_in_a_run(marked: Marked, victim: str, number: str) -> None:
@@ -178,6 +179,7 @@ def test_what_ends_first_in_a_run(marked: Marked, victim: str, number: str) -> N
     run.parent.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "order",
     names(
@@ -211,6 +213,7 @@ def test_a_run_outlives_its_parent(marked: Marked) -> None:
     assert marked.wait() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ENDING)
 @pytest.mark.parametrize("delay", [0.0, 0.1, 0.2, 0.3])
 def test_a_run_that_ends_while_it_begins(marked: Marked, delay: float, number: str) -> None:
@@ -291,6 +294,7 @@ def test_kills_of_a_mount_in_order(marked: Marked, tmp_path: Path, order: tuple[
     mount.end()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0.15, 0.25])
 @pytest.mark.parametrize("number", ENDING)
 def test_a_mount_that_ends_while_it_begins(marked: Marked, tmp_path: Path, delay: float, number: str) -> None:

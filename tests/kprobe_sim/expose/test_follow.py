@@ -164,6 +164,7 @@ def test_static_events_of_what_programs_do(run: Run) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_signal_that_comes_meanwhile_interrupts_no_kill(run: Run) -> None:
     """kill(2) never ends with EINTR, as much as there is to follow; a shell that gets it goes on without."""
     script = """

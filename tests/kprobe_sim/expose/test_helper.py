@@ -47,6 +47,7 @@ def as_nobody(place: Path, script: str, path: str) -> subprocess.CompletedProces
     return subprocess.run(["unshare", "-m", "sh", "-c", become], capture_output=True, text=True, timeout=60)
 
 
+@pytest.mark.slow
 def test_a_user_mounts_and_unmounts(place: Path) -> None:
     script = f"""
 mount_here & until grep -q "{place}/m fuse.tracefs" /proc/mounts || ! kill -0 $!; do :; done

@@ -139,6 +139,7 @@ def test_definitions(start: Start, kprobe: str, definition: str, expected: list[
     assert traced(start, kprobe, (definition,), 1, expected)[0] == f"Tracing kprobe {name}. Ctrl-C to end."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("definition", "filter_", "name", "field"),
     [
@@ -175,6 +176,7 @@ def test_stacks(start: Start, kprobe: str) -> None:
     assert lines[2:6] == [" => tcp_init_cwnd", " => tcp_write_xmit", " => __tcp_push_pending_frames", " => tcp_push"]
 
 
+@pytest.mark.slow
 def test_duration(run: Run, kprobe: str) -> None:
     done = run(inside(kprobe, "-d", "1", "p:myopen do_sys_open filename=+0(%si):string"), OPTIONS)
     lines = done.stdout.splitlines()
@@ -222,6 +224,7 @@ def test_a_bad_filter(run: Run, kprobe: str) -> None:
     assert "echo: write error: Invalid argument\nERROR: setting filter or -p. Exiting.\n" in done.stderr
 
 
+@pytest.mark.slow
 def test_nothing_is_left(run: Run, kprobe: str) -> None:
     command = inside(kprobe, "-d", "1", "p:myopen do_sys_open", "common_pid == 1")
     done = run([*command[:2], 'mount -t tmpfs none /var/tmp && "$@" > /dev/null; cd /sys/kernel/tracing; '

@@ -116,6 +116,7 @@ signal.signal(signal.SIGALRM, mark)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wait",
     [
@@ -217,6 +218,7 @@ def test_what_tracefs_has_not(run: Run) -> None:
     }
 
 
+@pytest.mark.slow
 def test_all_files_are_found_and_read(run: Run) -> None:
     done = run(["sh", "-c", f"cd {TRACING}; find . -type f | wc -l; cat events/*/*/format | grep -c ^name:"])
     files, formats = map(int, done.stdout.split())
@@ -245,6 +247,7 @@ def test_as_nobody(can_mount: None, tmp_path_factory: pytest.TempPathFactory) ->
     assert (done.stdout.split()[1], done.returncode) == ("0", 9)
 
 
+@pytest.mark.slow
 def test_without_the_device(can_mount: None, tmp_path: Path) -> None:
     """A container without /dev/fuse: a clear error; the verbs that need none still work."""
     script = f"mount -t tmpfs none /dev && {sys.executable} -m kprobe_sim.cli "
@@ -312,6 +315,7 @@ grep -c "^$(cut -d' ' -f1 list) t do_sys_openat2$" /proc/kallsyms
     assert (done.stdout, done.stderr) == ("1\n0\nk  do_sys_openat2+0x0    [FTRACE]\n1\n", "")
 
 
+@pytest.mark.slow
 def test_the_switches_of_tracing_are_the_machines(run: Run) -> None:
     """Those that this machine has; what is written to them is nothing to it."""
     switches = {"ftrace_enabled": "1\n0\n", "kptr_restrict": "0\n2\n", "traceoff_on_warning": "0\n1\n"}
@@ -442,6 +446,7 @@ for name in ("user.x", "user.x"):
     assert (done.stdout.splitlines(), done.stderr) == (refused * 2, "")
 
 
+@pytest.mark.slow
 def test_kprobe_reads_the_symbols_that_are_served_beside_the_tracefs(run: Run) -> None:
     done = run([sys.executable, "-m", "kprobe", "functions", "do_int3"], ["--kernel", "6.12"])
     assert [" ".join(line.split()) for line in done.stdout.splitlines()] == [

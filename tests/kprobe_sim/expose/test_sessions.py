@@ -6,6 +6,8 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 from .conftest import Run
 
 FUNCTIONS = ("do_sys_openat2", "vfs_read", "vfs_write", "vfs_open", "vfs_fstat", "vfs_statx")
@@ -76,6 +78,7 @@ def activity(path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_nobody_is_given_the_hits_of_another(run: Run, tmp_path: Path) -> None:
     done = run(
         [sys.executable, "-c", RACE, str(ROUNDS), *FUNCTIONS],

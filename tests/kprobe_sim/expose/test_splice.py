@@ -122,6 +122,7 @@ print(os.waitpid(child, 0)[1])
     assert done(run, script) == ["0 0", "EAGAIN False", "0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["kprobe_events", "README", "tracing_on", "snapshot", "error_log", "available_events", "events/enable"]
 )

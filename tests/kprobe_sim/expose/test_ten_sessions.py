@@ -35,6 +35,7 @@ print(json.dumps([said, there, lines, ends, left]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("definition", "shown"),
     [

@@ -33,6 +33,7 @@ def test_all_builds_are_there() -> None:
     assert {"5.10", "6.1", "6.12", "6.12-rt-amd64", "6.16", "7.0", "7.3"} <= set(KERNELS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "kernel"), list(enumerate(KERNELS)), ids=KERNELS)
 def test_every_scenario_renders(number: int, kernel: str) -> None:
     """Each with one of the sets of options, and each kernel has them in another order."""

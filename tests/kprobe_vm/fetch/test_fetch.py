@@ -28,6 +28,7 @@ def stocked(archive: LocalArchive) -> LocalArchive:
     return archive
 
 
+@pytest.mark.slow
 def test_the_newest_of_a_series_is_locked_from_then_on(lab: Lab, stocked: LocalArchive) -> None:
     kernel = lab.kernels.get("6.1")
     assert (kernel.release, kernel.series, kernel.package_version) == (NEW, "6.1", "6.1.192-2")
@@ -77,6 +78,7 @@ def test_other_flavours(lab: Lab, archive: LocalArchive) -> None:
         lab.kernels.get("6.1-rt-amd64")
 
 
+@pytest.mark.slow
 def test_the_split_packages_from_6_19_on(tmp_path: Path, key: object, lab: Lab, archive: LocalArchive) -> None:
     """linux-image is a small metapackage there and linux-binary has the kernel; where in it, differs."""
     archive.suite = "trixie-backports"
@@ -168,6 +170,7 @@ def test_update_renews_the_users_lock(lab: Lab, stocked: LocalArchive, capsys: p
     assert lab.kernels.get("6.1").package_version == "6.1.193-1"
 
 
+@pytest.mark.slow
 def test_update_can_write_a_lock_to_keep_with_a_project(
     lab: Lab, stocked: LocalArchive, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

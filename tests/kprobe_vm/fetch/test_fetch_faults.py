@@ -150,6 +150,7 @@ def bad_index(archive: LocalArchive) -> dict[str, Callable[[], bytes]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["altered", "by another key", "unsigned", "two messages", "text before"])
 def test_an_index_that_is_signed_badly(lab: Lab, package: Package, what: str) -> None:
     lab.archive.files[INDEX] = bad_index(lab.archive)[what]()
@@ -278,6 +279,7 @@ SMALL = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.requires("user namespaces")
 @pytest.mark.parametrize(
     "size",
@@ -308,6 +310,7 @@ def test_a_full_disk(lab: Lab, package: Package, size: int, tmp_path: Path) -> N
 # the user
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whom", ["the terminal", "the process"])
 def test_ctrl_c_in_a_fetch(lab: Lab, package: Package, whom: str) -> None:
     """Nothing half is left, no process, no lock; the next fetch works."""
