@@ -211,9 +211,8 @@ class Reading:
         is_stop = False
         while fed < limit and not is_stop:
             k = int(np.searchsorted(stops, fed))
-            stop = int(stops[k]) if k < len(stops) else limit
-            # a record that ends by itself needs no look at the line after it, which the pass can read
-            target = min(stop if stop > fed else text.index(b"\n", stop) + 1, fed + _PIECE)
+            target = text.index(b"\n", int(stops[k])) + 1 if k < len(stops) else limit
+            target = min(target, fed + _PIECE)
             for record in parser.feed(text[fed:target]):
                 self._add(at, record)
                 at += len(record.raw)

@@ -150,7 +150,7 @@ def test_the_description_has_no_link_that_breaks_on_an_index(metadata: Message) 
 def test_nothing_says_that_an_index_has_it() -> None:
     """With an extra, `pip install` means the kprobe-sim that is installed, and fetches what that lacks."""
     said = []
-    from_index = re.compile(r"pip install '?kprobe(?!-sim\[\w).*")
+    from_index = re.compile(r"pip install '?kprobe(?!-sim\\?\[\w).*")
     for name in files():
         path = ROOT / name
         if path.suffix in (".py", ".md", ".toml") and path != Path(__file__) and path.exists():

@@ -325,7 +325,8 @@ def test_the_compiled_pass_reads_stacks(taken: Counter[int]) -> None:
         {"user": True, "frames": ["f+0x1/0x2", "g"]},
         {"user": False, "frames": ["f+0x1/0x2", "0xffffffffc02010de"]},
     ]
-    assert (taken[kernel.STACK], taken[kernel.SHORT_STACK]) == (2 * 600, 2 * 399)
+    # one in a line that follows a stack with a lost note is given out at once, by what reads that
+    assert (taken[kernel.STACK], taken[kernel.SHORT_STACK]) == (2 * 600, 2 * 199)
 
 
 def test_what_a_string_may_have_written_is_marked() -> None:

@@ -280,7 +280,7 @@ def test_without_the_extra_it_is_named(name: str, library: str, monkeypatch: pyt
         return real(module, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(BadSource, match=r"to read \w+ takes the extra \[check\]: pip install .kprobe-sim\[check\]."):
+    with pytest.raises(BadSource, match=r"to read \w+ takes the extra \[check\]: pip install 'kprobe-sim\[check\]'"):
         statements(b"x", name)
 
 

@@ -206,7 +206,7 @@ def test_what_unpacks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_a_library_for_zstd(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kprobe.pages.dat.compression.ZSTD", ("no_such_library",))
-    with pytest.raises(NotTraceDat, match=r"installed: pip install 'kprobe-sim.bulk.'"):
+    with pytest.raises(NotTraceDat, match=r"installed: pip install 'kprobe-sim\[bulk\]'"):
         TraceDat((DATA / "plain7.dat").read_bytes())
 
 
