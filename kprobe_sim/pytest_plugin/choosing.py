@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from .options import SIMULATOR_ONLY, full_spec, has_guests, kind, limit, source, specs
+from .wrapping import wrapping
 
 
-@pytest.hookimpl(wrapper=True)
+@wrapping
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
     """Have workers share tests by files, before pytest-xdist looks at that, in whichever order the two were loaded."""
     if has_guests(config):

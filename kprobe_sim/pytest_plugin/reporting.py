@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .options import limit
+from .wrapping import wrapping
 
 if TYPE_CHECKING:
     from kprobe_sim.testing.machine_reports import MachineReports
     from kprobe_sim.testing.unsupported import Unsupported
 
 
-@pytest.hookimpl(wrapper=True)
+@wrapping
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Note on the report if what failed is the machine and not what runs on it, and what tests left on it."""
     with contextlib.nullcontext() if call.excinfo is None else _told(item, call.excinfo):
@@ -31,7 +32,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
-@pytest.hookimpl(wrapper=True)
+@wrapping
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     """Limit how long a test waits, whether by a trace of the tracer's or by a read of a simulated file."""
     from kprobe.tracing.waiting import Limited
@@ -49,7 +50,7 @@ def _overdue(seconds: float, tracefs: Any, path: str) -> BaseException:
     return pytest.fail.Exception(overdue(seconds, tracefs, path))
 
 
-@pytest.hookimpl(wrapper=True)
+@wrapping
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Fail a test of whose threads one has waited too long, or in which the failure was caught."""
     from kprobe_sim.files.patience import patience
