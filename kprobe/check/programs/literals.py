@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer  # type: ignore[import-untyped]
 
 GO, C, RUST, PERL = "go", "c", "rust", "perl"
-LANGUAGES = (GO, C, RUST, PERL)
 STRING, NAME, MARK = "string", "name", "mark"
 _CODE = re.compile(r"[$@%]*\w+|[$@%]\{|:=|->|=>|::|<<|>>|\|\||&&|[=!<>.+]=|\n|\S")
 _DEFINE = re.compile(r"#\s*define\s+(\w+)(\([^)\n]*\))?[ \t]+")
