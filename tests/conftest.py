@@ -41,6 +41,10 @@ os.environ.setdefault(_USERS_PROFILES, os.pathsep.join(str(place) for _, place i
 os.environ.pop(VARIABLE, None)
 os.environ["XDG_DATA_HOME"] = os.devnull
 
+# what a CI or a person sets to change what programs print: pytest prints a long summary where CI or BUILD_NUMBER is set
+for name in ("CI", "BUILD_NUMBER", "GITHUB_ACTIONS", "GITLAB_CI", "FORCE_COLOR", "NO_COLOR", "PY_COLORS", "COLUMNS"):
+    os.environ.pop(name, None)
+
 if not any(point.value == "kprobe_sim.pytest_plugin" for point in entry_points(group="pytest11")):
     pytest_plugins = ["kprobe_sim.pytest_plugin"]
 
