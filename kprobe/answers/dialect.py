@@ -17,8 +17,9 @@ _LETTERS = re.compile(r"(?:[^=]*=)?(?:[+-]u?(?:0x[0-9a-f]+|\d+)\()*(a\d+|s\d+|sa
 _VARIABLES = re.compile(r"\$(arg\d+|stack\d*|retval)")
 _ARGUMENT = re.compile(r"\$arg([1-9]\d*)")
 _TYPE = re.compile(r":[a-z]\w*(?:\[\d+\])?\Z")
+STACK_OF_2009 = "sa"
 _WORDS = {
-    "sa": "write $stack",
+    STACK_OF_2009: "write $stack",
     "rv": "write $retval",
     "ra": "leave it out: the lines of a return probe show where it returns to",
 }
@@ -32,6 +33,24 @@ def switch(tracefs: Tracefs, event: str) -> str:
 def has_groups(tracefs: Tracefs) -> bool:
     """Return whether a definition can name a group: not in the patch of 2009, whose tracefs has no README."""
     return tracefs.exists("README")
+
+
+def readme(tracefs: Tracefs) -> str:
+    """Return the README, in which a kernel says what it takes; "" if there is none to read."""
+    try:
+        return tracefs.read("README").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def of_stack(tracefs: Tracefs, name: str) -> str:
+    """Return the fetch argument that says where the stack is, under a name; in 2009 the name is the word itself."""
+    return f"{name}=$stack" if has_groups(tracefs) else STACK_OF_2009
+
+
+def of_return(tracefs: Tracefs) -> str:
+    """Return the fetch argument that is what a function returns."""
+    return "$retval" if has_groups(tracefs) else "rv"
 
 
 def hint(tracefs: Tracefs, args: tuple[str, ...]) -> str:
@@ -62,7 +81,7 @@ def _letters(variable: str) -> str:
     if variable == "retval":
         return "rv"
     if variable == "stack":
-        return "sa"
+        return STACK_OF_2009
     number = int(variable.lstrip("argstck"))
     return f"s{number}" if variable.startswith("stack") else f"a{number - 1}, which counts from 0"
 
@@ -86,8 +105,5 @@ def _register(number: int) -> str:
 
 def _has_arguments(tracefs: Tracefs) -> bool:
     """Return whether the README says that a function's arguments have names."""
-    try:
-        readme = tracefs.read("README")
-    except OSError:
-        return False
-    return b"$arg<N>" in readme or b"$argN" in readme
+    text = readme(tracefs)
+    return "$arg<N>" in text or "$argN" in text

@@ -189,12 +189,8 @@ def _not_probed_hint(tracefs: Tracefs, place: Place) -> str:
 
 def _types(tracefs: Tracefs) -> str:
     """Return the types that this kernel's README lists for fetch arguments."""
-    try:
-        readme = tracefs.read("README").decode(errors="replace")
-    except OSError:
-        return ""
     # "type: s8/16/32/64, u8/..." and its continuation lines, once for kprobes and uprobes together
-    _, found, rest = readme.partition("type: ")
+    _, found, rest = dialect.readme(tracefs).partition("type: ")
     lines = []
     for line in rest.splitlines():
         lines.append(line.strip())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 from kprobe.answers import kinds
-from kprobe.answers.dialect import switch
+from kprobe.answers.dialect import readme, switch
 from kprobe.answers.errorlog import Words
 from kprobe.answers.listing import Line, delete, find, guess, read_lines
 from kprobe.errors import AlreadyExists, Unsupported
@@ -17,7 +17,7 @@ from kprobe.words.probe import GROUP, KPROBES
 
 from . import refusal
 
-APPENDS = b"Create/append/"  # in the README since Linux 5.4; before, a probe replaces the event of its name
+APPENDS = "Create/append/"  # in the README since Linux 5.4; before, a probe replaces the event of its name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,21 +90,24 @@ class Registration:
             ours = self._ours(lines) or self.renamed()
             if not ours and not self._is_among(lines):
                 return
-            if switch(self._tracefs, self._probe.event) == "enabled":
-                self._clear()
+            if switch(self._tracefs, (ours or lines)[0].event) == "enabled":
+                self._clear((ours or lines)[0].event)
                 return
             self.joined = tuple(line.text for line in lines if line not in ours[:1]) or self.joined
             command = self._delete(ours, lines)
         self._command = command
         self._tracefs.write(self._probe.file, f"{command}\n".encode(errors="surrogateescape"))
 
-    def _clear(self) -> None:
-        """Remove our probes from a kernel that can only remove all: if there are no others'.  Raise `OSError`."""
-        ours = {self._probe.event, *self._siblings}
+    def _clear(self, event: str) -> None:
+        """Remove our probes from a kernel that can only remove all: if there are no others'.  Raise `OSError`.
+
+        `event` is that of the probe.
+        """
+        ours = {event, *self._siblings}
         others = [line.text for line in _read(self._tracefs, self._probe.file) if line.event not in ours]
         self._command = f"echo > {full(self._tracefs, self._probe.file)}"
         if others:
-            self._tracefs.write(f"events/{self._probe.event}/enabled", b"0\n")
+            self._tracefs.write(f"events/{event}/enabled", b"0\n")
             raise OSError(
                 errno.EBUSY,
                 f"this kernel can only remove all probes, and has others: {'; '.join(others)}",
@@ -117,7 +120,7 @@ class Registration:
 
         That kernel's README doesn't have r[maxactive].
         """
-        if self._probe.maxactive is None or b"r[maxactive]" in self._tracefs.read("README"):
+        if self._probe.maxactive is None or "r[maxactive]" in readme(self._tracefs):
             return []
         new = [line for line in _read(self._tracefs, self._probe.file) if line.text not in self._before]
         return find([line for line in new if line.event.startswith(f"{GROUP}/r_")], self._probe)
@@ -137,7 +140,7 @@ class Registration:
 
     def _is_among(self, lines: list[Line]) -> bool:
         """True if one of the lines must be ours, shown in a way that isn't known here: nothing can have replaced it."""
-        return self.line is None and self.is_written and bool(lines) and APPENDS in self._tracefs.read("README")
+        return self.line is None and self.is_written and bool(lines) and APPENDS in readme(self._tracefs)
 
     def _lines(self) -> list[Line]:
         return [line for line in _read(self._tracefs, self._probe.file) if line.event == self._probe.event]

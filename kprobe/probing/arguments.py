@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from kprobe.answers.dialect import of_return, readme
 from kprobe.answers.prototypes import known
 from kprobe.command.output import say
 from kprobe.errors import DefinitionError, Refused, Unsupported
@@ -34,7 +35,7 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
     place = parse(f"p:{function}").place
     if not place.symbol or place.offset or place.returns or place.is_pattern:
         raise DefinitionError("this is not [MODULE:]FUNCTION", function, 0)
-    offers = Offers(_readme(tracefs))
+    offers = Offers(readme(tracefs), of_return(tracefs))
     if not offers.arguments and hasattr(tracefs, "root") and os.uname().machine != MACHINE:
         raise Unsupported("$argN", "by its README; and the registers of arguments are known for x86-64 only")
     find, follow, none = known(tracefs)
@@ -59,10 +60,3 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
         places = " ".join(f"+{offset}({value_of(1, offers)})" for offset in IN_REGS)
         say(f"NOTE: the arguments of the system call are in what the first points to: {places}")
     return status
-
-
-def _readme(tracefs: Tracefs) -> str:
-    try:
-        return tracefs.read("README").decode(errors="replace")
-    except OSError:
-        return ""

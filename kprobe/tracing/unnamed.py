@@ -1,0 +1,35 @@
+"""The names of events whose lines have none: in text of 2009, which shows the place of a hit and not its event."""
+
+from __future__ import annotations
+
+from kprobe.text import Event
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kprobe.text import Record
+    from kprobe.words.probe import Probe
+
+
+class Names:
+    """Names events by their places, each of which one of `probes` alone is at; others stay without a name."""
+
+    def __init__(self, probes: Iterable[Probe]) -> None:
+        self._names: dict[tuple[str, int, bool], str] = {}
+        for probe in probes:
+            key = (probe.place.symbol, probe.place.offset or 0, probe.is_return)
+            self._names[key] = "" if key in self._names else probe.name
+
+    def named(self, records: list[Record]) -> list[Record]:
+        """Return the records, their events with names."""
+        return [self._with_name(one) if isinstance(one, Event) and not one.name else one for one in records]
+
+    def _with_name(self, event: Event) -> Event:
+        place = event.address
+        if place is None:
+            return event
+        # the line of a return has the function's name alone
+        return event._replace(
+            name=self._names.get((place.symbol, place.offset or 0, event.caller is not None), "")
+        )
