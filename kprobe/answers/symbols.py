@@ -34,6 +34,19 @@ def functions(tracefs: Tracefs) -> frozenset[str] | None:
     return frozenset(line.partition(" ")[0] for line in lines)
 
 
+def listed(tracefs: Tracefs) -> frozenset[str] | None:
+    """Return the functions that a kernel lists; without such a list, the names in its kallsyms; None if neither."""
+    names = functions(tracefs)
+    if names is not None:
+        return names
+    try:
+        data = getattr(tracefs, "kallsyms", bytes)()
+    except OSError:
+        return None
+    names = [line.split()[2].decode(errors="replace") for line in data.splitlines() if line.count(b" ") >= 2]
+    return frozenset(names) if names else None
+
+
 def successors(symbol: str) -> tuple[str, ...]:
     """Return the names under which later kernels do what `symbol` did."""
     for prefix in SYSCALL_PREFIXES:

@@ -39,6 +39,7 @@ BY_SENTENCE = {
     "Probe point is not an instruction boundary": NotABoundary,
 }
 NO_VARIABLE = "Invalid $-variable specified"
+NOT_INSERTED = "Could not insert probe(-22)"  # of a place, before 3.1
 NO_BOUNDARY = " is not an instruction boundary."
 BY_ERRNO = {
     errno.EADDRNOTAVAIL: AmbiguousSymbol,
@@ -95,12 +96,33 @@ def probe_refused(tracefs: Tracefs, path: str, probe: Probe, error: OSError, sai
         source=entry.source if entry else DMESG if printed else "",
         shown=shown,
         column=column,
-        hint=dialect.hint(tracefs, probe.args)
+        hint=_group_hint(tracefs, probe)
+        or dialect.hint(tracefs, probe.args)
         or _meant(tracefs, probe, kind, says)
         or (HINTS[TOO_MANY] if number == errno.E2BIG else "")
         or _hint(tracefs, probe, says)
-        or _place_hint(tracefs, probe, kind, says),
+        or _place_hint(tracefs, probe, kind, says)
+        or (_unsaid(tracefs, probe, printed) if number == errno.EINVAL and not entry else ""),
     )
+
+
+def _unsaid(tracefs: Tracefs, probe: Probe, printed: list[str]) -> str:
+    """Return what is wrong with a line of which an old kernel says little or nothing; "" if nothing is seen."""
+    said = dialect.unsaid(probe.args, printed)
+    place = probe.place
+    if said or probe.kind not in ("p", "r") or not place.symbol or printed not in ([], [NOT_INSERTED]):
+        return said
+    names = symbols.listed(tracefs)
+    if names is not None and place.symbol not in names:
+        return _unknown_symbol_hint(tracefs, probe)
+    return f"perhaps no instruction starts at {place}; {place.symbol}+0 is one" if place.offset else ""
+
+
+def _group_hint(tracefs: Tracefs, probe: Probe) -> str:
+    """Return what to do on a kernel whose events have no groups; "" elsewhere."""
+    if not probe.has_own_group or probe.kind not in ("p", "r") or dialect.has_groups(tracefs):
+        return ""
+    return f"this kernel's events have no groups, which came with Linux 2.6.33: leave {probe.group}/ out"
 
 
 def _meant(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) -> str:
@@ -169,12 +191,13 @@ def of_tracepoint(probe: Probe) -> str:
 
 def _unknown_symbol_hint(tracefs: Tracefs, probe: Probe) -> str:
     symbol = probe.place.symbol
-    names = symbols.functions(tracefs)
+    names = symbols.listed(tracefs)
     if names is not None and symbol in names and any("@" in arg for arg in probe.args):
         return f"{symbol} exists, so the symbol after @ doesn't"
     near = symbols.suggest(symbol, names)
     if not near:
-        return f"this kernel has no function {symbol}; {symbols.LIST} lists those it can probe"
+        where = f"; {symbols.LIST} lists those it can probe" if tracefs.exists(symbols.LIST) else ""
+        return f"this kernel has no function {symbol}{where}"
     return f"this kernel has no function {symbol}; did you mean {' or '.join(near)}?"
 
 

@@ -30,6 +30,4 @@ class Names:
         if place is None:
             return event
         # the line of a return has the function's name alone
-        return event._replace(
-            name=self._names.get((place.symbol, place.offset or 0, event.caller is not None), "")
-        )
+        return event._replace(name=self._names.get((place.symbol, place.offset or 0, event.caller is not None), ""))
