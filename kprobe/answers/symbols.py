@@ -43,8 +43,8 @@ def listed(tracefs: Tracefs) -> frozenset[str] | None:
         data = getattr(tracefs, "kallsyms", bytes)()
     except OSError:
         return None
-    names = [line.split()[2].decode(errors="replace") for line in data.splitlines() if line.count(b" ") >= 2]
-    return frozenset(names) if names else None
+    found = frozenset(words[2].decode(errors="replace") for words in map(bytes.split, data.splitlines()) if words[2:])
+    return found or None
 
 
 def successors(symbol: str) -> tuple[str, ...]:

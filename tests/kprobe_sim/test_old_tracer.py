@@ -36,7 +36,7 @@ def test_latency_says_where_the_stack_is_in_the_words_of_2009(series: str) -> No
 
 
 def test_the_place_of_the_stack_tells_missed_returns_of_2009() -> None:
-    """An entry whose return the kernel missed stands where the next call of the task does: it isn't paired with that."""
+    """An entry whose return was missed stands where the task's next call does, and isn't paired with its return."""
     kernel = SimulatedKernel("2009")
     with Tracer(kernel.tracefs).trace("p:do_sys_open", latency=True, timeout=0.01) as trace:
         kernel.call("do_sys_open", task=Task(42, "cat"), args=(0, 0), returns=None, caller=CALLER, at=10**9)
