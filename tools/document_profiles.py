@@ -66,6 +66,23 @@ _I386_MADE_UP = (
     "the files at the top: what the document uses, and README, without its text; the modes of all: as 3.13 has them",
     "tasks, options, the size of the buffer, the number of CPUs",
 )
+# the other kernel of that document, of x86-64: of it the document shows a trace, and names functions
+_VENDOR = "4.4.0-wind-river"
+_VENDOR_FUNCTIONS = (
+    ("_do_fork", 0xFFFFFFFF81060000, 0x3C0, (0,)),
+    ("do_dentry_open", 0xFFFFFFFF81120000, 0x300, (0,)),
+    ("do_sys_open", 0xFFFFFFFF81121000, 0x200, (0,)),
+)
+_VENDOR_OPTIONS = (
+    *("print-parent", "annotate", "context-info", "record-cmd", "overwrite", "irq-info", "markers"),
+    *("!sym-offset", "!sym-addr", "!verbose", "!raw", "!hex", "!bin", "!block", "!latency-format", "!stacktrace"),
+)
+_VENDOR_MADE_UP = (
+    "the release: a recorded kernel that has _do_fork and such columns; and its answers, but for a preemptible kernel's",
+    "addresses of functions, the sizes of all but _do_fork, and which there are",
+    "the files at the top: what the document uses, and README, without its text; the modes and options: as 4.4 has them",
+    "tasks, the size of the buffer",
+)
 
 
 def _entries(files: Mapping[str, int]) -> list[list[Any]]:
@@ -152,6 +169,14 @@ def write(directory: Path) -> None:
     }
     traced = [address for _, address, _, _ in _I386_FUNCTIONS]
     _put(directory / _I386, facts, tree, _symbols(_I386_IMAGE, _I386_FUNCTIONS, [], traced))
+    facts = _facts(_VENDOR, "4.4.0", "wind-river", _VENDOR_MADE_UP) | {
+        "answers": {"plain_entry": [1, 1]},  # d..1: built with CONFIG_PREEMPT
+        "chains": {},
+        "cpus": 1,
+        "options": [[name.lstrip("!"), not name.startswith("!")] for name in _VENDOR_OPTIONS],
+    }
+    traced = [address for _, address, _, _ in _VENDOR_FUNCTIONS]
+    _put(directory / _VENDOR, facts, tree, _symbols(_IMAGE, _VENDOR_FUNCTIONS, [], traced))
 
 
 if __name__ == "__main__":
