@@ -78,9 +78,9 @@ _VENDOR_OPTIONS = (
     *("!sym-offset", "!sym-addr", "!verbose", "!raw", "!hex", "!bin", "!block", "!latency-format", "!stacktrace"),
 )
 _VENDOR_MADE_UP = (
-    "the release: a recorded kernel that has _do_fork and such columns; and its answers, but for a preemptible kernel's",
+    "the release: that of a recorded kernel with such columns; and its answers, but for those of a preemptible kernel",
     "addresses of functions, the sizes of all but _do_fork, and which there are",
-    "the files at the top: what the document uses, and README, without its text; the modes and options: as 4.4 has them",
+    "the files at the top: what the document uses, and README, without its text; modes and options: as 4.4 has them",
     "tasks, the size of the buffer",
 )
 

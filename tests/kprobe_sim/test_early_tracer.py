@@ -204,7 +204,7 @@ def test_sessions_share_a_mask_that_has_zeros_after_it(series: str) -> None:
     ],
 )
 def test_stacks_of_opens_reach_the_system_call(series: str, frames: list[str]) -> None:
-    """As recorded: fixtures/early, 03_opt_stacktrace; on 5.4, where a return probe ended them, by its recorded chain."""
+    """As recorded: fixtures/early, 03_opt_stacktrace; on 5.4, where a return probe ended them, by its chain."""
     kernel = SimulatedKernel(series)
     with Tracer(kernel.tracefs).trace("p:do_sys_open", stacktrace=True) as trace:
         load("opens").play(kernel)
