@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kprobe.words.probe import Probe
     from kprobe.words.terms import Terms
 
-    from .unnamed import Names
+    from .unnamed import NamesByPlace
 
     T = TypeVar("T")
 
@@ -83,7 +83,7 @@ class Trace(Awaited, Measured):
         self._waiting = Waiting(tracer.clock, lambda: facts(self.tracefs, self.instance, self.probes, terms.filter))
         self.tally = EventTally((), terms.max_events)
         self._stream: Stream | None = None
-        self._names: Names | None = None
+        self._names: NamesByPlace | None = None
         self._began = 0.0
         self._is_open = False
         self._is_stopped = False
@@ -287,9 +287,9 @@ class Trace(Awaited, Measured):
             tracefs, self._undo, self._tracer.owner, top_level=terms.top_level, is_named=is_named
         )
         if not has_groups(tracefs):
-            from .unnamed import Names
+            from .unnamed import NamesByPlace
 
-            self._names = Names(self.probes)
+            self._names = NamesByPlace(self.probes)
         else:
             session = self.instance.session
             self.probes = tuple(probe if probe.has_own_group else probe.in_group(session) for probe in self.probes)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from kprobe.words.probe import Probe
 
 
-class Names:
-    """Names events by their places, each of which one of `probes` alone is at; others stay without a name."""
+class NamesByPlace:
+    """NamesByPlace events by their places, each of which one of `probes` alone is at; others stay without a name."""
 
     def __init__(self, probes: Iterable[Probe]) -> None:
         self._names: dict[tuple[str, int, bool], str] = {}

@@ -16,6 +16,4 @@ QUESTIONS = (
     ),
 )
 _ASKED = {question.row for question in QUESTIONS}
-UNASKED = tuple(
-    Unasked(name, _REASON) for name in (*[row.name for row in EARLY], *EARLY_FILTERS) if name not in _ASKED
-)
+UNASKED = tuple(Unasked(name, _REASON) for name in (*[row.name for row in EARLY], *EARLY_FILTERS) if name not in _ASKED)
