@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class NamesByPlace:
-    """NamesByPlace events by their places, each of which one of `probes` alone is at; others stay without a name."""
+    """Names events by their places, each of which one of `probes` alone is at; others stay without a name."""
 
     def __init__(self, probes: Iterable[Probe]) -> None:
         self._names: dict[tuple[str, int, bool], str] = {}

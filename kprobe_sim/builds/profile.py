@@ -295,8 +295,8 @@ def load(spec: str = "") -> Profile:
 
     They are looked for among the user's and the package's; of a release that is there more than once the first counts,
     in the order of `places`, the package's last.  A year, "2009", is a kernel's that only a document tells of, and that
-    isn't listed; so are "3.13-i386" and "4.4-wind-river".  Where none of these fits, those of other installed distributions are
-    looked for as well.  A spec with a slash or the suffix of profile files is a path.
+    isn't listed; so are "3.13-i386" and "4.4-wind-river".  Where none of these fits, those of other installed
+    distributions are looked for as well.  A spec with a slash or the suffix of profile files is a path.
 
     Raises ValueError, listing what there is, for a spec that nothing fits, or with the reason for a profile that can't
     be used.

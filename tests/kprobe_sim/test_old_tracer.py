@@ -100,6 +100,7 @@ def test_a_probe_under_another_name_is_taken_back_on_2009(capsys: pytest.Capture
     assert capsys.readouterr().err == (
         "ERROR: this kernel has no event kprobes/do_sys_open (r100:do_sys_open do_sys_open made "
         "kprobes/r_do_sys_open_0 instead)\n"
+        "hint: the number in r100: came with Linux 4.12: leave it out\n"
     )
 
 
