@@ -106,11 +106,13 @@ def _of_2009(args: tuple[str, ...]) -> str:
             return f"{variable[0]} came later: this kernel has {_letters(variable[1])}"
         if _TYPE.search(arg):
             return "this kernel has no types: every value is an unsigned long"
-    for arg in args:
-        named = _NAMED.fullmatch(arg)
-        if named:
-            return f"if arguments have no names here, as in revision 13 of the patch: {named[1]} in place of {arg}"
     return ""
+
+
+def unnamed(args: tuple[str, ...]) -> str:
+    """Return what to write where only the names of arguments can be wrong, which came late in 2009; "" without any."""
+    named = next(filter(None, map(_NAMED.fullmatch, args)), None)
+    return f"if arguments have no names here, as in revision 13: {named[1]} in place of {named[0]}" if named else ""
 
 
 def _letters(variable: str) -> str:

@@ -26,7 +26,7 @@ def check(tracefs: Tracefs, probe: Probe) -> None:
     kind = probe.kind
     if kind in ("p", "r", "u"):
         if not tracefs.exists(probe.file):
-            config = "UPROBE_EVENTS" if kind == "u" else "KPROBE_EVENTS"
+            config = "UPROBE_EVENTS, or before Linux 3.5" if kind == "u" else "KPROBE_EVENTS"
             raise Unsupported(WORDS[kind], f"there is no {probe.file}: it was built without CONFIG_{config}")
         return
     found = offered(tracefs)

@@ -115,7 +115,9 @@ def _unsaid(tracefs: Tracefs, probe: Probe, printed: list[str]) -> str:
     names = symbols.listed(tracefs)
     if names is not None and place.symbol not in names:
         return _unknown_symbol_hint(tracefs, probe)
-    return f"perhaps no instruction starts at {place}; {place.symbol}+0 is one" if place.offset else ""
+    if place.offset:
+        return f"perhaps no instruction starts at {place}; {place.symbol}+0 is one"
+    return "" if dialect.has_groups(tracefs) else dialect.unnamed(probe.args)
 
 
 def _group_hint(tracefs: Tracefs, probe: Probe) -> str:

@@ -183,8 +183,8 @@ def add_probe(
         registration.is_written = True
         if not tracefs.exists(f"events/{probe.event}"):
             made = " ".join(line.event for line in registration.renamed()) or "no event"
-            hint = f"the number in r{probe.maxactive}: came with Linux 4.12: leave it out" if probe.maxactive is not None else ""
-            raise Unsupported(f"event {probe.event}", f"{probe} made {made} instead", hint)
+            late = f"the number in r{probe.maxactive}: came with Linux 4.12: leave it out"
+            raise Unsupported(f"event {probe.event}", f"{probe} made {made} instead", late if probe.maxactive else "")
         registration.verify()
     return registration
 

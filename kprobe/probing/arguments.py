@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kprobe.answers.dialect import of_return, readme
+from kprobe.answers.dialect import has_groups, of_return, readme
 from kprobe.answers.prototypes import known
 from kprobe.command.output import say
 from kprobe.errors import DefinitionError, Refused, Unsupported
@@ -42,12 +42,9 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
     prototype = find(place.symbol)
     tracer = Tracer(tracefs)
     status = OK
-    lines = [entry(place, prototype, offers, follow)]
-    tracer.format(lines[0])
+    lines = [_taken(tracer, entry(place, prototype, offers, follow))]
     try:
-        back = leaving(place, prototype, offers)
-        tracer.format(back)
-        lines.append(back)
+        lines.append(_taken(tracer, leaving(place, prototype, offers)))
     except Refused as error:
         say(f"ERROR: no probe at the return: {error}")
         status = REFUSED
@@ -60,3 +57,24 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
         places = " ".join(f"+{offset}({value_of(1, offers)})" for offset in IN_REGS)
         say(f"NOTE: the arguments of the system call are in what the first points to: {places}")
     return status
+
+
+def _taken(tracer: Tracer, line: str) -> str:
+    """Return a line as the kernel takes it: without the names of arguments, which came late in 2009, if need be.
+
+    Raise what it says of the line.
+    """
+    try:
+        tracer.format(line)
+    except Refused:
+        bare = " ".join(word.rpartition("=")[2] for word in line.split())
+        if has_groups(tracer.tracefs) or bare == line:
+            raise
+        try:
+            tracer.format(bare)
+        except Refused:
+            pass
+        else:
+            return bare
+        raise
+    return line

@@ -80,12 +80,29 @@ def test_no_count_by_name_where_lines_have_none(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err.splitlines()[-1] == "4 events, 0 lost, 0 missed"
 
 
-def test_args_of_2009_are_those_that_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--tracefs", "sim:2009", "args", "do_sys_open"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "p:do_sys_open do_sys_open di=%di si=%si dx=%dx cx=%cx r8=%r8 r9=%r9",
-        "r:do_sys_open_return do_sys_open ret=rv",
-    ]
+@pytest.mark.parametrize(
+    ("series", "lines"),
+    [
+        (
+            "2009",
+            [
+                "p:do_sys_open do_sys_open di=%di si=%si dx=%dx cx=%cx r8=%r8 r9=%r9",
+                "r:do_sys_open_return do_sys_open ret=rv",
+            ],
+        ),
+        ("2009-v13", ["p:do_sys_open do_sys_open %di %si %dx %cx %r8 %r9", "r:do_sys_open_return do_sys_open rv"]),
+    ],
+)
+def test_args_of_2009_are_those_that_it_takes(
+    series: str, lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--tracefs", f"sim:{series}", "args", "do_sys_open"]) == 0
+    assert capsys.readouterr().out.splitlines() == lines
+
+
+def test_args_of_a_function_that_2009_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--tracefs", "sim:2009", "args", "vfs_read"]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == "hint: this kernel has no function vfs_read"
 
 
 @pytest.mark.parametrize("definition", ["f:do_sys_open", "t:sched_switch", "e:sched.sched_switch"])
@@ -124,7 +141,7 @@ NO_TYPE = "there is no type foo here: u8 to u64 and s8 to s64 are there, and str
         (
             "2009-v13",
             "p:x do_sys_open dfd=a0",
-            "if arguments have no names here, as in revision 13 of the patch: a0 in place of dfd=a0",
+            "if arguments have no names here, as in revision 13: a0 in place of dfd=a0",
         ),
         ("3.13-i386", "p:x do_sys_open %di:foo", NO_TYPE),
         ("3.13-i386", "p:x do_sys_open d=%di:s32 c=%zz", REGISTER),
