@@ -55,6 +55,13 @@ def test_events_of_2009_have_their_names_by_their_places() -> None:
         ]
 
 
+def test_values_of_revision_13_are_called_as_in_its_format() -> None:
+    kernel = SimulatedKernel("2009-v13")
+    with Tracer(kernel.tracefs).trace("p:x do_sys_open a0 a3", timeout=0.01) as trace:
+        opened(kernel, 10**9)
+        assert [dict(event.fields) for event in trace.events()] == [{"arg0": 0xFFFFFF9C, "arg1": 0}]
+
+
 def test_two_probes_of_2009_at_one_place_stay_without_names() -> None:
     kernel = SimulatedKernel("2009")
     with Tracer(kernel.tracefs).trace("p:x do_sys_open", "p:y do_sys_open", timeout=0.01) as trace:
