@@ -50,6 +50,13 @@ def readme(tracefs: Tracefs) -> str:
         return ""
 
 
+def removal(tracefs: Tracefs, event: str, file: str) -> str:
+    """Return how somebody's event is removed, as a shell line with what it does."""
+    if switch(tracefs, event) == "enabled":
+        return f"remove all probes, as this kernel removes no single one: echo > {file}"
+    return f"remove it: echo '-:{event}' >> {file}"
+
+
 def of_stack(tracefs: Tracefs, name: str) -> str:
     """Return the fetch argument that says where the stack is, under a name; in 2009 the name is the word itself."""
     return f"{name}=$stack" if has_groups(tracefs) else STACK_OF_2009

@@ -169,7 +169,7 @@ def _place_hint(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) 
         return f"several functions are called {place.symbol}; name the module (MODULE:SYMBOL) or give an address"
     if kind is AlreadyExists:
         known = whose(tracefs, probe.event) or of_tracepoint(probe)
-        return known or f"choose another name, or remove the event: echo '-:{probe.event}' >> {probe.file}"
+        return known or f"choose another name, or {dialect.removal(tracefs, probe.event, probe.file)}"
     if probe.kind in ("t", "e", "u"):
         return ""
     if kind is UnknownSymbol and place.symbol:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 from kprobe.answers import kinds
-from kprobe.answers.dialect import readme, switch
+from kprobe.answers.dialect import readme, removal, switch
 from kprobe.answers.errorlog import Words
 from kprobe.answers.listing import Line, delete, find, guess, read_lines
 from kprobe.errors import AlreadyExists, Unsupported
@@ -42,7 +42,7 @@ class Registration:
         self.joined: tuple[str, ...] = ()
         self.line: Line | None = None
         self.is_written = False
-        self._command = f"-:{probe.event}"
+        self._by_hand = f"echo '-:{probe.event}' >> {full(tracefs, probe.file)}"
         self._tracefs = tracefs
         self._probe = probe
         self._before = {line.text for line in before}
@@ -50,7 +50,7 @@ class Registration:
         self.step: Step = undo.push(
             f"remove {probe.event} from {probe.file}",
             self.remove,
-            command=lambda: f"echo '{self._command}' >> {full(tracefs, probe.file)}",
+            command=lambda: self._by_hand,
             is_left=self.is_left,
         )
 
@@ -95,7 +95,7 @@ class Registration:
                 return
             self.joined = tuple(line.text for line in lines if line not in ours[:1]) or self.joined
             command = self._delete(ours, lines)
-        self._command = command
+        self._by_hand = f"echo '{command}' >> {full(self._tracefs, self._probe.file)}"
         self._tracefs.write(self._probe.file, f"{command}\n".encode(errors="surrogateescape"))
 
     def _clear(self, event: str) -> None:
@@ -105,7 +105,7 @@ class Registration:
         """
         ours = {event, *self._siblings}
         others = [line.text for line in _read(self._tracefs, self._probe.file) if line.event not in ours]
-        self._command = f"echo > {full(self._tracefs, self._probe.file)}"
+        self._by_hand = f"echo > {full(self._tracefs, self._probe.file)}"
         if others:
             self._tracefs.write(f"events/{event}/enabled", b"0\n")
             raise OSError(
@@ -261,7 +261,7 @@ def _owned_by_others(tracefs: Tracefs, probe: Probe, lines: list[str]) -> str:
     if not lines:
         return f"events/{probe.event} is another event, which {probe.file} doesn't list: choose another name"
     are = f"{'; '.join(lines)} {'are' if len(lines) > 1 else 'is'} somebody's"
-    return f"{are}; choose another name, or remove it: echo '-:{probe.event}' >> {probe.file}"
+    return f"{are}; choose another name, or {removal(tracefs, probe.event, probe.file)}"
 
 
 def _read(tracefs: Tracefs, file: str) -> list[Line]:

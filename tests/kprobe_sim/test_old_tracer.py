@@ -9,7 +9,7 @@ import pytest
 
 from kprobe import Tracer
 from kprobe.cli import main
-from kprobe.errors import Refused
+from kprobe.errors import AlreadyExists, Refused, UndoFailed
 from kprobe.tracefs.backends import open_tracefs
 from kprobe_sim import SimulatedKernel, Task
 
@@ -126,6 +126,24 @@ def test_a_probe_under_another_name_is_taken_back_on_2009(capsys: pytest.Capture
         "kprobes/r_do_sys_open_0 instead)\n"
         "hint: the number in r100: came with Linux 4.12: leave it out\n"
     )
+
+
+def test_what_others_have_on_2009_is_removed_with_all() -> None:
+    tracefs = SimulatedKernel("2009").tracefs
+    tracefs.write("kprobe_events", b"p:mine sys_open\n")
+    with pytest.raises(AlreadyExists) as raised, Tracer(tracefs).trace("p:mine do_sys_open"):
+        pass
+    assert raised.value.hint == (
+        "p:mine sys_open+0 is somebody's; choose another name, or remove all probes, as this kernel removes no single "
+        "one: echo > kprobe_events"
+    )
+    with pytest.raises(UndoFailed) as left, Tracer(tracefs).trace("p:x do_sys_open"):
+        pass
+    assert str(left.value).splitlines()[1:] == [
+        "  remove kprobes/x from kprobe_events: [Errno 16] this kernel can only remove all probes, and has others: "
+        "p:mine sys_open+0: 'kprobe_events'",
+        "    by hand: echo > kprobe_events",
+    ]
 
 
 REGISTER = "there is no register %zz: they are %ax %bx %cx %dx %si %di %bp %sp %ip %r8 … %r15"
