@@ -35,7 +35,7 @@ def trace(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLi
     if request.latency:
         from .tracing.ends import both_ends
 
-        probes = both_ends(probes)
+        probes = both_ends(tracefs, probes)
     tracer = Tracer(tracefs)
     if request.view:
         text = b"".join(map(tracer.format, probes))
@@ -159,7 +159,7 @@ def _sum(trace: Trace) -> str:
         only = "" if len(counts) == len(trace.probes) else " (of p: and r:)"  # kernels count them of no other kind
         every.append(f"{sum(counts.values())} missed{only}")
     text = ", ".join(every)
-    if len(trace.probes) < 2 or trace.is_counted:
+    if len(trace.probes) < 2 or trace.is_counted or not tally.is_by_event:
         return text
     single = [
         f"{name} {count}" + (f" ({counts[name]} missed)" if counts.get(name) else "")

@@ -4,9 +4,10 @@
 
 By rule: a command is what follows a prompt or begins a line with echo, cat, ls or mount; a trace line is what has a
 task, a CPU and a time.  Each command must be an item's or a listing's, each trace line one of a listing's expected
-text, in the same number; each listing's whole text must be in the document, blanks folded, each item's fact in the
-lines that the item names; and each line must be some item's, but for those of which there is nothing to show.  Which
-text is which document is known by its checksum, and which lines these are: fixtures/seeds/documents.toml.
+text, in the same number; each listing's whole text must be in the document, byte for byte or as its `restored` says,
+each item's fact in the lines that the item names; and each line must be some item's, but for those of which there is
+nothing to show.  Which text is which document is known by its checksum, and which lines these are:
+fixtures/seeds/documents.toml.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _OF_A_LINE = re.compile(r"^(?:root@d610>)?[ #]*((?:\./kprobe|echo|cat|ls|mount) 
 _WITHIN = re.compile(r"# (\./kprobe .*?) (?:Tracing kprobe|name: |USAGE|You can)")
 _SPAN = re.compile(r"lines? (\d+)(?:-(\d+))?")
 _GOES_ON = re.compile(r"\\\n\s*")
+_WRAPPED = re.compile(r"\\\n")
 LOST = " <stack trace>"  # what the page of one document took for a tag
 
 
@@ -85,6 +87,21 @@ def span(where: str) -> range:
     return range(int(found[1]), int(found[2] or found[1]) + 1) if found else range(0)
 
 
+def restored(expected: str, text: str) -> tuple[str, ...] | None:
+    """Return what was done to a document's text to have a listing of it, as little as can be; None for another text."""
+    indents = re.findall(r"^[ \t]+(?=\S)", text, re.MULTILINE)
+    if f"\n{expected}" in f"\n{text}\n":
+        return ()
+    if f"\n{expected}" in f"\n{_WRAPPED.sub('', text)}\n":
+        return ("line",)
+    for indent in sorted(set(indents)):
+        if "".join(f"\n{indent}{line}" for line in expected.splitlines()) in text:
+            return ("indent",)
+    if folded(expected) in folded(text):
+        return ("blanks",)
+    return ("blanks", "tag") if folded(expected.replace(LOST, "")) in folded(text) else None
+
+
 def unaccounted(name: str, text: str) -> Iterator[str]:
     """Say which lines of a document no item has, and which facts and listings aren't in its text."""
     lines = text.split("\n")
@@ -95,8 +112,11 @@ def unaccounted(name: str, text: str) -> Iterator[str]:
         if "fact" in item and folded(item["fact"]) not in folded(_GOES_ON.sub(" ", place)):
             yield f"{name}: item {item['number']}: not in {item['where']}: {item['fact']}"
     for listing in listings(name):
-        if folded(listing.expected.replace(LOST, "")) not in folded(_GOES_ON.sub(" ", text)):
+        found = restored(listing.expected, text)
+        if found is None:
             yield f"{name}: listing {listing.name}: not in the text"
+        elif found != listing.restored:
+            yield f"{name}: listing {listing.name}: restored is {list(listing.restored)}, and should be {list(found)}"
     if len(lines) < 3:  # all in one: items name the command that they come after
         return
     known = {row for item in ours for row in span(item["where"])}

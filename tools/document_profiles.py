@@ -22,7 +22,8 @@ _IMAGE = (0xFFFFFFFF81000000, 0xFFFFFFFF81400000)
 _TRAMPOLINE = 0xFFFFFFFF81367A3A  # what `ra` is in the listings
 # name, address, size in bytes, and the offsets at which instructions are known to begin
 _FUNCTIONS = (
-    ("do_sys_open", 0xFFFFFFFF810E5000, 0xD6, (0,)),
+    ("before_do_sys_open", 0xFFFFFFFF810E4F00, 0x100, (0, *range(0xF0, 0x100))),  # the last are nops of one byte
+    ("do_sys_open", 0xFFFFFFFF810E5000, 0xD6, (0, 4)),
     ("sys_open", 0xFFFFFFFF810E50D6, 0x1D, (0, 0x1B)),
     ("sys_openat", 0xFFFFFFFF810E50F3, 0xE, (0, 0xC)),
     ("kretprobe_trampoline", _TRAMPOLINE, 0x40, (0,)),
@@ -40,7 +41,8 @@ _TOP = {
 _EVENT = {"enabled": _WRITE, "filter": _WRITE, "format": _READ, "id": _READ}
 _MADE_UP = (
     "addresses of functions, but for the trampoline of return probes, and what isn't named in the documents",
-    "where instructions begin, but for entries and the places that the documents' calls return to",
+    "where instructions begin, but for entries and the places that the documents' calls return to; the code before "
+    "do_sys_open",
     "the files trace_pipe and tracing_on, and the modes of all: as 3.2 has them",
     "the columns of kprobe_profile: as 3.2 has them",
     "how the name of an event is made of its place: as 2.6.33 does it",
@@ -61,8 +63,25 @@ _I386_EVENT = {"enable": _WRITE, "filter": _WRITE, "format": _READ, "id": _READ}
 _I386_MADE_UP = (
     "the release: that of the recorded kernel that lists these files; and its answers, but for what 32 bits change",
     "addresses of functions, but for _do_fork, and which there are",
-    "the files at the top: what the document uses; the modes of all: as 3.13 has them",
+    "the files at the top: what the document uses, and README, without its text; the modes of all: as 3.13 has them",
     "tasks, options, the size of the buffer, the number of CPUs",
+)
+# the other kernel of that document, of x86-64: of it the document shows a trace, and names functions
+_VENDOR = "4.4.0-wind-river"
+_VENDOR_FUNCTIONS = (
+    ("_do_fork", 0xFFFFFFFF81060000, 0x3C0, (0,)),
+    ("do_dentry_open", 0xFFFFFFFF81120000, 0x300, (0,)),
+    ("do_sys_open", 0xFFFFFFFF81121000, 0x200, (0,)),
+)
+_VENDOR_OPTIONS = (
+    *("print-parent", "annotate", "context-info", "record-cmd", "overwrite", "irq-info", "markers"),
+    *("!sym-offset", "!sym-addr", "!verbose", "!raw", "!hex", "!bin", "!block", "!latency-format", "!stacktrace"),
+)
+_VENDOR_MADE_UP = (
+    "the release: that of a recorded kernel with such columns; and its answers, but for those of a preemptible kernel",
+    "addresses of functions, the sizes of all but _do_fork, and which there are",
+    "the files at the top: what the document uses, and README, without its text; modes and options: as 4.4 has them",
+    "tasks, the size of the buffer",
 )
 
 
@@ -136,15 +155,28 @@ def write(directory: Path) -> None:
         _IMAGE,
         _FUNCTIONS,
         [(_TRAMPOLINE, _TRAMPOLINE + 0x40)],
-        [address for _, address, _, _ in _FUNCTIONS[:3]],
+        [address for name, address, _, _ in _FUNCTIONS if "sys_open" in name],
     )
     tree = {"": _entries(_TOP), "events": [], "events/*": [], "events/*/*": _entries(_EVENT)}
     for release, (version, document) in _PROFILES.items():
         _put(directory / release, _facts(release, version, document, _MADE_UP), tree, first)
     facts = _facts(_I386, "3.13.0", "wind-river", _I386_MADE_UP) | {"answers": {"word_size": 4}, "chains": {}}
-    tree |= {"events/*": _entries(_I386_GROUP), "events/*/*": _entries(_I386_EVENT)}
+    tree = {
+        "": _entries({"README": _READ, **_TOP}),
+        "events": [],
+        "events/*": _entries(_I386_GROUP),
+        "events/*/*": _entries(_I386_EVENT),
+    }
     traced = [address for _, address, _, _ in _I386_FUNCTIONS]
     _put(directory / _I386, facts, tree, _symbols(_I386_IMAGE, _I386_FUNCTIONS, [], traced))
+    facts = _facts(_VENDOR, "4.4.0", "wind-river", _VENDOR_MADE_UP) | {
+        "answers": {"plain_entry": [1, 1]},  # d..1: built with CONFIG_PREEMPT
+        "chains": {},
+        "cpus": 1,
+        "options": [[name.lstrip("!"), not name.startswith("!")] for name in _VENDOR_OPTIONS],
+    }
+    traced = [address for _, address, _, _ in _VENDOR_FUNCTIONS]
+    _put(directory / _VENDOR, facts, tree, _symbols(_IMAGE, _VENDOR_FUNCTIONS, [], traced))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from kprobe.answers import spellings
+from kprobe.answers.dialect import readme
 from kprobe.answers.prototypes import known
 from kprobe.answers.symbols import functions, successors, suggest
 
@@ -41,10 +42,7 @@ class KernelLanguage:
     def readme(self) -> str:
         """Its README, "" if it has none."""
         if self._readme is None:
-            try:
-                self._readme = self._tracefs.read("README").decode(errors="replace")
-            except OSError:
-                self._readme = ""
+            self._readme = readme(self._tracefs)
         return self._readme
 
     @property

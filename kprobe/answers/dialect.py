@@ -14,11 +14,19 @@ if TYPE_CHECKING:
 
 # a fetch argument of 2009, with a type perhaps, as who writes for a later kernel adds one
 _LETTERS = re.compile(r"(?:[^=]*=)?(?:[+-]u?(?:0x[0-9a-f]+|\d+)\()*(a\d+|s\d+|sa|rv|ra)\)*(?::[a-z]\w*(?:\[\d+\])?)?")
-_VARIABLES = re.compile(r"\$(arg\d+|stack\d*|retval)")
+_VARIABLES = re.compile(r"\$(arg\d+|stack\d*|retval|comm)\b")
 _ARGUMENT = re.compile(r"\$arg([1-9]\d*)")
-_TYPE = re.compile(r":[a-z]\w*(?:\[\d+\])?\Z")
+_TYPE = re.compile(r":([a-z]\w*)(?:\[\d+\])?\Z")
+_NAMED = re.compile(r"[A-Za-z_]\w*=(.+)")
+_BASIC = re.compile(r"[su](?:8|16|32|64)")  # of every kernel that has types
+_REGISTER = re.compile(r"%(\w*)")
+_REGISTERS = re.compile(r"[abcd]x|[sd]i|[bsi]p|r(?:[89]|1[0-5])|flags|orig_ax|[c-gs]s|[fg]s_base|$")
+_PARSE_ERROR = re.compile(r"(?:\w+: )?Parse error at argument(?:\d+|\[\d+\])\. \(-22\)")
+_UNSUPPORTED = re.compile(r"(?:\w+: )?Unsupported type: (\S+)")
+WITHOUT_COMM = "every line begins with the task's name"
+STACK_OF_2009 = "sa"
 _WORDS = {
-    "sa": "write $stack",
+    STACK_OF_2009: "write $stack",
     "rv": "write $retval",
     "ra": "leave it out: the lines of a return probe show where it returns to",
 }
@@ -34,11 +42,39 @@ def has_groups(tracefs: Tracefs) -> bool:
     return tracefs.exists("README")
 
 
+def readme(tracefs: Tracefs) -> str:
+    """Return the README, in which a kernel says what it takes; "" if there is none to read."""
+    try:
+        return tracefs.read("README").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def removal(tracefs: Tracefs, event: str, file: str) -> str:
+    """Return how somebody's event is removed, as a shell line with what it does."""
+    if switch(tracefs, event) == "enabled":
+        return f"remove all probes, as this kernel removes no single one: echo > {file}"
+    return f"remove it: echo '-:{event}' >> {file}"
+
+
+def of_stack(tracefs: Tracefs, name: str) -> str:
+    """Return the fetch argument that says where the stack is, under a name; in 2009 the name is the word itself."""
+    return f"{name}=$stack" if has_groups(tracefs) else STACK_OF_2009
+
+
+def of_return(tracefs: Tracefs) -> str:
+    """Return the fetch argument that is what a function returns."""
+    return "$retval" if has_groups(tracefs) else "rv"
+
+
 def hint(tracefs: Tracefs, args: tuple[str, ...]) -> str:
     """Return how a refused argument would be written for this kernel, "" if none is in another language."""
     if not has_groups(tracefs):
         return _of_2009(args)
+    has_comm = "$comm" in readme(tracefs)
     for arg in args:
+        if not has_comm and re.search(r"\$comm\b", arg):
+            return f"$comm came with Linux 4.8; before that, {WITHOUT_COMM}"
         letters = _LETTERS.fullmatch(arg)
         if letters:
             return f"{letters[1]} was for the patch of 2009: {_variable(letters[1], _has_arguments(tracefs))}"
@@ -48,9 +84,31 @@ def hint(tracefs: Tracefs, args: tuple[str, ...]) -> str:
     return ""
 
 
+def unsaid(args: tuple[str, ...], printed: list[str]) -> str:
+    """Return what is wrong with arguments of which an old kernel printed but the number; "" if nothing is seen."""
+    for line in printed:
+        if found := _UNSUPPORTED.fullmatch(line):
+            return (
+                f"there is no type {found[1]} here: u8 to u64 and s8 to s64 are there, and string of what is in memory"
+            )
+    if not all(map(_PARSE_ERROR.fullmatch, printed)):
+        return ""
+    for arg in args:
+        for register in _REGISTER.findall(arg):
+            if not _REGISTERS.fullmatch(register):
+                return f"there is no register %{register}: they are %ax %bx %cx %dx %si %di %bp %sp %ip %r8 … %r15"
+    for arg in args:
+        kind = _TYPE.search(arg)
+        if kind and _BASIC.fullmatch(kind[1]):
+            return f"this kernel may have no types, which came with Linux 2.6.35: leave {kind[0]} out"
+    return ""
+
+
 def _of_2009(args: tuple[str, ...]) -> str:
     for arg in args:
         variable = _VARIABLES.search(arg)
+        if variable and variable[1] == "comm":
+            return f"$comm came later: {WITHOUT_COMM}"
         if variable:
             return f"{variable[0]} came later: this kernel has {_letters(variable[1])}"
         if _TYPE.search(arg):
@@ -58,11 +116,17 @@ def _of_2009(args: tuple[str, ...]) -> str:
     return ""
 
 
+def unnamed(args: tuple[str, ...]) -> str:
+    """Return what to write where only the names of arguments can be wrong, which came late in 2009; "" without any."""
+    named = next(filter(None, map(_NAMED.fullmatch, args)), None)
+    return f"if arguments have no names here, as in revision 13: {named[1]} in place of {named[0]}" if named else ""
+
+
 def _letters(variable: str) -> str:
     if variable == "retval":
         return "rv"
     if variable == "stack":
-        return "sa"
+        return STACK_OF_2009
     number = int(variable.lstrip("argstck"))
     return f"s{number}" if variable.startswith("stack") else f"a{number - 1}, which counts from 0"
 
@@ -86,8 +150,5 @@ def _register(number: int) -> str:
 
 def _has_arguments(tracefs: Tracefs) -> bool:
     """Return whether the README says that a function's arguments have names."""
-    try:
-        readme = tracefs.read("README")
-    except OSError:
-        return False
-    return b"$arg<N>" in readme or b"$argN" in readme
+    text = readme(tracefs)
+    return "$arg<N>" in text or "$argN" in text

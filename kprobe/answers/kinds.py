@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kprobe.answers.dialect import readme
 from kprobe.errors import Unsupported
 from kprobe.words.probe import ALL, KPROBES, UPROBES
 
@@ -25,7 +26,7 @@ def check(tracefs: Tracefs, probe: Probe) -> None:
     kind = probe.kind
     if kind in ("p", "r", "u"):
         if not tracefs.exists(probe.file):
-            config = "UPROBE_EVENTS" if kind == "u" else "KPROBE_EVENTS"
+            config = "UPROBE_EVENTS, or before Linux 3.5" if kind == "u" else "KPROBE_EVENTS"
             raise Unsupported(WORDS[kind], f"there is no {probe.file}: it was built without CONFIG_{config}")
         return
     found = offered(tracefs)
@@ -54,8 +55,7 @@ def _instead(tracefs: Tracefs, probe: Probe, offered: str) -> str:
 
 def offered(tracefs: Tracefs) -> str:
     """Return the letters of the kinds that there are."""
-    readme = tracefs.read("README").decode(errors="replace")
-    forms = [line.replace("Format:", "").strip() for line in readme.splitlines()]
+    forms = [line.replace("Format:", "").strip() for line in readme(tracefs).splitlines()]
     late = "".join(kind for kind in "fte" if any(form.startswith(f"{kind}[:") for form in forms))
     return "".join(
         (

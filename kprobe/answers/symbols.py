@@ -34,6 +34,19 @@ def functions(tracefs: Tracefs) -> frozenset[str] | None:
     return frozenset(line.partition(" ")[0] for line in lines)
 
 
+def listed(tracefs: Tracefs) -> frozenset[str] | None:
+    """Return the functions that a kernel lists; without such a list, the names in its kallsyms; None if neither."""
+    names = functions(tracefs)
+    if names is not None:
+        return names
+    try:
+        data = getattr(tracefs, "kallsyms", bytes)()
+    except OSError:
+        return None
+    found = frozenset(words[2].decode(errors="replace") for words in map(bytes.split, data.splitlines()) if words[2:])
+    return found or None
+
+
 def successors(symbol: str) -> tuple[str, ...]:
     """Return the names under which later kernels do what `symbol` did."""
     for prefix in SYSCALL_PREFIXES:

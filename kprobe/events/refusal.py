@@ -39,6 +39,7 @@ BY_SENTENCE = {
     "Probe point is not an instruction boundary": NotABoundary,
 }
 NO_VARIABLE = "Invalid $-variable specified"
+NOT_INSERTED = "Could not insert probe(-22)"  # of a place, before 3.1
 NO_BOUNDARY = " is not an instruction boundary."
 BY_ERRNO = {
     errno.EADDRNOTAVAIL: AmbiguousSymbol,
@@ -95,12 +96,35 @@ def probe_refused(tracefs: Tracefs, path: str, probe: Probe, error: OSError, sai
         source=entry.source if entry else DMESG if printed else "",
         shown=shown,
         column=column,
-        hint=dialect.hint(tracefs, probe.args)
+        hint=_group_hint(tracefs, probe)
+        or dialect.hint(tracefs, probe.args)
         or _meant(tracefs, probe, kind, says)
         or (HINTS[TOO_MANY] if number == errno.E2BIG else "")
         or _hint(tracefs, probe, says)
-        or _place_hint(tracefs, probe, kind, says),
+        or _place_hint(tracefs, probe, kind, says)
+        or (_unsaid(tracefs, probe, printed) if number == errno.EINVAL and not entry else ""),
     )
+
+
+def _unsaid(tracefs: Tracefs, probe: Probe, printed: list[str]) -> str:
+    """Return what is wrong with a line of which an old kernel says little or nothing; "" if nothing is seen."""
+    said = dialect.unsaid(probe.args, printed)
+    place = probe.place
+    if said or probe.kind not in ("p", "r") or not place.symbol or printed not in ([], [NOT_INSERTED]):
+        return said
+    names = symbols.listed(tracefs)
+    if names is not None and place.symbol not in names:
+        return _unknown_symbol_hint(tracefs, probe)
+    if place.offset:
+        return f"perhaps no instruction starts at {place}; {place.symbol}+0 is one"
+    return "" if dialect.has_groups(tracefs) else dialect.unnamed(probe.args)
+
+
+def _group_hint(tracefs: Tracefs, probe: Probe) -> str:
+    """Return what to do on a kernel whose events have no groups; "" elsewhere."""
+    if not probe.has_own_group or probe.kind not in ("p", "r") or dialect.has_groups(tracefs):
+        return ""
+    return f"this kernel's events have no groups, which came with Linux 2.6.33: leave {probe.group}/ out"
 
 
 def _meant(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) -> str:
@@ -145,7 +169,7 @@ def _place_hint(tracefs: Tracefs, probe: Probe, kind: type[Refused], says: str) 
         return f"several functions are called {place.symbol}; name the module (MODULE:SYMBOL) or give an address"
     if kind is AlreadyExists:
         known = whose(tracefs, probe.event) or of_tracepoint(probe)
-        return known or f"choose another name, or remove the event: echo '-:{probe.event}' >> {probe.file}"
+        return known or f"choose another name, or {dialect.removal(tracefs, probe.event, probe.file)}"
     if probe.kind in ("t", "e", "u"):
         return ""
     if kind is UnknownSymbol and place.symbol:
@@ -169,12 +193,13 @@ def of_tracepoint(probe: Probe) -> str:
 
 def _unknown_symbol_hint(tracefs: Tracefs, probe: Probe) -> str:
     symbol = probe.place.symbol
-    names = symbols.functions(tracefs)
+    names = symbols.listed(tracefs)
     if names is not None and symbol in names and any("@" in arg for arg in probe.args):
         return f"{symbol} exists, so the symbol after @ doesn't"
     near = symbols.suggest(symbol, names)
     if not near:
-        return f"this kernel has no function {symbol}; {symbols.LIST} lists those it can probe"
+        where = f"; {symbols.LIST} lists those it can probe" if tracefs.exists(symbols.LIST) else ""
+        return f"this kernel has no function {symbol}{where}"
     return f"this kernel has no function {symbol}; did you mean {' or '.join(near)}?"
 
 
@@ -189,12 +214,8 @@ def _not_probed_hint(tracefs: Tracefs, place: Place) -> str:
 
 def _types(tracefs: Tracefs) -> str:
     """Return the types that this kernel's README lists for fetch arguments."""
-    try:
-        readme = tracefs.read("README").decode(errors="replace")
-    except OSError:
-        return ""
     # "type: s8/16/32/64, u8/..." and its continuation lines, once for kprobes and uprobes together
-    _, found, rest = readme.partition("type: ")
+    _, found, rest = dialect.readme(tracefs).partition("type: ")
     lines = []
     for line in rest.splitlines():
         lines.append(line.strip())

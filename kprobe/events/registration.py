@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 from kprobe.answers import kinds
-from kprobe.answers.dialect import switch
+from kprobe.answers.dialect import readme, removal, switch
 from kprobe.answers.errorlog import Words
 from kprobe.answers.listing import Line, delete, find, guess, read_lines
 from kprobe.errors import AlreadyExists, Unsupported
@@ -17,7 +17,7 @@ from kprobe.words.probe import GROUP, KPROBES
 
 from . import refusal
 
-APPENDS = b"Create/append/"  # in the README since Linux 5.4; before, a probe replaces the event of its name
+APPENDS = "Create/append/"  # in the README since Linux 5.4; before, a probe replaces the event of its name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Registration:
         self.joined: tuple[str, ...] = ()
         self.line: Line | None = None
         self.is_written = False
-        self._command = f"-:{probe.event}"
+        self._by_hand = f"echo '-:{probe.event}' >> {full(tracefs, probe.file)}"
         self._tracefs = tracefs
         self._probe = probe
         self._before = {line.text for line in before}
@@ -50,7 +50,7 @@ class Registration:
         self.step: Step = undo.push(
             f"remove {probe.event} from {probe.file}",
             self.remove,
-            command=lambda: f"echo '{self._command}' >> {full(tracefs, probe.file)}",
+            command=lambda: self._by_hand,
             is_left=self.is_left,
         )
 
@@ -90,21 +90,24 @@ class Registration:
             ours = self._ours(lines) or self.renamed()
             if not ours and not self._is_among(lines):
                 return
-            if switch(self._tracefs, self._probe.event) == "enabled":
-                self._clear()
+            if switch(self._tracefs, (ours or lines)[0].event) == "enabled":
+                self._clear((ours or lines)[0].event)
                 return
             self.joined = tuple(line.text for line in lines if line not in ours[:1]) or self.joined
             command = self._delete(ours, lines)
-        self._command = command
+        self._by_hand = f"echo '{command}' >> {full(self._tracefs, self._probe.file)}"
         self._tracefs.write(self._probe.file, f"{command}\n".encode(errors="surrogateescape"))
 
-    def _clear(self) -> None:
-        """Remove our probes from a kernel that can only remove all: if there are no others'.  Raise `OSError`."""
-        ours = {self._probe.event, *self._siblings}
+    def _clear(self, event: str) -> None:
+        """Remove our probes from a kernel that can only remove all: if there are no others'.  Raise `OSError`.
+
+        `event` is that of the probe.
+        """
+        ours = {event, *self._siblings}
         others = [line.text for line in _read(self._tracefs, self._probe.file) if line.event not in ours]
-        self._command = f"echo > {full(self._tracefs, self._probe.file)}"
+        self._by_hand = f"echo > {full(self._tracefs, self._probe.file)}"
         if others:
-            self._tracefs.write(f"events/{self._probe.event}/enabled", b"0\n")
+            self._tracefs.write(f"events/{event}/enabled", b"0\n")
             raise OSError(
                 errno.EBUSY,
                 f"this kernel can only remove all probes, and has others: {'; '.join(others)}",
@@ -117,7 +120,7 @@ class Registration:
 
         That kernel's README doesn't have r[maxactive].
         """
-        if self._probe.maxactive is None or b"r[maxactive]" in self._tracefs.read("README"):
+        if self._probe.maxactive is None or "r[maxactive]" in readme(self._tracefs):
             return []
         new = [line for line in _read(self._tracefs, self._probe.file) if line.text not in self._before]
         return find([line for line in new if line.event.startswith(f"{GROUP}/r_")], self._probe)
@@ -137,7 +140,7 @@ class Registration:
 
     def _is_among(self, lines: list[Line]) -> bool:
         """True if one of the lines must be ours, shown in a way that isn't known here: nothing can have replaced it."""
-        return self.line is None and self.is_written and bool(lines) and APPENDS in self._tracefs.read("README")
+        return self.line is None and self.is_written and bool(lines) and APPENDS in readme(self._tracefs)
 
     def _lines(self) -> list[Line]:
         return [line for line in _read(self._tracefs, self._probe.file) if line.event == self._probe.event]
@@ -180,7 +183,8 @@ def add_probe(
         registration.is_written = True
         if not tracefs.exists(f"events/{probe.event}"):
             made = " ".join(line.event for line in registration.renamed()) or "no event"
-            raise Unsupported(f"event {probe.event}", f"{probe} made {made} instead")
+            late = f"the number in r{probe.maxactive}: came with Linux 4.12: leave it out"
+            raise Unsupported(f"event {probe.event}", f"{probe} made {made} instead", late if probe.maxactive else "")
         registration.verify()
     return registration
 
@@ -257,7 +261,7 @@ def _owned_by_others(tracefs: Tracefs, probe: Probe, lines: list[str]) -> str:
     if not lines:
         return f"events/{probe.event} is another event, which {probe.file} doesn't list: choose another name"
     are = f"{'; '.join(lines)} {'are' if len(lines) > 1 else 'is'} somebody's"
-    return f"{are}; choose another name, or remove it: echo '-:{probe.event}' >> {probe.file}"
+    return f"{are}; choose another name, or {removal(tracefs, probe.event, probe.file)}"
 
 
 def _read(tracefs: Tracefs, file: str) -> list[Line]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kprobe.figures.figure import OTHERS, ROWS
 from kprobe.figures.histogram import Histogram, Ranks, duration
-from kprobe.figures.pairs import Pairs
+from kprobe.figures.pairs import POINTER, Pairs
 from kprobe.figures.shape import plain
 from kprobe.text import BufferStarted, Event, Lost
 
@@ -100,10 +100,10 @@ class Latencies:
     time gives no latency.
     """
 
-    def __init__(self, functions: Mapping[str, str] | None = None) -> None:
+    def __init__(self, functions: Mapping[str, str] | None = None, pointer: str = POINTER) -> None:
         self.rows: dict[str, Latency] = {name: Latency() for name in (functions or {}).values()}
         self._known = frozenset(self.rows)
-        self._pairs = Pairs(functions)
+        self._pairs = Pairs(functions, pointer)
         self._timeless = 0
 
     def add(self, record: Record) -> None:

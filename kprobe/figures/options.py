@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kprobe.figures.pairs import POINTER
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -12,12 +14,15 @@ VALUED = ("--hist", "--count")  # options that take a word
 SWITCHES = ("--latency", "--stacks")
 
 
-def figure_of(option: str, of: str, functions: Mapping[str, str] | None = None) -> Figure:
-    """Return the figure of an option with its value; `functions` are those of events by name, if known."""
+def figure_of(option: str, of: str, functions: Mapping[str, str] | None = None, pointer: str = POINTER) -> Figure:
+    """Return the figure of an option with its value; `functions` are those of events by name, if known.
+
+    `pointer` is the field of theirs that says where the stack is.
+    """
     if option == "--latency":
         from kprobe.figures.latencies import Latencies
 
-        return Latencies(functions)
+        return Latencies(functions, pointer)
     if option == "--stacks":
         from kprobe.figures.folded import Folded
 

@@ -38,9 +38,11 @@ class Pairs:
     the entry that was made there: a return that the kernel missed shows when the stack is above its entry again, and
     nothing is paired wrongly for it.  Where several probes sit on a function, the first of each kind that is seen
     counts.  `functions` has the functions of events by name where they are known; else a place's symbol is it.
+    `pointer` is the field that says where the stack is.
     """
 
-    def __init__(self, functions: Mapping[str, str] | None = None) -> None:
+    def __init__(self, functions: Mapping[str, str] | None = None, pointer: str = POINTER) -> None:
+        self._pointer = pointer
         self._open: dict[Stack, list[Open]] = {}
         self._functions = functions or {}
         self._entries: dict[str, tuple[str, int]] = {}
@@ -61,7 +63,7 @@ class Pairs:
         function = self.function(event)
         if not function:
             return [(event, None)]
-        found = event.fields.get(POINTER)
+        found = event.fields.get(self._pointer)
         pointer = found if isinstance(found, int) else None
         # each CPU has an idle task, and all of them pid 0
         task = event.pid if event.pid else -1 - event.cpu

@@ -8,6 +8,8 @@ from kprobe.figures.histogram import Histogram
 from kprobe.figures.shape import plain
 from kprobe.text import Bare, Event
 
+JUST_BELOW = (1 << 32) - 4096  # from here on an unsigned number may be a small one below 0: an errno, AT_FDCWD
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kprobe.text import Record
@@ -23,6 +25,7 @@ class Spreads:
         self._field = field
         self.tables: dict[str, Histogram] = {}
         self._others: dict[str, int] = {}
+        self._below_zero: dict[str, tuple[int, int]] = {}  # of 32 bits, if they have a sign: the least, and how many
         self._without = 0
 
     def add(self, record: Record) -> None:
@@ -44,6 +47,9 @@ class Spreads:
         assert isinstance(key, int)
         if event not in self.tables and len(self.tables) >= ROWS:
             event = OTHERS
+        if JUST_BELOW <= key < 1 << 32:
+            least, count = self._below_zero.get(event, (key, 0))
+            self._below_zero[event] = min(least, key), count + times
         self.tables.setdefault(event, Histogram()).add(key, times)
 
     def end(self) -> None:
@@ -74,4 +80,9 @@ class Spreads:
             f"{count} values of {plain(event)} {plain(self._field)} are no numbers"
             for event, count in sorted(self._others.items())
         ]
-        return others + without(self._without, self._field)
+        signs = [
+            f"{plain(event)} {plain(self._field)}: {count} numbers are below 0 if it is an int of C, from "
+            f"{least - (1 << 32)} on; the type s32 shows them so, on kernels with types"
+            for event, (least, count) in sorted(self._below_zero.items())
+        ]
+        return others + signs + without(self._without, self._field)

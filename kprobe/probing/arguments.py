@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from kprobe.answers.dialect import has_groups, of_return, readme
 from kprobe.answers.prototypes import known
 from kprobe.command.output import say
 from kprobe.errors import DefinitionError, Refused, Unsupported
@@ -34,19 +35,16 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
     place = parse(f"p:{function}").place
     if not place.symbol or place.offset or place.returns or place.is_pattern:
         raise DefinitionError("this is not [MODULE:]FUNCTION", function, 0)
-    offers = Offers(_readme(tracefs))
+    offers = Offers(readme(tracefs), of_return(tracefs))
     if not offers.arguments and hasattr(tracefs, "root") and os.uname().machine != MACHINE:
         raise Unsupported("$argN", "by its README; and the registers of arguments are known for x86-64 only")
     find, follow, none = known(tracefs)
     prototype = find(place.symbol)
     tracer = Tracer(tracefs)
     status = OK
-    lines = [entry(place, prototype, offers, follow)]
-    tracer.format(lines[0])
+    lines = [_taken(tracer, entry(place, prototype, offers, follow))]
     try:
-        back = leaving(place, prototype, offers)
-        tracer.format(back)
-        lines.append(back)
+        lines.append(_taken(tracer, leaving(place, prototype, offers)))
     except Refused as error:
         say(f"ERROR: no probe at the return: {error}")
         status = REFUSED
@@ -61,8 +59,22 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
     return status
 
 
-def _readme(tracefs: Tracefs) -> str:
+def _taken(tracer: Tracer, line: str) -> str:
+    """Return a line as the kernel takes it: without the names of arguments, which came late in 2009, if need be.
+
+    Raise what it says of the line.
+    """
     try:
-        return tracefs.read("README").decode(errors="replace")
-    except OSError:
-        return ""
+        tracer.format(line)
+    except Refused:
+        bare = " ".join(word.rpartition("=")[2] for word in line.split())
+        if has_groups(tracer.tracefs) or bare == line:
+            raise
+        try:
+            tracer.format(bare)
+        except Refused:
+            pass
+        else:
+            return bare
+        raise
+    return line

@@ -30,11 +30,15 @@ NUMBERS = ("int", "char", "bool", "enum")
 
 
 class Offers:
-    """What a kernel takes in a definition, by its README: $argN, the type ustring, types x8 to x64."""
+    """What a kernel takes in a definition, by its README: $argN, the type ustring, types x8 to x64.
 
-    __slots__ = ("arguments", "hexadecimal", "ustring")
+    `returned` is its word for what a function returns.
+    """
 
-    def __init__(self, readme: str) -> None:
+    __slots__ = ("arguments", "hexadecimal", "returned", "ustring")
+
+    def __init__(self, readme: str, returned: str = "$retval") -> None:
+        self.returned = returned
         self.arguments = "$arg<N>" in readme
         self.ustring = "ustring" in readme
         self.hexadecimal = "x8/16/32/64" in readme
@@ -80,11 +84,11 @@ def leaving(place: Place, prototype: Prototype | None, offers: Offers) -> str:
     """Return the definition of a probe at a function's return, with what it returns unless that is nothing."""
     head = f"r:{event(place.symbol)[: NAME_MAX - len(SUFFIX)]}{SUFFIX} {place}"
     if prototype is None:
-        return f"{head} ret=$retval"
+        return f"{head} ret={offers.returned}"
     returns = prototype.returns
     if returns.kind in ("void", "float") or returns.size > SIZES[-1]:
         return head
-    return f"{head} ret={_typed('$retval', returns, '', offers)}"
+    return f"{head} ret={_typed(offers.returned, returns, '', offers)}"
 
 
 def event(symbol: str) -> str:

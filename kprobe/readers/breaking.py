@@ -57,6 +57,11 @@ class Search(NamedTuple):
         return {rule.name for one in self.found for rule in one.rules}
 
     @property
+    def fails_plainest(self) -> bool:
+        """True if the parser reads the plainest text of no kernel; then no rule is tried, of however much time."""
+        return self.tried == (PLAIN,)
+
+    @property
     def shortest(self) -> Broken | None:
         """The shortest of all."""
         return min(self.found, key=lambda one: one.length, default=None)

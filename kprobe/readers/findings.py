@@ -24,7 +24,8 @@ def text(found: Search) -> str:
         f"{_count(found.texts, 'text')} in {found.seconds:.1f} s\n"
     )
     if found.untried:
-        head += f"not tried, as the time was up: {', '.join(rule.name for rule in found.untried)}\n"
+        why = "as the parser misreads the plainest text" if found.fails_plainest else "as the time was up"
+        head += f"not tried, {why}: {', '.join(rule.name for rule in found.untried)}\n"
     shortest = found.shortest
     if shortest is None:
         return head

@@ -35,10 +35,10 @@ class Measured:
         """
         from kprobe.figures.latencies import Latencies
 
-        from .ends import functions
+        from .ends import functions, pointer
 
         with self._begun():
-            figure = Latencies(functions(self.probes))
+            figure = Latencies(functions(self.probes), pointer(self.probes))
             self._take(figure)
             return figure.rows
 

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from kprobe.words.probe import Probe
     from kprobe.words.terms import Terms
 
+    from .unnamed import NamesByPlace
+
     T = TypeVar("T")
 
     class Maker(Protocol):
@@ -81,6 +83,7 @@ class Trace(Awaited, Measured):
         self._waiting = Waiting(tracer.clock, lambda: facts(self.tracefs, self.instance, self.probes, terms.filter))
         self.tally = EventTally((), terms.max_events)
         self._stream: Stream | None = None
+        self._names: NamesByPlace | None = None
         self._began = 0.0
         self._is_open = False
         self._is_stopped = False
@@ -283,7 +286,11 @@ class Trace(Awaited, Measured):
         self.instance = open_instance(
             tracefs, self._undo, self._tracer.owner, top_level=terms.top_level, is_named=is_named
         )
-        if has_groups(tracefs):
+        if not has_groups(tracefs):
+            from .unnamed import NamesByPlace
+
+            self._names = NamesByPlace(self.probes)
+        else:
             session = self.instance.session
             self.probes = tuple(probe if probe.has_own_group else probe.in_group(session) for probe in self.probes)
         picks = self.instance.picks_threads
@@ -330,6 +337,12 @@ class Trace(Awaited, Measured):
         if self._events is not None:
             self._events.disable()
 
+    def named(self, records: list[Record]) -> list[Record]:
+        """Return records of this trace with the names of their events, where the kernel's text has none."""
+        if self._names is None:
+            return records
+        return self._names.named(records)
+
     def _records(self) -> Iterator[Record]:
         for batch in self.batches():
             yield from batch
@@ -348,8 +361,8 @@ class Trace(Awaited, Measured):
             began = self._tracer.clock()
             records = parser.feed(data)
             self._waiting.since(began)
-            yield records
-        yield parser.close()
+            yield self.named(records)
+        yield self.named(parser.close())
 
     def _check(self) -> None:
         """Raise `ValueError` if there is nothing to read any more."""

@@ -53,6 +53,11 @@ class EventTally:
         return self._uncertain
 
     @property
+    def is_by_event(self) -> bool:
+        """True if `events` has all that there were, by their names."""
+        return not self._unnamed
+
+    @property
     def total(self) -> int:
         """All events, those too that the kernel shows without their names."""
         return sum(self.events.values()) + self._unnamed

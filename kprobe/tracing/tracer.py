@@ -106,7 +106,7 @@ class Tracer:
             from .ends import both_ends
 
             named = (with_functions([one])[0] if isinstance(one, str) else one for one in definitions)
-            definitions = both_ends([_parsed(one) for one in named])
+            definitions = both_ends(self.tracefs, [_parsed(one) for one in named])
         return Trace(self, distinct([_parsed(one) for one in definitions]), terms)
 
     def format(self, definition: str | Probe) -> bytes:

@@ -11,7 +11,7 @@ from kprobe.errors import NoSuchField
 from kprobe.figures.frequencies import WORDS
 from kprobe.figures.options import figure_of
 from kprobe.figures.shape import encoded
-from kprobe.tracing.ends import functions
+from kprobe.tracing.ends import functions, pointer
 from kprobe.watching.records import Records
 
 TYPE_CHECKING = False
@@ -32,7 +32,8 @@ class FigureView:
         self._trace = trace
         _known(option, of, trace)
         self._is_json = request.json
-        self._figure: Figure = figure_of(option, of, functions(trace.probes) if option == "--latency" else None)
+        known = (functions(trace.probes), pointer(trace.probes)) if option == "--latency" else ()
+        self._figure: Figure = figure_of(option, of, *known)
         self._records = None if trace.is_counted else Records(trace)
         self._is_silent = True
         words = "counted by the kernel" if trace.is_counted else f"from {'raw pages' if trace.is_raw else 'text'}"

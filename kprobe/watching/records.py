@@ -31,7 +31,8 @@ class Records:
     def read(self, timeout: float) -> list[Record]:
         """Return the next records; an empty list at the end.  Raise `TimeoutError` after a time without any."""
         while not self._is_over:
-            found: list[Record] = [record for record in self._next(timeout) if not isinstance(record, Header)]
+            records = self._trace.named(self._next(timeout))
+            found: list[Record] = [record for record in records if not isinstance(record, Header)]
             for record in found:
                 self.counts.add(record)
                 self.events += isinstance(record, Event)
@@ -50,8 +51,7 @@ class Records:
             self._said = len(problems)
             return found
         if self._trace.terms.duration is not None:
-            self._trace.wait()
-            data, self._is_over = self._trace.read_buffer(), True
+            data, self._is_over = b"".join(self._trace.chunks()), True
             return [*self._parser.feed(data), *self._parser.close()]
         data = self._trace.read(timeout)
         self._is_over = not data

@@ -30,7 +30,7 @@ from kprobe_sim.releases import YEAR, chosen, fitting, where_else
 PROFILES = Path(__file__).parents[1] / "profiles"
 DOCUMENTS = Path(__file__).parents[1] / "documents"  # profiles of kernels that only documents tell of
 VARIABLE = "KPROBE_SIM_PROFILES"  # directories of profiles, which are looked into first
-_DOCUMENTED = re.compile(rf"{YEAR.pattern}|.*-i386\Z")
+_DOCUMENTED = re.compile(rf"{YEAR.pattern}|.*-(?:i386|wind-river)\Z")
 SUFFIX = ".kprofile"  # of a profile that is one file
 
 
@@ -295,8 +295,8 @@ def load(spec: str = "") -> Profile:
 
     They are looked for among the user's and the package's; of a release that is there more than once the first counts,
     in the order of `places`, the package's last.  A year, "2009", is a kernel's that only a document tells of, and that
-    isn't listed; so is "3.13-i386".  Where none of these fits, those of other installed distributions are looked for as
-    well.  A spec with a slash or the suffix of profile files is a path.
+    isn't listed; so are "3.13-i386" and "4.4-wind-river".  Where none of these fits, those of other installed
+    distributions are looked for as well.  A spec with a slash or the suffix of profile files is a path.
 
     Raises ValueError, listing what there is, for a spec that nothing fits, or with the reason for a profile that can't
     be used.

@@ -44,11 +44,12 @@ class FirstKprobes(Kprobes):
         if len(words) < 2 or words[0][0] not in "pr":
             raise refuse(errno.EINVAL)
         is_return = words[0][0] == "r"
-        colon, name = words[0][1:2] == ":", words[0][2:]
-        if colon and not name:
+        has_name = words[0][1:2] == ":"  # what follows the letter otherwise isn't looked at
+        name = words[0][2:] if has_name else ""
+        if has_name and not name:
             raise refuse(errno.EINVAL)
         place = _place(words[1], is_return=is_return)
-        if colon and "/" in name:  # no directory can be called that
+        if "/" in name:  # no directory can be called that
             raise refuse(errno.EINVAL)
         arguments = read_first_arguments(words[2:], is_return=is_return, named=gates.first_names)
         arguments = tuple(

@@ -23,6 +23,7 @@ REGISTERS = (
 _MASK = (1 << 64) - 1
 _HALF_MASK = (1 << 32) - 1
 _SYSTEM_CALLS = ("openat", "fork", "fadvise")  # whose chains are recorded for the workload
+_OF_SYSTEM_CALLS = ("__x64_sys_", "SyS_", "sys_")  # the functions of system calls, since 4.17 and before
 _REMEMBERED = 4096  # names and chains, at most
 _NAMES = frozenset(REGISTERS)
 _CALLER_SAVED = ("di", "si", "dx", "cx", "r8", "r9", "r10", "r11")  # what a function needn't put back; ax is its result
@@ -189,11 +190,20 @@ class CallResolver:
             places.insert(0, self._recorded(call.caller))
         chain = [place if isinstance(place, int) else self._address(place, "caller") for place in places]
         if len(chain) == 1:
-            caller = self._machine.symbols.at(chain[0])
-            if caller is not None and caller.name.startswith("__x64_sys_"):
-                callers = self._machine.profile.chains.get("openat", ())[1:]  # of any system call
-                chain += [self._address(frame, "frame") for frame in callers]
+            chain += [self._address(frame, "frame") for frame in self._callers(chain[0])]
         return tuple(address for address in chain if address)
+
+    def _callers(self, address: int) -> Sequence[str]:
+        """Return what any system call of the build is called by, if the address is where one's function calls from."""
+        recorded: Sequence[str] = self._machine.profile.chains.get("openat", ())
+        symbol = self._machine.symbols.at(address)
+        if not recorded or symbol is None:
+            return ()
+        callers = recorded[1:] if recorded[0].startswith(_OF_SYSTEM_CALLS) else recorded
+        if symbol.name.startswith(_OF_SYSTEM_CALLS):
+            return callers
+        # before 5.10 openat(2) may end in a jump to what does it, whose caller is that of the system call
+        return callers[1:] if address == self._address(recorded[0], "frame") else ()
 
     def _recorded(self, caller: str) -> str:
         """Return where the build was seen to call from in a function that is given without +OFFSET, else the caller."""

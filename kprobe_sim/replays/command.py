@@ -69,8 +69,9 @@ def _chosen(document: str | None, name: str | None) -> list[Listing]:
 
 
 def _row(listing: Listing) -> str:
+    restored = f" (restored: {', '.join(listing.restored)})" if listing.restored else ""
     differs = f" (differs: {listing.differs})" if listing.differs else ""
-    return f"{listing.path:<42} sim:{listing.kernel:<9} {listing.title}{differs}"
+    return f"{listing.path:<42} sim:{listing.kernel:<14} {listing.title}{restored}{differs}"
 
 
 def _show_all(chosen: list[Listing], terminal: _Terminal, *, is_fast: bool) -> int:

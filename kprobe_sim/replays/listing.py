@@ -1,7 +1,7 @@
 """A listing of a document: the commands as typed, what the machine did meanwhile, and the text as printed.
 
 It lies in kprobe_sim/seeds/DOCUMENT/LISTING: `listing.toml`, `activity.toml` (docs/activities.md) and
-`expected.txt`.  Where the document's text lost its blanks or line breaks, expected.txt has those of the kernel.
+`expected.txt`.  Where that isn't the document's text byte for byte, `restored` says what was done to it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,15 @@ SEEDS = Path(__file__).parents[1] / "seeds"
 CUT = "[...]\n"  # how a document says that it goes on
 _KEYS = {
     "title", "where", "kernel", "cpus", "commands", "run", "plays", "ends", "early", "unseen", "skip", "facts",
-    "answers", "made", "differs", "functions",
+    "answers", "made", "differs", "functions", "restored",
 }  # fmt: skip
+# what may have been done to a document's text: expected.txt has what the kernel printed
+RESTORED = {
+    "indent": "the page's indent is taken off",
+    "blanks": "the page had made one blank of several and of line ends",
+    "line": "a line that the document breaks with a backslash is whole",
+    "tag": "<stack trace>, which the page took for a tag, is put in again",
+}
 
 
 class Listing(NamedTuple):
@@ -31,7 +38,8 @@ class Listing(NamedTuple):
     before anything is read, `unseen` lines come after the listing's end, `skip` lines before its beginning.
 
     `facts` and `answers` are what the author's kernel had otherwise than the recorded one, `made` is when files came,
-    by name.  `differs` says why the replay isn't yet what the document shows, "" where it is.
+    by name.  `differs` says why the replay isn't yet what the document shows, "" where it is.  `restored` is what was
+    done to the document's text, words of `RESTORED`; nothing where `expected` is in the document byte for byte.
     """
 
     document: str
@@ -51,6 +59,7 @@ class Listing(NamedTuple):
     answers: Mapping[str, Any]
     made: Mapping[str, str]
     differs: str
+    restored: tuple[str, ...]
     activity: Activity
     expected: str
 
@@ -85,6 +94,8 @@ def _read(path: Path) -> Listing:
     table = tomllib.loads((path / "listing.toml").read_text("utf-8"))
     if unknown := sorted(set(table) - _KEYS):
         raise ValueError(f"{path}: unknown key {unknown[0]!r}")
+    if unknown := sorted(set(table.get("restored", ())) - RESTORED.keys()):
+        raise ValueError(f"{path}: unknown word in restored: {unknown[0]!r}")
     activity = path / "activity.toml"
     commands = tuple(table["commands"])
     functions = tuple([(name, size, "") for name, size in table.get("functions", {}).items()])
@@ -106,6 +117,7 @@ def _read(path: Path) -> Listing:
         table.get("answers", {}),
         table.get("made", {}),
         table.get("differs", ""),
+        tuple(table.get("restored", ())),
         parse(activity.read_text("utf-8"), str(activity)) if activity.exists() else Activity(functions, (), False),
         (path / "expected.txt").read_text("utf-8"),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -92,9 +93,8 @@ def test_commands_and_trace_lines_are_found_by_rule(tool: ModuleType) -> None:
 
 
 def test_the_examples_of_wind_river_are_taken() -> None:
-    kernel = SimulatedKernel("5.10")
-    for name in ("_do_fork", "do_sys_open", "do_dentry_open"):
-        kernel.add_function(name, 0x200)
+    """On the kernel of the document, which has their functions."""
+    kernel = SimulatedKernel("4.4-wind-river")
     lines = [
         "p:myprobe do_sys_open dfd=%ax filename=%dx flags=%cx mode=+4($stack)",
         "r:myretprobe do_sys_open $retval",
@@ -106,10 +106,37 @@ def test_the_examples_of_wind_river_are_taken() -> None:
         kernel.tracefs.write("kprobe_events", f"{line}\n".encode())
     assert kernel.tracefs.read("kprobe_events").decode().splitlines() == [
         "p:kprobes/myprobe do_sys_open dfd=%ax filename=%dx flags=%cx mode=+4($stack)",
-        "r1:kprobes/myretprobe do_sys_open arg1=$retval",
-        "r1:kprobes/fork_retprobe _do_fork arg1=$retval",
-        "r1:kprobes/do_dentry_openprobe do_dentry_open arg1=$retval",
+        "r:kprobes/myretprobe do_sys_open arg1=$retval",
+        "r:kprobes/fork_retprobe _do_fork arg1=$retval",
+        "r:kprobes/do_dentry_openprobe do_dentry_open arg1=$retval",
     ]
+
+
+def test_how_a_listing_stands_in_a_text(tool: ModuleType) -> None:
+    text = "See:\n\n    p:x  y\n    r:x\na=1 \\\nb=2\n one  two three\n"
+    assert tool.restored("a=1 b=2\n", text) == ("line",)
+    assert tool.restored("p:x  y\nr:x\n", text) == ("indent",)
+    assert tool.restored(" one  two three\n", text) == ()
+    assert tool.restored("one two  three\n", text) == ("blanks",)
+    assert tool.restored("one two <stack trace> three\n", text) == ("blanks", "tag")
+    assert tool.restored("four\n", text) is None
+
+
+def test_the_page_counts_what_was_restored() -> None:
+    rows = re.findall(
+        r"^\| `([\w-]+)` \| (\d+) \| (\d+) \| (.*)\|$", (ROOT / "docs/replays.md").read_text(), re.MULTILINE
+    )
+    told = {
+        name: (int(count), int(exact), dict(re.findall(r"`(\w+)` (\d+)", words))) for name, count, exact, words in rows
+    }
+    known = {}
+    for name in documents():
+        each = listings(name)
+        count = Counter(word for one in each for word in one.restored)
+        exact = sum(not one.restored for one in each)
+        known[name] = (len(each), exact, {word: str(number) for word, number in count.items()})
+    assert told == known
+    assert sum(exact for _, exact, _ in known.values()) == 11
 
 
 def test_what_an_item_or_the_text_lacks_is_found(tool: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from kprobe import Tracer
 from kprobe.errors import KprobeError, Unsupported
+from kprobe.text import StackTrace
 from kprobe_sim import SimulatedKernel, Task
 from kprobe_sim.kernel.activity import load
 
@@ -191,3 +192,22 @@ def test_sessions_share_a_mask_that_has_zeros_after_it(series: str) -> None:
         assert tracefs.read("tracing_cpumask").startswith(b"2\n")
         assert b"o0_3=$stack" in tracefs.read("kprobe_events")
     assert tracefs.read("tracing_cpumask") == before
+
+
+@pytest.mark.parametrize(
+    ("series", "frames"),
+    [
+        ("4.9", ["do_sys_open", "do_syscall_64", "entry_SYSCALL_64_after_swapgs"]),
+        ("4.14", ["do_sys_open", "do_syscall_64", "entry_SYSCALL_64_after_hwframe"]),
+        ("4.19", ["do_sys_open", "do_syscall_64", "entry_SYSCALL_64_after_hwframe"]),
+        ("5.4", ["do_sys_open", "do_syscall_64", "entry_SYSCALL_64_after_hwframe"]),
+    ],
+)
+def test_stacks_of_opens_reach_the_system_call(series: str, frames: list[str]) -> None:
+    """As recorded: fixtures/early, 03_opt_stacktrace; on 5.4, where a return probe ended them, by its chain."""
+    kernel = SimulatedKernel(series)
+    with Tracer(kernel.tracefs).trace("p:do_sys_open", stacktrace=True) as trace:
+        load("opens").play(kernel)
+        trace.stop()
+        stacks = [[frame.text for frame in record.frames] for record in trace if isinstance(record, StackTrace)]
+    assert stacks[0] == frames

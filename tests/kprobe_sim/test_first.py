@@ -261,6 +261,23 @@ def test_arguments_inside_a_function_are_registers(kernel: SimulatedKernel) -> N
     )
 
 
+@pytest.mark.parametrize("profile", ["2009", "2009-v13"])
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [("do_sys_open-4", "do_sys_open-4"), ("do_sys_open-0x10", "do_sys_open-16"), ("do_sys_open+4", "do_sys_open+4")],
+)
+def test_an_offset_of_either_sign_is_taken(profile: str, place: str, shown: str) -> None:
+    kernel = SimulatedKernel(profile)
+    assert refusal(kernel, f"p:x {place}") is None
+    assert kernel.tracefs.read("kprobe_events").decode() == f"p:x {shown}\n"
+
+
+def test_what_follows_the_letter_is_no_name() -> None:
+    kernel = SimulatedKernel("2009")
+    assert refusal(kernel, "r100:x do_sys_open") is None
+    assert kernel.tracefs.read("kprobe_events") == b"r:r_do_sys_open_0 do_sys_open+0\n"
+
+
 def test_a_place_before_a_symbol(kernel: SimulatedKernel) -> None:
     assert refusal(kernel, "p:x sys_openat-3") == errno.EINVAL  # within sys_open, and no instruction that is known
     assert refusal(kernel, "p:x sys_open-0xd6") is None

@@ -177,3 +177,28 @@ def test_steps(steps: tuple[str, ...], look: str, answer: str) -> None:
     assert asker(kernel).ask(Question("", steps, look, {})).answer == answer
     assert kernel.tracefs.read("dynamic_events") == b""
     assert kernel.tracefs.listdir("instances") == []
+
+
+@pytest.mark.parametrize(
+    ("version", "is_symbol"),
+    [
+        ((4, 9, 0), False),
+        ((4, 9, 229), True),
+        ((4, 10, 0), False),
+        ((4, 12, 14), False),
+        ((4, 13, 0), True),
+        ((7, 3, 0), True),
+    ],
+)
+def test_what_begins_with_a_digit_may_be_a_symbol(version: tuple[int, int, int], is_symbol: bool) -> None:
+    assert gates_for(version).address_or_symbol is is_symbol
+
+
+@pytest.mark.parametrize("place", ["1abc", "0xzz"])
+def test_a_4_9_0_takes_a_digit_for_that_of_an_address(place: str, tmp_path: Path) -> None:
+    """What a 4.9.0 answered, recorded elsewhere; 4.9.229 says ENOENT: fixtures/definitions/4.9.jsonl."""
+    kernel = with_answers(tmp_path, "4.9.229", address_or_symbol=False)
+    said = kernel.tracefs.kernel_log()
+    with pytest.raises(OSError, match="Invalid argument"):
+        kernel.tracefs.write("kprobe_events", f"p:x {place}\n".encode())
+    assert said() == ["Failed to parse address."]

@@ -35,7 +35,12 @@ EARLY: tuple[Gate, ...] = (
         "trace_define_common_fields() of 2.6.38 and 2.6.39; recorded formats of 3.2",
     ),
     since("early_maxactive", (4, 12, 0), "commit 696ced4fb1d7; definitions 4.4 and 4.19: 'r10:x'"),
-    since("address_or_symbol", (4, 9, 229), "definitions 4.4, 4.9 (by backport) and 4.14: 'p:x 0xzz'"),
+    Gate(
+        "address_or_symbol",
+        ((START, False), ((4, 9, 229), True), ((4, 10, 0), False), ((4, 13, 0), True)),
+        "commit 9e52b3256712 of 4.13; definitions 4.4, 4.9.229 (by backport) and 4.14: 'p:x 0xzz', 'p:x 1abc'; "
+        "4.9.0 had said 'Failed to parse address.'",
+    ),
     since("returns_checked", (4, 12, 0), "definitions 4.9 and 4.14: 'r:x no_such_function_xyz'"),
     Gate(
         "missing_file_said",

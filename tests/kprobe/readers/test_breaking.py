@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kprobe.cli import main
+from kprobe.readers import findings
 from kprobe.readers.breaking import EXAMPLES, PLAIN, Search, search
 from kprobe.readers.case import PLAINEST, toml
 from kprobe.readers.rules import rules
@@ -67,6 +68,9 @@ def test_a_parser_that_reads_nothing_is_fooled_by_the_plainest_text(tmp_path: Pa
     nothing = search(Reader(program(tmp_path, "read = lambda text: []"), stays=True, types=("event",)), ["7.2"], 60, 0)
     assert [one.rules for one in nothing.found] == [(PLAIN,)]
     assert nothing.found[0].case == PLAINEST._replace(kernel="7.2")
+    said = findings.text(nothing)
+    assert "\nnot tried, as the parser misreads the plainest text: " in said
+    assert "time was up" not in said
 
 
 def test_what_there_was_no_time_for_is_told(tmp_path: Path) -> None:

@@ -1,0 +1,43 @@
+"""The names of events and values whose lines have none: in text of 2009, which shows the place of a hit alone."""
+
+from __future__ import annotations
+
+from kprobe.text import Event
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kprobe.text import Record
+    from kprobe.words.probe import Probe
+
+
+class NamesByPlace:
+    """Names events by their places, each of which one of `probes` alone is at; others stay without a name.
+
+    Values without names (revision 13 of the patch) are called as in the event's format file and in filters: from arg0
+    on.
+    """
+
+    def __init__(self, probes: Iterable[Probe]) -> None:
+        self._names: dict[tuple[str, int, bool], str] = {}
+        self._names_values = False
+        for probe in probes:
+            key = (probe.place.symbol, probe.place.offset or 0, probe.is_return)
+            self._names[key] = "" if key in self._names else probe.name
+            self._names_values |= any("=" in arg for arg in probe.args)  # which revision 13 refuses
+
+    def named(self, records: list[Record]) -> list[Record]:
+        """Return the records, their events with names."""
+        return [self._with_name(one) if isinstance(one, Event) and not one.name else one for one in records]
+
+    def _with_name(self, event: Event) -> Event:
+        place = event.address
+        if place is None:
+            return event
+        fields = event.fields
+        if not self._names_values and "arg1" in fields:
+            fields = {f"arg{number}": value for number, value in enumerate(fields.values())}
+        # the line of a return has the function's name alone
+        name = self._names.get((place.symbol, place.offset or 0, event.caller is not None), "")
+        return event._replace(name=name, fields=fields)
