@@ -25,13 +25,12 @@ from kprobe_sim.builds.prototypes import CType, Prototype, PrototypeTable
 from kprobe_sim.builds.recorded import RecordedSymbols
 from kprobe_sim.builds.recorded_tracefs import RecordedTracefs
 from kprobe_sim.builds.symbols import SymbolTable
-from kprobe_sim.releases import YEAR, chosen, fitting, where_else
+from kprobe_sim.releases import SUFFIX, YEAR, chosen, fitting, where_else
 
 PROFILES = Path(__file__).parents[1] / "profiles"
 DOCUMENTS = Path(__file__).parents[1] / "documents"  # profiles of kernels that only documents tell of
 VARIABLE = "KPROBE_SIM_PROFILES"  # directories of profiles, which are looked into first
 _DOCUMENTED = re.compile(rf"{YEAR.pattern}|.*-i386\Z")
-SUFFIX = ".kprofile"  # of a profile that is one file
 
 
 class Profile:
@@ -268,19 +267,6 @@ def _places(named: str | None, data: str | None, home: str | None) -> tuple[tupl
     return (*(("environment", Path(path)) for path in (named or "").split(os.pathsep) if path), own)
 
 
-def profiles_in(place: Path) -> dict[str, Path]:
-    """Return the profiles in a directory of the user's by their names: directories, and files whose suffix is `SUFFIX`.
-
-    It is empty where there is no such directory.
-    """
-    try:
-        names = sorted(os.listdir(place))
-    except OSError:
-        return {}
-    found = {name.removesuffix(SUFFIX): place / name for name in names if name.endswith(SUFFIX) and name[0] != "."}
-    return found | {name: place / name for name in names if os.path.isfile(place / name / "profile.json")}
-
-
 def newest() -> str:
     """Return what the spec `sim` stands for: the series of the package's newest profile, its release if that is needed.
 
@@ -293,10 +279,11 @@ def newest() -> str:
 def load(spec: str = "") -> Profile:
     """Return the newest profile of a series ("6.1"), the one of a release, or without spec the package's newest.
 
-    They are looked for among the user's and the package's; of a release that is there more than once the first counts,
-    in the order of `places`, the package's last.  A year, "2009", is a kernel's that only a document tells of, and that
-    isn't listed; so is "3.13-i386".  Where none of these fits, those of other installed distributions are looked for as
-    well.  A spec with a slash or the suffix of profile files is a path.
+    They are looked for among the user's and the package's, by the release that each says it is of; of a release that is
+    there more than once the first counts, in the order of `places`, the package's last.  One of the user's may be named
+    by what it is called, too.  A year, "2009", is a kernel's that only a document tells of, and that isn't listed; so
+    is "3.13-i386".  Where none of these fits, those of other installed distributions are looked for as well.  A spec
+    with a slash or the suffix of profile files is a path.
 
     Raises ValueError, listing what there is, for a spec that nothing fits, or with the reason for a profile that can't
     be used.
@@ -310,6 +297,8 @@ def load(spec: str = "") -> Profile:
     names = ordered((*own, *(release for release in packaged if release not in own))) if own else packaged
     release = fitting(spec, names)
     if release is None:
+        if (named := _called(spec)) is not None:
+            return _elsewhere(named)
         own = _installed() | own
         there = ordered((*own, *(release for release in packaged if release not in own)))
         release = chosen(spec, there, where_else(spec) or "others can be installed or recorded: docs/profiles.md")
@@ -323,16 +312,25 @@ def _documented() -> tuple[str, ...]:
 
 
 def _own(places: Sequence[tuple[str, Path]]) -> dict[str, Path]:
-    """Return the profiles in some places by their names."""
+    """Return the profiles in some places by the releases that they are of."""
     own: dict[str, Path] = {}
     for _, place in reversed(places):
         if os.access(place, os.R_OK):  # mostly there is none, and this takes half the time of an exception
+            from kprobe_sim.builds.portable.found import profiles_in
+
             own |= profiles_in(place)
     return own
 
 
+def _called(name: str) -> Path | None:
+    """Return the profile of the user's that is called that; None if none is."""
+    from kprobe_sim.builds.portable.found import called
+
+    return next((path for _, place in _user_places() if name and (path := called(name, place))), None)
+
+
 def _installed() -> dict[str, Path]:
-    """Return the profiles of other installed distributions by their names."""
+    """Return the profiles of other installed distributions by the releases that they are of."""
     from kprobe_sim.builds.portable.installed import places
 
     return _own(places())
