@@ -31,6 +31,12 @@ PROFILES = Path(__file__).parents[1] / "profiles"
 DOCUMENTS = Path(__file__).parents[1] / "documents"  # profiles of kernels that only documents tell of
 VARIABLE = "KPROBE_SIM_PROFILES"  # directories of profiles, which are looked into first
 _DOCUMENTED = re.compile(rf"{YEAR.pattern}|.*-i386\Z")
+CALLED: Final = {
+    "open": ("do_sys_openat2", "do_sys_open"),  # since 5.6
+    "fork": ("kernel_clone", "_do_fork", "do_fork"),  # since 5.10, 4.2
+    "fadvise": ("ksys_fadvise64_64", "SyS_fadvise64", "sys_fadvise64"),  # since 4.18; before that the call itself
+}
+"""What a kernel calls for what a task does, the newest name first: the innermost that all ways into the kernel share."""
 
 
 class Profile:
@@ -104,6 +110,20 @@ class Profile:
         """
         chains: dict[str, Any] = self._facts.get("chains", {})
         return MappingProxyType({way: _frozen(places) for way, places in chains.items()})
+
+    @cached_property
+    def called(self) -> Mapping[str, str]:
+        """Return the function that this kernel calls for what a task does: for "open", "fork", "fadvise".
+
+        They are recorded where one isn't the newest; of a kernel of which little was, they are those that are known.
+        """
+        if recorded := self.chains.get("functions"):
+            return MappingProxyType(dict(zip(CALLED, recorded, strict=True)))
+        newest = {does: names[0] for does, names in CALLED.items()}
+        if not self.has_all_symbols:
+            lookup = self.symbols.lookup
+            newest |= {does: name for does, names in CALLED.items() for name in reversed(names) if lookup(name)}
+        return MappingProxyType(newest)
 
     @property
     def preemption(self) -> bool:
