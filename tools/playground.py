@@ -184,7 +184,7 @@ def described(site: Path, directory: Path) -> dict[str, object]:
     flavour = flavour_of(one.release)
     return {
         "release": one.release,
-        "name": one.series + ("" if flavour == "cloud-amd64" else f" {flavour.removesuffix('-amd64')}"),
+        "name": one.series + (f" {flavour.removesuffix('-amd64')}" if flavour not in ("", "cloud-amd64") else ""),
         "parts": [[name, len(data)] for name, data in parts.items()],
         **packed(site, f"profiles/{one.release}", b"".join(parts.values())),
     }

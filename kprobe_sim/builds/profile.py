@@ -36,7 +36,7 @@ CALLED: Final = {
     "fork": ("kernel_clone", "_do_fork", "do_fork"),  # since 5.10, 4.2
     "fadvise": ("ksys_fadvise64_64", "SyS_fadvise64", "sys_fadvise64"),  # since 4.18; before that the call itself
 }
-"""What a kernel calls for what a task does, the newest name first: the innermost that all ways into the kernel share."""
+"""What a kernel calls for what a task does, the newest name first: the innermost that all ways into it share."""
 
 
 class Profile:

@@ -7,7 +7,7 @@ defects = ["comm with spaces"]
 definitions = ["p:ent <open> dfd=%di:s32 s=+0(%si):string"]
 filters = { "kprobes/ent" = "dfd < 0" } # before the events are enabled
 enable = ["kprobes/ent"]                # absent: all that the definitions make
-options = ["stacktrace"]                # beside those that are asked for; "": none
+options = ["stacktrace"]                # beside those that are asked for
 clock = "local"                         # absent: what is asked for
 cpus = 2                                # absent: as recorded, or what the calls need
 start = 6593279.2                       # seconds since boot; absent: 10
@@ -21,9 +21,9 @@ fresh = true                            # a guest has to be new for it
 [[function]]                            # as in an activity
 [[call]]                                # see `steps`
 
-In a definition and a `function`, <open>, <fadvise> and <fork> are what the kernel calls for that: do_sys_openat2, before
-Linux 5.6 do_sys_open.  In place of a definition or an option there may be a list of them: the first that the kernel takes
-is meant.
+In a definition and a `function`, <open>, <fadvise> and <fork> are what the kernel calls for that: do_sys_openat2,
+before Linux 5.6 do_sys_open.  In place of a definition, an option or `data` there may be a list of them: the first that
+the kernel takes is meant, of which "" is nothing.
 """
 
 from __future__ import annotations

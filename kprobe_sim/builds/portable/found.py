@@ -77,7 +77,7 @@ def profiles(place: Path) -> list[tuple[str, Path]]:
 
 
 def profiles_in(place: Path) -> dict[str, Path]:
-    """Return the profiles in a directory by the releases that they are of; of several of one release the one that counts."""
+    """Return the profiles in a directory by the releases that they are of; of several of one the one that counts."""
     return dict(reversed(profiles(place)))
 
 
