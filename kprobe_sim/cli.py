@@ -319,8 +319,7 @@ def _pack(kernel: str, output: str | None) -> int:
     from kprobe_sim.releases import SUFFIX
 
     recorded = profile.load(kernel)
-    path = save(packed(recorded.path), Path(output or f"{recorded.release}{SUFFIX}"))
-    return _print(str(path))
+    return _print(str(save(packed(recorded.path), Path(output or f"{recorded.release}{SUFFIX}"))))
 
 
 def _fetch(source: str, names: Sequence[str]) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kprobe_sim.builds import profile
-from kprobe_sim.builds.portable.found import profiles_in, stated
+from kprobe_sim.builds.portable.found import claimed, profiles_in
 from kprobe_sim.builds.portable.installed import places
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.releases import fitting
@@ -39,7 +39,7 @@ def kernels() -> list[RecordedKernel]:
     for name in names:
         path, place = named[name]
         try:
-            release, version, is_whole = stated(path)
+            release, version, is_whole = claimed(path)
         except (OSError, ValueError):
             continue
         if not is_whole:

@@ -108,7 +108,8 @@ def scenario_of(table: Mapping[str, Any], build: Profile | None = None) -> Scena
     definitions, choices = (_choices(table, key) for key in _CHOICES)
     called = {does: names[0] for does, names in CALLED.items()} if build is None else build.called
     there = None if build is None else {name for name, _ in build.options}
-    options = tuple(_first(choice, there) for choice in choices)
+    options = tuple(option for choice in choices if (option := _first(choice, there)))
+    lines = tuple(tuple(_named(line, called) for line in choice) for choice in definitions)
     cpus, buffer_kb, saved_cmdlines = (_number(table, key) for key in _NUMBERS)
     filters, unlike = (_texts(table, key) for key in ("filters", "unlike"))
     steps = tuple(
@@ -123,8 +124,7 @@ def scenario_of(table: Mapping[str, Any], build: Profile | None = None) -> Scena
     functions, fresh = tuple(_functions(table)), values.truth(table.get("fresh", False), "fresh")
     return Scenario(
         *(title, breaks, link, clock, instance, reader, guest),
-        tuple(tuple(_named(line, called) for line in choice) for choice in definitions),
-        *(enable, tuple(filter(None, options)), defects),
+        *(lines, enable, options, defects),
         *(cpus, buffer_kb, saved_cmdlines, start),
         fresh,
         *(filters, unlike, functions, steps),

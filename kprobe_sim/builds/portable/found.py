@@ -21,15 +21,15 @@ _PART = struct.Struct("<BI")  # before each part of a body: the length of its na
 _MOST = 1 << 20  # bytes of facts that are looked at; the most that were recorded are 8,000
 
 
-class Stated(NamedTuple):
-    """What a profile says of itself."""
+class Claimed(NamedTuple):
+    """What a profile claims to be."""
 
     release: str
     version: str
     is_whole: bool  # the whole kernel was recorded; else what isn't known of it would pass for an answer
 
 
-def stated(path: Path) -> Stated:
+def claimed(path: Path) -> Claimed:
     """Return what a profile says of itself, a file or a directory.  Raises OSError, and ValueError if it doesn't."""
     if path.is_dir():
         facts = _facts((path / _FACTS).read_bytes())
@@ -41,7 +41,7 @@ def stated(path: Path) -> Stated:
         name, length = _PART.unpack_from(start.ljust(_PART.size, b"\0"))
         facts = _facts(start[_PART.size + name : _PART.size + name + length] or b"{}")
         release, version = head.release, head.version
-    return Stated(release, version, not facts.keys() & {"unrecorded", "made_up"})
+    return Claimed(release, version, not facts.keys() & {"unrecorded", "made_up"})
 
 
 def _facts(text: bytes) -> dict[str, Any]:
@@ -116,6 +116,6 @@ def _release(path: Path) -> str:
 def _said(path: Path, changed: int, size: int) -> str:
     """Return the release that a profile says it is of, of a file from its head alone."""
     if path.is_dir():
-        return stated(path).release
+        return claimed(path).release
     with path.open("rb") as file:
         return read_head(file.read(HEAD_SIZE)).release
