@@ -18,7 +18,7 @@ from kprobe_sim.releases import SUFFIX
 
 _FACTS = "profile.json"
 _PART = struct.Struct("<BI")  # before each part of a body: the length of its name, and of what it holds
-_MOST = 1 << 20  # bytes of facts that are looked at; the most that were recorded are 8,000
+_LOOKED_AT = 1 << 16  # bytes in which the facts must be; the most that were recorded are 8,000
 
 
 class Claimed(NamedTuple):
@@ -57,7 +57,7 @@ def _begins(path: Path) -> tuple[Head, bytes]:
     with path.open("rb") as file:
         head = read_head(file.read(HEAD_SIZE))
         file.seek(len(head.text))
-        return head, start_of(file.read(head.length), _MOST)
+        return head, start_of(file.read(_LOOKED_AT), _LOOKED_AT)
 
 
 def profiles(place: Path) -> list[tuple[str, Path]]:

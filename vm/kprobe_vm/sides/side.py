@@ -258,6 +258,15 @@ class Side:
         chosen = re.search(rb"\[([^\]]+)\]", text)
         return chosen[1] if chosen else text.strip()
 
+    def takes_probe(self, function: str) -> bool:
+        """Return whether a probe may be put on a function."""
+        try:
+            self.tracefs.write("kprobe_events", b"p:zz_id/zz_id " + function.encode())
+        except OSError:
+            return False
+        self.tracefs.write("kprobe_events", b"-:zz_id/zz_id")
+        return True
+
     def _measure_id(self) -> int:
         self.tracefs.write("kprobe_events", b"p:zz_id/zz_id vfs_read")
         number = int(self.tracefs.read("events/zz_id/zz_id/id"))
