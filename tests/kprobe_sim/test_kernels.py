@@ -87,6 +87,19 @@ def test_one_of_which_little_was_recorded_is_left_out_wherever_it_is(own: Path) 
     assert SimulatedKernel("6.6").release == "6.6.3-toy"
 
 
+def test_a_kernel_with_many_tasks_is_whole_and_one_that_is_cut_is_listed(own: Path) -> None:
+    tasks = [[number, f"kworker/{number}:0"] for number in range(20_000)]
+    for release, facts in (("6.6.1-toy", {}), ("6.6.2-toy", {"unrecorded": ["symbols"]})):
+        made = toy_profile.write(
+            own.parent / "made" / release, release=release, version=release[:5], tasks=tasks, **facts
+        )
+        (own / f"{release}.kprofile").write_bytes(packed(made))
+    offer(own, "6.6.3-toy")
+    (own / "6.6.3-toy.kprofile").write_bytes((own / "6.6.3-toy.kprofile").read_bytes()[:300])
+    found = [kernel.release for kernel in kernels() if kernel.place == "environment"]
+    assert found == ["6.6.1-toy", "6.6.3-toy"]
+
+
 def test_what_does_not_say_of_which_kernel_it_is_is_left_out(own: Path) -> None:
     before = kernels()
     (own / "6.6.1-toy.kprofile").write_bytes(b"no profile")

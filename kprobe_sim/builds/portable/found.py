@@ -10,7 +10,7 @@ import os
 import struct
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from kprobe_sim.builds.portable.envelope import HEAD_SIZE, TITLE, Head, read_head, start_of
 from kprobe_sim.named_tuple import NamedTuple
@@ -18,7 +18,7 @@ from kprobe_sim.releases import SUFFIX
 
 _FACTS = "profile.json"
 _PART = struct.Struct("<BI")  # before each part of a body: the length of its name, and of what it holds
-_LOOKED_AT = 1 << 16  # bytes in which the facts must be; the most that were recorded are 8,000
+_LOOKED_AT = (1 << 16, 1 << 22)  # bytes in which the facts are looked for; those of a guest are 8,000
 
 
 class Claimed(NamedTuple):
@@ -37,9 +37,9 @@ def claimed(path: Path) -> Claimed:
         if not isinstance(release, str) or not isinstance(version, str):
             raise ValueError(f"{path / _FACTS} doesn't say of which kernel it is")
     else:
-        head, start = _begins(path)
-        name, length = _PART.unpack_from(start.ljust(_PART.size, b"\0"))
-        facts = _facts(start[_PART.size + name : _PART.size + name + length] or b"{}")
+        with path.open("rb") as file:
+            head = read_head(file.read(HEAD_SIZE))
+            facts = _facts(_first_part(file, head))
         release, version = head.release, head.version
     return Claimed(release, version, not facts.keys() & {"unrecorded", "made_up"})
 
@@ -52,12 +52,17 @@ def _facts(text: bytes) -> dict[str, Any]:
     return facts if isinstance(facts, dict) else {}
 
 
-def _begins(path: Path) -> tuple[Head, bytes]:
-    """Return the head of a file, and with what its body begins."""
-    with path.open("rb") as file:
-        head = read_head(file.read(HEAD_SIZE))
+def _first_part(file: BinaryIO, head: Head) -> bytes:
+    """Return the first part of a file's body, its facts; of a body that is damaged what stands for none."""
+    for much in _LOOKED_AT:
         file.seek(len(head.text))
-        return head, start_of(file.read(_LOOKED_AT), _LOOKED_AT)
+        start = start_of(file.read(much), much)
+        if len(start) < _PART.size:
+            break
+        name, length = _PART.unpack_from(start)
+        if _PART.size + name + length <= len(start):
+            return start[_PART.size + name : _PART.size + name + length]
+    return b"{}"  # who opens it is told what is wrong with it
 
 
 def profiles(place: Path) -> list[tuple[str, Path]]:
