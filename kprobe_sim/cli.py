@@ -316,10 +316,10 @@ def _pack(kernel: str, output: str | None) -> int:
     from kprobe_sim.builds import profile
     from kprobe_sim.builds.portable.fetching import save
     from kprobe_sim.builds.portable.file import packed
+    from kprobe_sim.releases import SUFFIX
 
     recorded = profile.load(kernel)
-    path = save(packed(recorded.path), Path(output or f"{recorded.release}{profile.SUFFIX}"))
-    return _print(str(path))
+    return _print(str(save(packed(recorded.path), Path(output or f"{recorded.release}{SUFFIX}"))))
 
 
 def _fetch(source: str, names: Sequence[str]) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from kprobe_sim.builds.profile import SUFFIX
+from kprobe_sim.releases import SUFFIX
 
 _NOTHING_DONE, _REFUSED, _INTERRUPTED = 1, 2, 130
 

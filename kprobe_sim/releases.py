@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
+SUFFIX: Final = ".kprofile"  # of a profile that is one file
 YEAR: Final = re.compile(r"20\d\d(?:-|\Z)")
 BROUGHT: Final = {
     "kprobe-sim-profiles": (

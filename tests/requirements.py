@@ -139,6 +139,10 @@ TABLE = {
     "/dev/kmsg": Requirement(otherwise="mknod /dev/kmsg c 1 11; containers lack it", there=os.path.exists),
     "/dev/pts": Requirement(otherwise="mount -t devpts devpts /dev/pts, and /dev/ptmx", there=_has_terminals),
     "Debian's archive": Requirement(otherwise="a network that reaches it, and apt-get update", there=_is_tried_later),
+    "a profile of the kernel": Requirement(
+        otherwise="`kprobe-vm record PATH -o FILE.kprofile` makes it; KPROBE_SIM_PROFILES names the directory it is in",
+        there=_is_tried_later,
+    ),
     # who runs the tests
     "root": Requirement(otherwise="run as root as well", there=_is_root, asked=False),
     "an ordinary user": Requirement(otherwise="run as a user as well", there=_is_root, asked=False),

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from kprobe.cli import main
+from kprobe.tracefs.kernels import chosen
 from kprobe_sim import SimulatedKernel
 from kprobe_sim.builds.portable import installed
 from kprobe_sim.cli import main as sim
 from kprobe_sim.releases import BROUGHT
+from kprobe_sim.scenarios.choices import chosen_kernels
+from kprobe_vm.changes.kernels import in_line
 
 ROOT = Path(__file__).parent.parent
 OLD = (
@@ -61,6 +64,15 @@ def test_every_way_to_name_a_kernel_names_what_has_it(spec: str, hint: str, caps
     assert capsys.readouterr().err == said
     assert sim(["text", "arrays", "--kernels", spec]) == 2
     assert hint in capsys.readouterr().err
+
+
+def test_all_means_the_old_kernels_that_were_recorded_in_full_too() -> None:
+    """Of check, `kprobe-sim text` and bisect; not those of which little is known, which are asked by name."""
+    old = ["4.9", "4.14", "4.19", "5.4", "5.10"]
+    assert [kernel.series for kernel in chosen("all")][:5] == old
+    assert [kernel.name for kernel in chosen("4.9,5.4")] == ["4.9", "5.4"]
+    assert chosen_kernels("all")[:5] == old
+    assert [place.spec for place in in_line()][:5] == [f"sim:{series}" for series in old]
 
 
 def test_a_kernel_that_is_not_listed_is_found_by_its_series(capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,7 +112,6 @@ def test_no_test_is_left_out_in_another_way() -> None:
     """What else skips does so for what a kernel lacks."""
     ways = re.compile(r"skipif|importorskip|pytest\.skip|mark\.skip\b")
     assert {name for name, text in sources().items() if ways.search(text)} == {
-        "conformance/conftest.py",
         "conformance/older.py",
         "conformance/test_function_graph.py",
         "conformance/test_leftovers.py",

@@ -23,7 +23,8 @@ HEAD = """\
 # What changed in tracefs, from kernel to kernel
 
 No change log lists what programs see change: an errno, a message, a caret, a line that is listed otherwise. Here the
-neighbours among Debian's kernels of the lab are asked the same operations. A table has what they answer otherwise:
+neighbours among the kernels that were recorded in full, Debian's from 5.10 on, are asked the same operations, with the
+newest function that opens files on both. A table has what they answer otherwise:
 
 - *operation*: one of each kind, to be pasted into a root shell in `/sys/kernel/tracing`, and how many more are like it
 - *before*, *after*: the errno, error_log's messages with the caret's column (from 0), or what is read then; of the

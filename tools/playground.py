@@ -63,7 +63,7 @@ def assemble(site: Path, scratch: Path) -> None:
     """Write all that is made into the site."""
     pyodide = unpacked(fetched(json.loads((PAGE / "pyodide.json").read_text())), scratch)
     profiles = list(directories())
-    library = compiled(pyodide, profiles[0], scratch)
+    library = compiled(pyodide, profiles[-1], scratch)
     shutil.copy(pyodide / "pyodide.mjs", site)
     lock = json.loads((pyodide / "pyodide-lock.json").read_text())
     parts = {
@@ -179,12 +179,12 @@ def described(site: Path, directory: Path) -> dict[str, object]:
     one = profile.Profile(directory)
     files = sorted(path for path in directory.iterdir() if path.is_file())
     parts = {path.name: path.read_bytes() for path in files}
-    if not gates_of(one).btf:
+    if "prototypes.bin" in parts and not gates_of(one).btf:
         parts["prototypes.bin"] = without_members(directory / "prototypes.bin")
     flavour = flavour_of(one.release)
     return {
         "release": one.release,
-        "name": one.series + ("" if flavour == "cloud-amd64" else f" {flavour.removesuffix('-amd64')}"),
+        "name": one.series + (f" {flavour.removesuffix('-amd64')}" if flavour not in ("", "cloud-amd64") else ""),
         "parts": [[name, len(data)] for name, data in parts.items()],
         **packed(site, f"profiles/{one.release}", b"".join(parts.values())),
     }

@@ -15,8 +15,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from kprobe_sim.builds.profile import SUFFIX, available
-from kprobe_sim.releases import fitting
+from kprobe_sim.builds.profile import available
+from kprobe_sim.releases import SUFFIX, fitting
 from kprobe_vm.debian.lock import shipped
 from kprobe_vm.errors import MachineError
 from kprobe_vm.host.progress import ProgressPrinter

@@ -56,6 +56,7 @@ KERNEL_ERRORS = {
     "ESTALE": (116, "Stale file handle"),
 }
 _HERE = {getattr(errno, name): (name, *facts) for name, facts in KERNEL_ERRORS.items()}
+_ALL, _LISTS = "dynamic_events", ("kprobe_events", "uprobe_events")  # the latter before 5.0
 _UPROBE = re.compile(r"[pr][0-9]*(:\S+)?\s+/")
 _EVENT = re.compile(r"[a-z][0-9]*:([^/\s]+/[^\s]+)")
 
@@ -69,7 +70,10 @@ def settle(profile: str) -> None:
     facts = json.loads(path.read_bytes())
     here = {number: getattr(errno, name) for name, (number, _) in KERNEL_ERRORS.items()}
     recorded = facts.get("answers", {})
-    facts["answers"] = {row: here[answer] if row.endswith("_errno") else answer for row, answer in recorded.items()}
+    # 0 is the answer of a kernel that takes it
+    facts["answers"] = {
+        row: here.get(answer, 0) if row.endswith("_errno") else answer for row, answer in recorded.items()
+    }
     path.write_text(json.dumps(facts), encoding="utf-8")
 
 
@@ -119,7 +123,8 @@ def _defined(tracefs: Any, line: str) -> dict[str, Any]:
 
 
 def _lines(tracefs: Any) -> list[str]:
-    return _text(tracefs, "dynamic_events").splitlines()
+    lists = [_ALL] if tracefs.exists(_ALL) else _LISTS
+    return [line for path in lists for line in _text(tracefs, path).splitlines()]
 
 
 def _names(listing: list[str]) -> Iterator[str]:
@@ -141,7 +146,8 @@ def _enabled(tracefs: Any, name: str, event_filter: str) -> dict[str, Any]:
 
 def _written(tracefs: Any, file: str, text: str) -> tuple[dict[str, Any] | None, str]:
     """Write a line to a file; return the error, None if it is taken, and what the error log then says."""
-    tracefs.write("error_log", b"", truncate=True)
+    if tracefs.exists("error_log"):  # kernels have it since 5.2
+        tracefs.write("error_log", b"", truncate=True)
     try:
         tracefs.write(file, text.encode("utf-8", "replace") + b"\n")
     except OSError as error:

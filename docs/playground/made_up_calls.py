@@ -21,7 +21,7 @@ _RESULTS = (3, 0, -2)
 _POINTERS = 0xFFFF888003C0A000  # in the direct mapping, where the kernel's own objects lie
 _NAMES, _TEXTS = 0xFFFF888005A00000, 0xFFFF888005B00000
 _CALLER = "do_syscall_64+0x5c"
-_OPENS = "do_sys_openat2"  # the calls of the simulator's own activity, a small server that opens files
+_HOW = {1: "how", 2: "flags, mode"}  # how a file is opened: a struct, or two numbers before 5.6
 _LINE = re.compile(r"(?P<kind>[a-z])[0-9]*:\S+\s+(?P<target>\S+)")
 _PLACE = re.compile(r"(?:[^:+]+:)?(?P<name>[A-Za-z_][\w.]*)(?:\+(?P<offset>0x[0-9a-fA-F]+|[0-9]+))?(?:%return)?\Z")
 _FIELD = re.compile(r"field:(?P<type>[^;]*?)(?P<name>\w+);")
@@ -57,15 +57,16 @@ def _functions(kernel: SimulatedKernel, target: str) -> list[str]:
     if match is None:
         return [f"No call of {target}: it is no name of a function."]
     name, offset = match["name"], int(match["offset"] or "0", 0)
-    return _opens(kernel, offset) if name == _OPENS else _called(kernel, name, offset)
+    return _opens(kernel, offset) if name == kernel.profile.called["open"] else _called(kernel, name, offset)
 
 
 def _opens(kernel: SimulatedKernel, offset: int) -> list[str]:
+    """Make the calls of the simulator's own activity, a small server that opens files."""
     said = []
-    for step in [step for step in load("opens").steps if step.name == _OPENS]:
+    for step in [step for step in load("opens").on(kernel) if not step.is_event]:
         kernel.call(step.name, **{**step.options, "offset": offset})
-        task, (_, path, _), returns = step.options["task"], step.options["args"], step.options["returns"]
-        said.append(f'{_who(task)}: {step.name}(dfd=-100, filename="{path}", how) = {returns}')
+        task, (_, path, *how), returns = step.options["task"], step.options["args"], step.options["returns"]
+        said.append(f'{_who(task)}: {step.name}(dfd=-100, filename="{path}", {_HOW[len(how)]}) = {returns}')
     return said
 
 

@@ -60,12 +60,12 @@ class Asked:
 
     Where there are no instances (Linux 3.2) what is set for an event of ours is set at the top level.
 
-    Raises `KprobeError` where asking isn't permitted, `Unsupported` where a probe can't be removed by itself.
+    With the patch of 2009 a probe can't be removed by itself, so all are, which are ours alone.
+
+    Raises `KprobeError` where asking isn't permitted, `Unsupported` where others have probes that would go with ours.
     """
 
     def __init__(self, tracefs: Tracefs, owner: Owner) -> None:
-        if not has_groups(tracefs):
-            raise Unsupported("way to remove one probe of several", "so nothing can be tried on it")
         self._tracefs = tracefs
         self._language = KernelLanguage(tracefs)
         self._owner = owner
@@ -76,6 +76,11 @@ class Asked:
         self._answers: dict[tuple[object, ...], Answer] = {}
         self._functions: dict[str, set[str]] | None = None
         self._present = {line.text for line in self._list()}  # lines of others, and ours while they are there
+        self._removes_one = has_groups(tracefs)
+        if self._present and not self._removes_one:
+            raise Unsupported(
+                "way to remove one probe of several", "so nothing can be tried beside those that are there"
+            )
 
     def close(self) -> None:
         """Remove the instance.  Raise `UndoFailed` if it can't be."""
@@ -144,14 +149,22 @@ class Asked:
         self._present.add(line.text)
         undo.callback(self._remove, line)
         try:
-            known = parse_format(self._tracefs.read(f"events/{line.event}/format"))
+            text = self._tracefs.read(f"events/{line.event}/format")
+            if not self._removes_one:  # the patch of 2009 has a blank, and of a tab only the "t"
+                text = text.replace(b"field: ", b"field:").replace(b";tsize:", b";\tsize:")
+            known = parse_format(text)
         except (OSError, ValueError):
             return Answer(event=line.event)
         fields = tuple(field for field in known.fields if not field.name.startswith(("common_", "__probe")))
+        if not self._removes_one:  # where it is hit, and how many arguments there are
+            fields = fields[1 + next((at for at, field in enumerate(fields) if field.name == "nargs"), -1) :]
         return Answer(event=line.event, fields=fields, prints=known.print_fmt)
 
     def _remove(self, line: Line) -> None:
-        """Remove a probe of ours and no other of its event."""
+        """Remove a probe of ours and no other of its event; all of ours where there is no other way."""
+        if not self._removes_one:
+            self._remove_all()
+            return
         same = [one for one in self._list() if one.event == line.event]
         command = f"-:{line.event}" if len(same) == 1 else delete(line, same)
         if command is None:
@@ -160,6 +173,13 @@ class Asked:
             )
         self._tracefs.write(self._list_of(line), f"{command}\n".encode(errors="surrogateescape"))
         self._present.discard(line.text)
+
+    def _remove_all(self) -> None:
+        if others := [line.text for line in self._list() if line.text not in self._present]:
+            raise OSError(errno.EEXIST, "others' probes would be removed with ours", others[0])
+        for name in self._lists:
+            self._tracefs.write(name, b"", truncate=True)
+        self._present.clear()
 
     def _is_others(self, definition: str) -> bool:
         """Return whether there is an event that a definition makes: before Linux 5.4 it takes that one's place."""

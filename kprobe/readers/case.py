@@ -50,7 +50,7 @@ class Case(NamedTuple):
             call["flags"], call["preempt_count"] = self.context
         table: dict[str, Any] = {
             "title": "found by kprobe test-parser --break",
-            "definitions": [f"{self.probe}:{self.name} do_sys_openat2 {self.arguments}".rstrip()],
+            "definitions": [f"{self.probe}:{self.name} <open> {self.arguments}".rstrip()],
         }
         table |= {"options": list(self.options)} if self.options else {}
         table |= {"clock": self.clock} if self.clock != "local" else {}

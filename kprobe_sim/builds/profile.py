@@ -25,13 +25,18 @@ from kprobe_sim.builds.prototypes import CType, Prototype, PrototypeTable
 from kprobe_sim.builds.recorded import RecordedSymbols
 from kprobe_sim.builds.recorded_tracefs import RecordedTracefs
 from kprobe_sim.builds.symbols import SymbolTable
-from kprobe_sim.releases import YEAR, chosen, fitting, where_else
+from kprobe_sim.releases import SUFFIX, YEAR, chosen, fitting, where_else
 
 PROFILES = Path(__file__).parents[1] / "profiles"
 DOCUMENTS = Path(__file__).parents[1] / "documents"  # profiles of kernels that only documents tell of
 VARIABLE = "KPROBE_SIM_PROFILES"  # directories of profiles, which are looked into first
 _DOCUMENTED = re.compile(rf"{YEAR.pattern}|.*-(?:i386|wind-river)\Z")
-SUFFIX = ".kprofile"  # of a profile that is one file
+CALLED: Final = {
+    "open": ("do_sys_openat2", "do_sys_open"),  # since 5.6
+    "fork": ("kernel_clone", "_do_fork", "do_fork"),  # since 5.10, 4.2
+    "fadvise": ("ksys_fadvise64_64", "SyS_fadvise64", "sys_fadvise64"),  # since 4.18; before that the call itself
+}
+"""What a kernel calls for what a task does, the newest name first: the innermost that all ways into it share."""
 
 
 class Profile:
@@ -105,6 +110,20 @@ class Profile:
         """
         chains: dict[str, Any] = self._facts.get("chains", {})
         return MappingProxyType({way: _frozen(places) for way, places in chains.items()})
+
+    @cached_property
+    def called(self) -> Mapping[str, str]:
+        """Return the function that this kernel calls for what a task does: for "open", "fork", "fadvise".
+
+        They are recorded where one isn't the newest; of a kernel of which little was, they are those that are known.
+        """
+        if recorded := self.chains.get("functions"):
+            return MappingProxyType(dict(zip(CALLED, recorded, strict=True)))
+        newest = {does: names[0] for does, names in CALLED.items()}
+        if not self.has_all_symbols:
+            lookup = self.symbols.lookup
+            newest |= {does: name for does, names in CALLED.items() for name in reversed(names) if lookup(name)}
+        return MappingProxyType(newest)
 
     @property
     def preemption(self) -> bool:
@@ -268,19 +287,6 @@ def _places(named: str | None, data: str | None, home: str | None) -> tuple[tupl
     return (*(("environment", Path(path)) for path in (named or "").split(os.pathsep) if path), own)
 
 
-def profiles_in(place: Path) -> dict[str, Path]:
-    """Return the profiles in a directory of the user's by their names: directories, and files whose suffix is `SUFFIX`.
-
-    It is empty where there is no such directory.
-    """
-    try:
-        names = sorted(os.listdir(place))
-    except OSError:
-        return {}
-    found = {name.removesuffix(SUFFIX): place / name for name in names if name.endswith(SUFFIX) and name[0] != "."}
-    return found | {name: place / name for name in names if os.path.isfile(place / name / "profile.json")}
-
-
 def newest() -> str:
     """Return what the spec `sim` stands for: the series of the package's newest profile, its release if that is needed.
 
@@ -293,10 +299,11 @@ def newest() -> str:
 def load(spec: str = "") -> Profile:
     """Return the newest profile of a series ("6.1"), the one of a release, or without spec the package's newest.
 
-    They are looked for among the user's and the package's; of a release that is there more than once the first counts,
-    in the order of `places`, the package's last.  A year, "2009", is a kernel's that only a document tells of, and that
-    isn't listed; so are "3.13-i386" and "4.4-wind-river".  Where none of these fits, those of other installed
-    distributions are looked for as well.  A spec with a slash or the suffix of profile files is a path.
+    They are looked for among the user's and the package's, by the release that each says it is of; of a release that is
+    there more than once the first counts, in the order of `places`, the package's last.  One of the user's may be named
+    by what it is called, too.  A year, "2009", is a kernel's that only a document tells of, and that isn't listed; so
+    are "3.13-i386" and "4.4-wind-river".  Where none of these fits, those of other installed distributions are looked
+    for as well.  A spec with a slash or the suffix of profile files is a path.
 
     Raises ValueError, listing what there is, for a spec that nothing fits, or with the reason for a profile that can't
     be used.
@@ -310,6 +317,8 @@ def load(spec: str = "") -> Profile:
     names = ordered((*own, *(release for release in packaged if release not in own))) if own else packaged
     release = fitting(spec, names)
     if release is None:
+        if (named := _called(spec)) is not None:
+            return _elsewhere(named)
         own = _installed() | own
         there = ordered((*own, *(release for release in packaged if release not in own)))
         release = chosen(spec, there, where_else(spec) or "others can be installed or recorded: docs/profiles.md")
@@ -323,16 +332,25 @@ def _documented() -> tuple[str, ...]:
 
 
 def _own(places: Sequence[tuple[str, Path]]) -> dict[str, Path]:
-    """Return the profiles in some places by their names."""
+    """Return the profiles in some places by the releases that they are of."""
     own: dict[str, Path] = {}
     for _, place in reversed(places):
         if os.access(place, os.R_OK):  # mostly there is none, and this takes half the time of an exception
+            from kprobe_sim.builds.portable.found import profiles_in
+
             own |= profiles_in(place)
     return own
 
 
+def _called(name: str) -> Path | None:
+    """Return the profile of the user's that is called that; None if none is."""
+    from kprobe_sim.builds.portable.found import called
+
+    return next((path for _, place in _user_places() if name and (path := called(name, place))), None)
+
+
 def _installed() -> dict[str, Path]:
-    """Return the profiles of other installed distributions by their names."""
+    """Return the profiles of other installed distributions by the releases that they are of."""
     from kprobe_sim.builds.portable.installed import places
 
     return _own(places())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kprobe_sim.kernel.activity_file import Declared, read
-from kprobe_sim.kernel.opens import before_openat2, opens
+from kprobe_sim.kernel.opens import NEWEST, before_openat2, opens
 from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.kernel.step import Step
 from kprobe_sim.named_tuple import NamedTuple
@@ -56,8 +56,8 @@ class Activity(NamedTuple):
 
     def on(self, kernel: SimulatedKernel) -> Sequence[Step]:
         """Return the steps as the kernel has their functions: before 5.6 files are opened by do_sys_open()."""
-        lookup = kernel.machine.symbols.lookup
-        if lookup("do_sys_openat2") or not lookup("do_sys_open"):
+        opening = kernel.profile.called["open"]
+        if opening == NEWEST or kernel.machine.symbols.lookup(NEWEST):
             return self.steps
         chains = kernel.profile.chains
         caller = (*chains.get("do_sys_open", ()), *chains.get("openat", ()), "")[0]
@@ -67,8 +67,8 @@ class Activity(NamedTuple):
             if step.is_event and not self.name and not kernel.statics.has(*step.name.split("/")):
                 pause += step.after  # the patch of 2009 is known by its document, which has no static events
                 continue
-            if step.name == "do_sys_openat2":
-                step = step._replace(name="do_sys_open", options=before_openat2(step.options, caller))
+            if step.name == NEWEST:
+                step = step._replace(name=opening, options=before_openat2(step.options, caller))
             found.append(step._replace(after=step.after + pause))
             pause = 0.0
         return found

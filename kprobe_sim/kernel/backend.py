@@ -13,6 +13,7 @@ from kprobe_sim.files.inprocess import SimTracefs
 from kprobe_sim.kernel.activity import Activity, load
 from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.probes.fprobes import STUB
+from kprobe_sim.releases import SUFFIX
 
 
 class SimBackend(SimTracefs[SimulatedKernel]):
@@ -113,7 +114,7 @@ def check(argument: str) -> None:
 
 def _read(argument: str) -> tuple[str, Activity, str, int | None]:
     """Return the kernel, its work, what that is called, and the number of its CPUs, None if that is the profile's."""
-    is_path = "/" in argument.partition(",")[0] or profile.SUFFIX in argument
+    is_path = "/" in argument.partition(",")[0] or SUFFIX in argument
     kernel, *options = re.split(r",(?=[^,/]*=)" if is_path else ",", argument)
     cpus: int | None = None
     activity = "opens"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from kprobe_sim.builds import profile
-from kprobe_sim.builds.portable.envelope import HEAD_SIZE, read_head
-from kprobe_sim.builds.portable.installed import whole as places
+from kprobe_sim.builds.portable.found import claimed, profiles_in
+from kprobe_sim.builds.portable.installed import places
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.releases import fitting
 from kprobe_sim.releases import flavour as flavour_of
@@ -40,8 +39,10 @@ def kernels() -> list[RecordedKernel]:
     for name in names:
         path, place = named[name]
         try:
-            release, version = _of(path)
-        except (OSError, ValueError, KeyError):
+            release, version, is_whole = claimed(path)
+        except (OSError, ValueError):
+            continue
+        if not is_whole:
             continue
         series = "{}.{}".format(*profile.version_number(version))
         flavour = flavour_of(release)
@@ -51,21 +52,11 @@ def kernels() -> list[RecordedKernel]:
 
 
 def _in(directories: Sequence[tuple[str, Path]]) -> dict[str, tuple[Path, str]]:
-    """Return by name the path of each profile in some places, and the place that it is in."""
+    """Return by release the path of each profile in some places, and the place that it is in."""
     named: dict[str, tuple[Path, str]] = {}
     for place, directory in reversed(directories):
-        named |= {name: (path, place) for name, path in profile.profiles_in(directory).items()}
+        named |= {name: (path, place) for name, path in profiles_in(directory).items()}
     return named
-
-
-def _of(path: Path) -> tuple[str, str]:
-    """Return the release and the version that a profile says it is of."""
-    if path.is_dir():
-        facts = json.loads((path / "profile.json").read_bytes())
-        return facts["release"], facts["version"]
-    with path.open("rb") as file:
-        head = read_head(file.read(HEAD_SIZE))
-    return head.release, head.version
 
 
 def _shortest(name: str, series: str, flavour: str, nearer: tuple[str, ...], names: tuple[str, ...]) -> str:

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kprobe_sim.builds.profile import CALLED
+
+NEWEST = CALLED["open"][0]
 _HERE = 0xFFFFFF9C  # AT_FDCWD
 _IDLE = "swapper/0-0"
 _PRIORITY = 120  # of a task that nobody has made nicer
@@ -36,7 +39,7 @@ def opens() -> dict[str, Any]:
 
 def _open(task: str, path: str, how: str, returns: int, after: float) -> dict[str, Any]:
     return {
-        "function": "do_sys_openat2",
+        "function": NEWEST,
         "task": task,
         "args": [_HERE, path, {"hex": how}],
         "returns": returns,

@@ -28,7 +28,6 @@ _PR_SET_NAME = 15
 _KERNEL_STACK = 0xFFFFC90000123E80
 _ULONG_MAX = 2**64 - 1
 _SIGCHLD = 17
-_NEWEST = ("do_sys_openat2", "kernel_clone", "ksys_fadvise64_64")
 _LARGEFILE = 0x8000  # force_o_largefile() of a 64-bit task
 _HERE_IN_PROGRAM = (0x4013A9,)  # of the guest's task, as a compiler made it
 _HERE = ("/", "/dev/null", "/etc/hostname")  # the files that both machines have
@@ -85,7 +84,7 @@ class Frames(NamedTuple):
         if not facts.keys() >= set(calls):  # a build that was recorded by hand may have one of a function alone
             raise LookupError(f"no call chain of system calls is recorded for {profile.release}")
         openat, fork, fadvise = (tuple(facts[name]) for name in calls)
-        functions = tuple(facts.get("functions", _NEWEST))
+        functions = tuple(profile.called.values())
         return cls(openat, fork, fadvise, facts.get("exit_signal"), facts["registers_whole"], functions)
 
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kprobe_sim.builds.profile import CALLED
 from kprobe_sim.named_tuple import NamedTuple
 
 
@@ -37,7 +38,7 @@ class Absent:
 ABSENT = Absent()  # the kernel hasn't what the row is about: no value can be seen, and none is needed
 
 
-OPEN = "do_sys_openat2"
+OPEN = CALLED["open"][0]
 PLACES = {
     "open": "the function that opens a file",
     "int3": "the place of an int3 that no table reserves",

@@ -6,10 +6,11 @@ import copy
 import errno
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from kprobe_sim.builds.profile import CALLED
 from kprobe_sim.events.dyn_event import DynEvent
 from kprobe_sim.events.instance import Instance
 from kprobe_sim.hits.call import Call
@@ -36,6 +37,7 @@ class Playing:
         self._scenario = scenario
         self._kernel = kernel
         self._prefix = scenario.prefix
+        self._called = kernel.profile.called
         self._with_events = any(name.partition("/")[0].endswith("syscalls") for name in scenario.enable)
         self._pipe: Any = None
         self.instance: Instance = kernel.top
@@ -52,8 +54,8 @@ class Playing:
         if scenario.instance:
             self._kernel.tracefs.mkdir(f"instances/{scenario.instance}")
             self.instance = next(one for one in self._kernel.instances if one.name == scenario.instance)
-        for line in scenario.definitions:
-            self._write(definitions_file(line), line.encode())
+        for choice in scenario.definitions:
+            self._write_first([(definitions_file(line), line.encode()) for line in choice])
         for event, text in scenario.filters.items():
             self._write(f"{prefix}events/{event}/filter", text.encode())
         self._write(f"{prefix}trace_clock", clock.encode())
@@ -111,7 +113,7 @@ class Playing:
             case "marker" | "raw_marker":
                 self._mark(step)
             case "write":
-                self._write(f"{self._prefix}{step.value}", step.more["data"])
+                self._write_first([(f"{self._prefix}{step.value}", data) for data in step.more["data"]])
             case "read":
                 self._read_pipe()
 
@@ -137,16 +139,22 @@ class Playing:
     def _chain(self, function: str) -> tuple[str, ...]:
         """Return the call chain that was recorded for a function; of others as if a system call were the function."""
         chains = self._kernel.profile.chains
-        way = {"do_sys_openat2": "openat", "ksys_fadvise64_64": "fadvise", "kernel_clone": "fork"}.get(function)
+        does = {name: does for does, name in self._called.items()}.get(function, "")
+        way = {"open": "openat"}.get(does, does)
         return tuple(chains.get(way, ())) if way else tuple(chains.get("openat", ())[1:])
 
     def _open(self, step: ScenarioStep) -> None:
         (flags, mode), dfd, result = step.more["how"], step.more["dfd"], step.more["returns"]
         memory = {MEMORY: (step.value + b"\0").ljust(_MEMORY_SIZE, b"\0")}
-        how = struct.pack("<QQQ", flags | _LARGEFILE, mode & 0o7777 if flags & os.O_CREAT else 0, 0)
-        args = (dfd & _INT_MAX, MEMORY, _KERNEL_STACK)
+        function, kernel_memory = self._called["open"], {}
+        args: tuple[int, ...] = (dfd & _INT_MAX, MEMORY)
+        if function == CALLED["open"][0]:
+            how = struct.pack("<QQQ", flags | _LARGEFILE, mode & 0o7777 if flags & os.O_CREAT else 0, 0)
+            args, kernel_memory = (*args, _KERNEL_STACK), {_KERNEL_STACK: how}
+        else:
+            args = (*args, flags | _LARGEFILE, mode & 0xFFFF)
         with self._system_call(step, "openat", (dfd, MEMORY, flags, mode), result, memory):
-            self._enter(step, "do_sys_openat2", args, result, {**memory, _KERNEL_STACK: how}, {"di": dfd})
+            self._enter(step, function, args, result, memory | kernel_memory, {"di": dfd})
         if result >= 0:
             with self._system_call(step, "close", (result,), 0, {}):
                 pass
@@ -157,8 +165,10 @@ class Playing:
         args = (fd & _INT_MAX, offset & _ULONG_MAX, length & _ULONG_MAX, advice & _INT_MAX)
         result = step.more["returns"]
         with self._system_call(step, "fadvise64", (fd, offset, length, advice), result, memory):
-            # its result is an int: the upper half of %ax is zero
-            self._enter(step, "ksys_fadvise64_64", args, result & _INT_MAX, memory, {"di": fd, "cx": advice})
+            # the system call itself, which returns a long, before 4.18; then an int: the upper half of %ax is zero
+            function = self._called["fadvise"]
+            result &= _INT_MAX if function == CALLED["fadvise"][0] else _ULONG_MAX
+            self._enter(step, function, args, result, memory, {"di": fd, "cx": advice})
 
     def _enter(
         self,
@@ -194,6 +204,16 @@ class Playing:
         if not self._with_events:
             return nullcontext()
         return self._kernel.system_call(name, task=step.task, args=args, returns=result, memory=memory, cpu=step.cpu)
+
+    def _write_first(self, choice: Sequence[tuple[str, bytes]]) -> None:
+        """Write the first that the kernel takes, of several nothing for b""; else raise what it says to the first."""
+        refusals = []
+        for path, data in choice:
+            try:
+                return self._write(path, data) if data or len(choice) == 1 else None
+            except ValueError as error:
+                refusals.append(error)
+        raise refusals[0]
 
     def _write(self, path: str, data: bytes) -> None:
         try:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kprobe_sim.builds import profile
+from kprobe_sim.builds.profile import Profile
 from kprobe_sim.kernel.simulated import SimulatedKernel
 from kprobe_sim.machine.clock import VirtualClock
 from kprobe_sim.named_tuple import NamedTuple
@@ -49,14 +50,11 @@ def render(
     Raises ValueError for what isn't a scenario, a kernel without a profile, an option or clock that the kernel hasn't,
     and a line that it refuses, with its own words.
     """
-    return rendered(scenario_of(scenario), kernel, options, clock, dat=dat)
-
-
-def rendered(
-    scenario: Scenario, kernel: str, options: Sequence[str] = (), clock: str = "local", *, dat: bool = False
-) -> Rendering:
-    """Play a scenario that was read, see `render`."""
     build = profile.load(kernel)
+    return _rendered(scenario_of(scenario, build), build, options, clock, dat=dat)
+
+
+def _rendered(scenario: Scenario, build: Profile, options: Sequence[str], clock: str, *, dat: bool) -> Rendering:
     clock = scenario.clock or clock
     lacking = lacks(build, (*scenario.options, *options), clock)
     if lacking:

@@ -4,7 +4,7 @@ title = "Spaces in a task's name"       # one line; what broke, where that is pu
 breaks = "Lines of such tasks were dropped without a word."
 link = "https://github.com/…/issues/1"
 defects = ["comm with spaces"]
-definitions = ["p:ent do_sys_openat2 dfd=%di:s32 s=+0(%si):string"]
+definitions = ["p:ent <open> dfd=%di:s32 s=+0(%si):string"]
 filters = { "kprobes/ent" = "dfd < 0" } # before the events are enabled
 enable = ["kprobes/ent"]                # absent: all that the definitions make
 options = ["stacktrace"]                # beside those that are asked for
@@ -20,21 +20,29 @@ unlike = { stacktrace = "why" }         # options with which a guest's text is a
 fresh = true                            # a guest has to be new for it
 [[function]]                            # as in an activity
 [[call]]                                # see `steps`
+
+In a definition and a `function`, <open>, <fadvise> and <fork> are what the kernel calls for that: do_sys_openat2,
+before Linux 5.6 do_sys_open.  In place of a definition, an option or `data` there may be a list of them: the first that
+the kernel takes is meant, of which "" is nothing.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kprobe_sim.builds.profile import CALLED, Profile
 from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.parsing import toml_values as values
 from kprobe_sim.scenarios.steps import ScenarioStep, steps_of
 
 _TEXTS = ("title", "breaks", "link", "clock", "instance", "reader", "guest")
-_LISTS = ("definitions", "enable", "options", "defects")
+_LISTS = ("enable", "defects")
+_CHOICES = ("definitions", "options")
 _NUMBERS = {"cpus": values.CPUS, "buffer_kb": 1 << 20, "saved_cmdlines": values.PIDS}  # and the most that each may be
 _OTHERS = ("filters", "function", "call", "start", "fresh", "unlike")
+_CALLED = re.compile(f"<({'|'.join(CALLED)})>")
 _READERS = ("", "trace", "trace_pipe")
 
 
@@ -48,7 +56,7 @@ class Scenario(NamedTuple):
     instance: str
     reader: str
     guest: str
-    definitions: tuple[str, ...]
+    definitions: tuple[tuple[str, ...], ...]  # of each what may be written: the first that the kernel takes
     enable: tuple[str, ...]
     options: tuple[str, ...]
     defects: tuple[str, ...]
@@ -89,14 +97,25 @@ class Scenario(NamedTuple):
         return "functions are made up" if self.functions else ""
 
 
-def scenario_of(table: Mapping[str, Any]) -> Scenario:
-    """Read a scenario from its parsed TOML.  Raises ValueError, which says what is wrong."""
-    values.only(table, {*_TEXTS, *_LISTS, *_NUMBERS, *_OTHERS})
+def scenario_of(table: Mapping[str, Any], build: Profile | None = None) -> Scenario:
+    """Read a scenario from its parsed TOML, as it is on a build; without one as it is on the newest kernels.
+
+    Raises ValueError, which says what is wrong.
+    """
+    values.only(table, {*_TEXTS, *_LISTS, *_CHOICES, *_NUMBERS, *_OTHERS})
     title, breaks, link, clock, instance, reader, guest = (_text(table, key) for key in _TEXTS)
-    definitions, enable, options, defects = (_list(table, key) for key in _LISTS)
+    enable, defects = (_list(table, key) for key in _LISTS)
+    definitions, choices = (_choices(table, key) for key in _CHOICES)
+    called = {does: names[0] for does, names in CALLED.items()} if build is None else build.called
+    there = None if build is None else {name for name, _ in build.options}
+    options = tuple(option for choice in choices if (option := _first(choice, there)))
+    lines = tuple(tuple(_named(line, called) for line in choice) for choice in definitions)
     cpus, buffer_kb, saved_cmdlines = (_number(table, key) for key in _NUMBERS)
     filters, unlike = (_texts(table, key) for key in ("filters", "unlike"))
-    steps = tuple(steps_of(values.tables(table, "call")))
+    steps = tuple(
+        step._replace(value=_named(step.value, called)) if step.what == "function" else step
+        for step in steps_of(values.tables(table, "call"))
+    )
     if not steps:
         raise ValueError("no calls")
     if reader not in _READERS:
@@ -105,7 +124,7 @@ def scenario_of(table: Mapping[str, Any]) -> Scenario:
     functions, fresh = tuple(_functions(table)), values.truth(table.get("fresh", False), "fresh")
     return Scenario(
         *(title, breaks, link, clock, instance, reader, guest),
-        *(definitions, enable, options, defects),
+        *(lines, enable, options, defects),
         *(cpus, buffer_kb, saved_cmdlines, start),
         fresh,
         *(filters, unlike, functions, steps),
@@ -131,6 +150,28 @@ def _list(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
         raise ValueError(f"{key} isn't a list of texts: {value!r}")
     return tuple(value)
+
+
+def _choices(table: Mapping[str, Any], key: str) -> list[tuple[str, ...]]:
+    """Return a list whose items are texts, or lists of those from which one is chosen."""
+    items = table.get(key, ())
+    if not isinstance(items, list | tuple):
+        raise ValueError(f"{key} isn't a list of texts: {items!r}")
+    choices = [one if isinstance(one, list | tuple) else (one,) for one in items]
+    if not all(choice and all(isinstance(one, str) for one in choice) for choice in choices):
+        raise ValueError(f"{key} isn't a list of texts, or of lists of them: {items!r}")
+    return [tuple(choice) for choice in choices]
+
+
+def _first(choice: tuple[str, ...], there: set[str] | None) -> str:
+    """Return the first option that is there, "" for none; where none of them is, the first, which is then refused."""
+    if there is None or len(choice) == 1:
+        return choice[0]
+    return next((one for one in choice if not one or {one, one.removeprefix("no")} & there), choice[0])
+
+
+def _named(text: str, called: Mapping[str, str]) -> str:
+    return _CALLED.sub(lambda found: called[found[1]], text)
 
 
 def _number(table: Mapping[str, Any], key: str) -> int:

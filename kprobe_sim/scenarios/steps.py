@@ -230,7 +230,11 @@ def _raw_marker(value: Any, _: dict[str, Any]) -> bytes:
 
 
 def _write(value: Any, more: dict[str, Any]) -> str:
-    more["data"] = text_of(more["data"])
+    data = more["data"]
+    choice = values.items(data, "data") if isinstance(data, list | tuple) else [data]
+    if not choice:
+        raise ValueError("data is an empty list")
+    more["data"] = tuple(text_of(one) for one in choice)  # the first that the kernel takes
     return values.text(value, "write")
 
 

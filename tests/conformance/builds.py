@@ -7,13 +7,17 @@ writes them down on the real kernel; `test_builds.py` has what they are for the 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn, cast
+
+import pytest
 
 from kprobe_sim.builds.filter_gates import filter_gates_of
 from kprobe_sim.builds.gates import gates_of
 from kprobe_sim.builds.portable import installed
-from kprobe_sim.builds.profile import Profile, available, load, profiles_in
+from kprobe_sim.builds.portable.found import profiles
+from kprobe_sim.builds.profile import PROFILES, Profile, load
 from kprobe_vm.recording.functions import NEWEST
 
 # Texts in a kernel's README by which kernels are told apart, for the fixture `choose`.
@@ -141,18 +145,32 @@ def _place(profile: Profile, place: str) -> str:
 def recorded_of(release: str, spec: str, places: list[Path], banner: str = "") -> Profile:
     """Return the profile of a guest's release: of the user's places the first that has one, else what is installed.
 
-    With the guest's `banner`, its /proc/version, a profile of another build of that release isn't it.  Raises
-    LookupError, saying how one is made, where there is none.
+    What it is called is no matter.  With the guest's `banner`, its /proc/version, a profile of another build of that
+    release isn't it.  Raises LookupError, saying how one is made, where there is none.
     """
-    found = [os.path.abspath(there[release]) for place in places if release in (there := profiles_in(place))]
-    if release in available() or any(release in profiles_in(place) for _, place in installed.places()):
-        found.append(release)
-    for one in found:
-        if banner in ("", (profile := load(one)).banner):
-            return profile
+    for place in (*places, PROFILES, *(place for _, place in installed.places())):
+        for of, path in profiles(place):
+            if of == release and banner in ("", (profile := load(os.path.abspath(path))).banner):
+                return profile
     kind, _, kernel = spec.partition(":")
     command = f"kprobe-vm record {kernel}" if kind == "vm" else "kprobe-sim record-local"
     raise LookupError(
         f"no profile of {release}, from which this suite knows what its functions are; make one with\n"
         f"    {command} -o DIRECTORY/{release}.kprofile\nand name DIRECTORY in KPROBE_SIM_PROFILES"
     )
+
+
+def of_kernel(tracefs: Any, backend: Any, release: str, places: list[Path], lacks: Callable[..., NoReturn]) -> Profile:
+    """Return the profile of the kernel under test; of one that is named by its path say so if it is lacking."""
+    if (simulated := getattr(tracefs, "kernel", None)) is not None:
+        return cast("Profile", simulated.profile)
+    banner = ""
+    if "/" in backend.spec and (machine := getattr(backend.opened, "machine", None)) is not None:
+        banner = machine.files.read("proc/version").decode().strip()
+    try:
+        return recorded_of(release, backend.spec, places, banner)
+    except LookupError as error:
+        said = str(error)
+    if "/" in backend.spec:  # a kernel of one's own, of which nobody has made one
+        lacks("a profile of the kernel", why=release)
+    pytest.fail(said, pytrace=False)

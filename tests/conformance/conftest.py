@@ -6,15 +6,15 @@ import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar
 
 import pytest
 
 from kprobe_sim.builds.profile import Profile
-from kprobe_sim.testing.unsupported import REASON, has_function
+from kprobe_sim.testing.unsupported import has_function
 from kprobe_vm.recording.functions import KINDS, NEWEST
 
-from .builds import Answered, Build, build_of, recorded_of
+from .builds import Answered, Build, build_of, of_kernel
 from .older import about as about_older
 from .renamed import Renamed
 
@@ -88,7 +88,7 @@ def _names(spec: str, tracefs: Any) -> tuple[Renamed | None, list[str]]:
     """Return what changes the suite's names of functions, the newest, to this kernel's; and those it lacks."""
     simulated = getattr(tracefs, "kernel", None)
     if simulated is not None:
-        found = simulated.profile.chains.get("functions", NEWEST)
+        found = list(simulated.profile.called.values())
     elif "/" not in spec:  # the kernels that this suite is written for
         found = list(NEWEST)
     else:
@@ -128,20 +128,12 @@ def release(tracefs: Any, tracefs_backend: Any) -> str:
 
 
 @pytest.fixture
-def recorded(tracefs: Any, tracefs_backend: Any, release: str, users_profiles: list[Path]) -> Profile:
+def recorded(
+    tracefs: Any, tracefs_backend: Any, release: str, users_profiles: list[Path], lacks: Callable[..., NoReturn]
+) -> Profile:
     """The profile of the kernel under test: the simulator's own, or that of the release.
 
     Of a kernel by its path it is that of the very build: who builds one doesn't always give it a release of its own.
+    Without one the test is left out, which the end of the run tells.
     """
-    if (simulated := getattr(tracefs, "kernel", None)) is not None:
-        return cast("Profile", simulated.profile)
-    banner = ""
-    if "/" in tracefs_backend.spec and (machine := getattr(tracefs_backend.opened, "machine", None)) is not None:
-        banner = machine.files.read("proc/version").decode().strip()
-    try:
-        return recorded_of(release, tracefs_backend.spec, users_profiles, banner)
-    except LookupError as error:
-        said = str(error)
-    if "/" in tracefs_backend.spec:  # a kernel of one's own, of which nobody has made one
-        pytest.skip(f"{REASON}facts of the build (no profile: kprobe-vm record)")
-    pytest.fail(said, pytrace=False)
+    return of_kernel(tracefs, tracefs_backend, release, users_profiles, lacks)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kprobe_sim import SimulatedKernel
 from kprobe_sim.builds.portable.file import packed
 from kprobe_sim.kernel.kernels import kernels
 from kprobe_sim.releases import flavour
@@ -51,7 +52,7 @@ def test_those_of_the_user_with_the_spec_that_means_them_and_not_another(own: Pa
     offer(own, "6.4.7-toy", name="mine")
     found = {kernel.spec: (kernel.release, kernel.place) for kernel in kernels() if kernel.place == "environment"}
     assert found == {
-        "sim:mine": ("6.4.7-toy", "environment"),
+        "sim:6.4": ("6.4.7-toy", "environment"),
         "sim:6.1": ("6.1.0-54-cloud-amd64", "environment"),
         "sim:6.5.0-cloud-amd64": ("6.5.0-cloud-amd64", "environment"),
         "sim:6.5-rt-amd64": ("6.5.1-rt-amd64", "environment"),
@@ -73,6 +74,30 @@ def test_those_of_a_distribution_by_what_nothing_nearer_is_called(own: Path, mon
         "6.5.1-toy": "sim:6.5.1-toy",
     }
     assert "sim:6.5" in [kernel.spec for kernel in kernels() if kernel.place == "environment"]
+
+
+def test_one_of_which_little_was_recorded_is_left_out_wherever_it_is(own: Path) -> None:
+    """It is found by its name, as what isn't known of it would pass for an answer."""
+    for release, facts in (("6.6.1-toy", {"unrecorded": ["symbols"]}), ("6.6.2-toy", {"made_up": ["symbols"]})):
+        directory = toy_profile.write(own.parent / "made" / release, release=release, version=release[:5], **facts)
+        (own / f"{release}.kprofile").write_bytes(packed(directory))
+    toy_profile.write(own / "unpacked", release="6.6.3-toy", version="6.6.3", unrecorded=[])
+    assert [kernel.release for kernel in kernels() if kernel.place == "environment"] == []
+    assert SimulatedKernel("6.6.1-toy").release == "6.6.1-toy"
+    assert SimulatedKernel("6.6").release == "6.6.3-toy"
+
+
+def test_a_kernel_with_many_tasks_is_whole_and_one_that_is_cut_is_listed(own: Path) -> None:
+    tasks = [[number, f"kworker/{number}:0"] for number in range(20_000)]
+    for release, facts in (("6.6.1-toy", {}), ("6.6.2-toy", {"unrecorded": ["symbols"]})):
+        made = toy_profile.write(
+            own.parent / "made" / release, release=release, version=release[:5], tasks=tasks, **facts
+        )
+        (own / f"{release}.kprofile").write_bytes(packed(made))
+    offer(own, "6.6.3-toy")
+    (own / "6.6.3-toy.kprofile").write_bytes((own / "6.6.3-toy.kprofile").read_bytes()[:300])
+    found = [kernel.release for kernel in kernels() if kernel.place == "environment"]
+    assert found == ["6.6.1-toy", "6.6.3-toy"]
 
 
 def test_what_does_not_say_of_which_kernel_it_is_is_left_out(own: Path) -> None:

@@ -76,14 +76,59 @@ def test_the_packages_newest_is_called_by_its_release_where_the_series_means_ano
     assert profile.newest() == NEWEST
 
 
-def test_files_are_found_by_their_names(there: Places) -> None:
-    data = packed(there.put(there.second, "6.16.1-toy", 2))
+@pytest.mark.parametrize(
+    "name", ["mine.kprofile", "6.17-mine.kprofile", "mine", "my kernel's profile", "mine.kprofile.bak"]
+)
+def test_a_file_is_found_by_the_release_that_it_is_of_whatever_it_is_called(there: Places, name: str) -> None:
     there.first.mkdir()
-    (there.first / "6.17-mine.kprofile").write_bytes(data)
-    (there.first / ".6.18-new.kprofile").write_bytes(data)
-    assert SimulatedKernel("6.17").release == "6.16.1-toy"
-    with pytest.raises(ValueError, match=r"there are: 5\.10\.0-46-cloud-amd64, .*, 6\.16\.1-toy, 6\.17-mine, 7\.2"):
-        SimulatedKernel("6.18")
+    (there.first / name).write_bytes(packed(there.put(there.data.parent, "6.16.1-toy", 2)))
+    (there.first / "README").write_text("kprobe-simply something else\n")
+    assert SimulatedKernel("6.16").release == "6.16.1-toy"
+    assert SimulatedKernel("6.16.1-toy").release == "6.16.1-toy"
+    assert SimulatedKernel(name.removesuffix(".kprofile")).release == "6.16.1-toy"  # nor is it lost by its name
+    with pytest.raises(ValueError, match=r"there are: 5\.10\.0-46-cloud-amd64, .*, 6\.16\.1-toy, 7\.2"):
+        SimulatedKernel("6.17")
+
+
+def test_a_directory_is_found_by_the_release_that_it_is_of(there: Places) -> None:
+    toy_profile.write(there.first / "mine", release="6.16.1-toy", version="6.16.1")
+    assert SimulatedKernel("6.16").release == "6.16.1-toy"
+
+
+def test_of_two_of_one_release_the_one_that_is_named_for_it_counts(there: Places) -> None:
+    there.first.mkdir()
+    for name, cpus in (("a", 3), ("6.16.1-toy", 2), ("b", 4)):
+        made = toy_profile.write(there.data.parent / name, release="6.16.1-toy", version="6.16.1", cpus=cpus)
+        (there.first / f"{name}.kprofile").write_bytes(packed(made))
+    assert SimulatedKernel("6.16").cpus == 2
+    (there.first / "6.16.1-toy.kprofile").unlink()
+    assert SimulatedKernel("6.16").cpus == 3
+
+
+def test_a_file_that_is_written_anew_is_read_anew(there: Places) -> None:
+    there.first.mkdir()
+    mine = there.first / "mine.kprofile"
+    mine.write_bytes(packed(there.put(there.data.parent, "6.16.1-toy", 2)))
+    assert SimulatedKernel("6.16").release == "6.16.1-toy"
+    mine.write_bytes(packed(there.put(there.data.parent, "6.17.10-toy", 2)))
+    assert SimulatedKernel("6.17").release == "6.17.10-toy"
+    with pytest.raises(ValueError, match=r"no profile of kernel '6\.16'"):
+        SimulatedKernel("6.16")
+
+
+def test_a_place_may_be_a_profile_itself(there: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = there.put(there.second, "6.16.1-toy", 2)
+    (there.second / "mine").write_bytes(packed(directory))
+    for place in (directory, there.second / "mine"):
+        monkeypatch.setenv("KPROBE_SIM_PROFILES", str(place))
+        assert SimulatedKernel("6.16").release == "6.16.1-toy"
+
+
+def test_what_is_hidden_is_no_profile(there: Places) -> None:
+    there.first.mkdir()
+    (there.first / ".mine.kprofile").write_bytes(packed(there.put(there.data.parent, "6.16.1-toy", 2)))
+    with pytest.raises(ValueError, match=r"no profile of kernel '6\.16'"):
+        SimulatedKernel("6.16")
 
 
 def test_without_variables_it_is_the_directory_that_the_desktop_has_for_data(

@@ -83,13 +83,14 @@ def test_the_list_says_where_each_profile_is_which_are_hidden_and_which_cannot_b
     data = home.offer("6.16.1-toy").read_bytes()
     (home.own / "6.16.1-toy.kprofile").write_bytes(data)
     (home.data / "6.16.1-toy.kprofile").write_bytes(data)
-    (home.data / "6.17-cut.kprofile").write_bytes(data[:-1])
-    toy_profile.write(home.own / "6.1.0-54-cloud-amd64")
-    toy_profile.write(home.own / "6.18-lacking", page_size=16384)
+    cut = home.offer("6.17-cut").read_bytes()
+    (home.data / "6.17-cut.kprofile").write_bytes(cut[:-1])
+    toy_profile.write(home.own / "mine", release="6.1.0-54-cloud-amd64")
+    toy_profile.write(home.own / "6.18-lacking", release="6.18-lacking", page_size=16384)
     lines = home.ends()
     assert lines[:2] == [
         "5.10.0-46-cloud-amd64        5.10.262   2.7 MB  package",
-        f"6.1.0-54-cloud-amd64         6.16.1     0.0 MB  {home.own}/6.1.0-54-cloud-amd64 (environment)",
+        f"6.1.0-54-cloud-amd64         6.16.1     0.0 MB  {home.own}/mine (environment)",
     ]
     assert lines[2] == "6.1.0-54-cloud-amd64         6.1.190    2.9 MB  package; hidden by the one before"
     assert lines[4:8] == [
@@ -97,7 +98,7 @@ def test_the_list_says_where_each_profile_is_which_are_hidden_and_which_cannot_b
         f"6.16.1-toy                   6.16.1     0.0 MB  {home.data}/6.16.1-toy.kprofile (data directory); "
         "hidden by the one before",
         f"6.17-cut                     -          0.0 MB  {home.data}/6.17-cut.kprofile (data directory): "
-        f"truncated: it has {len(data) - 1} of {len(data)} bytes",
+        f"truncated: it has {len(cut) - 1} of {len(cut)} bytes",
         f"6.18-lacking                 -          0.0 MB  {home.own}/6.18-lacking (environment): "
         "recorded with pages of 16384 bytes; x86-64 has 4096",
     ]

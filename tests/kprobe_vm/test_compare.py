@@ -19,7 +19,8 @@ from kprobe_vm.changes.contrast import Alike, Comparison, Contrast
 from kprobe_vm.changes.corpus import corpus
 from kprobe_vm.changes.language import parsed, shell
 from kprobe_vm.changes.reasons import RowChange
-from kprobe_vm.changes.response import Fault, Response
+from kprobe_vm.changes.response import Fault, Response, asked
+from kprobe_vm.sides.reference import simulated
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "KPROBE_SIM_PROFILES"}
@@ -221,6 +222,35 @@ def test_questions_for_a_shell(question: tuple[str, ...], line: str) -> None:
 # ---- the page ----
 
 
+@pytest.mark.parametrize("series", ["4.9", "4.14", "4.19", "5.4"])
+def test_a_kernel_before_5_10_is_put_back_whatever_files_it_lacks(series: str) -> None:
+    """They have no error_log before 5.2, no dynamic_events before 5.0, and perhaps no snapshot."""
+    side = simulated(f"sim:{series}")
+    lists = [name for name in ("kprobe_events", "uprobe_events", "synthetic_events") if side.tracefs.exists(name)]
+    for operation in (
+        *("p:x vfs_read a=%di", "p:u /bin/true:0x10", "e:z sched/sched_switch", "s:lat u64 x", "p:x vfs_read a=nosuch"),
+        *("echo 'lat u64 x' >> synthetic_events", "prev_pid == 1", "prev_pid ==", "stacktrace", "hist:keys=pid"),
+        "echo p:on vfs_read > kprobe_events; echo 1 > events/kprobes/on/enable; cat kprobe_events",
+        *("mkdir instances/a", "echo 1 > snapshot", "echo 1 > set_event_notrace_pid"),
+    ):
+        assert asked(side, parsed(operation)) == asked(side, parsed(operation))
+        assert [side.tracefs.read(name) for name in lists] == [b""] * len(lists)
+    assert asked(side, parsed("p:x vfs_read a=nosuch")).errno == "EINVAL"
+    assert bool(asked(side, parsed("p:x vfs_read a=nosuch")).faults) == (series == "5.4")
+
+
+@pytest.mark.slow
+def test_kernels_before_5_10_are_compared_with_the_function_that_opens_files_on_both() -> None:
+    done = compare("4.9", "4.14")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("4.9.229 -> 4.14.67\n1524 operations asked, ")
+    assert "echo 'rx:x do_sys_open' >> kprobe_events\n" in done.stdout
+    done = compare("5.4", "5.10")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "ENOENT: trace_kprobe: Invalid probed address or symbol @3\n  -     r5 do_sys_open%return\n" in done.stdout
+    assert "do_sys_openat2" not in done.stdout
+
+
 @pytest.mark.slow
 def test_the_page_is_as_the_simulators_are() -> None:
     command = [sys.executable, str(ROOT / "tools" / "changes.py"), "--check", "7.2", "7.3"]
@@ -233,7 +263,8 @@ def test_the_page_has_all_neighbours() -> None:
     page = (ROOT / "docs" / "changes.md").read_text("utf-8")
     titles = re.findall(r"^## (\d+\.\d+).* → (\d+\.\d+)(.*)$", page, re.MULTILINE)
     line = [(before, after) for before, after, _ in titles]
-    series = ["5.10", "6.1", "6.12", "6.16", "6.17", "6.18", "6.19", "7.0", "7.1", "7.2", "7.3"]
+    newer = ["6.1", "6.12", "6.16", "6.17", "6.18", "6.19", "7.0", "7.1", "7.2", "7.3"]
+    series = ["4.9", "4.14", "4.19", "5.4", "5.10", *newer]
     assert line == [*itertools.pairwise(series), ("6.12", "6.12"), ("6.12", "6.12")]
     assert [flavour for _, _, flavour in titles[-2:]] == [".117+deb13-amd64", ".117+deb13-rt-amd64"]
     named = set(re.findall(r"\| (\w+) \|$", page, re.MULTILINE)) - {"row"}

@@ -8,15 +8,25 @@ from pathlib import Path
 
 import pytest
 
+from kprobe_sim import SimulatedKernel
 from kprobe_sim.builds.portable.file import packed
 from kprobe_sim.builds.profile import PROFILES
 from kprobe_vm import cli
 from kprobe_vm.comparison import matrix_page
-from kprobe_vm.comparison.answers import Answer, Column, rows
+from kprobe_vm.comparison.answers import Answer, Column, measure, rows
 from kprobe_vm.comparison.features import SECTIONS, Act, Define, Exists, Filter, Format, Option
 from kprobe_vm.comparison.matrix import beside, columns
 
 VOID = {"meta", "input", "col", "br"}
+
+
+@pytest.mark.parametrize("series", ["4.9", "5.4"])
+def test_a_kernel_without_error_log_or_dynamic_events_is_asked(series: str) -> None:
+    answers = measure(SimulatedKernel(series).tracefs)
+    assert len(answers) == len(rows())
+    assert {answer.state for answer in answers} == {"ok", "refused", "absent"}
+    messages = [answer.text for answer in answers if answer.state == "refused" and answer.text]
+    assert bool(messages) == (series == "5.4")
 
 
 class Tags(HTMLParser):

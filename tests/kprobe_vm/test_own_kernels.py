@@ -106,6 +106,75 @@ def test_what_record_needs_is_looked_at_before_anything_is_booted(
     ]
 
 
+def of_release(path: Path) -> tuple[bytes, str]:
+    """Read an image as one of `RELEASE`."""
+    if path.name == "nowhere":
+        raise NoSuchKernel(f"{path}: No such file or directory")
+    return b"", RELEASE
+
+
+def test_the_configuration_beside_an_image_is_found_by_its_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in /boot, and beside the file that a link such as /vmlinuz leads to."""
+    monkeypatch.setattr(booted, "image_of", of_release)
+    boot = tmp_path / "boot"
+    boot.mkdir()
+    image = boot / "vmlinuz-mine"
+    image.touch()
+    assert booted.config_beside(str(image)) is None
+    (boot / f"config-{RELEASE}").write_text("CONFIG_HZ=250\n")
+    (boot / "config-6.8.0-49-generic").write_text("CONFIG_HZ=100\n")
+    (tmp_path / "vmlinuz").symlink_to(image)
+    for path in (image, tmp_path / "vmlinuz"):
+        found = booted.config_beside(str(path))
+        assert found is not None
+        assert found.read_text() == "CONFIG_HZ=250\n"
+    assert booted.config_beside(str(boot / "nowhere")) is None
+    assert booted.config_beside("6.1") is None
+
+
+class Booting:
+    """A guest that is never started, with or without /proc/config.gz."""
+
+    def __init__(self, has_config: bool) -> None:
+        self.files = self
+        self.tracefs = self
+        self._has_config = has_config
+
+    def __enter__(self) -> Booting:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def exists(self, path: str) -> bool:
+        return self._has_config and path == "proc/config.gz"
+
+
+@pytest.mark.requires("capstone")
+@pytest.mark.parametrize(
+    ("has_config", "given", "expected"),
+    [(False, "", "CONFIG_HZ=250\n"), (True, "", None), (True, "CONFIG_HZ=300\n", "CONFIG_HZ=300\n")],
+)
+def test_the_configuration_is_what_is_given_else_the_guests_own_else_the_one_beside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_config: bool, given: str, expected: str | None
+) -> None:
+    monkeypatch.setattr(booted, "image_of", of_release)
+    (tmp_path / f"config-{RELEASE}").write_text("CONFIG_HZ=250\n")
+    (tmp_path / "given").write_text(given)
+    found: list[str | None] = []
+
+    def record(guest: object, into: Path, *, config: str | None, progress: object) -> Path:
+        found.append(config)
+        return into
+
+    monkeypatch.setattr(booted, "Machine", lambda *words, **options: Booting(has_config))
+    monkeypatch.setattr(booted, "record", record)
+    booted.record_kernel(str(tmp_path / "vmlinuz"), tmp_path / "made", config=tmp_path / "given" if given else None)
+    assert found == [expected]
+
+
 @pytest.fixture(scope="module")
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A kernel of 6.1, where virtio is modules, whose file says that it is of an unknown build; and its modules."""

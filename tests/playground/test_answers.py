@@ -58,12 +58,12 @@ def test_recorded_numbers_of_another_platform(
 ) -> None:
     monkeypatch.setattr(answers.errno, "E2BIG", 1)
     monkeypatch.setattr(answers.errno, "EINVAL", 28)
-    facts = {"version": "7", "answers": {"a_errno": 7, "pid_errno": 22, "size": 22, "texts": None}}
+    facts = {"version": "7", "answers": {"a_errno": 7, "pid_errno": 22, "taken_errno": 0, "size": 22, "texts": None}}
     (tmp_path / "profile.json").write_text(json.dumps(facts))
     answers.settle(str(tmp_path))
     assert json.loads((tmp_path / "profile.json").read_text()) == {
         "version": "7",
-        "answers": {"a_errno": 1, "pid_errno": 28, "size": 22, "texts": None},
+        "answers": {"a_errno": 1, "pid_errno": 28, "taken_errno": 0, "size": 22, "texts": None},
     }
 
 
@@ -90,6 +90,20 @@ def test_taken(answers: ModuleType) -> None:
         "cron-611     [000] .....    10.000000: opened: (__x64_sys_openat+0x6a/0xa0 <- do_sys_openat2) fd=-2"
     )
     assert answer["calls"][-1] == 'cron-611: do_sys_openat2(dfd=-100, filename="/etc/crontab", how) = -2'
+
+
+@pytest.mark.parametrize("kernel", ["4.9", "4.14", "4.19", "5.4"])
+def test_kernels_before_5_10(answers: ModuleType, kernel: str) -> None:
+    answer = answers.answer(kernel, "p:myopen do_sys_open filename=+0(%si):string", 'filename ~ "*host*"')
+    assert [command["error"] for command in answer["commands"]] == [None]
+    assert answer["commands"][0]["listing"] == ["p:kprobes/myopen do_sys_open filename=+0(%si):string"]
+    (event,) = answer["events"]
+    assert event["filter"] == {"error": None, "log": "", "text": 'filename ~ "*host*"\n'}
+    (line,) = [line for line in answer["trace"].splitlines() if line[0] != "#"]
+    assert line.startswith("             cat-2841 ")
+    assert line.endswith(') filename="/etc/hostname"')
+    assert answer["calls"][-1] == 'cron-611: do_sys_open(dfd=-100, filename="/etc/crontab", flags, mode) = -2'
+    assert answers.answer(kernel, "p:x vfs_read a=nosuch", "")["commands"][0]["error"]["name"] == "EINVAL"
 
 
 def test_refused_filter(answers: ModuleType) -> None:

@@ -63,3 +63,17 @@ def test_prototypes_without_members(tool: ModuleType, tmp_path: Path) -> None:
     assert before.find("vfs_read") is not None
     assert before.follow("vfs_read", 0, "f_path.dentry") is not None
     assert after.follow("vfs_read", 0, "f_path.dentry") is None
+
+
+def test_every_kernel_from_4_9_on_is_described_with_or_without_prototypes(tool: ModuleType, tmp_path: Path) -> None:
+    directories = list(tool.directories())
+    assert [path for path in directories if load(str(path)).series == "4.4"] == []
+    found = {load(str(path)).series: tool.described(tmp_path, path) for path in directories[:5]}
+    assert [row["name"] for row in found.values()] == ["4.9", "4.14", "4.19", "5.4", "5.10"]
+    assert [name for name, _ in found["4.9"]["parts"]] == ["head", "profile.json", "symbols.bin", "tracefs.bin"]
+    assert [name for name, _ in found["5.10"]["parts"]] == [
+        "profile.json",
+        "prototypes.bin",
+        "symbols.bin",
+        "tracefs.bin",
+    ]

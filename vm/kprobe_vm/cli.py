@@ -314,7 +314,9 @@ def _parser() -> Words:
     verb.add_argument("kernel", metavar="KERNEL")
     verb.add_argument("into", nargs="?", type=Path, metavar="DIRECTORY", help="where to make the profile's directory")
     verb.add_argument(*("-o", "--output"), type=Path, metavar="FILE", help="write one file (RELEASE.kprofile) instead")
-    verb.add_argument("--config", type=Path, metavar="FILE", help="the kernel's configuration file")
+    verb.add_argument(
+        "--config", type=Path, metavar="FILE", help="the kernel's configuration (config-RELEASE beside its image)"
+    )
     verb.add_argument(
         "--text", action="store_true", help="record trace text with its truth, below DIRECTORY/KERNEL, for the corpus"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kprobe_sim.builds import profile
 from kprobe_sim.builds.packed import open_sections
-from kprobe_sim.builds.portable import installed
+from kprobe_sim.builds.portable import found, installed
 from kprobe_sim.builds.portable.cache import is_unpacked
 from kprobe_sim.builds.portable.facts import checked
 from kprobe_sim.builds.portable.file import MAGIC, ProfileFile
@@ -33,21 +33,21 @@ class StoredProfile(NamedTuple):
 
 def stored() -> list[StoredProfile]:
     """Return the profiles in all places, by version, of one name first what that name means."""
-    found: dict[str, list[StoredProfile]] = {}
+    named: dict[str, list[StoredProfile]] = {}
     for one in _everywhere():
-        before = found.setdefault(one.name, [])
+        before = named.setdefault(one.name, [])
         before.append(one._replace(hidden=bool(before)))
-    return [one for name in profile.ordered(tuple(found)) for one in found[name]]
+    return [one for name in profile.ordered(tuple(named)) for one in named[name]]
 
 
 def _everywhere() -> Iterator[StoredProfile]:
     for place, directory in profile.places():
-        for name, path in profile.profiles_in(directory).items():
+        for name, path in found.profiles(directory):
             yield _looked_at(name, path, f"{path} ({place})")
     for release in profile.available():
         yield _looked_at(release, profile.PROFILES / release, "package")
     for distribution, directory in installed.places():
-        for name, path in profile.profiles_in(directory).items():
+        for name, path in found.profiles(directory):
             yield _looked_at(name, path, distribution)
 
 

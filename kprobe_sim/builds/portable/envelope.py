@@ -14,7 +14,7 @@ FORMAT = 1
 LONGEST = 16 << 20  # bytes of a file; the largest kernel that was recorded takes 3 MB
 LARGEST = 96 << 20  # bytes of a body; that kernel's is 15 MB
 HEAD_SIZE = 512  # no head is longer
-_TITLE = "kprobe-sim profile "
+TITLE = "kprobe-sim profile "
 _MEMORY = 96 << 20  # bytes that unpacking may take beside the body
 
 
@@ -38,9 +38,9 @@ def read_head(start: bytes) -> Head:
     """Read the head from the first `HEAD_SIZE` bytes of a file.  Raises ValueError with what is wrong with it."""
     text, end, _ = start.partition(b"\n\n")
     title, *lines = text.decode("latin-1").split("\n")
-    if not title.startswith(_TITLE):
+    if not title.startswith(TITLE):
         raise ValueError("not a profile of kprobe-sim")
-    number = title.removeprefix(_TITLE)
+    number = title.removeprefix(TITLE)
     if number != str(FORMAT):
         raise ValueError(f"a profile in format {number[:12]!r}; this kprobe-sim reads format {FORMAT}")
     try:
@@ -57,7 +57,7 @@ def read_head(start: bytes) -> Head:
 
 def _lines(release: str, version: str, unpacked: int, length: int) -> str:
     """Return the lines of a head before the checksum."""
-    first = f"{_TITLE}{FORMAT}\nrelease {release}\nversion {version}\n"
+    first = f"{TITLE}{FORMAT}\nrelease {release}\nversion {version}\n"
     return first + f"unpacked {unpacked}\nlength {length}\n"
 
 
@@ -101,6 +101,16 @@ def opened(data: bytes) -> tuple[Head, bytes]:
     if len(body) != head.unpacked or not decompressor.eof or decompressor.unused_data:
         raise ValueError(f"damaged: it doesn't unpack to {head.unpacked} bytes")
     return head, body
+
+
+def start_of(packed: bytes, most: int) -> bytes:
+    """Return with how many bytes at most a compressed body begins; fewer if that is all that can be unpacked."""
+    import lzma
+
+    try:
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, _MEMORY).decompress(packed, most)
+    except (lzma.LZMAError, EOFError):  # who opens the profile is told
+        return b""
 
 
 def _digest(lines: bytes, packed: bytes) -> str:

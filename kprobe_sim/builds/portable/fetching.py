@@ -13,15 +13,16 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kprobe_sim.builds import profile
+from kprobe_sim.builds.portable import found
 from kprobe_sim.builds.portable.envelope import LONGEST
 from kprobe_sim.builds.portable.file import ProfileFile, packed
-from kprobe_sim.releases import chosen
+from kprobe_sim.builds.profile import ordered
+from kprobe_sim.releases import SUFFIX, chosen
 
 INDEX = "SHA256SUMS"
 _WAIT = 30  # seconds for a server's next bytes
 _ROW = re.compile(r"([0-9a-f]{64}) [ *](.+)")
-_NAME = re.compile(rf"\w[\w.+~-]*{re.escape(profile.SUFFIX)}", re.ASCII)
+_NAME = re.compile(rf"\w[\w.+~-]*{re.escape(SUFFIX)}", re.ASCII)
 Offers = Mapping[str, Callable[[], bytes]]  # a profile's file by its name
 
 
@@ -32,14 +33,14 @@ def fetch(source: str, names: Sequence[str], into: Path) -> Iterator[Path]:
     for what isn't there or isn't sound.
     """
     offers = _of_url(source) if "://" in source else _of_path(Path(source))
-    releases = profile.ordered(tuple(offers))
+    releases = ordered(tuple(offers))
     for name in [chosen(name, releases) for name in names] or releases:
         try:
             file = ProfileFile(offers[name]())
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
         into.mkdir(parents=True, exist_ok=True)
-        yield save(file.data, into / f"{file.head.release}{profile.SUFFIX}")
+        yield save(file.data, into / f"{file.head.release}{SUFFIX}")
 
 
 def save(data: bytes, path: Path) -> Path:
@@ -61,12 +62,10 @@ def save(data: bytes, path: Path) -> Path:
 def _of_path(path: Path) -> Offers:
     if not path.exists():
         raise ValueError(f"{path}: no such file or directory")
-    if path.is_dir() and not (path / "profile.json").exists():
-        found = profile.profiles_in(path)
-        if not found:
-            raise ValueError(f"{path}: no profiles there")
-        return {name: _reader(one) for name, one in found.items()}
-    return {path.name.removesuffix(profile.SUFFIX): _reader(path)}
+    profiles = found.profiles_in(path)
+    if not profiles:
+        raise ValueError(f"{path}: no profiles there")
+    return {release: _reader(one) for release, one in profiles.items()}
 
 
 def _reader(path: Path) -> Callable[[], bytes]:
@@ -81,14 +80,14 @@ def _of_url(url: str) -> Offers:
         return _of_path(Path(url2pathname(url.removeprefix("file://"))))
     if scheme not in ("http", "https"):
         raise ValueError(f"{url}: there are http, https and file")
-    if url.endswith(profile.SUFFIX):
-        return {url.rpartition("/")[2].removesuffix(profile.SUFFIX): lambda: _loaded(url)}
+    if url.endswith(SUFFIX):
+        return {url.rpartition("/")[2].removesuffix(SUFFIX): lambda: _loaded(url)}
     base = url.rstrip("/")
     offers = {}
     for line in _loaded(f"{base}/{INDEX}").decode("latin-1").splitlines():
-        found = _ROW.fullmatch(line)
-        if found and _NAME.fullmatch(found[2]):
-            offers[found[2].removesuffix(profile.SUFFIX)] = _checker(f"{base}/{found[2]}", found[1])
+        row = _ROW.fullmatch(line)
+        if row and _NAME.fullmatch(row[2]):
+            offers[row[2].removesuffix(SUFFIX)] = _checker(f"{base}/{row[2]}", row[1])
     if not offers:
         raise ValueError(f"{base}/{INDEX}: no profiles there")
     return offers

@@ -13,24 +13,18 @@ from importlib.util import find_spec
 from pathlib import Path
 
 GROUP = "kprobe.profiles"
-PARTLY = "kprobe.profiles.partly"  # of kernels of which little was recorded: found by name, and else not asked
 
 
 def places() -> list[tuple[str, Path]]:
     """Return the directories of all such packages, each after the name and version of its distribution."""
-    return [*whole(), *_places(tuple(sys.path), PARTLY)]
-
-
-def whole() -> list[tuple[str, Path]]:
-    """Return those without the packages of kernels of which little was recorded."""
-    return list(_places(tuple(sys.path), GROUP))
+    return list(_places(tuple(sys.path)))
 
 
 @lru_cache(maxsize=4)  # asking takes milliseconds
-def _places(path: tuple[str, ...], group: str) -> tuple[tuple[str, Path], ...]:
+def _places(path: tuple[str, ...]) -> tuple[tuple[str, Path], ...]:
     """Return the places by the path on which distributions are looked for, which is that of this process."""
     found = []
-    for point in sorted(entry_points(group=group)):
+    for point in sorted(entry_points(group=GROUP)):
         package = find_spec(point.value)  # None for what a distribution that was removed by hand has left
         said = f"{point.dist.name} {point.dist.version}" if point.dist else point.name
         for directory in (package and package.submodule_search_locations) or ():

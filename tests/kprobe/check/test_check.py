@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import time
+from contextlib import ExitStack
 
 import pytest
 
-from kprobe import open_tracefs
+from kprobe import Unsupported, open_tracefs
 from kprobe.check import Finding, NoKernel, Statement, check
 from kprobe.check.answers import Asked
 from kprobe.tracefs.kernels import Kernel, UnknownKernel, chosen
@@ -412,6 +413,52 @@ def test_nothing_stays_on_an_old_kernel() -> None:
     assert kernel.tracefs.read("kprobe_events") == b"p:kprobes/theirs do_sys_open\n"
 
 
-def test_a_kernel_that_can_only_remove_all_probes_isnt_asked() -> None:
-    with pytest.raises(NoKernel, match=r"sim:2009: this kernel has no way to remove one probe of several"):
-        of("p:e do_sys_open", kernels="sim:2009")
+@pytest.mark.parametrize(
+    ("kernel", "answers"),
+    [
+        ("2009", ["", "", "EINVAL", "", "", "ENOENT, this kernel's events have no trigger"]),
+        (
+            "2009-v13",
+            ["", "", "EINVAL", "EINVAL", *["the definition that it needs isn't taken: p:e do_sys_open name=%di"] * 2],
+        ),
+        ("3.13-i386", ["EINVAL", "", "ENOENT", "", "", "ENOENT, this kernel's events have no trigger"]),
+    ],
+)
+def test_the_kernels_of_documents_are_asked(kernel: str, answers: list[str]) -> None:
+    """The patch of 2009 can't remove one probe of several, so all go, which are ours."""
+    said = []
+    for finding in of(
+        *("p do_sys_open a0", "r:back do_sys_open", "p vfs_read", "p:e do_sys_open name=%di"),
+        *("filter: name == 1", "trigger: traceoff", "e:z sched/sched_switch"),
+        kernels=kernel,
+    ):
+        answer = finding.verdicts[0].answer
+        name = errno.errorcode[answer.errno] if answer.errno else ""
+        said.append(", ".join(filter(None, (name, answer.says, answer.unasked))))
+    assert said == [*answers, "ENOENT, this kernel has no dynamic_events"]
+
+
+def test_the_fields_of_the_patch_of_2009_are_its_arguments() -> None:
+    (finding,) = of("p:e do_sys_open dfd=a0 name=a1", kernels="sim:2009")
+    fields = finding.verdicts[0].answer.fields
+    assert [(field.name, field.type, field.size) for field in fields] == [
+        ("dfd", "unsigned long", 8),
+        ("name", "unsigned long", 8),
+    ]
+
+
+def test_what_others_have_isnt_removed_with_ours_where_all_go() -> None:
+    kernel = SimulatedKernel("2009")
+    kernel.tracefs.write("kprobe_events", b"p:theirs do_sys_open\n")
+    with pytest.raises(Unsupported, match=r"no way to remove one probe of several \(so nothing can be tried beside"):
+        Asked(kernel.tracefs, this_process())
+    assert kernel.tracefs.read("kprobe_events") == b"p:theirs do_sys_open+0\n"
+
+
+def test_what_others_add_meanwhile_isnt_removed_with_ours() -> None:
+    kernel, asked = old("2009")
+    asked._define(Statement("definition", "p:e do_sys_open", "kprobe_events"), undo := ExitStack())
+    kernel.tracefs.write("kprobe_events", b"p:theirs do_sys_open\n")
+    with pytest.raises(OSError, match="others' probes would be removed with ours"):
+        undo.close()
+    assert b"p:theirs " in kernel.tracefs.read("kprobe_events")

@@ -46,9 +46,9 @@ def faults(rendering: Rendering, formats: dict[str, str] | None) -> list[object]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("part", "kernel"), [(0, "5.10"), (1, "7.3")])
+@pytest.mark.parametrize(("part", "kernel"), [(0, "5.10"), (1, "7.3"), (0, "4.9"), (1, "4.19")])
 def test_nothing_is_wrong_or_silently_incomplete(part: int, kernel: str) -> None:
-    """Each scenario has half of the options on one kernel, the others on the other."""
+    """Each scenario has half of the options on one kernel of two, the others on the other."""
     build = profile.load(kernel)
     options = [one for one in chosen_options("all") if not lacks(build, one, "local")]
     bad: dict[str, list[object]] = {}

@@ -50,6 +50,27 @@ def test_every_scenario_renders(number: int, kernel: str) -> None:
             assert len(shown) == int(counted[1]), (name, options)
 
 
+@pytest.mark.parametrize("kernel", ["4.9", "4.14", "4.19", "5.4"])
+def test_every_scenario_is_there_on_kernels_before_5_10(kernel: str) -> None:
+    """It says what happens, and the kernel names its functions: not do_sys_openat2, which came with 5.6."""
+    opened = 0
+    for name in names():
+        rendering = render(load(name), kernel)
+        assert rendering.truth, name
+        opened += any(" do_sys_open " in f"{line} " for line in rendering.definitions)
+        assert "do_sys_openat2" not in "".join(rendering.definitions), name
+    assert opened > 40
+
+
+def test_of_what_a_list_has_the_first_that_the_kernel_takes_is_meant() -> None:
+    arrays = {kernel: render(load("arrays"), kernel).definitions for kernel in ("4.19", "5.4")}
+    assert arrays["5.4"][0].startswith("p:kprobes/arr ksys_fadvise64_64 a=+0(%si):u8[4] ")
+    assert arrays["4.19"][0].startswith("p:kprobes/arr ksys_fadvise64_64 a=+0(%si):u8 a1=+1(%si):u8 ")
+    tgid = {kernel: render(load("tgid"), kernel).text for kernel in ("4.9", "4.14")}
+    assert b"( 4748) " in tgid["4.14"]
+    assert b"4748) " not in tgid["4.9"]
+
+
 def test_the_command_writes_entries(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert (
         main(["text", "comm_spaces", "--kernels", "5.10,7.3", "--options", "default,fields", "-o", str(tmp_path)]) == 0

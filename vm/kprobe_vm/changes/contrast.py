@@ -12,6 +12,7 @@ from kprobe_vm.changes.language import shell
 from kprobe_vm.changes.reasons import RowChange, reasons, row_changes, values_of
 from kprobe_vm.changes.response import Response, asked, changed_lines
 from kprobe_vm.host.progress import Progress
+from kprobe_vm.recording.functions import OPENING
 
 __all__ = ["Alike", "Comparison", "Contrast", "compared"]
 
@@ -75,10 +76,12 @@ class Comparison(NamedTuple):
 def compared(before: NamedSide, after: NamedSide, progress: Progress) -> Comparison:
     """Ask two kernels all operations, and put together what differs."""
     tracefs = (before.side.tracefs, after.side.tracefs)
-    probings = [*corpus(), *of_files(*tracefs)]
+    sides = (before.side, after.side)
+    opening = next((name for name in OPENING if all(side.takes_probe(name) for side in sides)), OPENING[0])
+    probings = [*corpus(opening), *of_files(*tracefs)]
     progress(f"asking {before.release} and {after.release}: {len(probings)} operations")
     found = [one for probing in probings if (one := _contrast(before, after, probing)) is not None]
-    changes = row_changes(values_of(before), values_of(after))
+    changes = row_changes(values_of(before), values_of(after), opening)
     found = list(_with_rows(found, before, after, changes, progress))
     seen = {row for contrast in found for row in contrast[0].rows}
     unseen = tuple(change for change in changes if change.name not in seen)

@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from kprobe_vm.changes.language import Mode, Step, parsed
+from kprobe_vm.recording.functions import OPENING
 from kprobe_vm.sides.operation import List, Read
 
 __all__ = ["Probing", "corpus", "of_files"]
@@ -35,14 +36,14 @@ class Probing(NamedTuple):
     steps: tuple[Step, ...]
 
 
-def corpus() -> Iterator[Probing]:
-    """Return the operations of corpus.txt."""
+def corpus(opening: str = OPENING[0]) -> Iterator[Probing]:
+    """Return the operations of corpus.txt, with the function that opens a file on the kernels that are compared."""
     section = ""
     for line in files(__package__).joinpath("corpus.txt").read_text("utf-8").splitlines():
         if line.startswith("# "):
             section = line[2:]
         elif line:
-            yield Probing(section, parsed(line))
+            yield Probing(section, parsed(line.replace(OPENING[0], opening)))
 
 
 def of_files(before: Any, after: Any) -> Iterator[Probing]:

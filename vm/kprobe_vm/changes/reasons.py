@@ -13,12 +13,12 @@ from kprobe_vm.changes.kernels import NamedSide
 from kprobe_vm.changes.language import Step
 from kprobe_vm.changes.response import Response, asked
 from kprobe_vm.host.progress import Progress
+from kprobe_vm.recording.functions import OPENING
 from kprobe_vm.sides.side import Side, installed
 
 __all__ = ["RowChange", "reasons", "row_changes", "values_of"]
 
 GROUP = "kprobe.questions"
-_OPENS = "do_sys_openat2"  # what <open> of a question is on the kernels that are compared
 
 
 class RowChange(NamedTuple):
@@ -34,10 +34,10 @@ class RowChange(NamedTuple):
     answers: tuple[str, str]
 
 
-def row_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[RowChange]:
+def row_changes(before: Mapping[str, Any], after: Mapping[str, Any], opening: str = OPENING[0]) -> list[RowChange]:
     """Return the rows in which the values of two kernels differ, and for which there is a question.
 
-    A row that one of them hasn't counts as equal.
+    `opening` is what <open> of a question is on these kernels.  A row that one of them hasn't counts as equal.
     """
     found = []
     for row in installed(GROUP, "rows")():
@@ -46,7 +46,7 @@ def row_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Row
         pair = (before[row.name], after[row.name])
         if pair[0] != pair[1]:
             said = tuple(next((answer for known, answer in row.answers if known == value), "") for value in pair)
-            steps = tuple([step.replace("<open>", _OPENS) for step in row.steps])
+            steps = tuple([step.replace("<open>", opening) for step in row.steps])
             found.append(RowChange(row.name, row.source, pair, steps, (said[0], said[1])))
     return found
 

@@ -21,6 +21,7 @@ from kprobe_vm.comparison.features import (
     Says,
     Trigger,
 )
+from kprobe_vm.sides.side import event_lists
 
 __all__ = ["Answer", "Column", "measure", "rows"]
 
@@ -75,7 +76,8 @@ def measure(tracefs: Any) -> tuple[Answer, ...]:
 
 
 def _ask(tracefs: Any, act: Act) -> Answer:
-    tracefs.write("error_log", b"", truncate=True)
+    if tracefs.exists("error_log"):  # kernels have it since 5.2
+        tracefs.write("error_log", b"", truncate=True)
     try:
         answer = _do(tracefs, act)
     except OSError as error:
@@ -138,7 +140,7 @@ def _plain(text: bytes) -> str:
 def _refusal(tracefs: Any, error: OSError) -> Answer:
     """Return the errno of a refusal, with the last entry of error_log."""
     name = errno.errorcode.get(error.errno or 0, str(error))
-    lines = _plain(tracefs.read("error_log")).split("\n")
+    lines = _plain(tracefs.read("error_log")).split("\n") if tracefs.exists("error_log") else []
     starts = [index for index, line in enumerate(lines) if _LOGGED.match(line)]
     if not starts:
         return Answer("refused", "", name)
@@ -155,4 +157,5 @@ def _put_back(tracefs: Any, act: Act) -> None:
         with contextlib.suppress(OSError):  # it may not have been taken
             tracefs.write(f"events/{_FIXED_EVENT}/trigger", b"!" + act.text.encode())
     if isinstance(act, Define | Format | Filter | Trigger):
-        tracefs.write("dynamic_events", b"", truncate=True)
+        for path in event_lists(tracefs.listdir("")):
+            tracefs.write(path, b"", truncate=True)

@@ -9,6 +9,7 @@ from kprobe_vm.agent.tracefs import GuestFile, GuestTracefs
 from kprobe_vm.errors import ExtraMissing, NotReady
 from kprobe_vm.guest.workload import GuestWorkload
 from kprobe_vm.host.progress import Progress
+from kprobe_vm.images.kernels import image_of
 from kprobe_vm.machine.machine import Machine
 from kprobe_vm.recording.answers import ask_again
 from kprobe_vm.recording.record import record
@@ -63,6 +64,30 @@ def _check_capstone() -> None:
         raise ExtraMissing("recording needs the Python package capstone: pip install 'kprobe-sim[record]'")
 
 
+def config_beside(kernel: str) -> Path | None:
+    """Return the configuration beside a kernel's image, called `config-RELEASE` as in /boot; None if there is none.
+
+    Where the image is a link, as /vmlinuz is, it may be beside the file that it leads to.
+    """
+    if "/" not in kernel:
+        return None
+    image = Path(kernel)
+    try:
+        _, release = image_of(image)
+    except NotReady:  # which is told where it is started
+        return None
+    places = dict.fromkeys((image.parent, image.resolve().parent))
+    found = [place / f"config-{release}" for place in places if release]
+    return next((path for path in found if path.is_file()), None)
+
+
+def _configuration(path: Path | None) -> str | None:
+    text = path.read_text("utf-8", "replace") if path else None
+    if text is not None and "\nCONFIG_" not in f"\n{text}":
+        raise NotReady(f"{path} isn't a kernel configuration: it has no line CONFIG_NAME=VALUE")
+    return text
+
+
 def record_kernel(
     kernel: str,
     into: Path,
@@ -73,15 +98,19 @@ def record_kernel(
 ) -> Path:
     """Boot a kernel, record its profile in a directory below `into`, named for its release; return that directory.
 
-    `modules` is where the kernel's modules are, `config` its configuration file.  Raise `NotReady`, `MachineDied`, and
+    `modules` is where the kernel's modules are, `config` its configuration file; without one it is what the guest has
+    as /proc/config.gz, or else `config-RELEASE` beside the kernel's image.  Raise `NotReady`, `MachineDied`, and
     `OSError` for a configuration that can't be read or a directory that can't be written to: before anything is booted.
     """
     _check_capstone()
-    text = config.read_text("utf-8", "replace") if config else None
-    if text is not None and "\nCONFIG_" not in f"\n{text}":
-        raise NotReady(f"{config} isn't a kernel configuration: it has no line CONFIG_NAME=VALUE")
+    beside = None if config else config_beside(kernel)
+    text = _configuration(config or beside)
     into.mkdir(parents=True, exist_ok=True)
     with Machine(kernel, modules=modules, progress=progress) as machine:
+        if beside and machine.files.exists("proc/config.gz"):
+            text = None
+        elif beside:
+            progress(f"its configuration is taken from {beside}")
         return record(Booted(machine), into, config=text, progress=progress)
 
 

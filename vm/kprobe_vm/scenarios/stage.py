@@ -204,7 +204,7 @@ class _Play:
     def _act_all(self) -> None:
         for step in self._scenario.steps:
             if step.what == "write":
-                self._write(f"{self._prefix}{step.value}", step.more["data"])
+                self._write_first([(f"{self._prefix}{step.value}", data) for data in step.more["data"]])
             elif step.what == "read":
                 self._read_pipe()
             else:
@@ -233,10 +233,8 @@ class _Play:
         self.tracefs.write("saved_cmdlines_size", self._ground.cmdlines)  # which forgets all names
         if scenario.instance:
             self.tracefs.mkdir(f"instances/{scenario.instance}")
-        for line in scenario.definitions:
-            place = line.split()[1]
-            is_kprobe = line[0] in "pr" and not place.startswith("/")
-            self._write("kprobe_events" if is_kprobe else "dynamic_events", line.encode())
+        for choice in scenario.definitions:
+            self._write_first([(_file_of(line), line.encode()) for line in choice])
         for event, text in scenario.filters.items():
             self._write(f"{prefix}events/{event}/filter", text.encode())
         self._write(f"{prefix}trace_clock", clock.encode())
@@ -279,6 +277,16 @@ class _Play:
         if result & _U32 != wanted & _U32:
             raise ValueError(f"{step.what} {step.value!r} returns {result} on the guest, not {wanted}")
 
+    def _write_first(self, choice: Sequence[tuple[str, bytes]]) -> None:
+        """Write the first that the kernel takes, of several nothing for b""; else raise what it says to the first."""
+        refusals = []
+        for path, data in choice:
+            try:
+                return self._write(path, data) if data or len(choice) == 1 else None
+            except ValueError as error:
+                refusals.append(error)
+        raise refusals[0]
+
     def _write(self, path: str, data: bytes) -> None:
         try:
             self.tracefs.write(path, data)
@@ -318,6 +326,11 @@ class _Play:
             tracefs.write("buffer_size_kb", b"1408")
         tracefs.write("trace", b"", truncate=True)
         tracefs.write("dynamic_events", b"", truncate=True)
+
+
+def _file_of(line: str) -> str:
+    """Return the file that takes a definition."""
+    return "kprobe_events" if line[0] in "pr" and not line.split()[1].startswith("/") else "dynamic_events"
 
 
 def _groups(sets: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], list[tuple[str, ...]]]:

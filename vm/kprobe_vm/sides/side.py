@@ -6,14 +6,14 @@ import contextlib
 import functools
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from importlib.metadata import entry_points
 from typing import Any
 
 from kprobe_vm.sides.operation import PID, Handle, Make, Observed, Operation, Outcome, Write, perform
 from kprobe_vm.sides.oracle import Oracle
 
-__all__ = ["Side", "installed", "open_backend", "open_backend_workload"]
+__all__ = ["Side", "event_lists", "installed", "open_backend", "open_backend_workload"]
 
 _PIDS = ("set_event_pid", "set_event_notrace_pid")
 _LISTS = ("set_event", *_PIDS, "error_log")
@@ -76,6 +76,12 @@ def _opener(group: str, kind: str) -> Callable[..., Any] | None:
     return opener
 
 
+def event_lists(there: Container[str]) -> list[str]:
+    """Return which files of a tracefs define events: one of all kinds; before 5.0 one for each kind."""
+    each = ("dynamic_events",) if "dynamic_events" in there else ("kprobe_events", "uprobe_events", "synthetic_events")
+    return [path for path in each if path in there]
+
+
 def _in_no_order(text: bytes) -> bytes:
     """Sort the entries of a histogram: those with times in their keys come as the times' hashes have it."""
     entries = sorted(_COUNTED_ENTRY.findall(text))
@@ -93,11 +99,12 @@ class Side:
         self._touched: set[str] = set()
         self._triggers: dict[str, None] = {}
         self._instances: list[str] = []
+        self._there = frozenset(tracefs.listdir(""))  # no file at the top comes or goes while a kernel runs
         tracefs.write("buffer_size_kb", b"1408")  # from now on the buffers are expanded
         for name in _REMEMBERED:  # from now on they hide directories of their names
             tracefs.read(f"events/{name}")
         self._options = self._option_states()
-        self._values = {name: self._value(name) for name in _VALUES if self.tracefs.exists(name)}
+        self._values = {name: self._value(name) for name in _VALUES if name in self._there}
         self._first_id = self._measure_id()
 
     def observe(self, operation: Observed) -> Observed:
@@ -133,12 +140,13 @@ class Side:
                 self.tracefs.rmdir(path)
         self._instances = []
         if "snapshot" in touched or "trigger" in touched:
-            self.tracefs.write("snapshot", b"0")
+            if "snapshot" in self._there:
+                self.tracefs.write("snapshot", b"0")
             self.tracefs.write("tracing_on", b"1")
         if touched & {"set_event", "enable", "trigger"}:
             self._truncate("set_event")
         for name in _LISTS[1:]:
-            if name in touched or name == "error_log":
+            if name in self._there and (name in touched or name == "error_log"):
                 self._truncate(name)
         self._remove_all_events()
         if "tracing_on" in touched:
@@ -200,21 +208,24 @@ class Side:
                 self.tracefs.write(name, value)
 
     def _remove_all_events(self) -> None:
-        try:
-            self._truncate("dynamic_events")
-        except OSError:  # something is still on that was not noted, or an event is attached to one before it
-            self._remove_events()
-            self._truncate("dynamic_events")
+        for path in event_lists(self._there):
+            try:
+                self._truncate(path)
+            except OSError:  # something is still on that was not noted, or an event is attached to one before it
+                self._remove_events(path)
+                self._truncate(path)
 
-    def _remove_events(self) -> None:
-        events = [line.split()[0].partition(b":")[2] for line in self.tracefs.read("dynamic_events").splitlines()]
-        paths = [f"events/{event.decode('latin-1')}" for event in events]
-        self._triggers |= {f"{path}/trigger": None for path in paths}
+    def _remove_events(self, path: str) -> None:
+        words = [line.split()[0] for line in self.tracefs.read(path).splitlines()]
+        is_synthetic = path == "synthetic_events"  # which names them by the name alone
+        events = [b"synthetic/" + word if is_synthetic else word.partition(b":")[2] for word in words]
+        directories = [f"events/{event.decode('latin-1')}" for event in events]
+        self._triggers |= {f"{directory}/trigger": None for directory in directories}
         self._clear_triggers()
-        for path in paths:
-            self.tracefs.write(f"{path}/enable", b"0")
+        for directory in directories:
+            self.tracefs.write(f"{directory}/enable", b"0")
         for event in dict.fromkeys(reversed(events)):
-            self.tracefs.write("dynamic_events", b"-:" + event)
+            self.tracefs.write(path, b"!" + event.partition(b"/")[2] if is_synthetic else b"-:" + event)
 
     def _clear_triggers(self) -> None:
         """Remove all triggers that were set; a histogram goes after those that refer to it."""
@@ -246,6 +257,15 @@ class Side:
         text: bytes = self.tracefs.read(name)
         chosen = re.search(rb"\[([^\]]+)\]", text)
         return chosen[1] if chosen else text.strip()
+
+    def takes_probe(self, function: str) -> bool:
+        """Return whether a probe may be put on a function."""
+        try:
+            self.tracefs.write("kprobe_events", b"p:zz_id/zz_id " + function.encode())
+        except OSError:
+            return False
+        self.tracefs.write("kprobe_events", b"-:zz_id/zz_id")
+        return True
 
     def _measure_id(self) -> int:
         self.tracefs.write("kprobe_events", b"p:zz_id/zz_id vfs_read")

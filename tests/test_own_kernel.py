@@ -1,0 +1,65 @@
+"""The conformance suite on a kernel of one's own: how it finds the profile of that, and what it says without one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from kprobe_sim.builds.portable.file import packed
+from kprobe_sim.builds.profile import CALLED
+from kprobe_vm.recording.functions import KINDS
+
+from .conformance.builds import of_kernel, recorded_of
+from .kprobe_sim import toy_profile
+from .requirements import TABLE, remedies
+
+
+@pytest.mark.parametrize("name", ["mine.kprofile", "6.12.kprofile", "mine", "a profile"])
+def test_a_profile_is_found_whatever_it_is_called(tmp_path: Path, name: str) -> None:
+    """Of two of a release it is the one of the build, whichever comes first."""
+    other = toy_profile.write(tmp_path / "toy", release="6.16.1-toy", version="6.16.1")
+    (tmp_path / "0.kprofile").write_bytes(packed(other))
+    facts = json.loads((other / "profile.json").read_text())
+    (other / "profile.json").write_text(json.dumps(facts | {"banner": "Linux version 6.16.1-toy #7"}))
+    (tmp_path / name).write_bytes(packed(other))
+    (other / "profile.json").unlink()
+    for banner in (facts["banner"], "Linux version 6.16.1-toy #7"):
+        assert recorded_of("6.16.1-toy", "vm:/boot/bzImage", [tmp_path], banner).banner == banner
+
+
+class Guest:
+    """A backend with a guest, as far as its profile is looked up by it."""
+
+    def __init__(self, spec: str) -> None:
+        self.spec = spec
+        self.opened = self.machine = self.files = self
+
+    def read(self, path: str) -> bytes:
+        assert path == "proc/version"
+        return b"Linux version 6.5.13-mine #1\n"
+
+
+def test_of_a_kernel_by_its_path_the_profile_is_what_the_machine_lacks() -> None:
+    def lacks(*names: str, why: str) -> NoReturn:
+        raise LookupError(names, why)
+
+    with pytest.raises(LookupError) as lacking:
+        of_kernel(None, Guest("vm:/boot/bzImage"), "6.5.13-mine", [], lacks)
+    assert lacking.value.args == (("a profile of the kernel",), "6.5.13-mine")
+    with pytest.raises(pytest.fail.Exception, match=r"kprobe-vm record 6\.5 -o DIRECTORY"):
+        of_kernel(None, Guest("vm:6.5"), "6.5.13-mine", [], lacks)
+
+
+def test_what_brings_it_is_said_and_required() -> None:
+    assert remedies(["a profile of the kernel"]) == [
+        "a profile of the kernel: `kprobe-vm record PATH -o FILE.kprofile` makes it; "
+        "KPROBE_SIM_PROFILES names the directory it is in"
+    ]
+    assert TABLE["a profile of the kernel"].asked
+
+
+def test_recorder_and_simulator_know_the_same_names_of_functions() -> None:
+    assert tuple(CALLED.values()) == KINDS
