@@ -81,6 +81,8 @@ class Trace(Awaited, Measured):
         self._waiting = Waiting(tracer.clock, lambda: facts(self.tracefs, self.instance, self.probes, terms.filter))
         self.tally = EventTally((), terms.max_events)
         self._stream: Stream | None = None
+        self._rest: Iterator[bytes] | None = None  # of the text, after the end
+        self._is_drained = False  # of raw pages, likewise
         self._began = 0.0
         self._is_open = False
         self._is_stopped = False
@@ -140,11 +142,8 @@ class Trace(Awaited, Measured):
         data = None if self.tally.is_full else self._await(self._stream.read, timeout)
         if data is not None:
             return self.tally.text(data, self.formats, live=True)
-        self._disable()
-        try:
-            return b"" if self.tally.is_full else self.tally.text(self._stream.read(0), self.formats, live=True)
-        except TimeoutError:
-            return b""
+        data = b"" if self.tally.is_full else next(self._last_texts(self._stream), b"")
+        return data and self.tally.text(data, self.formats, live=True)
 
     def read_records(self, timeout: float | None = None) -> list[Record]:
         """Return the next records of a raw trace; an empty list at its end, which a duration has, and `stop`.
@@ -159,7 +158,20 @@ class Trace(Awaited, Measured):
         elif not self.tally.is_full and (records := self._await(self._raw.read, timeout)) is not None:
             return self.tally.records(records)
         self._disable()
-        return [] if self.tally.is_full else self.tally.records(self._raw.drain())
+        if self.tally.is_full or self._is_drained:
+            return []
+        self._is_drained = True
+        return self.tally.records(self._raw.drain())
+
+    def _last_texts(self, stream: Stream) -> Iterator[bytes]:
+        """Return what is left of the text, which the trace has only once: others' text may go on for ever."""
+        self._disable()
+        if self._rest is None:
+            from kprobe.answers.remainder import Remainder
+
+            rest = Remainder(self.tracefs, self.instance.path("per_cpu"), self._tracer.clock)
+            self._rest = rest.texts(stream, self._tracer.sleep)
+        return self._rest
 
     def _await(self, read: Callable[[float], T], timeout: float | None) -> T | None:
         """Return what `read` gives once there is something; None after `stop`.  Raise `TimeoutError`."""
@@ -314,17 +326,21 @@ class Trace(Awaited, Measured):
             self._open_raw()
         if self._raw is None and terms.duration is None:
             path = self.instance.path("trace_pipe")
+            self._undo.push(f"close {path}", lambda: self._close(self._stream), is_left=lambda: True, frees=True)
             self._stream = self.tracefs.stream(path)
-            self._undo.push(f"close {path}", self._stream.close, is_left=lambda: True, frees=True)
             self.tally.ring = ring_counts(self.tracefs, self.instance, self.probes, terms)
         assert self._events is not None
         self._events.enable()
 
     def _open_raw(self) -> None:
         events = tuple(probe.event for probe in self.probes)
+        self._undo.push("close trace_pipe_raw", lambda: self._close(self._raw), is_left=lambda: True, frees=True)
         self._raw = open_raw(self.tracefs, self.instance.prefix, events, insists=bool(self.terms.raw))
-        if self._raw is not None:
-            self._undo.push("close trace_pipe_raw", self._raw.close, is_left=lambda: True, frees=True)
+
+    @staticmethod
+    def _close(opened: Stream | RawPipe | None) -> None:
+        if opened is not None:
+            opened.close()
 
     def _disable(self) -> None:
         if self._events is not None:
