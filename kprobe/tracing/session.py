@@ -154,7 +154,7 @@ class Trace(Awaited, Measured):
         if self._raw is None:
             raise ValueError("a trace of text is read with read()")
         if self.terms.duration is not None:
-            self.wait()
+            self.wait(timeout)
         elif not self.tally.is_full and (records := self._await(self._raw.read, timeout)) is not None:
             return self.tally.records(records)
         self._disable()
@@ -213,13 +213,20 @@ class Trace(Awaited, Measured):
         """Yield the kernel's lines unchanged, each with its newline."""
         return lines_of(self.chunks())
 
-    def wait(self) -> None:
-        """Wait until the duration is over, or `stop`; then let no more events in."""
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until the duration is over, or `stop`; then let no more events in.
+
+        Raise `TimeoutError` after `timeout` seconds in which it isn't.
+        """
         if self.terms.duration is not None:
+            clock = self._tracer.clock
             end = self._began + self.terms.duration
-            while not self._is_stopped and (left := end - self._tracer.clock()) > 0:
+            latest = float("inf") if timeout is None else clock() + timeout
+            while not self.is_stopped and (left := end - clock()) > 0:
+                if clock() >= latest:
+                    raise TimeoutError
                 self._picked.look()
-                self._tracer.sleep(min(TICK, left))
+                self._tracer.sleep(max(0.0, min(TICK, left, latest - clock())))
         self._disable()
 
     def read_buffer(self) -> bytes:
