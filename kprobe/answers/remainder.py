@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 ENTRIES, OVERRUN, READ = b"entries", b"overrun", b"read events"
 PATIENCE = 2.0  # seconds in which some of it must come
 PAUSE = 0.02  # seconds between two looks where nothing was found
-ON_ITS_WAY = 1 << 19  # bytes that a guest's kernel has given and that haven't come: half of that at most
 
 
 class Remainder:
@@ -28,7 +27,8 @@ class Remainder:
     def __init__(self, tracefs: Tracefs, directory: str, clock: Callable[[], float]) -> None:
         self._tracefs = tracefs
         self._clock = clock
-        self._left: dict[str, tuple[int | None, int]] = {}  # by file: how far its counts must come, and how far they have
+        # by file: how far its counts must come, if they tell, and how far they have
+        self._left: dict[str, tuple[int | None, int]] = {}
         for path in self._files(directory):
             if stats := self._stats(path):
                 gone = _gone(stats)
@@ -53,7 +53,7 @@ class Remainder:
 
     def texts(self, stream: Stream, sleep: Callable[[float], None]) -> Iterator[bytes]:
         """Yield what a stream gives of it; what is recorded meanwhile may come with it."""
-        left = ON_ITS_WAY
+        left = getattr(stream, "on_its_way", 1)  # bytes, for one look at least
         while left > 0:
             is_over = self.is_over()  # before the look, which finds all that was given by then
             try:

@@ -21,7 +21,7 @@ int main(int argc, char **argv)
 """
 
 
-def run(series: str, *arguments: str, quiet: bool = True, input: str = "") -> subprocess.CompletedProcess[str]:  # noqa: A002
+def run(series: str, *arguments: str, quiet: bool = True, input: str = "") -> subprocess.CompletedProcess[str]:
     """Run `kprobe-vm run`; what comes after "--" runs in the guest, and reads the input."""
     words = [sys.executable, "-m", "kprobe_vm", *(["-q"] if quiet else []), "run", series, *arguments]
     return subprocess.run(words, input=input, capture_output=True, text=True, timeout=110, check=False)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import errno
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kprobe_vm.changes import bisect, compare
 from kprobe_vm.commands import testrun
+from kprobe_vm.commands.standard_files import relayed
 from kprobe_vm.commands.words import Words, divided
 from kprobe_vm.comparison import diff, matrix
 from kprobe_vm.debian.lock import Lock, Locks
@@ -30,7 +29,6 @@ from kprobe_vm.images.kernels import Kernels, lock_name
 from kprobe_vm.images.kerneltree import release_of
 
 if TYPE_CHECKING:
-    from kprobe_vm.agent.process import GuestProcess
     from kprobe_vm.commands.copies import Copy
     from kprobe_vm.machine.machine import Machine
 
@@ -145,29 +143,10 @@ def _run(options: argparse.Namespace) -> int:
             reason = lacking(machine, command[0]) if isinstance(error, FileNotFoundError) else ""
             print(f"kprobe-vm: {command[0]}: {error.strerror}{reason and f': {reason}'}", file=sys.stderr)
             return 127 if isinstance(error, FileNotFoundError) else 126
-        threading.Thread(target=_feed, args=(process,), name="kprobe-vm stdin", daemon=True).start()
-        status = process.relay(_write_to(sys.stdout.fileno()), _write_to(sys.stderr.fileno()))
+        status = relayed(process)
         if status == 127 and (reason := lacking(machine, command[0])):
             print(f"kprobe-vm: {reason}", file=sys.stderr)
     return status if status >= 0 else 128 - status
-
-
-def _feed(process: GuestProcess) -> None:
-    """Give a program our standard input, as it comes; nothing of a terminal on which somebody else works."""
-    with contextlib.suppress(OSError, MachineError):  # nobody reads it there, or ours can't be read
-        if not os.isatty(0) or os.tcgetpgrp(0) == os.getpgrp():
-            while data := os.read(0, 32768):
-                process.feed(data)
-        process.feed(b"")
-
-
-class _write_to:  # noqa: N801 - a function with its descriptor bound
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-
-    def __call__(self, data: bytes) -> None:
-        while data:
-            data = data[os.write(self.descriptor, data) :]
 
 
 def _shell(options: argparse.Namespace) -> int:
@@ -244,7 +223,6 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _copy(text: str) -> Copy:
-    from kprobe_vm.agent.process import GuestProcess
     from kprobe_vm.commands.copies import Copy
 
     try:

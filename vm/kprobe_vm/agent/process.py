@@ -23,9 +23,9 @@ _CAPTURE, _PIPED = 1, 2
 class GuestProcess:
     """A program that was started in the guest; `pid` is its process id there.
 
-    Its standard input is a file of the guest, or None: what `feed` is given.  What it started and left behind goes on, but
-    isn't waited for.  With `capture` its output is collected as `wait` goes on; a program that writes more than 256 KiB while nobody waits
-    for it blocks, as with a pipe.
+    Its standard input is a file of the guest, or None: what `feed` is given.  What it started and left behind goes on,
+    but isn't waited for.  With `capture` its output is collected as `wait` goes on; a program that writes more than 256
+    KiB while nobody waits for it blocks, as with a pipe.
     """
 
     def __init__(
