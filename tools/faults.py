@@ -5,8 +5,9 @@
 A session has a view, ends by its time, by events or by a signal, at the top level or not, perhaps beside somebody who
 records whenever anything is read there.  Operations fail before or after their effect, by an errno, an interrupt, a
 lack of memory, a silence or an end of a stream; once, now and then, or nearly always on one kind of file.  A finding is
-a session that is not over in its time, that leaves what it doesn't name, or that ends by an error of ours.  Exit status: 1
-if there is any.
+a session that is not over in its time, that leaves what it doesn't name, or that ends by an error of ours.
+
+Exit status: 1 if there is any.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ VIEWS = (
     ("--hist", "fd", RETURN), ("--latency", "do_sys_openat2"), ("--stacks", OPEN), ("--json", "--count", "pid", OPEN),
     ("--buffer-size", "64", "--cpus", "0", OPEN),
 )  # fmt: skip
-SETTINGS = ("trace_options", "set_event_pid", "tracing_on", "buffer_size_kb", "tracing_cpumask")
+SETTINGS = ("options/stacktrace", "set_event_pid", "tracing_on", "buffer_size_kb", "tracing_cpumask")
 FILES = ("stats", "trace_pipe_raw", "trace_pipe", "enable", "kprobe_events", "format")
 ENDS = (["--timeout", ".02"], ["--timeout", ".08"], ["-d", ".03"], ["--max-events", "5", "--timeout", ".1"])
 STDOUT, STDERR = 1, 2
