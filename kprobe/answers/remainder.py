@@ -21,7 +21,7 @@ PAUSE = 0.02  # seconds between two looks where nothing was found
 class Remainder:
     """What the buffers in a directory `per_cpu` hold when this is made; `clock` gives seconds.
 
-    `is_counted` is false where the kernel tells nothing of it.
+    `is_counted` is false where the kernel tells nothing of it; else there are so many `entries`.
     """
 
     def __init__(self, tracefs: Tracefs, directory: str, clock: Callable[[], float]) -> None:
@@ -29,9 +29,11 @@ class Remainder:
         self._clock = clock
         # by file: how far its counts must come, if they tell, and how far they have
         self._left: dict[str, tuple[int | None, int]] = {}
+        self.entries = 0
         for path in self._files(directory):
             if stats := self._stats(path):
                 gone = _gone(stats)
+                self.entries += stats.get(ENTRIES, 0)
                 self._left[path] = (gone + stats.get(ENTRIES, 0) if READ in stats else None), gone
         self.is_counted = bool(self._left)
         self._end = clock() + PATIENCE

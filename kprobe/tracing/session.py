@@ -22,7 +22,7 @@ from .settings import Settings
 from .standing import facts
 from .tally import EventTally
 from .trace_events import TraceEvents
-from .trace_file import lines_of, read_trace, split_header
+from .trace_file import lines_of, read_shared, read_trace, split_header
 from .waiting import Waiting
 
 TYPE_CHECKING = False
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Protocol, TypeVar
 
+    from kprobe.answers.remainder import Remainder
     from kprobe.events.hist_triggers import HistTriggers
     from kprobe.pages.live import RawPipe
     from kprobe.text import Record
@@ -167,11 +168,13 @@ class Trace(Awaited, Measured):
         """Return what is left of the text, which the trace has only once: others' text may go on for ever."""
         self._disable()
         if self._rest is None:
-            from kprobe.answers.remainder import Remainder
-
-            rest = Remainder(self.tracefs, self.instance.path("per_cpu"), self._tracer.clock)
-            self._rest = rest.texts(stream, self._tracer.sleep)
+            self._rest = self._held().texts(stream, self._tracer.sleep)
         return self._rest
+
+    def _held(self) -> Remainder:
+        from kprobe.answers.remainder import Remainder
+
+        return Remainder(self.tracefs, self.instance.path("per_cpu"), self._tracer.clock)
 
     def _await(self, read: Callable[[float], T], timeout: float | None) -> T | None:
         """Return what `read` gives once there is something; None after `stop`.  Raise `TimeoutError`."""
@@ -232,7 +235,10 @@ class Trace(Awaited, Measured):
     def read_buffer(self) -> bytes:
         """Return the `trace` file: the header, and every event that is in the buffer now; they stay there."""
         self._check()
-        return read_trace(self.tracefs, self.instance.path("trace"))
+        path = self.instance.path("trace")
+        if self.instance.is_own:
+            return read_trace(self.tracefs, path)
+        return read_shared(self.tracefs, path, self._held(), self._tracer.clock)
 
     def header(self) -> bytes:
         """Return the column headings."""

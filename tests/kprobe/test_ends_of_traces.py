@@ -24,6 +24,7 @@ from kprobe.cli import main
 from kprobe.command.output import Output, note
 from kprobe.pages.live import RawPipe
 from kprobe.running import _stream
+from kprobe.tracing.trace_file import read_shared
 from kprobe_sim import SimulatedKernel, Task
 
 MOST = 2000  # reads after the stop that count as going on for ever
@@ -323,6 +324,33 @@ def test_closing_opens_nothing_again() -> None:
     pipe.close()
     pipe._reopen(0)
     assert (tracefs.reads, pipe.read(None), pipe.drain()) == (2, [], [])
+
+
+@pytest.mark.parametrize(("stacks", "entries", "lines"), [(0, 3, 7), (5, 3, 42), (0, 900, 1801)])
+def test_a_file_that_others_fill_as_it_is_read_has_its_end(stacks: int, entries: int, lines: int) -> None:
+    """Once its time is over, twice as many lines as there were entries are enough; those of stacks don't count."""
+
+    class Filled:
+        """A file without an end, of which a look takes a second."""
+
+        now = 0.0
+
+        def open(self, path: str, flags: int) -> Any:
+            return self
+
+        def read(self, size: int) -> bytes:
+            self.now += 1
+            return b"line\n" + b" => call\n" * stacks + b"half of a "
+
+        def close(self) -> None:
+            assert self.now > 0
+
+    tracefs = Filled()
+    stats = Stats((entries, 0, 0))
+    held = Remainder(stats, "per_cpu", lambda: stats.now)  # type: ignore[arg-type]
+    text = read_shared(tracefs, "trace", held, lambda: tracefs.now)  # type: ignore[arg-type]
+    assert text.endswith(b"\n")
+    assert text.count(b"\n") == lines
 
 
 class Endless(NamedTuple):
