@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .command.output import say
+from .command.output import note, say
 from .events.registration import profiled
 
 TYPE_CHECKING = False
@@ -65,9 +65,9 @@ def trace(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLi
             output.begin()
             said = len(running.notices)
             _run(request, running, output)
-            say(f"\nEnding tracing...\n{_sum(running)}")
+            note(f"\nEnding tracing...\n{_sum(running)}")
         for notice in running.notices[said:]:
-            say(f"WARNING: {notice}")
+            note(f"WARNING: {notice}")
     except BrokenPipeError:
         if running.undo_failures:
             raise UndoFailed(running.undo_failures) from None
@@ -81,14 +81,14 @@ def _run(request: CommandLine, trace: Trace, output: Output) -> None:
     from .command.views import view
 
     for notice in trace.notices:
-        say(f"WARNING: {notice}")
+        note(f"WARNING: {notice}")
     shown = view(trace, request)
     if request.duration is None:
-        say(f"Tracing {_named(trace)}{shown.title}. Ctrl-C to end.")
+        note(f"Tracing {_named(trace)}{shown.title}. Ctrl-C to end.")
     elif shown.title:
-        say(f"Tracing {_named(trace)} for {request.texts['duration']} seconds (buffered){shown.title}.")
+        note(f"Tracing {_named(trace)} for {request.texts['duration']} seconds (buffered){shown.title}.")
     else:
-        say(f"Tracing {_named(trace)} for {request.texts['duration']} seconds (buffered)...")
+        note(f"Tracing {_named(trace)} for {request.texts['duration']} seconds (buffered)...")
     output.write(shown.head(), lambda: trace.is_stopped)
     _play(trace)
     if _stream(trace, output, shown):
@@ -97,7 +97,7 @@ def _run(request: CommandLine, trace: Trace, output: Output) -> None:
     missed = trace.missed()
     if missed:
         more = ": give it more instances (r100:...)" if any(probe.is_return for probe in trace.probes) else ""
-        say(f"WARNING: the kernel missed {missed} hits of {_names(trace)}{more}")
+        note(f"WARNING: the kernel missed {missed} hits of {_names(trace)}{more}")
 
 
 def _stream(trace: Trace, output: Output, shown: View) -> bool:
@@ -108,20 +108,19 @@ def _stream(trace: Trace, output: Output, shown: View) -> bool:
         try:
             data = shown.read(TICK)
         except TimeoutError:
-            if output.is_broken():
-                raise BrokenPipeError from None
-            if silent >= 0:
-                silent += TICK
-            silent = _look(trace, silent)
-            continue
+            data = None
+            if trace.terms.duration is None:  # else it is all in the buffer
+                silent = _look(trace, silent + TICK if silent >= 0 else silent)
+        else:
+            silent, came = -1.0, came or data != b""
         if data is None:
-            silent, came = -1.0, True
+            if output.is_broken():
+                raise BrokenPipeError
             continue
         if not data:
             if not came and trace.terms.duration is not None and not trace.is_stopped:
                 _explain(trace, trace.terms.duration)
             return True
-        silent, came = -1.0, True
         if not output.write(data, lambda: trace.is_stopped):
             return False
 
@@ -143,7 +142,7 @@ def _explain(trace: Trace, seconds: float) -> None:
 
     why = explain(trace, seconds)
     if why:
-        say(f"NOTE: {why}")
+        note(f"NOTE: {why}")
 
 
 def _sum(trace: Trace) -> str:

@@ -3,11 +3,15 @@
     python tools/kill9.py [SERIES] [--seed 18] [--count 500] [--seconds 0.15]     on a mounted simulator
     python tools/kill9.py [SERIES] --guest …                                     within a guest
     python tools/kill9.py --root DIR …                                           on that tracefs, as the two above do
+    python tools/kill9.py --signals …                                            by other signals, beside a neighbour
 
 Each shape of session runs once undisturbed, which tells how long it takes; then each is killed in its turn, at a moment
 drawn evenly from the whole of that time, from the start of Python to its end.  The state of the tracefs is compared
 with what it was before, right away and once a next session, `kprobe clean`, or one that is killed in turn and then
 `kprobe clean`, came after it.  Exit status: 0 if that left nothing at any time, 1 otherwise.
+
+With `--signals` it is a signal that a session answers, while somebody else records at the top level all the time: it
+must be over in a few seconds, and leave nothing by itself.
 """
 
 from __future__ import annotations
@@ -20,10 +24,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import tomllib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import cycle
 from pathlib import Path
 from typing import NamedTuple
@@ -33,6 +38,8 @@ OPEN = "p:kopen do_sys_openat2 name=+0(%si):ustring"
 RETURN = "r:kret do_sys_openat2 fd=$retval:s32"
 TOP = "--top-level"
 PATIENCE = 10.0  # seconds in which the kernel must have freed what nobody holds, and a command must have ended
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+FOR_EVER = 60.0  # seconds that a session would trace, if no signal came
 THEIRS = "theirs"  # what somebody else made is called so
 STATE = 1 << 16  # bytes of a file that are compared
 WHOLE = 100  # kills from one look at everything to the next
@@ -174,6 +181,25 @@ class Bench:
             process.communicate()
         return process.returncode == -signal.SIGKILL
 
+    def signal(self, words: tuple[str, ...], length: float) -> tuple[float, str]:
+        """Send a session a signal at a moment of its time; return how long its end took, and what was wrong."""
+        number = self.random.choice(SIGNALS)
+        moment = self.random.uniform(0, length)
+        process = self.start(words)
+        try:
+            process.communicate(timeout=moment)
+        except subprocess.TimeoutExpired:
+            began = time.monotonic()
+            process.send_signal(number)
+            try:
+                process.communicate(timeout=PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                return PATIENCE, f"not over in {PATIENCE:.0f} s after {number.name}"
+            return time.monotonic() - began, ""
+        return 0.0, f"over by itself, with status {process.returncode}"
+
     def after(self, words: tuple[str, ...], length: float) -> str:
         """Let come what comes after a kill; return what that was."""
         what = self.random.choice(("the next session", "kprobe clean", "one that is killed, and kprobe clean"))
@@ -287,6 +313,48 @@ def campaign(root: str, seed: int, count: int, seconds: float, *, quick: bool) -
     return 1 if kept_after else 0
 
 
+def campaign_of_signals(root: str, seed: int, count: int, seconds: float) -> int:
+    """Signal so many sessions on a tracefs, beside a neighbour; print what became of it, and return the exit status."""
+    furnish(root)
+    bench = Bench(root, seed, seconds)
+    bench.before = bench.state(whole=False)
+    # two that are side by side, or that trace at once and are over, are no sessions that wait for a signal
+    sessions = [one for one in measured(bench) if not one.beside and "-v" not in one.words]
+    bench.seconds = FOR_EVER
+    longest, findings, began = 0.0, 0, time.monotonic()
+    with neighbour(root):
+        for number, session in zip(range(count), cycle(sessions)):
+            took, wrong = bench.signal(session.words, session.length)
+            longest = max(longest, took)
+            left = bench.settled(whole=False)
+            if wrong or left:
+                findings += 1
+                print(f"{number}: {session.name}: {wrong}{'; left ' * bool(left)}{', '.join(left)}", flush=True)
+                bench.before = bench.state(whole=False)
+    passed = time.monotonic() - began
+    print(f"{count} sessions of {len(sessions)} shapes signalled, seed {seed}, {passed:.0f} s:", end=" ")
+    print(f"the longest end took {longest:.1f} s; {findings} findings", flush=True)
+    return 1 if findings else 0
+
+
+@contextmanager
+def neighbour(root: str) -> Iterator[None]:
+    """Have somebody record at the top level, a hundred times a second."""
+    is_over = threading.Event()
+
+    def mark() -> None:
+        while not is_over.wait(0.01):
+            write(f"{root}/trace_marker", "noise")
+
+    thread = threading.Thread(target=mark, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
 @contextmanager
 def mounted(series: str) -> Iterator[str]:
     """Mount a simulator of that series, and take that back."""
@@ -333,6 +401,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=0.15)
     parser.add_argument("--quick", action="store_true", help="leave out the kernel's own events")
+    parser.add_argument("--signals", action="store_true", help="other signals, beside somebody who records on and on")
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--guest", action="store_true")
     place.add_argument("--root")
@@ -340,10 +409,10 @@ def main() -> int:
     if words.guest:
         numbers = ("seed", "count", "seconds")
         given = [f"--{name}={getattr(words, name)}" for name in numbers]
-        return in_guest(words.series, [*given, *(["--quick"] if words.quick else [])])
-    if words.root:
-        return campaign(words.root, words.seed, words.count, words.seconds, quick=words.quick)
-    with mounted(words.series) as root:
+        return in_guest(words.series, [*given, *(f"--{name}" for name in ("quick", "signals") if getattr(words, name))])
+    with nullcontext(words.root) if words.root else mounted(words.series) as root:
+        if words.signals:
+            return campaign_of_signals(root, words.seed, words.count, words.seconds)
         return campaign(root, words.seed, words.count, words.seconds, quick=words.quick)
 
 

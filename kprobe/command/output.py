@@ -180,8 +180,15 @@ def _nonblocking(descriptor: int) -> int:
         return -1
 
 
-def say(text: str) -> None:
+def note(text: str) -> None:
+    """Say something while there is a probe in the kernel: whoever takes nothing of it holds that up for a second."""
+    say(text, GRACE)
+
+
+def say(text: str, patience: float | None = None) -> None:
     """Say something to the user, on stderr; if nobody listens, that is no reason to fail, nor to end.
+
+    With `patience` it is given up if nobody takes any of it for so many seconds.
 
     On a terminal the words of others can't steer it; elsewhere their bytes are as they were.
     """
@@ -198,7 +205,7 @@ def say(text: str) -> None:
         else:
             data = _bytes(text + "\n")
         stream.flush()
-        _write_quietly(stream.fileno(), data)
+        _write_quietly(stream.fileno(), data, patience)
     except io.UnsupportedOperation:  # a file of Python's own, as in tests
         stream.write(text + "\n")
     except (OSError, ValueError):
@@ -212,12 +219,14 @@ def _bytes(text: str) -> bytes:
         return text.encode(errors="backslashreplace")
 
 
-def _write_quietly(descriptor: int, data: bytes) -> None:
+def _write_quietly(descriptor: int, data: bytes, patience: float | None) -> None:
     """Write all of it; that nobody reads there any more must not be reported by SIGPIPE, which ends the command."""
     old = _signal.pthread_sigmask(_signal.SIG_BLOCK, (_signal.SIGPIPE,))
+    poller = select.poll()
+    poller.register(descriptor, select.POLLOUT)
     try:
-        while data:
-            data = data[os.write(descriptor, data) :]
+        while data and poller.poll(None if patience is None else patience * 1000):
+            data = data[os.write(descriptor, data[:CHUNK]) :]
     except BrokenPipeError:
         _signal.sigtimedwait((_signal.SIGPIPE,), 0)
     finally:

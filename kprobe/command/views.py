@@ -74,6 +74,7 @@ class Plain:
             return b""
         from kprobe.tracing.trace_file import split_header
 
+        self._trace.wait(timeout)
         self._is_over = True
         header, body = split_header(b"".join(self._trace.chunks()))
         return header + body if self._has_head else body

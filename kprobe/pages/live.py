@@ -4,8 +4,10 @@ import errno
 import os
 import re
 import time
+from _thread import RLock
 from typing import TYPE_CHECKING, Final
 
+from kprobe.answers.remainder import PAUSE, Remainder
 from kprobe.pages.events import SPECIAL, Events, Format
 from kprobe.pages.flags import ALL_LETTERS, Letters
 from kprobe.pages.header import PageHeader, check_event_header, page_header
@@ -50,6 +52,8 @@ class RawPipe:
         names = [name for name in tracefs.listdir(f"{prefix}per_cpu") if _CPU.fullmatch(name)]
         self._cpus = sorted(int(name[3:]) for name in names)
         self._streams: dict[int, Stream] = {}
+        self._lock = RLock()  # who opens a file again must not do so after `close`
+        self._is_closed = False
         self._names = _Again(tracefs, "saved_cmdlines")
         self._processes = _Again(tracefs, "saved_tgids")
         self._rests: dict[int, bytes] = dict.fromkeys(self._cpus, b"")
@@ -73,49 +77,55 @@ class RawPipe:
 
         Raise `TimeoutError` when `timeout` seconds pass without any (0 only looks; None waits for ever).
         """
-        left = timeout
-        while self._streams:
-            came, undrained = [], []
-            for cpu in self._cpus:
-                pages, last = self._take(cpu)
-                came.append(pages)
-                if last is not None:
-                    undrained.append(last)
+        end = None if timeout is None else time.monotonic() + timeout
+        while self._streams and not self._is_closed:
+            came, undrained = self._round()
             if records := self._holding.round(came, undrained):
                 return records
             if any(came):
                 # what another CPU had before may be on its way from a guest
                 time.sleep(_SETTLED)
                 continue
-            if left is not None and left <= 0:
+            left = float("inf") if end is None else end - time.monotonic()
+            if left <= 0:
                 raise TimeoutError(errno.ETIMEDOUT, "no data", self._path(self._cpus[0], "trace_pipe_raw"))
-            slice_ = 0.2 if len(self._cpus) == 1 else _SLICE
-            wait = slice_ if left is None else min(slice_, left)
-            left = self._wait(wait, left)
+            self._wait(min(0.2 if len(self._cpus) == 1 else _SLICE, left))
         return []
 
     def drain(self) -> list[Record]:
-        """Return all that the kernel holds now, when nothing more is recorded."""
+        """Return all that the kernel holds now; what others record meanwhile may come with it, and isn't waited for."""
+        remainder = Remainder(self._tracefs, f"{self._prefix}per_cpu", time.monotonic)
         found: list[Record] = []
-        while True:
-            # what the kernel no longer holds may still be on its way from a guest
-            is_last = all(self._is_empty(cpu) for cpu in self._cpus)
-            try:
-                while records := self.read(0.1 if is_last else 0):
-                    found += records
-            except TimeoutError:
-                if is_last:
-                    return found
-            else:
-                return found
+        is_last = False
+        while self._streams and not (is_last or self._is_closed):
+            # before the round: one takes more of each CPU than can be on its way from a guest
+            is_last = remainder.is_over()
+            came, undrained = self._round()
+            found += self._holding.round(came, undrained)
+            if not any(came) and not is_last:
+                is_last = not remainder.is_counted
+                time.sleep(PAUSE)
+        return found + self._holding.rest()
 
     def close(self) -> None:
         """Close the files, from any thread; a read that waits returns an empty list."""
-        streams, self._streams = self._streams, {}
-        for stream in streams.values():
-            stream.close()
-        self._names.close()
-        self._processes.close()
+        self._is_closed = True
+        with self._lock:
+            for cpu, stream in list(self._streams.items()):
+                stream.close()
+                del self._streams[cpu]  # now: an interrupt may come at any time, and then this is done again
+            self._names.close()
+            self._processes.close()
+
+    def _round(self) -> tuple[list[list[Stamped]], list[int]]:
+        """Read what every CPU has; return the records of each, and the last times of those that may have more."""
+        came, undrained = [], []
+        for cpu in self._cpus:
+            pages, last = self._take(cpu)
+            came.append(pages)
+            if last is not None:
+                undrained.append(last)
+        return came, undrained
 
     def _take(self, cpu: int) -> tuple[list[Stamped], int | None]:
         """Read what a CPU has; return its records and, if it may have more, the time of the last of them."""
@@ -143,35 +153,32 @@ class RawPipe:
         self._offsets[cpu] += whole
         return found, None if is_drained or not found else found[-1][0]
 
-    def _wait(self, seconds: float, left: float | None) -> float | None:
-        """Wait for one CPU, another each time; return what is left of the time."""
+    def _wait(self, seconds: float) -> None:
+        """Wait for one CPU, another each time."""
         cpu = self._cpus[self._next % len(self._cpus)]
         self._next += 1
         stream = self._streams.get(cpu)
-        if stream is not None:
-            try:
-                piece = stream.read(seconds)
-            except TimeoutError:
-                return None if left is None else left - seconds
-            if piece or not self._streams:
-                self._rests[cpu] += piece
-                return left
+        if stream is None:
+            return
+        try:
+            piece = stream.read(seconds)
+        except TimeoutError:
+            return
+        self._rests[cpu] += piece
+        if not piece:
             self._reopen(cpu)
-        return None if left is None else left - seconds
 
     def _reopen(self, cpu: int) -> None:
         """Go on where a stream has ended: a read that meets a writer gives nothing, once (tracing_buffers_read)."""
-        if stream := self._streams.get(cpu):
-            stream.close()
-            self._streams[cpu] = self._tracefs.stream(self._path(cpu, "trace_pipe_raw"))
+        with self._lock:
+            if (stream := self._streams.get(cpu)) and not self._is_closed:
+                stream.close()
+                self._streams[cpu] = self._tracefs.stream(self._path(cpu, "trace_pipe_raw"))
 
     def _look_at_tasks(self) -> None:
         # the kernel names a task when its text is read, so later is as good
         self._pages.tasks.read(self._names.read())
         self._pages.tgids = tgids(self._processes.read())
-
-    def _is_empty(self, cpu: int) -> bool:
-        return b"entries: 0\n" in self._text(self._path(cpu, "stats"))
 
     def _path(self, cpu: int, name: str) -> str:
         return f"{self._prefix}per_cpu/cpu{cpu}/{name}"
@@ -252,7 +259,6 @@ class _Again:
 
     def close(self) -> None:
         """Close the file."""
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            handle.close()
-            self._is_there = False
+        self._is_there = False
+        if self._handle is not None:
+            self._handle.close()

@@ -70,6 +70,14 @@ class Holding:
             bound = min([before, *undrained])
             ready = [item for item in self._held if item[0] <= bound]
             self._held = [item for item in self._held if item[0] > bound]
+        return self._in_order(ready)
+
+    def rest(self) -> list[Record]:
+        """Return what is still held: no other round comes."""
+        ready, self._held = self._held, []
+        return self._in_order(ready)
+
+    def _in_order(self, ready: list[Stamped]) -> list[Record]:
         if self._cpus > 1:
             ready.sort(key=_TIME)
         return [record for _, record in ready]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kprobe.command.output import say
+from kprobe.command.output import note
 from kprobe.figures.shape import Counts, text
 from kprobe.text import Header
 
@@ -39,7 +39,7 @@ class RawView:
             self._complain()
             if not records:
                 if words := self._counts.words():
-                    say(f"NOTE: {words}")
+                    note(f"NOTE: {words}")
                 return b""
             lines = []
             for record in records:
@@ -52,5 +52,5 @@ class RawView:
     def _complain(self) -> None:
         problems = self._trace.problems()
         for words in problems[self._said :]:
-            say(f"WARNING: {words}")
+            note(f"WARNING: {words}")
         self._said = len(problems)

@@ -25,7 +25,10 @@ RECHECK = 0.2  # seconds; a lost wake-up of the kernel's poll, and the end of fi
 
 
 class Stream(Protocol):
-    """A file that is read as it comes: trace_pipe."""
+    """A file that is read as it comes: trace_pipe.
+
+    One may have `on_its_way`: how many bytes at most the kernel has given that no `read` has returned yet.
+    """
 
     def read(self, timeout: float | None = None) -> bytes:
         """Wait for data and return some; b"" at the end of the file or after `close`.

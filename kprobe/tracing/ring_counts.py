@@ -6,6 +6,8 @@ and saves looking for events in text, which costs as much as a third of reading 
 
 from __future__ import annotations
 
+from kprobe.answers.remainder import OVERRUN, READ, numbers
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kprobe.tracefs.tracefs import Tracefs
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from kprobe.words.probe import Probe
     from kprobe.words.terms import Terms
 
-READ, LOST = b"read events", (b"overrun", b"dropped events")
+LOST = (OVERRUN, b"dropped events")
 
 
 def ring_counts(tracefs: Tracefs, instance: Instance, probes: tuple[Probe, ...], terms: Terms) -> RingCounts | None:
@@ -61,10 +63,4 @@ class RingCounts:
 
     def _stats(self) -> list[dict[bytes, int]]:
         cpus = [name for name in self._tracefs.listdir(self._directory) if name.startswith("cpu")]
-        return [_numbers(self._tracefs.read(f"{self._directory}/{cpu}/stats")) for cpu in cpus]
-
-
-def _numbers(text: bytes) -> dict[bytes, int]:
-    """Read a `stats` file; times have fractions, and are left out."""
-    pairs = (line.partition(b": ")[::2] for line in text.splitlines())
-    return {name: int(number) for name, number in pairs if number.isdigit()}
+        return [numbers(self._tracefs.read(f"{self._directory}/{cpu}/stats")) for cpu in cpus]

@@ -22,7 +22,7 @@ from .settings import Settings
 from .standing import facts
 from .tally import EventTally
 from .trace_events import TraceEvents
-from .trace_file import lines_of, read_trace, split_header
+from .trace_file import lines_of, read_shared, read_trace, split_header
 from .waiting import Waiting
 
 TYPE_CHECKING = False
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Protocol, TypeVar
 
+    from kprobe.answers.remainder import Remainder
     from kprobe.events.hist_triggers import HistTriggers
     from kprobe.pages.live import RawPipe
     from kprobe.text import Record
@@ -84,6 +85,8 @@ class Trace(Awaited, Measured):
         self.tally = EventTally((), terms.max_events)
         self._stream: Stream | None = None
         self._names: NamesByPlace | None = None
+        self._rest: Iterator[bytes] | None = None  # of the text, after the end
+        self._is_drained = False  # of raw pages, likewise
         self._began = 0.0
         self._is_open = False
         self._is_stopped = False
@@ -143,11 +146,8 @@ class Trace(Awaited, Measured):
         data = None if self.tally.is_full else self._await(self._stream.read, timeout)
         if data is not None:
             return self.tally.text(data, self.formats, live=True)
-        self._disable()
-        try:
-            return b"" if self.tally.is_full else self.tally.text(self._stream.read(0), self.formats, live=True)
-        except TimeoutError:
-            return b""
+        data = b"" if self.tally.is_full else next(self._last_texts(self._stream), b"")
+        return data and self.tally.text(data, self.formats, live=True)
 
     def read_records(self, timeout: float | None = None) -> list[Record]:
         """Return the next records of a raw trace; an empty list at its end, which a duration has, and `stop`.
@@ -158,11 +158,26 @@ class Trace(Awaited, Measured):
         if self._raw is None:
             raise ValueError("a trace of text is read with read()")
         if self.terms.duration is not None:
-            self.wait()
+            self.wait(timeout)
         elif not self.tally.is_full and (records := self._await(self._raw.read, timeout)) is not None:
             return self.tally.records(records)
         self._disable()
-        return [] if self.tally.is_full else self.tally.records(self._raw.drain())
+        if self.tally.is_full or self._is_drained:
+            return []
+        self._is_drained = True
+        return self.tally.records(self._raw.drain())
+
+    def _last_texts(self, stream: Stream) -> Iterator[bytes]:
+        """Return what is left of the text, which the trace has only once: others' text may go on for ever."""
+        self._disable()
+        if self._rest is None:
+            self._rest = self._held().texts(stream, self._tracer.sleep)
+        return self._rest
+
+    def _held(self) -> Remainder:
+        from kprobe.answers.remainder import Remainder
+
+        return Remainder(self.tracefs, self.instance.path("per_cpu"), self._tracer.clock)
 
     def _await(self, read: Callable[[float], T], timeout: float | None) -> T | None:
         """Return what `read` gives once there is something; None after `stop`.  Raise `TimeoutError`."""
@@ -204,19 +219,29 @@ class Trace(Awaited, Measured):
         """Yield the kernel's lines unchanged, each with its newline."""
         return lines_of(self.chunks())
 
-    def wait(self) -> None:
-        """Wait until the duration is over, or `stop`; then let no more events in."""
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until the duration is over, or `stop`; then let no more events in.
+
+        Raise `TimeoutError` after `timeout` seconds in which it isn't.
+        """
         if self.terms.duration is not None:
+            clock = self._tracer.clock
             end = self._began + self.terms.duration
-            while not self._is_stopped and (left := end - self._tracer.clock()) > 0:
+            latest = float("inf") if timeout is None else clock() + timeout
+            while not self.is_stopped and (left := end - clock()) > 0:
+                if clock() >= latest:
+                    raise TimeoutError
                 self._picked.look()
-                self._tracer.sleep(min(TICK, left))
+                self._tracer.sleep(max(0.0, min(TICK, left, latest - clock())))
         self._disable()
 
     def read_buffer(self) -> bytes:
         """Return the `trace` file: the header, and every event that is in the buffer now; they stay there."""
         self._check()
-        return read_trace(self.tracefs, self.instance.path("trace"))
+        path = self.instance.path("trace")
+        if self.instance.is_own:
+            return read_trace(self.tracefs, path)
+        return read_shared(self.tracefs, path, self._held(), self._tracer.clock)
 
     def header(self) -> bytes:
         """Return the column headings."""
@@ -321,17 +346,21 @@ class Trace(Awaited, Measured):
             self._open_raw()
         if self._raw is None and terms.duration is None:
             path = self.instance.path("trace_pipe")
+            self._undo.push(f"close {path}", lambda: self._close(self._stream), is_left=lambda: True, frees=True)
             self._stream = self.tracefs.stream(path)
-            self._undo.push(f"close {path}", self._stream.close, is_left=lambda: True, frees=True)
             self.tally.ring = ring_counts(self.tracefs, self.instance, self.probes, terms)
         assert self._events is not None
         self._events.enable()
 
     def _open_raw(self) -> None:
         events = tuple(probe.event for probe in self.probes)
+        self._undo.push("close trace_pipe_raw", lambda: self._close(self._raw), is_left=lambda: True, frees=True)
         self._raw = open_raw(self.tracefs, self.instance.prefix, events, insists=bool(self.terms.raw))
-        if self._raw is not None:
-            self._undo.push("close trace_pipe_raw", self._raw.close, is_left=lambda: True, frees=True)
+
+    @staticmethod
+    def _close(opened: Stream | RawPipe | None) -> None:
+        if opened is not None:
+            opened.close()
 
     def _disable(self) -> None:
         if self._events is not None:

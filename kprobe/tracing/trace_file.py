@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+
 from kprobe.answers.denial import denied
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from kprobe.answers.remainder import Remainder
     from kprobe.tracefs.tracefs import Tracefs
+
+
+MORE = 2  # lines that an entry may have, of which one is usual
+SECONDS = 5.0  # that the reading of a file takes which may be longer each time
 
 
 def read_trace(tracefs: Tracefs, path: str) -> bytes:
@@ -17,6 +24,31 @@ def read_trace(tracefs: Tracefs, path: str) -> bytes:
         return tracefs.read(path)
     except OSError as error:
         raise denied(tracefs, path, error) from error
+
+
+def read_shared(tracefs: Tracefs, path: str, held: Remainder, clock: Callable[[], float]) -> bytes:
+    """Return the text of a buffer that holds so much now, and that others may fill as fast as it is read.
+
+    Lines are in the order of time: after some seconds, those of so many entries are enough.
+    """
+    if not (held.is_counted and hasattr(tracefs, "open")):
+        return read_trace(tracefs, path)
+    end = clock() + SECONDS
+    parts: list[bytes] = []
+    lines = 0  # but for those of stacks
+    try:
+        handle = tracefs.open(path, os.O_RDONLY)
+        try:
+            while data := handle.read(1 << 16):
+                parts.append(data)
+                lines += data.count(b"\n") - data.count(b"\n =>")
+                if lines > held.entries * MORE and clock() >= end:
+                    return b"".join(parts).rpartition(b"\n")[0] + b"\n"
+        finally:
+            handle.close()
+    except OSError as error:
+        raise denied(tracefs, path, error) from error
+    return b"".join(parts)
 
 
 def lines_of(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 
-from kprobe.command.output import say
+from kprobe.command.output import note
 from kprobe.command.terminal import width
 from kprobe.errors import NoSuchField
 from kprobe.figures.frequencies import WORDS
@@ -63,11 +63,11 @@ class FigureView:
                 for number, times in numbers.items():
                     figure.count(event, number, times)  # type: ignore[attr-defined]
         for words in figure.notes():
-            say(f"NOTE: {words}")
+            note(f"NOTE: {words}")
         if dropped:
-            say(f"NOTE: {dropped} events aren't counted: the kernel's table has no room for so many different values")
+            note(f"NOTE: {dropped} events aren't counted: the kernel's table has no room for so many different values")
         if self._records is not None and (words := self._records.counts.words()):
-            say(f"NOTE: {words}")
+            note(f"NOTE: {words}")
         objects = (encoded(shown) + "\n" for shown in figure.objects())
         text = "".join(objects) if self._is_json else figure.text(width())
         return text.encode("utf-8", "surrogateescape")
@@ -76,7 +76,7 @@ class FigureView:
         """Wait until the trace ends; return None before that once something was counted."""
         trace = self._trace
         if trace.terms.duration is not None:
-            trace.wait()
+            trace.wait(timeout)
         end = time.monotonic() + timeout
         while not trace.is_stopped and trace.terms.duration is None:
             if time.monotonic() >= end:

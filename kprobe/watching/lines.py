@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kprobe.command.output import say
+from kprobe.command.output import note
 from kprobe.errors import Refused, UndoFailed
 from kprobe.figures.shape import csv_line, encoded, ndjson, title
 from kprobe.watching.records import Records
@@ -38,7 +38,7 @@ class LinesView:
         if self._is_json:
             return _line(ended(self._trace, self._records))
         if words := self._records.counts.words():
-            say(f"NOTE: {words}")
+            note(f"NOTE: {words}")
         return b""
 
 

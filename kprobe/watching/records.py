@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kprobe.command.output import say
+from kprobe.command.output import note
 from kprobe.figures.shape import Counts
 from kprobe.text import Event, Header, Parser, StackTrace
 
@@ -47,10 +47,11 @@ class Records:
             self._is_over = not found
             problems = self._trace.problems()
             for words in problems[self._said :]:
-                say(f"WARNING: {words}")
+                note(f"WARNING: {words}")
             self._said = len(problems)
             return found
         if self._trace.terms.duration is not None:
+            self._trace.wait(timeout)
             data, self._is_over = b"".join(self._trace.chunks()), True
             return [*self._parser.feed(data), *self._parser.close()]
         data = self._trace.read(timeout)

@@ -7,7 +7,7 @@ import sys
 import time
 from importlib.util import find_spec
 
-from kprobe.command.output import say
+from kprobe.command.output import note, say
 from kprobe.figures.rates import Rates, text
 from kprobe.tracing.tracer import Tracer
 from kprobe.watching.records import Records
@@ -48,7 +48,7 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
     signals.end_by(trace.stop)
     with trace:
         for notice in trace.notices:
-            say(f"WARNING: {notice}")
+            note(f"WARNING: {notice}")
         play: Callable[[], None] | None = getattr(tracefs, "play", None)
         if play is not None:
             play()
@@ -60,7 +60,7 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
                 ends = "q or Ctrl-C ends" if keys.are_seen else "Ctrl-C ends"
                 title = ", ".join(probe.name for probe in trace.probes)
                 last = shown(title, _looks(trace, request.duration, lambda: b"q" in keys.pressed().lower()), ends)
-            say("")
+            note("")
         else:
             last = None
             for last in _looks(trace, request.duration, lambda: False):
@@ -70,7 +70,7 @@ def run(tracefs: Tracefs, output: Output, signals: Signals, request: CommandLine
             output.write(text(last).encode("utf-8", "surrogateescape"), lambda: trace.is_stopped)
         output.finish(lambda: trace.is_stopped)
         if missed := trace.missed():
-            say(f"WARNING: the kernel missed {missed} hits")
+            note(f"WARNING: the kernel missed {missed} hits")
     return OK if signals.received in (0, INTERRUPT) else 128 + signals.received
 
 

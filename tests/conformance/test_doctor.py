@@ -31,7 +31,7 @@ class Idle:
         self._tracefs = tracefs
 
     def __getattr__(self, name: str) -> Any:
-        if name == "never_calls":
+        if name in ("never_calls", "play"):
             raise AttributeError(name)
         return getattr(self._tracefs, name)
 
@@ -202,10 +202,10 @@ def test_functions(tracefs: Any) -> None:
 def test_a_try_counts_and_leaves_nothing(tracefs: Any, workload: Any) -> None:
     before = tracefs.read("kprobe_events"), tracefs.listdir("instances")
     (probe,) = examine(tracefs, ["vfs_symlink"]).probes
-    (found,) = try_probe(tracefs, probe, 0.2)
+    (found,) = try_probe(Idle(tracefs), probe, 0.2)
     assert (found.what, found.facts[0].says) == ("vfs_symlink wasn't called in 0.2 seconds", "vfs_symlink 0 0")
     (probe,) = examine(tracefs, ["p:mine do_sys_openat2 %nosuch"]).probes
-    (found,) = try_probe(tracefs, probe, 0.2)
+    (found,) = try_probe(Idle(tracefs), probe, 0.2)
     assert (found.level, found.facts[0].says) == ("stops", "Invalid register name")
     assert (tracefs.read("kprobe_events"), tracefs.listdir("instances")) == before
 

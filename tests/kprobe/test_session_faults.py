@@ -45,6 +45,8 @@ SHAPES = {
         (RETURN,), {"top_level": True, "filter": "ret < 0", "tid": 43, "stacktrace": True}
     ),
     "several at the top level": Shape((OPEN, READ), {"top_level": True, "duration": 0.0, "stacktrace": True}),
+    "raw": Shape((OPEN,), {"raw": True}),
+    "raw at the top level": Shape((OPEN,), {"raw": True, "top_level": True}),
     "format": Shape((OPEN,), None),
 }
 TOGETHER = {  # their probes in one trace
@@ -166,7 +168,7 @@ def session(kernel: SimulatedKernel, tracefs: Faulty, shape: Shape, notices: lis
         open_file(kernel, "/etc/hosts")
         for trace in traces:
             trace.stop()
-            b"".join(trace.chunks())
+            list(trace)
             trace.missed()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -293,6 +294,57 @@ def test_environment_directory_and_input(local_channel: Channel, tmp_path: Path)
     )
     assert process.wait(10) == 0
     assert process.stdout == f"{tmp_path}\nb c\nfrom a file".encode()
+
+
+def test_a_process_is_fed(local_channel: Channel) -> None:
+    """More than its pipe holds, in pieces; then the end."""
+    process = GuestProcess(local_channel, ["sh", "-c", "wc -c; echo end"], stdin=None)
+    for _ in range(5):
+        process.feed(bytes(50000))
+    process.feed(b"")
+    assert process.wait(10) == 0
+    assert process.stdout == b"250000\nend\n"
+
+
+def test_feeding_one_that_does_not_read_ends_with_it(local_channel: Channel, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    process = GuestProcess(local_channel, ["cat", f"{tmp_path}/go"], stdin=None)
+    ended: list[BaseException] = []
+
+    def feed() -> None:
+        try:
+            process.feed(bytes(1000000))
+        except OSError as error:
+            ended.append(error)
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    (tmp_path / "go").write_bytes(b"")
+    assert process.wait(10) == 0
+    feeder.join(10)
+    assert [type(error) for error in ended] == [BrokenPipeError]
+    with pytest.raises(BrokenPipeError):
+        process.feed(b"late")
+    with pytest.raises(BrokenPipeError):
+        GuestProcess(local_channel, ["true"]).feed(b"to one that has a file")
+    assert not local_channel.is_awaited
+
+
+def test_what_a_process_leaves_behind_is_not_waited_for(local_channel: Channel) -> None:
+    """It holds the ends of the output, and goes on; all that was written before the end comes."""
+    process = GuestProcess(local_channel, ["sh", "-c", "sleep 1000 & head -c 60000 /dev/zero; echo $! >&2; exit 3"])
+    assert process.wait(10) == 3
+    assert process.stdout == bytes(60000)
+    left = int(process.stderr)
+    assert Path(f"/proc/{left}/cmdline").read_bytes() == b"sleep\x001000\0"
+    os.kill(left, signal.SIGKILL)
+
+
+def test_what_a_process_leaves_behind_may_write_on_and_on(local_channel: Channel, tmp_path: Path) -> None:
+    process = GuestProcess(local_channel, ["sh", "-c", "yes & echo $! >&2; exit 3"])
+    assert process.wait(10) == 3
+    with contextlib.suppress(ProcessLookupError):  # nobody takes what it writes
+        os.kill(int(process.stderr), signal.SIGKILL)
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,10 @@ int main(int argc, char **argv)
 """
 
 
-def run(series: str, *arguments: str, quiet: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run `kprobe-vm run`; what comes after "--" runs in the guest."""
+def run(series: str, *arguments: str, quiet: bool = True, input: str = "") -> subprocess.CompletedProcess[str]:
+    """Run `kprobe-vm run`; what comes after "--" runs in the guest, and reads the input."""
     words = [sys.executable, "-m", "kprobe_vm", *(["-q"] if quiet else []), "run", series, *arguments]
-    return subprocess.run(words, capture_output=True, text=True, timeout=110, check=False)
+    return subprocess.run(words, input=input, capture_output=True, text=True, timeout=110, check=False)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,18 @@ def test_the_loader_of_a_program() -> None:
 def test_output_and_status_are_the_commands_own(series: str) -> None:
     done = run(series, "--", "sh", "-c", "echo out; echo err >&2; exit 7")
     assert (done.stdout, done.stderr, done.returncode) == ("out\n", "err\n", 7)
+
+
+@pytest.mark.vm
+def test_standard_input_goes_in(series: str) -> None:
+    done = run(series, "--", "sh", "-c", "cat; echo end", input="hi\n")
+    assert (done.stdout, done.stderr, done.returncode) == ("hi\nend\n", "", 0)
+
+
+@pytest.mark.vm
+def test_what_a_command_leaves_behind_is_not_waited_for(series: str) -> None:
+    done = run(series, "--", "sh", "-c", "sleep 1000 & echo hi")
+    assert (done.stdout, done.stderr, done.returncode) == ("hi\n", "", 0)
 
 
 @pytest.mark.vm

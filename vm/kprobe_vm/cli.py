@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kprobe_vm.changes import bisect, compare
 from kprobe_vm.commands import testrun
+from kprobe_vm.commands.standard_files import relayed
 from kprobe_vm.commands.words import Words, divided
 from kprobe_vm.comparison import diff, matrix
 from kprobe_vm.debian.lock import Lock, Locks
@@ -137,24 +138,15 @@ def _run(options: argparse.Namespace) -> int:
     with _machine(options, template=not options.boot) as machine:
         _copy_in(machine, options)
         try:
-            process = machine.start_process(command, capture=True)
+            process = machine.start_process(command, capture=True, stdin=None)
         except OSError as error:
             reason = lacking(machine, command[0]) if isinstance(error, FileNotFoundError) else ""
             print(f"kprobe-vm: {command[0]}: {error.strerror}{reason and f': {reason}'}", file=sys.stderr)
             return 127 if isinstance(error, FileNotFoundError) else 126
-        status = process.relay(_write_to(sys.stdout.fileno()), _write_to(sys.stderr.fileno()))
+        status = relayed(process)
         if status == 127 and (reason := lacking(machine, command[0])):
             print(f"kprobe-vm: {reason}", file=sys.stderr)
     return status if status >= 0 else 128 - status
-
-
-class _write_to:  # noqa: N801 - a function with its descriptor bound
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-
-    def __call__(self, data: bytes) -> None:
-        while data:
-            data = data[os.write(self.descriptor, data) :]
 
 
 def _shell(options: argparse.Namespace) -> int:

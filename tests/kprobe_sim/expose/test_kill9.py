@@ -39,6 +39,16 @@ def test_ten_that_are_killed_leave_nothing(run: Run) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_signals_end_sessions_beside_a_neighbour(run: Run) -> None:
+    words = ["--root", TRACING, "--count", "10", "--seconds", "0.05", "--seed", "4", "--signals"]
+    done: Any = run([sys.executable, TOOL, *words], ["--kernel", "6.12", "--activity", "opens"], timeout=230)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("10 sessions of ")
+    assert done.stdout.endswith(" 0 findings\n")
+
+
+@pytest.mark.slow
 def test_what_is_left_is_seen(run: Run) -> None:
     done: Any = run([sys.executable, "-c", SEEN])
     assert done.stderr == ""

@@ -18,6 +18,10 @@
  * been sent or follows.  Of two looks that wait for one stream the first is answered -EBUSY.  A look is answered only
  * when the data before it is sent, so who waits for one goes on giving the stream credit.  A look can't be cancelled.
  *
+ * INPUT (u32 id of a RUN that was asked for a pipe, then bytes; none of them: its end) writes to the standard input of a
+ * program, and is done once the pipe has taken all of it.  A RUN ends with its program: what that has written by then is
+ * sent, and what it started and left behind may hold the other ends of its output as long as it likes.
+ *
  * On a serial port all that is in packets: u8 0x4b, u8 kind, u16 length, u32 CRC-32 (zlib's) of kind, length and payload,
  * then the payload, LINE_MOST bytes at most.  A tty drops what comes while its buffer of 4096 bytes is full, so the host
  * sends a packet of DATA only when the last one was answered with an ACK.  What comes damaged ends the line: BAD says
@@ -35,6 +39,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -46,7 +52,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PROTOCOL 3
+#define PROTOCOL 4
 #define FRAME_CAP (1u << 20)
 #define HEADER 9
 #define CHUNK 32768
@@ -64,7 +70,7 @@
 enum op {
 	OP_PING = 1, OP_OPEN, OP_CLOSE, OP_READ, OP_WRITE, OP_LSEEK, OP_POLL, OP_LIST, OP_STAT, OP_MKDIR, OP_RMDIR,
 	OP_TRUNCATE, OP_UNLINK, OP_WRITE_FILE, OP_READ_FILE, OP_STREAM, OP_RUN, OP_KILL, OP_CANCEL, OP_CREDIT,
-	OP_SET_CLOCK, OP_READ_EACH, OP_LOOK, OP_LAST = OP_LOOK,
+	OP_SET_CLOCK, OP_READ_EACH, OP_LOOK, OP_INPUT, OP_LAST = OP_INPUT,
 };
 enum reply { REPLY_DONE = 0, REPLY_DATA = 1, REPLY_HELLO = 2 };
 enum packet { LINE_DATA = 1, LINE_ACK = 2, LINE_BAD = 3 };
@@ -82,6 +88,7 @@ struct job {
 	uint32_t look;			/* the id of the one that waits */
 	int64_t credit;
 	pid_t child;
+	int input, woken;		/* of a program: where its input is written to, and what tells of its end; or -1 */
 	uint32_t length;
 	uint8_t payload[];		/* always followed by a NUL */
 };
@@ -608,19 +615,27 @@ static int64_t poll_descriptor(const uint8_t *p, uint32_t length)
 
 /* ---- processes ---- */
 
-static void exec_child(struct job *job, char **argv, char **envp, const char *directory, const char *input, int out,
-		       int err, int failed)
+static struct job *find_job(uint32_t id)
+{
+	struct job *job;
+
+	for (job = jobs; job && job->id != id; job = job->next)
+		;
+	return job;
+}
+
+static void exec_child(char **argv, char **envp, const char *directory, const char *input, int in, int out, int err,
+		       int failed)
 {
 	sigset_t none;
-	int error, fd;
+	int error, fd = -1;
 
 	sigemptyset(&none);
 	setsid();
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGUSR1, SIG_DFL);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	(void)job;
-	if ((fd = open(input, O_RDONLY)) < 0 || dup2(fd, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0 ||
+	if ((in < 0 && (in = fd = open(input, O_RDONLY)) < 0) || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0 ||
 	    chdir(directory) < 0)
 		goto fail;
 	if (fd > 2)
@@ -634,12 +649,31 @@ fail:
 	_exit(127);
 }
 
-/* u32 flags (1: capture), u32 argc, u32 envc, then strings with NUL: directory, input file, argv, environment */
+/* Send what a pipe holds now, however much its writers add meanwhile. */
+static void send_rest(struct job *job, int fd, uint8_t which, uint8_t *buffer)
+{
+	int left = 0;
+
+	if (ioctl(fd, FIONREAD, &left) < 0)
+		return;
+	while (left > 0 && !is_cancelled(job)) {
+		ssize_t n = read(fd, buffer, left < CHUNK ? left : CHUNK);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0 || send_data(job, which, buffer, n) < 0)
+			return;
+		left -= n;
+	}
+}
+
+/* u32 flags (1: capture, 2: the input comes by INPUT), u32 argc, u32 envc, then strings with NUL: directory, input file,
+   argv, environment */
 static void run(struct job *job)
 {
 	static __thread uint8_t buffer[CHUNK];
-	int out[2] = { -1, -1 }, err[2] = { -1, -1 }, failed[2] = { -1, -1 };
-	uint32_t capture, argc, envc, i;
+	int out[2] = { -1, -1 }, err[2] = { -1, -1 }, failed[2] = { -1, -1 }, in[2] = { -1, -1 }, woken = -1;
+	uint32_t capture, piped, argc, envc, i;
 	char **strings = NULL, **argv, **envp, *at, *end;
 	int error = 0, started = 0;
 	uint8_t head[5];
@@ -648,6 +682,7 @@ static void run(struct job *job)
 	if (job->length < 12)
 		goto invalid;
 	capture = u32_at(job->payload) & 1;
+	piped = u32_at(job->payload) & 2;
 	argc = u32_at(job->payload + 4);
 	envc = u32_at(job->payload + 8);
 	if (argc < 1 || argc > 4096 || envc > 4096 || !(strings = calloc(argc + envc + 4, sizeof *strings)))
@@ -662,7 +697,7 @@ static void run(struct job *job)
 		strings[i < 2 + argc ? i : i + 1] = at;
 		at += strlen(at) + 1;
 	}
-	if (pipe2(failed, O_CLOEXEC) < 0)
+	if (pipe2(failed, O_CLOEXEC) < 0 || (piped && pipe2(in, O_CLOEXEC) < 0) || (woken = eventfd(0, EFD_CLOEXEC)) < 0)
 		goto fail;
 	if (capture ? pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0
 		    : (out[1] = open("/dev/null", O_WRONLY | O_CLOEXEC)) < 0 || (err[1] = dup(out[1])) < 0)
@@ -670,17 +705,22 @@ static void run(struct job *job)
 	pthread_mutex_lock(&lock);
 	child = fork();
 	if (child == 0)
-		exec_child(job, argv, envp, strings[0], strings[1], out[1], err[1], failed[1]);
+		exec_child(argv, envp, strings[0], strings[1], in[0], out[1], err[1], failed[1]);
 	if (child < 0)
 		error = errno;
 	else {
 		job->child = child;
+		job->input = in[1];
+		job->woken = woken;
+		in[1] = -1;
 		children++;
 		pthread_cond_broadcast(&child_born);
 	}
 	pthread_mutex_unlock(&lock);
 	close(out[1]), close(err[1]), close(failed[1]);
 	out[1] = err[1] = failed[1] = -1;
+	if (piped)
+		close(in[0]), in[0] = -1;
 	if (child < 0) {
 		errno = error;
 		goto fail;
@@ -694,17 +734,23 @@ static void run(struct job *job)
 		started = 1;
 	}
 	while (started && (out[0] >= 0 || err[0] >= 0)) {
-		struct pollfd both[2] = { { .fd = out[0], .events = POLLIN }, { .fd = err[0], .events = POLLIN } };
+		struct pollfd all[3] = { { .fd = out[0], .events = POLLIN }, { .fd = err[0], .events = POLLIN },
+					 { .fd = woken, .events = POLLIN } };
 
 		if (is_cancelled(job))
 			break;
-		if (poll(both, 2, -1) < 0)
+		if (poll(all, 3, -1) < 0)
 			continue;
+		if (all[2].revents) {
+			send_rest(job, out[0], DATA_OUT, buffer);
+			send_rest(job, err[0], DATA_ERR, buffer);
+			break;
+		}
 		for (i = 0; i < 2; i++) {
 			int *source = i ? &err[0] : &out[0];
 			ssize_t n;
 
-			if (!both[i].revents)
+			if (!all[i].revents)
 				continue;
 			n = read(*source, buffer, CHUNK);
 			if (n <= 0) {
@@ -722,6 +768,9 @@ static void run(struct job *job)
 	}
 	if (job->cancelled)
 		kill(-child, SIGKILL);
+	if (job->input >= 0)
+		close(job->input);
+	job->input = -1;
 	pthread_mutex_unlock(&lock);
 	send_done(job->id, error ? -error : job->status, NULL, 0);
 	goto clean;
@@ -737,8 +786,52 @@ clean:
 			close(err[i]);
 		if (failed[i] >= 0)
 			close(failed[i]);
+		if (in[i] >= 0)
+			close(in[i]);
 	}
+	pthread_mutex_lock(&lock);
+	job->woken = -1;
+	pthread_mutex_unlock(&lock);
+	if (woken >= 0)
+		close(woken);
 	free(strings);
+}
+
+/* The pipe's end is held open for as long as this writes to it, whatever becomes of the program. */
+static void feed(struct job *job)
+{
+	const uint8_t *p = job->payload + 4, *end = job->payload + job->length;
+	struct job *program;
+	int64_t result = 0;
+	int fd = -1;
+
+	if (job->length < 4) {
+		finish(job, -EINVAL, NULL, 0);
+		return;
+	}
+	pthread_mutex_lock(&lock);
+	program = find_job(u32_at(job->payload));
+	if (!program || program->op != OP_RUN || program->input < 0)
+		result = -EPIPE;
+	else if (p == end) {
+		close(program->input);
+		program->input = -1;
+	} else if ((fd = fcntl(program->input, F_DUPFD_CLOEXEC, 0)) < 0)
+		result = -errno;
+	pthread_mutex_unlock(&lock);
+	while (fd >= 0 && p < end) {
+		ssize_t n = write(fd, p, end - p);
+
+		if (n < 0 && (errno != EINTR || is_cancelled(job))) {
+			result = -errno;
+			break;
+		}
+		if (n > 0)
+			p += n;
+	}
+	if (fd >= 0)
+		close(fd);
+	finish(job, result, NULL, 0);
 }
 
 /* Process 1 inherits every orphan; the jobs learn of their own children from here. */
@@ -758,6 +851,8 @@ static void *reap(void *unused)
 					job->status = status;
 					children--;
 					pthread_cond_broadcast(&job->changed);
+					if (eventfd_write(job->woken, 1) < 0)
+						say("a program's end was told to nobody");
 				}
 		} else if (errno == ECHILD && !children)
 			pthread_cond_wait(&child_born, &lock);
@@ -802,6 +897,7 @@ static void perform(struct job *job)
 	case OP_READ_EACH: read_each(job); return;
 	case OP_STREAM: read_file(job, 1); return;
 	case OP_RUN: run(job); return;
+	case OP_INPUT: feed(job); return;
 	default: result = -ENOSYS;
 	}
 	send_done(job->id, result, NULL, 0);
@@ -852,6 +948,7 @@ static void enqueue(uint32_t id, uint8_t op, const uint8_t *payload, uint32_t le
 	job->op = op;
 	job->length = length;
 	job->credit = WINDOW;
+	job->input = job->woken = -1;
 	memcpy(job->payload, payload, length);
 	pthread_cond_init(&job->changed, NULL);
 	pthread_mutex_lock(&lock);
@@ -881,15 +978,6 @@ static void enqueue(uint32_t id, uint8_t op, const uint8_t *payload, uint32_t le
 	queue_length++;
 	pthread_cond_signal(&work_waits);
 	pthread_mutex_unlock(&lock);
-}
-
-static struct job *find_job(uint32_t id)
-{
-	struct job *job;
-
-	for (job = jobs; job && job->id != id; job = job->next)
-		;
-	return job;
 }
 
 static int64_t cancel(const uint8_t *p, uint32_t length)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 __all__ = ["FRAME_CAP", "PROTOCOL", "WINDOW", "Broken", "Data", "Decoder", "Frame", "Hello", "Op", "Reply", "encode"]
 
-PROTOCOL = 3
+PROTOCOL = 4
 FRAME_CAP = 1 << 20  # bytes of payload that either side accepts
 WINDOW = 256 * 1024  # bytes of DATA that the agent may send before it is given more credit
 UTS_LENGTH = 64  # __NEW_UTS_LEN, include/uapi/linux/utsname.h
@@ -47,6 +47,7 @@ class Op(IntEnum):
     SET_CLOCK = 21
     READ_EACH = 22
     LOOK = 23
+    INPUT = 24
 
 
 class Reply(IntEnum):

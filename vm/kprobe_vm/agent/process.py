@@ -17,13 +17,15 @@ __all__ = ["ENVIRONMENT", "GuestProcess"]
 
 ENVIRONMENT = {"PATH": "/bin:/sbin:/usr/bin:/usr/sbin", "HOME": "/root", "TERM": "dumb", "LC_ALL": "C"}
 START_DEADLINE = 60.0
+_CAPTURE, _PIPED = 1, 2
 
 
 class GuestProcess:
     """A program that was started in the guest; `pid` is its process id there.
 
-    With `capture` its output is collected as `wait` goes on; a program that writes more than 256 KiB while nobody waits
-    for it blocks, as with a pipe.
+    Its standard input is a file of the guest, or None: what `feed` is given.  What it started and left behind goes on,
+    but isn't waited for.  With `capture` its output is collected as `wait` goes on; a program that writes more than 256
+    KiB while nobody waits for it blocks, as with a pipe.
     """
 
     def __init__(
@@ -33,7 +35,7 @@ class GuestProcess:
         *,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
-        stdin: str = "/dev/null",
+        stdin: str | None = "/dev/null",
         capture: bool = True,
         deadline: float = START_DEADLINE,
     ) -> None:
@@ -42,12 +44,12 @@ class GuestProcess:
         self._deadline = deadline
         self._channel = channel
         environment = {**ENVIRONMENT, **(env or {})}
-        strings = [cwd or "/", stdin, *self.args, *(f"{name}={value}" for name, value in environment.items())]
+        strings = [cwd or "/", stdin or "", *self.args, *(f"{name}={value}" for name, value in environment.items())]
         if not self.args or any("\0" in text for text in strings):
             raise ValueError("an empty command, or a null byte in it")
         self._request = channel.send(
             Op.RUN,
-            struct.pack("<III", int(capture), len(self.args), len(environment)),
+            struct.pack("<III", _CAPTURE * capture | _PIPED * (stdin is None), len(self.args), len(environment)),
             b"".join(os.fsencode(text) + b"\0" for text in strings),
         )
         if not channel.wait_started(self._request, deadline):
@@ -97,6 +99,16 @@ class GuestProcess:
             if not pieces:
                 return self.wait()
             self._channel.give_credit(request)
+
+    def feed(self, data: bytes) -> None:
+        """Write to its standard input, of which b"" is the end; return once that has room for all of it.
+
+        Raise `BrokenPipeError` if nobody reads there any more.
+        """
+        request = self._channel.send(Op.INPUT, self._request.id.to_bytes(4, "little"), data)
+        self._channel.wait(request, None)
+        if request.result < 0:
+            refuse(request, self.args[0])
 
     def kill(self, signal_number: int = signal.SIGKILL) -> None:
         """Send a signal to it and what it started (its process group); nothing if it has ended."""

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from kprobe_vm.agent.channel import Channel, Request
-from kprobe_vm.agent.frames import FRAME_CAP, Data, Op
+from kprobe_vm.agent.frames import FRAME_CAP, WINDOW, Data, Op
 from kprobe_vm.errors import MachineDied
 
 __all__ = ["GuestFile", "GuestStat", "GuestStream", "GuestTracefs"]
 
 TRACING = "/sys/kernel/tracing"
 _STAT = struct.Struct("<6q")
+_PIECE = 32768  # bytes of one read(2) by the agent of what it streams
 _AT_ONCE = FRAME_CAP - 4096  # bytes of one write(2) through the channel
 
 
@@ -127,9 +128,10 @@ class GuestStream:
     At most 256 KiB wait here unread; then the agent stops reading until they are taken (a look lets some more in).
     """
 
-    __slots__ = ("_channel", "_closed", "_deadline", "_looking", "_request", "path")
+    __slots__ = ("_channel", "_closed", "_deadline", "_looking", "_request", "on_its_way", "path")
 
     def __init__(self, channel: Channel, request: Request, path: str, deadline: float) -> None:
+        self.on_its_way = WINDOW + _PIECE
         self._channel = channel
         self._request = request
         self._deadline = deadline
@@ -193,9 +195,7 @@ class GuestStream:
         """Stop reading and close the file in the guest; return when that is done.  May be called from any thread."""
         request = self._request
         with request.changed:
-            if self._closed:
-                return
-            self._closed = True
+            self._closed = True  # again where an interrupt came before the end
             request.changed.notify_all()
         with contextlib.suppress(MachineDied):  # then there is nothing left to close
             self._channel.settle(request, f"the reading of {self.path} has not ended")

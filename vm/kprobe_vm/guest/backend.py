@@ -76,7 +76,7 @@ class VmTracefs(GuestTracefs):
 
     def play(self) -> None:
         """Let the guest open files, about twice a second, until `close`; nothing for an idle machine."""
-        if not self._spec.idle and self._workload is None:
+        if not self._spec.idle and (self._workload is None or self._workload.returncode is not None):
             self._workload = self.machine.start_process(["sh", "-c", PLAY])
 
     @property

@@ -26,7 +26,6 @@ _AGENT = "proc/1/fd"
 _WITHIN = 5.0  # seconds in which a program that was killed is gone
 _CLOSING = 1.0  # seconds in which the agent has closed what it had open for it
 _FILTERS = """cd "$1" && grep -L '^none$' events/*/*/filter"""
-_KILL = 'kill -9 "$@"; for pid; do while [ -s "/proc/$pid/cmdline" ]; do sleep 0.01; done; done'
 
 
 class Surroundings:
@@ -60,12 +59,11 @@ class Surroundings:
         return self._machine.run(["sh", "-c", _FILTERS, "sh", self._machine.place]).stdout.decode().split()
 
     def _kill(self) -> list[str]:
-        running = self._running()
-        if running:
-            pids = [str(pid) for pid in running]
+        end = time.monotonic() + _WITHIN
+        # what is killed has its command line until it has ended, and may just be starting another
+        while (running := self._running()) and time.monotonic() < end:
             with contextlib.suppress(subprocess.TimeoutExpired, OSError):
-                self._machine.run(["sh", "-c", _KILL, "sh", *pids], timeout=_WITHIN)
-            running = self._running()
+                self._machine.run(["kill", "-9", *map(str, running)], timeout=_WITHIN)
         return [f"process {pid} goes on: {name}" for pid, name in running.items()]
 
     def _running(self) -> dict[int, str]:

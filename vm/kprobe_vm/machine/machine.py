@@ -213,9 +213,13 @@ class Machine:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         capture: bool = False,
+        stdin: str | None = "/dev/null",
     ) -> GuestProcess:
-        """Start a program in the guest and return at once; without `capture` its output is thrown away."""
-        return self._process(argv, env, cwd, capture=capture)
+        """Start a program in the guest and return at once; without `capture` its output is thrown away.
+
+        `stdin` is a file of the guest; with None the program reads what `feed` of the process is given.
+        """
+        return self._process(argv, env, cwd, stdin=stdin, capture=capture)
 
     def put(self, path: str, data: bytes, mode: int = 0o755) -> None:
         """Write a file in the guest; `path` is relative to "/"."""
@@ -243,7 +247,7 @@ class Machine:
         env: Mapping[str, str] | None,
         cwd: str | None,
         *,
-        stdin: str = "/dev/null",
+        stdin: str | None = "/dev/null",
         capture: bool = True,
     ) -> GuestProcess:
         deadline = self._deadlines.operation

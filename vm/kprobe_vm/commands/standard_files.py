@@ -1,0 +1,42 @@
+"""Our standard input, output and errors, which become those of a program in the guest."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from kprobe_vm.errors import MachineError
+
+if TYPE_CHECKING:
+    from kprobe_vm.agent.process import GuestProcess
+
+__all__ = ["relayed"]
+
+STDIN, STDOUT, STDERR = range(3)
+PIECE = 32768
+
+
+def relayed(process: GuestProcess) -> int:
+    """Hand on what a program, started with `stdin=None`, reads and writes until its end; return its status."""
+    threading.Thread(target=_feed, args=(process,), name="kprobe-vm stdin", daemon=True).start()
+    return process.relay(_write_to(STDOUT), _write_to(STDERR))
+
+
+def _feed(process: GuestProcess) -> None:
+    """Give it our input as it comes; nothing of a terminal on which another job works."""
+    with suppress(OSError, MachineError):  # nobody reads it there, or ours can't be read
+        if not os.isatty(STDIN) or os.tcgetpgrp(STDIN) == os.getpgrp():
+            while data := os.read(STDIN, PIECE):
+                process.feed(data)
+        process.feed(b"")
+
+
+class _write_to:  # noqa: N801 - a function with its descriptor bound
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def __call__(self, data: bytes) -> None:
+        while data:
+            data = data[os.write(self.descriptor, data) :]
