@@ -5,8 +5,9 @@ from typing import Final, TypeAlias
 
 from kprobe.text.arguments import Reader
 from kprobe.text.context import Columns, keep
+from kprobe.text.defined import Site
 from kprobe.text.layout import STANDARD, USUAL
-from kprobe.text.line import Known, Lines, Site
+from kprobe.text.line import Known, Lines
 from kprobe.text.records import NONE, CodeAddress, Event, Record
 
 # So much text is cut into lines at once, and so many lines are read at once.
@@ -123,11 +124,13 @@ class Usual:
                 if not is_followed or (found := self._arguments(place, context, rest)) is None:
                     break
                 fields, complete, guessed = found
+            if opens and (opens in rest or not complete):
+                if len(opens) > 1:
+                    break  # whether the string could is to be looked at
+                reach = at + len(raw) + longest
             task, pid, tgid, cpu, flags = columns.get(context) or self._context(context)
             stamp = (seconds.get(second) or self._second(second)) + int(fraction) * 1000
             index += 1
-            if opens and opens in rest:
-                reach = at + longest
             # what Event(…) does, at less than half the cost
             append(
                 new(

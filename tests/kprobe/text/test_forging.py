@@ -76,7 +76,7 @@ def test_a_long_record_may_have_lost_its_newline_which_makes_room_for_a_forged_o
 
 
 def test_records_out_of_a_string_s_reach() -> None:
-    assert marks(parse(opened(b"x") + CLOSED * 300, FORMATS)) == [True] * 110 + [False] * 191
+    assert marks(parse(opened(b"x") + CLOSED * 300, FORMATS)) == [True] * 111 + [False] * 190
     assert marks(parse(line(b'task: (f+0x0/0x1) comm="cat"') + CLOSED, FORMATS)) == [True, True]
     by_definition = parse(line(b'task: (f+0x0/0x1) comm="cat"') + CLOSED, definitions=["p:task f comm=$comm"])
     assert marks(by_definition) == [False, False]
