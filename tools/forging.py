@@ -70,9 +70,22 @@ PARTS = (
 )  # fmt: skip
 
 
+# what people do to each line of a trace: columns get lost, and something stands before them
+EDITS = {
+    "": lambda line: line,
+    "dedented": lambda line: line.removeprefix(b" "),
+    "stripped": lambda line: line.lstrip(b" "),
+    "quoted": lambda line: b"> " + line,
+    "in a log": lambda line: b"[   12.345678] " + line,
+    "with CR": lambda line: line.replace(b"\n", b"\r\n"),
+}
+
+
 class Case(NamedTuple):
     """A text: on which kernel it was made and how, and whether all of its strings are harmless."""
 
+    text: bytes
+    edit: str
     kernel: str
     options: tuple[str, ...]
     clock: str
@@ -113,6 +126,11 @@ def imitations(random_: random.Random, lines: Sequence[bytes], room: int) -> byt
         line = random_.choice(lines) if lines else b"x\n"
         if chosen < 0.35:
             parts.append(random_.choice(PARTS))
+        elif chosen < 0.4:
+            # a name of 16 bytes is as long as one gets
+            parts.insert(
+                0, line.lstrip(b" ").rstrip(b"\n").rjust(random_.choice((0, len(line) - random_.randrange(20))), b"{")
+            )
         elif chosen < 0.5:
             parts.append(b"\n" + line)
         elif chosen < 0.6:
@@ -188,9 +206,8 @@ def attempted(random_: random.Random) -> Case:
         {"marker": "evil", "task": f"evil-{EVIL}"},
         call("vfs_read", 703, b"forged", b"forged", b"evil", EVIL),
     ]
-    lines = evil_lines(
-        render({"definitions": other, "call": [*traced, *innocent], "start": 50}, kernel, options, clock)
-    )
+    forged = {"definitions": other, "call": [*traced, *innocent], "start": 50}
+    lines = evil_lines(render(forged, kernel, options, clock))
     is_harmless = random_.random() < 0.1
     has_marks = not is_harmless and random_.random() < (0.6 if {"raw", "hex", "bin"} & {*options} else 0.2)
     calls: list[dict[str, Any]] = [*traced]
@@ -210,10 +227,17 @@ def attempted(random_: random.Random) -> Case:
             calls.append({"marker": imitations(random_, lines, 900) or b"x", "task": "cat-42"})
         function = "vfs_write" if random_.random() < 0.2 else "vfs_read"
         calls.append(call(function, number, first, second, comm, 42))
+    edit = random_.choice(sorted(EDITS)) if random_.random() < 0.3 else ""
     reader = random_.choice(("trace", "trace", "trace_pipe"))
     scenario = {"definitions": own, "call": calls, "reader": reader}
-    return Case(kernel, options + ((tracer,) if tracer else ()), clock, render(scenario, kernel, options, clock),
-                is_sealed, is_harmless and is_sealed)  # fmt: skip
+    rendering = render(scenario, kernel, options, clock)
+    options += (tracer,) if tracer else ()
+    text = edited(rendering.text, edit)
+    return Case(text, edit, kernel, options, clock, rendering, is_sealed, is_harmless and is_sealed and not edit)
+
+
+def edited(text: bytes, edit: str) -> bytes:
+    return b"".join(map(EDITS[edit], re.findall(rb"[^\n]*\n|[^\n]+", text)))
 
 
 def value(one: Any) -> Any:
@@ -230,26 +254,30 @@ def kind(record: Record) -> str:
 _SAID = ("name", "pid", "cpu", "timestamp", "event_id", "text", "identifier", "count", "user")
 
 
-def is_true(record: Any, truth: list[dict[str, Any]]) -> bool:
+def is_same(one: Any, other: Any, edit: str) -> bool:
+    """Say whether two values are the same, but for what an edit does to a string of several lines."""
+    if edit and isinstance(one, str) and isinstance(other, str):
+        return "".join(one.split()) == "".join(other.split())
+    return bool(one == other)
+
+
+def is_true(record: Any, truth: list[dict[str, Any]], edit: str) -> bool:
     """Say whether the kernel made a record, and take it from the truth."""
     found = kind(record)
     if found in ("call", "function", "switch", "comment", "unnamed"):
         # the truth has nothing of tracers
-        return "evil" not in str(record) and str(EVIL) not in str(record) and "66600" not in str(record)
+        said = f"{getattr(record, 'function', '')} {getattr(record, 'text', '')} {getattr(record, 'duration', '')}"
+        return getattr(record, "pid", 0) != EVIL and "evil" not in said and "66600" not in said
     for one in truth:
         if one["type"] != found:
             continue
-        if any(
-            name in one
-            and name not in getattr(record, "guessed", ())
-            and getattr(record, name, None) not in (None, one[name])
-            for name in _SAID
-        ):
+        said = {name: getattr(record, name, None) for name in _SAID if name not in getattr(record, "guessed", ())}
+        if any(read is not None and name in one and not is_same(one[name], read, edit) for name, read in said.items()):
             continue
         if isinstance(record, (Event, Bare)) and record.complete:
             fields = one.get("fields", {})
             read = {name: value(read) for name, read in record.fields.items() if name not in record.guessed}
-            if any(name in fields and fields[name] != read[name] for name in read):
+            if any(name in fields and not is_same(fields[name], read[name], edit) for name in read):
                 continue
         truth.remove(one)
         return True
@@ -265,7 +293,7 @@ def schemas(case: Case) -> Iterator[tuple[str, dict[str, str], list[str]]]:
 
 
 def ways(case: Case, formats: dict[str, str], defined: list[str]) -> Iterator[tuple[str, list[Record]]]:
-    text = case.rendering.text
+    text = case.text
     yield "whole", parse(text, formats, definitions=defined)
     parser = Parser(formats, definitions=defined)
     yield "at once", parser.feed(text) + parser.close()
@@ -284,13 +312,13 @@ def findings(case: Case, counts: Counter[str]) -> Iterator[str]:
     for schema, formats, defined in schemas(case):
         for way, records in ways(case, formats, defined):
             counts["records"] += len(records)
-            assert b"".join(record.raw for record in records) == case.rendering.text, "bytes were lost"
+            assert b"".join(record.raw for record in records) == case.text, "bytes were lost"
             sure = certain(records)
             counts["certain"] += len(sure)
             counts["forgeable"] += sum(getattr(record, "forgeable", False) for record in records)
             truth = list(case.rendering.truth)
             for record in sure:
-                if not is_true(record, truth):
+                if not is_true(record, truth, case.edit):
                     yield f"forged and certain ({schema}, {way}): {record}"
             if case.is_harmless and "seal" in "".join(defined):
                 marked = sum(getattr(record, "forgeable", False) for record in records)
@@ -305,13 +333,13 @@ def compiled(case: Case) -> Iterator[str]:
 
     for schema, formats, defined in schemas(case):
         parser = Parser(formats, definitions=defined)
-        records = parser.feed(case.rendering.text) + parser.close()
+        records = parser.feed(case.text) + parser.close()
         expected, at = {}, 0
         for record in records:
             if hasattr(record, "forgeable"):
                 expected[at] = record.forgeable
             at += len(record.raw)
-        tables = Reading(formats, defined, compiled=True).tables([case.rendering.text])
+        tables = Reading(formats, defined, compiled=True).tables([case.text])
         found = {}
         for table in (table for some in tables for table in some.values() if "forgeable" in table.column_names):
             found |= dict(zip(table["offset"].to_pylist(), table["forgeable"].to_pylist(), strict=True))
@@ -330,9 +358,10 @@ def run(seed: int, numbers: Iterable[int], *, bulk: bool = False) -> tuple[Count
         counts[f"kernel {case.kernel}"] += 1
         counts[f"options {'+'.join(case.options) or 'none'}"] += 1
         counts[f"clock {case.clock}"] += 1
+        counts[f"edit {case.edit or 'none'}"] += 1
         wrong = [*findings(case, counts), *(compiled(case) if bulk else ())]
         counts["texts with a finding"] += bool(wrong)
-        found += [f"{number}: {case.kernel} {'+'.join(case.options)} {case.clock}: {one}" for one in wrong]
+        found += [f"{number}: {case.kernel} {'+'.join(case.options)} {case.clock} {case.edit}: {one}" for one in wrong]
     return counts, found
 
 
@@ -347,8 +376,8 @@ def main() -> int:
     start = time.monotonic()
     if asked.only is not None:
         case = made(random.Random(f"{asked.seed}/{asked.only}"))
-        print(case.kernel, case.options, case.clock, *case.rendering.definitions, sep="\n")
-        print(case.rendering.text[case.rendering.text.rfind(b"#\n") :].decode(errors="backslashreplace"))
+        print(case.kernel, case.options, case.clock, case.edit, *case.rendering.definitions, sep="\n")
+        print(case.text.decode(errors="backslashreplace"))
         print(*case.rendering.truth, sep="\n")
     numbers = range(asked.texts) if asked.only is None else [asked.only]
     counts, found = run(asked.seed, numbers, bulk=asked.bulk)
