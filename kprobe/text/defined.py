@@ -12,7 +12,8 @@ from typing import Final, NamedTuple, TypeAlias
 from kprobe.text.arguments import Arguments, arguments_of, is_seal, sealing
 from kprobe.text.context import keep
 from kprobe.text.format import parse_format
-from kprobe.text.records import NONE, CodeAddress, Value
+from kprobe.text.layout import BARE, GRAPH, LATENCY
+from kprobe.text.records import NONE, CodeAddress, Record, Value
 
 Formats: TypeAlias = Mapping[str, str | bytes] | Callable[[str], str | bytes | None]
 
@@ -193,8 +194,9 @@ _UNKNOWN: Final = Description()
 class Site(NamedTuple):
     """What ``name: (place)`` says: constant for each probe, and known from the first line on.
 
-    ``opens``: whether a string in a record of it could write the look of its end and of further records: "" if none
-    could, else what is in all records of which one could; of a single character if one could wherever that is.
+    ``is_quoted``: its strings have quotes. ``opens``: whether a string in a record of it could write the look of its
+    end and of further records: "" if none could, else what is in all records of which one could; of a single character
+    if one could wherever that is.
     """
 
     name: str
@@ -208,20 +210,21 @@ class Site(NamedTuple):
     definition: Definition | None
     opens: str = ""
     room: Room = Room()
+    is_quoted: bool = False
 
-    def imitates(self, rest: bytes, length: int, *, complete: bool, is_bare: bool, is_padded: bool) -> bool:
-        """Say whether a string in a record of a length could have written the look of its end and of further records.
-
-        ``rest`` is what follows the place.  ``is_bare``: lines have no columns; ``is_padded``: they begin with a blank.
-        """
-        if not complete and (self.arguments is not None or self.address is not None):
+    def imitates(self, line: re.Match[bytes], record: Record) -> bool:
+        """Say whether a string in a record of it could have written the look of its end and of further records."""
+        if not getattr(record, "complete", True) and (self.arguments is not None or self.address is not None):
             return True  # it isn't what is known of it
         room = self.room
-        if room.is_open or (is_bare and room.is_open_bare):
-            return b'"' in rest or self.address is None or (self.arguments is None and bool(self.texts))
+        if room.is_open or (room.is_open_bare and line.re in (BARE, GRAPH)):
+            return not self.is_quoted or b'"' in record.raw
         if room.seal is None:
             return False
-        return not room.is_settled(rest, length, may_hold=self.address is not None and is_padded)
+        # where columns begin with a blank, none can be taken for the quote that opens a string
+        may_hold = self.address is not None and line.re is not LATENCY
+        body = record.raw[line.start(line.re.groups) - line.start() :]
+        return not room.is_settled(body, len(record.raw), may_hold=may_hold)
 
 
 class Descriptions:

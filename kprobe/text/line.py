@@ -11,7 +11,7 @@ from kprobe.text.forms.graph import call
 from kprobe.text.forms.nameless import NAMELESS, nameless
 from kprobe.text.forms.syscall import CALL, SystemCall, called, described, opens
 from kprobe.text.forms.tracers import noted, traced
-from kprobe.text.layout import BARE, FRAME, GRAPH, GRAPH_END, LATENCY, MARK, PERF, REPORT, REPORTS, SAMPLE, STACKS
+from kprobe.text.layout import BARE, FRAME, GRAPH_END, MARK, PERF, REPORT, REPORTS, SAMPLE, STACKS
 from kprobe.text.place import find_place, frame, reported_frame, scripted_frame, taken_place
 from kprobe.text.records import (
     NONE,
@@ -258,17 +258,13 @@ class Lines:
         """Say whether a string in a record could have written the look of its end and of further records."""
         if self._is_settled:
             return False
-        text, raw = line[line.re.groups - 1], record.raw
+        text = line[line.re.groups - 1]
         if (text is None or text.startswith(b"sys_")) and CALL.match((text or b"") + line[line.re.groups]) is not None:
-            return b'"' in raw
+            return b'"' in record.raw
         if text is None or self.is_stack(line):
             # all others have no strings
             return isinstance(record, (Comment, Unparsed)) and _NO_TEXT.fullmatch(line[line.re.groups]) is None
-        rest = raw[line.start(line.re.groups) - line.start() :]
-        return self.site_of(line, text).imitates(
-            rest, len(raw), complete=getattr(record, "complete", True), is_bare=line.re in (BARE, GRAPH),
-            is_padded=line.re is not LATENCY,
-        )  # fmt: skip
+        return self.site_of(line, text).imitates(line, record)
 
     def opens(self, line: re.Match[bytes], rest: bytes) -> bool:
         """Say whether a record that can't be read may go on in the next line, within a string."""
@@ -308,7 +304,7 @@ class Lines:
         opens = ('"' if is_quoted else ":") if room.is_open else ": (" if room.seal is not None else ""
         site = Site(
             name, address, caller, known.arguments, known.texts, known.signed, known.shown, is_mark,
-            known.definition, "" if self._is_settled else opens, room,
+            known.definition, "" if self._is_settled else opens, room, is_quoted,
         )  # fmt: skip
         return keep(table, text, site)
 

@@ -203,9 +203,10 @@ class Parser:
 
     def _doubt(self, end: int, record: Record) -> None:
         """Note that a line which isn't understood may be text of a mark: it can be all that is seen of that."""
-        if isinstance(record, Unparsed) and not self._counted:
-            if RAW_TEXT.fullmatch(record.raw) is not None or not is_foreign(record.raw):
-                self._reach_from(end)
+        if not isinstance(record, Unparsed) or self._counted:
+            return
+        if RAW_TEXT.fullmatch(record.raw) is not None or not is_foreign(record.raw):
+            self._reach_from(end)
 
     def _reach_from(self, end: int) -> None:
         """Note that the string of a record may go on behind its end, or that of one which began within it."""

@@ -201,7 +201,7 @@ class Switch(NamedTuple):
 
 
 class Coded(NamedTuple):
-    """One hit of an event with option raw or hex: the kernel prints only its number, and with context the other three."""
+    """One hit of an event with option raw or hex: the kernel prints its number, and with context the other three."""
 
     pid: int | None
     cpu: int | None
