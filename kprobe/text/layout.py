@@ -181,6 +181,17 @@ def broken_off(layout: re.Pattern[bytes]) -> tuple[re.Pattern[bytes], re.Pattern
     return re.compile(rb"(?s:.{0,%d}?)" % PIECE + line), re.compile(rb'(?>[^"]*? \w++=){1,128}?' + line)
 
 
+@cache
+def _broken() -> tuple[re.Pattern[bytes], ...]:
+    return tuple(re.compile(rb"[={,](?=" + layout.pattern + rb")") for layout in TRACEFS)
+
+
+def holds_broken(raw: bytes) -> bool:
+    """Say whether a record's text may be one that the kernel broke off where a string was to come, and the next one."""
+    # the time has one and the name has one
+    return raw.count(b": ") > 2 and any(pattern.search(raw) is not None for pattern in _broken())
+
+
 _DIFFERENCE: Final = re.compile(rb"\(\+\d{1,20}\) {1,8}[^\s:]+: ")
 
 

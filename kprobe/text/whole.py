@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kprobe.text.defined import WHOLE, Formats
-from kprobe.text.layout import ANY, BARE, BOM, ENDS
+from kprobe.text.layout import ANY, BARE, BOM, ENDS, holds_broken
 from kprobe.text.parser import Parser
 from kprobe.text.prefix import unquoted
 from kprobe.text.records import (
@@ -66,7 +66,8 @@ class Count:
                 self._is_open |= not self._is_titled
                 continue
             self._is_titled = False
-            if isinstance(record, _OPEN) or len(record.raw) > WHOLE or self._holds_another(record):
+            raw = record.raw
+            if isinstance(record, _OPEN) or len(raw) > WHOLE or holds_broken(raw) or self._holds_another(record):
                 self._is_open = True
             self._is_loose |= isinstance(record, _MARKS) or getattr(record, "address", _PLACED) is None
             self.entries += not isinstance(record, _OTHER)
