@@ -38,7 +38,14 @@ OPTIONS = (
     *("latency-format", "latency-format+noirq-info", "latency-format+verbose", "latency-format+fields", "verbose"),
     *("noirq-info", "record-tgid", "record-tgid+noirq-info", "norecord-cmd", "noannotate", "noprint-parent"),
     *("sym-offset", "sym-addr", "stacktrace", "stacktrace+sym-addr", "userstacktrace", "userstacktrace+sym-userobj"),
-    *("nohash-ptr", "raw+nocontext-info", "hex+nocontext-info", "latency-format+raw", "stacktrace+fields"),
+    *(
+        "nohash-ptr",
+        "raw+nocontext-info",
+        "hex+nocontext-info",
+        "latency-format+raw",
+        "stacktrace+fields",
+        "printk-msg-only",
+    ),
 )
 CLOCKS = ("local", "local", "global", "counter", "uptime", "perf", "mono", "mono_raw", "boot", "tai", "x86-tsc")
 SEALED = (
@@ -58,7 +65,7 @@ EVIL = 7777
 FUNCTIONS = ("vfs_read", "vfs_write")
 PARTS = (
     *(b"x", b'"', b"\n", b'"\n', b" ", b"{", b"}", b"'", b" */", b" */\n", b"\\n\\\n", b"\r\n", b"=", b"\t", b"\xff"),
-    *(b" n=5", b'" n=5', b'" t="', b" t=", b' t="', b" seal=0x1", b'" seal=0x5eed1e5', b'" seal=0x1badcafe\n', b'","'),
+    *(b" n=5", b'" n=5', b'" t="', b" t=", b' t="', b" seal=0x1", b'" seal=0x5eed1e5', b'" seal=0x1badcafe\n', b'","', b" n=ff"),
     *(b'{"" n=5 t="', b'evil-7777 [000] 0.000123: x: (0) s="', b"            evil-777  [000] 0.000123: ", b" s=", b' s="'),
     *(b"7777 0 10000123000 type: 5\n", b"00001e61 00000000 00000002540f00e0 type: 5\n\n", b"type: 66\n", b"type: 66"),
     *(b"su: (f+0x0/0x1) uid=0\n", b"CPU:1 [LOST 3 EVENTS]\n", b"##### CPU 1 buffer started ####\n", b"# tracer: nop\n#\n"),
@@ -76,6 +83,8 @@ EDITS = {
     "dedented": lambda line: line.removeprefix(b" "),
     "stripped": lambda line: line.lstrip(b" "),
     "quoted": lambda line: b"> " + line,
+    "numbered": lambda line: b"12:" + line,
+    "reported": lambda line: re.sub(rb": (\w+): \(", lambda it: b": " + (it[1] + b":").ljust(22) + b"(", line, count=1),
     "in a log": lambda line: b"[   12.345678] " + line,
     "with CR": lambda line: line.replace(b"\n", b"\r\n"),
 }
@@ -200,16 +209,26 @@ def attempted(random_: random.Random) -> Case:
     )
     tracer = random_.choice(("function", "function_graph")) if not options and random_.random() < 0.25 else ""
     traced = [{"write": "current_tracer", "data": tracer}] if tracer else []
+    if tracer == "function_graph" and random_.random() < 0.6:
+        words = random_.sample(("funcgraph-proc", "funcgraph-abstime", "nofuncgraph-cpu", "nofuncgraph-irqs"), 2)
+        traced += [{"write": "trace_options", "data": word} for word in words]
     innocent = [
         call("vfs_read", 701, b"forged", b"forged", b"evil", EVIL),
         call("vfs_write", 702, b"", b"", b"evil", EVIL),
-        {"marker": "evil", "task": f"evil-{EVIL}"},
+        *([] if options == ("printk-msg-only",) else [{"marker": "evil", "task": f"evil-{EVIL}"}]),
         call("vfs_read", 703, b"forged", b"forged", b"evil", EVIL),
     ]
     forged = {"definitions": other, "call": [*traced, *innocent], "start": 50}
     lines = evil_lines(render(forged, kernel, options, clock))
+    if random_.random() < 0.2:
+        lines = [line.replace(b" n=70", b" n=f") for line in lines]  # as kernels of old print numbers
     is_harmless = random_.random() < 0.1
-    has_marks = not is_harmless and random_.random() < (0.6 if {"raw", "hex", "bin"} & {*options} else 0.2)
+    # with that option nothing tells a mark from a record
+    has_marks = (
+        not is_harmless
+        and options != ("printk-msg-only",)
+        and random_.random() < (0.6 if {"raw", "hex", "bin"} & {*options} else 0.2)
+    )
     calls: list[dict[str, Any]] = [*traced]
     for number in range(1, random_.randint(3, 7)):
         first, second, comm = harmless(random_), harmless(random_), b"cat"
@@ -296,6 +315,8 @@ def schemas(case: Case) -> Iterator[tuple[str, dict[str, str], list[str]]]:
 def ways(case: Case, formats: dict[str, str], defined: list[str]) -> Iterator[tuple[str, list[Record]]]:
     text = case.text
     yield "whole", parse(text, formats, definitions=defined)
+    live = Parser(formats, definitions=defined, live=True)
+    yield "live", live.feed(text) + live.close()
     parser = Parser(formats, definitions=defined)
     yield "at once", parser.feed(text) + parser.close()
     yield (

@@ -29,7 +29,7 @@ _SIZED = re.compile(r"([sux])(8|16|32|64)")
 # what a string has no room for a record in: a task's name, and what the definition itself says
 _SHORT: Final = re.compile(r"\$(?:comm|COMM)|\\\".*")
 # What each probe's event has, with option fields, too.
-PLACED: Final = re.compile(rb": (?:\(|__probe_)")
+PLACED: Final = re.compile(rb": +(?:\(|__probe_)")
 # A longer record may have been broken off behind its strings: at 4096 bytes, or at 8192 since 6.8.
 WHOLE: Final = 3900
 _STRINGS: Final = ("string", "ustring", "symstr", "%pd", "%pD")

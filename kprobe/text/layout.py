@@ -135,6 +135,8 @@ HEX: Final = re.compile(rb"([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{16}) type: (\d{
 # trace-cmd says it in its own words
 LOST: Final = re.compile(rb"CPU:(\d{1,9}) \[(?:LOST (?:(\d{1,20}) )?EVENTS|(?:(\d{1,20}) )?EVENTS DROPPED)\]\r?\n")
 BUFFER_STARTED: Final = re.compile(rb"##### CPU (\d{1,9}) buffer started ####\r?\n")
+# Where another record can begin in the text of one: behind the task's name.
+_FURTHER: Final = 17
 # The longest piece of a record that isn't a string.
 PIECE: Final = 64
 # A line with which a record can end whose string began in an earlier one: the last quote is followed by arguments.
@@ -181,15 +183,13 @@ def broken_off(layout: re.Pattern[bytes]) -> tuple[re.Pattern[bytes], re.Pattern
     return re.compile(rb"(?s:.{0,%d}?)" % PIECE + line), re.compile(rb'(?>[^"]*? \w++=){1,128}?' + line)
 
 
-@cache
-def _broken() -> tuple[re.Pattern[bytes], ...]:
-    return tuple(re.compile(rb"[={,](?=" + layout.pattern + rb")") for layout in TRACEFS)
+def holds_another(raw: bytes) -> bool:
+    """Say whether a record's text may be that of one which has lost its newline, and of the next one.
 
-
-def holds_broken(raw: bytes) -> bool:
-    """Say whether a record's text may be one that the kernel broke off where a string was to come, and the next one."""
-    # the time has one and the name has one
-    return raw.count(b": ") > 2 and any(pattern.search(raw) is not None for pattern in _broken())
+    One loses it that the kernel broke off, and a mark with a NUL in it.
+    """
+    # the time and the name have one each
+    return raw.count(b": ") > 2 and any(layout.search(raw, _FURTHER) is not None for layout in TRACEFS)
 
 
 _DIFFERENCE: Final = re.compile(rb"\(\+\d{1,20}\) {1,8}[^\s:]+: ")

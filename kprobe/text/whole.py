@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kprobe.text.defined import WHOLE, Formats
-from kprobe.text.layout import ANY, BARE, BOM, ENDS, holds_broken
+from kprobe.text.layout import ANY, BARE, BOM, ENDS, holds_another
 from kprobe.text.parser import Parser
 from kprobe.text.prefix import unquoted
 from kprobe.text.records import (
@@ -67,7 +67,7 @@ class Count:
                 continue
             self._is_titled = False
             raw = record.raw
-            if isinstance(record, _OPEN) or len(raw) > WHOLE or holds_broken(raw) or self._holds_another(record):
+            if isinstance(record, _OPEN) or len(raw) > WHOLE or holds_another(raw) or self._holds_another(record):
                 self._is_open = True
             self._is_loose |= isinstance(record, _MARKS) or getattr(record, "address", _PLACED) is None
             self.entries += not isinstance(record, _OTHER)
