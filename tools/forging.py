@@ -27,8 +27,6 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from kprobe.text import FAULT, Bare, CodeAddress, Event, Header, Parser, Record, Unparsed, parse  # noqa: E402
-from kprobe_sim.builds import profile  # noqa: E402
-from kprobe_sim.scenarios.choices import lacks  # noqa: E402
 from kprobe_sim.scenarios.rendering import Rendering, render  # noqa: E402
 
 KERNELS = ("5.10", "6.1", "6.12", "6.12-rt-amd64", "6.17", "6.19", "7.2", "7.3")
@@ -64,16 +62,19 @@ SEAL, OTHER = rb"\0x5eed1e55:x64".decode(), rb"\0x1badcafe:x64".decode()
 EVIL = 7777
 FUNCTIONS = ("vfs_read", "vfs_write")
 PARTS = (
-    *(b"x", b'"', b"\n", b'"\n', b" ", b"{", b"}", b"'", b" */", b" */\n", b"\\n\\\n", b"\r\n", b"=", b"\t", b"\xff"),
-    *(b" n=5", b'" n=5', b'" t="', b" t=", b' t="', b" seal=0x1", b'" seal=0x5eed1e5', b'" seal=0x1badcafe\n', b'","', b" n=ff"),
-    *(b'{"" n=5 t="', b'evil-7777 [000] 0.000123: x: (0) s="', b"            evil-777  [000] 0.000123: ", b" s=", b' s="'),
-    *(b"7777 0 10000123000 type: 5\n", b"00001e61 00000000 00000002540f00e0 type: 5\n\n", b"type: 66\n", b"type: 66"),
-    *(b"su: (f+0x0/0x1) uid=0\n", b"CPU:1 [LOST 3 EVENTS]\n", b"##### CPU 1 buffer started ####\n", b"# tracer: nop\n#\n"),
-    *(b"<stack trace>\n", b" => evil_fn+0x1/0x2\n", b"tracing_mark_write: evil\n", b"tracing_mark_write: evil", b"NULL"),
-    *(b"# entries-in-buffer/entries-written: 1/1   #P:1\n", b"# tracer: function_graph\n", b"^C\n", b"$ cat\n", b"--\n"),
-    *(b"> ", b"[   12.345678] ", b"12:", b"/a.txt:", b"cpus=2\n", b" 1)   66.600 us   |  evil_fn();\n", b"</script>\n"),
-    *(b"evil 7777/7777 [000] 10.000123: probe:su: (0) uid=0\n", b"    evil  7777 [000] 10.000123: su: (f+0x0/0x1) uid=0\n"),
-    *(b"  evil-7777    0..... 123us : su: (f+0x0/0x1) uid=0\n", b"sys_evil(a: 1)\n", b"# 1 buf: 00\n", b"UNKNOWN TYPE 5\n"),
+    b"x", b'"', b"\n", b'"\n', b" ", b"{", b"}", b"'", b" */", b" */\n", b"\\n\\\n", b"\r\n", b"=", b"\t", b"\xff",
+    b" n=5", b'" n=5', b'" t="', b" t=", b' t="', b" seal=0x1", b'" seal=0x5eed1e5', b'" seal=0x1badcafe\n', b'","',
+    b" n=ff", b'{"" n=5 t="', b'evil-7777 [000] 0.000123: x: (0) s="', b"            evil-777  [000] 0.000123: ",
+    b" s=", b' s="', b"7777 0 10000123000 type: 5\n", b"00001e61 00000000 00000002540f00e0 type: 5\n\n",
+    b"type: 66\n", b"type: 66", b"su: (f+0x0/0x1) uid=0\n", b"CPU:1 [LOST 3 EVENTS]\n",
+    b"##### CPU 1 buffer started ####\n", b"# tracer: nop\n#\n", b"<stack trace>\n", b" => evil_fn+0x1/0x2\n",
+    b"tracing_mark_write: evil\n", b"tracing_mark_write: evil", b"NULL",
+    b"# entries-in-buffer/entries-written: 1/1   #P:1\n", b"# tracer: function_graph\n", b"^C\n", b"$ cat\n",
+    b"--\n", b"> ", b"[   12.345678] ", b"12:", b"/a.txt:", b"cpus=2\n", b" 1)   66.600 us   |  evil_fn();\n",
+    b"</script>\n", b"evil 7777/7777 [000] 10.000123: probe:su: (0) uid=0\n",
+    b"    evil  7777 [000] 10.000123: su: (f+0x0/0x1) uid=0\n",
+    b"  evil-7777    0..... 123us : su: (f+0x0/0x1) uid=0\n", b"sys_evil(a: 1)\n", b"# 1 buf: 00\n",
+    b"UNKNOWN TYPE 5\n",
 )  # fmt: skip
 
 
@@ -129,38 +130,39 @@ def call(function: str, number: int, first: bytes, second: bytes, comm: bytes, p
 
 def imitations(random_: random.Random, lines: Sequence[bytes], room: int) -> bytes:
     """Put a hostile string together."""
-    parts = []
+    found = b""
     for _ in range(random_.randint(1, 7)):
-        chosen = random_.random()
         line = random_.choice(lines) if lines else b"x\n"
+        chosen = random_.random()
         if chosen < 0.35:
-            parts.append(random_.choice(PARTS))
+            found += random_.choice(PARTS)
         elif chosen < 0.4:
             # a name of 16 bytes is as long as one gets
-            parts.insert(
-                0, line.lstrip(b" ").rstrip(b"\n").rjust(random_.choice((0, len(line) - random_.randrange(20))), b"{")
-            )
-        elif chosen < 0.5:
-            parts.append(b"\n" + line)
-        elif chosen < 0.6:
-            parts.append(line)
-        elif chosen < 0.7:
-            parts.append(line.rstrip(b"\n"))
-        elif chosen < 0.8:
-            parts.append(line[: random_.randrange(len(line) + 1)])
-        elif chosen < 0.88:
-            # as far as into one of its strings, so that what really follows ends it
-            at = [found.end() for found in re.finditer(rb'"| s=| t=', line)]
-            parts.append(b"\n" + line[: random_.choice(at or [len(line)])])
+            found = line.strip(b" \n").rjust(random_.choice((0, len(line) - random_.randrange(20))), b"{") + found
         elif chosen < 0.93:
-            # to the end of one of its strings, as if the own one ended so
-            at = [found.start() for found in re.finditer(rb'"| n=| seal=', line)]
-            parts.append(line[random_.choice(at or [0]) :])
+            found += _part(random_, line)
         elif chosen < 0.97:
-            parts.append(b"A" * random_.choice((1, 15, 60, 300, 900)))
+            found += b"A" * random_.choice((1, 15, 60, 300, 900))
         else:
-            parts.append(b"A" * max(0, random_.choice((3900, 4000, 4040, 4090)) - sum(map(len, parts))))
-    return b"".join(parts)[:room]
+            found += b"A" * (random_.choice((3900, 4000, 4040, 4090)) - len(found))
+    return found[:room]
+
+
+def _part(random_: random.Random, line: bytes) -> bytes:
+    """Give a line, or some of it."""
+    # as far as into one of its strings, so that what really follows ends it; or from the end of one, as if that was it
+    into = random_.choice([found.end() for found in re.finditer(rb'"| s=| t=', line)] or [len(line)])
+    end = random_.choice([found.start() for found in re.finditer(rb'"| n=| seal=', line)] or [0])
+    return random_.choice(
+        (
+            b"\n" + line,
+            line,
+            line.rstrip(b"\n"),
+            line[: random_.randrange(len(line) + 1)],
+            b"\n" + line[:into],
+            line[end:],
+        )
+    )
 
 
 def harmless(random_: random.Random) -> bytes:
@@ -193,15 +195,35 @@ def made(random_: random.Random) -> Case:
             return attempted(random_)
 
 
+def hits(
+    random_: random.Random, lines: Sequence[bytes], *, is_harmless: bool, has_marks: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield what is done: calls, and marks between them."""
+    for number in range(1, random_.randint(3, 7)):
+        first, second, comm = harmless(random_), harmless(random_), b"cat"
+        if not is_harmless and random_.random() < 0.7:
+            first = imitations(random_, lines, 4000)
+            if random_.random() < 0.4:
+                second = imitations(random_, lines, 4000)
+            elif random_.random() < 0.4:
+                # the kernel breaks off before it
+                second = b"B" * random_.choice((3900, 3990, 4090))
+            if random_.random() < 0.2:
+                comm = imitations(random_, lines, 15).replace(b"\0", b"") or b"x"
+            if random_.random() < 0.1:
+                comm = random_.choice((b'"evil', b"a\nevil", b"\nroot-1", b'"aaaaaaa', b"x-1 [0] 0."))
+        if has_marks and random_.random() < 0.5:
+            yield {"marker": imitations(random_, lines, 900) or b"x", "task": "cat-42"}
+        function = "vfs_write" if random_.random() < 0.2 else "vfs_read"
+        yield call(function, number, first, second, comm, 42)
+
+
 def attempted(random_: random.Random) -> Case:
     """Make a text; raise ValueError if a definition is refused."""
-    while True:
-        is_old = random_.random() < 0.1
-        kernel = random_.choice(OLD if is_old else KERNELS)
-        options = tuple(word for word in random_.choice(OPTIONS).split("+") if word)
-        clock = random_.choice(CLOCKS)
-        if not lacks(profile.load(kernel), options, clock):
-            break
+    is_old = random_.random() < 0.1
+    kernel = random_.choice(OLD if is_old else KERNELS)
+    options = tuple(word for word in random_.choice(OPTIONS).split("+") if word)
+    clock = random_.choice(CLOCKS)
     is_sealed = not is_old and random_.random() < 0.8
     seed = random_.random()
     other, own = (
@@ -229,24 +251,7 @@ def attempted(random_: random.Random) -> Case:
         and options != ("printk-msg-only",)
         and random_.random() < (0.6 if {"raw", "hex", "bin"} & {*options} else 0.2)
     )
-    calls: list[dict[str, Any]] = [*traced]
-    for number in range(1, random_.randint(3, 7)):
-        first, second, comm = harmless(random_), harmless(random_), b"cat"
-        if not is_harmless and random_.random() < 0.7:
-            first = imitations(random_, lines, 4000)
-            if random_.random() < 0.4:
-                second = imitations(random_, lines, 4000)
-            elif random_.random() < 0.4:
-                # the kernel breaks off before it
-                second = b"B" * random_.choice((3900, 3990, 4090))
-            if random_.random() < 0.2:
-                comm = imitations(random_, lines, 15).replace(b"\0", b"") or b"x"
-            if random_.random() < 0.1:
-                comm = random_.choice((b'"evil', b"a\nevil", b"\nroot-1", b'"aaaaaaa', b"x-1 [0] 0."))
-        if has_marks and random_.random() < 0.5:
-            calls.append({"marker": imitations(random_, lines, 900) or b"x", "task": "cat-42"})
-        function = "vfs_write" if random_.random() < 0.2 else "vfs_read"
-        calls.append(call(function, number, first, second, comm, 42))
+    calls = [*traced, *hits(random_, lines, is_harmless=is_harmless, has_marks=has_marks)]
     edit = random_.choice(sorted(EDITS)) if random_.random() < 0.3 else ""
     reader = random_.choice(("trace", "trace", "trace_pipe"))
     scenario = {"definitions": own, "call": calls, "reader": reader}

@@ -63,8 +63,8 @@ class Parser:
     also imitates the end of its own: then the text is the same as that of two records. These are read, and are
     ``forgeable``, as all are that begin within a record's length of one with a string, or of one that isn't what is
     known of it. Not so if a number follows the last string, of 28 bits or more, that is in the definition and nobody
-    else knows (``seal=\\0x5eed1e55:x64``), and the record holds it, once; nor with ``settled``, by which the caller says
-    that such records were counted, and are as many as the kernel says.
+    else knows (``seal=\\0x5eed1e55:x64``), and the record holds it, once; nor with ``settled``, by which the caller
+    says that such records were counted, and are as many as the kernel says.
 
     What stands before each line where a trace was quoted is taken off, and put back into ``raw`` (see prefix).
     """
