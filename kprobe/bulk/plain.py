@@ -18,6 +18,7 @@ _FLAGS: Final = 512
 _LINE: Final = 24  # shorter lines than this, on average, are read in several goes
 _ROOM: Final = 4096
 _KEPT: Final = 256
+_COLON, _BLANK, _OPENING, _PLACE = *b": (", 4096
 _SCALARS: Final = frozenset({kernel.POSITIVE, kernel.NEGATIVE, kernel.BIG, kernel.FAULT})
 _ARRAYS: Final = frozenset({kernel.POSITIVES, kernel.NEGATIVES, kernel.BIGS, kernel.FAULT})
 _TEXTS: Final = (frozenset({kernel.TEXT, kernel.FAULT}), frozenset({kernel.PLACE, kernel.FAULT}))
@@ -64,16 +65,33 @@ class Pass:
         # frames end where there is none, all else where a record begins
         good[:-1] &= (kinds[1:] != kernel.OTHER) | (kinds[:-1] == kernel.STACK)
         good[-1:] = False
+        if (self._sites.seals[:, 0] >= 0).any():
+            good &= self._are_sealed(count)
         return self._lines[:count, 0], good, reached
+
+    def _are_sealed(self, count: int) -> Any:
+        """Say of each line whether it has the seal that its definition says, if any, and no look of a second record."""
+        lines = self._lines[:count]
+        seals = np.where(
+            (lines[:, 1] == kernel.EVENT)[:, None], self._sites.seals[lines[:, 2] % len(self._sites.seals)], -1
+        )
+        cells = np.where(seals[:, 0] >= 0, lines[:, 3] + seals[:, 0], 0)
+        found = self._values[cells]
+        start, end = int(lines[0, 0]) if count else 0, int(lines[-1, 0]) if count else 0
+        text = self._buffer[start : end + _PLACE]
+        places = np.flatnonzero((text[:-2] == _COLON) & (text[1:-1] == _BLANK) & (text[2:] == _OPENING)) + start
+        held = np.diff(np.searchsorted(places, lines[:, 0]), append=len(places))
+        return (seals[:, 0] < 0) | (((found == seals[:, 1]) | (found == seals[:, 2])) & (held == 1))
 
     def forge(self, first: int, end: int, reach: int, longest: int) -> int:
         """Mark lines, by their numbers, that begin where strings before may go on, which is up to `reach` so far.
 
-        Return how far those of the lines may: `longest` bytes from where one with a string begins.
+        Return how far those of the lines may: `longest` bytes from where one with a string ends.
         """
-        starts, opening = self._lines[first:end, 0], self._sites.opening[self._lines[first:end, 2]]
+        starts, ends = self._lines[first:end, 0], self._lines[first + 1 : end + 1, 0]
+        opening = self._sites.opening[self._lines[first:end, 2]]
         opening &= (self._lines[first:end, 1] == kernel.EVENT) & (self._lines[first:end, 5] > 0)
-        reaches = np.maximum.accumulate(np.where(opening, starts + longest, reach))
+        reaches = np.maximum.accumulate(np.where(opening, ends + longest, reach))
         self._forgeable[first:end] = starts < reaches
         return max(reach, int(reaches[-1])) if len(reaches) else reach
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from kprobe.bulk import kernel
 from kprobe.text import Event, defined_name, parse_format
-from kprobe.text.arguments import Arguments, arguments_of
+from kprobe.text.arguments import Arguments, arguments_of, is_seal
 from kprobe.text.defined import Formats, definition_of
 
 _SITES: Final = 2048  # so many have a row; the others are read without the compiled pass
@@ -42,6 +42,7 @@ class Sites:
         self._pool = np.zeros(_POOL, np.uint8)
         self._site_plan = np.zeros(_SITES, np.int64)
         self.opening = np.zeros(_SITES, bool)  # whether a string there could be further records
+        self.seals = np.full((_SITES, 3), -1, np.int64)  # which argument is a seal, and how it is read with either sign
         self._plan_rows = np.zeros((_PLANS, 2), np.int64)
         self._has_schema = np.zeros(_PLANS, np.int64)
         self._arguments = np.zeros((_ROWS, 4), np.int64)
@@ -79,7 +80,7 @@ class Sites:
             return False
         shown = address.text if caller is None else f"{caller.text} <- {address.text}"
         key = f"{event.name}: ({shown})".encode("utf-8", "surrogateescape")
-        if not key.isascii() or b"\n" in key or (opening := opens(key)) not in ("", '"'):
+        if not key.isascii() or b"\n" in key or (opening := opens(key)) == ":":
             return False
         site = self._known.get(key)
         if site is not None and (
@@ -96,7 +97,11 @@ class Sites:
             self._retries[key] += 1
             self._site_plan[site] = number
             return True
-        return self._put(key, number, address.text, None if caller is None else caller.text, opening == '"')
+        if not self._put(key, number, address.text, None if caller is None else caller.text, opening == '"'):
+            return False
+        if len(opening) > 1:
+            self.seals[self._known[key]] = self._seal(event.name)
+        return True
 
     def _put(self, key: bytes, plan: int, address: str, caller: str | None, opening: bool) -> bool:
         site = len(self.addresses)
@@ -152,6 +157,15 @@ class Sites:
             return None
         return Plan(event.name, tuple(name for name, _ in arguments.items), tuple(k for k in kinds if k), schema)
 
+    def _seal(self, name: str) -> tuple[int, int, int]:
+        definition = definition_of(self._definitions[name])
+        assert definition is not None
+        items = definition.wide.items
+        at = max(i for i, (_, spec) in enumerate(items) if is_seal(spec))
+        _, unsigned, signed = items[at][1][1:].split("|")
+        number = int(unsigned)
+        return at, number - (1 << 64) if number >> 63 else number, int(signed)
+
     def _schema(self, name: str) -> tuple[Arguments | None, int]:
         if (text := text_of(self._formats, name)) is not None:
             try:
@@ -173,6 +187,8 @@ def text_of(formats: Formats | None, name: str) -> str | bytes | None:
 
 
 def _kind(printed: str) -> tuple[int, int] | None:
+    if is_seal(printed):
+        return kernel.EITHER, -1
     array = printed.startswith("{")
     count = printed.count(",") + 1 if array else -1
     one = printed.strip("{}").partition(",")[0]

@@ -231,12 +231,6 @@ class Arguments:
             self._refused = body
         return found
 
-    @property
-    def is_open(self) -> bool:
-        """Whether a string can imitate what ends the record: not if a number follows that only readers know."""
-        last = max(self._texts, default=-1)
-        return last >= 0 and not any(map(is_seal, (spec for _, spec in self._items[last + 1 :])))
-
     def sealed(self, other: Arguments) -> Arguments:
         """Take over from the same arguments the numbers that are known beforehand; itself if they are others."""
         if other.names != self.names or all(spec[0] != "=" for _, spec in other.items):
@@ -322,6 +316,11 @@ class Arguments:
 def is_seal(spec: str) -> bool:
     """Say whether a conversion is that of a number that is known beforehand (see defined), and not to others."""
     return spec[0] == "=" and int(spec[1:].partition("|")[0], 16).bit_length() >= _SEAL
+
+
+def sealing(name: str, spec: str) -> re.Pattern[bytes]:
+    """Give the pattern of an argument that is such a number, in each way to print it."""
+    return re.compile(f" {name}=(?:{spec[1:]})(?![0-9a-f])".encode())
 
 
 def arguments_of(print_fmt: str) -> Arguments | None:

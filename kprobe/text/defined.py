@@ -9,10 +9,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from kprobe.text.arguments import Arguments, arguments_of, is_seal
+from kprobe.text.arguments import Arguments, arguments_of, is_seal, sealing
 from kprobe.text.context import keep
 from kprobe.text.format import parse_format
-from kprobe.text.records import NONE, Value
+from kprobe.text.layout import BARE, GRAPH, LATENCY
+from kprobe.text.records import NONE, CodeAddress, Record, Value
 
 Formats: TypeAlias = Mapping[str, str | bytes] | Callable[[str], str | bytes | None]
 
@@ -27,6 +28,10 @@ _IMMEDIATE = re.compile(r"\\(-?(?:0x[0-9a-f]+|[1-9][0-9]*|0))")
 _SIZED = re.compile(r"([sux])(8|16|32|64)")
 # what a string has no room for a record in: a task's name, and what the definition itself says
 _SHORT: Final = re.compile(r"\$(?:comm|COMM)|\\\".*")
+# What each probe's event has, with option fields, too.
+PLACED: Final = re.compile(rb": +(?:\(|__probe_)")
+# A longer record may have been broken off behind its strings: at 4096 bytes, or at 8192 since 6.8.
+WHOLE: Final = 3900
 _STRINGS: Final = ("string", "ustring", "symstr", "%pd", "%pD")
 
 # how an argument without a type is printed, and one that is unsigned, in each of the dialects
@@ -37,12 +42,35 @@ _OLD: Final = {"": "%x", "u": "%x"}
 _RECENT: Final = re.compile(r"0x|'|%pS|\{|=")
 
 
+class Room(NamedTuple):
+    """What room the strings of an event have to imitate the end of their record, and further records.
+
+    ``strings``: how many there are.  ``is_open``: one that is long enough has no seal behind it; ``is_open_bare``: one
+    of any length has none, and where lines have no columns a task's name is long enough.  ``seal`` is what only a
+    record holds that was printed to its end.
+    """
+
+    strings: int = 0
+    is_open: bool = True
+    is_open_bare: bool = True
+    seal: re.Pattern[bytes] | None = None
+
+    def is_settled(self, rest: bytes, length: int, *, may_hold: bool) -> bool:
+        """Say whether the seal in a record of that length shows where it ends; ``rest`` is what its place precedes.
+
+        The kernel breaks off what doesn't fit, and the next record follows on the same line: so the seal may be
+        that one's.  With ``may_hold`` a single string may hold what looks like one, as long as all of it fits.
+        """
+        if self.seal is None or len(self.seal.findall(rest)) != 1:
+            return False
+        return PLACED.search(rest) is None or (may_hold and self.strings == 1 and length < WHOLE)
+
+
 class Definition(NamedTuple):
     """The arguments of one definition in each dialect.
 
     ``wide`` reads all that kernels with wide columns print, ``narrow`` that of 4.4 to 4.19, ``old`` that of 3.x.
     ``unsigned`` are the arguments whose base isn't in their type; ``settles``: some argument tells narrow from old.
-    ``is_open``: a string can imitate what ends the record.
     """
 
     wide: Arguments
@@ -50,7 +78,7 @@ class Definition(NamedTuple):
     old: Arguments
     unsigned: frozenset[str]
     settles: bool
-    is_open: bool
+    room: Room
 
     @property
     def is_recent(self) -> bool:
@@ -117,7 +145,7 @@ def _sealed(number: int, bits: int) -> str:
 def definition_of(text: str) -> Definition | None:
     """Read a definition; None if what its arguments are can't be told, as with ``$arg*``."""
     shown: list[tuple[str, str]] = []
-    is_open = False
+    strings, is_open, is_open_bare, seal = 0, False, False, None
     for number, word in enumerate(text.split()[2:], 1):
         found = _ARGUMENT.fullmatch(word)
         if found is None or "$arg*" in found[2]:
@@ -126,10 +154,12 @@ def definition_of(text: str) -> Definition | None:
         if conversion is None:
             return None
         shown.append((found[1] or f"arg{number}", conversion))
-        if "%s" in conversion and _SHORT.fullmatch(found[2]) is None:
-            is_open = True
+        if "%s" in conversion:
+            strings += conversion.count("%s")
+            is_open, is_open_bare = is_open or _SHORT.fullmatch(found[2]) is None, True
         elif is_seal(conversion):
-            is_open = False
+            is_open = is_open_bare = False
+            seal = sealing(*shown[-1])
 
     def reader(dialect: dict[str, str]) -> Arguments:
         return Arguments([(n, c.replace("<u>", dialect["u"]).replace("<>", dialect[""])) for n, c in shown])
@@ -137,26 +167,64 @@ def definition_of(text: str) -> Definition | None:
     unsigned = frozenset(name for name, conversion in shown if "<u>" in conversion)
     # kernels that take numbers in definitions print 0x
     settles = any("<>" in conversion or conversion[0] == "=" for _, conversion in shown)
-    return Definition(reader(_WIDE), reader(_NARROW), reader(_OLD), unsigned, settles, is_open)
+    return Definition(
+        reader(_WIDE), reader(_NARROW), reader(_OLD), unsigned, settles, Room(strings, is_open, is_open_bare, seal)
+    )
 
 
 class Description(NamedTuple):
     """What is known of an event: all that it is by default is nothing.
 
     ``arguments`` are a probe's; with a ``definition`` alone they are those that any kernel could print. ``texts`` and
-    ``signed`` name fields of a format. ``is_open``: a string may imitate what ends the record. ``shown`` are the
-    names that are printed, and whether each is a string's; None if that isn't known.
+    ``signed`` name fields of a format. ``shown`` are the names that are printed, and whether each is a string's; None
+    if that isn't known.
     """
 
     arguments: Arguments | None = None
     definition: Definition | None = None
     texts: frozenset[str] = NONE
     signed: frozenset[str] = NONE
-    is_open: bool = True
+    room: Room = Room()
     shown: Mapping[str, bool] | None = None
 
 
 _UNKNOWN: Final = Description()
+
+
+class Site(NamedTuple):
+    """What ``name: (place)`` says: constant for each probe, and known from the first line on.
+
+    ``is_quoted``: its strings have quotes. ``opens``: whether a string in a record of it could write the look of its
+    end and of further records: "" if none could, else what is in all records of which one could; of a single character
+    if one could wherever that is.
+    """
+
+    name: str
+    address: CodeAddress | None
+    caller: CodeAddress | None
+    arguments: Arguments | None
+    texts: frozenset[str]
+    signed: frozenset[str]
+    shown: Mapping[str, bool] | None
+    mark: bool
+    definition: Definition | None
+    opens: str = ""
+    room: Room = Room()
+    is_quoted: bool = False
+
+    def imitates(self, line: re.Match[bytes], record: Record) -> bool:
+        """Say whether a string in a record of it could have written the look of its end and of further records."""
+        if not getattr(record, "complete", True) and (self.arguments is not None or self.address is not None):
+            return True  # it isn't what is known of it
+        room = self.room
+        if room.is_open or (room.is_open_bare and line.re in (BARE, GRAPH)):
+            return not self.is_quoted or b'"' in record.raw
+        if room.seal is None:
+            return False
+        # where columns begin with a blank, none can be taken for the quote that opens a string
+        may_hold = self.address is not None and line.re is not LATENCY
+        body = record.raw[line.start(line.re.groups) - line.start() :]
+        return not room.is_settled(body, len(record.raw), may_hold=may_hold)
 
 
 class Descriptions:
@@ -186,12 +254,15 @@ class Descriptions:
             return found
         if found.arguments is None:
             wide = definition.wide
-            return found._replace(
-                arguments=wide, definition=definition, is_open=definition.is_open, shown=_strings(wide)
-            )
+            return found._replace(arguments=wide, definition=definition, room=definition.room, shown=_strings(wide))
         if found.arguments.names != definition.wide.names:
             return found
-        return found._replace(arguments=found.arguments.sealed(definition.wide), is_open=definition.is_open)
+        return found._replace(arguments=found.arguments.sealed(definition.wide), room=definition.room)
+
+
+def _room(arguments: Arguments) -> Room:
+    strings = sum(conversion.count("%s") for _, conversion in arguments.items)
+    return Room(strings, strings > 0, strings > 0)
 
 
 def _strings(arguments: Arguments) -> Mapping[str, bool]:
@@ -216,6 +287,6 @@ def _formatted(text: str | bytes) -> Description:
         None,
         texts,
         frozenset(field.name for field in form.fields if field.signed),
-        is_open if arguments is None else arguments.is_open,
+        Room(len(texts), is_open, bool(texts)) if arguments is None else _room(arguments),
         printed if arguments is None else _strings(arguments),
     )

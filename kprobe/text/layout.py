@@ -135,6 +135,8 @@ HEX: Final = re.compile(rb"([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{16}) type: (\d{
 # trace-cmd says it in its own words
 LOST: Final = re.compile(rb"CPU:(\d{1,9}) \[(?:LOST (?:(\d{1,20}) )?EVENTS|(?:(\d{1,20}) )?EVENTS DROPPED)\]\r?\n")
 BUFFER_STARTED: Final = re.compile(rb"##### CPU (\d{1,9}) buffer started ####\r?\n")
+# Where another record can begin in the text of one: behind the task's name.
+_FURTHER: Final = 17
 # The longest piece of a record that isn't a string.
 PIECE: Final = 64
 # A line with which a record can end whose string began in an earlier one: the last quote is followed by arguments.
@@ -179,6 +181,15 @@ def broken_off(layout: re.Pattern[bytes]) -> tuple[re.Pattern[bytes], re.Pattern
     """
     line = b"(?=" + layout.pattern + b")"
     return re.compile(rb"(?s:.{0,%d}?)" % PIECE + line), re.compile(rb'(?>[^"]*? \w++=){1,128}?' + line)
+
+
+def holds_another(raw: bytes) -> bool:
+    """Say whether a record's text may be that of one which has lost its newline, and of the next one.
+
+    One loses it that the kernel broke off, and a mark with a NUL in it.
+    """
+    # the time and the name have one each
+    return raw.count(b": ") > 2 and any(layout.search(raw, _FURTHER) is not None for layout in TRACEFS)
 
 
 _DIFFERENCE: Final = re.compile(rb"\(\+\d{1,20}\) {1,8}[^\s:]+: ")

@@ -1,12 +1,12 @@
 """The text of one record -> the record, with caches for what repeats from line to line."""
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Iterable
+from typing import Final, TypeAlias
 
 from kprobe.text.arguments import Arguments, decode
 from kprobe.text.context import Columns, Contexts, decimal, is_graph, keep
-from kprobe.text.defined import Definition, Descriptions, Formats
+from kprobe.text.defined import Definition, Descriptions, Formats, Room, Site
 from kprobe.text.forms.graph import call
 from kprobe.text.forms.nameless import NAMELESS, nameless
 from kprobe.text.forms.syscall import CALL, SystemCall, called, described, opens
@@ -20,6 +20,7 @@ from kprobe.text.records import (
     BareRawMarker,
     BareStack,
     CodeAddress,
+    Comment,
     Event,
     Function,
     Marker,
@@ -38,31 +39,14 @@ _MARK = re.compile(rb"0: |" + MARK)
 _FUNCTION = re.compile(rb"(\S++(?: \[[^\]\s]+\])?(?: <[0-9a-f]+>)?) <-(\S++(?: \[[^\]\s]+\])?(?: <[0-9a-f]+>)?)")
 # pages swallow the words in angle brackets
 _ONE_LINE = re.compile(rb"(?:<(user )?stack trace> )?=> ([^\n]+)")
+# of what isn't an event, with option fields
+_NO_TEXT: Final = re.compile(rb"UNKNOWN TYPE \d{1,9}\r?")
 _UNKNOWN = re.compile(rb"Unknown type (\d{1,9})")
 _RAW_MARKER = re.compile(rb"# ([0-9a-f]{1,8}) buf:((?: [0-9a-f]{2})*)")
 _REPORTED_FRAME: Final = re.compile(rb"=> ([^\n]*)")
 
 Known: TypeAlias = tuple[dict[str, Value], bool, frozenset[str]]
 """What a text of arguments says: the fields, and ``complete`` and ``guessed`` as Event has them."""
-
-
-class Site(NamedTuple):
-    """What ``name: (place)`` says: constant for each probe, and known from the first line on.
-
-    ``opens``: whether a string in a record of it could write the look of its end and of further records: "" if none
-    could, else a character that is in all records of which one could.
-    """
-
-    name: str
-    address: CodeAddress | None
-    caller: CodeAddress | None
-    arguments: Arguments | None
-    texts: frozenset[str]
-    signed: frozenset[str]
-    shown: Mapping[str, bool] | None
-    mark: bool
-    definition: Definition | None
-    opens: str
 
 
 class Lines:
@@ -270,15 +254,17 @@ class Lines:
             return line[line.re.groups].removesuffix(b"\r") in STACKS
         return line.re in REPORTS and text.partition(b":")[0] in (b"kernel_stack", b"user_stack")
 
-    def imitates(self, line: re.Match[bytes], raw: bytes) -> bool:
-        """Say whether a string in a record could write the look of its end and of further records."""
+    def imitates(self, line: re.Match[bytes], record: Record) -> bool:
+        """Say whether a string in a record could have written the look of its end and of further records."""
+        if self._is_settled:
+            return False
         text = line[line.re.groups - 1]
         if (text is None or text.startswith(b"sys_")) and CALL.match((text or b"") + line[line.re.groups]) is not None:
-            return not self._is_settled and b'"' in raw
-        if self._is_settled or text is None or self.is_stack(line):
-            # none of these has strings but a comment in a function_graph, which is a mark
-            return is_graph(line) and line[9] is not None and text is None and not self._is_settled
-        return (opens := self.site_of(line, text).opens) != "" and opens.encode() in raw
+            return b'"' in record.raw
+        if text is None or self.is_stack(line):
+            # all others have no strings
+            return isinstance(record, (Comment, Unparsed)) and _NO_TEXT.fullmatch(line[line.re.groups]) is None
+        return self.site_of(line, text).imitates(line, record)
 
     def opens(self, line: re.Match[bytes], rest: bytes) -> bool:
         """Say whether a record that can't be read may go on in the next line, within a string."""
@@ -313,11 +299,12 @@ class Lines:
             if arrow and address is not None:
                 caller, address = address, find_place(second)
                 caller = caller if address is not None else None
+        room = Room() if is_mark else known.room
         is_quoted = address is not None and (known.arguments is not None or not known.texts)
-        opens = ('"' if is_quoted else ":") if known.is_open or is_mark else ""
+        opens = ('"' if is_quoted else ":") if room.is_open else ": (" if room.seal is not None else ""
         site = Site(
             name, address, caller, known.arguments, known.texts, known.signed, known.shown, is_mark,
-            known.definition, "" if self._is_settled else opens,
+            known.definition, "" if self._is_settled else opens, room, is_quoted,
         )  # fmt: skip
         return keep(table, text, site)
 
@@ -350,7 +337,7 @@ class Lines:
 
     def _called(self, line: re.Match[bytes], found: SystemCall, raw: bytes) -> Record:
         """Build the event of a system call."""
-        site = Site(found.name, None, None, None, NONE, NONE, None, False, None, "")
+        site = Site(found.name, None, None, None, NONE, NONE, None, False, None)
         return self._event(line, site, found.fields, raw, found.complete, found.guessed)
 
     def _without_name(self, line: re.Match[bytes], rest: bytes, raw: bytes) -> Record:

@@ -29,8 +29,9 @@ from kprobe.text.layout import (
 )
 from kprobe.text.line import Lines
 from kprobe.text.place import scripted_frame
+from kprobe.text.plain import is_foreign
 from kprobe.text.prefix import Quoted, form_of
-from kprobe.text.records import Coded, Event, Header, Record, StackTrace, Unparsed, unfinished
+from kprobe.text.records import Event, Header, Record, StackTrace, Unparsed, unfinished
 from kprobe.text.spans import FULL, LONGEST, Match, Spans
 from kprobe.text.usual import Usual
 
@@ -60,16 +61,17 @@ class Parser:
     A string with a newline is rejoined if what follows doesn't look like a new record; if the string's end is missing,
     also if it does, up to 16 KiB. So a program can't forge a record by opening a file with a strange name, unless it
     also imitates the end of its own: then the text is the same as that of two records. These are read, and are
-    ``forgeable``, as all are that begin within a record's length of one with a string. Not so if a number follows the
-    last string, of 28 bits or more, that is in the definition and nobody else knows (``seal=\\0x5eed1e55:x64``); nor
-    with ``settled``, by which the caller says that such records were counted, and are as many as the kernel says.
+    ``forgeable``, as all are that begin within a record's length of one with a string, or of one that isn't what is
+    known of it. Not so if a number follows the last string, of 28 bits or more, that is in the definition and nobody
+    else knows (``seal=\\0x5eed1e55:x64``), and the record holds it, once; nor with ``settled``, by which the caller
+    says that such records were counted, and are as many as the kernel says.
 
     What stands before each line where a trace was quoted is taken off, and put back into ``raw`` (see prefix).
     """
 
     __slots__ = (
-        "_buffer", "_coded", "_family", "_heading", "_last", "_layout", "_lines", "_live", "_numbers", "_quoted",
-        "_scanned", "_settled", "_spans", "_titled", "usual",
+        "_buffer", "_coded", "_counted", "_family", "_heading", "_last", "_layout", "_lines", "_live", "_numbers",
+        "_quoted", "_scanned", "_settled", "_spans", "_titled", "usual",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +86,7 @@ class Parser:
         self._spans = Spans(self._lines)
         self.usual = Usual(self._lines, FULL[-1])
         self._live = live
+        self._counted = settled
         self._begin()
 
     def _begin(self) -> None:
@@ -177,6 +180,7 @@ class Parser:
                 position, record = self._other(text, position, limit, whole)
                 if record is not None:
                     records.append(self._marked(start, record))
+                    self._doubt(position, record)
                 elif position < 0:
                     position = -position - 1
                     break
@@ -188,8 +192,8 @@ class Parser:
                 record = self._spans.record(line, text, limit, self._family, whole=whole, final=final)
             if record is None:
                 break
-            if self._lines.imitates(line, record.raw):
-                self.usual.reach = position + (FULL[-1] if self._layout in TRACEFS else LONGEST)
+            if self._lines.imitates(line, record):
+                self._reach_from(position + len(record.raw))
             record = self._marked(position, record)
             records.append(record)
             self._last = record
@@ -198,9 +202,20 @@ class Parser:
         self._keep(text, position, limit, records)
         return records
 
+    def _doubt(self, end: int, record: Record) -> None:
+        """Note that a line which isn't understood may be text of a mark: it can be all that is seen of that."""
+        if not isinstance(record, Unparsed) or self._counted:
+            return
+        if RAW_TEXT.fullmatch(record.raw) is not None or not is_foreign(record.raw):
+            self._reach_from(end)
+
+    def _reach_from(self, end: int) -> None:
+        """Note that the string of a record may go on behind its end, or that of one which began within it."""
+        self.usual.reach = end + (FULL[-1] if self._layout in TRACEFS else LONGEST)
+
     def _marked(self, position: int, record: Record) -> Record:
         """Mark a record that begins where the string of one before may go on, or its own."""
-        if position < self.usual.reach and not isinstance(record, (Header, Coded, Unparsed)):
+        if position < self.usual.reach and not isinstance(record, (Header, Unparsed)):
             return record._replace(forgeable=True)
         return record
 

@@ -44,6 +44,11 @@ def mark_lines(others: Sequence[bytes]) -> int:
     return next((number for number, line in enumerate(others) if _FOREIGN.fullmatch(line) is not None), len(others))
 
 
+def is_foreign(line: bytes) -> bool:
+    """Say whether a line is what people keep around a trace, or nothing."""
+    return not line.strip(b"\r\n") or _FOREIGN.fullmatch(line.removesuffix(b"\n")) is not None
+
+
 def _names(shown: Mapping[str, bool], line: bytes) -> list[str]:
     return [name for name in map(bytes.decode, _NAME.findall(line)) if name in shown]
 

@@ -201,10 +201,7 @@ class Switch(NamedTuple):
 
 
 class Coded(NamedTuple):
-    """One hit of an event in a trace with option raw or hex, where the kernel prints only the event's number.
-
-    With option nocontext-info the rest is None.
-    """
+    """One hit of an event with option raw or hex: the kernel prints its number, and with context the other three."""
 
     pid: int | None
     cpu: int | None
@@ -212,6 +209,7 @@ class Coded(NamedTuple):
     event_id: int
     raw: bytes
     complete: bool = True
+    forgeable: bool = False
 
 
 class Marker(NamedTuple):

@@ -5,9 +5,10 @@ from typing import Final, TypeAlias
 
 from kprobe.text.arguments import Reader
 from kprobe.text.context import Columns, keep
+from kprobe.text.defined import Site
 from kprobe.text.layout import STANDARD, USUAL
-from kprobe.text.line import Known, Lines, Site
-from kprobe.text.records import NONE, CodeAddress, Event, Record
+from kprobe.text.line import Known, Lines
+from kprobe.text.records import NONE, CodeAddress, Event, Record, Value
 
 # So much text is cut into lines at once, and so many lines are read at once.
 _WINDOW: Final = 1 << 13
@@ -27,6 +28,15 @@ _new = tuple.__new__
 # name, address, caller, what reads the arguments if nothing but them matters, texts that were read before, the site,
 # and what is in all records that hold a string (see Site)
 _Place: TypeAlias = tuple[str, CodeAddress | None, CodeAddress | None, Reader | None, dict[str, Known], Site, str]
+
+
+def _alone(read: Reader, opens: str) -> Reader:
+    """Give what reads arguments in which there is no other record."""
+
+    def alone(text: str) -> dict[str, Value] | None:
+        return None if opens in text else read(text)
+
+    return alone
 
 
 class Usual:
@@ -126,6 +136,8 @@ class Usual:
             task, pid, tgid, cpu, flags = columns.get(context) or self._context(context)
             stamp = (seconds.get(second) or self._second(second)) + int(fraction) * 1000
             index += 1
+            begin = at
+            at += len(raw)
             if opens and opens in rest:
                 reach = at + longest
             # what Event(…) does, at less than half the cost
@@ -134,11 +146,10 @@ class Usual:
                     event,
                     (
                         task, pid, cpu, flags, stamp, name, address, caller, fields, tgid, "time", raw, complete,
-                        guessed, "", "", at < reach,
+                        guessed, "", "", begin < reach,
                     ),
                 )
             )  # fmt: skip
-            at += len(raw)
         self._index, self._position, self.reach = index, at, reach
         if index == start:
             return False
@@ -156,7 +167,11 @@ class Usual:
         if address is None:
             return None
         columns = context.encode("latin-1")
+        if len(site.opens) > 1 and site.opens in rest:
+            return None  # there may be another record in it, which would have the seal
         found = self._lines.arguments(site, columns, rest.encode("latin-1"))
+        if found is not None and not found[1]:
+            return None  # a string may go on in what follows
         if found is not None and self._room and len(rest) < _LENGTH and self._lines.settled(site, columns):
             self._room -= 1
             known[rest] = found[0].copy(), found[1], found[2]
@@ -168,7 +183,11 @@ class Usual:
         # with a definition the dialect matters, with two strings where else the first could end
         is_plain = arguments is not None and site.address is not None and site.definition is None and not arguments.ends
         read = arguments.read_text if arguments is not None and is_plain else None
-        return keep(self._places, text, (site.name, site.address, site.caller, read, {}, site, site.opens))
+        is_sealed = len(site.opens) > 1
+        if read is not None and is_sealed:
+            read = _alone(read, site.opens)
+        opens = "" if is_sealed else site.opens
+        return keep(self._places, text, (site.name, site.address, site.caller, read, {}, site, opens))
 
     def _context(self, text: str) -> Columns:
         return keep(self._columns, text, self._lines.columns(text.encode("latin-1")))

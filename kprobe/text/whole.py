@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from kprobe.text.defined import Formats
-from kprobe.text.layout import ANY, BARE, BOM, ENDS
+from kprobe.text.defined import WHOLE, Formats
+from kprobe.text.layout import ANY, BARE, BOM, ENDS, holds_another
 from kprobe.text.parser import Parser
 from kprobe.text.prefix import unquoted
 from kprobe.text.records import (
@@ -25,8 +25,6 @@ from kprobe.text.records import (
 _COUNT = re.compile(rb"# (?:entries-in-buffer/entries-written: |latency: \d+ us, #)(\d{1,19})/\d{1,19}\b")
 # The header is no longer, nor a line of it.
 HEADER: Final = 4096
-# A longer record may have lost its newline (see Parser), so that two look like one.
-_WHOLE: Final = 3900
 # what is no entry of the buffer, or leaves open how many there are
 _OTHER: Final = (Header, BufferStarted, Switch)
 _MARKS: Final = (Marker, BareMarker)
@@ -68,7 +66,8 @@ class Count:
                 self._is_open |= not self._is_titled
                 continue
             self._is_titled = False
-            if isinstance(record, _OPEN) or len(record.raw) > _WHOLE or self._holds_another(record):
+            raw = record.raw
+            if isinstance(record, _OPEN) or len(raw) > WHOLE or holds_another(raw) or self._holds_another(record):
                 self._is_open = True
             self._is_loose |= isinstance(record, _MARKS) or getattr(record, "address", _PLACED) is None
             self.entries += not isinstance(record, _OTHER)

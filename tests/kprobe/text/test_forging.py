@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kprobe.text import Event, Header, Lost, Marker, Parser, Record, parse
+from kprobe.text import Bare, Coded, Event, Header, Lost, Marker, Parser, Record, parse
 
 FORMAT = 'name: {}\nID: 1\nformat:\n\nprint fmt: "(%lx) {}", REC->__probe_ip\n'
 FORMATS = {
@@ -76,7 +78,7 @@ def test_a_long_record_may_have_lost_its_newline_which_makes_room_for_a_forged_o
 
 
 def test_records_out_of_a_string_s_reach() -> None:
-    assert marks(parse(opened(b"x") + CLOSED * 300, FORMATS)) == [True] * 110 + [False] * 191
+    assert marks(parse(opened(b"x") + CLOSED * 300, FORMATS)) == [True] * 111 + [False] * 190
     assert marks(parse(line(b'task: (f+0x0/0x1) comm="cat"') + CLOSED, FORMATS)) == [True, True]
     by_definition = parse(line(b'task: (f+0x0/0x1) comm="cat"') + CLOSED, definitions=["p:task f comm=$comm"])
     assert marks(by_definition) == [False, False]
@@ -240,3 +242,98 @@ def test_a_first_mark_without_context_is_no_line_of_an_instance() -> None:
     mark = b"tracing_mark_write: " + hit(b"cat", b"ent", b's="x" n=1')
     event = b'ent: (do_sys_open+0x0/0x170) s="x" n=1\n'
     assert [type(record).__name__ for record in parse(mark + event + event, TWO)] == ["BareMarker", "Bare", "Bare"]
+
+
+ONE = r"p:kprobes/open f s=+0(%si):string seal=\0x5eed1e55:x64"
+ONE_FORMAT = {"open": FORMAT.format("open", r"s=\"%s\" seal=0x%Lx")}
+DEDENTED = b"            cat-42      [000] .....    10.000102: open: (f+0x0/0x1) "
+
+
+@pytest.mark.parametrize("title", [b"", COUNTED % (1, 1)])
+@pytest.mark.parametrize("formats", [None, ONE_FORMAT])
+def test_a_seal_settles_nothing_of_a_record_that_broke_off_before_it(
+    title: bytes, formats: dict[str, str] | None
+) -> None:
+    """The string's quote and 15 bytes of it were taken for the name of a task, and the record for one broken off."""
+    evil = b'{"" n=5 t="evil-7777 [000] 0.000123: x: (0) s="\n            evil-777  [000] 0.000123: '
+    records = parse(title + DEDENTED + b's="%s" seal=0x5eed1e55\n' % evil, formats, definitions=[ONE])
+    events = [record for record in records if isinstance(record, Event)]
+    assert [(event.pid, event.forgeable) for event in events] == [(42, True), (7777, True)]
+
+
+def test_strings_of_option_fields_have_no_quotes_that_end_them() -> None:
+    """A seal in the definition made what follows them certain, also where the record hasn't got it."""
+    head = b"             cat-42      [000] .....    10.000102: open: __probe_ip=0xffffffff81434a14 (-2126296556) "
+    evil = b"/x\n            root-1       [000] .....    10.000500: su: (f+0x0/0x1) uid=0\n"
+    end = b" seal=0x5eed1e55 (1592598101)\n"
+    for formats in (None, ONE_FORMAT):
+        records = parse(head + b"s=" + evil + end + CLOSED, formats, definitions=[ONE])
+        forged = [record for record in records if isinstance(record, Event)]
+        assert [(event.name, event.forgeable) for event in forged] == [("open", True), ("su", True), ("close", True)]
+        records = parse(head + b"s=/etc/hostname" + end + CLOSED, {**(formats or {}), **CLOSE}, definitions=[ONE])
+        assert marks(records) == [False, False]
+
+
+CLOSE = {"close": FORMATS["close"]}
+
+
+def test_a_mark_of_option_raw_can_hold_records_of_it() -> None:
+    forged = b"7777 0 10000123000 type: 5\n"
+    first, _, *others = parse(b"42 0 1000 type: 1554\n42 0 2000 # ffffffff8121cdea hello\n" + forged)
+    assert isinstance(first, Coded)
+    assert [(type(one), one.forgeable) for one in others] == [(Coded, True)]  # type: ignore[union-attr]
+    assert not first.forgeable
+    assert marks(parse(b"type: 1554\n# ffffffff8121cdea \ntype: 1555\n")) == [False, False, True]
+    hexadecimal = b"0000002a 00000000 00000002540d7270 type: 5\n\n" * 2
+    assert marks(parse(hexadecimal)) == [False, False]  # which shows no text of a mark
+
+
+def test_a_task_s_name_is_long_enough_for_a_record_without_columns() -> None:
+    """Its 15 bytes have no room for one with them, which was taken for granted."""
+    text = b'task: (f+0x0/0x1) comm="x"\nsu: (f) a="" n=1\n'
+    records = parse(text + text, {"task": FORMAT.format("task", r"comm=\"%s\"")}, definitions=["p:task f comm=$comm"])
+    assert [type(record) for record in records[:2]] == [Bare, Bare]
+    assert marks(records) == [True] * 4
+
+
+TWICE = FORMAT.format("twice", r"s=\"%s\" n=%d t=\"%s\" seal=0x%Lx")
+
+
+def test_the_seal_of_the_next_record_is_not_that_of_one_without_a_newline() -> None:
+    """A string for which there is no room is left out, and all that follows it; the next record is on that line."""
+    definition = r"p:twice f s=+0(%si):string n=%di:s32 t=+0(%dx):string seal=\0x5eed1e55:x64"
+    broken = line(b'twice: (f+0x0/0x1) s="x" n=5 t="" n=1 t=')[:-1]
+    whole = line(b'twice: (f+0x0/0x1) s="y" n=2 t="z" seal=0x5eed1e55', 2)
+    for formats in (None, {"twice": TWICE}):
+        assert marks(parse(broken + whole, formats, definitions=[definition])) == [True]
+        assert marks(parse(whole + whole, formats, definitions=[definition])) == [False, False]
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        # the kernel broke the first off, and the second is read as a part of it
+        line(b'twice: (f+0x0/0x1) s="x" n=5 t="" n=1 t=')[:-1],
+        # a mark ends at a NUL, and its newline is lost with what stood behind that
+        line(b"tracing_mark_write: ") + line(b"open: (f+0x0/0x1) dfd=3 s={'a','")[:-1],
+    ],
+)
+def test_a_count_does_not_settle_what_may_hold_the_next_record_on_its_line(lost: bytes) -> None:
+    text = lost + opened(b"y", 2) + opened(FORGING, 3)
+    entries = len(parse(text, FORMATS))
+    assert marks(parse(COUNTED % (entries, entries) + text, FORMATS)) == [True] * entries
+
+
+@pytest.fixture(scope="module")
+def forging(loaded: Callable[[Path], ModuleType]) -> ModuleType:
+    return loaded(Path(__file__).parents[3] / "tools" / "forging.py")
+
+
+@pytest.mark.parametrize("start", range(0, 40, 8))
+def test_nothing_forged_is_certain_on_any_kernel_with_any_option(forging: ModuleType, start: int) -> None:
+    """A share of what `make forging` makes."""
+    counts, found = forging.run(32, range(start, start + 8))
+    assert found == []
+    assert counts["texts"] == 8
+    assert counts["certain"] > 0
+    assert counts["forgeable"] > 0
