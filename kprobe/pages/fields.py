@@ -19,7 +19,7 @@ CHARACTERS: Final = tuple(bytes([number]).decode("utf-8", "surrogateescape") for
 _CODES: Final = {1: "b", 2: "h", 4: "i", 8: "q"}
 _LONGEST: Final = 1 << 20  # bytes; no record is as long
 # A record with more locations than these isn't read before it is known that they don't share their bytes.
-_FEW: Final = 16
+_FEW: Final = 4
 _COMMON: Final = ("common_flags", "common_preempt_count", "common_pid")
 
 

@@ -33,7 +33,7 @@ USUAL: Final = re.compile(
 )
 # what stands in the first group of both; read as Latin-1 or not
 STANDARD_CONTEXT: Final = re.compile(
-    rb"((?s:.{16}))-(\d+)[\d ]*(?:\(([ \d-]+)\) )?\[(\d+)\](?: ([^ \n]+))?",
+    rb"((?s:.{16}))-(\d++)[\d ]*+(?:\(([ \d-]+)\) )?\[(\d+)\](?: ([^ \n]+))?",
 )
 
 # %8.8s-%-5d or %8.8s-%-7d, then %3d and the flags without a space; %4lluus and a mark of the delay, or %4llu.

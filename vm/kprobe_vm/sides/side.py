@@ -244,7 +244,7 @@ class Side:
 
     def _value(self, name: str) -> bytes:
         text: bytes = self.tracefs.read(name)
-        chosen = re.search(rb"\[([^\]]+)\]", text)
+        chosen = re.search(rb"\[([^\[\]]+)\]", text)
         return chosen[1] if chosen else text.strip()
 
     def _measure_id(self) -> int:
