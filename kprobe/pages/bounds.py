@@ -41,5 +41,6 @@ SENTENCES: Final = 100  # on what isn't understood, of each kind
 # What is packed may become so many times as long, and so many bytes besides: a page with one event becomes a hundredth.
 TIMES: Final = 256
 BESIDES: Final = 1 << 24
+FILLED: Final = 64  # times, and BESIDES, without the zeros that end a page: events become a twentieth
 
 HELD: Final = 1 << 16  # records that wait until those of other CPUs have come

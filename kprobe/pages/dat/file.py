@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from kprobe.pages.bounds import (
     BESIDES,
+    FILLED,
     HELD,
     PAGES_OF_PART,
     PART,
@@ -55,6 +56,7 @@ class TraceDat:
         self._pages: list[Pages] = []
         self._made = 0  # bytes of what was packed
         self._held = 0  # and of that what is held
+        self._filled = 0  # bytes of its pages
         try:
             check_pages(list(self.contents.buffers))
         except NotTraceDat as error:
@@ -109,7 +111,10 @@ class TraceDat:
             data = b"".join(held)
             whole = length - length % size
             for start in range(0, whole, size):
-                yield at + start, data[start : start + size]
+                page = data[start : start + size]
+                if buffer.is_packed and not self._has_room(page):
+                    return
+                yield at + start, page
             at, length = at + whole, length - whole
             held = [data[whole:]] if length else []
         if length:
@@ -187,6 +192,15 @@ class TraceDat:
         if self._made > TIMES * len(self._data) + BESIDES:
             words = f"what is packed would become {self._made} bytes by now"
             raise NotTraceDat(f"{words}, more than {BESIDES} and {TIMES} times the file's {len(self._data)}")
+
+    def _has_room(self, page: bytes) -> bool:
+        """Say whether a page that was packed may be read, by what those before it have held."""
+        self._filled += len(page.rstrip(b"\0"))
+        most = FILLED * len(self._data) + BESIDES
+        if self._filled > most:
+            words = f"the pages that are packed hold more than {most} bytes"
+            self._complain(f"{words}, {BESIDES} and {FILLED} times the file's {len(self._data)}")
+        return self._filled <= most
 
     def _complain(self, words: str) -> None:
         if len(self._notes) < SENTENCES:
