@@ -178,7 +178,9 @@ def grows(used: Used) -> str:
                 if second < RATIO * first:
                     break
             else:
-                return f"{used.where}: {method} {first * 1e3:.1f} ms, then {second * 1e3:.1f} ms: {text} {used.pattern!r}"
+                return (
+                    f"{used.where}: {method} {first * 1e3:.1f} ms, then {second * 1e3:.1f} ms: {text} {used.pattern!r}"
+                )
     return ""
 
 
@@ -236,7 +238,8 @@ def collected(package: str) -> list[Used]:
         named = {
             name: value
             for name, value in vars(module).items()
-            if isinstance(value, re.Pattern) and re.search(rf"^{name}\b.*=", Path(module.__file__).read_text("utf-8"), re.M)
+            if isinstance(value, re.Pattern)
+            and re.search(rf"^{name}\b.*=", Path(module.__file__).read_text("utf-8"), re.M)
         }
         known = {value.pattern for value in named.values()}
         each = [one for one in called(tree, module) if one.pattern not in known]

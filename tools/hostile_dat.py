@@ -44,7 +44,9 @@ HEADER_PAGE = b"""\
 HEADER_EVENT = made.HEADER_EVENT.encode()
 TINY = "".join(
     f"field:{kind} common_{name};offset:{at};size:{size};\n"
-    for kind, name, at, size in (("u16", "type", 0, 2), ("u8", "flags", 2, 1), ("u8", "preempt_count", 3, 1), ("u8", "pid", 4, 1))
+    for kind, name, at, size in (
+        ("u16", "type", 0, 2), ("u8", "flags", 2, 1), ("u8", "preempt_count", 3, 1), ("u8", "pid", 4, 1),
+    )
 )  # fmt: skip
 
 
@@ -105,7 +107,7 @@ def version_6(
     events: Sequence[bytes] = (),
     extra: Callable[[int, int], Sequence[tuple[int, bytes]]] | None = None,
 ) -> bytes:
-    """Give a file of version 6; `extra` makes more options of the place of the buffer's mark and of their own number."""
+    """Give a file of version 6; `extra` makes more options of the place of the buffer's mark and the number of CPUs."""
     head = b"\x17\x08\x44tracing6\0\0\x08" + struct.pack("<I", page_size)
     head += b"header_page\0" + text(HEADER_PAGE) + b"header_event\0" + text(HEADER_EVENT)
     head += struct.pack("<I", len(events)) + b"".join(map(text, events)) + others(formats)
@@ -541,9 +543,8 @@ def main() -> int:
             print(f"{name}: {one.memory >> 20} MiB, {one.seconds:.1f} s {one.failed}", flush=True)
         if time.monotonic() - start > asked.seconds:
             break
-    print(
-        f"{count} readings, {wrong} wrong, in {time.monotonic() - start:.0f} s; the most memory: {most[1] >> 20} MiB of {most[0]}; the longest: {longest[1]:.1f} s of {longest[0]}"
-    )
+    print(f"{count} readings, {wrong} wrong, in {time.monotonic() - start:.0f} s")
+    print(f"the most memory: {most[1] >> 20} MiB, {most[0]}; the longest: {longest[1]:.1f} s, {longest[0]}")
     return bool(wrong)
 
 

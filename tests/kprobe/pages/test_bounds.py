@@ -66,7 +66,8 @@ def test_locations_that_share_their_bytes() -> None:
     own = [struct.pack("<6I", *(100 << 16 | 32 + 100 * i for i in range(6))) + text * 6]
     same = struct.pack("<6I", *[600 << 16 | 32] * 6) + text * 6
     data = hostile.version_6(
-        [hostile.page(b"".join(hostile.record(9, one) for one in (*own, same)), 4096)], formats=[hostile.event(9, fields)]
+        [hostile.page(b"".join(hostile.record(9, one) for one in (*own, same)), 4096)],
+        formats=[hostile.event(9, fields)],
     )
     first, second = (record for record in TraceDat(data).records() if isinstance(record, Event))
     assert first.fields == {f"x{i}": "x" * 99 for i in range(6)}
