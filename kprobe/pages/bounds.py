@@ -43,4 +43,4 @@ TIMES: Final = 256
 BESIDES: Final = 1 << 24
 FILLED: Final = 64  # times, and BESIDES, without the zeros that end a page: events become a twentieth
 
-HELD: Final = 1 << 16  # records that wait until those of other CPUs have come
+HELD: Final = 1 << 15  # records that wait until those of other CPUs have come
