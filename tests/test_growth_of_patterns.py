@@ -28,6 +28,7 @@ LONG = 64  # times: a repetition of fewer is none
 LENGTH = 1000  # characters
 FAST = 60e-9  # seconds for a character: what is as fast isn't measured again
 RATIO = 3.0
+FLOOR = 0.0004  # seconds for twice the length: less isn't told from noise
 TRIES = 6
 REPEATS = (names.MAX_REPEAT, names.MIN_REPEAT, names.POSSESSIVE_REPEAT)
 CATEGORIES = {
@@ -176,7 +177,7 @@ def grows(used: Used) -> str:
                 continue
             for _ in range(TRIES):
                 first, second = tried(pattern, method, once, 3), tried(pattern, method, twice, 3)
-                if second < RATIO * first:
+                if second < max(RATIO * first, FLOOR):
                     break
             else:
                 took = f"{first * 1e3:.1f} ms, then {second * 1e3:.1f} ms"
