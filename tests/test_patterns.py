@@ -132,6 +132,19 @@ def test_no_pattern_repeats_a_group_so(package: str) -> None:
     assert seen > 50
 
 
+def put_together() -> None:
+    """Make the patterns of a probe's arguments, of what stands before a record, and of names with stars."""
+    layout.broken_off.cache_clear()
+    for one in (*layout.ANY, layout.BARE):
+        layout.broken_off(one)
+    specs = ["%d", "0x%x", "%x", "%n", "%pS", "'%c'", '"%s"', "=0x1|1|1"]
+    arrays = [f"{{{one},{one}}}" for one in specs[:-1]]
+    Arguments([(f"a{i}", spec) for i, spec in enumerate([*specs, *arrays, '"%s"'])])
+    for text in (b"*a?c*[b-d]*e", b"a*b*[!c]"):
+        glob.glob_expression(text)
+        name_glob.globbed(text, ["abc"])
+
+
 def test_no_pattern_that_is_put_together_repeats_a_group_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of a probe's arguments, of what stands before a record within a line, and of names with stars."""
     seen: list[str | bytes] = []
@@ -142,14 +155,6 @@ def test_no_pattern_that_is_put_together_repeats_a_group_so(monkeypatch: pytest.
         return compiled(pattern, flags)
 
     monkeypatch.setattr(re, "compile", noted)
-    layout.broken_off.cache_clear()
-    for one in (*layout.ANY, layout.BARE):
-        layout.broken_off(one)
-    specs = ["%d", "0x%x", "%x", "%n", "%pS", "'%c'", '"%s"', "=0x1|1|1"]
-    arrays = [f"{{{one},{one}}}" for one in specs[:-1]]
-    Arguments([(f"a{i}", spec) for i, spec in enumerate([*specs, *arrays, '"%s"'])])
-    for text in (b"*a?c*[b-d]*e", b"a*b*[!c]"):
-        glob.glob_expression(text)
-        name_glob.globbed(text, ["abc"])
+    put_together()
     assert len(seen) > 2 * len(layout.ANY) + 6
     assert [pattern for pattern in seen if wrong(pattern)] == []

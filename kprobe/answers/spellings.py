@@ -84,7 +84,7 @@ def corrected(text: str, kernel: Language, parameters: Sequence[str], *, is_retu
         if words_of_stack != value:
             reasons.append("the words of the stack are $stack0, $stack1 and so on")
         new = _memory(words_of_stack, reasons)
-        new = re.sub(r"([%$@&]*)(?<![\w.>:/])([A-Za-z_]\w*|(?<=\$)\d+)(?![\w(:/]|->)", token, new)
+        new = re.sub(r"(?<![%$@&])([%$@&]*+)(?<![\w.>:/])([A-Za-z_]\w*|(?<=\$)\d+)(?![\w(:/]|->)", token, new)
         new = _followed(new, kind, reasons)
         if not equals and new != value and value.isidentifier() and value in parameters:
             name, equals = value, "="

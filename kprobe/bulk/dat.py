@@ -10,7 +10,7 @@ import pyarrow as pa
 from kprobe.bulk.rows import Rows
 from kprobe.pages.dat.file import TraceDat
 
-AT_ONCE = 1 << 22  # bytes of pages that are read at once
+AT_ONCE = 1 << 21  # bytes of pages that are read at once
 _RECORDS = 10_000
 
 

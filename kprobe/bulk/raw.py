@@ -6,7 +6,7 @@ Pages on which all is plain are read by compiled code, all others by `kprobe.pag
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +28,10 @@ from kprobe.text.records import Record
 _SHORT: Final = 4 * 28  # bytes of an event whose header has one word
 _ROWS: Final = 1 << 14  # of a column of one value, at least
 _SMALLEST: Final = 12  # bytes of an event with its header
+_LARGEST: Final = 1 << 20  # bytes of a page that is read at once
+_CONSTANTS: Final = 64  # columns of one value that are kept: each CPU has one
+_STRINGS: Final = 16  # of an event: each may be as long as the record
+_RECORDS: Final = 10_000  # that are held until they are a table
 _NUMBER, _CPU, _TRUTH, _TEXTS, _BYTES = pa.int64(), pa.int32(), pa.bool_(), pa.list_(pa.string()), pa.binary()
 _COMMON: Final = ("common_flags", "common_preempt_count", "common_pid")
 
@@ -62,15 +66,16 @@ class RawReading:
         """Give whole pages of a CPU, which begin at byte `offset` of their file, as tables by name."""
         size = self._header.size
         count = len(data) // size
+        is_plain = self._header.order == "little" and size <= _LARGEST
         parts: dict[str, list[pa.Table]] = {}
         good = np.zeros(count, bool)
-        if self._header.order == "little" and count > 1 and not self._known:
+        if is_plain and count > 1 and not self._known:
             # what the first page has is known when the others are read
             parts = {name: [table] for name, table in self.tables(data[:size], cpu, offset).items()}
             data, offset, count = data[size:], offset + size, count - 1
             good = good[1:]
         odd: list[list[int]] = []
-        if self._header.order == "little" and self._known and count:
+        if is_plain and self._known and count:
             self._buffer = np.frombuffer(data + bytes(8), np.uint8)
             places, columns = self._walk(count, good)
             odd = columns[:, : places[0]].T.tolist()
@@ -86,26 +91,30 @@ class RawReading:
         odd += [[page * size] for page in np.flatnonzero(~good).tolist()]
         if count * size < len(data):
             odd.append([count * size])
-        for name, table in self._one_by_one(data, sorted(odd), cpu, offset).items():
-            parts.setdefault(name, []).append(table)
+        for tables in self._one_by_one(data, sorted(odd), cpu, offset):
+            for name, table in tables.items():
+                parts.setdefault(name, []).append(table)
         return {name: merged(tables) for name, tables in parts.items()}
 
-    def _one_by_one(self, data: bytes, odd: list[list[int]], cpu: int, offset: int) -> dict[str, pa.Table]:
-        """Leave pages, of which only the place is said, and events to `kprobe.pages`."""
+    def _one_by_one(self, data: bytes, odd: list[list[int]], cpu: int, offset: int) -> Iterator[dict[str, pa.Table]]:
+        """Leave pages, of which only the place is said, and events to `kprobe.pages`; some rows at a time."""
+        count = 0
         for row in odd:
-            if len(row) == 1:
-                self._page(data[row[0] : row[0] + self._header.size], cpu, offset + row[0])
-            else:
+            if len(row) > 1:
                 self._event(data, row, cpu, offset)
-        return self._rows.tables()
-
-    def _page(self, data: bytes, cpu: int, offset: int) -> None:
-        self.pages.tasks, self.pages.tgids = self.pages.tasks, self.pages.tgids
-        at = offset
-        for _, record in self.pages.read(data, cpu, offset=offset):
-            self._rows.add(at, record)
-            at += len(record.raw)
-            self._learn(record)
+                count += 1
+                continue
+            at = offset + row[0]
+            for part in self.pages.parts(data[row[0] : row[0] + self._header.size], cpu, offset=at, most=_RECORDS):
+                for _, record in part:
+                    self._rows.add(at, record)
+                    at += len(record.raw)
+                    self._learn(record)
+                count += len(part)
+                if count >= _RECORDS:
+                    count = 0
+                    yield self._rows.tables()
+        yield self._rows.tables()
 
     def _event(self, data: bytes, row: list[int], cpu: int, offset: int) -> None:
         """Read an event that isn't plain, on a page that has nothing else."""
@@ -118,7 +127,6 @@ class RawReading:
         page[header.stamp : header.stamp + 8] = stamp.to_bytes(8, "little")
         page[header.commit : header.commit + header.long] = len(event).to_bytes(header.long, "little")
         page += event
-        self.pages.tasks, self.pages.tgids = self.pages.tasks, self.pages.tgids
         for _, record in self.pages.read(bytes(page), cpu, offset=offset + first):
             self._rows.add(offset + first, record._replace(raw=data[first:end]))
             self._learn(record)
@@ -179,6 +187,8 @@ class RawReading:
         """Give a column of one value, a part of one that is kept: the library takes long to make each anew."""
         found = self._constants.get((value, id(kind)))
         if found is None or len(found) < count:
+            if len(self._constants) >= _CONSTANTS:
+                self._constants.clear()
             rows = max(1 << (count - 1).bit_length(), _ROWS)
             if kind == LABEL and value is not None:
                 found = labelled(np.zeros(rows, np.int32), pa.array([value]))
@@ -294,7 +304,8 @@ def _has_simple_fields(known: Known) -> bool:
     common = {field.name: field.item for field in layout.common}
     places = [field for field in (layout.address, layout.caller) if field is not None]
     has_context = {*_COMMON, "common_type"} <= common.keys() and all(common[name] == 1 for name in _COMMON[:2])
-    return has_context and all(map(_is_simple, (*places, *layout.fields)))
+    few = sum(field.kind == "string" for field in layout.fields) <= _STRINGS
+    return has_context and few and all(map(_is_simple, (*places, *layout.fields)))
 
 
 def _is_simple(field: FieldLayout) -> bool:

@@ -6,6 +6,7 @@ import re
 from functools import partial
 
 from kprobe.check import documents, lists
+from kprobe.check.limit import SECONDS, SECONDS_PER_BYTE, TookTooLong, limited
 from kprobe.check.programs import compiled, python
 from kprobe.check.programs.literals import GO, PERL, RUST, C, MissingLibrary
 from kprobe.check.shell import scripts
@@ -80,7 +81,11 @@ def statements(data: bytes, source: str, as_form: str = "") -> list[Statement]:
     if kind == LIST and not as_form:
         _demand_list(text, source)
     try:
-        found = linked(_READERS[kind](text, source))
+        with limited(most := SECONDS + SECONDS_PER_BYTE * len(data)):
+            found = linked(_READERS[kind](text, source))
+    except TookTooLong:
+        because = f"not asked: reading it took more than {most:.0f} s, as what has no end does"
+        raise BadSource(source, because) from None
     except python.NotPython as error:
         raise BadSource(source, f"not Python: {error}", error.line) from None
     except MissingLibrary:

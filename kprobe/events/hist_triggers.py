@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kprobe.text.format import parse_format
 from kprobe.undo.undo import full
 
 TYPE_CHECKING = False
@@ -19,7 +20,6 @@ SMALL = 128  # the fewest that it takes, of which one is enough to see that an e
 KEYS = {"pid": "common_pid", "cpu": "common_cpu"}  # what isn't a field of the event
 _ENTRY = re.compile(rb"^\{ \w+: +([0-9]+) \} hitcount: +([0-9]+)$", re.M)
 _DROPPED = re.compile(rb"^ +Dropped: ([0-9]+)$", re.M)
-_FIELD = re.compile(r"\tfield:([^;]*?)\b(\w+);\toffset:\d+;\tsize:(\d+);\tsigned:([01]);")
 _BITS = 64
 
 
@@ -115,13 +115,16 @@ class HistTriggers:
     def _key(self, probe: Probe) -> str:
         """Return the key in the kernel's words; "" if its table couldn't say what the records do."""
         text = self._tracefs.read(f"events/{probe.event}/format").decode(errors="surrogateescape")
-        head, _, shown = text.partition("print fmt: ")
-        for kind, name, size, signed in _FIELD.findall(head):
-            if name == self._by and not name.startswith("__"):
-                is_number = "[" not in kind and "char *" not in kind and size in ("1", "2", "4", "8")
+        try:
+            form = parse_format(text)
+        except ValueError:
+            return KEYS.get(self._by, "")
+        for name, kind, length, _, size, is_signed in form.fields:
+            if name == self._by and length is None and not name.startswith("__"):
+                is_number = "[" not in kind and "char *" not in kind and size in (1, 2, 4, 8)
                 # of a symbol or a character the record says more than its number
-                is_plain = re.search(rf"\b{name}=(0x)?%L?[a-z]*[dux]\b", shown) is not None
-                self._signed[probe.name] = signed == "1"
+                is_plain = re.search(rf"\b{name}=(0x)?%L?[a-z]*[dux]\b", form.print_fmt) is not None
+                self._signed[probe.name] = is_signed
                 return name if is_number and is_plain else ""
         return KEYS.get(self._by, "")
 

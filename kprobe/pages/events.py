@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeAlias
 
-from kprobe.pages.fields import Compiled, compiled
+from kprobe.pages.bounds import ALL_FIELDS, COMPILED, SENTENCES
+from kprobe.pages.fields import Compiled, Readers, compiled
 from kprobe.pages.layout import event_layout
 from kprobe.text.records import Value
 
@@ -44,6 +45,8 @@ class Events(dict[int, Known | None]):
         super().__init__()
         self._order, self._symbol, self._long, self._more = order, symbol, long, more
         self._texts: dict[int, Format] = {}
+        self._readers: Readers = {}  # of fields that several events have
+        self._compiled = self._fields = 0
         self.problems: list[str] = []
         for group, text in formats:
             data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
@@ -55,6 +58,10 @@ class Events(dict[int, Known | None]):
         self[number] = found = self._compile(number)
         return found
 
+    def _complain(self, words: str) -> None:
+        if len(self.problems) < SENTENCES:
+            self.problems.append(f"{words}: its records are shown as unnamed, with their bytes")
+
     def common(self) -> Compiled | None:
         """Return what reads the fields that all events have, from any event; None if there is no usable format."""
         return next((known.reader for number in self._texts if (known := self[number]) is not None), None)
@@ -64,14 +71,18 @@ class Events(dict[int, Known | None]):
         if found is None and self._more is not None:
             found = self._more(number)
         if found is None:
-            self.problems.append(f"event {number} has no format: its records are shown as unnamed, with their bytes")
+            self._complain(f"event {number} has no format")
             return None
         group, text = found
         try:
             layout = event_layout(text, long=self._long)
-            reader = compiled(layout, self._order, self._symbol)
+            fields = self._fields + len(layout.common) + len(layout.fields)
+            if self._compiled == COMPILED or fields > ALL_FIELDS:
+                raise ValueError(f"more than {COMPILED} events have records, or more than {ALL_FIELDS} fields")
+            reader = compiled(layout, self._order, self._symbol, self._readers)
         except ValueError as error:
-            self.problems.append(f"event {number}: {error}; its records are shown as unnamed, with their bytes")
+            self._complain(f"event {number}: {error}")
             return None
+        self._compiled, self._fields = self._compiled + 1, fields
         special = layout.name if group == "ftrace" and layout.name in SPECIAL else ""
         return Known(layout.name, group, special, reader)

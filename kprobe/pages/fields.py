@@ -4,15 +4,22 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from kprobe.pages.bounds import READERS
 from kprobe.pages.layout import EventLayout, FieldLayout
 from kprobe.text.records import FAULT, Value
 
 Read: TypeAlias = Callable[[bytes, int, int], tuple[Any, ...]]
 """(bytes, start, end) of a record -> common flags, preemption count, pid, address, caller, fields by name."""
 
+Reader: TypeAlias = Callable[[bytes, int, int], Value]
+Readers: TypeAlias = dict[tuple[FieldLayout, bool], Reader]
+"""What reads a field, by its layout and whether its event is a probe's."""
+
 CHARACTERS: Final = tuple(bytes([number]).decode("utf-8", "surrogateescape") for number in range(256))
 _CODES: Final = {1: "b", 2: "h", 4: "i", 8: "q"}
 _LONGEST: Final = 1 << 20  # bytes; no record is as long
+# A record with more locations than these isn't read before it is known that they don't share their bytes.
+_FEW: Final = 4
 _COMMON: Final = ("common_flags", "common_preempt_count", "common_pid")
 
 
@@ -99,15 +106,16 @@ def _one(field: FieldLayout, order: str, symbol: Callable[[int], Value], *, is_p
     return lambda data, start, end: values(bytes_of(data, start, end))
 
 
-def compiled(layout: EventLayout, order: str, symbol: Callable[[int], Value]) -> Compiled:
+def compiled(
+    layout: EventLayout, order: str, symbol: Callable[[int], Value], readers: Readers | None = None
+) -> Compiled:
     """Compile a layout; ``order`` is ``<`` or ``>``, ``symbol`` turns an address into its place, or into a number.
 
-    Raises ValueError if fields overlap, or lie where no record reaches.
+    ``readers`` are those of other events with fields that are the same.  Raises ValueError if fields overlap, or lie
+    where no record reaches, or if there are more than `kprobe.pages.bounds` allows.
     """
+    readers = {} if readers is None else readers
     common = {field.name: field for field in layout.common}
-    for field in (*layout.common, *layout.fields):
-        if field.offset + field.size > _LONGEST:
-            raise ValueError(f"the format of {layout.name} puts {field.name} at {field.offset}, out of every record")
     places = [field for field in (layout.address, layout.caller) if field is not None]
     leading = [common[name] for name in _COMMON if name in common]
     if "common_type" not in common or len(leading) < len(_COMMON):
@@ -119,11 +127,35 @@ def compiled(layout: EventLayout, order: str, symbol: Callable[[int], Value]) ->
             raise ValueError(f"the format of {layout.name} says that {field.name} is no number")
     if common["common_type"].size != 2:
         raise ValueError(f"the format of {layout.name} says that common_type has {common['common_type'].size} bytes")
-    single = {f.name: _one(f, order, symbol, is_probe=layout.is_probe) for f in (*leading, *places, *layout.fields)}
+    _check_places(layout, [*layout.common, *places, *layout.fields])
+    single: dict[str, Reader] = {}
+    for field in (*leading, *places, *layout.fields):
+        key = field, layout.is_probe
+        if (reader := readers.get(key)) is None:
+            if len(readers) == READERS:
+                raise ValueError(f"more than {READERS} fields differ from each other")
+            reader = readers[key] = _one(field, order, symbol, is_probe=layout.is_probe)
+        single[field.name] = reader
+    return _joined(layout, leading, places, single, order, symbol)
+
+
+def _joined(
+    layout: EventLayout,
+    leading: list[FieldLayout],
+    places: list[FieldLayout],
+    single: Mapping[str, Reader],
+    order: str,
+    symbol: Callable[[int], Value],
+) -> Compiled:
+    located = [field for field in layout.fields if field.where in ("data_loc", "rel_loc")]
+    shares = _shares(located, order) if sum(field.size for field in located) > 4 * _FEW else None
 
     def partly(data: bytes, start: int, end: int) -> tuple[Any, ...]:
         found: dict[str, Value | None] = {}
+        left_out = {field.name for field in located} if shares and shares(data, start, end) else ()
         for name, read in single.items():
+            if name in left_out:
+                continue
             try:
                 found[name] = read(data, start, end)
             except BrokenRecord:
@@ -132,16 +164,42 @@ def compiled(layout: EventLayout, order: str, symbol: Callable[[int], Value]) ->
         spots = [found.pop(field.name, None) for field in places]
         return (*head, *[*spots, None, None][:2], found)
 
-    return Compiled(layout, _whole(layout, leading, places, single, order, symbol), partly)
+    return Compiled(layout, _whole(layout, leading, places, single, order, symbol, shares), partly)
+
+
+def _check_places(layout: EventLayout, fields: list[FieldLayout]) -> None:
+    """Raise ValueError if a field lies where no record reaches, or where another one does."""
+    before = 0
+    for field in sorted(fields, key=lambda field: field.offset):
+        if field.offset + field.size > _LONGEST:
+            raise ValueError(f"the format of {layout.name} puts {field.name} at {field.offset}, out of every record")
+        if field.where == "rest":
+            continue
+        if field.offset < before:
+            raise ValueError(f"the format of {layout.name} says that {field.name} overlaps another field")
+        before = field.offset + field.size
+
+
+def _shares(located: list[FieldLayout], order: str) -> Callable[[bytes, int, int], bool]:
+    """Return what says whether a record's locations point to more bytes than it has: to the same ones, many times."""
+    places = [(field.offset, struct.Struct(f"{order}{field.size // 4}I")) for field in located]
+
+    def shares(data: bytes, start: int, end: int) -> bool:
+        there = [found.unpack_from(data, start + at) for at, found in places if start + at + found.size <= end]
+        bytes_of: int = sum(location >> 16 for locations in there for location in locations)
+        return bytes_of > 2 * (end - start)
+
+    return shares
 
 
 def _whole(
     layout: EventLayout,
     leading: list[FieldLayout],
     places: list[FieldLayout],
-    single: Mapping[str, Callable[..., Value]],
+    single: Mapping[str, Reader],
     order: str,
     symbol: Callable[[int], Value],
+    shares: Callable[[bytes, int, int], bool] | None,
 ) -> Read:
     """Write the function that reads all fields: one call of a Struct, and a dict that is spelled out."""
     code, position, names = order, 0, []
@@ -153,8 +211,6 @@ def _whole(
         if not simple:
             values[field.name] = f"single[{field.name!r}](data, start, end)"
             continue
-        if field.offset < position:
-            raise ValueError(f"the format of {layout.name} says that {field.name} overlaps another field")
         code += f"{field.offset - position}x" + ("I" if field.where == "data_loc" else _code(field))
         position = field.offset + field.size
         names.append(variable)
@@ -175,14 +231,14 @@ def _whole(
     # the names are words (format), and stand in quotes; nothing else comes from outside
     source = f"""
 def read(data, start, end):
-    if end - start < {max(layout.size, position)}:
+    if end - start < {max(layout.size, position)}{" or shares(data, start, end)" * (shares is not None)}:
         raise BrokenRecord
     {", ".join(names)}, = unpack_from(data, start)
     return {head}, {spots}, {{{items}}}
 """
     scope: dict[str, Any] = {
         "unpack_from": struct.Struct(code).unpack_from, "single": single, "string": _string, "symbol": symbol,
-        "CHARACTERS": CHARACTERS, "FAULT": FAULT, "BrokenRecord": BrokenRecord,
+        "shares": shares, "CHARACTERS": CHARACTERS, "FAULT": FAULT, "BrokenRecord": BrokenRecord,
     }  # fmt: skip
     exec(source, scope)
     read: Read = scope["read"]

@@ -3,10 +3,11 @@
 import re
 from typing import Final, Literal, NamedTuple
 
-_FIELD: Final = re.compile(r"\s*field:[^;]*?(\w+);\s*offset:(\d{1,9});\s*size:(\d{1,9});")
-_BITS: Final = re.compile(r"^\s*(type_len|time_delta|array)\s*:\s*(\d+) bits", re.M)
-_KINDS: Final = re.compile(r"^\s*(padding|time_extend|time_stamp)\s*: type == (\d+)", re.M)
-_MOST: Final = re.compile(r"^\s*data max type_len\s*== (\d+)", re.M)
+# Each is looked for in a line, from its beginning: a search would try every blank of many.
+_FIELD: Final = re.compile(r"\s*field:([^;]*);\s*offset:(\d{1,9});\s*size:(\d{1,9});")
+_BITS: Final = re.compile(r"\s*(type_len|time_delta|array)\s*:\s*(\d{1,9}) bits")
+_KINDS: Final = re.compile(r"\s*(padding|time_extend|time_stamp)\s*: type == (\d{1,9})")
+_MOST: Final = re.compile(r"\s*data max type_len\s*== (\d{1,9})")
 _SIZES: Final = (4, 8)
 LARGEST: Final = 1 << 27  # bytes; the commit has 27 bits for a length
 
@@ -36,7 +37,8 @@ def page_header(text: str | bytes, *, order: Literal["little", "big"] = "little"
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
-    fields = {name: (int(offset), int(size)) for name, offset, size in _FIELD.findall(text)}
+    found = filter(None, map(_FIELD.match, text.splitlines()))
+    fields = {"".join(field[1].split()[-1:]): (int(field[2]), int(field[3])) for field in found}
     missing = [name for name in ("timestamp", "commit", "data") if name not in fields]
     if missing:
         raise ValueError(f"not a header_page: it has no field {missing[0]}")
@@ -53,8 +55,12 @@ def check_event_header(text: str | bytes) -> None:
     """Raise ValueError if events/header_event says anything else than what all kernels up to 7.3 say."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
-    said = {name: int(number) for name, number in _BITS.findall(text) + _KINDS.findall(text)}
-    said["data"] = int(most[1]) if (most := _MOST.search(text)) else 28
+    said = {"data": 28}
+    for line in text.splitlines():
+        if one := _BITS.match(line) or _KINDS.match(line):
+            said[one[1]] = int(one[2])
+        elif most := _MOST.match(line):
+            said["data"] = int(most[1])
     known = {"type_len": 5, "time_delta": 27, "array": 32, "padding": 29, "time_extend": 30, "time_stamp": 31}
     for name, number in said.items():
         if number != known.get(name, 28):

@@ -1,15 +1,17 @@
 """Addresses -> places in code, from the text of /proc/kallsyms."""
 
 import re
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable
 from typing import Final
 
 from kprobe.text.records import CodeAddress
 
-_LINE: Final = re.compile(rb"^([0-9a-f]{1,16}) \S (\S+)(?:[ \t]+\[([^\]\n]+)\])?", re.M)
+# a symbol has 511 bytes at most, a module's name 55 (KSYM_NAME_LEN, MODULE_NAME_LEN)
+_LINE: Final = re.compile(rb"^([0-9a-f]{1,16}) \S (\S{1,511})(?!\S)(?:[ \t]{1,9}\[([^\]\n]{1,55})\])?", re.M)
 _FARTHEST: Final = 1 << 16  # bytes from the last symbol of a module on, whose end nobody says
-_KNOWN: Final = 1 << 16  # places that are kept
+_KNOWN: Final = 1 << 15  # places that are kept
 
 
 class Kallsyms(dict[int, CodeAddress]):
@@ -23,8 +25,9 @@ class Kallsyms(dict[int, CodeAddress]):
         super().__init__()
         self._text = text
         self._lowest = 1 << (8 * long - 1)  # the kernel's half; below it are programs
-        self._starts: list[int] = []
-        self._names: dict[int, tuple[bytes, bytes]] = {}
+        self._starts = array("Q")
+        self._lines = array("Q")  # where each is in the text
+        self._read_of = b""
 
     def __missing__(self, address: int) -> CodeAddress:
         if self._text is not None:
@@ -41,21 +44,34 @@ class Kallsyms(dict[int, CodeAddress]):
         return place if place.symbol else address
 
     def _read(self, text: bytes) -> None:
-        # of several symbols at one address the kernel names the first
-        found = {int(start, 16): (name, module) for start, name, module in reversed(_LINE.findall(text))}
-        self._starts = sorted(start for start in found if start >= self._lowest)
-        self._names = found
+        # both in one number, as so many pairs would take long to sort, and much room
+        found = [int(line[1], 16) << 40 | line.start() for line in _LINE.finditer(text)]
+        found.sort()
+        last = self._lowest - 1
+        for number in found:
+            start = number >> 40
+            if start > last:  # of several symbols at one address the kernel names the first
+                self._starts.append(start)
+                self._lines.append(number & (1 << 40) - 1)
+                last = start
+        self._read_of = text
+
+    def _named(self, which: int) -> tuple[str, str]:
+        """Return a symbol and its module."""
+        line = _LINE.match(self._read_of, self._lines[which])
+        assert line is not None
+        name, module = (part.decode("utf-8", "surrogateescape") for part in (line[2], line[3] or b""))
+        return name, module
 
     def _find(self, address: int) -> CodeAddress:
         at = bisect_right(self._starts, address) - 1
         if at < 0 or address < self._lowest:
             return CodeAddress("", None, None, "", address, f"{address:#x}")
         start = self._starts[at]
-        name, module = (part.decode("utf-8", "surrogateescape") for part in self._names[start])
+        name, module = self._named(at)
         offset, tail = address - start, f" [{module}]" if module else ""
-        after = self._starts[at + 1] if at + 1 < len(self._starts) else None
-        if after is not None and self._names[after][1] == self._names[start][1]:
-            size = after - start
+        if at + 1 < len(self._starts) and self._named(at + 1)[1] == module:
+            size = self._starts[at + 1] - start
             return CodeAddress(name, offset, size, module, address, f"{name}+{offset:#x}/{size:#x}{tail}")
         if offset >= _FARTHEST:
             return CodeAddress("", None, None, "", address, f"{address:#x}")

@@ -3,7 +3,8 @@
 import re
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from kprobe.text.format import FormatField, parse_format
+from kprobe.pages.bounds import ENDLESS, FIELDS, FORMAT, LOCATIONS, NAME
+from kprobe.text.format import Format, FormatField, parse_format
 
 Kind: TypeAlias = Literal["int", "char", "symbol", "string", "bytes"]
 """What a field, or each element of an array, is.
@@ -56,6 +57,7 @@ class EventLayout(NamedTuple):
 
 
 _LOCATIONS: Final[dict[str, Where]] = {"__data_loc": "data_loc", "__rel_loc": "rel_loc"}
+_LOCATION: Final = 4  # bytes
 _PLACES: Final = ("__probe_ip", "__probe_vaddr", "__probe_func")
 _SIZES: Final = {
     1: {"char", "signed char", "unsigned char", "bool", "u8", "s8", "__u8", "__s8", "uint8_t", "int8_t"},
@@ -110,6 +112,25 @@ def _field(event: str, field: FormatField, shown: dict[str, str], long: int) -> 
     return FieldLayout(field.name, field.offset, field.size, _printed(spec), field.signed, size, elements, where)
 
 
+def _check(found: Format) -> None:
+    """Raise ValueError if a format asks for more than an event can have."""
+    if len(found.fields) > FIELDS:
+        raise ValueError(f"its format has {len(found.fields)} fields, more than {FIELDS}")
+    longest = max((found.name, *(field.name for field in found.fields)), key=len)
+    if len(longest) > NAME:
+        raise ValueError(f"its format has a name of {len(longest)} characters, more than {NAME}: {longest[:40]}...")
+    located = [field for field in found.fields if field.type.removeprefix("const ").startswith(tuple(_LOCATIONS))]
+    for field in located:
+        if field.size < _LOCATION:
+            raise ValueError(f"its format says that {field.name}, a location, has {field.size} bytes")
+    count = sum(field.size // _LOCATION for field in located)
+    if count > LOCATIONS:
+        raise ValueError(f"its format has {count} locations, more than {LOCATIONS}")
+    endless = sum(not field.size for field in found.fields)
+    if endless > ENDLESS:
+        raise ValueError(f"its format has {endless} fields without a size, more than {ENDLESS}")
+
+
 def _printed(spec: str) -> Kind:
     return "char" if spec == "'%c'" else "symbol" if spec == "%pS" else "int"
 
@@ -117,10 +138,14 @@ def _printed(spec: str) -> Kind:
 def event_layout(text: str | bytes, *, long: int = 8) -> EventLayout:
     """Read a format file; ``long`` is the size of the kernel's long and of its pointers, which no format file says.
 
-    Raises ValueError if it isn't a format file.  Layouts of 3.2 to 7.3 (fixtures/text/*/*.formats) are understood, and
-    those of static events; a field that isn't a number, a string or an array of them is bytes.
+    Raises ValueError if it isn't a format file, or one beyond `kprobe.pages.bounds`.  Layouts of 3.2 to 7.3
+    (fixtures/text/*/*.formats) are understood, and those of static events; a field that isn't a number, a string or an
+    array of them is bytes.
     """
+    if len(text) > FORMAT:
+        raise ValueError(f"its format has {len(text)} bytes, more than {FORMAT}")
     found = parse_format(text)
+    _check(found)
     is_probe = _PROBE.match(found.print_fmt) is not None
     shown = dict(_SHOWN.findall(found.print_fmt)) if is_probe else {}
     layouts = [_field(found.name, field, shown, long) for field in found.fields]

@@ -196,7 +196,7 @@ class RawPipe:
         return header.of_size(int(size) * 1024) if size.isdigit() and int(size) else header
 
     def _clock(self) -> Clock:
-        chosen = re.search(rb"\[([^\]]+)\]", self._text(f"{self._prefix}trace_clock"))
+        chosen = re.search(rb"\[([^\[\]]+)\]", self._text(f"{self._prefix}trace_clock"))
         return "count" if chosen is not None and chosen[1].decode(errors="replace") in COUNTS else "time"
 
     def _letters(self) -> Letters:

@@ -1,6 +1,7 @@
 """The records of several CPUs, in the order of time."""
 
 from collections.abc import Iterator
+from heapq import heappop, heappush
 from operator import itemgetter
 from typing import Final
 
@@ -11,37 +12,63 @@ _TIME: Final = itemgetter(0)
 
 
 def merged(cpus: list[Iterator[list[Stamped]]]) -> Iterator[Record]:
-    """Merge what each CPU's iterator gives, page by page; of records of one time the first CPU's come first.
+    """Merge what each CPU's iterator gives, part by part; of records of one time the first CPU's come first.
 
-    One page of each CPU is held.
+    One part of each CPU is held.
     """
-    held: dict[int, list[Stamped]] = {}
-
-    def load(cpu: int) -> None:
-        for page in cpus[cpu]:
-            if page:
-                held[cpu] = page
-                return
-        held.pop(cpu, None)
-
-    for cpu in range(len(cpus)):
-        load(cpu)
-    while held:
+    parts = _Parts(cpus)
+    while parts.lasts:
         # all that comes later, on any CPU, is later than this
-        bound, nearest = min((page[-1][0], cpu) for cpu, page in held.items())
-        ready = []
-        for cpu in sorted(held):
-            page = held[cpu]
-            if cpu == nearest or page[-1][0] == bound:
-                ready += page
-                load(cpu)
-            elif page[0][0] <= bound:
-                until = next(i for i, (stamp, _) in enumerate(page) if stamp > bound)
-                ready += page[:until]
-                held[cpu] = page[until:]
+        bound = parts.lasts[0][0]
+        ready: list[Stamped] = []
+        for cpu in parts.begun(bound):
+            ready += parts.until(bound, cpu)
         ready.sort(key=_TIME)
         for _, record in ready:
             yield record
+
+
+class _Parts:
+    """The part of each CPU that is held; `firsts` and `lasts` are heaps of times with their CPUs."""
+
+    def __init__(self, cpus: list[Iterator[list[Stamped]]]) -> None:
+        self._cpus = cpus
+        self._held: list[list[Stamped]] = [[] for _ in cpus]
+        self._given = [0] * len(cpus)  # so many records of the part
+        self.firsts: list[tuple[int, int]] = []  # of the records that weren't given
+        self.lasts: list[tuple[int, int]] = []
+        for cpu in range(len(cpus)):
+            self._load(cpu)
+
+    def _load(self, cpu: int) -> None:
+        self._held[cpu] = part = next((part for part in self._cpus[cpu] if part), [])
+        self._given[cpu] = 0
+        if part:
+            heappush(self.firsts, (part[0][0], cpu))
+            heappush(self.lasts, (part[-1][0], cpu))
+
+    def begun(self, bound: int) -> list[int]:
+        """Return the CPUs that have records up to a time."""
+        found = set()
+        for heap in (self.firsts, self.lasts):
+            while heap and heap[0][0] <= bound:
+                found.add(heappop(heap)[1])
+        return sorted(found)
+
+    def until(self, bound: int, cpu: int) -> list[Stamped]:
+        """Give a CPU's records up to a time, all of a part that ends then."""
+        part, given = self._held[cpu], self._given[cpu]
+        if not part:  # it was given before, as its times were out of order
+            return part
+        if part[-1][0] == bound:
+            self._load(cpu)
+            return part[given:] if given else part
+        until = given
+        while part[until][0] <= bound:
+            until += 1
+        self._given[cpu] = until
+        heappush(self.firsts, (part[until][0], cpu))
+        return part[given:until]
 
 
 class Holding:

@@ -5,8 +5,11 @@ include/linux/ring_buffer.h (enum ring_buffer_type), the same from 2.6.30 to 7.3
 """
 
 import struct
+import sys
+from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
+from kprobe.pages.bounds import SENTENCES
 from kprobe.pages.events import Events, Known
 from kprobe.pages.fields import BrokenRecord
 from kprobe.pages.flags import ALL_LETTERS, Flags, Letters
@@ -24,7 +27,6 @@ _STORED: Final = 1 << 30
 _LENGTH: Final = (1 << 27) - 1
 _PADDING, _EXTEND = 29, 30
 _TOP: Final = 31 << 59  # the bits of a time that an absolute time stamp doesn't have
-_PROBLEMS: Final = 100  # sentences that are kept
 
 _new = tuple.__new__
 
@@ -69,17 +71,23 @@ class Pages:
 
     def read(self, page: bytes, cpu: int, *, offset: int = 0) -> list[Stamped]:
         """Return a page's records in its order; ``offset`` is where it begins in its file, for what is said of it."""
+        return next(self.parts(page, cpu, offset=offset))
+
+    def parts(self, page: bytes, cpu: int, *, offset: int = 0, most: int = sys.maxsize) -> Iterator[list[Stamped]]:
+        """Yield the same, so many records at a time; at least once."""
         header = self.header
         if len(page) <= header.data:
-            return [(0, self._broken(page, cpu, offset, f"a page breaks off after {len(page)} bytes"))]
+            yield [(0, self._broken(page, cpu, offset, f"a page breaks off after {len(page)} bytes"))]
+            return
         stamp = self._stamp(page, header.stamp)[0]
         commit = self._long(page, header.commit)[0]
         stop = header.data + (commit & _LENGTH)
         if stop > header.size:
             words = f"a page says that it has {commit & _LENGTH} bytes of data, more than it has room for"
-            return [(stamp, self._broken(page, cpu, offset, words))]
+            yield [(stamp, self._broken(page, cpu, offset, words))]
+            return
         found: list[Stamped] = []
-        first = 0
+        at, first = header.data, 0
         if commit & _MISSED:
             stored = commit & _STORED and stop + header.long <= len(page)
             found.append((stamp, Lost(cpu, self._long(page, stop)[0] if stored else None, page[: header.data])))
@@ -88,7 +96,13 @@ class Pages:
         if stop > len(page):
             words = f"a page breaks off after {len(page)} bytes, its data goes to {stop}"
             stop = len(page)
-        first, broken = self._walk(page, cpu, stamp, stop, first, found)
+        while True:
+            at, stamp, first, broken = self._walk(page, cpu, at, stamp, stop, first, found, most)
+            if broken is not None:
+                break
+            # the last waits, as the page's last event gets what fills the page
+            yield found[:-1]
+            del found[:-1]
         if broken or words:
             rest = self._broken(page[first:], cpu, offset, words or broken)
             found.append((found[-1][0] if found else stamp, rest))
@@ -99,26 +113,33 @@ class Pages:
                 found[-1] = (stamp, last._replace(raw=last.raw + page[first:]))
             else:
                 found.append((found[-1][0] if found else stamp, Header(page[first:])))
-        return found
+        yield found
 
-    def _walk(self, page: bytes, cpu: int, stamp: int, stop: int, first: int, found: list[Stamped]) -> tuple[int, str]:
-        """Append the records of a page's data; return where what belongs to none of them begins, and what is wrong."""
+    def _walk(  # noqa: C901 - one event after the other, in one loop: a call for each would take as long
+        self, page: bytes, cpu: int, at: int, stamp: int, stop: int, first: int, found: list[Stamped], most: int
+    ) -> tuple[int, int, int, str | None]:
+        """Append records of a page's data, from byte `at` on, until there are more than `most`.
+
+        Return where and when the next one begins, where what belongs to none of them begins, and what is wrong: None
+        if more follows.
+        """
         word_at, short_at, is_little = self._word, self._short, self.header.order == "little"
         events, tasks, tgids, flags, places = self.events, self.tasks, self.tgids, self.flags, self.places
         clock, instance = self.clock, self.instance
         type_at = self._type_offset()
-        at = self.header.data
         while at + 4 <= stop:
+            if len(found) > most:
+                return at, stamp, first, None
             word = word_at(page, at)[0]
             kind, delta = (word & 31, word >> 5) if is_little else (word >> 27, word & 0x7FFFFFF)
             if kind == _PADDING and not delta:
-                return first, ""
+                return at, stamp, first, ""
             if 0 < kind < _PADDING:
                 begin = at + 4
                 end = begin + 4 * kind
             else:
                 if at + 8 > stop:
-                    return first, f"an event at byte {at} of a page ends before its second word"
+                    return at, stamp, first, f"an event at byte {at} of a page ends before its second word"
                 more = word_at(page, at + 4)[0]
                 if kind > _PADDING:
                     stamp = _later(stamp, kind, delta + (more << 27))
@@ -126,7 +147,8 @@ class Pages:
                     continue
                 begin, end = at + 8, at + 4 + more
             if end > stop or end < begin:
-                return first, f"an event at byte {at} of a page would end at {end}, and the page's data at {stop}"
+                words = f"an event at byte {at} of a page would end at {end}, and the page's data at {stop}"
+                return at, stamp, first, words
             at = end
             if kind == _PADDING:
                 # a discarded event; where its own time was 0 the kernel has put 1, which doesn't count
@@ -152,7 +174,8 @@ class Pages:
             )  # fmt: skip
             first = end
             found.append((stamp, record))
-        return first, "" if at >= stop else f"the data of a page ends within an event, at byte {stop}"
+        words = "" if at >= stop else f"the data of a page ends within an event, at byte {stop}"
+        return at, stamp, first, words
 
     def _other(
         self, known: Known | None, page: bytes, begin: int, end: int, cpu: int, stamp: int, raw: bytes
@@ -189,7 +212,7 @@ class Pages:
         return self._type
 
     def _broken(self, raw: bytes, cpu: int, offset: int, words: str) -> Unparsed:
-        if len(self.problems) < _PROBLEMS:
+        if len(self.problems) < SENTENCES:
             self.problems.append(f"CPU {cpu}, page at byte {offset}: {words}; {len(raw)} bytes are not understood")
         return Unparsed(raw)
 

@@ -18,8 +18,8 @@ class Tasks(dict[int, str]):
 
     def read(self, text: bytes) -> None:
         """Take in the text of saved_cmdlines; a later one has the last word on a pid."""
-        for pid, comm in _LINE.findall(text if text.endswith(b"\n") else text + b"\n"):
-            self[int(pid)] = comm.decode("utf-8", "surrogateescape")
+        for line in _LINE.finditer(text if text.endswith(b"\n") else text + b"\n"):
+            self[int(line[1])] = line[2].decode("utf-8", "surrogateescape")
         self.pop(0, None)
 
 

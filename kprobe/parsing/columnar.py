@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kprobe.command.signals import Signals
+    from kprobe.pages.dat.cursor import FileBytes
     from kprobe.parsing.schema import Schema
 
 MISSING = "needs {}, which isn't installed: pip install 'kprobe-sim[bulk]', or use --format ndjson or csv"
@@ -142,7 +143,7 @@ def _tables(file: str, crew: _Crew, meter: Meter, signals: Signals, problems: li
         problems.append(f"{error.filename}: {error.strerror}")
 
 
-def _of_dat(data: bytes | memoryview, file: str, meter: Meter, signals: Signals, problems: list[str]) -> Iterator[Any]:
+def _of_dat(data: FileBytes, file: str, meter: Meter, signals: Signals, problems: list[str]) -> Iterator[Any]:
     from kprobe.bulk.dat import AT_ONCE, tables_of
     from kprobe.pages.dat.file import NotTraceDat, TraceDat
 

@@ -10,10 +10,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kprobe.pages.dat.cursor import FileBytes
     from kprobe.parsing.schema import Schema
     from kprobe.text import Record
 
-AT_ONCE = 1000  # records of a trace.dat that are shown together
+AT_ONCE = 200  # records of a trace.dat that are shown together
 PROBLEMS = 20  # of a trace.dat that are told
 
 
@@ -53,7 +54,7 @@ def _is_settled(source: Source, schema: Schema) -> bool:
     return count.settles(entries)
 
 
-def _read_dat(data: bytes | memoryview, file: str, show: Callable[[list[Record]], object]) -> None:
+def _read_dat(data: FileBytes, file: str, show: Callable[[list[Record]], object]) -> None:
     from itertools import islice
 
     from kprobe.pages.dat.file import NotTraceDat, TraceDat

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 
-from kprobe.text import defined_name, parse_format
+from kprobe.text import Format, defined_name, parse_format
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _HEADING = re.compile(r"^== .*\n", re.M)  # between files, as tail(1) and our fixtures have it
 _PART = re.compile(r"^(?=name: )", re.M)
 _DEFINITION = re.compile(r"[prftse]\d*(?::\S+)?\s+\S")
+
+
+LARGEST = 1 << 25  # characters of all files; the formats of a kernel's events have an eighth
+DEEPEST = 8  # directories within each other; an instance's events are five below tracefs
 
 
 class BadSchema(Exception):
@@ -27,7 +36,9 @@ class Schema:
         self.formats: dict[str, str] = {}
         self.definitions: list[str] = []
         self.problems: list[str] = []
+        self._parsed: dict[str, Format] = {}
         self._twice: set[str] = set()
+        self._bytes = 0
         for path in paths:
             if os.path.isdir(path):
                 self._directory(path)
@@ -38,9 +49,7 @@ class Schema:
 
     def _directory(self, path: str) -> None:
         read, before = 0, len(self.problems)
-        for directory, _, files in sorted(os.walk(path)):
-            if "format" not in files:
-                continue
+        for directory in sorted(_directories(path)):
             try:
                 self._file(os.path.join(directory, "format"), is_format=True)
                 read += 1
@@ -53,8 +62,15 @@ class Schema:
             raise BadSchema(problems[0] if len(problems) == 1 else f"{path} has no format file that can be read")
 
     def _file(self, path: str, *, is_format: bool = False) -> None:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read()
+        # one in a directory that isn't a file, such as a pipe, might wait for ever
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if is_format else 0))
+        with open(descriptor, encoding="utf-8", errors="surrogateescape") as file:
+            if is_format and not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise BadSchema(f"{path} isn't a file")
+            text = file.read(LARGEST + 1)
+        self._bytes += len(text)
+        if self._bytes > LARGEST:
+            raise BadSchema(f"{path} makes it more than {LARGEST} characters of formats and definitions")
         parts = _PART.split(_HEADING.sub("", text))
         if len(parts) > 1:
             problems = [problem for part in parts[1:] if (problem := self._format(path, part))]
@@ -76,9 +92,19 @@ class Schema:
             found = parse_format(text)
         except ValueError as error:
             return f"{path}: {error}"
-        known = parse_format(self.formats.setdefault(found.name, text))
+        self.formats.setdefault(found.name, text)
+        known = self._parsed.setdefault(found.name, found)
         if known.print_fmt.rstrip() != found.print_fmt.rstrip() or (
             not found.print_fmt and known.fields != found.fields
         ):
             self._twice.add(found.name)
         return ""
+
+
+def _directories(path: str) -> Iterator[str]:
+    """Yield the directories below one, and itself, that have a file called format."""
+    for directory, below, files in os.walk(path):
+        if "format" in files:
+            yield directory
+        if directory.count(os.sep) - path.count(os.sep) >= DEEPEST:
+            below.clear()

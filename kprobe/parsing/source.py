@@ -12,6 +12,9 @@ from itertools import chain
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import IO
+
+    from kprobe.pages.dat.cursor import FileBytes
 
 PIECE = 1 << 16  # bytes that are read at once, at most
 GZIP = b"\x1f\x8b"
@@ -44,10 +47,12 @@ class Source:
             raise OSError(errno.EBADF, "it is closed", "standard input")
         self._descriptor = sys.stdin.fileno() if name == "-" else os.open(name, os.O_RDONLY | os.O_CLOEXEC)
         self._took = 0
+        self._all = 0  # bytes that were read
         self._start = 0
         self.is_live = not stat.S_ISREG(os.fstat(self._descriptor).st_mode)
         self._first: bytes | None = None
         self._ahead: Iterator[bytes] | None = None  # the text, of which a part was looked at
+        self._copy: IO[bytes] | None = None  # of what isn't there to be read in any order
         if name == "-" and not self.is_live:
             self._start = os.lseek(self._descriptor, 0, os.SEEK_CUR)
 
@@ -74,39 +79,61 @@ class Source:
     def _read(self) -> bytes:
         piece = os.read(self._descriptor, PIECE)
         self._took += len(piece)
+        self._all += len(piece)
         return piece
 
     def close(self) -> None:
         """Close the file."""
+        if self._copy is not None:
+            self._copy.close()
         if self.name != "-":
             os.close(self._descriptor)
 
-    def trace_dat(self) -> bytes | memoryview | None:
-        """Return the bytes of the file if it is a trace.dat, packed or not, else None; raise `OSError`, `NotText`."""
+    def trace_dat(self) -> FileBytes | None:
+        """Return the bytes of the file if it is a trace.dat, packed or not, else None; raise `OSError`, `NotText`.
+
+        They can be read until this is closed.  Those of a pipe, and what was packed, are in a file for that time.
+        """
         first = self._opening()
         if first.startswith((GZIP, ZSTD)):
-            return self._packed_dat()
+            found = self._packed_dat()
+            return None if found is None else _bytes(self._copied(found, is_packed=True))
         if not first.startswith(TRACE_DAT):
             return None
         try:
             if not self.is_live and os.lseek(self._descriptor, 0, os.SEEK_CUR) == len(first):
-                import mmap
-
-                return memoryview(mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ))
-            parts = [first]
-            while piece := self._read():
-                parts.append(piece)
+                return _bytes(self._descriptor)
         except OSError as error:
             raise OSError(error.errno, error.strerror, self.name) from error
-        return b"".join(parts)
+        return _bytes(self._copied(self._pieces(), is_packed=False))
 
-    def _packed_dat(self) -> bytes | None:
+    def _copied(self, pieces: Iterator[bytes], *, is_packed: bool) -> int:
+        """Write pieces to a file without a name, and return its descriptor."""
+        from tempfile import TemporaryFile, gettempdir
+
+        from kprobe.pages.bounds import BESIDES, TIMES
+
+        self._copy = TemporaryFile()  # noqa: SIM115 - it is closed with this
+        size = 0
+        for piece in pieces:
+            size += len(piece)
+            if is_packed and size > BESIDES + TIMES * self._all:
+                words = f"would become more than {size} bytes, of {self._all}"
+                raise NotText(f"{self.name} {words}: it may be {TIMES} times as long, and {BESIDES} bytes besides")
+            try:
+                self._copy.write(piece)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, f"{self.name}, for a copy in {gettempdir()}") from error
+        self._copy.flush()
+        return self._copy.fileno()
+
+    def _packed_dat(self) -> Iterator[bytes] | None:
         pieces = self._pieces()
         begun = next(pieces, b"")
         while TRACE_DAT.startswith(begun) and (piece := next(pieces, b"")):
             begun += piece
         if begun.startswith(TRACE_DAT):
-            return b"".join((begun, *pieces))
+            return chain((begun,), pieces)
         self._ahead = chain((begun,), pieces)
         return None
 
@@ -176,3 +203,9 @@ class Source:
             raise NotText(f"{self.name} isn't whole zstd: {error}") from error
         if not unpacker.eof:
             raise NotText(f"{self.name} breaks off: its zstd has no end")
+
+
+def _bytes(descriptor: int) -> FileBytes:
+    from kprobe.pages.dat.cursor import FileBytes
+
+    return FileBytes(descriptor)

@@ -23,7 +23,7 @@ _ROOM: Final = 32
 _EVENT = re.compile(r"([a-z])\d*(?::(?:[\w.-]+/)?(\w*))?")
 _ARGUMENT = re.compile(r"(?:([A-Za-z_]\w*)=)?(.+?)(?::([a-z]\w*|%p[dD]|b\d+@\d+/\d+)(?:\[(\d{1,3})\])?)?")
 _PLACE = re.compile(r"(?:\w+:)?([A-Za-z_][\w.]*)(?:\+(\d+|0x[0-9a-f]+))?(%return)?")
-_PRINTED = re.compile(r"(\w+)=%[-+ #0]*[0-9.*]*[hlLzq]*([a-zA-Z])")
+_PRINTED = re.compile(r"\b(\w++)=%[-+ #0]*+[0-9.*]*+[hlLzq]*([a-zA-Z])")
 _IMMEDIATE = re.compile(r"\\(-?(?:0x[0-9a-f]+|[1-9][0-9]*|0))")
 _SIZED = re.compile(r"([sux])(8|16|32|64)")
 # what a string has no room for a record in: a task's name, and what the definition itself says

@@ -27,9 +27,27 @@ class Format(NamedTuple):
     print_fmt: str
 
 
-_FIELD = re.compile(r"\s*field:(.*?);\s*offset:(\d+);\s*size:(\d+);(?:\s*signed:([01]);)?")
-_DECLARATION = re.compile(r"(.*?)\s*\b(\w+)(?:\[([^\]]*)\])?")
-_LOCATED = re.compile(r"((?:__data_loc|__rel_loc)\s.*?)\[\]\s+(\w+)")
+_FIELD = re.compile(r"\s*field:(.*?);\s*offset:(\d{1,9});\s*size:(\d{1,9});(?:\s*signed:([01]);)?")
+_NAMED = re.compile(r"\w\[")
+_WORD = re.compile(r"\w+")
+_LOCATED = re.compile(r"(?:__data_loc|__rel_loc)\s")
+
+
+def _declaration(text: str) -> tuple[str, str, str | None] | None:
+    """Split a declaration into type, name, and what stands in the brackets of an array."""
+    end, length = len(text), None
+    if text.endswith("]"):
+        # the brackets before, as those of `x[2][3]`, belong to no name
+        named = _NAMED.search(text, text.rfind("]", 0, -1) + 1)
+        if named is None:
+            return None
+        end, length = named.end() - 1, text[named.end() : -1]
+    # the word at the end is looked for from there: from the front, each letter of a long one would begin another try
+    word = _WORD.match(text[end - 1 :: -1]) if end else None
+    if word is None:
+        return None
+    start = end - word.end()
+    return text[:start].rstrip(), text[start:end], length
 
 
 def _field(line: str) -> FormatField | None:
@@ -37,14 +55,10 @@ def _field(line: str) -> FormatField | None:
     if parts is None:
         return None
     # A string is declared `__data_loc char[] name`, with the brackets before the name.
-    located = _LOCATED.fullmatch(parts[1])
-    declaration = _DECLARATION.fullmatch(parts[1])
-    offset, size, signed = int(parts[2]), int(parts[3]), parts[4] == "1"
-    if located is not None:
-        return FormatField(located[2], located[1], "", offset, size, signed)
-    if declaration is not None:
-        return FormatField(declaration[2], declaration[1], declaration[3], offset, size, signed)
-    return FormatField(parts[1], "", None, offset, size, signed)
+    kind, name, length = _declaration(parts[1]) or ("", parts[1], None)
+    if length is None and kind.endswith("[]") and _LOCATED.match(kind) and not parts[1].endswith("]" + name):
+        kind, length = kind[:-2], ""
+    return FormatField(name, kind, length, int(parts[2]), int(parts[3]), parts[4] == "1")
 
 
 def parse_format(text: str | bytes) -> Format:
@@ -57,7 +71,7 @@ def parse_format(text: str | bytes) -> Format:
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
     name = re.search(r"^name: (\S+)$", text, re.M)
-    number = re.search(r"^ID: (\d+)$", text, re.M)
+    number = re.search(r"^ID: (\d{1,9})$", text, re.M)
     shown = re.search(r"^print fmt: (.*)\Z", text, re.M | re.S)
     fields = [_field(line) for line in (text if shown is None else text[: shown.start()]).splitlines()]
     found = tuple(field for field in fields if field is not None)

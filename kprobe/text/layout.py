@@ -27,13 +27,13 @@ STANDARD: Final = re.compile(
 # The same for what most lines are, a probe's event with a time, as far as that makes it faster: for text that was read
 # as Latin-1, without a newline in the comm. Of any other line all groups are empty.
 USUAL: Final = re.compile(
-    r"(?:( .{15}-[0-9][0-9 ]{4,20}+(?:\([ 0-9-]{5,20}+\) )?\[[0-9]{3,9}\](?: [^ \n]++)?) ++([0-9]{1,20}+)\.([0-9]{6}): "
-    r"([0-9A-Za-z_]++: \([^()\n]*+\))(.*+)|.*+)\n",
+    r"(?!\Z)(?:( .{15}-[0-9][0-9 ]{4,20}+(?:\([ 0-9-]{5,20}+\) )?\[[0-9]{3,9}\](?: [^ \n]++)?) ++"
+    r"([0-9]{1,20}+)\.([0-9]{6}): ([0-9A-Za-z_]++: \([^()\n]*+\))(.*+)|.*+)(?:\n|\Z)",
     re.ASCII,
 )
 # what stands in the first group of both; read as Latin-1 or not
 STANDARD_CONTEXT: Final = re.compile(
-    rb"((?s:.{16}))-(\d+)[\d ]*(?:\(([ \d-]+)\) )?\[(\d+)\](?: ([^ \n]+))?",
+    rb"((?s:.{16}))-(\d++)[\d ]*+(?:\(([ \d-]+)\) )?\[(\d+)\](?: ([^ \n]+))?",
 )
 
 # %8.8s-%-5d or %8.8s-%-7d, then %3d and the flags without a space; %4lluus and a mark of the delay, or %4llu.

@@ -18,7 +18,7 @@ _DIGITS = re.compile(r"[0-9][0-9a-f]{0,15}|(?=[a-f]*[0-9])(?:[0-9a-f]{16}|[0-9a-
 # a frame of trace-cmd: symbol (address), with +0xOFFSET if it was asked for
 _REPORTED = re.compile(r"(\S.*) \(([0-9a-f]{1,16})\)")
 # One of perf script: symbol+0xOFFSET (file), where both may hold blanks and parentheses; inlined code has no offset.
-_IN_FILE = re.compile(r"(.*?\+0x[0-9a-f]+|\[unknown\]) \(.*\)|(.*) \((?>(?:[^()]++|\([^()]*+\))*)\)")
+_IN_FILE = re.compile(r"(?=.*\)\Z)(?:(.*?\+0x[0-9a-f]+|\[unknown\]) \(.*\)|(.*) \((?>(?:[^()]++|\([^()]*+\))*)\))")
 _WITH_OFFSET = re.compile(r"(.+)\+0x([0-9a-f]{1,16})")
 
 

@@ -106,7 +106,9 @@ def _array(body: bytes, position: int) -> tuple[Value, int, int] | None:
         return None
     values: list[Value] = []
     doubt, strings = _SURE, 0
-    for character, string, bare in _ELEMENT.findall(body, position, whole.end()):
+    while (element := _ELEMENT.match(body, position, whole.end())) is not None:
+        position = element.end()
+        character, string, bare = element.groups()
         if bare:
             # a kernel that prints arrays prints no numbers without 0x that aren't decimal
             value, sure = _bare(bare, decimal=True)
@@ -116,8 +118,8 @@ def _array(body: bytes, position: int) -> tuple[Value, int, int] | None:
                 doubt = sure
             values.append(value)
         else:
-            values.append(decode(character or string))
-            strings += not character
+            values.append(decode(string if character is None else character))
+            strings += character is None
     # one string may hold what ends another
     return tuple(values), whole.end(), _GUESS if strings > 1 else doubt
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kprobe.words.options import CommandLine
 
 TICK = 0.1
-_FIELD = re.compile(r"\tfield:[^;]*?\b(\w+)(?:\[\d*\])?;")
+_WORD = re.compile(r"\w+")
 
 
 class FigureView:
@@ -99,8 +99,14 @@ def _known(option: str, of: str, trace: Trace) -> None:
         return
     formats = trace.formats().values()
     if not any(re.search(rf"\b{re.escape(of)}\b", text) for text in formats):
-        fields = dict.fromkeys(name for text in formats for name in _FIELD.findall(text))
+        fields = dict.fromkeys(name for text in formats for name in _names(text))
         raise NoSuchField(of, [name for name in fields if not name.startswith(("common_", "__probe_"))], words)
+
+
+def _names(text: str) -> list[str]:
+    """Return the fields of a format file: of what declares each the last word, but for the length of an array."""
+    declared = (line.partition(";")[0].partition("[")[0] for line in text.splitlines() if line.startswith("\tfield:"))
+    return [words[-1] for line in declared if (words := _WORD.findall(line))]
 
 
 def asked(request: CommandLine) -> tuple[str, str]:

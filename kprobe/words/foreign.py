@@ -17,9 +17,10 @@ _ARGUMENT = r"(?:[$%@+\\-]\S*|[A-Za-z_][\w.>\[\]-]*(?:=(?:[^\s>]|->)+)?(?::\w+)?
 # What stands before and behind a line where a whole command was given
 _COMMAND = re.compile(
     r"(?:sudo\s+)?(?:perf\s+probe(?:\s+(?:-a|--add)\b)?[ =]|(?:-a|--add)[ =]|perf\s+\w+\s+-e\s|trace-cmd\s+\w+\s+-e\s|"
-    r"(?:bpftrace|stap)\s+-e\s|(?:kprobe|echo)\s)\s*(\S.*?)(?:\s*>>?\s*[\w/.]+)?",
+    r"(?:bpftrace|stap)\s+-e\s|(?:kprobe|echo)\s)\s*(\S.*)",
     re.S,
 )
+_INTO = re.compile(r"[\w/.]+\s*>{1,2}\s*")  # where its output goes, backwards
 
 # Who writes so, what it looks like, and what it is here.  The first that fits counts.
 _FORMS = (
@@ -67,7 +68,9 @@ def meant(text: str) -> Meant | None:
     line = text.strip().strip("'\"").strip()
     whole = _COMMAND.fullmatch(line)
     if whole is not None:
-        return _of_command(whole[1].strip("'\""), "t" if re.search(r"\s-e\s", line[: whole.start(1)]) else "p")
+        into = _INTO.match(whole[1][::-1])
+        given = whole[1][: -into.end()] if into and into.end() < len(whole[1]) else whole[1]
+        return _of_command(given.strip("'\""), "t" if re.search(r"\s-e\s", line[: whole.start(1)]) else "p")
     if "," in line and re.match(r"[pr]\d*:[\w/]+,", line):
         first = line.partition(";")[0]
         return Meant("the boot parameter", (first.replace(",", " "),), "words are separated by blanks")
@@ -137,9 +140,11 @@ def _in_file(words: dict[str, str], line: str) -> Meant:
 
 def _nearly(line: str) -> Meant | None:
     """Return what a definition means whose head or place is written a little wrong."""
-    found = re.fullmatch(r"([pr]\d*:.*?)(?:\\[nr])+", line) or re.fullmatch(r"([pr]\d*:[^`]*)`.*", line)
-    if found:
-        return Meant("", (found[1] if "`" not in line else line.replace("`", ""),))
+    whole = len(line)
+    while line.endswith(("\\n", "\\r"), 0, whole):
+        whole -= 2
+    if re.match(r"[pr]\d*:", line[:whole]) and (whole < len(line) or "`" in line):
+        return Meant("", (line[:whole] if "`" not in line else line.replace("`", ""),))
     found = re.fullmatch(r"([pr])(\d*)=(\S+\s+\S.*)", line)
     found = found or re.fullmatch(r"([PR]|probe|ret(?:urn)?|[pr]\s+(?=:))(\d*)\s*:\s*((?!\w+=)\S.*)", line)
     if found:

@@ -22,7 +22,7 @@ from kprobe_sim.parsing.toml_values import CPUS
 
 INIT = Task(1, "init")
 _TRAMPOLINES = ("arch_rethook_trampoline", "__kretprobe_trampoline", "kretprobe_trampoline")  # 5.18 and later, before
-_PRINTK_FORMAT = re.compile(rb'0x([0-9a-f]+) : "(.*)"\n')
+_PRINTK_FORMAT = re.compile(rb'^0x([0-9a-f]+) : "(.*)"\n', re.M)
 
 
 class SimulatedMachine:

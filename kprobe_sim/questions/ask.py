@@ -18,9 +18,9 @@ from kprobe_sim.questions.question import OPEN, PLACES, Question
 
 INSTANCE = "instances/zz_questions"
 _FLAGS = {"r": os.O_RDONLY, "w": os.O_WRONLY, "rw": os.O_RDWR, "rn": os.O_RDONLY | os.O_NONBLOCK}
-_CHOICE = re.compile(r"\{([^{}]*\|[^{}]*)\}")
+_CHOICE = re.compile(r"\{([^{}|]*\|[^{}]*)\}")
 _ENTRY = re.compile(rb"^(?=\[ *[0-9]+\.[0-9]+\] )", re.MULTILINE)  # of error_log
-_FAULT = re.compile(rb"\[[^\n]*?: error: ([^\n]*)\n(?:.*\n)?( *)\^\n\Z", re.DOTALL)
+_FAULT = re.compile(rb"\[(?>[^\n]*?: error: )([^\n]*)\n(?:.*\n)?( *)\^\n\Z", re.DOTALL)
 _BEFORE_COMMAND = len("  Command: ")
 _PLACE = re.compile("<(" + "|".join(PLACES) + ")>")
 _MOMENT = 0.1  # seconds in which a reader gets as far as it can

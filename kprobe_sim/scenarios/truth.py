@@ -38,7 +38,7 @@ _BEGINS_BARE = re.compile(
     rb"|(?:\d+ \d+ \d+ )?(?:# [0-9a-f]|type: \d)|[0-9a-f]{8} [0-9a-f]{8} [0-9a-f]{16} type: |UNKNOWN TYPE)"
 )
 # NAME=%d in a `print fmt` whose argument is the field of that name itself
-_SHOWN = re.compile(r"(\w+)=(?:0x)?%[-0-9]*(?:hh|h|ll|l|L)?([dusxi])")
+_SHOWN = re.compile(r"\b(\w++)=(?:0x)?%[-0-9]*+(?:hh|h|ll|l|L)?([dusxi])")
 
 
 class Truth:

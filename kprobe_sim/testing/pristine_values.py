@@ -42,7 +42,7 @@ LISTS = (
     "stack_trace_filter",
 )
 _EXPANDED = re.compile(rb".* \(expanded: (\d+)\)\n")
-_CHOSEN = re.compile(rb".*\[(\S+)\].*\n")
+_CHOSEN = re.compile(rb"[^\[\n]*\[([^\s\[\]]+)\][^\[\n]*\n")
 FREED = b"Snapshot is freed"
 # What is known of tasks that were traced.  Their names are forgotten when the size is set, their groups never.
 _NAMES, _SIZE, _GROUPS = "saved_cmdlines", "saved_cmdlines_size", "saved_tgids"

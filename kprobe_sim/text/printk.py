@@ -14,7 +14,7 @@ from kprobe_sim.text.c_expression import NotEvaluable, number
 from kprobe_sim.text.c_value import CValue
 
 _CONVERSION = re.compile(
-    r"%(?P<flags>[-+ #0]*)(?P<width>\*|[0-9]+)?(?:\.(?P<precision>\*|-?[0-9]*))?(?P<length>hh|h|ll|l|L|z|Z|t|j)?"
+    r"%(?P<flags>[-+ #0]*+)(?P<width>\*|[0-9]++)?(?:\.(?P<precision>\*|-?[0-9]*+))?(?P<length>hh|h|ll|l|L|z|Z|t|j)?"
     r"(?P<kind>p(?:I[46][a-zA-Z]*|IS[pfschnbl]*|i[46]|U[bBlL]?|M[FR]?|h[CDN]?|b[l]?|[SsBxe]|K|)|[diuoxXcs%])"
 )
 _BITS = {"hh": 8, "h": 16, None: 32, "l": 64, "ll": 64, "L": 64, "z": 64, "Z": 64, "t": 64, "j": 64}

@@ -11,7 +11,7 @@ from kprobe.check.texts import Text
 
 _COMMAND = re.compile(r"\s*(?:(?:sudo|doas|echo|printf|cat|sh|bash|adb|ssh|cd|if|for|set|tee|dd|test)\b|[\[{(])")
 _FILE = re.compile(r"(?:kprobe|uprobe|dynamic|synthetic)_events|/filter|/trigger")
-_BEFORE_FILE = re.compile(r"(?:>\s*|\btee\b[^|;\n]*|\bof=)[^\s|;]*\Z")
+_TEE, _OF = re.compile(r"\btee\b"), re.compile(r"\bof=")
 _NEAR = 200  # characters before a file in which what writes to it stands
 _FILES = 50  # of a command that are looked at
 
@@ -21,7 +21,16 @@ def is_command(text: str) -> bool:
     if not _COMMAND.match(text):
         return False
     each = islice(_FILE.finditer(text), _FILES)
-    return any(_BEFORE_FILE.search(text[max(0, one.start() - _NEAR) : one.start()]) for one in each)
+    return any(_writes(text[max(0, one.start() - _NEAR) : one.start()]) for one in each)
+
+
+def _writes(text: str) -> bool:
+    """Say whether what follows a text is what it writes to: behind ``>``, ``tee`` or ``of=``."""
+    last = text[max(text.rfind("|"), text.rfind(";")) + 1 :]
+    word = "" if last[-1:].isspace() else "".join(last.split()[-1:])
+    before = last[: len(last) - len(word)].rstrip()
+    is_named = ">" in word or before.endswith(">") or _OF.search(word) is not None
+    return is_named or _TEE.search(last.rpartition("\n")[2]) is not None
 
 
 def command(said: Text) -> list[Statement]:

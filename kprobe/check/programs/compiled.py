@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 _MAY = re.compile(r"(?:kprobe|uprobe|dynamic|synthetic)_events|/filter|/trigger|[preft]\d*:[\w%{$-]")
-_WRITES = re.compile(r"(?i).*(?:write|print|puts|append|echo|save|send|put|add|set|tee|qwrite|dprintf|<<).*")
+# of a name, wherever it is in it
+_WRITES = re.compile(r"(?i)write|print|puts|append|echo|save|send|put|add|set|tee|<<")
 _READS = re.compile(
-    r"(?i)open.*|fopen.*|.*read.*|stat|lstat|access|exists|.*scan.*|close|Remove|unlink|.*path|Join|join|fdopen|remove|getline|.*s[n]?printf|asprintf|format!?|Errorf|.*err.*"
+    r"(?i)read|scan|err|(?:path|sn?printf)\Z"
+    r"|\A(?:f?open|(?:l?stat|access|exists|close|remove|unlink|join|fdopen|getline|format!?)\Z)"
 )
 _SAYS = re.compile(
     r"(?i)(?:.*log|.*debug|info|warn(?:ing)?|error|fatal|panic|die|croak|confess|perror|usage|record_info|errx?|warnx?)"
@@ -36,7 +38,7 @@ _SAYS = re.compile(
 )
 _PRINTS = re.compile(r"(?i)print(?:ln|f)?!?|puts")
 _STDOUT = re.compile(r"fmt\.Print\w*")
-_FIELD = re.compile(r"%[-#0 +]*\d*(?:l|ll|z|h)?[sdxXucrfvq](?!\w)|\{[\w:#?]*\}")
+_FIELD = re.compile(r"%[-#0 +]*+\d*+(?:l|ll|z|h)?[sdxXucrfvq](?!\w)|\{[\w:#?]*\}")
 _COMPOSED = re.compile(r"x+\d*:[\w/.]+ \S[^\n]*\n?")  # all of a definition but its colon is put in
 _NAMING = re.compile(r"(?i)probe|event|ret|kind|type|prefix|sym|func")
 _CREATES = frozenset(["Create", "create", "creat", "WriteFile"])
@@ -155,7 +157,7 @@ class _SourceReader:
         if self._is_said(call):
             self._said.update(one.at for given in call.given for one in strings(given))
             return
-        if not _WRITES.fullmatch(call.name) or _READS.fullmatch(call.name):
+        if not _WRITES.search(call.name) or _READS.search(call.name):
             self._paired(call)
             return
         path = self._opened(call.on, call.at) if call.on else None
@@ -193,7 +195,7 @@ class _SourceReader:
         """Note what a function is given beside the path of a file."""
         if len(call.given) < 2:
             return
-        is_writing = _WRITES.fullmatch(call.name) is not None and not _READS.fullmatch(call.name)
+        is_writing = _WRITES.search(call.name) is not None and not _READS.search(call.name)
         for index, path in self._paths(call):
             for other in (index + 1, index - 1):
                 if not 0 <= other < len(call.given):
@@ -201,7 +203,7 @@ class _SourceReader:
                 said = self._tree.text(call.given[other], call.at)
                 begins = said is not None and begins_statement(said.text) and is_definitions(path.text)
                 whole = is_writing and other > index and ("/" in path.text or is_definitions(path.text))
-                if (begins and not _READS.fullmatch(call.name)) or (
+                if (begins and not _READS.search(call.name)) or (
                     whole and not re.fullmatch(r"\d+", shown(call.given[other]))
                 ):
                     self._note(path, call.given[other:] if other > index else call.given[other : other + 1], call)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _DEPTH = 60  # of names in names
 _CALLS = 64  # of a function that are looked at
 _LONGEST = 1 << 16  # characters of a text
-_CONVERSION = re.compile(r"%(?:\((\w+)\))?([-#0 +]*)(\d*)(?:\.(\d+))?[hlL]?([diouxXeEfFgGcrsa%])")
+_CONVERSION = re.compile(r"%(?:\((\w+)\))?([-#0 +]*+)(\d*+)(?:\.(\d+))?[hlL]?([diouxXeEfFgGcrsa%])")
 _SAME = frozenset(["encode", "decode", "rstrip", "lstrip", "strip", "as_posix", "resolve", "absolute"])
 _WRAPS = frozenset(["str", "bytes", "bytearray", "Path", "PurePath", "PosixPath", "fspath", "dedent", "memoryview"])
 

@@ -70,7 +70,7 @@ _SAME = frozenset(
     ]
 )
 _JOINS = frozenset(["Join", "join", "path"])
-_VERB = re.compile(r"%[-#0 +']*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh|h|ll|l|j|z|t|L)?([A-Za-z%])")
+_VERB = re.compile(r"%[-#0 +']*+(?:\d++|\*)?(?:\.(?:\d++|\*))?(?:hh|h|ll|l|j|z|t|L)?([A-Za-z%])")
 _FIELD = re.compile(r"\{\{|\}\}|\{(\w*)(:[^{}]*)?\}")
 _BREAKS = frozenset(["-", "/", "%", "!", "<", ">", "^", "|", "?"])  # no text is made with them
 _DEPTH = 20

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 GO, C, RUST, PERL = "go", "c", "rust", "perl"
 STRING, NAME, MARK = "string", "name", "mark"
-_CODE = re.compile(r"[$@%]*\w+|[$@%]\{|:=|->|=>|::|<<|>>|\|\||&&|[=!<>.+]=|\n|\S")
+_CODE = re.compile(r"[$@%]{0,4}\w+|[$@%]\{|:=|->|=>|::|<<|>>|\|\||&&|[=!<>.+]=|\n|\S")
 _DEFINE = re.compile(r"#\s*define\s+(\w+)(\([^)\n]*\))?[ \t]+")
 _ESCAPE = re.compile(
     r"\\(?:x\{?([0-9a-fA-F]{1,6})\}?|([0-7]{1,3})|[uU]\{?([0-9a-fA-F]{1,8})\}?|(\r?\n[ \t]*)|(.))", re.S

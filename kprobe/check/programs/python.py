@@ -43,7 +43,7 @@ _SAYING = re.compile(
 )
 _WRITING = re.compile(r"(?i)write|append|echo|put|add|tee|save|send|push|store|set")
 _NOT_WRITING = frozenset(["open", "fdopen", "join", "exists", "access", "chmod", "getattr", "replace", "add_argument"])
-_FIELD = re.compile(r"%[-#0 +]*\d*(?:l|ll|z|h)?[sdxXucrf](?!\w)|\{[\w.\[\]!:]*\}")
+_FIELD = re.compile(r"%[-#0 +]*+\d*+(?:l|ll|z|h)?[sdxXucrf](?!\w)|\{[\w.\[\]!:]*\}")
 _INSTEAD = "os.open(…, os.O_WRONLY | os.O_APPEND)"
 _SHOWN = 60
 

@@ -24,7 +24,7 @@ def said(name: str, rest: Sequence[Text], *, is_bash: bool | None) -> list[Text]
     run = echo if name == "echo" else printf
     try:
         said = run(each, is_bash=is_bash is not False)
-        is_clear = is_bash or (is_bash is None and each[:1] and re.fullmatch("-[neE]*e[neE]*", each[0]))
+        is_clear = is_bash or (is_bash is None and each[:1] and re.fullmatch("-[nE]*e[neE]*", each[0]))
         if not is_clear and run(each, is_bash=is_bash is False) != said:
             raise Unclear(f"{name} isn't the same in every sh: bash and dash differ about what has a backslash")
     except Unclear as error:

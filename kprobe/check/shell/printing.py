@@ -19,7 +19,7 @@ _ESCAPE_OF_ECHO = re.compile(
 _ESCAPE_OF_B = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|0?([0-7]{1,3})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|(.))", re.S)
 _ESCAPE_IN_DASH = re.compile(r"\\(?:(?!)()|(0[0-7]{0,3}|[0-7]{1,3})|(?!)()|(?!)()|(.))", re.S)  # of echo and %b
 _CONTROL = re.compile(r"\\(?:c(.)|.)", re.S)
-_CONVERSION = re.compile(r"%([-+ #0]*)(\d*|\*)(?:\.(\d*|\*))?(?:hh|h|ll|l|j|z|t|L)?([A-Za-z%])")
+_CONVERSION = re.compile(r"%([-+ #0]*+)(\d*+|\*)(?:\.(\d*+|\*))?(?:hh|h|ll|l|j|z|t|L)?([A-Za-z%])")
 _NUMBER = re.compile(r"\s*[-+]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 _SINGLE = {"E": "\x1b", '"': '"', "'": "'", "?": "?"}  # what only bash knows
 

@@ -249,5 +249,5 @@ def files(name: str, rest: Sequence[Text]) -> list[Text]:
 def is_adding(name: str, rest: Sequence[Text]) -> bool:
     """Return whether tee or dd keeps what is in its files."""
     if name == "tee":
-        return any(re.fullmatch(r"-[a-z]*a[a-z]*|--append", field.text) for field in rest)
+        return any(re.fullmatch(r"-[b-z]*a[a-z]*|--append", field.text) for field in rest)
     return any(field.text.startswith("conv=") and "notrunc" in field.text for field in rest)

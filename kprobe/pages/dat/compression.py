@@ -6,11 +6,12 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
+from kprobe.pages.bounds import FORMATS, KALLSYMS
 from kprobe.pages.dat.cursor import NotTraceDat
 
 # The standard library's from 3.14 on, the same for older Pythons, and the one of the extra [bulk].
 ZSTD: Final = ("compression.zstd", "backports.zstd", "zstandard")
-LARGEST: Final = 1 << 28  # bytes that one part may become; trace-cmd packs pages by the dozen
+LARGEST: Final = max(KALLSYMS, 2 * FORMATS)  # bytes that one part may become
 
 
 def unpacker(name: str) -> Callable[[bytes, int], bytes]:

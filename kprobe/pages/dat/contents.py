@@ -2,6 +2,7 @@
 
 from typing import Final, Literal, NamedTuple
 
+from kprobe.pages.bounds import BUFFERS, CPUS, EVENTS, FORMATS, HEADER, OPTIONS, PAGES, PLACES
 from kprobe.pages.dat.cursor import Cursor, NotTraceDat
 from kprobe.pages.events import Format
 
@@ -91,38 +92,70 @@ def opening(cursor: Cursor) -> Opening:
 def header_info(cursor: Cursor) -> tuple[bytes, bytes]:
     """Read events/header_page and events/header_event."""
     cursor.expect(b"header_page\0", "the mark of header_page")
-    page = cursor.take(cursor.number(8, "the size of header_page"), "header_page")
+    page = cursor.take(cursor.number(8, "the size of header_page"), "header_page", HEADER)
     cursor.expect(b"header_event\0", "the mark of header_event")
-    return page, cursor.take(cursor.number(8, "the size of header_event"), "header_event")
+    return page, cursor.take(cursor.number(8, "the size of header_event"), "header_event", HEADER)
 
 
-def ftrace_formats(cursor: Cursor) -> list[Format]:
-    """Read the formats of group ftrace."""
-    return _formats(cursor, "ftrace")
+class Formats:
+    """The formats of a file's events, as they are read."""
+
+    def __init__(self) -> None:
+        self.found: list[Format] = []
+        self._bytes = 0
+
+    def read_ftrace(self, cursor: Cursor) -> None:
+        """Read the formats of group ftrace."""
+        self._read(cursor, "ftrace")
+
+    def read_others(self, cursor: Cursor) -> None:
+        """Read the formats of all other groups."""
+        for _ in range(cursor.count(4, "the number of event systems", EVENTS)):
+            self._read(cursor, cursor.string("the name of an event system"))
+
+    def _read(self, cursor: Cursor, group: str) -> None:
+        for _ in range(cursor.count(4, f"the number of events of {group}", EVENTS - len(self.found))):
+            size = cursor.number(8, f"the size of a format of {group}")
+            self.found.append((group, cursor.take(size, f"a format of {group}", FORMATS - self._bytes)))
+            self._bytes += size
 
 
-def event_formats(cursor: Cursor) -> list[Format]:
-    """Read the formats of all other groups."""
-    found: list[Format] = []
-    for _ in range(cursor.number(4, "the number of event systems")):
-        found += _formats(cursor, cursor.string("the name of an event system"))
-    return found
+def check_number_of_options(count: int) -> None:
+    """Raise NotTraceDat if a file has too many options."""
+    if count > OPTIONS:
+        raise NotTraceDat(f"it has more than {OPTIONS} options")
 
 
-def _formats(cursor: Cursor, group: str) -> list[Format]:
-    count = cursor.number(4, f"the number of events of {group}")
-    found: list[Format] = []
-    for _ in range(count):
-        size = cursor.number(8, f"the size of a format of {group}")
-        found.append((group, cursor.take(size, f"a format of {group}")))
-    return found
+def check_buffers(buffers: list[Buffer], texts: list[LatencyText]) -> None:
+    """Raise NotTraceDat if there are more places than a file can be asked for; called with each that is found."""
+    if len(buffers) + len(texts) > BUFFERS:
+        raise NotTraceDat(f"it has more than {BUFFERS} instances")
+    places = sum(len(buffer.cpus) for buffer in buffers)
+    if places > PLACES:
+        raise NotTraceDat(f"it has the places of the data of {places} CPUs, more than {PLACES}")
+
+
+def check_pages(buffers: list[Buffer]) -> None:
+    """Raise NotTraceDat if one page of each CPU is more than can be held."""
+    sizes = [
+        buffer.page_size if buffer.is_packed else min(buffer.page_size, cpu.size)
+        for buffer in buffers
+        for cpu in buffer.cpus
+        if cpu.size
+    ]
+    if len(sizes) > CPUS:
+        raise NotTraceDat(f"{len(sizes)} CPUs have data, more than {CPUS}")
+    if sum(sizes) > PAGES:
+        raise NotTraceDat(
+            f"the pages of {len(sizes)} CPUs that are read at once have {sum(sizes)} bytes, more than {PAGES}"
+        )
 
 
 def times(options: list[tuple[int, bytes]]) -> tuple[int, list[str]]:
     """Return what the options add to each time, and a sentence on each that isn't applied."""
     added, notes = 0, []
     for number, data in options:
-        text = data.partition(b"\0")[0].decode("ascii", "replace")
+        text = data[:64].partition(b"\0")[0].decode("ascii", "replace")
         if number in (DATE, OFFSET):
             try:
                 # the first is in microseconds (trace-input.c)
@@ -133,6 +166,8 @@ def times(options: list[tuple[int, bytes]]) -> tuple[int, list[str]]:
             notes.append("times are those of the guest: how they are shifted to its host's isn't applied")
         elif number == TSC2NSEC:
             notes.append("times are ticks of the processor's counter: how many there are in a second isn't applied")
+        if not -1 << 63 <= added < 1 << 63:
+            raise NotTraceDat(f"its options shift times by {added} ns, which has no room in 64 bits")
     return added, notes
 
 

@@ -1,7 +1,8 @@
 """Reading numbers and strings from the bytes of a file in sequence."""
 
+import os
 import struct
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 _LONGEST_STRING: Final = 4096
 
@@ -10,46 +11,92 @@ class NotTraceDat(ValueError):
     """A file that isn't a whole trace.dat, or can't be read here; the text says why, and at which byte."""
 
 
+class FileBytes:
+    """The bytes of a file that is open, read where they are asked for: a large one takes no room.
+
+    A file that becomes shorter meanwhile gives fewer bytes, where a mapped one would end the process.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._size = os.fstat(descriptor).st_size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, part: slice) -> bytes:
+        at, end, _ = part.indices(self._size)
+        found = b""
+        while at < end and (more := os.pread(self._descriptor, end - at, at)):
+            found = found + more if found else more  # all at once, but for parts of 2 GiB
+            at += len(more)
+        return found
+
+
+Data: TypeAlias = "bytes | memoryview | FileBytes"
+
+
 class Cursor:
     """A place in bytes, which moves on with each read; ``name`` is what they are, for errors.
 
-    Every method raises NotTraceDat where the bytes end too soon.
+    ``end`` is where they end for it.  Every method raises NotTraceDat where the bytes end too soon.
     """
 
-    def __init__(self, data: "bytes | memoryview", order: Literal["little", "big"], name: str, at: int = 0) -> None:
+    def __init__(
+        self, data: Data, order: Literal["little", "big"], name: str, at: int = 0, end: int | None = None
+    ) -> None:
         self._data = data
         self.order: Final = order
         self._name = name
         self._mark = "<" if order == "little" else ">"
+        self._end = len(data) if end is None else end
         self.at = at
 
     @property
     def left(self) -> int:
         """The number of bytes that follow."""
-        return len(self._data) - self.at
+        return self._end - self.at
 
     def at_byte(self, at: int, what: str) -> "Cursor":
         """Return another cursor on the same bytes; raise NotTraceDat if there is no such byte."""
-        if at >= len(self._data):
-            words = f"{what} should be at byte {at}, and the file has only {len(self._data)} bytes: it was cut off"
+        if at >= self._end:
+            words = f"{what} should be at byte {at}, and the file has only {self._end} bytes: it was cut off"
             raise NotTraceDat(f"{self._name}: {words}")
         return Cursor(self._data, self.order, self._name, at)
 
-    def take(self, size: int, what: str) -> bytes:
-        """Return the next bytes."""
-        if size > self.left:
+    def take(self, size: int, what: str, most: int | None = None) -> bytes:
+        """Return the next bytes, if they are at most so many."""
+        if most is not None and size > most:
+            raise self.broken(f"{what} would have {size} bytes, more than {most}")
+        found = bytes(self._data[self.at : self.at + size]) if size <= self.left else b""
+        if len(found) < size:
             raise self.broken(f"{what} would have {size} bytes, of which {max(self.left, 0)} are there")
         self.at += size
-        return bytes(self._data[self.at - size : self.at])
+        return found
+
+    def take_if(self, size: int, what: str, most: int, notes: list[str]) -> bytes:
+        """Pass the next bytes, and return them; if they are more than so many b"", and a sentence goes to `notes`."""
+        if most < size <= self.left:
+            self.at += size
+            notes.append(f"{what} has {size} bytes, more than {most}: it is left out")
+            return b""
+        return self.take(size, what)
 
     def number(self, size: int, what: str) -> int:
         """Return the next number, unsigned, of 1, 2, 4 or 8 bytes."""
         found: int = struct.unpack(self._mark + {1: "B", 2: "H", 4: "I", 8: "Q"}[size], self.take(size, what))[0]
         return found
 
+    def count(self, size: int, what: str, most: int) -> int:
+        """Return the next number, of which there may be at most so many."""
+        found = self.number(size, what)
+        if found > most:
+            raise self.broken(f"{what} is {found}, more than {most}")
+        return found
+
     def string(self, what: str) -> str:
         """Return the text up to the next NUL, which is passed."""
-        part = bytes(self._data[self.at : self.at + _LONGEST_STRING])
+        part = bytes(self._data[self.at : min(self.at + _LONGEST_STRING, self._end)])
         end = part.find(b"\0")
         if end < 0:
             raise self.broken(f"{what} has no end")

@@ -1,5 +1,6 @@
 """trace.dat of version 6: its parts follow one another (trace-cmd.dat.v6(5))."""
 
+from kprobe.pages.bounds import CMDLINES, KALLSYMS, OPTION_BYTES, PLACES, PRINTK
 from kprobe.pages.dat.contents import (
     BUFFER,
     CPUCOUNT,
@@ -9,11 +10,12 @@ from kprobe.pages.dat.contents import (
     Buffer,
     Contents,
     CpuData,
+    Formats,
     LatencyText,
     Opening,
+    check_buffers,
+    check_number_of_options,
     chosen_clock,
-    event_formats,
-    ftrace_formats,
     header_info,
     times,
 )
@@ -23,16 +25,21 @@ from kprobe.pages.dat.cursor import Cursor
 def contents(cursor: Cursor, begun: Opening) -> Contents:
     """Read what follows the opening; raises NotTraceDat."""
     header_page, header_event = header_info(cursor)
-    formats = ftrace_formats(cursor) + event_formats(cursor)
-    kallsyms = cursor.take(cursor.number(4, "the size of kallsyms"), "kallsyms")
-    printk = cursor.take(cursor.number(4, "the size of printk_formats"), "printk_formats")
-    cmdlines = cursor.take(cursor.number(8, "the size of saved_cmdlines"), "saved_cmdlines")
+    formats = Formats()
+    formats.read_ftrace(cursor)
+    formats.read_others(cursor)
+    notes: list[str] = []
+    kallsyms = cursor.take_if(cursor.number(4, "the size of kallsyms"), "kallsyms", KALLSYMS, notes)
+    printk = cursor.take_if(cursor.number(4, "the size of printk_formats"), "printk_formats", PRINTK, notes)
+    cmdlines = cursor.take_if(cursor.number(8, "the size of saved_cmdlines"), "saved_cmdlines", CMDLINES, notes)
     cpus = cursor.number(4, "the number of CPUs")
     mark = cursor.take(10, "the mark of what follows")
     options: list[tuple[int, bytes]] = []
     if mark == b"options  \0":
         while number := cursor.number(2, "the number of an option"):
-            options.append((number, cursor.take(cursor.number(4, "the size of an option"), f"option {number}")))
+            size = cursor.number(4, "the size of an option")
+            options.append((number, cursor.take(size, f"option {number}", OPTION_BYTES)))
+            check_number_of_options(len(options))
         mark = cursor.take(10, "the mark of the data")
     said = dict(options)
     counted = Cursor(said.get(CPUCOUNT, b""), cursor.order, "option CPUCOUNT")
@@ -55,16 +62,18 @@ def contents(cursor: Cursor, begun: Opening) -> Contents:
             place = cursor.at_byte(at, f"the data of instance {name}")
             place.expect(b"flyrecord\0", f"the mark of the data of instance {name}")
             buffers.append(_buffer(place, name, clock, begun, counted_cpus))
-    added, notes = times(options)
+            check_buffers(buffers, texts)
+    added, more = times(options)
     return Contents(
-        begun, "", header_page, header_event, tuple(formats), kallsyms, printk, cmdlines, _text(said.get(UNAME, b"")),
-        _text(said.get(VERSION, b"")), added, tuple(buffers), tuple(texts), tuple(notes),
+        begun, "", header_page, header_event, tuple(formats.found), kallsyms, printk, cmdlines,
+        _text(said.get(UNAME, b"")), _text(said.get(VERSION, b"")), added, tuple(buffers), tuple(texts),
+        (*notes, *more),
     )  # fmt: skip
 
 
 def _buffer(cursor: Cursor, name: str, clock: str, begun: Opening, cpus: int) -> Buffer:
-    if cpus * 16 > cursor.left:
-        raise cursor.broken(f"the places of {cpus} CPUs' data are not all there")
+    if cpus * 16 > cursor.left or cpus > PLACES:
+        raise cursor.broken(f"the places of {cpus} CPUs' data are not all there, or more than {PLACES}")
     places = [
         CpuData(cpu, cursor.number(8, "the offset of a CPU's data"), cursor.number(8, "its size"))
         for cpu in range(cpus)

@@ -29,7 +29,7 @@ ENDED = (CRASHED, HUNG)
 ALL = "all"
 TITLE = "# What a parser is known to misread; kprobe test-parser --update-baseline strikes off what is repaired.\n"
 _HEAD = re.compile(r"# (\w+): (.*)")
-_LINE = re.compile(r"([^/]+)/(.+?): (?:(crashed|hung)|(wrong|missing|invented) (?:(.+) )?in ([\d,-]+))")
+_LINE = re.compile(r"([^/]+)/(.{1,300}?): (?:(crashed|hung)|(wrong|missing|invented) (?:(.{1,300}) )?in ([\d,-]+))")
 
 
 class BadBaseline(KprobeError):

@@ -9,7 +9,7 @@ from kprobe.text.layout import GRAPH_END, GRAPH_RULE, GRAPH_SWITCH
 from kprobe.text.records import Call, Comment, Record, Switch
 
 # ``f() {``, ``f();`` and ``}``, each with what newer kernels say of arguments, the return address and the value
-_CALL: Final = re.compile(rb"([^\s(){}]++(?: \[[^\]\s]++\])?)\(([^\n]*?)\)( \{|;)([^\n]*)")
+_CALL: Final = re.compile(rb"(?=[^\n]*+\Z)([^\s(){}]++(?: \[[^\]\s]++\])?)\(([^\n]*?)\)( \{|;)([^\n]*)")
 _EXIT: Final = re.compile(rb"\}(?: /\* ([^\n]*) \*/)?;?")
 _NAME: Final = re.compile(r"[^\s=<>]+(?: \[[^\]\s]+\])?")
 

@@ -18,7 +18,7 @@ __all__ = ["Alike", "Comparison", "Contrast", "compared"]
 
 
 # of a line of a format file, how a field is declared but its name and place; of others all but what is printed
-_FIELD = re.compile(r"(field:[^;]*?)\w+(?:\[\w*\])?;\toffset:\d+;(?:\tsize:\d+;)?(.*)")
+_FIELD = re.compile(r"^([^;f]{0,9}field:[^;]*?)\b\w++(?:\[\w*\])?;\toffset:\d+;(?:\tsize:\d+;)?(.*)")
 _PRINTED = re.compile(r"(?<=print fmt: ).*")
 
 

@@ -15,7 +15,7 @@ from kprobe_vm.sides.side import Side
 
 __all__ = ["Fault", "Response", "asked", "changed_lines", "respond"]
 
-_LOGGED = re.compile(r"\[[^\n]*?\] ([^\n]*?): error: ([^\n]*)\n  Command: (.*?)\n( *)\^\Z", re.DOTALL)
+_LOGGED = re.compile(r"\[(?>[^\n]*?\] )([^\n]*)\n  Command: (.*)\n( *)\^\Z", re.DOTALL)
 _ENTRY = re.compile(r"^(?=\[[ .\w]*\] )", re.MULTILINE)
 _BEFORE_COMMAND = len("  Command: ")
 _DEFINING = ("kprobe_events", "uprobe_events", "dynamic_events", "synthetic_events")
@@ -156,8 +156,8 @@ def _log_of(path: str) -> str:
 
 def _faults(log: str) -> Iterator[Fault]:
     for entry in _ENTRY.split(log):
-        if found := _LOGGED.match(entry.rstrip("\n")):
-            yield Fault(f"{found[1]}: {found[2]}", found[3], len(found[4]) - _BEFORE_COMMAND)
+        if (found := _LOGGED.match(entry.rstrip("\n"))) and ": error: " in found[1]:
+            yield Fault(found[1].replace(": error: ", ": ", 1), found[2], len(found[3]) - _BEFORE_COMMAND)
 
 
 def _read_back(side: Side, path: str) -> Iterator[tuple[str, str]]:

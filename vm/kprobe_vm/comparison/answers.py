@@ -128,7 +128,7 @@ def _of_fixed(tracefs: Any, file: str, text: str) -> Answer:
 
 
 def _fields(text: str) -> Iterator[str]:
-    for match in re.finditer(r"\tfield:([^;]*);\toffset:\d+;\t(.*)", text):
+    for match in re.finditer(r"\tfield:([^;\t]*);\toffset:\d+;\t(.*)", text):
         if not match[1].split()[-1].startswith(_NOT_FIELDS):
             yield f"{match[1]};  {match[2]}".replace("\t", " ")
 

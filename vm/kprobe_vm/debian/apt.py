@@ -39,7 +39,7 @@ CODENAMES = ("bullseye", "bookworm", "trixie", "forky", "sid", "experimental")
 ALIASES = ("oldoldstable", "oldstable", "stable", "testing", "unstable")
 
 
-RELEASES = re.compile(r"'([^']+?)/*/dists/([^']+)/InRelease'")
+RELEASES = re.compile(r"'([^']+)/InRelease'")
 
 
 class Mirrors(NamedTuple):
@@ -55,7 +55,9 @@ def mirrors_of(targets: str) -> Mirrors:
     One that isn't named is looked for beside the other, as Debian's mirrors have them.  Raises `ArchiveUnreachable`.
     """
     found = Mirrors("", "")
-    for uri, suite in reversed(RELEASES.findall(targets)):  # the first of a kind wins
+    for place in reversed(RELEASES.findall(targets)):  # the first of a kind wins
+        archive, _, suite = place.partition("/dists/")
+        uri = archive.rstrip("/")
         base = suite.partition("-")[0].partition("/")[0]
         if base not in (*CODENAMES, *ALIASES) or "debian" not in uri:
             continue

@@ -184,6 +184,6 @@ def _value(name: str, before: bytes) -> bytes:
         return b"0"
     if name == "buffer_size_kb" and (grown := re.search(rb"expanded: (\d+)", text)):
         return grown[1]  # a buffer that has expanded stays so until the next boot
-    if chosen := re.search(rb"\[(\S+)\]", text):  # trace_clock
+    if chosen := re.search(rb"\[([^\s\[\]]+)\]", text):  # trace_clock
         return chosen[1]
     return text

@@ -150,7 +150,7 @@ def write(directory: Path, answers: Mapping[str, bytes], config: str | None) -> 
         "second_dynamic_id": int(text["id2"]),
         "options": trace_options(files["trace_options"]),
         "clocks": files["trace_clock"].replace("[", "").replace("]", "").split(),
-        "default_clock": re.search(r"\[(.*?)\]", files["trace_clock"]).group(1),  # type: ignore[union-attr]
+        "default_clock": re.search(r"\[([^\[\]]*)\]", files["trace_clock"]).group(1),  # type: ignore[union-attr]
         "tracers": files["available_tracers"].split(),
         "buffer_size_kb": files["buffer_size_kb"],
         "buffer_size_kb_expanded": int(text["expanded/buffer_size_kb"]),

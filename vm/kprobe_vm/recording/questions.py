@@ -119,7 +119,7 @@ def _latency(guest: Guest, answers: dict[str, bytes]) -> None:
     guest.write(f"{TRACING}/trace_marker", b"recorded")
     header = guest.read(f"{TRACING}/trace")
     guest.write(f"{TRACING}/{LATENCY}", b"0")
-    found = re.search(rb"\(M:(.*?) VP:", header)
+    found = re.search(rb"\(M:([^():]*) VP:", header)
     if found is None:
         raise ValueError(f"no preemption model in {header!r}")
     answers["preempt_model"] = found.group(1)

@@ -255,7 +255,7 @@ class Side:
 
     def _value(self, name: str) -> bytes:
         text: bytes = self.tracefs.read(name)
-        chosen = re.search(rb"\[([^\]]+)\]", text)
+        chosen = re.search(rb"\[([^\[\]]+)\]", text)
         return chosen[1] if chosen else text.strip()
 
     def takes_probe(self, function: str) -> bool:

@@ -15,10 +15,10 @@ SHOWN = 3  # lines of each text that differs
 
 # Numbers keep the width of their column, names of the kernel's functions have none of their own.
 _PID = re.compile(rb"-\d+ +(?=[\[(\d])")
-_STAMP = re.compile(rb" +\d+(?:\.\d+)?(?=: )")
+_STAMP = re.compile(rb"(?<! ) ++\d++(?:\.\d++)?(?=: )")
 _FLAGS = re.compile(rb"(?<=\] )[^ \d\n][^ \n]{3,7}(?= )")
 _LATENCY = re.compile(rb"(-\d+ +\d+)[^ \d\n][^ \n]{3,7} +\d+(?:us.)?(?=: )")
-_PLACE = re.compile(rb"[\w.]+\+0x[0-9a-f]+/0x[0-9a-f]+")
+_PLACE = re.compile(rb"(?<![\w.])[\w.]++\+0x[0-9a-f]++/0x[0-9a-f]++")
 _FRAME = re.compile(rb"(?<==> )[\w.]+$", re.M)
 # of the scheduler's events, which are of any task, what they are called and their names
 _SCHEDULED = re.compile(rb"^.* (sched_\w+: )([^\n]*)$", re.M)
@@ -28,13 +28,13 @@ _VERBOSE = re.compile(rb"^(.{16}) ( *\d+) ( *\d+) (?=\d+ [0-9a-f]{8} [0-9a-f]{8}
 # system calls of any task, whose numbers have no 0x
 _CALL = re.compile(rb"\bsys_\w+\([^\n]*")
 _BARE = re.compile(rb"(?<=: )[0-9a-f]+(?=[,) ])")
-_RAW_CALL = re.compile(rb"\bNR \d+ (?:\([^)\n]*\)|= -?\d+)")
+_RAW_CALL = re.compile(rb"\bNR \d+ (?:\([^()\n]*\)|= -?\d+)")
 # a function_graph: by which task on which CPU a call is, and whether it is one line, differs from run to run
 _GRAPH = b"# tracer: function_graph"
 _SWITCH = re.compile(rb"^ -{42}\n[^\n]* => [^\n]*\n -{42}\n\n", re.M)
 _CONTEXT = re.compile(
-    rb"^(?!# [^\d]|#\n)(?: *\d+\.\d+ \|  )?(?: *\d+\))?(?: +\S[^\n|]{0,12}-\d+ +\| )?(?: +[^ \n|]{4,6} \|)? *"
-    rb"(?:[+!#*@$] *)?(?:\d+\.?\d* us)? *\|  *",
+    rb"^(?!# [^\d]|#\n)(?: *\d+\.\d+ \|  )?(?: *\d+\))?(?: +\S[^\n|]{0,12}-\d+ +\| )?(?: +[^ \n|]{4,6} \|)? *+"
+    rb"(?:[+!#*@$] *+)?(?:\d++\.?\d*+ us)? *+\|  *",
     re.M,
 )
 _ENDS = re.compile(rb"(?: \{|;)$|(?<=\}) /\* [^\n]* \*/$", re.M)

@@ -17,7 +17,7 @@ PAGE = 4096
 _HEADER = struct.Struct("<QQ")
 _COMMIT = 0xFFFFF  # the bits above say that events were missed
 _PADDING, _EXTEND, _STAMP = 29, 30, 31
-_FIELD = re.compile(r"\tfield:([^;]*?)\s*(\w+)(\[[^\]]*\])?;\toffset:(\d+);\tsize:(\d+);\tsigned:(\d);")
+_FIELD = re.compile(r"\tfield:([^;\t]*?) ?\b(\w++)(\[[^\[\]\t]*\])?;\toffset:(\d+);\tsize:(\d+);\tsigned:(\d);")
 _SIZES = {"8": 1, "16": 2, "32": 4, "64": 8}
 
 Value = int | str | None | list[int] | list[str]

@@ -114,7 +114,7 @@ def _event(record: RawRecord, event: Event, guest: Columns, options: Collection[
 def _labels(event: Event) -> dict[str, str]:
     """Return what the text calls the fields that it shows: their labels, by their place in the print fmt."""
     shown, _, rest = event.shown.rpartition('", ')
-    labels, fields = re.findall(r"(\w+)=%", shown), re.findall(r"(?:REC->|__get_str\()(\w+)", rest)
+    labels, fields = re.findall(r"\b(\w++)=%", shown), re.findall(r"(?:REC->|__get_str\()(\w+)", rest)
     if len(labels) == len(fields):
         return dict(zip(fields, labels, strict=True))
     return {label: label for label in labels}
