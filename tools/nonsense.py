@@ -103,7 +103,7 @@ TOML: tuple[Any, ...] = (
     *(Raw("0x" + "f" * 5000), Raw("[" * DEEP + "]" * DEEP), Raw("{" + ".".join(["a"] * DEEP) + "=1}"), Raw("1e9999")),
     Raw("0o7777"),
 )
-JSON: tuple[Any, ...] = (None, Raw("[" * 100_000 + "]" * 100_000), Raw('{"a":' * DEEP + "1" + "}" * DEEP), Raw("1e9999"))
+JSON: tuple[Any, ...] = (None, Raw("[" * 100_000 + "]" * 100_000), Raw("[" * 900 + "]" * 900), Raw("[" * 400 + "]" * 400), Raw('{"a":' * DEEP + "1" + "}" * DEEP), Raw("1e9999"))
 
 
 def nonsense(random: Random, own: tuple[Any, ...]) -> Any:

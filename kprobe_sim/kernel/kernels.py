@@ -14,6 +14,9 @@ from kprobe_sim.releases import fitting
 from kprobe_sim.releases import flavour as flavour_of
 
 
+_VERSION = 64  # characters of one
+
+
 class RecordedKernel(NamedTuple):
     """A kernel of which there is a profile."""
 
@@ -41,7 +44,7 @@ def kernels() -> list[RecordedKernel]:
         path, place = named[name]
         try:
             release, version = _of(path)
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             continue
         series = "{}.{}".format(*profile.version_number(version))
         flavour = flavour_of(release)
@@ -62,7 +65,7 @@ def _of(path: Path) -> tuple[str, str]:
     """Return the release and the version that a profile says it is of."""
     if path.is_dir():
         facts = json.loads((path / "profile.json").read_bytes())
-        return facts["release"], facts["version"]
+        return str(facts["release"]), str(facts["version"])[:_VERSION]
     with path.open("rb") as file:
         head = read_head(file.read(HEAD_SIZE))
     return head.release, head.version

@@ -16,6 +16,7 @@ from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.scenarios.choices import chosen_clocks, chosen_kernels, chosen_options, lacks
 from kprobe_sim.scenarios.entry import about, entry_name, write_entry
 from kprobe_sim.scenarios.rendering import Rendering, render
+from kprobe_sim.scenarios.scenario import scenario_of
 from kprobe_sim.scenarios.shipped import load, names
 
 _OK, _REFUSED, _USAGE_ERROR = 0, 1, 2
@@ -43,7 +44,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     if arguments.scenario is None:
         parser.error("a SCENARIO is needed, or --list")
     try:
-        table = load(arguments.scenario)
+        table = _checked(arguments.scenario)
         stage, source = _stage(arguments)
         traces = list(_traces(table, arguments))
     except (OSError, ValueError) as error:
@@ -54,6 +55,16 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         parser.error(f"these are {len(traces)} texts: say where with -o DIR")
     with stage as maker:
         return _make(maker, source, table, traces, arguments)
+
+
+def _checked(name: str) -> dict[str, Any]:
+    """Return the table of a scenario.  Raises ValueError for a file that isn't one."""
+    table = load(name)
+    try:
+        scenario_of(table)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    return table
 
 
 def _make(
