@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
-import hashlib
 import io
 import json
 import re
@@ -44,10 +43,23 @@ ACTIVITY: dict[str, Any] = {
     "function": [{"name": "mine", "size": 0x200, "module": "mod"}],
     "call": [
         {
-            **{"function": "vfs_read", "task": "cat-42/41", "cpu": 1, "at": 12.5, "after": 0.001, "times": 2},
-            **{"args": [3, "text", {"hex": "00ff"}], "returns": -2, "caller": "ksys_read+0x5f", "known": True},
-            **{"stack": ["vfs_read+0x1", 5], "registers": {"di": 7}, "memory": {"0xffff888000000000": "00ff"}},
-            **{"offset": 0, "duration": 0.5, "unwinding": 0.1, "system_call": {"name": "read", "args": [1, 2]}},
+            "function": "vfs_read",
+            "task": "cat-42/41",
+            "cpu": 1,
+            "at": 12.5,
+            "after": 0.001,
+            "times": 2,
+            "args": [3, "text", {"hex": "00ff"}],
+            "returns": -2,
+            "caller": "ksys_read+0x5f",
+            "known": True,
+            "stack": ["vfs_read+0x1", 5],
+            "registers": {"di": 7},
+            "memory": {"0xffff888000000000": "00ff"},
+            "offset": 0,
+            "duration": 0.5,
+            "unwinding": 0.1,
+            "system_call": {"name": "read", "args": [1, 2]},
         },
         {"event": "sched/sched_switch", "task": "a-1", "fields": {"prev_pid": 42, "prev_comm": "x"}},
     ],
@@ -83,13 +95,58 @@ class Finding(AssertionError):
 # ------------------------------------------------------------------------------------------------------------ nonsense
 
 NUMBERS = (
-    *(0, 1, -1, 2, 5, 64, 255, 4096, 100_000, 1 << 31, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 1 << 64, 10**40, -(10**40)),
+    *(
+        0,
+        1,
+        -1,
+        2,
+        5,
+        64,
+        255,
+        4096,
+        100_000,
+        1 << 31,
+        (1 << 63) - 1,
+        1 << 63,
+        (1 << 64) - 1,
+        1 << 64,
+        10**40,
+        -(10**40),
+    ),
     *(0.0, -0.0, -0.5, 1.5, 1e-9, 1e308, -1e308, float("inf"), float("-inf"), float("nan")),
 )
 WORDS = (
-    *("", " ", "x", "0", "-1", "0x10", "1e9", "nan", "cat-1", "cat-99999999999", "cat-²", "6²", "٣", "é", "\ud800", "\0"),
+    *(
+        "",
+        " ",
+        "x",
+        "0",
+        "-1",
+        "0x10",
+        "1e9",
+        "nan",
+        "cat-1",
+        "cat-99999999999",
+        "cat-²",
+        "6²",
+        "٣",
+        "é",
+        "\ud800",
+        "\0",
+    ),
     *("a\nb", "\r", "/", "..", "../../x", "/dev/zero", "a/b", "vfs_read", "vfs_read+0x10", "vfs_read+010", "nosuch"),
-    *("sched/sched_switch", "sys_enter+0x1/0x2", "x" * 5000, "%s%n{}", "trace", "read", "local", "6.1", "[[call]]", "'"),
+    *(
+        "sched/sched_switch",
+        "sys_enter+0x1/0x2",
+        "x" * 5000,
+        "%s%n{}",
+        "trace",
+        "read",
+        "local",
+        "6.1",
+        "[[call]]",
+        "'",
+    ),
     *("\ud800\udc00", "a" * 70_000, "1" * 4301, "0x" + "f" * 5000, "-", "#", "=", "\x1b[31m"),
 )
 DEEP = 3000
@@ -99,11 +156,18 @@ BOTH: tuple[Any, ...] = (
     *(Raw("9" * 4301), Raw("-" + "9" * 4301)),
 )
 TOML: tuple[Any, ...] = (
-    *(datetime.date(2024, 1, 1), datetime.time(1), datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)),
+    *(datetime.date(2024, 1, 1), datetime.time(1), datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)),
     *(Raw("0x" + "f" * 5000), Raw("[" * DEEP + "]" * DEEP), Raw("{" + ".".join(["a"] * DEEP) + "=1}"), Raw("1e9999")),
     Raw("0o7777"),
 )
-JSON: tuple[Any, ...] = (None, Raw("[" * 100_000 + "]" * 100_000), Raw("[" * 900 + "]" * 900), Raw("[" * 400 + "]" * 400), Raw('{"a":' * DEEP + "1" + "}" * DEEP), Raw("1e9999"))
+JSON: tuple[Any, ...] = (
+    None,
+    Raw("[" * 100_000 + "]" * 100_000),
+    Raw("[" * 900 + "]" * 900),
+    Raw("[" * 400 + "]" * 400),
+    Raw('{"a":' * DEEP + "1" + "}" * DEEP),
+    Raw("1e9999"),
+)
 
 
 def nonsense(random: Random, own: tuple[Any, ...]) -> Any:
@@ -145,9 +209,14 @@ def damaged(tree: Any, random: Random, own: tuple[Any, ...]) -> Any:
                 inside[key] = [inside[key]]
             case 4:
                 other = random.choice(found)
-                inside[key] = copied(other.inside[other.key]) if other.key in range(len(other.inside)) or isinstance(
-                    other.inside, dict
-                ) and other.key in other.inside else None if None in own else 0
+                inside[key] = (
+                    copied(other.inside[other.key])
+                    if other.key in range(len(other.inside))
+                    or (isinstance(other.inside, dict) and other.key in other.inside)
+                    else None
+                    if None in own
+                    else 0
+                )
             case _:
                 inside[key] = nonsense(random, own)
     return tree
@@ -158,7 +227,11 @@ def torn(data: bytes, random: Random) -> bytes:
     if random.randrange(10):
         return data
     at = random.randrange(len(data) + 1)
-    return data[:at] + random.choice((b"", b"\xff", b"\0", b"\n", b"=", b"[", b"{", b'"')) + data[at + random.randrange(3) :]
+    return (
+        data[:at]
+        + random.choice((b"", b"\xff", b"\0", b"\n", b"=", b"[", b"{", b'"'))
+        + data[at + random.randrange(3) :]
+    )
 
 
 # --------------------------------------------------------------------------------------------------------------- forms
@@ -303,7 +376,9 @@ def read_profile(place: Path, data: bytes) -> bool:
     directory.mkdir(exist_ok=True)
     for file in toy.iterdir():
         (directory / file.name).write_bytes(data if file.name == "profile.json" else file.read_bytes())
-    if not told(main, ["profiles", "--pack", str(directory), "-o", str(place / "x.kprofile")], (2,), "profile.json", "6.16"):
+    if not told(
+        main, ["profiles", "--pack", str(directory), "-o", str(place / "x.kprofile")], (2,), "profile.json", "6.16"
+    ):
         with contextlib.suppress(ValueError):
             SimulatedKernel(str(directory))
             raise Finding("what can't be packed can be used")
@@ -435,7 +510,7 @@ def read_schema(place: Path, data: bytes) -> bool:
     from kprobe.cli import main
 
     (place / "schema").write_bytes(data)
-    (place / "trace").write_bytes(b"".join(LINE % (name, b"a=1 b=0x2 s=\"x\"") for name in (b"a", b"x", b"p_vfs_read_8")))
+    (place / "trace").write_bytes(b"".join(LINE % (name, b'a=1 b=0x2 s="x"') for name in (b"a", b"x", b"p_vfs_read_8")))
     words = ["parse", "--schema", str(place / "schema"), str(place / "trace")]
     shape = ["text", "ndjson", "csv"][len(data) % 3]
     return told(main, [*words, "--format", shape], (2,), "schema")
@@ -468,8 +543,17 @@ def _lock() -> Any:
 
 
 FACTS = {
-    **{"release": "6.1", "version": "6.1-1", "image": "vmlinux", "digest": "0", "modules": ["x.ko"], "fetched": 1},
-    **{"sizes": {"x.ko": 1}, "package": ["a", "1", 1, "0", "x"], "note": {"x": 1}, "sha256": "0", "x.ko": ["0", 1, 2, 3]},
+    "release": "6.1",
+    "version": "6.1-1",
+    "image": "vmlinux",
+    "digest": "0",
+    "modules": ["x.ko"],
+    "fetched": 1,
+    "sizes": {"x.ko": 1},
+    "package": ["a", "1", 1, "0", "x"],
+    "note": {"x": 1},
+    "sha256": "0",
+    "x.ko": ["0", 1, 2, 3],
 }
 BASELINE = ["# baseline: 1", "# corpus: x 1", "# texts: all", "6.1/one: wrong name in 1-3,5", "6.1/two: crashed"]
 DEFINITIONS = [
@@ -479,7 +563,10 @@ DEFINITIONS = [
 ]
 FORMAT = [
     *("name: x", "ID: 1", "format:", "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;", ""),
-    *("\tfield:__data_loc char[] s;\toffset:8;\tsize:4;\tsigned:1;", "\tfield:u8 a[4];\toffset:12;\tsize:4;\tsigned:0;"),
+    *(
+        "\tfield:__data_loc char[] s;\toffset:8;\tsize:4;\tsigned:1;",
+        "\tfield:u8 a[4];\toffset:12;\tsize:4;\tsigned:0;",
+    ),
     *("", r'print fmt: "(%lx) a={%d,%d} s=\"%s\"", REC->__probe_ip, REC->a[0], REC->a[1], __get_str(s)'),
 ]
 TOKENS = (
@@ -487,7 +574,18 @@ TOKENS = (
     *("\\" + "9" * 4301, "\\0x" + "f" * 5000, "$arg" + "9" * 4301, "$stack" + "1" * 5000, "+" + "9" * 4400 + "(%di)"),
     *("+u", "0x" + "f" * 5000, "\udcff", "é", "²", "٣", "\0", "\t", ":", "=", "@", "%", "{", "}", "(", ")", '"', "\\"),
     *(":symbol", ":ustring", ":char[3]", "offset:" + "9" * 4301 + ";", "size:" + "9" * 4301 + ";", "[", "]", ";", ","),
-    *("ID: " + "9" * 4301, "print fmt: ", "%s", "%pS", "0x%x", "name: ", "field:", "__data_loc ", "x" * 5000, " " * 3000),
+    *(
+        "ID: " + "9" * 4301,
+        "print fmt: ",
+        "%s",
+        "%pS",
+        "0x%x",
+        "name: ",
+        "field:",
+        "__data_loc ",
+        "x" * 5000,
+        " " * 3000,
+    ),
 )
 
 
@@ -550,7 +648,9 @@ def hold(kind: str, random: Random, place: Path, seconds: float = SECONDS) -> bo
         with in_time(seconds):
             return KINDS[kind].read(place, written)
     except _TooLong as error:
-        raise Finding(f"it takes longer than {seconds} s: {''.join(traceback.format_tb(error.__traceback__)[-3:])}") from None
+        raise Finding(
+            f"it takes longer than {seconds} s: {''.join(traceback.format_tb(error.__traceback__)[-3:])}"
+        ) from None
 
 
 # --------------------------------------------------------------------------------------------------------------- lines
@@ -624,7 +724,9 @@ def main() -> int:
                 named = f"{kind}: {type(error).__name__} {Path(at.filename).name}:{at.lineno}"
                 findings[named] += 1
                 if findings[named] == 1:
-                    print(f"FOUND {kind} --seed {seed} --count 1: {type(error).__name__}: {str(error)[:500]}", flush=True)
+                    print(
+                        f"FOUND {kind} --seed {seed} --count 1: {type(error).__name__}: {str(error)[:500]}", flush=True
+                    )
                     if asked.count == 1:
                         traceback.print_exc()
     counts = ", ".join(f"{count} {what}" for what, count in sorted(done.items()))

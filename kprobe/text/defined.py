@@ -20,7 +20,9 @@ Formats: TypeAlias = Mapping[str, str | bytes] | Callable[[str], str | bytes | N
 _ROOM: Final = 32
 
 _EVENT = re.compile(r"([a-z])\d*(?::(?:[\w.-]+/)?(\w*))?")
-_ARGUMENT = re.compile(r"(?:([A-Za-z_]\w*)=)?(.+?)(?::([a-z]\w*|%p[dD]|b\d+@\d+/\d+)(?:\[([1-9]|[1-5][0-9]|6[0-4])\])?)?")  # the kernel's MAX_ARRAY_LEN
+_ARGUMENT = re.compile(
+    r"(?:([A-Za-z_]\w*)=)?(.+?)(?::([a-z]\w*|%p[dD]|b\d+@\d+/\d+)(?:\[([1-9]|[1-5][0-9]|6[0-4])\])?)?"
+)  # the kernel's MAX_ARRAY_LEN
 _PLACE = re.compile(r"(?:\w+:)?([A-Za-z_][\w.]*)(?:\+(0[xX][0-9a-fA-F]+|[0-9]+))?(%return)?")
 _LONG = re.compile(r"0[xX]([0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]{0,18})")
 _PRINTED = re.compile(r"(\w+)=%[-+ #0]*[0-9.*]*[hlLzq]*([a-zA-Z])")

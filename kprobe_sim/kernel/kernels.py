@@ -13,7 +13,6 @@ from kprobe_sim.named_tuple import NamedTuple
 from kprobe_sim.releases import fitting
 from kprobe_sim.releases import flavour as flavour_of
 
-
 _VERSION = 64  # characters of one
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -18,9 +16,9 @@ from kprobe_sim.scenarios.entry import about, entry_name, write_entry
 from kprobe_sim.scenarios.rendering import Rendering, render
 from kprobe_sim.scenarios.scenario import scenario_of
 from kprobe_sim.scenarios.shipped import load, names
+from kprobe_sim.standard_files import say, show
 
 _OK, _REFUSED, _USAGE_ERROR = 0, 1, 2
-_BROKEN_PIPE = 141
 _GROUP = "kprobe.scenarios"
 _CLOCK = "local"
 
@@ -40,7 +38,7 @@ class Wanted(NamedTuple):
 def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     """Do what the command line says; return the exit status."""
     if arguments.list:
-        return _print("".join(f"{name:28} {load(name)['title']}\n" for name in names()).encode())
+        return show("".join(f"{name:28} {load(name)['title']}\n" for name in names()).encode())
     if arguments.scenario is None:
         parser.error("a SCENARIO is needed, or --list")
     try:
@@ -79,7 +77,7 @@ def _make(
             status = _say(f"{arguments.scenario}: {trace.kernel}: {error}", _REFUSED)
             continue
         if arguments.output is None:
-            return _print(rendering.text)
+            return show(rendering.text)
         status = _write(Path(arguments.output), rendering, table, arguments.scenario, trace, source) or status
     return status
 
@@ -130,18 +128,5 @@ def _stage(arguments: argparse.Namespace) -> tuple[AbstractContextManager[Render
 
 
 def _say(text: str, status: int) -> int:
-    print(f"kprobe-sim: {text}", file=sys.stderr)
+    say(f"kprobe-sim: {text}")
     return status
-
-
-def _print(text: bytes) -> int:
-    """Write to standard output; return the exit status, which isn't 0 if that can't be."""
-    try:
-        sys.stdout.buffer.write(text)
-        sys.stdout.flush()
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):
-            return _BROKEN_PIPE
-        return _say(f"standard output: {error.strerror}", _REFUSED)
-    return _OK

@@ -136,7 +136,9 @@ def read(path: str) -> Baseline | None:
                 found_failures.update(_read(line))
             except ValueError:
                 shown = line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
-                raise BadBaseline(f"{path}, line {number}: {shown!r} isn't KERNEL/TEXT: KIND [KEY] in RECORDS") from None
+                raise BadBaseline(
+                    f"{path}, line {number}: {shown!r} isn't KERNEL/TEXT: KIND [KEY] in RECORDS"
+                ) from None
             if len(found_failures) > MOST:
                 raise BadBaseline(f"{path}, line {number}: more than {MOST} records are misread: no corpus has so many")
     scope = Extent(heads.get("corpus", ""), heads.get("texts", ALL), heads.get("compared", ALL))

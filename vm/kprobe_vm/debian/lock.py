@@ -52,7 +52,9 @@ class Lock:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             odd = isinstance(error, RecursionError) or "int_max_str_digits" in str(error)
             said = "it is nested too deeply, or has too long a number" if odd else repr(error)[:200]
-            raise NotReady(f"{path or NAME} isn't a lock file: {said}; without it, kprobe-vm's own lock counts") from error
+            raise NotReady(
+                f"{path or NAME} isn't a lock file: {said}; without it, kprobe-vm's own lock counts"
+            ) from error
 
     @classmethod
     def read(cls, path: Path) -> Lock:
