@@ -329,12 +329,14 @@ def _pack(kernel: str, output: str | None) -> int:
 
 def _fetch(source: str, names: Sequence[str]) -> int:
     from kprobe_sim.builds import profile
-    from kprobe_sim.builds.portable.fetching import fetch
+    from kprobe_sim.builds.portable.fetching import fetch, unauthenticated
 
     (_, data) = profile.places()[-1]
     status = OK
     for path in fetch(source, names, data):
         status = status or show(str(path))
+    if warning := unauthenticated(source):
+        say(f"kprobe-sim: {warning}")
     return status
 
 
